@@ -1,0 +1,211 @@
+package blacklist_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"conclave"
+	"conclave/blacklist"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var since = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+
+func epoch(seq uint64) conclave.Epoch { return conclave.Epoch{Term: 1, Seq: seq} }
+
+func drain(name, incarnation string) blacklist.Entry {
+	return blacklist.Drain(conclave.NodeID{Name: name, Incarnation: incarnation}, conclave.RoleData, since)
+}
+
+func byOperator(name, by string) blacklist.Entry {
+	return blacklist.Entry{Name: name, Role: conclave.RoleData, Reason: "broken disk", By: by, Since: since}
+}
+
+func with(t testing.TB, entries ...blacklist.Entry) blacklist.Set {
+	var s blacklist.Set
+	for i, e := range entries {
+		var err error
+		s, _, err = s.Add(e, epoch(uint64(i+1)))
+		require.NoError(t, err)
+	}
+	return s
+}
+
+// What stays when an entry is added over another: each case in one row.
+func TestAddOverAnEntry(t *testing.T) {
+	later := drain("data-1", "i1")
+	later.Since = since.Add(time.Hour)
+	for _, c := range []struct {
+		what    string
+		old     blacklist.Entry
+		add     blacklist.Entry
+		changed bool
+	}{
+		{"the same drain again, later", drain("data-1", "i1"), later, false},
+		{"the drain of a newer incarnation", drain("data-1", "i1"), drain("data-1", "i2"), true},
+		{"the same operator again", byOperator("data-1", "ann"), byOperator("data-1", "ann"), false},
+		{"another operator", byOperator("data-1", "ann"), byOperator("data-1", "bob"), true},
+		{"an operator over a drain", drain("data-1", "i1"), byOperator("data-1", "ann"), true},
+		{"a drain over an operator's", byOperator("data-1", "ann"), drain("data-1", "i1"), false},
+	} {
+		s := with(t, c.old)
+		next, changed, err := s.Add(c.add, epoch(9))
+		require.NoError(t, err)
+		assert.Equal(t, c.changed, changed, c.what)
+		want, at := c.old, epoch(1)
+		if c.changed {
+			want, at = c.add, epoch(9)
+		}
+		assert.Equal(t, []blacklist.Entry{want}, next.List(), c.what)
+		assert.Equal(t, at, next.Epoch(), c.what)
+		assert.Equal(t, []blacklist.Entry{c.old}, s.List(), "the set that was is unchanged")
+	}
+}
+
+// Article 002: the last step of a data node's start is to leave the blacklist;
+// but what an operator decided is not undone by a restart.
+func TestArticleANodeTakesBackOnlyItsOwnDrain(t *testing.T) {
+	started := conclave.NodeID{Name: "data-1", Incarnation: "i2"}
+	next, changed := with(t, drain("data-1", "i1"), drain("data-2", "i1")).RemoveOwn(started, epoch(9))
+	assert.True(t, changed)
+	assert.Equal(t, []string{"data-2"}, next.Names())
+	assert.Equal(t, epoch(9), next.Epoch())
+
+	for what, s := range map[string]blacklist.Set{
+		"an operator's entry":                    with(t, byOperator("data-1", "ann")),
+		"an operator's entry made over a drain":  with(t, drain("data-1", "i1"), byOperator("data-1", "ann")),
+		"an operator's, a drain came after it":   with(t, byOperator("data-1", "ann"), drain("data-1", "i1")),
+		"an operator's, for the reason of drain": with(t, blacklist.Entry{Name: "data-1", Role: conclave.RoleData, Reason: blacklist.ReasonDrain, By: "ann"}),
+		"its present incarnation's drain":        with(t, drain("data-1", "i2")),
+		"another node's":                         with(t, drain("data-10", "i1")),
+		"nothing":                                {},
+	} {
+		next, changed := s.RemoveOwn(started, epoch(9))
+		assert.False(t, changed, what)
+		assert.Equal(t, s, next, what)
+	}
+}
+
+func TestRemoveIsTheOperatorsWord(t *testing.T) {
+	s := with(t, drain("data-1", "i1"), byOperator("data-2", "ann"))
+	for _, name := range []string{"data-1", "data-2"} {
+		next, changed := s.Remove(name, epoch(9))
+		assert.True(t, changed)
+		assert.False(t, next.Has(name))
+		assert.True(t, s.Has(name), "the set that was is unchanged")
+		_, changed = next.Remove(name, epoch(10))
+		assert.False(t, changed, "removing again changes nothing")
+	}
+}
+
+func TestABadEntryIsRefused(t *testing.T) {
+	for want, e := range map[string]blacklist.Entry{
+		`node name "a b"`:                   byOperator("a b", "ann"),
+		`role "" is none of`:                {Name: "data-1", By: "ann"},
+		"does not say who asked":            byOperator("data-1", ""),
+		"own and names no incarnation":      drain("data-1", ""),
+		`entry meta-1: role "boss" is none`: {Name: "meta-1", Role: "boss", By: "ann"},
+	} {
+		s := with(t, byOperator("data-9", "ann"))
+		next, changed, err := s.Add(e, epoch(9))
+		assert.ErrorIs(t, err, blacklist.ErrInvalid)
+		assert.ErrorContains(t, err, want)
+		assert.False(t, changed)
+		assert.Equal(t, s, next)
+	}
+}
+
+func TestSetKeepsItsJSON(t *testing.T) {
+	s := with(t, byOperator("data-2", "ann"), drain("data-1", "i1"))
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"epoch":{"term":1,"seq":2},"entries":[
+		{"name":"data-1","role":"data","reason":"drain","by":"data-1","incarnation":"i1","since":"2026-01-02T03:04:05.006Z"},
+		{"name":"data-2","role":"data","reason":"broken disk","by":"ann","since":"2026-01-02T03:04:05.006Z"}]}`, string(text))
+	var read blacklist.Set
+	require.NoError(t, json.Unmarshal(text, &read))
+	assert.Equal(t, s, read)
+
+	text, err = json.Marshal(blacklist.Set{})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"epoch":{"term":0,"seq":0},"entries":[]}`, string(text))
+
+	for want, bad := range map[string]string{
+		"entry data-1 after data-1": `{"entries":[{"name":"data-1","role":"data","by":"ann"},{"name":"data-1","role":"data","by":"bob"}]}`,
+		"entry data-1 after data-2": `{"entries":[{"name":"data-2","role":"data","by":"ann"},{"name":"data-1","role":"data","by":"bob"}]}`,
+		`role "" is none of`:        `{"entries":[{"name":"data-2","by":"ann"}]}`,
+		"cannot unmarshal":          `{"entries":7}`,
+	} {
+		err := json.Unmarshal([]byte(bad), &read)
+		assert.ErrorIs(t, err, blacklist.ErrInvalid)
+		assert.ErrorContains(t, err, want)
+		assert.Equal(t, s, read, "what was there stays")
+	}
+}
+
+// Whatever is asked in whatever order: the list is sorted and has each name once,
+// an unchanged set keeps its epoch, and no restart lifts an operator's entry.
+func TestSetInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s blacklist.Set
+		seq, operators := uint64(0), map[string]bool{}
+		name := rapid.SampledFrom([]string{"data-1", "data-2", "session-1"})
+		incarnation := rapid.SampledFrom([]string{"i1", "i2", "i3"})
+		took := func(t *rapid.T, next blacklist.Set, changed bool) {
+			if changed {
+				require.Equal(t, epoch(seq), next.Epoch())
+			} else {
+				require.Equal(t, s, next)
+			}
+			s = next
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"drain": func(t *rapid.T) {
+				seq++
+				n := name.Draw(t, "name")
+				next, changed, err := s.Add(drain(n, incarnation.Draw(t, "incarnation")), epoch(seq))
+				require.NoError(t, err)
+				took(t, next, changed)
+				require.True(t, s.Has(n))
+			},
+			"forbid": func(t *rapid.T) {
+				seq++
+				n := name.Draw(t, "name")
+				next, changed, err := s.Add(byOperator(n, rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "by")), epoch(seq))
+				require.NoError(t, err)
+				took(t, next, changed)
+				operators[n] = true
+			},
+			"start": func(t *rapid.T) {
+				seq++
+				n := conclave.NodeID{Name: name.Draw(t, "name"), Incarnation: incarnation.Draw(t, "incarnation")}
+				next, changed := s.RemoveOwn(n, epoch(seq))
+				took(t, next, changed)
+			},
+			"allow": func(t *rapid.T) {
+				seq++
+				n := name.Draw(t, "name")
+				next, changed := s.Remove(n, epoch(seq))
+				took(t, next, changed)
+				delete(operators, n)
+				require.False(t, s.Has(n))
+			},
+			"": func(t *rapid.T) {
+				require.True(t, slices.IsSorted(s.Names()))
+				require.Equal(t, s.Len(), len(slices.Compact(s.Names())))
+				for n := range operators {
+					e, found := s.Get(n)
+					require.True(t, found && !e.Own(), "%s: %+v", n, e)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,155 @@
+// Package archtest keeps the import rule: which package may know which.
+package archtest
+
+import (
+	"bytes"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// rules is the import table, a statement of policy (the form is that of the Go
+// standard library's deps_test.go). "a < b" means b may import a, and whatever
+// a may import; NONE stands for nothing of this module. A package on the right
+// of several lines may import what each of them allows.
+const rules = `
+	NONE < conclave;
+	conclave < slot, lease, blacklist;
+	NONE < wire/v1 < wire/v1/wirev1connect;
+	slot, lease, blacklist, wire/v1/wirev1connect < wire;
+	NONE < internal/stage;
+	conclave < sql;
+
+	conclave < elector;
+	elector < elector/electortest;
+	elector, sql < elector/termcas;
+
+	wire < meta/metaclient, client, sim/simnet;
+	wire, elector, sql, internal/stage, lease, meta/metaclient < meta;
+	wire, meta/metaclient, internal/stage < data, session;
+
+	conclave < internal/devdb;
+	conclave, slot < internal/supervisor;
+	wire, internal/stage < internal/cli;
+	client, meta/metaclient, internal/supervisor < bench;
+
+	meta, elector/termcas, sql, internal/cli < cmd/meta;
+	data, internal/cli < cmd/data;
+	session, internal/cli < cmd/session;
+	internal/devdb, internal/cli < cmd/devdb;
+	client, meta/metaclient, bench, internal/supervisor, internal/cli < cmd/conclave;
+	meta, data, session, client, elector/termcas, sim/simnet, internal/devdb < sim;
+`
+
+// TestImports holds every package of the module against the table. A package
+// that is missing in it may import nothing of the module: add its line with it.
+func TestImports(t *testing.T) {
+	allowed := parse(t, rules)
+	for pkg, imports := range list(t) {
+		if strings.HasPrefix(pkg, "internal/archtest") {
+			continue
+		}
+		may, ok := allowed[pkg]
+		if !assert.True(t, ok, "package %s has no line in the import table", pkg) {
+			continue
+		}
+		for _, imp := range imports {
+			assert.True(t, slices.Contains(may, imp), "%s imports %s, which the import table does not allow", pkg, imp)
+		}
+	}
+}
+
+// TestForeignImports keeps three technologies where they belong.
+func TestForeignImports(t *testing.T) {
+	for _, rule := range []struct {
+		what string
+		may  []string
+	}{
+		{"github.com/dolthub/go-mysql-server", []string{"internal/devdb"}},
+		{"database/sql", []string{"sql", "elector/termcas"}},
+		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
+		{"testing", []string{"elector/electortest"}},
+	} {
+		for pkg, imports := range foreign(t) {
+			for _, imp := range imports {
+				if imp != rule.what && !strings.HasPrefix(imp, rule.what+"/") {
+					continue
+				}
+				assert.True(t, slices.ContainsFunc(rule.may, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, strings.TrimSuffix(p, "/")+"/") }),
+					"%s imports %s: only %v may", pkg, imp, rule.may)
+			}
+		}
+	}
+}
+
+// parse reads the table into: package -> all that it may import.
+func parse(t *testing.T, rules string) map[string][]string {
+	allowed := map[string][]string{"NONE": nil}
+	for line := range strings.SplitSeq(rules, ";") {
+		sides := strings.Split(line, "<")
+		for i := range sides[1:] {
+			var may []string
+			for _, p := range fields(sides[i]) {
+				inner, known := allowed[p]
+				require.True(t, known, "%q stands on the left before it stands on the right", p)
+				may = append(may, inner...)
+				if p != "NONE" {
+					may = append(may, p)
+				}
+			}
+			for _, p := range fields(sides[i+1]) {
+				all := append(slices.Clone(allowed[p]), may...)
+				slices.Sort(all)
+				allowed[p] = slices.Compact(all)
+			}
+		}
+	}
+	return allowed
+}
+
+func fields(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })
+}
+
+func list(t *testing.T) map[string][]string {
+	return golist(t, func(imp string) (string, bool) {
+		if imp == "conclave" {
+			return imp, true
+		}
+		return strings.CutPrefix(imp, "conclave/")
+	})
+}
+
+func foreign(t *testing.T) map[string][]string {
+	return golist(t, func(imp string) (string, bool) { return imp, !strings.HasPrefix(imp, "conclave") })
+}
+
+// golist asks the go command for every package and what it imports, tests not
+// counted.
+func golist(t *testing.T, keep func(string) (string, bool)) map[string][]string {
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "conclave/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	packages := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		name := "conclave"
+		if rest, ok := strings.CutPrefix(f[0], "conclave/"); ok {
+			name = rest
+		}
+		packages[name] = nil
+		for _, imp := range f[1:] {
+			if p, ok := keep(imp); ok {
+				packages[name] = append(packages[name], p)
+			}
+		}
+	}
+	require.NotEmpty(t, packages)
+	return packages
+}

@@ -1,0 +1,251 @@
+package slot_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/slot"
+)
+
+// step is one write of the arranger, two replicas unless in says otherwise.
+func step(t *testing.T, w slot.Table, in slot.Input) (slot.Table, []string) {
+	t.Helper()
+	if in.Next.IsZero() {
+		in.Next = epoch(w.Epoch.Term, w.Epoch.Seq+1)
+	}
+	if in.Replicas == 0 {
+		in.Replicas = 2
+	}
+	next, moves, err := slot.Arrange(w, in)
+	require.NoError(t, err)
+	require.NoError(t, next.Validate())
+	require.NoError(t, slot.Monotone(w, next))
+	var lines []string
+	for _, m := range moves {
+		lines = append(lines, m.String())
+	}
+	return next, lines
+}
+
+// one is a table of one slot, led by a at 1.1, followed by b.
+func one(t *testing.T, replicas int) slot.Table {
+	w := table(t, 1, replicas, "a", "b", "c")
+	require.Equal(t, node("a"), w.Slots[0].Leader)
+	if replicas > 1 {
+		require.Contains(t, w.Slots[0].Followers, node("b"))
+	}
+	return w
+}
+
+// The whole way of a slot from a to b, each step in a write of its own.
+func TestHandOverStepByStep(t *testing.T) {
+	w := one(t, 2)
+	in := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}}
+
+	w, moves := step(t, w, in)
+	assert.Equal(t, []string{"slot 0 prepared a@1 -> b@1 (drain)"}, moves)
+	assert.Equal(t, slot.Slot{Phase: slot.Preparing, Leader: node("a"), LeaderEpoch: epoch(1, 1), Successor: node("b"),
+		VersionBase: 10 * conclave.VersionBase, Followers: []conclave.NodeID{}}, w.Slots[0])
+
+	_, moves = step(t, w, in)
+	assert.Empty(t, moves, "b has not said that it has caught up")
+
+	in.Reports = []slot.Report{
+		{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp, LagMs: 3},
+		{Node: node("a"), Epoch: epoch(1, 1), State: slot.Serving, Counter: 11*conclave.VersionBase + 5},
+	}
+	w, moves = step(t, w, in)
+	assert.Equal(t, []string{"slot 0 switched a@1 -> b@1 (successor caught up)"}, moves)
+	assert.Equal(t, slot.Slot{Phase: slot.Switching, Leader: node("b"), LeaderEpoch: w.Epoch, Source: node("a"), SourceEpoch: epoch(1, 1),
+		VersionBase: 12 * conclave.VersionBase, Followers: []conclave.NodeID{}}, w.Slots[0])
+
+	assert.False(t, slot.Drained(w, "a", in.Live, in.Forbidden, 2), "it is the source")
+
+	in.Reports = []slot.Report{{Node: node("b"), Epoch: w.Epoch, State: slot.Serving}}
+	w, moves = step(t, w, in)
+	assert.Equal(t, []string{
+		"slot 0 settled a@1 -> b@1 (leader serves)", // a, though forbidden, keeps its copy as follower
+		"slot 0 followed  -> c@1 (follower missing)",
+	}, moves)
+	assert.Equal(t, nodes("a", "c"), w.Slots[0].Followers)
+	assert.False(t, slot.Drained(w, "a", in.Live, in.Forbidden, 2))
+
+	in.Reports = append(in.Reports, slot.Report{Node: node("c"), Epoch: w.Slots[0].LeaderEpoch, State: slot.CaughtUp})
+	w, moves = step(t, w, in)
+	assert.Equal(t, []string{"slot 0 unfollowed a@1 ->  (drain)"}, moves)
+	assert.Equal(t, nodes("c"), w.Slots[0].Followers)
+	assert.True(t, slot.Drained(w, "a", in.Live, in.Forbidden, 2))
+}
+
+// A report that speaks of another leadership, of another incarnation, or of too
+// much lag, carries no hand-over on.
+func TestOnlyAFittingReportCarriesOn(t *testing.T) {
+	in := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}}
+	w, _ := step(t, one(t, 2), in)
+	for what, r := range map[string]slot.Report{
+		"an older epoch":      {Node: node("b"), Epoch: epoch(0, 9), State: slot.CaughtUp},
+		"a newer epoch":       {Node: node("b"), Epoch: epoch(1, 2), State: slot.CaughtUp},
+		"another incarnation": {Node: again("b"), Epoch: epoch(1, 1), State: slot.CaughtUp},
+		"another node":        {Node: node("c"), Epoch: epoch(1, 1), State: slot.CaughtUp},
+		"another slot":        {Node: node("b"), Slot: 1, Epoch: epoch(1, 1), State: slot.CaughtUp},
+		"much lag":            {Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp, LagMs: slot.MaxLagMs + 1},
+		"still loading":       {Node: node("b"), Epoch: epoch(1, 1), State: slot.Following},
+	} {
+		in.Reports = []slot.Report{r}
+		_, moves := step(t, w, in)
+		assert.Empty(t, moves, what)
+	}
+}
+
+// A leader that led the slot before does not serve at its new epoch because it
+// said so of the old one.
+func TestServingIsSaidOfOneLeadership(t *testing.T) {
+	lead := func(w slot.Table, name string) slot.Table {
+		next, _ := step(t, w, slot.Input{Live: nodes(name)})
+		require.Equal(t, node(name), next.Slots[0].Leader)
+		return next
+	}
+	w := lead(lead(one(t, 2), "b"), "a")
+	in := slot.Input{Live: nodes("a"), Reports: []slot.Report{{Node: node("a"), Epoch: epoch(1, 1), State: slot.Serving}}}
+	_, moves := step(t, w, in)
+	assert.Empty(t, moves)
+	in.Reports[0].Epoch = w.Slots[0].LeaderEpoch
+	_, moves = step(t, w, in)
+	assert.Equal(t, []string{"slot 0 settled  -> a@1 (leader serves)"}, moves)
+}
+
+// Each case: a slot on its way from a to b, what happens, and where it goes.
+func TestWhatHappensWhenAPartDies(t *testing.T) {
+	drain := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}}
+	caughtUp := []slot.Report{{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp}}
+	preparing, _ := step(t, one(t, 2), drain)
+	drain.Reports = caughtUp
+	switching, _ := step(t, preparing, drain)
+	require.Equal(t, slot.Switching, switching.Slots[0].Phase)
+
+	for _, c := range []struct {
+		name  string
+		from  slot.Table
+		in    slot.Input
+		moves []string
+		phase slot.Phase
+	}{
+		{"preparing, successor lost", preparing, slot.Input{Live: nodes("a", "c")},
+			[]string{"slot 0 abandoned b@1 -> a@1 (successor lost)", "slot 0 followed  -> c@1 (follower missing)"}, slot.Stable},
+		{"preparing, successor restarted", preparing, slot.Input{Live: []conclave.NodeID{node("a"), again("b")}},
+			[]string{"slot 0 abandoned b@1 -> a@1 (successor lost)", "slot 0 followed  -> b@2 (follower missing)"}, slot.Stable},
+		{"preparing, successor forbidden: it keeps its copy", preparing, slot.Input{Live: nodes("a", "b"), Forbidden: []string{"b"}, Reports: caughtUp},
+			[]string{"slot 0 abandoned b@1 -> a@1 (successor forbidden)"}, slot.Stable},
+		{"preparing, successor forbidden while it loads: it has no copy yet", preparing, slot.Input{Live: nodes("a", "b"), Forbidden: []string{"b"}},
+			[]string{"slot 0 abandoned b@1 -> a@1 (successor forbidden)"}, slot.Stable},
+		{"preparing, frozen: it waits", preparing, slot.Input{Live: nodes("a", "b"), Frozen: true, Reports: caughtUp}, nil, slot.Preparing},
+		{"preparing, leader lost: the caught-up successor", preparing, slot.Input{Live: nodes("b", "c"), Reports: caughtUp},
+			[]string{"slot 0 granted a@1 -> b@1 (leader lost, best copy)"}, slot.Crash},
+		{"preparing, leader restarted: not to its empty memory", preparing, slot.Input{Live: []conclave.NodeID{again("a"), node("b")}},
+			[]string{"slot 0 granted a@1 -> b@1 (leader lost, best copy)"}, slot.Crash},
+		{"preparing, both lost", preparing, slot.Input{Live: nodes("c")},
+			[]string{"slot 0 granted a@1 -> c@1 (leader lost, no copy left)"}, slot.Crash},
+		{"switching, new leader lost: back to the source", switching, slot.Input{Live: nodes("a", "c")},
+			[]string{"slot 0 granted b@1 -> a@1 (leader lost, best copy)"}, slot.Crash},
+		{"switching, new leader lost, source forbidden", switching, slot.Input{Live: nodes("a", "c"), Forbidden: []string{"a"}},
+			[]string{"slot 0 granted b@1 -> c@1 (leader lost, no copy left)"}, slot.Crash},
+		{"switching, source lost: the new leader will be refused, and diffs", switching, slot.Input{Live: nodes("b", "c")}, nil, slot.Switching},
+		{"switching, all lost", switching, slot.Input{}, nil, slot.Switching},
+		{"all that live are forbidden; the dead one's last words change nothing", switching,
+			slot.Input{Live: nodes("a"), Forbidden: []string{"a"}, Reports: []slot.Report{{Node: node("b"), Epoch: switching.Epoch, State: slot.Serving}}},
+			nil, slot.Switching},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			next, moves := step(t, c.from, c.in)
+			assert.Equal(t, c.moves, moves)
+			assert.Equal(t, c.phase, next.Slots[0].Phase)
+			keeps := strings.HasSuffix(c.name, "it keeps its copy")
+			assert.Equal(t, keeps, next.Slots[0].Holds(node("b")) && next.Slots[0].Phase == slot.Stable)
+		})
+	}
+}
+
+// A crash goes to the most advanced copy: complete before loading, then the
+// newer leader epoch, then the further position.
+func TestTheMostAdvancedCopyInherits(t *testing.T) {
+	w := one(t, 3)
+	at := func(name string, state slot.ReportState, seq, position uint64) slot.Report {
+		return slot.Report{Node: node(name), Epoch: epoch(1, seq), State: state, Position: position}
+	}
+	for _, c := range []struct {
+		why     string
+		reports []slot.Report
+		want    string
+	}{
+		{"none known: by name", nil, "b"},
+		{"further", []slot.Report{at("b", slot.CaughtUp, 1, 7), at("c", slot.CaughtUp, 1, 8)}, "c"},
+		{"newer epoch, though less far", []slot.Report{at("b", slot.CaughtUp, 1, 8), at("c", slot.CaughtUp, 2, 1)}, "c"},
+		{"complete, though older", []slot.Report{at("b", slot.Following, 2, 9), at("c", slot.CaughtUp, 1, 1)}, "c"},
+		{"heard of at all", []slot.Report{at("c", slot.Following, 1, 1)}, "c"},
+	} {
+		next, _ := step(t, w, slot.Input{Live: nodes("b", "c"), Replicas: 3, Reports: c.reports})
+		assert.Equal(t, node(c.want), next.Slots[0].Leader, c.why)
+		assert.Len(t, next.Slots[0].Followers, 1, "the other copy stays")
+	}
+}
+
+// Protection: nothing moves but to the newer incarnation of the same node.
+func TestFrozenTable(t *testing.T) {
+	w := one(t, 2)
+	in := slot.Input{Frozen: true, Live: nodes("b", "c")}
+	_, moves := step(t, w, in)
+	assert.Empty(t, moves, "a's slot waits, though b has a copy")
+
+	in.Live = append(in.Live, again("a"))
+	next, moves := step(t, w, in)
+	assert.Equal(t, []string{"slot 0 granted a@1 -> a@2 (leader restarted while frozen)"}, moves)
+	assert.Equal(t, slot.Crash, next.Slots[0].Phase)
+
+	in.Reports = []slot.Report{{Node: again("a"), Epoch: next.Epoch, State: slot.Serving}}
+	next, moves = step(t, next, in)
+	assert.Equal(t, []string{"slot 0 settled  -> a@2 (leader serves)"}, moves, "what is on its way may arrive")
+
+	_, moves = step(t, next, slot.Input{Frozen: true, Live: []conclave.NodeID{again("a"), again("b")}})
+	assert.Equal(t, []string{"slot 0 rebound b@1 -> b@2 (follower restarted)"}, moves)
+
+	_, moves = step(t, w, slot.Input{Frozen: true, Live: nodes("a", "b", "c"), Forbidden: []string{"a"}})
+	assert.Empty(t, moves, "no drain")
+	_, moves = step(t, w, slot.Input{Frozen: true, Live: []conclave.NodeID{again("a"), node("b")}, Forbidden: []string{"a"}})
+	assert.Empty(t, moves, "not even to its own node, if that is forbidden")
+}
+
+func TestVersionBaseRisesAboveWhatIsBelievable(t *testing.T) {
+	w := one(t, 2)
+	for _, c := range []struct{ reported, want int64 }{
+		{0, 11 * conclave.VersionBase},                         // only above the stored base
+		{50 * conclave.VersionBase, 51 * conclave.VersionBase}, // above the highest reported, also just at a base
+		{1<<52 + 1, 11 * conclave.VersionBase},                 // not believed: it would use up all versions
+	} {
+		next, _ := step(t, w, slot.Input{Live: nodes("b"), Reports: []slot.Report{{Node: node("a"), Counter: c.reported}}})
+		assert.Equal(t, c.want, next.Slots[0].VersionBase)
+	}
+}
+
+func TestWrongInputIsAnError(t *testing.T) {
+	w := one(t, 2)
+	good := slot.Input{Next: epoch(1, 9), Live: nodes("a", "b"), Replicas: 2}
+	for want, spoil := range map[string]func(*slot.Input, *slot.Table){
+		"next epoch 1.2 is not newer than the table's 1.2": func(in *slot.Input, _ *slot.Table) { in.Next = epoch(1, 2) },
+		"0 replicas: want at least 1":                      func(in *slot.Input, _ *slot.Table) { in.Replicas = 0 },
+		"a@1 and a@2 are both live":                        func(in *slot.Input, _ *slot.Table) { in.Live = append(nodes("a"), again("a")) },
+		`live node "a@" is not a name and an incarnation`:  func(in *slot.Input, _ *slot.Table) { in.Live = []conclave.NodeID{{Name: "a"}} },
+		"want no negative number, and a slack under 1":     func(in *slot.Input, _ *slot.Table) { in.Limits.Slack = 1 },
+		"invalid slot table: slot 0: no leader":            func(_ *slot.Input, w *slot.Table) { w.Slots[0].Leader = conclave.NodeID{} },
+	} {
+		in, broken := good, w.Clone()
+		spoil(&in, &broken)
+		next, moves, err := slot.Arrange(broken, in)
+		assert.ErrorContains(t, err, want)
+		assert.Empty(t, moves)
+		assert.True(t, next.Equal(broken))
+	}
+}

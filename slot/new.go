@@ -1,0 +1,76 @@
+package slot
+
+import (
+	"fmt"
+	"slices"
+
+	"conclave"
+)
+
+// New makes a table of that many slots from nothing: leaders and followers
+// spread evenly over the live, allowed nodes, each slot in phase crash, since its
+// leader must hear every session before it may serve. Versions start above
+// in.FloorBase and every counter reported. The error names a wrong count or input; with no node that may
+// lead it is ErrNoSuccessor: wait for data nodes.
+func New(slots int, in Input) (Table, error) {
+	if err := ValidateCount(slots); err != nil {
+		return Table{}, err
+	}
+	if err := in.validate(conclave.Epoch{}); err != nil {
+		return Table{}, err
+	}
+	if in.FloorBase < 0 || in.FloorBase > maxCounter {
+		return Table{}, fmt.Errorf("floor of the version bases %d is not from 0 to %d", in.FloorBase, int64(maxCounter))
+	}
+	a := newArranger(Table{}, in)
+	if len(a.open) == 0 {
+		return Table{}, fmt.Errorf("make a slot table: %w: %d data nodes are live, and each of them is forbidden", ErrNoSuccessor, len(in.Live))
+	}
+	a.t.Slots = make([]Slot, slots)
+	for i := range a.t.Slots {
+		a.t.Slots[i] = Slot{ID: i, Followers: []conclave.NodeID{}, VersionBase: in.FloorBase}
+		a.grant(&a.t.Slots[i], Crash, a.open[i%len(a.open)])
+		a.count(i, +1)
+	}
+	for range min(in.Replicas, len(a.open)) - 1 {
+		for _, s := range slices.Clone(a.t.Slots) {
+			a.follow(s, a.newFollower(s), "new table")
+		}
+	}
+	return a.t, nil
+}
+
+// Adopt goes on from a table that nodes still have and the database has not:
+// seen is newer than what was stored, which was restored from a backup. The
+// result is seen under the next epoch; each slot in which the two differ is
+// granted anew to its leader in seen, as crash, since nobody knows what else of
+// that table was lost. Versions rise above both and above all counters reported.
+func Adopt(stored, seen Table, in Input) (Table, []Move, error) {
+	if err := in.validate(seen.Epoch); err != nil {
+		return stored, nil, err
+	}
+	if err := seen.Validate(); err != nil {
+		return stored, nil, err
+	}
+	if len(stored.Slots) != 0 && len(stored.Slots) != len(seen.Slots) {
+		return stored, nil, fmt.Errorf("adopt slot table %s: it has %d slots, the stored one %d", seen.Epoch, len(seen.Slots), len(stored.Slots))
+	}
+	a := newArranger(seen, in)
+	for i, s := range seen.Slots {
+		if len(stored.Slots) != 0 && s.Equal(stored.Slots[i]) {
+			continue
+		}
+		a.change(Move{Slot: i, Kind: Granted, From: s.Leader, To: s.Leader, Why: "the database was restored"}, func(s *Slot) {
+			for _, n := range [...]conclave.NodeID{s.Successor, s.Source} {
+				if !n.IsZero() {
+					s.follow(n)
+				}
+			}
+			if len(stored.Slots) != 0 {
+				s.VersionBase = max(s.VersionBase, stored.Slots[i].VersionBase)
+			}
+			a.grant(s, Crash, s.Leader)
+		})
+	}
+	return a.t, a.moves, nil
+}

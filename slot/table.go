@@ -1,0 +1,112 @@
+package slot
+
+import (
+	"slices"
+
+	"conclave"
+)
+
+// Load is the reverse view of the table: how much one node does in it.
+type Load struct {
+	Node      conclave.NodeID `json:"node"`
+	Leaders   int             `json:"leaders"`
+	Followers int             `json:"followers"` // as follower or successor
+}
+
+// Clone is a copy that shares nothing with t.
+func (t Table) Clone() Table {
+	c := Table{Epoch: t.Epoch, Slots: make([]Slot, len(t.Slots))}
+	for i, s := range t.Slots {
+		c.Slots[i] = s.clone()
+	}
+	return c
+}
+
+// Equal says that both tables have the same epoch and the same rows.
+func (t Table) Equal(o Table) bool {
+	return t.Epoch == o.Epoch && slices.EqualFunc(t.Slots, o.Slots, Slot.Equal)
+}
+
+// At is the same assignment under another epoch: how the first write of a term
+// seals a table again. It shares the rows with t.
+func (t Table) At(epoch conclave.Epoch) Table {
+	t.Epoch = epoch
+	return t
+}
+
+// LedBy lists the ids of the slots that this very incarnation of node leads.
+func (t Table) LedBy(node conclave.NodeID) []int {
+	return t.ids(func(s Slot) bool { return s.Leader == node })
+}
+
+// HeldBy lists the ids of the slots of which this very incarnation of node has
+// a copy or is building one, in whatever place of the row.
+func (t Table) HeldBy(node conclave.NodeID) []int {
+	return t.ids(func(s Slot) bool { return s.Holds(node) })
+}
+
+func (t Table) ids(pick func(Slot) bool) []int {
+	var ids []int
+	for _, s := range t.Slots {
+		if pick(s) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// Loads is the reverse view: one entry for each node named in the table, and
+// for each of also, sorted by node.
+func (t Table) Loads(also ...conclave.NodeID) []Load {
+	byNode := make(map[conclave.NodeID]*Load)
+	load := func(n conclave.NodeID) *Load {
+		if byNode[n] == nil {
+			byNode[n] = &Load{Node: n}
+		}
+		return byNode[n]
+	}
+	for _, n := range also {
+		load(n)
+	}
+	for _, s := range t.Slots {
+		load(s.Leader).Leaders++
+		for _, n := range s.Holders()[1:] {
+			if n != s.Source {
+				load(n).Followers++
+			}
+		}
+	}
+	loads := make([]Load, 0, len(byNode))
+	for _, l := range byNode {
+		loads = append(loads, *l)
+	}
+	slices.SortFunc(loads, func(a, b Load) int { return a.Node.Compare(b.Node) })
+	return loads
+}
+
+// StableAll says that every slot has arrived: each leader has reported that it
+// serves, and none is to be succeeded. Whether the leaders are alive is not in
+// the table; Even, given those that are, says so.
+func (t Table) StableAll() bool {
+	return !slices.ContainsFunc(t.Slots, func(s Slot) bool { return s.Phase != Stable })
+}
+
+// Even says that the given nodes lead every slot, and that none of them leads
+// two more than another. An empty table is even.
+func (t Table) Even(nodes []conclave.NodeID) bool {
+	if len(t.Slots) == 0 {
+		return true
+	}
+	leads := make(map[conclave.NodeID]int, len(nodes))
+	for _, s := range t.Slots {
+		if !slices.Contains(nodes, s.Leader) {
+			return false
+		}
+		leads[s.Leader]++
+	}
+	least, most := len(t.Slots), 0
+	for _, n := range nodes {
+		least, most = min(least, leads[n]), max(most, leads[n])
+	}
+	return most-least <= 1
+}

@@ -1,0 +1,226 @@
+package slot
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"conclave"
+)
+
+// drain, step 3: a slot whose leader is forbidden gets a successor, as long as
+// fewer hand-overs are under way than the limit: its node leaves slot by slot
+// while it still serves (article 002). A leader that is alive keeps the slot as
+// long as nobody may succeed it.
+func (a *arranger) drain() {
+	underWay := 0
+	for _, s := range a.t.Slots {
+		if s.Phase == Preparing || s.Phase == Switching {
+			underWay++
+		}
+	}
+	for _, s := range a.t.Slots {
+		if underWay >= a.in.Limits.Drains {
+			return
+		}
+		if s.Phase != Stable || !a.up(s.Leader) || !a.forbidden[s.Leader.Name] {
+			continue
+		}
+		if successor := a.successor(s); !successor.IsZero() {
+			a.prepare(s, successor, "drain")
+			underWay++
+		}
+	}
+}
+
+// successor is who should take over from a leader that goes: a follower that is
+// caught up, else any follower, else the node that leads least.
+func (a *arranger) successor(s Slot) conclave.NodeID {
+	followers := slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return !a.mayHold(n) })
+	if len(followers) > 0 {
+		return slices.MinFunc(followers, func(m, n conclave.NodeID) int {
+			return cmp.Or(
+				compareBool(a.caughtUp(s, n), a.caughtUp(s, m)),
+				cmp.Compare(a.leads[m], a.leads[n]),
+				m.Compare(n),
+			)
+		})
+	}
+	return a.fewest(a.leads, s, func(n conclave.NodeID) bool { return !s.Names(n.Name) })
+}
+
+// replicate, step 4: followers where they are missing, the neediest slots first,
+// all in one write: until they have loaded, a second loss costs copies. Then
+// those go that are not needed any more. Only stable slots are looked at: in the
+// others the leader has nothing yet that could be followed, or is about to change.
+func (a *arranger) replicate() {
+	var needy []Slot
+	for _, s := range a.t.Slots {
+		if s.Phase == Stable && a.up(s.Leader) {
+			needy = append(needy, s)
+		}
+	}
+	have := func(s Slot) int { return len(a.keptFollowers(s)) }
+	slices.SortStableFunc(needy, func(r, s Slot) int { return cmp.Compare(have(r), have(s)) })
+	for _, s := range needy {
+		for n := have(s); n < a.in.Replicas-1; n++ {
+			f, why := a.newFollower(a.t.Slots[s.ID]), "follower missing"
+			if f.IsZero() && a.mayHold(s.Leaving) {
+				f, why = s.Leaving, "stays, nobody stands in"
+			}
+			if f.IsZero() {
+				break
+			}
+			a.follow(s, f, why)
+		}
+	}
+	for _, s := range needy {
+		a.trim(a.t.Slots[s.ID])
+	}
+}
+
+// trim takes followers out once as many others as there should be have a
+// complete copy: those that are leaving or forbidden, and what a crash left
+// over; of the latter the one on the node that follows most.
+func (a *arranger) trim(s Slot) {
+	want := a.in.Replicas - 1
+	caughtUp := slices.DeleteFunc(a.keptFollowers(s), func(n conclave.NodeID) bool { return !a.caughtUp(s, n) })
+	if len(caughtUp) < want {
+		return
+	}
+	for _, f := range slices.Clone(s.Followers) {
+		if a.forbidden[f.Name] {
+			a.unfollow(s, f, "drain")
+		} else if f == s.Leaving {
+			a.unfollow(s, f, "balance")
+		}
+	}
+	for ; len(caughtUp) > want; caughtUp = caughtUp[:len(caughtUp)-1] {
+		slices.SortFunc(caughtUp, func(m, n conclave.NodeID) int {
+			return cmp.Or(cmp.Compare(a.follows[m], a.follows[n]), m.Compare(n))
+		})
+		a.unfollow(s, caughtUp[len(caughtUp)-1], "surplus")
+	}
+}
+
+// balance, step 5: only when every slot is stable, so that each batch has
+// arrived before the next one leaves (how article 002's picture paces moves).
+func (a *arranger) balance() {
+	if !a.t.StableAll() || len(a.open) < 2 {
+		return
+	}
+	if a.balanceLeaders() == 0 {
+		a.balanceFollowers()
+	}
+}
+
+// balanceLeaders hands slots over from the node that leads most to the one that
+// leads least. Better a slot that the latter follows already.
+func (a *arranger) balanceLeaders() (moved int) {
+	high, low := a.marks(a.leads)
+	for moved < a.in.Limits.LeaderMoves {
+		from, to := a.extremes(a.leads)
+		if a.leads[from] <= high && a.leads[to] >= low || a.leads[from]-a.leads[to] < 2 {
+			break
+		}
+		best, rank := -1, 0
+		for _, s := range a.t.Slots {
+			if s.Leader != from || s.Phase != Stable {
+				continue
+			}
+			r := 1
+			if a.caughtUp(s, to) && s.Holds(to) {
+				r = 3
+			} else if s.Holds(to) {
+				r = 2
+			}
+			if r > rank {
+				best, rank = s.ID, r
+			}
+		}
+		if best < 0 {
+			break
+		}
+		a.prepare(a.t.Slots[best], to, "balance")
+		moved++
+	}
+	return moved
+}
+
+// balanceFollowers lets a node that follows little stand in for one that follows
+// much; once it has caught up, step 4 takes the other one out. It begins only when
+// every slot has just the followers it should have, all caught up: one batch after
+// the other, as with leaders.
+func (a *arranger) balanceFollowers() {
+	want := min(a.in.Replicas-1, len(a.open)-1)
+	for _, s := range a.t.Slots {
+		loading := func(n conclave.NodeID) bool { return !a.mayHold(n) || !a.caughtUp(s, n) }
+		if len(s.Followers) != want || !s.Leaving.IsZero() || slices.ContainsFunc(s.Followers, loading) {
+			return
+		}
+	}
+	high, low := a.marks(a.follows)
+	for range a.in.Limits.FollowerMoves {
+		most, least := a.extremes(a.follows)
+		if a.follows[most] <= high && a.follows[least] >= low {
+			return
+		}
+		slot, from, to := a.followerToMove()
+		if from.IsZero() {
+			return
+		}
+		a.change(Move{Slot: slot, Kind: Followed, From: from, To: to, Why: "balance"}, func(s *Slot) {
+			s.Leaving = from
+			s.follow(to)
+		})
+	}
+}
+
+// followerToMove finds a follower on a full node and an empty node that can stand
+// in for it, two or more apart: of all such pairs one that is furthest apart.
+func (a *arranger) followerToMove() (slot int, from, to conclave.NodeID) {
+	most, least := a.extremes(a.follows)
+	widest, gap := a.follows[most]-a.follows[least], 1
+	for _, s := range a.t.Slots {
+		if gap >= widest {
+			break // no pair can be further apart
+		}
+		if !s.Leaving.IsZero() {
+			continue
+		}
+		for _, f := range s.Followers {
+			for _, n := range a.open {
+				if g := a.follows[f] - a.follows[n]; g > gap && !s.Names(n.Name) {
+					slot, from, to, gap = s.ID, f, n, g
+				}
+			}
+		}
+	}
+	return slot, from, to
+}
+
+// marks are the high and low water of a load: the average, with the slack that
+// the limits leave.
+func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
+	total := 0
+	for _, n := range a.open {
+		total += load[n]
+	}
+	floor := total / len(a.open)
+	ceil := (total + len(a.open) - 1) / len(a.open)
+	slack := a.in.Limits.Slack
+	return int(math.Ceil((1+slack)*float64(ceil) - 1e-9)), int(math.Floor((1-slack)*float64(floor) + 1e-9))
+}
+
+// extremes are the nodes with the highest and the lowest load; the first by name
+// of equals.
+func (a *arranger) extremes(load map[conclave.NodeID]int) (most, least conclave.NodeID) {
+	by := func(m, n conclave.NodeID) int { return cmp.Compare(load[m], load[n]) }
+	most = a.open[0]
+	for _, n := range a.open[1:] {
+		if by(n, most) > 0 {
+			most = n
+		}
+	}
+	return most, slices.MinFunc(a.open, by)
+}

@@ -1,0 +1,367 @@
+package slot_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave"
+	"conclave/slot"
+)
+
+// world is a cluster of data nodes that do what the table says, and a meta
+// leader that arranges: what the property tests shake.
+type world struct {
+	t        *rapid.T
+	table    slot.Table
+	term     uint64
+	seq      uint64
+	slots    int
+	replicas int
+	limits   slot.Limits
+	frozen   bool
+
+	nodes     map[string]*dataNode // every name that ever joined; nil incarnation means down
+	starts    int                  // incarnations given out
+	forbidden map[string]bool
+	heard     map[conclave.NodeID][]slot.Report // what meta has of each node's newest beat
+	late      []beat                            // beats under way
+}
+
+type beat struct {
+	from    conclave.NodeID
+	reports []slot.Report
+}
+
+// dataNode follows the tables that reach it. Its copies are complete for a
+// leader epoch, or not.
+type dataNode struct {
+	id    conclave.NodeID
+	up    bool
+	seen  slot.Table
+	state map[int]copyState
+}
+
+type copyState struct {
+	epoch conclave.Epoch
+	state slot.ReportState
+	// position and counter only have to differ between nodes.
+	position uint64
+	counter  int64
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{
+		t: t, term: 1,
+		slots:     1 << rapid.IntRange(0, 5).Draw(t, "slots as a power of two"),
+		replicas:  rapid.IntRange(1, 3).Draw(t, "replicas"),
+		nodes:     make(map[string]*dataNode),
+		forbidden: make(map[string]bool),
+		heard:     make(map[conclave.NodeID][]slot.Report),
+	}
+	w.limits = rapid.SampledFrom([]slot.Limits{{}, {LeaderMoves: 1, FollowerMoves: 1, Drains: 1}, {LeaderMoves: 3, FollowerMoves: 2, Drains: 4}}).Draw(t, "limits")
+	for i := range rapid.IntRange(1, 4).Draw(t, "nodes at first") {
+		w.start(fmt.Sprintf("data-%d", i+1))
+	}
+	table, err := slot.New(w.slots, w.input())
+	require.NoError(t, err)
+	w.table = table
+	w.check(slot.Table{}, w.input())
+	w.seq++
+	return w
+}
+
+func (w *world) start(name string) {
+	w.starts++
+	w.nodes[name] = &dataNode{
+		id: conclave.NodeID{Name: name, Incarnation: fmt.Sprintf("i%d", w.starts)},
+		up: true, state: make(map[int]copyState),
+	}
+}
+
+func (w *world) live() []conclave.NodeID {
+	var live []conclave.NodeID
+	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
+		if n := w.nodes[name]; n.up {
+			live = append(live, n.id)
+		}
+	}
+	return live
+}
+
+func (w *world) open() []conclave.NodeID {
+	return slices.DeleteFunc(w.live(), func(n conclave.NodeID) bool { return w.forbidden[n.Name] })
+}
+
+func (w *world) up(id conclave.NodeID) bool { return slices.Contains(w.live(), id) }
+
+func (w *world) mayHold(id conclave.NodeID) bool { return slices.Contains(w.open(), id) }
+
+func (w *world) names(up bool) []string {
+	var names []string
+	for name, n := range w.nodes {
+		if n.up == up {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (w *world) input() slot.Input {
+	in := slot.Input{
+		Next: conclave.Epoch{Term: w.term, Seq: w.seq + 1}, Live: w.live(),
+		Forbidden: slices.Sorted(maps.Keys(w.forbidden)),
+		Replicas:  w.replicas, Frozen: w.frozen, FloorBase: 5 * conclave.VersionBase, Limits: w.limits,
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(w.heard), conclave.NodeID.Compare) {
+		in.Reports = append(in.Reports, w.heard[id]...)
+	}
+	return in
+}
+
+// arrange is one round of the meta leader: arrange, check, write.
+func (w *world) arrange() (moved bool) {
+	in := w.input()
+	before := w.table.Clone()
+	next, moves, err := slot.Arrange(w.table, in)
+	require.NoError(w.t, err)
+	require.True(w.t, before.Equal(w.table), "Arrange changed its argument")
+
+	again, movesAgain, err := slot.Arrange(w.table, w.shuffled(in))
+	require.NoError(w.t, err)
+	require.Equal(w.t, next, again, "the same input in another order made another table")
+	require.Equal(w.t, moves, movesAgain)
+
+	if len(moves) == 0 {
+		require.True(w.t, next.Equal(before), "a table changed without a move")
+		return false
+	}
+	w.seq++
+	w.table = next
+	w.check(before, in)
+	w.checkMoves(before, in, moves)
+	return true
+}
+
+// shuffled is the same input in another order; the order of a node's own
+// reports on different slots carries no meaning either.
+func (w *world) shuffled(in slot.Input) slot.Input {
+	in.Live, in.Forbidden, in.Reports = slices.Clone(in.Live), slices.Clone(in.Forbidden), slices.Clone(in.Reports)
+	slices.Reverse(in.Live)
+	slices.Reverse(in.Forbidden)
+	slices.Reverse(in.Reports)
+	return in
+}
+
+// deliver brings the present table to a node, which takes its places in it.
+func (w *world) deliver(n *dataNode) {
+	n.seen = w.table
+	for _, s := range n.seen.Slots {
+		have := n.state[s.ID]
+		switch {
+		case s.Leader == n.id && have.epoch == s.LeaderEpoch && (have.state == slot.Serving || have.state == slot.Migrating):
+		case s.Leader == n.id:
+			require.Contains(w.t, []slot.Phase{slot.Switching, slot.Crash, slot.Preparing, slot.Stable}, s.Phase)
+			n.state[s.ID] = copyState{s.LeaderEpoch, slot.Migrating, have.position, max(have.counter, s.VersionBase)}
+		case s.Source == n.id:
+			n.state[s.ID] = copyState{s.SourceEpoch, slot.Finished, have.position, have.counter}
+		case s.Holds(n.id) && have.epoch == s.LeaderEpoch && (have.state == slot.Following || have.state == slot.CaughtUp):
+		case s.Holds(n.id):
+			n.state[s.ID] = copyState{s.LeaderEpoch, slot.Following, 0, have.counter}
+		default:
+			delete(n.state, s.ID)
+		}
+	}
+}
+
+// work lets a node finish what it is at, in the slots that pick says.
+func (w *world) work(n *dataNode, pick func(slot int) bool) {
+	for id := range w.slots {
+		c, have := n.state[id]
+		if !have || !pick(id) {
+			continue
+		}
+		switch c.state {
+		case slot.Migrating:
+			c.state = slot.Serving
+		case slot.Following:
+			leader := n.seen.Slots[id].Leader
+			if l := w.nodes[leader.Name]; l.id != leader || !l.up || l.state[id].state != slot.Serving || l.state[id].epoch != c.epoch {
+				continue // nobody to load from
+			}
+			c.state = slot.CaughtUp
+		}
+		c.position++
+		c.counter++
+		n.state[id] = c
+	}
+}
+
+// reports is what a node's beat carries.
+func (n *dataNode) reports() []slot.Report {
+	var rs []slot.Report
+	for _, id := range slices.Sorted(maps.Keys(n.state)) {
+		c := n.state[id]
+		rs = append(rs, slot.Report{Node: n.id, Slot: id, Epoch: c.epoch, State: c.state, Position: c.position, Counter: c.counter})
+	}
+	return rs
+}
+
+// settle lets everything that is alive do its work and be heard until nothing
+// changes any more; what remains is what the arranger ends at.
+func (w *world) settle() {
+	for round := range 200 + 20*w.slots {
+		for _, id := range w.live() {
+			w.deliver(w.nodes[id.Name])
+		}
+		for _, id := range w.live() {
+			w.work(w.nodes[id.Name], func(int) bool { return true })
+		}
+		for _, id := range w.live() { // followers of those who only just serve
+			w.work(w.nodes[id.Name], func(int) bool { return true })
+			w.heard[id] = w.nodes[id.Name].reports()
+		}
+		if !w.arrange() {
+			w.t.Logf("settled after %d rounds", round)
+			return
+		}
+	}
+	w.t.Fatalf("no end of moves: %+v", w.table)
+}
+
+// check is what must be true of every table that follows another.
+func (w *world) check(old slot.Table, in slot.Input) {
+	t, next := w.t, w.table
+	require.NoError(t, next.Validate(), "no slot without leader, no leader among its followers, fitting phases")
+	require.NoError(t, slot.Monotone(old, next), "epochs only rise")
+	require.Equal(t, in.Next, next.Epoch)
+	if len(old.Slots) == 0 {
+		for _, s := range next.Slots {
+			for _, n := range s.Holders() {
+				require.True(t, w.mayHold(n), "a new table gives slot %d to %s", s.ID, n)
+			}
+		}
+		return
+	}
+	for i, s := range next.Slots {
+		o := old.Slots[i]
+		require.Equal(t, o.Leader != s.Leader, o.LeaderEpoch != s.LeaderEpoch, "slot %d: leader epoch changes exactly when the leader does: %+v -> %+v", i, o, s)
+		if s.Leader != o.Leader {
+			w.checkGrant(o, s, in)
+		}
+		if !s.Successor.IsZero() {
+			require.True(t, in.Frozen || w.mayHold(s.Successor), "slot %d: successor %s may not lead", i, s.Successor)
+		}
+		for _, n := range s.Holders() {
+			require.True(t, o.Holds(n) || w.mayHold(n), "slot %d: %s, which is dead or forbidden, was given a copy", i, n)
+		}
+		if o.Phase == slot.Switching && s.Leader == o.Leader && s.Phase == slot.Switching {
+			require.Equal(t, o.Source, s.Source, "slot %d: the source left before the new leader served", i)
+		}
+		serving := s.Phase == slot.Stable || s.Phase == slot.Preparing
+		if serving && (o.Phase == slot.Switching || o.Phase == slot.Crash) {
+			require.True(t, slices.ContainsFunc(in.Reports, func(r slot.Report) bool {
+				return r.Slot == i && r.Node == s.Leader && r.Epoch == s.LeaderEpoch && r.State == slot.Serving
+			}), "slot %d: %s though its leader has not said that it serves", i, s.Phase)
+		}
+		w.checkCopies(o, s, in)
+	}
+}
+
+func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
+	t := w.t
+	require.True(t, w.mayHold(s.Leader), "slot %d was given to %s, which is dead or forbidden", s.ID, s.Leader)
+	require.Equal(t, in.Next, s.LeaderEpoch)
+	require.Greater(t, s.VersionBase, o.VersionBase)
+	for _, r := range in.Reports {
+		require.False(t, r.Slot == s.ID && r.Counter >= s.VersionBase, "slot %d: version base %d is not above the reported %d", s.ID, s.VersionBase, r.Counter)
+	}
+	switch s.Phase {
+	case slot.Crash:
+		require.False(t, w.up(o.Leader), "slot %d was taken from %s as crash, which is alive", s.ID, o.Leader)
+		if in.Frozen {
+			require.Equal(t, o.Leader.Name, s.Leader.Name, "slot %d moved while frozen", s.ID)
+		}
+		for _, n := range o.Holders() {
+			require.True(t, !w.up(n) || s.Holds(n), "slot %d: the living copy %s was thrown away in a crash", s.ID, n)
+		}
+		copies := slices.DeleteFunc(o.Holders()[1:], func(n conclave.NodeID) bool { return !w.mayHold(n) })
+		require.True(t, in.Frozen || len(copies) == 0 || slices.Contains(copies, s.Leader), "slot %d went to %s, though %v have copies", s.ID, s.Leader, copies)
+	case slot.Switching:
+		require.False(t, in.Frozen, "slot %d moved while frozen", s.ID)
+		require.Equal(t, o.Successor, s.Leader)
+		require.Equal(t, o.Leader, s.Source)
+		require.Equal(t, o.LeaderEpoch, s.SourceEpoch)
+		require.True(t, w.saidCaughtUp(o, s.Leader, in), "slot %d: switched to %s, which has not said that it caught up", s.ID, s.Leader)
+	default:
+		require.Fail(t, "a leader changed into phase "+string(s.Phase))
+	}
+}
+
+// checkCopies: a living follower leaves only when enough allowed others are
+// caught up; nobody's drain costs a copy.
+func (w *world) checkCopies(o, s slot.Slot, in slot.Input) {
+	if o.Phase != slot.Stable {
+		return
+	}
+	for _, f := range o.Followers {
+		if !w.up(f) || s.Holds(f) {
+			continue
+		}
+		enough := 0
+		for _, n := range s.Holders()[1:] {
+			if w.mayHold(n) && w.saidCaughtUp(s, n, in) {
+				enough++
+			}
+		}
+		require.GreaterOrEqual(w.t, enough, w.replicas-1, "slot %d: follower %s left too early", s.ID, f)
+	}
+}
+
+func (w *world) saidCaughtUp(s slot.Slot, n conclave.NodeID, in slot.Input) bool {
+	return slices.ContainsFunc(in.Reports, func(r slot.Report) bool {
+		return r.Slot == s.ID && r.Node == n && r.Epoch == s.LeaderEpoch && r.State == slot.CaughtUp
+	})
+}
+
+// checkMoves: every changed row has a move, and a write sets no more in motion
+// than the limits allow.
+func (w *world) checkMoves(old slot.Table, in slot.Input, moves []slot.Move) {
+	l := in.Limits
+	if (l == slot.Limits{}) {
+		l = slot.DefaultLimits()
+	}
+	moved := make(map[int]bool)
+	leaders, followers, drains := 0, 0, 0
+	for _, m := range moves {
+		moved[m.Slot] = true
+		switch {
+		case m.Kind == slot.Prepared && m.Why == "balance":
+			leaders++
+		case m.Kind == slot.Prepared:
+			drains++
+		case m.Kind == slot.Followed && m.Why == "balance":
+			followers++
+		}
+	}
+	underWay := 0
+	for i, s := range w.table.Slots {
+		require.Equal(w.t, !s.Equal(old.Slots[i]), moved[i], "slot %d: moves and changes differ", i)
+		if s.Phase == slot.Preparing || s.Phase == slot.Switching {
+			underWay++
+		}
+	}
+	require.LessOrEqual(w.t, leaders, l.LeaderMoves)
+	require.LessOrEqual(w.t, followers, l.FollowerMoves)
+	if drains > 0 {
+		require.LessOrEqual(w.t, underWay, l.Drains)
+	}
+	require.False(w.t, leaders > 0 && followers > 0, "followers are balanced before leaders are even")
+	if leaders+followers > 0 {
+		require.Equal(w.t, leaders, underWay, "balancing while something is not stable")
+	}
+}

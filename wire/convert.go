@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/slot"
+	wirev1 "conclave/wire/v1"
+)
+
+// The nouns in their wire form. XOut writes what XIn reads; a nil message reads
+// as the zero noun.
+
+// EpochOut and EpochIn carry an epoch.
+func EpochOut(e conclave.Epoch) *wirev1.Epoch {
+	if e.IsZero() {
+		return nil
+	}
+	return &wirev1.Epoch{Term: e.Term, Seq: e.Seq}
+}
+
+func EpochIn(e *wirev1.Epoch) conclave.Epoch {
+	return conclave.Epoch{Term: e.GetTerm(), Seq: e.GetSeq()}
+}
+
+// NodeOut and NodeIn carry an identity.
+func NodeOut(n conclave.NodeID) *wirev1.Node {
+	if n.IsZero() {
+		return nil
+	}
+	return &wirev1.Node{Name: n.Name, Incarnation: n.Incarnation}
+}
+
+func NodeIn(n *wirev1.Node) conclave.NodeID {
+	return conclave.NodeID{Name: n.GetName(), Incarnation: n.GetIncarnation()}
+}
+
+// PublisherOut and PublisherIn carry one registration. PublisherIn checks the
+// limits: whatever comes from outside passes here.
+func PublisherOut(p conclave.Publisher) *wirev1.Publisher {
+	return &wirev1.Publisher{Id: p.ID, DataInfoId: p.Data.String(), Version: p.Version, Values: p.Values, Withdrawn: p.Withdrawn}
+}
+
+func PublisherIn(p *wirev1.Publisher) (conclave.Publisher, error) {
+	data, err := conclave.ParseDataInfoID(p.GetDataInfoId())
+	if err != nil {
+		return conclave.Publisher{}, Errorf(CodeBadRequest, "%v", err)
+	}
+	if err := conclave.ValidateValues(p.GetValues()); err != nil {
+		return conclave.Publisher{}, Errorf(CodeTooLarge, "%s: %v", data.DataID, err)
+	}
+	if id := p.GetId(); id == "" || len(id) > 128 {
+		return conclave.Publisher{}, Errorf(CodeBadRequest, "registration id %.20q: want 1 to 128 bytes", id)
+	}
+	if v := p.GetVersion(); v < 1 || v > conclave.MaxVersion {
+		return conclave.Publisher{}, Errorf(CodeBadRequest, "registration %s has version %d: want 1 to 2^53-1", p.GetId(), v)
+	}
+	out := conclave.Publisher{ID: p.GetId(), Data: data, Version: p.GetVersion(), Withdrawn: p.GetWithdrawn()}
+	if !out.Withdrawn {
+		out.Values = p.GetValues()
+	}
+	return out, nil
+}
+
+// SlotOut and SlotIn carry one row of the table.
+func SlotOut(s slot.Slot) *wirev1.Slot {
+	return &wirev1.Slot{
+		Id: uint32(s.ID), Phase: string(s.Phase), Leader: NodeOut(s.Leader), LeaderEpoch: EpochOut(s.LeaderEpoch),
+		Successor: NodeOut(s.Successor), Source: NodeOut(s.Source), SourceEpoch: EpochOut(s.SourceEpoch),
+		VersionBase: s.VersionBase, Followers: mapTo(s.Followers, NodeOut), Leaving: NodeOut(s.Leaving),
+	}
+}
+
+func SlotIn(s *wirev1.Slot) slot.Slot {
+	return slot.Slot{
+		ID: int(s.GetId()), Phase: slot.Phase(s.GetPhase()), Leader: NodeIn(s.GetLeader()), LeaderEpoch: EpochIn(s.GetLeaderEpoch()),
+		Successor: NodeIn(s.GetSuccessor()), Source: NodeIn(s.GetSource()), SourceEpoch: EpochIn(s.GetSourceEpoch()),
+		VersionBase: s.GetVersionBase(), Followers: mapTo(s.GetFollowers(), NodeIn), Leaving: NodeIn(s.GetLeaving()),
+	}
+}
+
+func mapTo[A, B any](in []A, f func(A) B) []B {
+	if in == nil {
+		return nil
+	}
+	out := make([]B, len(in))
+	for i, v := range in {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// Ms is a duration in the wire's milliseconds, rounded up so that a short time
+// is never taken for none.
+func Ms(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// FromMs is the other way.
+func FromMs(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

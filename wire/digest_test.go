@@ -1,0 +1,43 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"conclave/wire"
+)
+
+func TestContentHashTellsHowValuesAreCut(t *testing.T) {
+	assert.NotEqual(t, wire.ContentHash([]string{"ab"}), wire.ContentHash([]string{"a", "b"}))
+	assert.NotEqual(t, wire.ContentHash([]string{"a", "b"}), wire.ContentHash([]string{"b", "a"}), "the order is content")
+	assert.NotEqual(t, wire.ContentHash(nil), wire.ContentHash([]string{""}))
+	assert.NotZero(t, wire.ContentHash(nil), "zero means that nothing is held")
+}
+
+func TestSumOfEntryHashesIsTheSetsName(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		versions := rapid.MapOf(rapid.StringMatching(`[a-z]{1,3}`), rapid.Int64Range(1, 5))
+		a, b := versions.Draw(t, "a"), versions.Draw(t, "b")
+		sum := func(m map[string]int64) (s uint64) {
+			for id, v := range m {
+				s += wire.EntryHash(id, v)
+			}
+			return s
+		}
+		assert.Equal(t, equal(a, b), sum(a) == sum(b))
+	})
+}
+
+func equal(a, b map[string]int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,49 @@
+package wire
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"conclave"
+)
+
+// Fence keeps the highest term a node has ever seen and refuses every command
+// of a lower one. It is the receivers' half of the rule that two leaders may
+// believe but never act; the database's half is the term in each statement.
+type Fence struct {
+	mu      sync.Mutex // guards highest
+	highest uint64
+	refused atomic.Uint64
+}
+
+// Admit takes a command of term, or refuses it with stale_epoch naming the
+// highest term seen.
+func (f *Fence) Admit(term uint64) error {
+	if highest := f.raise(term); term < highest {
+		f.refused.Add(1)
+		e := Errorf(CodeStaleEpoch, "term %d is over: term %d has been seen here", term, highest)
+		e.Epoch = conclave.Epoch{Term: highest}
+		return e
+	}
+	return nil
+}
+
+// Saw notes a term without judging a command.
+func (f *Fence) Saw(term uint64) { f.raise(term) }
+
+// Highest is the highest term ever seen.
+func (f *Fence) Highest() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.highest
+}
+
+// Refused counts the commands of older terms that were turned away (I4).
+func (f *Fence) Refused() uint64 { return f.refused.Load() }
+
+func (f *Fence) raise(term uint64) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.highest = max(f.highest, term)
+	return f.highest
+}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// Peers is how a node calls others: typed clients by address, over one HTTP/2
+// connection each, without TLS inside the cluster.
+type Peers struct {
+	network     Network
+	transport   *http.Transport
+	client      *http.Client
+	interceptor *Interceptor
+}
+
+// NewPeers makes the clients of a node. A connection on which nothing is heard
+// for two seconds is asked by a ping and dropped a second later, so that a
+// frozen host does not hold streams for ever.
+func NewPeers(network Network, interceptor *Interceptor) *Peers {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{
+		Protocols:   protocols,
+		DialContext: network.DialContext,
+		HTTP2:       &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
+	}
+	return &Peers{network: network, transport: transport, client: &http.Client{Transport: transport}, interceptor: interceptor}
+}
+
+// Close drops idle connections. Calls still under way end with their contexts.
+func (p *Peers) Close() { p.transport.CloseIdleConnections() }
+
+// HTTP is the plain client, for the admin API and server-sent events.
+func (p *Peers) HTTP() *http.Client { return p.client }
+
+func (p *Peers) options() connect.ClientOption {
+	return connect.WithClientOptions(
+		connect.WithInterceptors(p.interceptor),
+		connect.WithReadMaxBytes(2*conclave.MaxRequest),
+	)
+}
+
+// The clients, each for the node at an address.
+
+func (p *Peers) Node(address string) wirev1connect.NodeServiceClient {
+	return wirev1connect.NewNodeServiceClient(p.client, "http://"+address, p.options())
+}
+
+func (p *Peers) Meta(address string) wirev1connect.MetaServiceClient {
+	return wirev1connect.NewMetaServiceClient(p.client, "http://"+address, p.options())
+}
+
+func (p *Peers) Data(address string) wirev1connect.DataServiceClient {
+	return wirev1connect.NewDataServiceClient(p.client, "http://"+address, p.options())
+}
+
+func (p *Peers) Session(address string) wirev1connect.SessionServiceClient {
+	return wirev1connect.NewSessionServiceClient(p.client, "http://"+address, p.options())
+}
+
+func (p *Peers) Client(address string) wirev1connect.ClientServiceClient {
+	return wirev1connect.NewClientServiceClient(p.client, "http://"+address, p.options())
+}
+
+// Knock dials an address on a connection of its own, so that no pooled one can
+// hide who is there now, and asks who answers. Refused(err) is true when the
+// host answered that nobody listens.
+func (p *Peers) Knock(ctx context.Context, address string) (conclave.NodeID, conclave.Role, error) {
+	conn, err := p.network.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return conclave.NodeID{}, "", err
+	}
+	conn.Close()
+	res, err := p.Node(address).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))
+	if err != nil {
+		return conclave.NodeID{}, "", FromConnect(err)
+	}
+	return NodeIn(res.Msg.Node), conclave.Role(res.Msg.Role), nil
+}
+
+// Silent says that err is the absence of an answer rather than a refusal: a
+// time-out, or a connection that broke.
+func Silent(err error) bool {
+	var ne net.Error
+	return err != nil && !Refused(err) &&
+		(errors.Is(err, context.DeadlineExceeded) || CodeOf(err) == CodeUnavailable || errors.As(err, &ne))
+}

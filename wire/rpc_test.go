@@ -1,0 +1,273 @@
+package wire_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/sim/simnet"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// node is one listening node whose handlers are functions of the test.
+type node struct {
+	view     *wire.View
+	fence    *wire.Fence
+	events   *wire.Events
+	peers    *wire.Peers
+	server   *wire.HTTPServer
+	address  string
+	announce func(*wirev1.AnnounceRequest) error
+	behind   chan string
+}
+
+func (n *node) Hello(context.Context, *connect.Request[wirev1.HelloRequest]) (*connect.Response[wirev1.HelloResponse], error) {
+	return connect.NewResponse(&wirev1.HelloResponse{Node: wire.NodeOut(d1), Role: "data"}), nil
+}
+
+func (n *node) Announce(_ context.Context, r *connect.Request[wirev1.AnnounceRequest]) (*connect.Response[wirev1.AnnounceResponse], error) {
+	if err := n.announce(r.Msg); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&wirev1.AnnounceResponse{}), nil
+}
+
+func (n *node) FetchState(context.Context, *connect.Request[wirev1.FetchStateRequest]) (*connect.Response[wirev1.FetchStateResponse], error) {
+	panic("a bug in a handler")
+}
+
+var _ wirev1connect.NodeServiceHandler = (*node)(nil)
+
+// start runs a node on a host of net until the test's function ends.
+func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
+	n := &node{
+		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(host, time.Now),
+		behind: make(chan string, 8), announce: func(*wirev1.AnnounceRequest) error { return nil },
+	}
+	network := net.Host(host)
+	ln, err := network.Listen(t.Context(), "tcp", ":80")
+	require.NoError(t, err)
+	n.address = ln.Addr().String()
+	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: token, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
+	n.peers = wire.NewPeers(network, i)
+	r := wire.NewRouter(wire.RouterConfig{
+		Node: d1, Role: conclave.RoleData, Version: "test", Token: token, Metrics: prometheus.NewRegistry(), Events: n.events,
+		Ready: func() (bool, []string) { return false, []string{"starting"} },
+	})
+	path, h := wirev1connect.NewNodeServiceHandler(n, wire.HandlerOptions(i))
+	wire.Mount(r, path, h)
+	n.server = wire.NewHTTPServer(ln, r)
+	done := make(chan error, 1)
+	go func() { done <- n.server.Serve() }()
+	return n, func() {
+		n.peers.Close()
+		n.server.Close()
+		assert.NoError(t, <-done)
+	}
+}
+
+func TestErrorsKeepTheirCodeAcrossTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New()
+		a, stopA := start(t, net, "a", "")
+		defer stopA()
+		b, stopB := start(t, net, "b", "")
+		defer stopB()
+		call := func(fail error) error {
+			b.announce = func(*wirev1.AnnounceRequest) error { return fail }
+			_, err := a.peers.Node(b.address).Announce(t.Context(), connect.NewRequest(&wirev1.AnnounceRequest{}))
+			return wire.FromConnect(err)
+		}
+
+		var e *wire.Error
+		require.ErrorAs(t, call(wire.NotLeader("meta-2", "m:1")), &e)
+		assert.Equal(t, wire.CodeNotLeader, e.Code)
+		assert.Equal(t, "meta-2", e.Leader)
+		assert.Equal(t, "m:1", e.Address)
+		assert.Equal(t, wire.CodeNoLeader, wire.CodeOf(call(wire.NotLeader("", ""))))
+		assert.Equal(t, wire.CodeInternal, wire.CodeOf(call(io.ErrUnexpectedEOF)), "whatever has no code is a fault of the node")
+
+		_, err := a.peers.Node(b.address).FetchState(t.Context(), connect.NewRequest(&wirev1.FetchStateRequest{}))
+		assert.Equal(t, wire.CodeInternal, wire.CodeOf(wire.FromConnect(err)), "a panic is an answer, not the end of the node")
+		require.NoError(t, call(nil))
+	})
+}
+
+func TestRefusedIsToldFromSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New()
+		a, stopA := start(t, net, "a", "")
+		defer stopA()
+		b, _ := start(t, net, "b", "")
+		who, role, err := a.peers.Knock(t.Context(), b.address)
+		require.NoError(t, err)
+		assert.Equal(t, d1, who)
+		assert.Equal(t, conclave.RoleData, role)
+
+		net.Cut("b")
+		_, _, err = a.peers.Knock(t.Context(), b.address)
+		assert.True(t, wire.Refused(err), "%v", err)
+		synctest.Wait() // the pooled connection has noticed
+		_, err = a.peers.Node(b.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
+		assert.True(t, wire.Refused(wire.FromConnect(err)), "through the client too: %v", err)
+		assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(wire.FromConnect(err)))
+		assert.False(t, wire.Silent(err))
+		assert.True(t, wire.Silent(context.DeadlineExceeded))
+		b.peers.Close()
+		b.server.Close()
+	})
+}
+
+func TestInterceptorFencesAndComparesTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New()
+		a, stopA := start(t, net, "a", "")
+		defer stopA()
+		b, stopB := start(t, net, "b", "")
+		defer stopB()
+		hello := func(ctx context.Context) error {
+			_, err := a.peers.Node(b.address).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))
+			return wire.FromConnect(err)
+		}
+
+		// I4: a command of an older term is refused and counted.
+		require.NoError(t, hello(wire.WithTerm(t.Context(), 7)))
+		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(hello(wire.WithTerm(t.Context(), 6))))
+		require.NoError(t, hello(t.Context()), "a call that commands nothing has no term to be fenced by")
+		assert.EqualValues(t, 1, b.fence.Refused())
+
+		// Who is behind is told who is ahead, on either side.
+		_, err := a.view.Apply(full(table(epoch(1, 1), d1)))
+		require.NoError(t, err)
+		require.NoError(t, hello(t.Context()))
+		assert.Equal(t, a.address, <-b.behind)
+		_, err = b.view.Apply(full(table(epoch(1, 2), d1)))
+		require.NoError(t, err)
+		require.NoError(t, hello(t.Context()))
+		assert.Equal(t, b.address, <-a.behind)
+	})
+}
+
+func TestRouterAnswersInTheContractsForm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New()
+		n, stop := start(t, net, "a", "secret")
+		defer stop()
+		ask := func(method, path string, body string, header ...string) (int, map[string]any) {
+			req, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.address+path, strings.NewReader(body))
+			require.NoError(t, err)
+			if len(header) == 2 {
+				req.Header.Set(header[0], header[1])
+			}
+			res, err := n.peers.HTTP().Do(req)
+			require.NoError(t, err)
+			defer res.Body.Close()
+			raw, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			var doc map[string]any
+			_ = json.Unmarshal(raw, &doc)
+			return res.StatusCode, doc
+		}
+		code := func(doc map[string]any) any {
+			e, _ := doc["error"].(map[string]any)
+			return e["code"]
+		}
+
+		status, doc := ask(http.MethodGet, "/healthz", "")
+		assert.Equal(t, 200, status)
+		assert.Equal(t, "data-1", doc["name"])
+		status, doc = ask(http.MethodGet, "/readyz", "")
+		assert.Equal(t, 503, status)
+		assert.Equal(t, []any{"starting"}, doc["reasons"])
+		status, doc = ask(http.MethodGet, "/nowhere", "")
+		assert.Equal(t, 404, status)
+		assert.Equal(t, "not_found", code(doc))
+		status, _ = ask(http.MethodDelete, "/healthz", "", "Authorization", "Bearer secret")
+		assert.Equal(t, 405, status)
+
+		// A changing request needs the token, whatever its path.
+		status, doc = ask(http.MethodPost, "/conclave.v1.NodeService/Hello", "{}")
+		assert.Equal(t, 401, status)
+		assert.Equal(t, "unauthorized", code(doc))
+		status, _ = ask(http.MethodPost, "/conclave.v1.NodeService/Hello", "{}", "Authorization", "Bearer guess")
+		assert.Equal(t, 401, status)
+		_, err := n.peers.Node(n.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
+		assert.NoError(t, err, "nodes show it by themselves")
+	})
+}
+
+func TestEventsGoOnAfterTheLastSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New()
+		n, stop := start(t, net, "a", "")
+		defer stop()
+		for i := range 3 {
+			n.events.Add(wire.Event{Type: "test", Text: fmt.Sprint(i)})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.address+"/v1/events", nil)
+		require.NoError(t, err)
+		req.Header.Set("Last-Event-ID", "1")
+		res, err := n.peers.HTTP().Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		n.events.Add(wire.Event{Type: "test", Text: "3", Term: 9})
+
+		var texts []string
+		scan := bufio.NewScanner(res.Body)
+		for len(texts) < 3 && scan.Scan() {
+			if data, ok := strings.CutPrefix(scan.Text(), "data: "); ok {
+				var ev wire.Event
+				require.NoError(t, json.Unmarshal([]byte(data), &ev))
+				texts = append(texts, ev.Text)
+			}
+		}
+		assert.Equal(t, []string{"1", "2", "3"}, texts)
+	})
+}
+
+func TestListeningBeyondLoopbackNeedsAToken(t *testing.T) {
+	assert.NoError(t, wire.CheckListen("127.0.0.1:0", "", false))
+	assert.NoError(t, wire.CheckListen("[::1]:9615", "", false))
+	assert.NoError(t, wire.CheckListen("0.0.0.0:9615", "secret", false))
+	assert.NoError(t, wire.CheckListen("0.0.0.0:9615", "", true))
+	assert.ErrorContains(t, wire.CheckListen("0.0.0.0:9615", "", false), "0.0.0.0:9615")
+	assert.ErrorContains(t, wire.CheckListen(":9615", "", false), "token")
+	assert.ErrorContains(t, wire.CheckListen("nonsense", "", false), "nonsense")
+}
+
+func TestRegistrationsAreCheckedOnTheirWayIn(t *testing.T) {
+	ok := conclave.Publisher{ID: "r", Data: conclave.DataInfoID{DataID: "d", Instance: "i", Group: "g"}, Version: 1, Values: []string{"v"}}
+	got, err := wire.PublisherIn(wire.PublisherOut(ok))
+	require.NoError(t, err)
+	assert.Equal(t, ok, got)
+
+	for what, spoil := range map[string]func(*wirev1.Publisher){
+		"data info id": func(p *wirev1.Publisher) { p.DataInfoId = "no parts" },
+		"'='":          func(p *wirev1.Publisher) { p.DataInfoId = "a=b#@#i#@#g" },
+		"limit":        func(p *wirev1.Publisher) { p.Values = []string{strings.Repeat("x", conclave.MaxValue+1)} },
+		"version":      func(p *wirev1.Publisher) { p.Version = 1 << 53 },
+		"registration": func(p *wirev1.Publisher) { p.Id = "" },
+	} {
+		bad := wire.PublisherOut(ok)
+		spoil(bad)
+		_, err := wire.PublisherIn(bad)
+		assert.ErrorContains(t, err, what)
+	}
+}

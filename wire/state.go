@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/slot"
+	wirev1 "conclave/wire/v1"
+)
+
+// Member is one session or data node on the member list. The list is written
+// under the term before it is published.
+type Member struct {
+	Node     conclave.NodeID `json:"node"`
+	Role     conclave.Role   `json:"role"`
+	Address  string          `json:"address"`
+	Draining bool            `json:"draining,omitempty"` // on its way out: still a member, no longer offered
+	Dialable bool            `json:"dialable,omitempty"` // the leader dialled it back, and this incarnation answered
+}
+
+// Members is the member list, sorted by name; one incarnation per name.
+type Members struct {
+	Epoch conclave.Epoch `json:"-"`
+	List  []Member       `json:"list"`
+}
+
+// Find returns the member of a name.
+func (m Members) Find(name string) (Member, bool) {
+	for _, x := range m.List {
+		if x.Node.Name == name {
+			return x, true
+		}
+	}
+	return Member{}, false
+}
+
+// Has says that this very incarnation is a member.
+func (m Members) Has(n conclave.NodeID) bool {
+	x, ok := m.Find(n.Name)
+	return ok && x.Node == n
+}
+
+// Of lists the members of a role.
+func (m Members) Of(role conclave.Role) []Member {
+	var out []Member
+	for _, x := range m.List {
+		if x.Role == role {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Blacklist is the published set of forbidden servers.
+type Blacklist struct {
+	Epoch   conclave.Epoch    `json:"-"`
+	Entries []blacklist.Entry `json:"entries"`
+}
+
+// Switch is one cluster-wide setting; Version counts its changes.
+type Switch struct {
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	Version uint64 `json:"version"`
+}
+
+// The switches, with their values.
+const (
+	SwitchStopPush        = "stop-push"        // on, off: sessions push nothing while on
+	SwitchArrange         = "arrange"          // on, off: off suspends the arranger
+	SwitchProtectionFloor = "protection-floor" // fewest data nodes with which slots still move; 0: no floor
+	SwitchPushWindow      = "push-window-ms"   // changes of a datum within this time are merged into one push
+	SwitchPushGuard       = "push-guard"       // on, off: off pushes unconfirmed removals at once
+)
+
+// Switches are all settings, sorted by key.
+type Switches struct {
+	Epoch conclave.Epoch `json:"-"`
+	List  []Switch       `json:"list"`
+}
+
+// Get is the value of a key, or what it is by default.
+func (s Switches) Get(key, byDefault string) string {
+	for _, x := range s.List {
+		if x.Key == key {
+			return x.Value
+		}
+	}
+	return byDefault
+}
+
+// Freeze is protection mode: too many nodes were lost at once, so no slot moves
+// until they are back (peers: Eureka's self-preservation, Nacos' threshold).
+type Freeze struct {
+	Epoch  conclave.Epoch `json:"-"`
+	Frozen bool           `json:"frozen"`
+	Reason string         `json:"reason,omitempty"`
+}
+
+// State is one of each kind. The zero State knows nothing.
+type State struct {
+	Table     slot.Table
+	Replicas  int
+	Members   Members
+	Blacklist Blacklist
+	Switches  Switches
+	Freeze    Freeze
+}
+
+// MemberOut and MemberIn carry one member.
+func MemberOut(m Member) *wirev1.Member {
+	return &wirev1.Member{Node: NodeOut(m.Node), Role: string(m.Role), Address: m.Address, Draining: m.Draining, Dialable: m.Dialable}
+}
+
+func MemberIn(m *wirev1.Member) Member {
+	return Member{Node: NodeIn(m.GetNode()), Role: conclave.Role(m.GetRole()), Address: m.GetAddress(), Draining: m.GetDraining(), Dialable: m.GetDialable()}
+}
+
+// StateOut writes the kinds of s whose epochs are above what have says: all
+// that a peer lacks.
+func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
+	out := &wirev1.State{}
+	if EpochIn(have.GetTable()).Less(s.Table.Epoch) {
+		out.Table = TableOut(s.Table, s.Replicas)
+	}
+	if EpochIn(have.GetMembers()).Less(s.Members.Epoch) {
+		out.Members = &wirev1.Members{Epoch: EpochOut(s.Members.Epoch), Members: mapTo(s.Members.List, MemberOut)}
+	}
+	if EpochIn(have.GetBlacklist()).Less(s.Blacklist.Epoch) {
+		out.Blacklist = &wirev1.Blacklist{Epoch: EpochOut(s.Blacklist.Epoch), Entries: mapTo(s.Blacklist.Entries, entryOut)}
+	}
+	if EpochIn(have.GetSwitches()).Less(s.Switches.Epoch) {
+		out.Switches = &wirev1.Switches{Epoch: EpochOut(s.Switches.Epoch), Switches: mapTo(s.Switches.List, switchOut)}
+	}
+	if EpochIn(have.GetFreeze()).Less(s.Freeze.Epoch) {
+		out.Freeze = &wirev1.Freeze{Epoch: EpochOut(s.Freeze.Epoch), Frozen: s.Freeze.Frozen, Reason: s.Freeze.Reason}
+	}
+	return out
+}
+
+// Empty says that a State message carries nothing.
+func Empty(s *wirev1.State) bool {
+	return s.GetTable() == nil && s.GetMembers() == nil && s.GetBlacklist() == nil && s.GetSwitches() == nil && s.GetFreeze() == nil
+}
+
+// EpochsOf says what s holds of each kind.
+func EpochsOf(s State) *wirev1.Epochs {
+	return &wirev1.Epochs{
+		Table: EpochOut(s.Table.Epoch), Members: EpochOut(s.Members.Epoch), Blacklist: EpochOut(s.Blacklist.Epoch),
+		Switches: EpochOut(s.Switches.Epoch), Freeze: EpochOut(s.Freeze.Epoch),
+	}
+}
+
+// TableOut writes a full table; DeltaOut only the rows of t that differ from
+// base, for a receiver that holds base.
+func TableOut(t slot.Table, replicas int) *wirev1.SlotTable {
+	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Slots: mapTo(t.Slots, SlotOut), Replicas: uint32(replicas)}
+}
+
+func DeltaOut(base conclave.Epoch, t slot.Table, changed []slot.Slot, replicas int) *wirev1.SlotTable {
+	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Base: EpochOut(base), Slots: mapTo(changed, SlotOut), Replicas: uint32(replicas)}
+}
+
+func switchOut(s Switch) *wirev1.Switch {
+	return &wirev1.Switch{Key: s.Key, Value: s.Value, Version: s.Version}
+}
+
+func switchIn(s *wirev1.Switch) Switch {
+	return Switch{Key: s.GetKey(), Value: s.GetValue(), Version: s.GetVersion()}
+}
+
+func entryOut(e blacklist.Entry) *wirev1.BlacklistEntry {
+	return &wirev1.BlacklistEntry{
+		Name: e.Name, Role: string(e.Role), Reason: e.Reason, By: e.By, Incarnation: e.Incarnation, SinceUnixMs: e.Since.UnixMilli(),
+	}
+}
+
+func entryIn(e *wirev1.BlacklistEntry) blacklist.Entry {
+	return blacklist.Entry{
+		Name: e.GetName(), Role: conclave.Role(e.GetRole()), Reason: e.GetReason(), By: e.GetBy(), Incarnation: e.GetIncarnation(),
+		Since: time.UnixMilli(e.GetSinceUnixMs()).UTC(),
+	}
+}
