@@ -129,10 +129,12 @@ func TestAllSlotsOfTheDeadAreGrantedAtOnce(t *testing.T) {
 
 // Without copies the slots of the dead are spread over all, not heaped on one.
 func TestSlotsWithoutCopiesAreSpread(t *testing.T) {
-	w := table(t, 64, 1, "a", "b", "c")
-	next, _, err := slot.Arrange(w, slot.Input{Next: epoch(1, 3), Live: nodes("b", "c"), Replicas: 1})
+	w := table(t, 64, 1, "a", "b")
+	next, _, err := slot.Arrange(w, slot.Input{Next: epoch(1, 3), Live: nodes("b", "c", "d"), Replicas: 1})
 	require.NoError(t, err)
-	assert.True(t, next.Even(nodes("b", "c")))
+	assert.Len(t, next.LedBy(node("b")), 32, "has its share already")
+	assert.Len(t, next.LedBy(node("c")), 16)
+	assert.Len(t, next.LedBy(node("d")), 16)
 }
 
 // With nobody alive the row remembers who had what; a follower that comes back

@@ -29,17 +29,17 @@
 //
 // # The phases of a slot
 //
-//	                       successor lost or forbidden
-//	                      +---------------------------+
-//	                      v                           |
-//	   +------------> stable -- drain, balance --> preparing
-//	   |                |                             |
-//	   |                | leader lost                 | successor has caught up
-//	   |                v                             v     new leader epoch
-//	   +-- serves -- crash <---- leader lost ---- switching
-//	   |             |   ^                            |
-//	   |             +---+ leader lost                |
-//	   +------------------------- serves -------------+
+//	                    successor lost or forbidden
+//	                   +---------------------------+
+//	                   v                           |
+//	+------------> stable -- drain, balance --> preparing
+//	|                |                             |
+//	|                | leader lost                 | successor has caught up
+//	|                v                             v     new leader epoch
+//	+-- serves -- crash <---- leader lost ---- switching
+//	|             |   ^                            |
+//	|             +---+ leader lost                |
+//	+------------------------- serves -------------+
 //
 // In stable and preparing the leader serves. In switching it is the successor
 // that leads: it already takes writes, and asks the source, the old leader, to
