@@ -70,9 +70,9 @@ func TestForeignImports(t *testing.T) {
 		may  []string
 	}{
 		{"github.com/dolthub/go-mysql-server", []string{"internal/devdb"}},
-		{"database/sql", []string{"sql", "elector/termcas"}},
+		{"database/sql", []string{"sql", "elector/termcas", "cmd/conclave"}}, // the tool asks the database how much it was asked
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
-		{"testing", []string{"elector/electortest"}},
+		{"testing", []string{"elector/electortest", "sim"}},
 	} {
 		for pkg, imports := range foreign(t) {
 			for _, imp := range imports {

@@ -1,0 +1,97 @@
+// Devdb is the embedded MySQL server as a program: for a laptop, a demo, a test. It answers the statements of Conclave,
+// on loopback, and keeps its tables in one file. What it promises and what it does not, see package internal/devdb.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave/internal/devdb"
+)
+
+// errUsage ends the program with exit code 2; the flag package has said why.
+var errUsage = errors.New("wrong usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first signal stops gracefully, a second one kills
+	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
+	case err == nil:
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "devdb:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx is cancelled, then stops gracefully.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("devdb", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	listen := flags.String("listen", "127.0.0.1:3306", "address to serve on; port 0 takes a free one")
+	file := flags.String("file", "", "keep the tables in this file (default: in memory only)")
+	database := flags.String("database", "conclave", "the database to create")
+	level := flags.String("log-level", "warn", "trace, debug, info, warn, error or off")
+	insecure := flags.Bool("insecure", false, "serve on an address that others can reach, without a password")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return errUsage
+	}
+	usage := func(format string, args ...any) error {
+		fmt.Fprintf(stderr, "devdb: "+format+"\n", args...)
+		return errUsage
+	}
+	if flags.NArg() > 0 {
+		return usage("unexpected argument %q", flags.Arg(0))
+	}
+	if hclog.LevelFromString(*level) == hclog.NoLevel {
+		return usage("--log-level %q is none of trace, debug, info, warn, error, off", *level)
+	}
+	addr, err := net.ResolveTCPAddr("tcp", *listen)
+	if err != nil {
+		return usage("--listen %q: %v", *listen, err)
+	}
+	if !addr.IP.IsLoopback() && !*insecure {
+		return usage("--listen %s can be reached from other machines, and there is no password: choose a loopback address or add --insecure", *listen)
+	}
+
+	// A little time for a small process: a database of some hundred rows needs no room to breathe.
+	debug.SetGCPercent(20)
+	listener, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return err
+	}
+	server, err := devdb.New(devdb.Config{
+		Listener: listener, File: *file, Database: *database,
+		Logger: hclog.New(&hclog.LoggerOptions{Name: "devdb", Level: hclog.LevelFromString(*level), Output: stderr}),
+	})
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }()
+	debug.FreeOSMemory() // what the engine needed to start
+	fmt.Fprintln(stdout, "devdb ready", server.DSN())
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(grace), <-ended)
+}

@@ -1,0 +1,121 @@
+package devdb_test
+
+import (
+	"database/sql"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/devdb"
+)
+
+// bubble runs body against a server in a synctest bubble, over a network in memory. Everything has ended when it returns.
+func bubble(t *testing.T, cfg devdb.Config, body func(t *testing.T, s *devdb.Server, db *sql.DB)) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		cfg.Listener = network
+		s, crash := serve(t, cfg)
+		db := openOver(t, s, network.dial)
+		counterTable(t, db)
+		body(t, s, db)
+		db.Close()
+		crash()
+	})
+}
+
+func TestAnHourOfBeatsInABubble(t *testing.T) {
+	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		run(t, db, lockTable)
+		run(t, db, lockRow)
+		began := one[time.Time](t, db, "SELECT NOW(6)")
+		assert.Equal(t, time.Now().UTC(), began, "the bubble's clock is the database's")
+		for beat := range 3600 {
+			time.Sleep(time.Second)
+			require.EqualValues(t, 1, run(t, db, "UPDATE distribute_lock SET beat = beat + 1, gmt_modified = NOW(3) WHERE beat = ?", beat))
+		}
+		assert.Equal(t, began.Add(time.Hour), one[time.Time](t, db, "SELECT gmt_modified FROM distribute_lock"))
+	})
+}
+
+func TestWaiterWakesInTheSameInstantInABubble(t *testing.T) {
+	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		holder, _ := connect(t, db)
+		waiter, _ := connect(t, db)
+		require.Equal(t, 1, one[int](t, holder, "SELECT GET_LOCK('l', 0)"))
+		at := time.Now()
+		got := waitFor(t, waiter, "l")
+		time.AfterFunc(1234567*time.Microsecond, func() { hangUp(t, holder) })
+		require.NoError(t, <-got)
+		assert.Equal(t, 1234567*time.Microsecond, time.Since(at))
+		waiter.Close()
+	})
+}
+
+func TestWaitTimesOutToTheInstantInABubble(t *testing.T) {
+	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		holder, _ := connect(t, db)
+		require.Equal(t, 1, one[int](t, holder, "SELECT GET_LOCK('l', 0)"))
+		at := time.Now()
+		assert.Equal(t, 0, one[int](t, db, "SELECT GET_LOCK('l', 5)"))
+		assert.Equal(t, 5*time.Second, time.Since(at))
+		at = time.Now()
+		run(t, db, "SELECT SLEEP(2.5)")
+		assert.Equal(t, 2500*time.Millisecond, time.Since(at))
+		holder.Close()
+	})
+}
+
+func TestIdleTransactionInABubble(t *testing.T) {
+	bubble(t, devdb.Config{LockWait: 3 * time.Second}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		// 1. Nobody waits: it may take its time.
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		run(t, tx, "UPDATE counter SET n = 5")
+		time.Sleep(time.Hour)
+		require.NoError(t, tx.Commit())
+		// 2. Somebody waits: half of LockWait, from its last statement, and it is over.
+		tx, err = db.Begin()
+		require.NoError(t, err)
+		run(t, tx, "UPDATE counter SET n = 6")
+		time.Sleep(time.Second)
+		at := time.Now()
+		run(t, db, "UPDATE counter SET n = n + 10")
+		assert.Equal(t, 500*time.Millisecond, time.Since(at))
+		assert.Error(t, tx.Commit())
+		// 3. It was overdue when the first one came to wait.
+		tx, err = db.Begin()
+		require.NoError(t, err)
+		run(t, tx, "UPDATE counter SET n = 7")
+		time.Sleep(time.Minute)
+		at = time.Now()
+		assert.Equal(t, 15, one[int](t, db, "SELECT n FROM counter"))
+		assert.Zero(t, time.Since(at))
+		assert.Error(t, tx.Commit())
+	})
+}
+
+func TestWaitForTheGateEndsAfterLockWaitInABubble(t *testing.T) {
+	bubble(t, devdb.Config{LockWait: 3 * time.Second}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		holder, _ := connect(t, db)
+		require.Equal(t, 1, one[int](t, holder, "SELECT GET_LOCK('l', 0)"))
+		busy, _ := connect(t, db)
+		run(t, busy, "BEGIN")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := busy.ExecContext(t.Context(), "SELECT GET_LOCK('l', 60)") // in a transaction it waits inside
+			ended <- err
+		}()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		at := time.Now()
+		_, err := db.Exec("UPDATE counter SET n = 1")
+		assert.EqualValues(t, 1205, number(err))
+		assert.Equal(t, 3*time.Second, time.Since(at))
+		assert.EqualValues(t, 1205, number(<-ended), "and its own wait was no longer")
+		busy.Close()
+		holder.Close()
+	})
+}

@@ -1,0 +1,242 @@
+package devdb
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dolthub/go-mysql-server/memory"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/types"
+)
+
+// provider is the engine's set of databases, with our functions in front of the built-in ones.
+type provider struct {
+	*memory.DbProvider
+	functions map[string]sql.Function
+}
+
+var _ sql.FunctionProvider = (*provider)(nil)
+
+func (p *provider) Function(_ *sql.Context, name string) (sql.Function, bool) {
+	f, ok := p.functions[strings.ToLower(name)]
+	return f, ok
+}
+
+// functions are the ones that wait, or that look at what others wait for.
+func (s *Server) functions() map[string]sql.Function {
+	all := make(map[string]sql.Function)
+	define := func(name string, args int, result sql.Type, eval func(*sql.Context, []any) (any, error)) {
+		all[name] = sql.FunctionN{Name: name, Fn: func(children ...sql.Expression) (sql.Expression, error) {
+			if len(children) != args {
+				return nil, sql.ErrInvalidArgumentNumber.New(name, args, len(children))
+			}
+			return &function{expression.NaryExpression{ChildExpressions: children}, name, result, eval}, nil
+		}}
+	}
+	define("get_lock", 2, types.Int64, s.getLock)
+	define("release_lock", 1, types.Int64, s.releaseLock)
+	define("release_all_locks", 0, types.Int64, func(ctx *sql.Context, _ []any) (any, error) {
+		return int64(s.locks.releaseAll(s.client(ctx))), nil
+	})
+	define("is_used_lock", 1, types.Uint32, func(_ *sql.Context, args []any) (any, error) {
+		name, err := lockName(args[0])
+		if err != nil {
+			return nil, err
+		}
+		if id := s.locks.owner(name); id != 0 {
+			return id, nil
+		}
+		return nil, nil
+	})
+	define("is_free_lock", 1, types.Int64, func(_ *sql.Context, args []any) (any, error) {
+		name, err := lockName(args[0])
+		if err != nil {
+			return nil, err
+		}
+		return truth(s.locks.owner(name) == 0), nil
+	})
+	define("sleep", 1, types.Int64, s.sleep)
+	return all
+}
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// getLock is GET_LOCK(name, seconds): 1 got it, 0 timed out. Seconds are rounded to whole ones, as MySQL does; below
+// zero waits for ever.
+func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
+	name, err := lockName(args[0])
+	if err != nil {
+		return nil, err
+	}
+	limit, err := seconds(ctx, args[1])
+	if err != nil {
+		return nil, err
+	}
+	limit = limit.Round(time.Second)
+	c := s.client(ctx)
+	// 1. A free lock, and a question that does not want to wait, need no queue.
+	if s.locks.acquire(c, name) {
+		return int64(1), nil
+	}
+	if limit == 0 {
+		return int64(0), nil
+	}
+	// 2. Wait outside of the gate, for the lock or for a reason to stop.
+	w, err := s.locks.enqueue(c, name)
+	if err != nil {
+		return nil, err
+	}
+	waitErr := s.waitOutside(ctx, c, limit, w.granted)
+	// 3. Whatever ended the wait, the lock may have come in the same instant. Who cannot use it passes it on.
+	granted := s.locks.abandon(w)
+	if waitErr != nil {
+		if granted {
+			s.locks.release(c, name)
+		}
+		return nil, waitErr
+	}
+	return truth(granted), nil
+}
+
+func (s *Server) releaseLock(ctx *sql.Context, args []any) (any, error) {
+	name, err := lockName(args[0])
+	if err != nil {
+		return nil, err
+	}
+	mine, exists := s.locks.release(s.client(ctx), name)
+	if !exists {
+		return nil, nil
+	}
+	return truth(mine), nil
+}
+
+// sleep is SLEEP(seconds): 0 after it.
+func (s *Server) sleep(ctx *sql.Context, args []any) (any, error) {
+	limit, err := seconds(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 {
+		err = s.waitOutside(ctx, s.client(ctx), limit, nil)
+	}
+	return int64(0), err
+}
+
+// waitOutside waits until ready is closed or limit has passed (both nil), or returns why it was cut short.
+//
+// It gives the gate up meanwhile if it may: the statement is outside a transaction and names no table, so nothing it
+// has seen can go stale (the engine writes every table that a statement has looked at back, as it looked then). Any other statement waits inside, and not longer than the others would wait for it.
+func (s *Server) waitOutside(ctx *sql.Context, c *client, limit time.Duration, ready <-chan struct{}) error {
+	var late <-chan time.Time
+	timed := limit >= 0
+	if !c.mayStepOut && (!timed || limit > s.cfg.LockWait) {
+		limit, timed = s.cfg.LockWait, false
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		late = t.C
+	}
+	var out <-chan time.Time
+	if timed {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		out = t.C
+	}
+	if c.mayStepOut {
+		s.gate.leave(c)
+	}
+	gone, stop := c.socket.watch()
+	var err error
+	select {
+	case <-ready:
+	case <-out:
+	case <-late:
+		err = errLockWait
+	case <-gone:
+		err = errInterrupted
+	case <-c.socket.closed:
+		err = errInterrupted
+	case <-ctx.Done():
+		err = errInterrupted
+	case <-s.sockets.stopping:
+		err = errStopping
+	}
+	stop()
+	if c.mayStepOut && err == nil {
+		err = s.gate.enter(c)
+	}
+	return err
+}
+
+// seconds reads a number of seconds, fractions included.
+func seconds(ctx *sql.Context, arg any) (time.Duration, error) {
+	v, _, err := types.Float64.Convert(ctx, arg)
+	if err != nil || v == nil {
+		return 0, fmt.Errorf("a number of seconds is wanted, not %v", arg)
+	}
+	return time.Duration(max(-1, min(v.(float64), math.MaxInt32)) * float64(time.Second)), nil
+}
+
+// function is a SQL function over plain Go values.
+type function struct {
+	expression.NaryExpression
+	name   string
+	result sql.Type
+	eval   func(*sql.Context, []any) (any, error)
+}
+
+var (
+	_ sql.FunctionExpression         = (*function)(nil)
+	_ sql.NonDeterministicExpression = (*function)(nil)
+	_ sql.CollationCoercible         = (*function)(nil)
+)
+
+func (f *function) Eval(ctx *sql.Context, row sql.Row) (any, error) {
+	args := make([]any, len(f.ChildExpressions))
+	for i, child := range f.ChildExpressions {
+		v, err := child.Eval(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		if args[i], err = sql.UnwrapAny(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	return f.eval(ctx, args)
+}
+
+func (f *function) WithChildren(children ...sql.Expression) (sql.Expression, error) {
+	if len(children) != len(f.ChildExpressions) {
+		return nil, sql.ErrInvalidChildrenNumber.New(f, len(children), len(f.ChildExpressions))
+	}
+	g := *f
+	g.ChildExpressions = children
+	return &g, nil
+}
+
+func (f *function) FunctionName() string { return f.name }
+func (f *function) Description() string {
+	return f.name + " as in MySQL, outside of the gate where it waits"
+}
+func (f *function) Type() sql.Type           { return f.result }
+func (f *function) IsNullable() bool         { return true }
+func (f *function) IsNonDeterministic() bool { return true }
+
+func (f *function) CollationCoercibility(*sql.Context) (sql.CollationID, byte) {
+	return sql.Collation_binary, 5
+}
+
+func (f *function) String() string {
+	args := make([]string, len(f.ChildExpressions))
+	for i, child := range f.ChildExpressions {
+		args[i] = child.String()
+	}
+	return f.name + "(" + strings.Join(args, ",") + ")"
+}

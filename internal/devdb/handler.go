@@ -1,0 +1,271 @@
+package devdb
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/memory"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/vitess/go/mysql"
+	"github.com/dolthub/vitess/go/sqltypes"
+	querypb "github.com/dolthub/vitess/go/vt/proto/query"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+	"github.com/hashicorp/go-hclog"
+)
+
+// client is one connection. Its fields belong to the connection's goroutine, or to the engine's while it executes a
+// statement for it, unless said otherwise.
+type client struct {
+	id     uint32
+	socket *socket
+	log    hclog.Logger
+
+	session    *memory.Session
+	inside     bool // holds the gate
+	evicted    bool // its idle transaction was ended; guarded by gate.mu
+	wrote      bool // committed rows or tables may differ from the file
+	mayStepOut bool // the statement under way may give the gate up while it waits
+
+	waits *waiter // the named lock it is in line for; guarded by lockTable.mu
+}
+
+// handler stands between the wire and the engine. It spells out every method instead of embedding the engine's
+// handler, so that no way to execute a statement gets past the gate because a new version of the engine added one.
+type handler struct {
+	server *Server
+	engine mysql.Handler
+}
+
+var _ mysql.Handler = (*handler)(nil)
+
+func (c *client) inTransaction() bool { return c.session != nil && c.session.GetTransaction() != nil }
+
+func (h *handler) NewConnection(conn *mysql.Conn) {
+	s := h.server
+	c := &client{id: conn.ConnectionID, socket: conn.Conn.(*socket), log: s.log}
+	conn.ClientData = c
+	s.mu.Lock()
+	s.clients[c.id] = c
+	s.mu.Unlock()
+	h.engine.NewConnection(conn)
+}
+
+// ConnectionClosed runs in the connection's goroutine once its socket is closed, by whomever.
+func (h *handler) ConnectionClosed(conn *mysql.Conn) {
+	c := conn.ClientData.(*client)
+	// 1. The named locks first, and without the gate: this is the instant in which a killed leader's successor wakes.
+	h.server.locks.releaseAll(c)
+	// 2. An open transaction never happened.
+	h.abort(c)
+	h.engine.ConnectionClosed(conn)
+	h.server.mu.Lock()
+	delete(h.server.clients, c.id)
+	h.server.mu.Unlock()
+	c.socket.finished.Store(true)
+}
+
+func (h *handler) ConnectionAborted(conn *mysql.Conn, reason string) error {
+	h.server.log.Debug("connection refused", "connection", conn.ConnectionID, "reason", reason)
+	return h.engine.ConnectionAborted(conn, reason)
+}
+
+func (h *handler) ComInitDB(conn *mysql.Conn, name string) error {
+	return h.engine.ComInitDB(conn, name)
+}
+
+func (h *handler) ComQuery(ctx context.Context, conn *mysql.Conn, query string, send mysql.ResultSpoolFn) error {
+	return h.execute(conn, query, send, func(keep mysql.ResultSpoolFn) error {
+		return h.engine.ComQuery(ctx, conn, query, keep)
+	})
+}
+
+func (h *handler) ComMultiQuery(ctx context.Context, conn *mysql.Conn, query string, send mysql.ResultSpoolFn) (rest string, err error) {
+	err = h.execute(conn, query, send, func(keep mysql.ResultSpoolFn) error {
+		rest, err = h.engine.ComMultiQuery(ctx, conn, query, keep)
+		return err
+	})
+	return rest, err
+}
+
+func (h *handler) ComStmtExecute(ctx context.Context, conn *mysql.Conn, prepared *mysql.PrepareData, send func(*sqltypes.Result) error) error {
+	spool := func(r *sqltypes.Result, _ bool) error { return send(r) }
+	return h.execute(conn, prepared.PrepareStmt, spool, func(keep mysql.ResultSpoolFn) error {
+		return h.engine.ComStmtExecute(ctx, conn, prepared, func(r *sqltypes.Result) error { return keep(r, false) })
+	})
+}
+
+// ComPrepare executes nothing, but it reads the tables' columns.
+func (h *handler) ComPrepare(ctx context.Context, conn *mysql.Conn, query string, prepared *mysql.PrepareData) ([]*querypb.Field, error) {
+	c := conn.ClientData.(*client)
+	if err := h.server.gate.enter(c); err != nil {
+		return nil, err
+	}
+	fields, err := h.engine.ComPrepare(ctx, conn, query, prepared)
+	if leaveErr := h.leave(c, err == nil); err == nil {
+		err = leaveErr
+	}
+	return fields, err
+}
+
+// ComResetConnection makes the connection like new: no locks, no transaction, no variables.
+func (h *handler) ComResetConnection(conn *mysql.Conn) error {
+	c := conn.ClientData.(*client)
+	h.server.locks.releaseAll(c)
+	h.abort(c)
+	return h.engine.ComResetConnection(conn)
+}
+
+func (h *handler) WarningCount(conn *mysql.Conn) uint16 { return h.engine.WarningCount(conn) }
+
+func (h *handler) ParserOptionsForConnection(conn *mysql.Conn) (sqlparser.ParserOptions, error) {
+	return h.engine.ParserOptionsForConnection(conn)
+}
+
+// execute takes one statement through the gate.
+func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpoolFn, run func(mysql.ResultSpoolFn) error) error {
+	s, c := h.server, conn.ClientData.(*client)
+	s.statements.Add(1)
+	k := kindOf(query)
+	switch k {
+	case kills:
+		return run(send)
+	case refused:
+		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not do: %.80s", query)
+	}
+	// 1. In.
+	if err := s.gate.enter(c); err != nil {
+		return err
+	}
+	c.mayStepOut = !c.inTransaction() && mayWaitOutside(k, query)
+	// 2. Execute, and keep the answer: its rows live in a buffer that the engine takes back, and a client that does
+	// not read its answer must not keep the gate.
+	var answer results
+	err := run(answer.keep)
+	if err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
+		err = errInterrupted // KILL QUERY reached the engine's own waits; nothing else cancels them
+	}
+	if err != nil {
+		c.log.Debug("statement failed", "connection", c.id, "error", err, "statement", query)
+	} else if k == shapes || k == changes && answer.affected > 0 {
+		c.wrote = true
+	}
+	if k == shapes {
+		s.store.forgetShapes()
+	}
+	// 3. Out, with what was committed in the file.
+	if leaveErr := h.leave(c, err == nil); err == nil {
+		err = leaveErr
+	}
+	// 4. Only now may the client hear of it.
+	if err != nil {
+		return err
+	}
+	return answer.send(send)
+}
+
+// leave ends a statement. What a statement outside a transaction changed goes to the file before the gate opens; a
+// transaction keeps the gate.
+func (h *handler) leave(c *client, done bool) error {
+	if !c.inside { // its wait was cut short outside, where it has no table to commit
+		c.session.SetTransaction(nil)
+		return nil
+	}
+	s := h.server
+	open, err := h.settle(c, done)
+	if err == nil && open {
+		s.gate.pause(c)
+		return nil
+	}
+	if err == nil && c.wrote {
+		if err = s.store.save(); err != nil {
+			s.fail(err) // memory and file differ: go down as a crash would, let the file be right, and nobody in
+			return err
+		}
+		c.wrote = false
+	}
+	s.gate.leave(c)
+	return err
+}
+
+// settle says whether a transaction is open, and closes the one that the engine forgets to close.
+//
+// After an error in autocommit the engine keeps the statement's snapshot as an open transaction: the next statement
+// would read old rows, and write them back over what others have committed since.
+func (h *handler) settle(c *client, done bool) (open bool, err error) {
+	if !c.inTransaction() {
+		if c.session != nil {
+			c.session.SetIgnoreAutoCommit(false) // the engine forgets this when a CREATE ends a transaction
+		}
+		return false, nil
+	}
+	tx := c.session.GetTransaction()
+	ctx := h.server.context(c.session)
+	autocommit, err := plan.IsSessionAutocommit(ctx)
+	if err != nil || !autocommit || c.session.GetIgnoreAutoCommit() {
+		return err == nil, err
+	}
+	if done { // SET autocommit=1 commits what was open
+		err = c.session.CommitTransaction(ctx, tx)
+	} else {
+		err = c.session.Rollback(ctx, tx)
+	}
+	c.session.SetTransaction(nil)
+	return false, err
+}
+
+// abort rolls back what the connection left open and gives the gate back.
+func (h *handler) abort(c *client) {
+	if !c.inside {
+		return
+	}
+	if c.inTransaction() {
+		tx := c.session.GetTransaction()
+		ctx := h.server.context(c.session)
+		if err := c.session.Rollback(ctx, tx); err != nil {
+			h.server.fail(err)
+		}
+		c.session.SetIgnoreAutoCommit(false)
+		c.session.SetTransaction(nil)
+	}
+	c.wrote = false
+	h.server.gate.leave(c)
+}
+
+// results are a statement's answer, kept until the gate is open again.
+type results struct {
+	parts    []*sqltypes.Result
+	more     []bool
+	affected uint64
+}
+
+func (r *results) keep(part *sqltypes.Result, more bool) error {
+	r.affected += part.RowsAffected
+	own := *part
+	own.Rows = make([][]sqltypes.Value, len(part.Rows))
+	for i, row := range part.Rows {
+		own.Rows[i] = make([]sqltypes.Value, len(row))
+		for j, v := range row {
+			own.Rows[i][j] = v
+			if !v.IsNull() {
+				own.Rows[i][j] = sqltypes.MakeTrusted(v.Type(), append([]byte{}, v.Raw()...))
+			}
+		}
+	}
+	r.parts, r.more = append(r.parts, &own), append(r.more, more)
+	return nil
+}
+
+func (r *results) send(to mysql.ResultSpoolFn) error {
+	for i, part := range r.parts {
+		if err := to(part, r.more[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// context is a context of the engine for work in a client's name.
+func (s *Server) context(session sql.Session) *sql.Context {
+	return sql.NewContext(context.Background(), sql.WithSession(session), sql.WithProcessList(s.engine.ProcessList))
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package devdb_test
+
+const underRace = false

@@ -1,0 +1,185 @@
+package devdb_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/devdb"
+)
+
+const rivals = 16
+
+// contend lets 16 connections swap the term of one row, all at once, round after round, and counts the winners of
+// each. Without the gate, rounds with two and more winners come up among the first dozen.
+func contend(t *testing.T, s *devdb.Server, rounds int, swap func(*sql.Conn, string, int) (bool, error)) {
+	db := open(t, s)
+	run(t, db, "CREATE TABLE distribute_lock (lock_name varchar(64) PRIMARY KEY, owner varchar(64) NOT NULL, term bigint NOT NULL)")
+	run(t, db, "INSERT INTO distribute_lock VALUES ('META', '', 0)")
+	conns := make([]*sql.Conn, rivals)
+	for i := range conns {
+		conns[i], _ = connect(t, db)
+	}
+	won := make([][]bool, rivals) // by rival, then round; each rival writes its own
+	failed := make([]error, rivals)
+	barriers := make([]sync.WaitGroup, rounds)
+	for i := range barriers {
+		barriers[i].Add(rivals)
+	}
+	var all sync.WaitGroup
+	for i := range conns {
+		won[i] = make([]bool, rounds)
+		all.Go(func() {
+			for term := range rounds {
+				barriers[term].Done()
+				barriers[term].Wait() // nobody swaps before all have heard of the last round
+				var err error
+				if won[i][term], err = swap(conns[i], fmt.Sprint("node-", i), term); err != nil {
+					failed[i] = err
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, err := range failed {
+		require.NoError(t, err, "rival %d", i)
+	}
+	for term := range rounds {
+		winners := 0
+		for i := range won {
+			if won[i][term] {
+				winners++
+			}
+		}
+		if winners != 1 {
+			t.Fatalf("term %d has %d winners", term, winners)
+		}
+	}
+	assert.Equal(t, rounds, one[int](t, db, "SELECT term FROM distribute_lock"))
+}
+
+const swapTerm = `UPDATE distribute_lock SET owner = ?, term = term + 1 WHERE lock_name = 'META' AND term = ?`
+
+type executor interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}
+
+func swapped(e executor, owner string, term int) (bool, error) {
+	r, err := e.ExecContext(context.Background(), swapTerm, owner, term)
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+func TestSwapHasOneWinnerInEachRound(t *testing.T) {
+	rounds := 10_000
+	if underRace {
+		rounds = 2_000 // ten times slower
+	}
+	if testing.Short() {
+		rounds = 500
+	}
+	s, _ := serve(t, devdb.Config{})
+	contend(t, s, rounds, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+}
+
+func TestSwapInTransactionsHasOneWinnerInEachRound(t *testing.T) {
+	s, _ := serve(t, devdb.Config{})
+	contend(t, s, 500, func(c *sql.Conn, owner string, term int) (bool, error) {
+		tx, err := c.BeginTx(context.Background(), nil)
+		if err != nil {
+			return false, err
+		}
+		won, err := swapped(tx, owner, term)
+		if err != nil {
+			tx.Rollback()
+			return false, err
+		}
+		return won, tx.Commit()
+	})
+}
+
+func TestSwapWithAFileHasOneWinnerInEachRound(t *testing.T) {
+	s, _ := serve(t, devdb.Config{File: filepath.Join(t.TempDir(), "db.sql")})
+	contend(t, s, 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+}
+
+// The engine keeps a failed statement's view of the tables, and would write it back over what others committed since.
+func TestFailedStatementDoesNotBringBackOldRows(t *testing.T) {
+	s, _ := serve(t, devdb.Config{})
+	db := open(t, s)
+	run(t, db, lockTable)
+	run(t, db, lockRow)
+	unlucky, _ := connect(t, db)
+	other, _ := connect(t, db)
+
+	_, err := unlucky.ExecContext(t.Context(), lockRow)
+	require.EqualValues(t, 1062, number(err), "a duplicate key: %v", err)
+	won, err := swapped(other, "other", 0)
+	require.NoError(t, err)
+	require.True(t, won)
+
+	assert.Equal(t, 1, one[int](t, unlucky, "SELECT term FROM distribute_lock"), "it reads what is committed")
+	won, err = swapped(unlucky, "unlucky", 0)
+	require.NoError(t, err)
+	assert.False(t, won, "and cannot win a term that is gone")
+	assert.Equal(t, "other", one[string](t, db, "SELECT owner FROM distribute_lock"))
+}
+
+// A statement that fails in the middle leaves nothing behind, the transaction around it goes on.
+func TestFailedStatementInATransactionLeavesNothing(t *testing.T) {
+	s, _ := serve(t, devdb.Config{})
+	db := open(t, s)
+	counterTable(t, db)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	run(t, tx, "UPDATE counter SET n = 5")
+	_, err = tx.Exec("INSERT INTO counter VALUES (2, 2), (3, 3), (1, 1)")
+	require.EqualValues(t, 1062, number(err), "%v", err)
+	run(t, tx, "INSERT INTO counter VALUES (4, 4)")
+	require.NoError(t, tx.Commit())
+	assert.Equal(t, 2, one[int](t, db, "SELECT COUNT(*) FROM counter"))
+	assert.Equal(t, 9, one[int](t, db, "SELECT SUM(n) FROM counter"))
+}
+
+// As in MySQL, a CREATE commits the transaction it is in, and what follows it is in autocommit again.
+func TestCreateEndsATransaction(t *testing.T) {
+	s, _ := serve(t, devdb.Config{})
+	db := open(t, s)
+	counterTable(t, db)
+	c, _ := connect(t, db)
+	run(t, c, "BEGIN")
+	run(t, c, "UPDATE counter SET n = 1")
+	run(t, c, "CREATE TABLE other (id int PRIMARY KEY)")
+	assert.Equal(t, 1, one[int](t, db, "SELECT n FROM counter"))
+	run(t, c, "UPDATE counter SET n = 2")
+	assert.Equal(t, 2, one[int](t, db, "SELECT n FROM counter"))
+}
+
+func TestServersOfOneProcessDoNotMeet(t *testing.T) {
+	var all sync.WaitGroup
+	for range 3 {
+		s, _ := serve(t, devdb.Config{})
+		db := open(t, s)
+		all.Go(func() {
+			_, err := db.Exec("CREATE TABLE counter (id int PRIMARY KEY, n int NOT NULL)")
+			assert.NoError(t, err)
+			for i := range 100 {
+				_, err := db.Exec("INSERT INTO counter VALUES (?, 0)", i)
+				assert.NoError(t, err)
+			}
+			var n int
+			assert.NoError(t, db.QueryRow("SELECT COUNT(*) FROM counter").Scan(&n))
+			assert.Equal(t, 100, n)
+		})
+	}
+	all.Wait()
+}
