@@ -1,0 +1,338 @@
+package elector_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+)
+
+var other = conclave.NodeID{Name: "other", Incarnation: "1"}
+
+// ledBy makes other the leader of a term.
+func ledBy(number, beat uint64) *store {
+	return &store{term: elector.Term{Number: number, Leader: other, Beat: beat, Lease: 3 * time.Second}}
+}
+
+func TestConfigNamesBothSidesOfARelation(t *testing.T) {
+	good := elector.Config{ID: other, Strategy: strategy{&store{}}}
+	require.NoError(t, good.Validate())
+	for name, test := range map[string]struct {
+		change func(*elector.Config)
+		names  []string
+	}{
+		"no name":         {func(c *elector.Config) { c.ID.Name = "" }, []string{"ID"}},
+		"no incarnation":  {func(c *elector.Config) { c.ID.Incarnation = "" }, []string{"incarnation"}},
+		"no strategy":     {func(c *elector.Config) { c.Strategy = nil }, []string{"Strategy"}},
+		"lease too short": {func(c *elector.Config) { c.Lease = time.Millisecond }, []string{"Lease"}},
+		"beat too long":   {func(c *elector.Config) { c.Lease, c.Beat = 3*time.Second, 2*time.Second }, []string{"Beat 2s", "Lease 3s"}},
+		"beat negative":   {func(c *elector.Config) { c.Beat = -1 }, []string{"Beat", "Lease"}},
+		"margin too wide": {func(c *elector.Config) { c.Margin = 2 * time.Second }, []string{"Margin 2s", "Lease 3s"}},
+		"read too often":  {func(c *elector.Config) { c.SafetyRead = time.Millisecond }, []string{"SafetyRead 1ms", "Beat 1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := good
+			test.change(&cfg)
+			_, err := elector.New(cfg)
+			for _, part := range test.names {
+				assert.ErrorContains(t, err, part)
+			}
+		})
+	}
+}
+
+func TestLeaderBeatsAndItsLeadEndsWithACause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		causes := make(chan error, 1)
+		beats := 0
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, term elector.Term) error {
+				<-ctx.Done()
+				causes <- context.Cause(ctx)
+				return nil
+			}
+			c.Beaten = func(elector.Term) { beats++ }
+		})
+		time.Sleep(10 * time.Second)
+		term, leading := e.Leading()
+		require.True(t, leading)
+		assert.Equal(t, uint64(1), term.Number)
+		assert.InDelta(t, 10, beats, 1, "one push a beat, the win included")
+		assert.InDelta(t, 10, s.played(), 1, "and one round a beat")
+
+		s.set(func(t *elector.Term) { t.Number, t.Leader = 2, other })
+		assert.ErrorIs(t, <-causes, elector.ErrDeposed)
+		_, leading = e.Leading()
+		assert.False(t, leading)
+	})
+}
+
+func TestTrustEndsOnTimeWhateverTheStoreDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		began := time.Now()
+		ended := make(chan time.Duration, 1)
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				ended <- time.Since(began)
+				return nil
+			}
+		})
+		synctest.Wait()
+		s.mu.Lock()
+		s.block = make(chan struct{}) // from now on no round has an answer
+		s.mu.Unlock()
+		time.Sleep(2900 * time.Millisecond)
+		_, leading := e.Leading()
+		assert.True(t, leading)
+		assert.Equal(t, 3*time.Second-60*time.Millisecond, <-ended, "lease less margin after the win was sent")
+		_, leading = e.Leading()
+		assert.False(t, leading)
+		assert.LessOrEqual(t, e.Remaining(), time.Duration(0))
+	})
+}
+
+func TestCrashTellsNobodyAndJoinsLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		returned := false
+		e, crash := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				time.Sleep(time.Second) // slow to stop
+				returned = true
+				return nil
+			}
+			c.WakePeers = func(context.Context, elector.Term) { t.Error("a crash wakes nobody") }
+		})
+		synctest.Wait()
+		assert.ErrorIs(t, crash(), context.Canceled)
+		assert.True(t, returned)
+		assert.Equal(t, "a", s.term.Leader.Name, "nothing was resigned")
+		_, leading := e.Leading()
+		assert.False(t, leading)
+		assert.ErrorIs(t, e.Resign(t.Context()), elector.ErrStopped)
+		assert.Error(t, e.Run(t.Context()), "it runs once")
+	})
+}
+
+func TestFollowerPollsEachBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, _ := run(t, s, "a")
+		for range 20 {
+			time.Sleep(time.Second)
+			s.set(func(t *elector.Term) { t.Beat++ })
+		}
+		assert.InDelta(t, 20, s.played(), 2)
+		assert.Equal(t, other, e.Current().Leader)
+		assert.Positive(t, e.Remaining())
+	})
+}
+
+func TestFollowerDoesNotPollWhileBeatsArePushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, _ := run(t, s, "a")
+		synctest.Wait()
+		push := func() {
+			s.set(func(term *elector.Term) { term.Beat++; e.Observe(*term) })
+		}
+		for range 60 {
+			time.Sleep(time.Second)
+			push()
+		}
+		assert.InDelta(t, 60/5, s.played(), 2, "a safety read each 5 s")
+		before := s.played()
+
+		// The pushes stop: after two missed beats it polls, and after a lease it leads.
+		began := time.Now()
+		for e.Current().Leader == other {
+			time.Sleep(10 * time.Millisecond)
+		}
+		assert.InDelta(t, 3.0, time.Since(began).Seconds(), 0.3)
+		assert.GreaterOrEqual(t, s.played()-before, 2)
+	})
+}
+
+func TestPushedBeatsAreNotUndoneByAnOlderRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 3)
+		s.block = make(chan struct{})
+		e, _ := run(t, s, "a")
+		synctest.Wait() // a read is under way
+		e.Observe(elector.Term{Number: 8, Leader: other, Beat: 2, Lease: 3 * time.Second})
+		e.Observe(elector.Term{Number: 8, Leader: other, Beat: 1})
+		close(s.block) // its answer is older than what we know
+		synctest.Wait()
+		assert.Equal(t, uint64(8), e.Current().Number)
+		assert.Equal(t, uint64(2), e.Current().Beat)
+		assert.Equal(t, uint64(8), e.Highest())
+	})
+}
+
+func TestBrokenStreamIsLookedAtCloselyUntilSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, _ := run(t, s, "a")
+		time.Sleep(1500 * time.Millisecond)
+		before := s.played()
+		e.Suspect()
+		synctest.Wait()
+		assert.Equal(t, before+1, s.played(), "at once")
+		time.Sleep(1100 * time.Millisecond)
+		assert.InDelta(t, before+1+4, s.played(), 1, "then each quarter beat")
+		for range 2 { // it beats on: only the stream was at fault
+			s.set(func(t *elector.Term) { t.Beat++ })
+			time.Sleep(300 * time.Millisecond)
+		}
+		before = s.played()
+		for range 5 {
+			s.set(func(t *elector.Term) { t.Beat++ })
+			time.Sleep(time.Second)
+		}
+		assert.InDelta(t, before+5, s.played(), 1, "settled: each beat again")
+	})
+}
+
+func TestPromiseIsKeptWhileTheOKIsOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{block: make(chan struct{})}
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, term elector.Term) error {
+				assert.Greater(t, term.Number, uint64(1), "the promised term is led")
+				<-ctx.Done()
+				return nil
+			}
+		})
+		synctest.Wait() // the round that wins term 1 is under way
+		assert.False(t, e.Testify(1, "lock"), "it does not lead it now")
+		close(s.block)
+		synctest.Wait()
+		term, leading := e.Leading()
+		assert.True(t, leading)
+		assert.Equal(t, uint64(2), term.Number, "it took the next one from itself")
+	})
+}
+
+func TestRenewalAfterAPromiseIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		e, _ := run(t, s, "a")
+		synctest.Wait()
+		s.mu.Lock()
+		s.block = make(chan struct{})
+		s.mu.Unlock()
+		time.Sleep(1500 * time.Millisecond) // the renewal of term 1 is under way
+		assert.True(t, e.Testify(1, "lock"))
+		assert.False(t, e.Testify(2, "lock"), "asked for a later one it promises that, and all lower")
+		close(s.block)
+		synctest.Wait()
+		for range 100 {
+			time.Sleep(20 * time.Millisecond)
+			if term, leading := e.Leading(); leading {
+				assert.Equal(t, uint64(3), term.Number)
+			}
+		}
+	})
+}
+
+func TestResignationIsDoneWhenLeadHasReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		woken := make(chan elector.Term, 1)
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				time.Sleep(5 * time.Second) // longer than a lease: it is renewed meanwhile
+				return nil
+			}
+			c.WakePeers = func(_ context.Context, term elector.Term) { woken <- term }
+		})
+		synctest.Wait()
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Second)
+			_, leading := e.Leading()
+			assert.False(t, leading, "no effects from the first moment on")
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			assert.Equal(t, "a", s.term.Leader.Name, "but the term is held until Lead is back")
+		}()
+		require.NoError(t, e.Resign(t.Context()))
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		assert.Equal(t, uint64(1), (<-woken).Number)
+	})
+}
+
+func TestBrokenStoreKeepsTheLeaderUntilTrustEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		e, _ := run(t, s, "a")
+		synctest.Wait()
+		s.breakIt(true)
+		time.Sleep(2 * time.Second)
+		_, leading := e.Leading()
+		assert.True(t, leading, "errors depose nobody")
+		s.breakIt(false)
+		time.Sleep(3 * time.Second)
+		term, leading := e.Leading()
+		assert.True(t, leading)
+		assert.Equal(t, uint64(1), term.Number)
+		assert.NotZero(t, e.Stats().Failed)
+	})
+}
+
+func TestChangesAreQueuedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, crash := run(t, s, "a")
+		changes := e.Changes(t.Context())
+		synctest.Wait()
+		s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
+		time.Sleep(2 * time.Second)
+		require.NoError(t, e.Resign(t.Context()))
+		s.set(func(t *elector.Term) { t.Number, t.Leader, t.Lease = 9, other, 3*time.Second })
+		time.Sleep(3 * time.Second)
+		crash()
+
+		var story []string
+		for change := range changes { // read long after it all happened
+			line := change.Term.String()
+			if change.Leading {
+				line += ", which is me"
+			}
+			story = append(story, line+" "+change.Why)
+		}
+		assert.Equal(t, []string{
+			"term 7 of other@1 ",
+			"term 8 of a@1, which is me ",
+			"term 8 of a@1 resigned",
+			"term 8, no leader ",
+			"term 9 of other@1 ",
+		}, story)
+	})
+}
+
+func TestChangesEndWithTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := run(t, ledBy(7, 0), "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		changes := e.Changes(ctx)
+		synctest.Wait()
+		cancel()
+		count := 0
+		for range changes {
+			count++
+		}
+		assert.Equal(t, 1, count, "what was queued comes before the end")
+	})
+}

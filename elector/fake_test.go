@@ -1,0 +1,128 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"conclave"
+	"conclave/elector"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a lock row in memory, for tests of the loop alone. Its expiry is
+// observed only, as in the protocol.
+type store struct {
+	mu     sync.Mutex // guards what follows
+	term   elector.Term
+	rounds []time.Time
+	broken bool
+	block  chan struct{} // rounds wait for it; nil: they do not
+}
+
+var errBroken = errors.New("broken on purpose")
+
+// strategy is one node's view of the store.
+type strategy struct{ *store }
+
+var _ elector.Strategy = strategy{}
+
+func (s strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+	s.mu.Lock()
+	s.rounds = append(s.rounds, time.Now())
+	block := s.block
+	s.mu.Unlock()
+	if block != nil {
+		select {
+		case <-block:
+		case <-ctx.Done():
+			return elector.Term{}, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := s.term.Leader == me.ID
+	switch {
+	case s.broken:
+		return elector.Term{}, errBroken
+	case me.Holding != 0 && mine && me.Holding == s.term.Number:
+		s.term.Beat++
+	case me.Observer || me.Holding != 0:
+	case mine, s.term.Leader.IsZero(), s.term.ObservedFor(last) >= s.term.Lease:
+		s.term = elector.Term{Number: max(s.term.Number, me.Highest) + 1, Leader: me.ID, Lease: me.Lease, Address: me.Address}
+	}
+	seen := s.term
+	if mine && me.Holding == 0 && (me.Observer) {
+		seen.Leader = conclave.NodeID{}
+	}
+	return seen, nil
+}
+
+func (s strategy) Resign(_ context.Context, held elector.Term) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		return errBroken
+	}
+	if s.term.Number == held.Number {
+		s.term.Leader = conclave.NodeID{}
+	}
+	return nil
+}
+
+// set changes the row behind everybody's back.
+func (s *store) set(change func(*elector.Term)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.term)
+}
+
+// played is how many rounds have been played.
+func (s *store) played() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rounds)
+}
+
+func (s *store) breakIt(broken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = broken
+}
+
+// run starts an elector on s and returns it with a way to crash it, which also
+// happens at the end of the test.
+func run(t *testing.T, s *store, name string, options ...func(*elector.Config)) (e *elector.Elector, crash func() error) {
+	t.Helper()
+	cfg := elector.Config{
+		ID:       conclave.NodeID{Name: name, Incarnation: "1"},
+		Strategy: strategy{s},
+		Logger:   hclog.New(&hclog.LoggerOptions{Name: name, Output: lines{t}, Level: hclog.Debug, DisableTime: true}),
+	}
+	for _, option := range options {
+		option(&cfg)
+	}
+	e, err := elector.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	crash = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { crash() })
+	return e, crash
+}
+
+// lines writes a log into the test's.
+type lines struct{ t *testing.T }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.t.Logf("%s", p)
+	return len(p), nil
+}

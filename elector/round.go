@@ -1,0 +1,262 @@
+package elector
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// round plays once and acts on the result. It is the only caller of
+// Strategy.Round.
+func (e *Elector) round(ctx context.Context) {
+	// 1. Who am I in this round?
+	e.mu.Lock()
+	s := &e.state
+	if s.lead != nil && s.lead.windsDown(e.cfg.Beat) {
+		e.unlock()
+		return
+	}
+	me, last, lead := e.candidate(), s.last, s.lead
+	s.again = false
+	s.sent = time.Now()
+	sent := s.sent
+	e.unlock()
+
+	// 2. Play. A renewal has until trust ends: closing its connection earlier would
+	// free the lock that stands for us, and let a stall of the database depose a
+	// healthy leader.
+	play, cancel := ctx, context.CancelFunc(func() {})
+	if me.Holding != 0 {
+		play, cancel = context.WithDeadline(ctx, lead.until)
+	}
+	e.stats.rounds.Add(1)
+	next, err := e.cfg.Strategy.Round(play, me, last)
+	cancel()
+	if ctx.Err() != nil {
+		return // crashed: believe nothing
+	}
+
+	// 3. No answer: keep what we have. Trust runs on by itself.
+	if err != nil {
+		e.failed(me, err)
+		return
+	}
+
+	// 4. An answer. Trust counts from before the round was played, whatever it
+	// took: a slow reply cannot stretch a lease.
+	until := trust(sent, e.cfg.Lease, e.cfg.Margin)
+	e.mu.Lock()
+	if s.failures > 0 {
+		e.note(e.log.Info, "the store answers again", "failures", s.failures)
+	}
+	s.failures = 0
+	s.highest = max(s.highest, next.Number)
+	var begun, renewed *leadership
+	switch {
+	case next.Leader == e.cfg.ID && me.Holding == next.Number && me.Holding != 0:
+		if s.lead == lead && lead.held() && next.Number > s.left && time.Now().Before(until) {
+			e.extend(lead, next.Beat, until)
+			s.last = e.learnt(lead.term)
+			renewed = lead
+		}
+	case next.Leader == e.cfg.ID:
+		if s.lead == nil && next.Number > s.left && !me.Observer && !s.observer && time.Now().Before(until) {
+			next = e.learnt(next)
+			s.last = next
+			begun = e.begin(next, until)
+		} else {
+			// Promised away, quit, or too late: this term is not led, ever. The next
+			// round finds our name in the store and takes the term after it.
+			s.left = max(s.left, next.Number)
+			s.again = true
+			e.stats.refused.Add(1)
+			e.note(e.log.Info, "a win came too late and is not led", "term", next.Number)
+		}
+	default:
+		if lead != nil && me.Holding != 0 {
+			lead.resigning = false
+			e.endLeadership(lead, ErrDeposed)
+		}
+		e.learn(next, false)
+	}
+	e.unlock()
+
+	// 5. Effects, outside of the lock.
+	switch {
+	case begun != nil:
+		e.launch(ctx, begun)
+	case renewed != nil:
+		e.record(ctx, renewed)
+		if _, leading := e.Leading(); leading {
+			e.cfg.Beaten(next)
+		}
+	}
+}
+
+// roundIfUseful plays because somebody thinks that it is worth it now. To a leader
+// whose hold is sound it is not: its beats have their own time.
+func (e *Elector) roundIfUseful(ctx context.Context) {
+	if _, leading := e.Leading(); !leading {
+		e.round(ctx)
+	}
+}
+
+// candidate is this node as the next round sees it; mu is held.
+func (e *Elector) candidate() Candidate {
+	s := &e.state
+	me := Candidate{
+		ID:      e.cfg.ID,
+		Address: e.cfg.Address,
+		Lease:   e.cfg.Lease,
+		Beat:    e.cfg.Beat,
+		Highest: s.highest,
+	}
+	switch {
+	case s.lead != nil && s.lead.held() && s.lead.term.Number > s.left:
+		me.Holding = s.lead.term.Number
+	case s.lead != nil: // Lead has not returned: it may not compete yet
+		me.Observer = true
+	default:
+		me.Observer = s.observer || e.abstaining()
+	}
+	return me
+}
+
+// abstaining says whether the node leaves this election to the others; mu is held.
+func (e *Elector) abstaining() bool {
+	s := &e.state
+	if !time.Now().Before(s.abstainUntil) {
+		return false
+	}
+	told := s.abstainPast != 0 && s.last.Number > s.abstainPast
+	return !told
+}
+
+// failed counts a round without an answer.
+func (e *Elector) failed(me Candidate, err error) {
+	e.mu.Lock()
+	defer e.unlock()
+	e.state.failures++
+	e.stats.failed.Add(1)
+	if e.state.failures == 1 {
+		e.note(e.log.Warn, "round failed, will retry", "holding", me.Holding, "error", err)
+	} else {
+		e.note(e.log.Debug, "round failed again", "holding", me.Holding, "failures", e.state.failures, "error", err)
+	}
+}
+
+// learnt completes a term of our own by what only this node knows; mu is held.
+func (e *Elector) learnt(t Term) Term {
+	t.Seen = time.Now()
+	if t.Number == e.state.last.Number && t.Leader == e.state.last.Leader {
+		t.Since = e.state.last.Since
+	}
+	if t.Since.IsZero() {
+		t.Since = e.cfg.Now()
+	}
+	return t
+}
+
+// learn takes in what the store, or the leader's push, says of another's term; mu
+// is held. It reports whether that is a new term or a new leader.
+func (e *Elector) learn(next Term, pushed bool) (news bool) {
+	s := &e.state
+	last := s.last
+	older := next.Number < last.Number || next.Number == last.Number && next.Beat < last.Beat
+	if older && (pushed || !s.pushed.Before(s.sent)) {
+		return false // it left before what we know
+	}
+	if next.Same(last) {
+		return false
+	}
+	if s.unsettled && next.Number == last.Number {
+		s.sightings++ // it beats on: two beats, and only our stream was at fault
+	}
+	news = next.Number != last.Number || next.Leader != last.Leader
+	if pushed || news && !next.Leader.IsZero() || s.sightings >= 2 {
+		s.unsettled, s.sightings = false, 0
+	}
+	next = e.learnt(next)
+	s.last = next
+	if news {
+		e.feed.put(Change{Term: next})
+		e.note(e.log.Info, "the store records", "term", next.Number, "leader", next.Leader.String(), "address", next.Address)
+	}
+	return news
+}
+
+// nextRound says when the next round is due.
+func (e *Elector) nextRound() time.Time {
+	suspended := false
+	if s, ok := e.cfg.Strategy.(Suspender); ok {
+		suspended = s.Suspended()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, beat := &e.state, e.cfg.Beat
+	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
+	me := e.candidate()
+	switch {
+	case s.lead != nil && s.lead.windsDown(beat):
+		return s.lead.endedAt.Add(beat)
+	case s.again:
+		return s.sent
+
+	case me.Holding != 0 && suspended:
+		// No effects until the hold is mended: 2, 4, 8 ms ... a quarter beat.
+		return s.sent.Add(min(beat/4, time.Duration(float64(2*time.Millisecond)*math.Pow(2, float64(min(s.failures, 20))))) + jitter/10)
+	case me.Holding != 0 && s.failures > 0:
+		return s.sent.Add(beat/4 - jitter)
+	case me.Holding != 0:
+		return s.sent.Add(beat - jitter) // from before the send, so that beats do not drift
+
+	case s.failures > 0:
+		return s.sent.Add(min(beat, beat/4<<min(s.failures, 4)) + jitter)
+	case s.unsettled:
+		return s.sent.Add(beat/4 + jitter)
+	}
+
+	// A follower: read each beat, or seldom while the leader's beats are pushed.
+	due := e.poll(jitter)
+	if missed := s.pushed.Add(2*beat + jitter); time.Now().Before(missed) {
+		due = s.sent.Add(e.cfg.SafetyRead + jitter)
+		due = earlier(due, missed)
+	}
+	if me.Observer {
+		if time.Now().Before(s.abstainUntil) {
+			due = earlier(due, s.abstainUntil.Add(jitter))
+		}
+		return due
+	}
+	// A candidate is also there when the lease ends; after that, each quarter beat.
+	soon := s.sent.Add(beat/4 + jitter)
+	lease := s.last.Seen.Add(s.last.Lease + time.Millisecond + jitter/10)
+	switch {
+	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !time.Now().Before(lease):
+		return earlier(due, soon)
+	}
+	return earlier(due, lease)
+}
+
+// poll says when a follower that is told nothing looks next: each beat, and, if the
+// store says how old the last beat was, soon after the next one is expected. Then
+// the end of the lease is seen a twentieth of a beat late, and not up to a whole
+// one. mu is held.
+func (e *Elector) poll(jitter time.Duration) time.Time {
+	s, beat := &e.state, e.cfg.Beat
+	if s.last.Age <= 0 || s.last.Age >= beat {
+		return s.sent.Add(beat + jitter)
+	}
+	due := s.last.Seen.Add(beat - s.last.Age + beat/20 + jitter)
+	for due.Before(s.sent.Add(beat / 2)) {
+		due = due.Add(beat)
+	}
+	return earlier(due, s.sent.Add(3*beat/2))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,165 @@
+package termcas_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/electortest"
+	"conclave/elector/termcas"
+	conclavesql "conclave/sql"
+)
+
+// One test per claim of article 000, in the article's words retold.
+
+// The lock is one row with the columns that the article lists, one per data centre
+// and lock name.
+//
+// Article 000: "the election rests on one row of the table distribute_lock, unique per data centre and lock name".
+func TestArticleOneRowPerDataCentreAndLock(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		for _, column := range []string{"id", "data_center", "lock_name", "owner", "duration", "term", "term_duration", "gmt_create", "gmt_modified"} {
+			var n int
+			require.NoError(t, b.db.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM distribute_lock WHERE data_center = ? AND lock_name = ?",
+				[]any{b.lock.DataCenter, b.lock.Name}, &n))
+			assert.Equal(t, 1, n, column)
+		}
+		_, err := b.db.Exec(t.Context(), "INSERT INTO distribute_lock (data_center, lock_name, duration) VALUES (?, ?, 1)", b.lock.DataCenter, b.lock.Name)
+		assert.Error(t, err, "a second row is refused")
+	})
+}
+
+// Article 000: "at start every node tries; one becomes the leader, the others follow it".
+func TestArticleOneOfThreeBecomesLeader(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 3)
+		defer c.Stop()
+		leader, term := c.Leader()
+		assert.Equal(t, uint64(1), term.Number)
+		assert.Equal(t, leader.ID.String(), b.row(t).owner)
+		assert.Len(t, c.Believers(), 1)
+	})
+}
+
+// Article 000: "the leader beats each second; with each beat term_duration grows by one and the term stays".
+func TestArticleLeaderBeats(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1)
+		defer c.Stop()
+		leader, term := c.Leader()
+		for want := uint64(1); want <= 3; want++ {
+			c.Until("a beat", func() bool { return leader.Current().Beat >= want })
+			row := b.row(t)
+			assert.GreaterOrEqual(t, row.beat, want)
+			assert.Equal(t, term.Number, row.term)
+		}
+	})
+}
+
+// The demonstration: three nodes, the leader is killed, and of the two that compete
+// with what they read one changes a row and the other none; then the new leader is
+// killed and the last node leads.
+//
+// Article 000: "one follower's update matches a row and its term is one higher; the other's matches none and it follows".
+func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
+	for _, takeover := range []termcas.Takeover{termcas.Lease, termcas.Witness} {
+		t.Run(string(takeover), func(t *testing.T) {
+			everywhere(t, takeover, func(t *testing.T, b *bench) {
+				c := electortest.NewCluster(t, b.World, 3)
+				defer c.Stop()
+				first, term := c.Leader()
+				require.Equal(t, uint64(1), term.Number)
+				first.Kill()
+				second, term := c.LeaderAfter(term.Number)
+				assert.Equal(t, uint64(2), term.Number)
+				assert.Equal(t, uint64(0), term.Beat, "term_duration starts anew")
+				loser := c.Others(second)[0]
+				c.Until("the other to follow", func() bool { return loser.Current().Leader == second.ID })
+				assert.Zero(t, loser.Stats().Won)
+				second.Kill()
+				third, term := c.LeaderAfter(term.Number)
+				assert.Equal(t, loser.ID, third.ID)
+				assert.Equal(t, uint64(3), term.Number)
+			})
+		})
+	}
+}
+
+// Two swaps from the same reading, by hand: the second matches nothing, because
+// owner, term and nonce are not as it read them any more.
+//
+// Article 000: "compete by update: where owner, term and term_duration are what I read and the lease is over".
+func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
+	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
+		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 1, nonce = 'n' WHERE data_center = ? AND lock_name = ?")
+		swap := func(me string, beat int) int64 {
+			n, err := b.db.Exec(t.Context(), conclavesql.LockWinExpired,
+				me, "address", 4, 3000, "nonce of "+me, nil, nil,
+				b.lock.DataCenter, b.lock.Name, "gone@1", 4, "n", nil, nil, "cv:none", beat)
+			require.NoError(t, err)
+			return n
+		}
+		wait := time.NewTimer(20 * time.Millisecond) // its lease is 1 ms
+		defer wait.Stop()
+		<-wait.C
+		assert.Equal(t, int64(0), swap("hasty@1", 8), "a beat that is not as read: the leader lives")
+		assert.Equal(t, int64(1), swap("one@1", 9))
+		assert.Equal(t, int64(0), swap("two@1", 9))
+		row := b.row(t)
+		assert.Equal(t, "one@1", row.owner)
+		assert.Equal(t, uint64(5), row.term, "one higher")
+		assert.Zero(t, row.beat)
+	})
+}
+
+// Article 000: "the database's time decides whether gmt_modified + duration has passed".
+// In microseconds: whole seconds, as in the original, make a lease up to a second longer.
+func TestArticleDatabaseTimeJudgesTheLease(t *testing.T) {
+	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		old, term := c.Leader()
+		c.Until("a beat", func() bool { return old.Current().Beat > 0 })
+		began := time.Now()
+		old.Kill()
+		c.LeaderAfter(term.Number)
+		took := time.Since(began)
+		assert.LessOrEqual(t, took, b.Lease+b.Lease/20, "3 s are 3 s, and not 4")
+	})
+}
+
+// Article 000: "on a change the listeners are called: I am leader, I am not leader".
+func TestArticleListenersAreToldOfBoth(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		n := c.Nodes()[0]
+		changes := n.Changes(context.Background())
+		require.NoError(t, n.JoinElection(t.Context()))
+		c.Leader()
+		require.NoError(t, n.Resign(t.Context()))
+		c.Stop()
+		var heard []bool
+		for change := range changes {
+			if change.Term.Leader == n.ID {
+				heard = append(heard, change.Leading)
+			}
+		}
+		assert.Equal(t, []bool{true, false}, heard)
+	})
+}
+
+// Article 000: "an observer only reads".
+func TestArticleObserverOnlyReads(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		time.Sleep(10 * b.Lease)
+		row := b.row(t)
+		assert.Empty(t, row.owner, "nobody took the free lock")
+		assert.Zero(t, row.term)
+	})
+}

@@ -1,0 +1,31 @@
+package termcas_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/electortest"
+	"conclave/elector/termcas"
+)
+
+// BenchmarkResign: a planned hand-over, to the successor's first act; three nodes
+// in one process, on a real socket.
+func BenchmarkResign(b *testing.B) {
+	w := onServer(b, termcas.Witness)
+	w.Quiet = true
+	c := electortest.NewCluster(b, w.World, 3)
+	defer c.Stop()
+	leader, term := c.Leader()
+	var took []time.Duration
+	for range b.N {
+		parked(c, leader)
+		began := time.Now()
+		require.NoError(b, leader.Resign(b.Context()))
+		leader, term = c.LeaderAfter(term.Number)
+		ledger := c.Ledger()
+		took = append(took, ledger[len(ledger)-1].Began.Sub(began))
+	}
+	report(b, took)
+}

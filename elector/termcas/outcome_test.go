@@ -1,0 +1,214 @@
+package termcas_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector"
+	"conclave/elector/electortest"
+	"conclave/elector/termcas"
+	conclavesql "conclave/sql"
+)
+
+// asObserver lets a node look on until the test is ready.
+func asObserver(cfg *elector.Config) { cfg.Observer = true }
+
+func TestWinWhoseAnswerIsLostIsLedAtOnce(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		n := c.Nodes()[0]
+		n.Cable.LoseReply("GREATEST(term")
+		began := time.Now()
+		require.NoError(t, n.JoinElection(t.Context()))
+		_, term := c.Leader()
+		assert.Equal(t, 1, n.Cable.Lost())
+		assert.Equal(t, uint64(1), term.Number, "the row carried its nonce")
+		assert.Less(t, time.Since(began), b.Lease/3, "nobody waited for the lease of a leader that did not know")
+		row := b.row(t)
+		assert.Equal(t, uint64(2), row.beat, "it was renewed on a new connection before it was led")
+		assert.True(t, row.lock.Valid)
+	})
+}
+
+func TestGhostOfAnOldSwapIsNeverLed(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		n := c.Nodes()[0]
+		deliver := n.Cable.Delay("GREATEST(term")
+		require.NoError(t, n.JoinElection(t.Context()))
+		_, first := c.Leader() // the swap is stuck; another one has won
+		assert.Equal(t, uint64(1), first.Number)
+		deliver()
+		c.Until("some beats", func() bool { return n.Current().Beat > 3 })
+		assert.Len(t, c.Ledger(), 1, "the ghost matched nothing")
+		row := b.row(t)
+		assert.Equal(t, uint64(1), row.term)
+	})
+}
+
+// A ghost that lands while the row still stands as it was read names a node that
+// does not know. That node sees itself and takes the next term, at once.
+func TestGhostThatWinsIsPassedOver(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		n := c.Nodes()[0]
+		deliver := n.Cable.Delay("GREATEST(term")
+		go n.JoinElection(t.Context())
+		time.Sleep(b.Lease / 12) // the swap is on its way
+		release := n.Cable.Stall()
+		time.Sleep(4 * b.Lease) // and nothing else gets through
+		deliver()
+		time.Sleep(b.Lease)
+		release()
+		began := time.Now()
+		_, term := c.Leader()
+		assert.Equal(t, uint64(2), term.Number, "term 1 was won by nobody who knew")
+		assert.LessOrEqual(t, time.Since(began), b.Lease/3+b.Lease/20, "from itself it wins without waiting")
+		assert.Equal(t, elector.CauseFirst, term.Cause, "the cause is that of the election nobody heard of")
+	})
+}
+
+func TestRenewalThatLandsLateMatchesNothing(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1)
+		defer c.Stop()
+		n, _ := c.Leader()
+		deliver := n.Cable.Delay("term_duration = term_duration + 1")
+		time.Sleep(b.Lease / 2)
+		n.Cable.Break() // the connection with the renewal on it; the leader parks anew
+		c.Until("the leader to park anew", func() bool { return n.Current().Beat == 2 })
+		before := b.row(t).beat
+		deliver()
+		time.Sleep(b.Lease / 100)
+		assert.Equal(t, before, b.row(t).beat, "the late renewal names an old beat")
+		c.Until("some beats", func() bool { return n.Current().Beat > before+3 })
+		assert.Len(t, c.Ledger(), 1)
+	})
+}
+
+func TestDeletedRowIsVacantOnlyAfterALease(t *testing.T) {
+	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, term := c.Leader()
+		c.Until("beats", func() bool { return leader.Current().Beat > 2 })
+		b.exec(t, "DELETE FROM distribute_lock WHERE data_center = ? AND lock_name = ?")
+		began := time.Now()
+		_, next := c.LeaderAfter(term.Number)
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease, "the old leader might still believe")
+		assert.Equal(t, term.Number+1, next.Number, "terms go on where they were seen")
+		assert.Equal(t, elector.CauseRestored, next.Cause)
+	})
+}
+
+func TestEmptiedRowIsVacantOnlyAfterALease(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, term := c.Leader()
+		c.Until("beats", func() bool { return leader.Current().Beat > 2 })
+		b.exec(t, "UPDATE distribute_lock SET owner = '', term = 0, nonce = '', witness_lock = NULL WHERE data_center = ? AND lock_name = ?")
+		began := time.Now()
+		_, next := c.LeaderAfter(term.Number)
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease)
+		assert.Equal(t, term.Number+1, next.Number)
+	})
+}
+
+func TestRestoredRowIsLeftBehindByTheHighestTermSeen(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 3)
+		defer c.Stop()
+		leader, term := c.Leader()
+		for range 4 {
+			require.NoError(t, leader.Resign(t.Context()))
+			leader, term = c.LeaderAfter(term.Number)
+		}
+		for _, n := range c.Nodes() {
+			c.Until("all to have seen the term", func() bool { return n.Highest() == term.Number })
+		}
+		// A backup of term 2 is put in place.
+		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@0', term = 2, nonce = 'old', witness_lock = 'old', witness_conn = 1 WHERE data_center = ? AND lock_name = ?")
+		_, next := c.LeaderAfter(term.Number)
+		assert.Greater(t, next.Number, term.Number, "every node that saw the higher term still obeys")
+		assert.Equal(t, elector.CauseRestored, next.Cause)
+	})
+}
+
+func TestLeaseInTheRowIsTheOneThatCounts(t *testing.T) {
+	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1)
+		defer c.Stop()
+		leader, term := c.Leader()
+		c.Add("hasty", func(cfg *elector.Config) { cfg.Lease = b.Lease / 3 })
+		time.Sleep(5 * b.Lease)
+		assert.Len(t, c.Ledger(), 1, "a shorter lease of its own deposes nobody")
+		began := time.Now()
+		leader.Kill()
+		c.LeaderAfter(term.Number)
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3)
+	})
+}
+
+func TestDatabaseClockDeposesNobodyAndBlocksNobody(t *testing.T) {
+	t.Run("forward", func(t *testing.T) {
+		bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
+			c := electortest.NewCluster(t, b.World, 3)
+			defer c.Stop()
+			c.Leader()
+			for range 20 { // to the database every renewal looks an hour old
+				b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_SUB(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
+				time.Sleep(b.Lease / 5)
+			}
+			assert.Len(t, c.Ledger(), 1)
+		})
+	})
+	t.Run("back", func(t *testing.T) {
+		bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
+			c := electortest.NewCluster(t, b.World, 2)
+			defer c.Stop()
+			leader, term := c.Leader()
+			c.Until("a beat", func() bool { return leader.Current().Beat > 0 })
+			leader.Kill()
+			b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_ADD(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
+			began := time.Now()
+			c.LeaderAfter(term.Number)
+			assert.Greater(t, time.Since(began), 2*b.Lease)
+			assert.Less(t, time.Since(began), 4*b.Lease, "after three leases of own observation its clock is not asked")
+		})
+	})
+}
+
+func TestObserverGivesATermBackThatItNeverLed(t *testing.T) {
+	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		n := c.Nodes()[0]
+		b.exec(t, "UPDATE distribute_lock SET owner = '"+n.ID.String()+"', term = 4 WHERE data_center = ? AND lock_name = ?")
+		c.Until("the term to be given back", func() bool { return b.row(t).resigned })
+		assert.Equal(t, uint64(4), b.row(t).term)
+	})
+}
+
+func TestStateWrittenUnderATermThatIsOverIsRefused(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, term := c.Leader()
+		store := conclavesql.NewStateStore(b.db, b.lock)
+		states, err := store.Read(t.Context())
+		require.NoError(t, err)
+		fence := conclavesql.Fence{Owner: leader.ID.String(), Term: term.Number}
+		leader.Kill()
+		c.LeaderAfter(term.Number)
+		outcome, err := store.Write(t.Context(), fence, states[conclavesql.KindTable], conclavesql.State{Body: "{}", Seq: 1, Nonce: "n"})
+		require.NoError(t, err)
+		assert.Equal(t, conclavesql.Deposed, outcome)
+	})
+}

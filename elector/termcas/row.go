@@ -1,0 +1,71 @@
+package termcas
+
+import (
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"time"
+
+	"conclave"
+	"conclave/elector"
+	conclavesql "conclave/sql"
+)
+
+// row is the lock row as read at one moment.
+type row struct {
+	owner, address, nonce string
+	number, beat          uint64
+	lease                 time.Duration
+	lock                  stdsql.NullString // the leader's witness,
+	conn                  stdsql.NullInt64  // and the connection that holds it
+	resigned              bool
+	age                   time.Duration // since the last renewal, by the database's clock
+	at                    time.Time     // before it was read, by ours
+}
+
+// look reads the row; ErrNoRows when there is none.
+func (s *Strategy) look(ctx context.Context) (row, error) {
+	r := row{at: time.Now()}
+	var leaseMs, ageUs int64
+	err := s.cfg.DB.QueryRow(ctx, conclavesql.LockLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
+		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &r.nonce, &r.lock, &r.conn, &r.resigned, &ageUs)
+	if err != nil {
+		return row{}, fmt.Errorf("look at lock %s: %w", s.cfg.Lock, err)
+	}
+	r.lease = time.Duration(leaseMs) * time.Millisecond
+	r.age = time.Duration(ageUs) * time.Microsecond
+	if owner, err := conclave.ParseNodeID(r.owner); err == nil && !owner.IsZero() {
+		s.owner = owner
+	}
+	return r, nil
+}
+
+// absent judges a missing row. A node that has seen a term waits until it has seen
+// nothing for a whole lease: the leader of that term believes until its next beat.
+// Then, or if nothing was ever seen, the row is made anew, as Migrate does.
+func (s *Strategy) absent(ctx context.Context, me elector.Candidate, last elector.Term) (row, error) {
+	nobody := row{lease: me.Lease, at: time.Now()}
+	if me.Observer || me.Highest > 0 && nobody.term(me).ObservedFor(last) < me.Lease {
+		return nobody, nil
+	}
+	s.log.Warn("the lock's row is missing and is made anew", "lock", s.cfg.Lock.String(), "highest", me.Highest)
+	if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {
+		return row{}, fmt.Errorf("seed lock %s: %w", s.cfg.Lock, err)
+	}
+	return s.look(ctx)
+}
+
+// term is the row as the Elector sees it. A row that names the reader names nobody
+// who leads: what this node leads it knows from its own statements.
+func (r row) term(me elector.Candidate) elector.Term {
+	t := elector.Term{Number: r.number, Beat: r.beat, Lease: r.lease, Age: r.age}
+	if owner, err := conclave.ParseNodeID(r.owner); err == nil && owner != me.ID {
+		t.Leader, t.Address = owner, r.address
+	}
+	return t
+}
+
+// unchanged says that nobody has won, resigned or renewed between two reads.
+func (r row) unchanged(o row) bool {
+	return r.owner == o.owner && r.number == o.number && r.beat == o.beat && r.nonce == o.nonce && r.resigned == o.resigned
+}

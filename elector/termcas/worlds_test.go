@@ -1,0 +1,190 @@
+package termcas_test
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/electortest"
+	"conclave/elector/termcas"
+	"conclave/internal/devdb"
+	"conclave/sim/simnet"
+	conclavesql "conclave/sql"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(candidateEnv) != "" {
+		candidate() // this test binary, run as a process of its own
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// bench is a world and the database under it.
+type bench struct {
+	electortest.World
+	db   *conclavesql.DB // the test's own way in
+	lock conclavesql.Lock
+	dsn  string
+	dbs  []*conclavesql.DB // the nodes' ways in
+}
+
+// inBubble is a world in memory; call it inside the bubble.
+func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
+	network := simnet.New()
+	listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
+	require.NoError(t, err)
+	serve(t, devdb.Config{Listener: listener})
+	b := newBench(t, "root@tcp(db:3306)/conclave", network.Host("nodes").DialContext, takeover)
+	b.Lease, b.Bubble = 3*time.Second, true
+	return b
+}
+
+// onLoopback is the embedded server behind a real socket, in real time.
+func onLoopback(t testing.TB, takeover termcas.Takeover) *bench {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	serve(t, devdb.Config{Listener: listener})
+	b := newBench(t, "root@tcp("+listener.Addr().String()+")/conclave", new(net.Dialer).DialContext, takeover)
+	b.Lease = 900 * time.Millisecond
+	return b
+}
+
+// onMySQL is the server of MYSQL_DSN, in real time, with a lock of the test's own.
+func onMySQL(t testing.TB, takeover termcas.Takeover) *bench {
+	b := newBench(t, os.Getenv("MYSQL_DSN"), new(net.Dialer).DialContext, takeover)
+	b.Lease = 900 * time.Millisecond
+	return b
+}
+
+// onServer is the server of MYSQL_DSN, if it is set, or the embedded one behind a
+// real socket.
+func onServer(t testing.TB, takeover termcas.Takeover) *bench {
+	if os.Getenv("MYSQL_DSN") != "" {
+		return onMySQL(t, takeover)
+	}
+	return onLoopback(t, takeover)
+}
+
+// serve runs an embedded server until the test ends.
+func serve(t testing.TB, cfg devdb.Config) {
+	server, err := devdb.New(cfg)
+	require.NoError(t, err)
+	ctx, crash := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		crash()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the embedded server ended with %v", err)
+		}
+	})
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// newBench migrates a lock of its own and prepares strategies on it.
+func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) *bench {
+	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name() + time.Now().Format("/150405.000000")}
+	db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: dial, Deadline: 5 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	require.NoError(t, db.Migrate(t.Context(), lock))
+	b := &bench{db: db, lock: lock, dsn: dsn}
+	b.World = electortest.World{
+		Dial: dial,
+		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
+			db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: seat.Beat / 2})
+			require.NoError(t, err)
+			b.dbs = append(b.dbs, db)
+			s, err := termcas.New(termcas.Config{
+				DB: db, Lock: lock, Takeover: takeover, Rand: seat.Rand, Logger: seat.Logger,
+				Ask: func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
+					switch alive, answered := seat.Ask(ctx, address, term, lock); {
+					case !answered:
+						return termcas.Silent
+					case alive:
+						return termcas.Alive
+					}
+					return termcas.Stopped
+				},
+			})
+			require.NoError(t, err)
+			return closing{s, db}
+		},
+		FencedWrite: b.fencedWrite,
+	}
+	return b
+}
+
+// closing closes a strategy's pool with it.
+type closing struct {
+	*termcas.Strategy
+	db *conclavesql.DB
+}
+
+func (c closing) Close() error { return errors.Join(c.Strategy.Close(), c.db.Close()) }
+
+// fencedWrite is an effect of a leader: a write of cluster state under its term.
+func (b *bench) fencedWrite(ctx context.Context, owner conclave.NodeID, term uint64) (bool, error) {
+	store := conclavesql.NewStateStore(b.db, b.lock)
+	states, err := store.Read(ctx)
+	if err != nil {
+		return false, err
+	}
+	old := states[conclavesql.KindTable]
+	outcome, err := store.Write(ctx, conclavesql.Fence{Owner: owner.String(), Term: term}, old,
+		conclavesql.State{Body: "{}", Seq: old.Seq + 1, Nonce: "n"})
+	return outcome == conclavesql.Written, err
+}
+
+// lockRow is what the tests look at in the row.
+type lockRow struct {
+	owner      string
+	term, beat uint64
+	lock       stdsql.NullString
+	resigned   bool
+}
+
+// row reads the lock row.
+func (b *bench) row(t *testing.T) (r lockRow) {
+	t.Helper()
+	require.NoError(t, b.db.QueryRow(t.Context(),
+		"SELECT owner, term, term_duration, witness_lock, resigned FROM distribute_lock WHERE data_center = ? AND lock_name = ?",
+		[]any{b.lock.DataCenter, b.lock.Name}, &r.owner, &r.term, &r.beat, &r.lock, &r.resigned))
+	return r
+}
+
+// exec changes the lock row behind everybody's back.
+func (b *bench) exec(t *testing.T, statement string) {
+	t.Helper()
+	n, err := b.db.Exec(t.Context(), statement, b.lock.DataCenter, b.lock.Name)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), n)
+}
+
+// statements counts what all nodes have sent.
+func (b *bench) statements() (n uint64) {
+	for _, db := range b.dbs {
+		n += db.Statements()
+	}
+	return n
+}
+
+// soon is what "at once" means here: in a bubble nothing but waiting takes time, on
+// a loaded machine everything does; it is always less than any wait for a lease.
+func (b *bench) soon() time.Duration {
+	if b.Bubble {
+		return 50 * time.Millisecond
+	}
+	return b.Lease / 2
+}

@@ -1,0 +1,36 @@
+package sql
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryStatementExplainsItself(t *testing.T) {
+	require.NoError(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := files.ReadFile(path)
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(string(text), "-- "), "%s begins with its reasons", path)
+		sent := statement(path)
+		assert.NotEmpty(t, sent, path)
+		assert.NotContains(t, sent, "--", "%s: comments stay at home", path)
+		assert.NotContains(t, sent, ";", "%s is one statement", path)
+		if strings.Contains(sent, "UPDATE ") && strings.Contains(sent, "distribute_lock") {
+			assert.Contains(t, sent, "WHERE", path)
+		}
+		return nil
+	}))
+}
+
+func TestSchemaFilesAreNumberedWithoutGaps(t *testing.T) {
+	for i, m := range migrations() {
+		assert.Equal(t, i, m.version, m.path)
+	}
+	assert.Equal(t, len(migrations())-1, SchemaVersion())
+}

@@ -1,0 +1,12 @@
+-- The leader's beat (protocol 1, renewal). The predicates:
+--   owner, term              still mine: no row means deposed.
+--   term_duration            the beat as I left it: a renewal sent on a connection
+--                            that I have given up may land later, and must match
+--                            nothing then.
+-- The age is not asked for (the article asks): as long as owner and term are mine
+-- nobody else has led, so renewing late is harmless; whether I still trust myself
+-- is judged by my own clock, from before this statement was sent.
+UPDATE distribute_lock
+SET term_duration = term_duration + 1, gmt_modified = NOW(3)
+WHERE data_center = ? AND lock_name = ?
+  AND owner = ? AND term = ? AND term_duration = ?

@@ -1,0 +1,8 @@
+-- Give the lock back, so that anyone's next round can win at once. The owner stays
+-- out of the row, the term stays in. gmt_modified is the last valid moment of this
+-- leadership: the next leader counts the leaderless time from it. The predicates:
+--   owner, term              mine: a late resignation must not hurt a newer term.
+UPDATE distribute_lock
+SET owner = '', address = '', resigned = 1, gmt_modified = NOW(3), witness_lock = NULL, witness_conn = NULL
+WHERE data_center = ? AND lock_name = ?
+  AND owner = ? AND term = ?

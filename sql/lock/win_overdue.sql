@@ -1,0 +1,19 @@
+-- Win a lock that has not been renewed for three leases of my own observation
+-- (protocol 1.4b): as win_expired, without the database's clock. A database clock
+-- that was set back an hour would stop elections for an hour. The predicates:
+--   owner, term, nonce       as read: of all who read the same row one changes it,
+--                            for it changes all three. The nonce tells two wins of
+--                            one name apart.
+--   CONNECTION_ID, IS_USED   if there is a witness: this statement runs on the
+--                            connection I remember, and that one holds the lock
+--                            whose name this statement publishes. A proxy that
+--                            hands statements to other connections, or a lock lost
+--                            meanwhile, makes it match nothing.
+--   term_duration            the beat as read: it alone makes this safe.
+UPDATE distribute_lock
+SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = NOW(3),
+    nonce = ?, witness_lock = ?, witness_conn = ?, resigned = 0
+WHERE data_center = ? AND lock_name = ?
+  AND owner = ? AND term = ? AND nonce = ?
+  AND (? IS NULL OR (CONNECTION_ID() = ? AND IS_USED_LOCK(?) = CONNECTION_ID()))
+  AND term_duration = ?

@@ -1,0 +1,17 @@
+-- Win a lock that nobody holds (protocol 1.4a). The predicates:
+--   owner, term, nonce       as read: of all who read the same row one changes it,
+--                            for it changes all three. The nonce tells two wins of
+--                            one name apart.
+--   CONNECTION_ID, IS_USED   if there is a witness: this statement runs on the
+--                            connection I remember, and that one holds the lock
+--                            whose name this statement publishes. A proxy that
+--                            hands statements to other connections, or a lock lost
+--                            meanwhile, makes it match nothing.
+--   resigned or no owner     the ground: the leader gave it back, or there was none.
+UPDATE distribute_lock
+SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = NOW(3),
+    nonce = ?, witness_lock = ?, witness_conn = ?, resigned = 0
+WHERE data_center = ? AND lock_name = ?
+  AND owner = ? AND term = ? AND nonce = ?
+  AND (? IS NULL OR (CONNECTION_ID() = ? AND IS_USED_LOCK(?) = CONNECTION_ID()))
+  AND (resigned = 1 OR owner = '')

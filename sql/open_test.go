@@ -1,0 +1,117 @@
+package sql_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/devdb"
+	conclavesql "conclave/sql"
+)
+
+func TestBadDSNIsNamedWithoutItsPassword(t *testing.T) {
+	const secret = "s3cr3t"
+	for name, dsn := range map[string]string{
+		"empty":               "",
+		"blank":               "  ",
+		"no slash":            "root:" + secret + "@tcp(db:3306)",
+		"no database":         "root:" + secret + "@tcp(db:3306)/",
+		"open brace":          "root:" + secret + "@tcp(db:3306/conclave",
+		"url":                 "mysql://root:" + secret + "@db:3306/conclave",
+		"wrong bool":          "root:" + secret + "@tcp(db:3306)/conclave?parseTime=" + secret,
+		"password in network": "root@" + secret + "(db:3306)/conclave",
+		"unknown tls":         "root:" + secret + "@tcp(db:3306)/conclave?tls=" + secret,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := conclavesql.Open(dsn, conclavesql.Options{})
+			require.ErrorIs(t, err, conclavesql.ErrBadDSN)
+			assert.NotContains(t, err.Error(), secret)
+			assert.Contains(t, err.Error(), "user:password@tcp(host:port)/database", "it says what is wanted")
+		})
+	}
+}
+
+func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+	for _, opts := range []conclavesql.Options{
+		{Deadline: -1},
+		{LockWait: 50 * time.Second},
+		{LockWait: 1500 * time.Millisecond},
+		{MaxConns: -1},
+	} {
+		_, err := conclavesql.Open("root@tcp(db:3306)/conclave", opts)
+		assert.ErrorContains(t, err, "sql options")
+	}
+}
+
+func TestNobodyThereIsUnavailable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	db := open(t, "root:secret@tcp("+addr+")/conclave")
+	err = db.Migrate(t.Context(), conclavesql.DefaultLock())
+	require.ErrorIs(t, err, conclavesql.ErrUnavailable)
+	assert.NotContains(t, err.Error(), "secret")
+	assert.Equal(t, "tcp("+addr+")/conclave", db.Addr())
+}
+
+func TestServerThatNeverAnswersIsUnavailableWithinTheDeadline(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
+	require.NoError(t, err)
+	defer listener.Close()
+	db, err := conclavesql.Open("root@tcp("+listener.Addr().String()+")/conclave", conclavesql.Options{Deadline: 50 * time.Millisecond})
+	require.NoError(t, err)
+	defer db.Close()
+	began := time.Now()
+	_, err = db.Exec(t.Context(), "SELECT 1")
+	assert.ErrorIs(t, err, conclavesql.ErrUnavailable)
+	assert.Less(t, time.Since(began), 2*time.Second)
+}
+
+func TestWrongPasswordIsARefusal(t *testing.T) {
+	dsn := embedded(t, devdb.Config{User: "conclave", Password: "right"})
+	db := open(t, "conclave:wrong@"+dsn[len("root@"):])
+	err := db.Migrate(t.Context(), conclavesql.DefaultLock())
+	require.ErrorIs(t, err, conclavesql.ErrRefused)
+	assert.NotContains(t, err.Error(), "wrong@")
+}
+
+func TestSessionIsWhatTheStatementsNeed(t *testing.T) {
+	servers(t, func(t *testing.T, dsn string) {
+		// Whatever the DSN asks for.
+		separator := "?"
+		if strings.Contains(dsn, "?") {
+			separator = "&"
+		}
+		db := open(t, dsn+separator+"loc=Asia%2FShanghai&parseTime=false&clientFoundRows=true&time_zone=%27%2B08%3A00%27&autocommit=0")
+		var autocommit, zone string
+		require.NoError(t, db.QueryRow(t.Context(), "SELECT @@autocommit, @@time_zone", nil, &autocommit, &zone))
+		assert.Equal(t, "1", autocommit)
+		assert.Equal(t, "+00:00", zone)
+		require.NoError(t, db.Migrate(t.Context(), conclavesql.DefaultLock()))
+		n, err := db.Exec(t.Context(), "UPDATE schema_version SET version = version WHERE id = 1")
+		require.NoError(t, err)
+		assert.Zero(t, n, "rows that were found and not changed do not count")
+		var at time.Time
+		require.NoError(t, db.QueryRow(t.Context(), "SELECT NOW(3)", nil, &at))
+		assert.Equal(t, time.UTC, at.Location())
+	})
+}
+
+func TestStatementsAreCounted(t *testing.T) {
+	db, _ := migrated(t, embedded(t, devdb.Config{}))
+	before := db.Statements()
+	_, err := db.Exec(t.Context(), "SELECT 1")
+	require.NoError(t, err)
+	p, err := db.Pin(context.Background(), nil)
+	require.NoError(t, err)
+	defer p.Close()
+	var one int
+	require.NoError(t, p.QueryRow(t.Context(), "SELECT 1", nil, &one))
+	assert.Equal(t, before+2, db.Statements())
+}

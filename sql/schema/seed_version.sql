@@ -1,0 +1,2 @@
+-- The row that set_version.sql raises. IGNORE: three processes may start at once.
+INSERT IGNORE INTO schema_version (id, version, gmt_modified) VALUES (1, 0, NOW(3))

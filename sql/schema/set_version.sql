@@ -1,0 +1,3 @@
+-- Record what has been applied. Only upwards: an older process that starts late
+-- must not hide that a newer one was here.
+UPDATE schema_version SET version = ?, gmt_modified = NOW(3) WHERE id = 1 AND version < ?

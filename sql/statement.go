@@ -1,0 +1,73 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+)
+
+// ErrNoRows: a query for one row met none.
+var ErrNoRows = stdsql.ErrNoRows
+
+// Execer runs one statement that changes rows; *DB and *Pinned do.
+type Execer interface {
+	Exec(ctx context.Context, statement string, args ...any) (changed int64, err error)
+}
+
+// Querier reads one row; *DB and *Pinned do.
+type Querier interface {
+	QueryRow(ctx context.Context, statement string, args []any, dest ...any) error
+}
+
+var (
+	_ Execer  = (*DB)(nil)
+	_ Querier = (*DB)(nil)
+	_ Execer  = (*Pinned)(nil)
+	_ Querier = (*Pinned)(nil)
+)
+
+// Exec runs one statement under the deadline of Options and returns how many rows
+// it changed (a row set to what it was does not count). It is sent once: after an
+// ErrUnavailable nobody knows whether it was, or will be, applied.
+func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, db.opts.Deadline)
+	defer cancel()
+	db.sent.Add(1)
+	return changed(db.pool.ExecContext(ctx, statement, args...))
+}
+
+// QueryRow reads one row into dest under the deadline of Options, or returns
+// ErrNoRows.
+func (db *DB) QueryRow(ctx context.Context, statement string, args []any, dest ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, db.opts.Deadline)
+	defer cancel()
+	db.sent.Add(1)
+	return classify(db.pool.QueryRowContext(ctx, statement, args...).Scan(dest...))
+}
+
+// Query calls each for every row, under the deadline of Options. An error of each
+// ends the reading and is returned.
+func (db *DB) Query(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
+	ctx, cancel := context.WithTimeout(ctx, db.opts.Deadline)
+	defer cancel()
+	db.sent.Add(1)
+	rows, err := db.pool.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return classify(err)
+	}
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return errors.Join(classify(err), rows.Close())
+		}
+	}
+	return classify(errors.Join(rows.Err(), rows.Close()))
+}
+
+// changed turns a result into its number of changed rows.
+func changed(result stdsql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, classify(err)
+	}
+	n, err := result.RowsAffected()
+	return n, classify(err)
+}
