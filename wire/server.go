@@ -19,6 +19,9 @@ type HTTPServer struct {
 	cancel   context.CancelFunc // ends the contexts of all requests
 	done     chan struct{}      // closed by Serve when it returns
 	requests sync.WaitGroup     // handlers under way
+
+	mu     sync.Mutex // guards closed, and so that no handler begins once Close waits for them
+	closed bool
 }
 
 // NewHTTPServer prepares to serve handler on ln.
@@ -30,7 +33,9 @@ func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 	protocols.SetUnencryptedHTTP2(true)
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.requests.Add(1)
+			if !s.begin() {
+				return // the connection is being closed: nobody reads an answer
+			}
 			defer s.requests.Done()
 			handler.ServeHTTP(w, r)
 		}),
@@ -72,7 +77,22 @@ func (s *HTTPServer) Close() {
 	s.cancel()
 	_ = s.server.Close() // its error is the listener's, which is closing anyway
 	<-s.done
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.requests.Wait()
+}
+
+// begin counts a handler in, unless the server waits for the last ones: an
+// HTTP/2 connection may still start one while it is being closed.
+func (s *HTTPServer) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.requests.Add(1)
+	return true
 }
 
 // CheckListen refuses to listen beyond loopback without a token, unless told

@@ -1,0 +1,93 @@
+// Meta is the process that elects a leader through MySQL, keeps the leases of
+// sessions and data nodes, the slot table, the blacklist and the switches. See
+// package meta for what it does, and package cli for flags, signals and exit
+// codes.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/termcas"
+	"conclave/internal/cli"
+	"conclave/meta"
+	conclavesql "conclave/sql"
+	"conclave/wire"
+)
+
+func main() { cli.Main(process()) }
+
+func process() cli.Process {
+	c := meta.DefaultConfig()
+	var db database
+	var profile, takeover string
+	var flags *pflag.FlagSet
+	return cli.Process{
+		Role: conclave.RoleMeta, Short: "Elects a leader through MySQL; keeps members, slots, blacklist, switches",
+		Listen: c.Listen, GCPercent: 50, Secrets: []string{"dsn"},
+		Flags: func(f *pflag.FlagSet) {
+			flags = f
+			db.bind(f)
+			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of the other meta nodes (else they are learnt through the database)")
+			f.DurationVar(&c.Lease, "lease", c.Lease, "how long the leadership lasts without a renewal")
+			f.DurationVar(&c.Beat, "beat", 0, "time between two renewals; at most a third of --lease (default: a third)")
+			f.DurationVar(&c.NodeLease, "node-lease", c.NodeLease, "how long a silent session or data node stays a member; at least three --beat")
+			f.IntVar(&c.Slots, "slots", c.Slots, "slots of a table made from nothing; a power of two")
+			f.IntVar(&c.Replicas, "replicas", c.Replicas, "copies of a slot, the leader's included")
+			f.StringVar(&takeover, "takeover", string(termcas.Witness), "witness: a killed leader is replaced within milliseconds; lease: only when its lease has run out")
+			f.StringVar(&profile, "profile", "conclave", "conclave, or sofa: the original's timings")
+			f.BoolVar(&c.Observer, "observer", false, "never compete for the leadership")
+		},
+		New: func(ctx context.Context, common cli.Common) (cli.Server, error) {
+			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
+			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
+			c.Rand, c.Now, c.Version = common.Rand, common.Now, common.Version
+			if err := applyProfile(profile, flags, &c, &takeover); err != nil {
+				return nil, err
+			}
+			way, err := termcas.ParseTakeover(takeover)
+			if err != nil {
+				return nil, fmt.Errorf("--takeover: %w", err)
+			}
+			lock := conclavesql.Lock{DataCenter: common.DataCenter, Name: conclavesql.DefaultLockName}
+			if err := lock.Validate(); err != nil {
+				return nil, err
+			}
+			if err := c.ValidateTimes(); err != nil {
+				return nil, err
+			}
+			pool, err := db.open(ctx, common, lock, c.ElectionBeat()/2)
+			if err != nil {
+				return nil, err
+			}
+			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
+			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
+				return termcas.New(termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: answers(ask), Rand: common.Rand, Logger: common.Logger.Named("termcas")})
+			}
+			server, err := meta.New(c)
+			if err != nil {
+				pool.Close()
+				return nil, err
+			}
+			return &withDatabase{server, pool}, nil
+		},
+	}
+}
+
+// answers reads what a leader says, or does not, as evidence of its life.
+func answers(ask meta.AskWitness) func(context.Context, string, uint64, string) termcas.Answer {
+	return func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
+		alive, err := ask(ctx, address, term, lock)
+		switch {
+		case err == nil && alive:
+			return termcas.Alive
+		case err == nil, wire.Refused(err): // nobody listens where it listened
+			return termcas.Stopped
+		}
+		return termcas.Silent
+	}
+}

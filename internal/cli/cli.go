@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"conclave"
+)
+
+// Process describes one of the processes.
+type Process struct {
+	Role  conclave.Role
+	Short string // one line for --help
+	// Listen is the default of --listen.
+	Listen string
+	// GCPercent replaces Go's default of 100 unless GOGC is set: registries keep
+	// little and live long, so memory is worth more to them than collector time.
+	GCPercent int
+	// Flags binds the role's own flags, besides the common ones, to where New
+	// finds them.
+	Flags func(*pflag.FlagSet)
+	// Secrets are the names of flags that --print-config hides.
+	Secrets []string
+	// New makes the server, once all settings are known. An error is wrong usage,
+	// unless Failed or TimedOut says otherwise. ctx ends with the process.
+	New func(ctx context.Context, c Common) (Server, error)
+}
+
+// Server is what runs; the roles' Servers are.
+type Server interface {
+	Run(ctx context.Context) error
+	Shutdown(ctx context.Context) error
+	Started() <-chan struct{}
+	Address() string
+}
+
+// Main runs the process with the arguments, environment and signals of the
+// operating system, and ends it with the exit code.
+func Main(p Process) {
+	if p.GCPercent > 0 && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(p.GCPercent)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	go func() { // lives as long as the process
+		<-signals
+		stop()
+		<-signals
+		os.Exit(CodeFailed)
+	}()
+	err := Execute(ctx, p, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", p.Role, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	os.Exit(Code(err))
+}
+
+// Execute runs the process until it fails, or until ctx ends, which begins its
+// graceful stop. Code says what the process should exit with.
+func Execute(ctx context.Context, p Process, args, environ []string, stdout, stderr io.Writer) error {
+	var common commonFlags
+	var runErr error
+	cmd := &cobra.Command{
+		Use:           string(p.Role),
+		Short:         p.Short,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	common.bind(flags, p.Listen)
+	if p.Flags != nil {
+		p.Flags(flags)
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if err := settle(flags, p.Role, common.config, environ); err != nil {
+			return err
+		}
+		if common.printConfig {
+			return printConfig(stdout, flags, p.Secrets)
+		}
+		c, err := common.resolve(p.Role, stderr)
+		if err != nil {
+			return err
+		}
+		runErr = run(ctx, p, c, common.stopTimeout, stdout)
+		return nil
+	}
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	if err := cmd.Execute(); err != nil { // what cobra and the settings refuse is wrong usage
+		return coded(CodeUsage, err)
+	}
+	return runErr
+}
+
+// run makes the server and carries it from start to stop.
+func run(ctx context.Context, p Process, c Common, stopTimeout time.Duration, stdout io.Writer) error {
+	server, err := p.New(ctx, c)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it had begun
+		}
+		return coded(CodeUsage, err)
+	}
+	ended := make(chan error, 1) // one value, from the one who runs the server
+	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }()
+
+	started := server.Started()
+	for {
+		select {
+		case <-started:
+			started = nil
+			fmt.Fprintf(stdout, "%s (%s) answers at %s\n", c.Node.Name, p.Role, server.Address())
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			// ctx is over: the stop has a time of its own.
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			defer cancel()
+			err := server.Shutdown(stopping)
+			return errors.Join(err, <-ended)
+		}
+	}
+}

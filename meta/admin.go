@@ -1,0 +1,332 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/elector"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// routes is everything that this node's port answers: the paths of all roles,
+// the admin API, and the three Connect services.
+//
+// What the leader answers is proxied by every other node. Only /leaderz and
+// /v1/election speak of the very node that is asked.
+func (s *Server) routes() http.Handler {
+	r := wire.NewRouter(wire.RouterConfig{
+		Node: s.cfg.Node, Role: conclave.RoleMeta, Version: s.cfg.Version, Token: s.cfg.Token,
+		Metrics: s.metrics, Events: s.events, Ready: s.ready,
+	})
+	get := func(path string, h func(*leader, *http.Request) (any, error)) {
+		r.Handle(path, s.byLeader(h)).Methods(http.MethodGet)
+	}
+	get("/v1/leader", (*leader).getLeader)
+	get("/v1/elections", (*leader).getElections)
+	get("/v1/slots", (*leader).getSlots)
+	get("/v1/nodes", (*leader).getNodes)
+	get("/v1/blacklist", (*leader).getBlacklist)
+	get("/v1/switches", (*leader).getSwitches)
+	r.Handle("/v1/blacklist/{name}", s.byLeader((*leader).putBlacklist)).Methods(http.MethodPut)
+	r.Handle("/v1/blacklist/{name}", s.byLeader((*leader).deleteBlacklist)).Methods(http.MethodDelete)
+	r.Handle("/v1/switches/{key}", s.byLeader((*leader).putSwitch)).Methods(http.MethodPut)
+	r.Handle("/v1/protection", s.byLeader((*leader).deleteProtection)).Methods(http.MethodDelete)
+	r.Handle("/v1/leader/resign", s.byLeader((*leader).postResign)).Methods(http.MethodPost)
+	r.HandleFunc("/leaderz", s.getLeaderz).Methods(http.MethodGet)
+	r.HandleFunc("/v1/election/{act:quit|join}", s.postElection).Methods(http.MethodPost)
+
+	options := wire.HandlerOptions(s.interceptor)
+	path, h := wirev1connect.NewMetaServiceHandler(s, options)
+	wire.Mount(r, path, h)
+	path, h = wirev1connect.NewNodeServiceHandler(
+		metaclient.NewNodeService(s.cfg.Node, conclave.RoleMeta, s.view, s.fence, s.announced), options)
+	wire.Mount(r, path, h)
+	return r
+}
+
+var _ wirev1connect.MetaServiceHandler = (*Server)(nil)
+
+// byLeader answers with what h returns, if this node leads; if not, with what
+// the leader answers.
+func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l, err := s.asLeader()
+		if err != nil {
+			s.proxy(w, r, err)
+			return
+		}
+		body, err := h(l, r)
+		if err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+		wire.WriteJSON(w, http.StatusOK, body)
+	})
+}
+
+func (l *leader) getLeader(*http.Request) (any, error) {
+	t := l.s.elector.Current()
+	return metaclient.LeaderInfo{
+		Leader: l.s.cfg.Node.Name, Address: l.s.address, Term: l.term.Number, Beat: l.beat.Load(),
+		LeaseRemainingMs: max(0, l.s.elector.Remaining().Milliseconds()), Since: shown(t.Since), Cause: string(l.term.Cause),
+	}, nil
+}
+
+// electionsShown bounds the history that is handed out.
+const electionsShown = 200
+
+func (l *leader) getElections(r *http.Request) (any, error) {
+	limit := electionsShown
+	if q := r.URL.Query().Get("limit"); q != "" {
+		n, err := strconv.Atoi(q)
+		if err != nil || n < 1 || n > 10_000 {
+			return nil, wire.Errorf(wire.CodeBadRequest, "limit %q is not a number from 1 to 10000", q)
+		}
+		limit = n
+	}
+	history, err := l.s.cfg.History.List(r.Context(), limit)
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+	}
+	list := make([]metaclient.Election, len(history))
+	for i, e := range history {
+		list[i] = metaclient.Election{
+			Term: e.Term, Owner: nameOf(e.Owner), Previous: nameOf(e.Previous), Cause: e.Cause,
+			LeaderlessMs: e.Leaderless.Milliseconds(), At: shown(e.At),
+		}
+	}
+	return list, nil
+}
+
+func (l *leader) getSlots(*http.Request) (any, error) {
+	state := l.s.view.State()
+	live, _ := l.roster.live()
+	forbidden := forbiddenNames(state)
+	var open []conclave.NodeID
+	for _, n := range live {
+		if !slices.Contains(forbidden, n.Name) {
+			open = append(open, n)
+		}
+	}
+	t := state.Table
+	out := metaclient.SlotsInfo{
+		Epoch: t.Epoch, Stable: len(t.Slots) > 0 && t.StableAll(), Even: len(t.Slots) > 0 && t.Even(open),
+		Protected: state.Freeze.Frozen, Reason: state.Freeze.Reason, Slots: make([]metaclient.SlotInfo, len(t.Slots)),
+	}
+	for i, s := range t.Slots {
+		followers := make([]string, len(s.Followers))
+		for j, f := range s.Followers {
+			followers[j] = f.Name
+		}
+		out.Slots[i] = metaclient.SlotInfo{
+			ID: s.ID, Leader: s.Leader.Name, LeaderEpoch: s.LeaderEpoch, Followers: followers, State: string(s.Phase),
+			Successor: s.Successor.Name, Source: s.Source.Name,
+		}
+	}
+	return out, nil
+}
+
+func (l *leader) getNodes(r *http.Request) (any, error) {
+	role := conclave.Role(r.URL.Query().Get("role"))
+	if role != "" {
+		if _, err := conclave.ParseRole(string(role)); err != nil {
+			return nil, wire.Errorf(wire.CodeBadRequest, "%v", err)
+		}
+	}
+	black := map[string]blacklist.Entry{}
+	for _, e := range l.s.view.State().Blacklist.Entries {
+		black[e.Name] = e
+	}
+	nodes, remaining, metas := l.roster.known(time.Now())
+	list := []metaclient.NodeInfo{}
+	add := func(n node, remaining time.Duration) *metaclient.NodeInfo {
+		entry, forbidden := black[n.member.Node.Name]
+		list = append(list, metaclient.NodeInfo{
+			Name: n.member.Node.Name, Role: n.member.Role, Address: n.member.Address, Incarnation: n.member.Node.Incarnation,
+			State: nodeState(n, entry, forbidden), LeaseRemainingMs: remaining.Milliseconds(), Load: n.load,
+		})
+		return &list[len(list)-1]
+	}
+	if role == "" || role == conclave.RoleMeta {
+		self := node{member: wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.address}, stream: &stream{}}
+		info := add(self, l.s.elector.Remaining())
+		info.Leading, info.Observer = true, l.s.elector.Observing()
+		for _, n := range metas {
+			add(n, 0).Observer = !n.ready
+		}
+	}
+	for i, n := range nodes {
+		if role == "" || role == n.member.Role {
+			add(n, remaining[i])
+		}
+	}
+	slices.SortFunc(list, func(a, b metaclient.NodeInfo) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// nodeState is what /v1/nodes shows of a node.
+func nodeState(n node, e blacklist.Entry, forbidden bool) metaclient.NodeState {
+	switch {
+	case n.stream == nil:
+		return metaclient.NodeSuspect
+	case forbidden && !e.Own():
+		return metaclient.NodeBlacklisted
+	case forbidden || n.draining:
+		return metaclient.NodeDraining
+	}
+	return metaclient.NodeUp
+}
+
+func (l *leader) getBlacklist(*http.Request) (any, error) {
+	list := []metaclient.BlacklistInfo{}
+	for _, e := range l.s.view.State().Blacklist.Entries {
+		list = append(list, blacklistInfo(e))
+	}
+	return list, nil
+}
+
+func blacklistInfo(e blacklist.Entry) metaclient.BlacklistInfo {
+	return metaclient.BlacklistInfo{Name: e.Name, Role: e.Role, Reason: e.Reason, Since: shown(e.Since), By: e.By}
+}
+
+// operator is who asks when a request does not say.
+const operator = "operator"
+
+func (l *leader) putBlacklist(r *http.Request) (any, error) {
+	var in metaclient.ForbidRequest
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	name := mux.Vars(r)["name"]
+	m, _, found := l.roster.find(name)
+	if name == l.s.cfg.Node.Name {
+		m, found = wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta}, true
+	}
+	if !found {
+		return nil, wire.Errorf(wire.CodeNotFound, "no node is called %q", name)
+	}
+	if in.By == "" || in.By == name { // a node's own entry comes by Drain
+		in.By = operator
+	}
+	if in.Reason == "" {
+		in.Reason = "asked for by " + in.By
+	}
+	entry := blacklist.Entry{
+		Name: name, Role: m.Role, Reason: in.Reason, By: in.By, Incarnation: m.Node.Incarnation, Since: l.s.cfg.Now().UTC(),
+	}
+	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.forbid(ctx, entry) })
+	return blacklistInfo(entry), err
+}
+
+func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
+	name := mux.Vars(r)["name"]
+	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.allow(ctx, name) })
+	return map[string]any{"name": name}, err
+}
+
+func (l *leader) getSwitches(*http.Request) (any, error) {
+	return switches(l.s.view.State().Switches), nil
+}
+
+func (l *leader) putSwitch(r *http.Request) (any, error) {
+	var in metaclient.SwitchRequest
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	var out wire.Switch
+	err := l.ask(r.Context(), func(ctx context.Context) (err error) {
+		out, err = l.arranger.setSwitch(ctx, mux.Vars(r)["key"], in.Value)
+		return err
+	})
+	return out, err
+}
+
+func (l *leader) deleteProtection(r *http.Request) (any, error) {
+	err := l.ask(r.Context(), func(ctx context.Context) error {
+		if !l.arranger.state.Freeze.Frozen {
+			return nil
+		}
+		return l.arranger.thaw(ctx, "ended by hand")
+	})
+	return map[string]any{"protected": false}, err
+}
+
+// postResign hands the leadership over. It is answered once that is done.
+func (l *leader) postResign(r *http.Request) (any, error) {
+	err := l.s.elector.Resign(r.Context())
+	if errors.Is(err, elector.ErrNotLeading) {
+		return nil, wire.NotLeader("", "")
+	}
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+	}
+	return map[string]any{"resigned": l.s.cfg.Node.Name, "term": l.term.Number}, nil
+}
+
+// getLeaderz is 200 only on the node that leads with a valid lease: for load
+// balancers and probes.
+func (s *Server) getLeaderz(w http.ResponseWriter, _ *http.Request) {
+	l, err := s.asLeader()
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	wire.WriteJSON(w, http.StatusOK, map[string]any{"leader": s.cfg.Node.Name, "term": l.term.Number})
+}
+
+// postElection makes this very node an observer, or a candidate again.
+func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
+	act := s.elector.JoinElection
+	quit := mux.Vars(r)["act"] == "quit"
+	if quit {
+		act = s.elector.Quit
+	}
+	if err := act(r.Context()); err != nil {
+		wire.WriteError(w, wire.Errorf(wire.CodeUnavailable, "%v", err))
+		return
+	}
+	s.client.Poke() // the leader shows who observes
+	wire.WriteJSON(w, http.StatusOK, map[string]any{"name": s.cfg.Node.Name, "observer": quit})
+}
+
+// readBody reads a JSON document; none at all reads as an empty one. What the
+// document says that nobody knows is refused.
+func readBody(r *http.Request, into any) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, conclave.MaxValue))
+	if err != nil {
+		return wire.Errorf(wire.CodeBadRequest, "read the body: %v", err)
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return wire.Errorf(wire.CodeBadRequest, "the body is not what %s wants: %v", r.URL.Path, err)
+	}
+	return nil
+}
+
+// shown is a time as JSON has it here.
+func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// nameOf is the name in a stored owner.
+func nameOf(owner string) string {
+	if id, err := conclave.ParseNodeID(owner); err == nil {
+		return id.Name
+	}
+	return owner
+}

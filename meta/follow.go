@@ -1,0 +1,114 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"conclave/elector"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// What a meta does while another leads: it holds the stream to the leader, as
+// sessions and data nodes do, and feeds its elector from it, so that a calm
+// cluster asks the database for nearly nothing.
+
+// runFollow holds the stream whenever this node does not lead. It returns when
+// ctx ends, or when a living process has this node's name.
+func (s *Server) runFollow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		l, changed := s.leading()
+		if l != nil {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		following, end := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			defer end()
+			select {
+			case <-changed:
+			case <-following.Done():
+			}
+		})
+		err := s.client.Run(following)
+		end()
+		watching.Wait()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// report is what this node's beats say: a candidate is ready, an observer not.
+func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
+	return nil, 0, !s.elector.Observing(), false
+}
+
+// heard feeds the elector with a beat that the database has acknowledged.
+func (s *Server) heard(m *wirev1.JoinResponse) {
+	s.elector.Observe(elector.Term{
+		Number: m.GetTerm(), Leader: wire.NodeIn(m.GetLeader()), Address: m.GetAddress(),
+		Beat: m.GetBeat(), Lease: wire.FromMs(m.GetLeaseMs()),
+	})
+}
+
+// broke tells the elector to look closely: the leader may be gone.
+func (s *Server) broke(metaclient.Leader, error) { s.elector.Suspect() }
+
+// runNotice hands what the elector learns of others on to the stream's client,
+// which may be seeking.
+func (s *Server) runNotice(ctx context.Context) {
+	for change := range s.elector.Changes(ctx) {
+		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader.Name != s.cfg.Node.Name {
+			s.client.Announced(t.Number, t.Leader, t.Address)
+		}
+	}
+}
+
+// runObserve makes this node an observer while it is on the blacklist, and a
+// candidate again when it is taken off. What an operator asked of this node
+// itself (quit, join) holds until the list changes.
+func (s *Server) runObserve(ctx context.Context) {
+	forbidden := false
+	for {
+		changed := s.view.Changed()
+		now := slices.Contains(forbiddenNames(s.view.State()), s.cfg.Node.Name)
+		if now != forbidden {
+			act := s.elector.JoinElection
+			if now {
+				act = s.elector.Quit
+			}
+			if err := act(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, elector.ErrStopped) {
+				s.log.Warn("could not follow the blacklist", "forbidden", now, "error", err)
+			}
+			forbidden = now
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forbiddenNames are the names on the blacklist.
+func forbiddenNames(st wire.State) []string {
+	names := make([]string, len(st.Blacklist.Entries))
+	for i, e := range st.Blacklist.Entries {
+		names[i] = e.Name
+	}
+	return names
+}
+
+// otherMetas are the addresses of the configured metas but this one.
+func (s *Server) otherMetas() []string {
+	return slices.DeleteFunc(slices.Clone(s.cfg.Metas), func(a string) bool { return a == s.address })
+}

@@ -1,0 +1,222 @@
+package metaclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"conclave"
+	"conclave/wire"
+)
+
+// AdminConfig says whom to ask.
+type AdminConfig struct {
+	Metas []string     // addresses, tried in turn: any meta answers for the leader
+	HTTP  *http.Client // for instance Peers.HTTP(); nil: http.DefaultClient
+	Token string       // shown with changing requests; "" when the cluster has none
+}
+
+// Admin is the typed client of the metas' HTTP API, for operators and their
+// tools. Every method's error is a *wire.Error when a node answered one;
+// wire.CodeUnavailable means that no meta could be reached, wire.CodeNoLeader
+// that one was, but nobody leads.
+type Admin struct{ AdminConfig }
+
+// NewAdmin makes a client; nothing is sent yet.
+func NewAdmin(c AdminConfig) *Admin {
+	if c.HTTP == nil {
+		c.HTTP = http.DefaultClient
+	}
+	return &Admin{c}
+}
+
+// Leader says who leads.
+func (a *Admin) Leader(ctx context.Context) (LeaderInfo, error) {
+	var out LeaderInfo
+	return out, a.any(ctx, http.MethodGet, "/v1/leader", nil, &out)
+}
+
+// Elections lists the terms that were won, newest first.
+func (a *Admin) Elections(ctx context.Context) ([]Election, error) {
+	var out []Election
+	return out, a.any(ctx, http.MethodGet, "/v1/elections", nil, &out)
+}
+
+// Slots is the slot table as the leader has written it.
+func (a *Admin) Slots(ctx context.Context) (SlotsInfo, error) {
+	var out SlotsInfo
+	return out, a.any(ctx, http.MethodGet, "/v1/slots", nil, &out)
+}
+
+// Nodes lists the nodes of a role, or all of them for "", sorted by name.
+func (a *Admin) Nodes(ctx context.Context, role conclave.Role) ([]NodeInfo, error) {
+	path := "/v1/nodes"
+	if role != "" {
+		path += "?role=" + url.QueryEscape(string(role))
+	}
+	var out []NodeInfo
+	return out, a.any(ctx, http.MethodGet, path, nil, &out)
+}
+
+// Blacklist lists the forbidden servers, sorted by name.
+func (a *Admin) Blacklist(ctx context.Context) ([]BlacklistInfo, error) {
+	var out []BlacklistInfo
+	return out, a.any(ctx, http.MethodGet, "/v1/blacklist", nil, &out)
+}
+
+// Forbid puts a server on the blacklist, by the operator; by names who asks.
+func (a *Admin) Forbid(ctx context.Context, name, reason, by string) error {
+	return a.any(ctx, http.MethodPut, "/v1/blacklist/"+url.PathEscape(name), ForbidRequest{Reason: reason, By: by}, nil)
+}
+
+// Allow takes a server off the blacklist, whoever put it there.
+func (a *Admin) Allow(ctx context.Context, name string) error {
+	return a.any(ctx, http.MethodDelete, "/v1/blacklist/"+url.PathEscape(name), nil, nil)
+}
+
+// Switches lists the cluster-wide settings, sorted by key.
+func (a *Admin) Switches(ctx context.Context) ([]wire.Switch, error) {
+	var out []wire.Switch
+	return out, a.any(ctx, http.MethodGet, "/v1/switches", nil, &out)
+}
+
+// SetSwitch changes one of them and returns it as written.
+func (a *Admin) SetSwitch(ctx context.Context, key, value string) (wire.Switch, error) {
+	var out wire.Switch
+	return out, a.any(ctx, http.MethodPut, "/v1/switches/"+url.PathEscape(key), SwitchRequest{Value: value}, &out)
+}
+
+// EndProtection thaws a frozen cluster by hand.
+func (a *Admin) EndProtection(ctx context.Context) error {
+	return a.any(ctx, http.MethodDelete, "/v1/protection", nil, nil)
+}
+
+// Resign asks the leader to hand over; it has given up its term when this
+// returns.
+func (a *Admin) Resign(ctx context.Context) error {
+	return a.any(ctx, http.MethodPost, "/v1/leader/resign", nil, nil)
+}
+
+// Quit makes the named meta an observer: it resigns if it leads, and never
+// competes until Rejoin.
+func (a *Admin) Quit(ctx context.Context, name string) error { return a.election(ctx, name, "quit") }
+
+// Rejoin makes the named meta a candidate again.
+func (a *Admin) Rejoin(ctx context.Context, name string) error { return a.election(ctx, name, "join") }
+
+// election asks the named meta itself: being an observer is its own state. It is
+// looked for among the addresses given, which needs no leader, then among those
+// that the leader knows.
+func (a *Admin) election(ctx context.Context, name, what string) error {
+	for _, address := range a.Metas {
+		var who struct {
+			Name string `json:"name"`
+		}
+		if a.one(ctx, address, http.MethodGet, "/healthz", nil, &who) == nil && who.Name == name {
+			return a.one(ctx, address, http.MethodPost, "/v1/election/"+what, nil, nil)
+		}
+	}
+	nodes, err := a.Nodes(ctx, conclave.RoleMeta)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Name == name {
+			return a.one(ctx, n.Address, http.MethodPost, "/v1/election/"+what, nil, nil)
+		}
+	}
+	return wire.Errorf(wire.CodeNotFound, "no meta node is named %q", name)
+}
+
+// any asks the metas in turn until one answers. A refusal of one that knows the
+// leader is final; no_leader and an unreachable meta send it to the next one.
+func (a *Admin) any(ctx context.Context, method, path string, in, out any) error {
+	if len(a.Metas) == 0 {
+		return wire.Errorf(wire.CodeBadRequest, "no address of a meta node was given")
+	}
+	var noLeader, unreachable error
+	for _, address := range a.Metas {
+		err := a.one(ctx, address, method, path, in, out)
+		switch wire.CodeOf(err) {
+		case wire.CodeNoLeader:
+			noLeader = err
+		case wire.CodeUnavailable:
+			unreachable = err
+		default:
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if noLeader != nil {
+		return noLeader
+	}
+	return unreachable
+}
+
+// one asks the node at address.
+func (a *Admin) one(ctx context.Context, address, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encode the request: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, body)
+	if err != nil {
+		return wire.Errorf(wire.CodeBadRequest, "meta address %q: %v", address, err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.Token)
+	}
+	res, err := a.HTTP.Do(req)
+	if err != nil {
+		return wire.Errorf(wire.CodeUnavailable, "cannot reach the meta node at %s: %v", address, errors.Unwrap(err))
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	if err != nil {
+		return wire.Errorf(wire.CodeUnavailable, "read the answer of %s: %v", address, err)
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		return refusal(address, res.StatusCode, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return wire.Errorf(wire.CodeInternal, "%s answered %s with something that is no %T: %v", address, path, out, err)
+	}
+	return nil
+}
+
+// refusal reads {error:{code, message, details}}.
+func refusal(address string, status int, body []byte) error {
+	var e struct {
+		Error struct {
+			Code    wire.Code `json:"code"`
+			Message string    `json:"message"`
+			Details struct {
+				Leader  string         `json:"leader"`
+				Address string         `json:"address"`
+				Epoch   conclave.Epoch `json:"epoch"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(body, &e); err != nil || e.Error.Code == "" {
+		return wire.Errorf(wire.CodeInternal, "%s answered %d without an error document: is it a meta node?", address, status)
+	}
+	d := e.Error.Details
+	return &wire.Error{Code: e.Error.Code, Message: e.Error.Message, Leader: d.Leader, Address: d.Address, Epoch: d.Epoch}
+}

@@ -1,0 +1,98 @@
+package metaclient
+
+import (
+	"time"
+
+	"conclave"
+)
+
+// The bodies of the metas' HTTP API, written by package meta and read by Admin.
+// Durations are milliseconds, times are UTC with milliseconds.
+
+// LeaderInfo answers /v1/leader.
+type LeaderInfo struct {
+	Leader           string    `json:"leader"` // name
+	Address          string    `json:"address"`
+	Term             uint64    `json:"term"`
+	Beat             uint64    `json:"beat"` // renewals within the term
+	LeaseRemainingMs int64     `json:"leaseRemainingMs"`
+	Since            time.Time `json:"since"`
+	Cause            string    `json:"cause"`
+}
+
+// Election is one term that was won. LeaderlessMs counts from the previous
+// leader's last valid moment (its resignation, the breaking of its connection,
+// or the end of its lease) to the new one's first fenced write.
+type Election struct {
+	Term         uint64    `json:"term"`
+	Owner        string    `json:"owner"`
+	Previous     string    `json:"previous"`
+	Cause        string    `json:"cause"` // first, resigned, killed, expired, restored
+	LeaderlessMs int64     `json:"leaderlessMs"`
+	At           time.Time `json:"at"`
+}
+
+// SlotsInfo answers /v1/slots.
+type SlotsInfo struct {
+	Epoch     conclave.Epoch `json:"epoch"`
+	Stable    bool           `json:"stable"`    // no slot is on its way
+	Even      bool           `json:"even"`      // over the nodes that may lead
+	Protected bool           `json:"protected"` // frozen: too many nodes were lost at once
+	Reason    string         `json:"reason,omitempty"`
+	Slots     []SlotInfo     `json:"slots"`
+}
+
+// SlotInfo is one slot; nodes by name.
+type SlotInfo struct {
+	ID          int            `json:"id"`
+	Leader      string         `json:"leader"`
+	LeaderEpoch conclave.Epoch `json:"leaderEpoch"`
+	Followers   []string       `json:"followers"`
+	State       string         `json:"state"` // the phase: stable, preparing, switching, crash
+	Successor   string         `json:"successor,omitempty"`
+	Source      string         `json:"source,omitempty"`
+}
+
+// NodeInfo is one node of any role.
+type NodeInfo struct {
+	Name             string        `json:"name"`
+	Role             conclave.Role `json:"role"`
+	Address          string        `json:"address"`
+	Incarnation      string        `json:"incarnation"`
+	State            NodeState     `json:"state"`
+	LeaseRemainingMs int64         `json:"leaseRemainingMs"`
+	Load             uint32        `json:"load"` // session: client connections; data: publishers
+	Leading          bool          `json:"leading,omitempty"`
+	Observer         bool          `json:"observer,omitempty"` // a meta that does not compete
+}
+
+// NodeState is how the leader sees a node.
+type NodeState string
+
+// The states.
+const (
+	NodeUp          NodeState = "up"          // holds its stream
+	NodeSuspect     NodeState = "suspect"     // its stream broke, its lease still runs
+	NodeDraining    NodeState = "draining"    // on its way out
+	NodeBlacklisted NodeState = "blacklisted" // forbidden by an operator
+)
+
+// BlacklistInfo is one forbidden server.
+type BlacklistInfo struct {
+	Name   string        `json:"name"`
+	Role   conclave.Role `json:"role"`
+	Reason string        `json:"reason"`
+	Since  time.Time     `json:"since"`
+	By     string        `json:"by"`
+}
+
+// ForbidRequest is the body of PUT /v1/blacklist/{name}; it may be left out.
+type ForbidRequest struct {
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// SwitchRequest is the body of PUT /v1/switches/{key}.
+type SwitchRequest struct {
+	Value string `json:"value"`
+}

@@ -1,0 +1,98 @@
+package metaclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// callLimit is how long one try of a call may take.
+const callLimit = 2 * time.Second
+
+// Drain asks the leader to put this node on the blacklist, so that its slots
+// and clients go elsewhere: the first step of a stop (article 002). It is
+// refused with wire.CodeNoSuccessor when nobody could take over. Without a
+// leader it waits for one until ctx ends.
+func (c *Client) Drain(ctx context.Context, reason string) error {
+	return c.call(ctx, "drain", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
+		_, err := meta.Drain(ctx, connect.NewRequest(&wirev1.DrainRequest{
+			Node: wire.NodeOut(c.Self.Node), Role: string(c.Self.Role), Reason: reason,
+		}))
+		return err
+	})
+}
+
+// Restore takes this node's own drain entry off the blacklist: the last step of
+// its start. What an operator put there stays.
+func (c *Client) Restore(ctx context.Context) error {
+	return c.call(ctx, "restore", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
+		_, err := meta.Restore(ctx, connect.NewRequest(&wirev1.RestoreRequest{Node: wire.NodeOut(c.Self.Node)}))
+		return err
+	})
+}
+
+// Leave takes this node off the member list; the list without it has been
+// written when it returns nil. End Run first, or the next beat registers again.
+func (c *Client) Leave(ctx context.Context) error {
+	return c.call(ctx, "leave", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
+		_, err := meta.Leave(ctx, connect.NewRequest(&wirev1.LeaveRequest{Node: wire.NodeOut(c.Self.Node)}))
+		return err
+	})
+}
+
+// call asks the leader, following it, until it is answered or ctx ends. All
+// calls made through it may be repeated.
+func (c *Client) call(ctx context.Context, what string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
+	wait := 5 * time.Millisecond
+	var address string
+	for {
+		err := c.tryCall(ctx, address, ask)
+		if err == nil {
+			return nil
+		}
+		address = ""
+		var refusal *wire.Error
+		if errors.As(err, &refusal) {
+			switch refusal.Code {
+			case wire.CodeNotLeader:
+				address = refusal.Address
+			case wire.CodeNoLeader, wire.CodeUnavailable, wire.CodeStaleEpoch, wire.CodeInternal:
+			default:
+				return fmt.Errorf("%s %s: %w", what, c.Self.Node.Name, err)
+			}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%s %s: %w (last answer: %w)", what, c.Self.Node.Name, ctx.Err(), err)
+		case <-timer.C:
+		}
+		wait = min(2*wait, 200*time.Millisecond)
+	}
+}
+
+// tryCall asks the meta at address, or whoever leads when that is not known.
+func (c *Client) tryCall(ctx context.Context, address string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if address == "" {
+		if l, ok := c.Leader(); ok {
+			address = l.Address
+		} else {
+			l, err := c.seek(ctx)
+			if err != nil {
+				return err
+			}
+			address = l.Address
+		}
+	}
+	return wire.FromConnect(ask(ctx, c.Peers.Meta(address)))
+}

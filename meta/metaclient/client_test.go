@@ -1,0 +1,184 @@
+package metaclient_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/sim/simnet"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// inBubble plays a test on a network of its own, in virtual time.
+func inBubble(t *testing.T, f func(*testing.T, bubble)) {
+	synctest.Test(t, func(t *testing.T) { f(t, bubble{t: t, net: simnet.New()}) })
+}
+
+func TestFindsTheLeaderThroughAFollowerAndRegisters(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		leader, follower := b.meta("meta-1"), b.meta("meta-2")
+		leader.lead(7)
+		follower.set(func() { follower.knows = metaclient.Leader{Term: 7, Node: leader.id, Address: leader.address} })
+		start := time.Now()
+		n := b.node("data-1", []string{"meta-9:9615", follower.address}) // the first is not there
+
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		assert.Less(t, time.Since(start), 20*time.Millisecond)
+		l, ok := n.Leader()
+		assert.True(t, ok)
+		assert.Equal(t, metaclient.Leader{Term: 7, Node: leader.id, Address: leader.address}, l)
+		assert.Equal(t, uint64(7), n.fence.Highest())
+		assert.Equal(t, 3*time.Second, n.NodeLease())
+	})
+}
+
+func TestBeatsEachBeatAndAtEveryPoke(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		leader := b.meta("meta-1")
+		leader.lead(1)
+		n := b.node("data-1", []string{leader.address}, func(c *metaclient.Config) {
+			c.Report = func() ([]*wirev1.SlotReport, uint32, bool, bool) {
+				return []*wirev1.SlotReport{{Slot: 3, State: string(slot.Serving)}}, 42, true, true
+			}
+		})
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		calm := leader.heardBeats()
+		assert.InDelta(t, 11, calm, 1)
+
+		n.Poke()
+		synctest.Wait()
+		assert.Equal(t, calm+1, leader.heardBeats())
+		last := leader.beats[calm]
+		assert.Equal(t, uint32(42), last.GetLoad())
+		assert.True(t, last.GetMember().GetDraining())
+		assert.Equal(t, "serving", last.GetReports()[0].GetState())
+		assert.Less(t, n.LostFor(), time.Second)
+	})
+}
+
+func TestFollowsAnAnnouncementAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		old, next := b.meta("meta-1"), b.meta("meta-2")
+		old.lead(1)
+		n := b.node("data-1", []string{old.address, next.address})
+		require.NoError(t, n.WaitRegistered(t.Context()))
+
+		old.set(func() { old.silent = true }) // frozen, not gone
+		next.lead(2)
+		n.Announced(2, next.id, next.address)
+		synctest.Wait()
+		l, _ := n.Leader()
+		assert.Equal(t, next.id, l.Node)
+
+		n.Announced(1, old.id, old.address) // a late word of the old one changes nothing
+		synctest.Wait()
+		l, _ = n.Leader()
+		assert.Equal(t, next.id, l.Node)
+	})
+}
+
+func TestLooksElsewhereAfterTwoMissedBeats(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		old, next := b.meta("meta-1"), b.meta("meta-2")
+		old.lead(1)
+		n := b.node("data-1", []string{old.address, next.address})
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		old.set(func() { old.silent, old.leads = true, 0 })
+		next.lead(2)
+		old.set(func() { old.leads = 1 }) // it still believes
+		start := time.Now()
+		require.Eventually(t, func() bool { l, _ := n.Leader(); return l.Term == 2 }, 10*time.Second, time.Millisecond)
+		assert.LessOrEqual(t, time.Since(start), 2500*time.Millisecond)
+	})
+}
+
+func TestARefusedTermChangesNothingAndIsCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		stale := b.meta("meta-1")
+		stale.view.Set(wire.State{Switches: wire.Switches{Epoch: conclave.Epoch{Term: 3, Seq: 1}, List: []wire.Switch{{Key: "arrange", Value: "off"}}}})
+		n := b.node("data-1", []string{stale.address}, func(c *metaclient.Config) { c.Fence.Saw(9) })
+		stale.lead(3)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		_, ok := n.Leader()
+		assert.False(t, ok)
+		assert.Empty(t, n.view.State().Switches.List)
+		assert.Positive(t, n.fence.Refused())
+
+		// It is heard once an announcement makes the node join it: then it is
+		// told the highest term, and refused.
+		n.Announced(3, stale.id, stale.address)
+		synctest.Wait()
+		assert.Empty(t, n.view.State().Switches.List)
+	})
+}
+
+func TestStateOfAPeerAheadIsFetched(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		leader, peer := b.meta("meta-1"), b.meta("data-2")
+		leader.lead(1)
+		n := b.node("data-1", []string{leader.address})
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		ahead := conclave.Epoch{Term: 1, Seq: 9}
+		peer.view.Set(wire.State{Table: slot.Table{Epoch: ahead, Slots: []slot.Slot{{ID: 0, Phase: slot.Stable, Leader: n.Self.Node, LeaderEpoch: ahead}}}})
+		n.Behind(peer.address, ahead)
+		synctest.Wait()
+		assert.Equal(t, ahead, n.view.TableEpoch())
+	})
+}
+
+func TestANameTakenByALivingProcessEndsRun(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		leader := b.meta("meta-1")
+		leader.lead(1)
+		leader.set(func() { leader.refuse = wire.Errorf(wire.CodeConflict, "data-1 runs at data-1:9622") })
+		n := b.node("data-1", []string{leader.address})
+		err := <-n.err
+		assert.Equal(t, wire.CodeConflict, wire.CodeOf(err))
+		assert.ErrorContains(t, err, "data-1 runs at data-1:9622")
+		n.err <- err // for nobody: keeps the channel's one value
+	})
+}
+
+func TestDrainWaitsForALeaderAndFollowsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		first, second := b.meta("meta-1"), b.meta("meta-2")
+		n := b.node("data-1", []string{first.address})
+		done := make(chan error, 1)
+		go func() { done <- n.Drain(context.Background(), "stop") }()
+		time.Sleep(5 * time.Second) // nobody leads
+		second.lead(4)
+		first.set(func() { first.knows = metaclient.Leader{Term: 4, Node: second.id, Address: second.address} })
+		require.NoError(t, <-done)
+		assert.Equal(t, []string{"drain"}, second.calls)
+
+		second.set(func() { second.refuse = wire.Errorf(wire.CodeNoSuccessor, "no other data node is up") })
+		err := n.Drain(context.Background(), "stop")
+		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err))
+	})
+}
+
+func TestMetasGoneForLongAreAskedSlowly(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		n := b.node("data-1", []string{"meta-1:9615"})
+		time.Sleep(time.Hour)
+		_, ever := n.LeaderHeard()
+		assert.False(t, ever)
+		assert.GreaterOrEqual(t, n.LostFor(), time.Hour)
+		leader := b.meta("meta-1")
+		leader.lead(1)
+		start := time.Now()
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		assert.Less(t, time.Since(start), 500*time.Millisecond)
+	})
+}

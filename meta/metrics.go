@@ -1,0 +1,46 @@
+package meta
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"conclave"
+)
+
+// newMetrics is what /metrics shows. Everything is read when it is asked for.
+func (s *Server) newMetrics() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	gauge := func(name, help string, f func() float64) {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+	}
+	counter := func(name, help string, f func() uint64) {
+		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(f()) }))
+	}
+	yes := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	gauge("conclave_meta_leading", "1 while this node leads with a valid lease.", func() float64 {
+		_, ok := s.elector.Leading()
+		return yes(ok)
+	})
+	gauge("conclave_meta_term", "Highest term seen.", func() float64 { return float64(s.elector.Highest()) })
+	gauge("conclave_meta_lease_remaining_seconds", "How long the known leader's lease is still good; not above 0: none is known.",
+		func() float64 { return s.elector.Remaining().Seconds() })
+	gauge("conclave_meta_protected", "1 while no slot moves because too many data nodes were lost.",
+		func() float64 { return yes(s.view.State().Freeze.Frozen) })
+	for _, role := range []conclave.Role{conclave.RoleData, conclave.RoleSession} {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "conclave_meta_members", Help: "Members as last written.", ConstLabels: prometheus.Labels{"role": string(role)},
+		}, func() float64 { return float64(len(s.view.State().Members.Of(role))) }))
+	}
+	counter("conclave_meta_elections_won_total", "Terms that this node has led.", func() uint64 { return s.elector.Stats().Won })
+	counter("conclave_meta_rounds_total", "Rounds played in the election.", func() uint64 { return s.elector.Stats().Rounds })
+	counter("conclave_fence_refused_total", "Commands of older terms that were refused here.", s.fence.Refused)
+	counter("conclave_view_refused_total", "States of older epochs that were refused here.", s.view.Refused)
+	if s.cfg.Statements != nil {
+		counter("conclave_sql_statements_total", "SQL statements sent.", s.cfg.Statements)
+	}
+	return r
+}

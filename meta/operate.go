@@ -1,0 +1,225 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/slot"
+	conclavesql "conclave/sql"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// What nodes and operators ask of the leader. Each runs in the arranger, and is
+// durable before it is answered; each may be repeated.
+
+// Leave takes the caller off the member list.
+func (s *Server) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
+	l, err := s.asLeader()
+	if err != nil {
+		return nil, err
+	}
+	id := wire.NodeIn(req.Msg.GetNode())
+	var epoch conclave.Epoch
+	err = l.ask(ctx, func(ctx context.Context) error {
+		m, _, found := l.roster.find(id.Name)
+		l.roster.leave(id)
+		if err := l.arranger.list(ctx); err != nil {
+			return err
+		}
+		epoch = l.arranger.state.Members.Epoch
+		if found && m.Node == id {
+			s.event("node.left", l.term.Number, &epoch, map[string]any{"node": id.Name, "role": m.Role}, "%s %s left", m.Role, id.Name)
+			l.log.Info("node left", "node", id.Name, "role", m.Role)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.arranger.wake()
+	return connect.NewResponse(&wirev1.LeaveResponse{Members: wire.EpochOut(epoch)}), nil
+}
+
+// Drain puts the caller on the blacklist: the first step of its stop.
+func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
+	l, err := s.asLeader()
+	if err != nil {
+		return nil, err
+	}
+	entry := blacklist.Drain(wire.NodeIn(req.Msg.GetNode()), conclave.Role(req.Msg.GetRole()), s.cfg.Now().UTC())
+	if err := entry.Validate(); err != nil {
+		return nil, wire.Errorf(wire.CodeBadRequest, "drain: %v", err)
+	}
+	var epoch conclave.Epoch
+	err = l.ask(ctx, func(ctx context.Context) error {
+		if err := l.arranger.forbid(ctx, entry); err != nil {
+			return err
+		}
+		epoch = l.arranger.state.Blacklist.Epoch
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&wirev1.DrainResponse{Blacklist: wire.EpochOut(epoch)}), nil
+}
+
+// Restore takes back the drain entry of an earlier incarnation: the last step of
+// a node's start. An operator's entry stays.
+func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
+	l, err := s.asLeader()
+	if err != nil {
+		return nil, err
+	}
+	id := wire.NodeIn(req.Msg.GetNode())
+	err = l.ask(ctx, func(ctx context.Context) error {
+		a := l.arranger
+		set, changed := a.black.RemoveOwn(id, a.next())
+		if !changed {
+			return nil
+		}
+		return a.setBlacklist(ctx, set, "blacklist.removed", id.Name, "%s is back", id.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
+}
+
+// forbid adds an entry, if somebody can take over from its node.
+func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
+	set, changed, err := a.black.Add(e, a.next())
+	if err != nil {
+		return wire.Errorf(wire.CodeBadRequest, "%v", err)
+	}
+	if !changed {
+		return nil
+	}
+	switch e.Role {
+	case conclave.RoleData:
+		live, _ := a.l.roster.live()
+		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black.Names()); err != nil {
+			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
+		}
+	case conclave.RoleMeta:
+		if !a.otherCandidate(e.Name) {
+			return wire.Errorf(wire.CodeNoSuccessor, "no other meta node is a candidate")
+		}
+	}
+	return a.setBlacklist(ctx, set, "blacklist.added", e.Name, "%s was put on the blacklist by %s: %s", e.Name, e.By, e.Reason)
+}
+
+// otherCandidate says that some meta besides the named one may lead.
+func (a *arranger) otherCandidate(name string) bool {
+	if name != a.l.s.cfg.Node.Name && !a.black.Has(a.l.s.cfg.Node.Name) {
+		return true
+	}
+	_, _, metas := a.l.roster.known(time.Now())
+	return slices.ContainsFunc(metas, func(n node) bool {
+		return n.ready && n.member.Node.Name != name && !a.black.Has(n.member.Node.Name)
+	})
+}
+
+// allow takes a name off the blacklist, whoever put it there.
+func (a *arranger) allow(ctx context.Context, name string) error {
+	set, changed := a.black.Remove(name, a.next())
+	if !changed {
+		return wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
+	}
+	return a.setBlacklist(ctx, set, "blacklist.removed", name, "%s was taken off the blacklist", name)
+}
+
+// setBlacklist writes the list. The next round marks the members on it as
+// draining, and moves their slots.
+func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, name, format string, args ...any) error {
+	if err := a.write(ctx, conclavesql.KindBlacklist, set); err != nil {
+		return fmt.Errorf("write the blacklist: %w", err)
+	}
+	epoch := a.state.Blacklist.Epoch
+	a.l.s.event(what, a.l.term.Number, &epoch, map[string]any{"node": name}, format, args...)
+	a.log.Info("blacklist changed", "node", name, "what", what, "epoch", epoch.String())
+	a.wake()
+	return nil
+}
+
+// setSwitch changes one setting.
+func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switch, error) {
+	list := switches(a.state.Switches)
+	i := slices.IndexFunc(list, func(s wire.Switch) bool { return s.Key == key })
+	if i < 0 {
+		return wire.Switch{}, wire.Errorf(wire.CodeNotFound, "no switch is called %q: there are %v", key, switchKeys())
+	}
+	for _, c := range switchChecks {
+		if c.key == key && !c.check(value) {
+			return wire.Switch{}, wire.Errorf(wire.CodeBadRequest, "switch %s: %q is not %s", key, value, c.want)
+		}
+	}
+	if list[i].Value == value {
+		return list[i], nil
+	}
+	list[i].Value = value
+	list[i].Version++
+	now := list[i]
+	set := slices.DeleteFunc(list, func(s wire.Switch) bool { return s.Version == 0 }) // the rest stays at each node's default
+	if err := a.write(ctx, conclavesql.KindSwitches, switchesBody{set}); err != nil {
+		return wire.Switch{}, fmt.Errorf("write the switches: %w", err)
+	}
+	epoch := a.state.Switches.Epoch
+	a.l.s.event("switch.set", a.l.term.Number, &epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
+	a.log.Info("switch set", "key", key, "value", value)
+	a.wake()
+	return now, nil
+}
+
+// switchChecks are the switches that may be set, each with what its value must
+// be.
+var switchChecks = []struct {
+	key   string
+	check func(string) bool
+	want  string
+}{
+	{wire.SwitchArrange, onOff, "on or off"},
+	{wire.SwitchProtectionFloor, number, "a number of data nodes, 0 for none"},
+	{wire.SwitchPushGuard, onOff, "on or off"},
+	{wire.SwitchPushWindow, number, "milliseconds"},
+	{wire.SwitchStopPush, onOff, "on or off"},
+}
+
+// switches is the whole list, with what was never set at its default; sorted.
+func switches(s wire.Switches) []wire.Switch {
+	list := []wire.Switch{
+		{Key: wire.SwitchArrange, Value: "on"}, {Key: wire.SwitchProtectionFloor, Value: "0"}, {Key: wire.SwitchPushGuard, Value: "on"},
+		{Key: wire.SwitchPushWindow, Value: "10"}, {Key: wire.SwitchStopPush, Value: "off"},
+	}
+	for i, x := range list {
+		for _, set := range s.List {
+			if set.Key == x.Key {
+				list[i] = set
+			}
+		}
+	}
+	return list
+}
+
+func switchKeys() []string {
+	keys := make([]string, len(switchChecks))
+	for i, c := range switchChecks {
+		keys[i] = c.key
+	}
+	return keys
+}
+
+func onOff(v string) bool { return v == "on" || v == "off" }
+
+func number(v string) bool {
+	n, err := strconv.Atoi(v)
+	return err == nil && n >= 0 && n <= 1_000_000
+}

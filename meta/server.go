@@ -1,0 +1,286 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/internal/stage"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// Server is one meta node.
+type Server struct {
+	cfg    Config
+	log    hclog.Logger
+	view   *wire.View
+	fence  *wire.Fence
+	events *wire.Events
+	seeds  *rand.Rand // the streams of loops are drawn from it; used by New and Run only
+	nonces *rand.Rand // those of the arrangers are; used by Lead only
+
+	started chan struct{} // closed by Run once the listener is open
+	stop    chan struct{} // closed by Shutdown once the leadership is handed over
+	ended   chan struct{} // closed by Run at its end
+	once    sync.Once     // closes stop
+
+	// Set by Run before started is closed, and never changed.
+	address     string
+	interceptor *wire.Interceptor
+	peers       *wire.Peers
+	elector     *elector.Elector
+	client      *metaclient.Client
+	metrics     *prometheus.Registry
+
+	background group // what handlers start and Run joins
+
+	mu      sync.Mutex    // guards the rest
+	leader  *leader       // while this node leads; nil otherwise
+	changed chan struct{} // closed, and replaced, when leader changes
+	metas   []string      // addresses of the metas that followed this node when it led
+}
+
+// New checks the configuration. Nothing runs before Run.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	seeds := derive(cfg.Rand)
+	return &Server{
+		cfg: cfg, log: cfg.Logger, seeds: seeds, nonces: derive(seeds),
+		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(cfg.Node.Name, cfg.Now),
+		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
+		changed: make(chan struct{}),
+	}, nil
+}
+
+// Started is closed once the listener is open.
+func (s *Server) Started() <-chan struct{} { return s.started }
+
+// Address is what other nodes are told; valid once Started is closed.
+func (s *Server) Address() string { return s.address }
+
+// Events is what happened at this node.
+func (s *Server) Events() *wire.Events { return s.events }
+
+// View is what this node knows of the cluster's state.
+func (s *Server) View() *wire.View { return s.view }
+
+// Elector is this node's part in the election; valid once Started is closed.
+func (s *Server) Elector() *elector.Elector { return s.elector }
+
+// Fence keeps the highest term seen, and counts what was refused.
+func (s *Server) Fence() *wire.Fence { return s.fence }
+
+// Run serves until ctx ends or Shutdown is called, and joins all that it
+// started. A cancelled ctx is a crash: nobody is told, and ctx's error is
+// returned. After Shutdown it returns nil. Any other error ends the node: the
+// port is taken, or a living process has its name. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	defer close(s.ended)
+	ln, err := s.cfg.Network.Listen(ctx, "tcp", s.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+	}
+	if err := s.assemble(ln); err != nil {
+		ln.Close()
+		return err
+	}
+	server := wire.NewHTTPServer(ln, s.routes())
+	loops, endLoops := context.WithCancel(context.Background())
+	defer endLoops()
+	electing, endElecting := context.WithCancel(context.Background())
+	defer endElecting()
+	fatal := make(chan error, 4) // at most one from each goroutine below
+	var serving, running, inElection sync.WaitGroup
+
+	// The listener is open before the elector runs, and closed after it has
+	// ended: whoever is handed the leader's lock asks at the port.
+	serving.Go(func() { fatal <- server.Serve() })
+	inElection.Go(func() {
+		if err := s.elector.Run(electing); err != nil && electing.Err() == nil {
+			fatal <- fmt.Errorf("elector: %w", err)
+		}
+	})
+	running.Go(func() {
+		if err := s.runFollow(loops); err != nil && loops.Err() == nil {
+			fatal <- err
+		}
+	})
+	running.Go(func() { s.runObserve(loops) })
+	running.Go(func() { s.runNotice(loops) })
+	s.log.Info("started", "node", s.cfg.Node.Name, "incarnation", s.cfg.Node.Incarnation, "address", s.address)
+	close(s.started)
+
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.stop:
+		err = nil
+	case err = <-fatal:
+	}
+
+	endElecting()
+	inElection.Wait()
+	endLoops()
+	running.Wait()
+	if err == nil {
+		brief, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
+		server.Shutdown(brief) // answers that are on their way still leave
+		cancel()
+	} else {
+		server.Close()
+	}
+	serving.Wait()
+	s.background.close()
+	s.peers.Close()
+	return err
+}
+
+// assemble makes the parts that need to know the address.
+func (s *Server) assemble(ln net.Listener) error {
+	s.address = s.cfg.Advertise
+	if s.address == "" {
+		s.address = ln.Addr().String()
+	}
+	s.interceptor = &wire.Interceptor{Address: s.address, View: s.view, Fence: s.fence, Token: s.cfg.Token}
+	s.peers = wire.NewPeers(s.cfg.Network, s.interceptor)
+	s.client = metaclient.New(metaclient.Config{
+		Self:  wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
+		Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
+		Logger: s.log.Named("client"), Rand: derive(s.seeds), Beat: s.cfg.Beat,
+		Report: s.report, Heard: s.heard, Broke: s.broke,
+	})
+	s.interceptor.Behind = s.client.Behind
+	strategy, err := s.cfg.Strategy(s.askWitness)
+	if err != nil {
+		return fmt.Errorf("make the election strategy: %w", err)
+	}
+	s.elector, err = elector.New(elector.Config{
+		ID: s.cfg.Node, Address: s.address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
+		SafetyRead: max(5*time.Second, s.cfg.Beat),
+		Lead:       s.lead, Beaten: s.beaten, WakePeers: s.wakePeers,
+		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: s.log.Named("elector"),
+	})
+	if err != nil {
+		return fmt.Errorf("make the elector: %w", err)
+	}
+	s.metrics = s.newMetrics()
+	return nil
+}
+
+// Shutdown hands the leadership over, if this node has it, then stops; Run
+// returns nil afterwards. When ctx ends before, what is left is cut short, and
+// the error says which step it was.
+func (s *Server) Shutdown(ctx context.Context) error {
+	select {
+	case <-s.started:
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return stage.Run(ctx, s.log, []stage.Stage{
+		{Name: "resign", Do: s.elector.Shutdown},
+		{Name: "stop", Do: func(ctx context.Context) error {
+			s.once.Do(func() { close(s.stop) })
+			select {
+			case <-s.ended:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}},
+	})
+}
+
+// knownMetas are the addresses of all other metas that this node has heard of:
+// configured, told by a leader, or following this node as one.
+func (s *Server) knownMetas() []string {
+	all := s.client.Metas()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more := s.metas
+	if s.leader != nil {
+		more = nil
+		for _, m := range s.leader.roster.metaMembers() {
+			more = append(more, m.Address)
+		}
+	}
+	for _, a := range more {
+		if a != s.address && !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// setLeader notes that this node leads, or, with nil, that it does not.
+func (s *Server) setLeader(l *leader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l == nil && s.leader != nil { // whom to wake after a resignation
+		s.metas = nil
+		for _, m := range s.leader.roster.metaMembers() {
+			s.metas = append(s.metas, m.Address)
+		}
+	}
+	s.leader = l
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// leading is what exists while this node leads, or nil; changed is closed when
+// that changes.
+func (s *Server) leading() (l *leader, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader, s.changed
+}
+
+// asLeader is for a request that only the leader answers: what exists while this
+// node leads with a valid lease, or the refusal that names who does. A leader
+// that is suspended, because its connection to the database broke, still
+// answers; what it would write waits (arranger.mayAct).
+func (s *Server) asLeader() (*leader, error) {
+	if l, _ := s.leading(); l != nil && s.elector.Remaining() > 0 {
+		return l, nil
+	}
+	name, address := s.whoLeads()
+	return nil, wire.NotLeader(name, address)
+}
+
+// whoLeads names the other node that leads with a valid lease, as far as known.
+// An earlier incarnation of this node does not: it is dead.
+func (s *Server) whoLeads() (name, address string) {
+	t := s.elector.Current()
+	if s.elector.Remaining() <= 0 || t.Leader.Name == s.cfg.Node.Name {
+		return "", ""
+	}
+	return t.Leader.Name, t.Address
+}
+
+// ready says whether a leader with a valid lease is known.
+func (s *Server) ready() (bool, []string) {
+	if s.elector.Remaining() <= 0 {
+		return false, []string{"no leader with a valid lease is known"}
+	}
+	return true, nil
+}
+
+// stopped tells a failure from the end of a context.
+func stopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,99 @@
+package meta_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/meta"
+	conclavesql "conclave/sql"
+	"conclave/wire"
+)
+
+// lossyStore loses answers: of every third write, after it was applied; of every
+// fifth, before.
+type lossyStore struct {
+	meta.StateStore
+	mu     sync.Mutex // guards writes
+	writes int
+}
+
+var errLost = errors.New("the answer was lost")
+
+func (s *lossyStore) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes++
+	return s.writes
+}
+
+func (s *lossyStore) Write(ctx context.Context, f conclavesql.Fence, old, next conclavesql.State) (conclavesql.Outcome, error) {
+	n := s.count()
+	if n%5 == 0 {
+		return conclavesql.Unknown, errLost
+	}
+	outcome, err := s.StateStore.Write(ctx, f, old, next)
+	if n%3 == 0 {
+		return conclavesql.Unknown, errLost
+	}
+	return outcome, err
+}
+
+func (s *lossyStore) Reseal(ctx context.Context, f conclavesql.Fence, old conclavesql.State, seq uint64, nonce string) (conclavesql.Outcome, error) {
+	outcome, err := s.StateStore.Reseal(ctx, f, old, seq, nonce)
+	if s.count()%3 == 0 {
+		return conclavesql.Unknown, errLost
+	}
+	return outcome, err
+}
+
+// Nothing is published that the database does not hold, and nothing is lost,
+// though many answers are.
+func TestLostAnswersOfTheDatabase(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		store := conclavesql.NewStateStore(c.db, lock)
+		c.startNodes(3, 2)
+		for i, value := range []string{"11", "12", "13", "14", "15", "16"} {
+			sw, err := c.admin.SetSwitch(t.Context(), wire.SwitchPushWindow, value)
+			require.NoError(t, err)
+			assert.Equal(t, uint64(i+1), sw.Version)
+			rows, err := store.Read(t.Context())
+			require.NoError(t, err)
+			row, view := rows[conclavesql.KindSwitches], c.leader().View().State().Switches
+			assert.Equal(t, row.Term, view.Epoch.Term)
+			assert.Equal(t, row.Seq, view.Epoch.Seq)
+			assert.Contains(t, row.Body, value)
+		}
+		c.kill("data-2")
+		c.eventually(5*time.Second, func() bool { return c.servedWithout("data-2") })
+		term := c.term()
+		c.kill(c.leader().id.Name)
+		c.leaderAfter(term)
+		c.stable(10 * time.Second)
+	}, func(cfg *meta.Config) { cfg.Store = &lossyStore{StateStore: cfg.Store} })
+}
+
+// Another leader's write under a higher term ends a leadership: the next write
+// matches no row.
+func TestADeposedLeaderWritesNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(2, 1)
+		old := c.leader()
+		epoch := old.View().State().Switches.Epoch
+		// Somebody takes the row behind its back, as a restore or an operator might.
+		_, err := c.db.Exec(t.Context(), "UPDATE distribute_lock SET owner = 'ghost@0', term = term + 5, term_duration = 0, nonce = 'ghost', witness_lock = NULL, witness_conn = NULL")
+		require.NoError(t, err)
+		ask, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = c.admin.SetSwitch(ask, wire.SwitchArrange, "off")
+		require.Error(t, err)
+		assert.Equal(t, epoch, old.View().State().Switches.Epoch, "it published nothing")
+		c.leaderAfter(6) // the ghost's lease runs out
+		c.stable(10 * time.Second)
+	})
+}

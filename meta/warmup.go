@@ -1,0 +1,240 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave"
+	"conclave/slot"
+	conclavesql "conclave/sql"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// A new leader has announced itself; it now learns before it decides (protocol
+// 2). The original waits for a fixed 30 s. Here evidence ends the wait: every
+// stored member has been heard, or one node lease has passed, after which
+// nobody silent can hold a lease.
+
+// load reads what the last leader wrote.
+func (a *arranger) load(ctx context.Context) error {
+	for try := 0; ; try++ {
+		rows, err := a.store.Read(ctx)
+		if err == nil {
+			a.rows = rows
+			break
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.log.Warn("cannot read the cluster's state, will retry", "error", err)
+		if !sleep(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)) {
+			return ctx.Err()
+		}
+	}
+	for _, kind := range conclavesql.Kinds() {
+		if err := a.decode(a.rows[kind]); err != nil {
+			return err // resigning does not help, but says so in every log
+		}
+	}
+	// As a follower this node may have seen more than the database has now.
+	a.l.evidence.see(a.l.s.view.TableEpoch(), a.l.s.address)
+	if _, err := a.l.s.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
+		return fmt.Errorf("take the stored state: %w", err)
+	}
+
+	known := map[string]bool{} // already told
+	for _, m := range a.l.everybody() {
+		known[m.Address] = true
+	}
+	a.l.roster.seed(a.state.Members.List, time.Now())
+	var untold []wire.Member
+	for _, m := range a.state.Members.List {
+		if !known[m.Address] {
+			untold = append(untold, m)
+		}
+	}
+	a.l.announce(untold)
+	close(a.l.loaded)
+	return nil
+}
+
+// warmUp waits for evidence, dials whom it has not heard, and seals every kind
+// into this term.
+func (a *arranger) warmUp(ctx context.Context) error {
+	began := time.Now()
+	limit := began.Add(a.l.s.cfg.NodeLease)
+	if fixed := a.l.s.cfg.WarmUp; fixed > 0 {
+		limit = began.Add(fixed)
+	}
+	for {
+		ready, until := a.evident(began)
+		now := time.Now()
+		if a.l.s.cfg.WarmUp == 0 && ready || !now.Before(limit) {
+			break
+		}
+		if until.IsZero() || limit.Before(until) || a.l.s.cfg.WarmUp > 0 {
+			until = limit
+		}
+		timer := time.NewTimer(until.Sub(now))
+		select {
+		case <-a.woken:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if a.useless() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	kept, lost := a.dialUnheard(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	a.log.Info("warm", "term", a.l.term.Number, "took", time.Since(began), "members", len(a.l.roster.members(nil)), "unheard but alive", kept, "lost", lost)
+	for try := 1; ; try++ {
+		err := a.seal(ctx)
+		switch {
+		case err == nil || errors.Is(err, errDeposed) || ctx.Err() != nil:
+			return err
+		case errors.Is(err, errAgain):
+			continue
+		}
+		a.log.Warn("could not seal the state, will retry", "try", try, "error", err)
+		if try%10 == 0 { // whoever has the newer table does not hand it out
+			a.l.evidence.forget()
+		}
+		if !sleep(ctx, a.l.s.cfg.Beat/10) {
+			return ctx.Err()
+		}
+	}
+}
+
+// evident says that nobody is left to wait for; if not, until when it may be so
+// without another word.
+//
+// With an empty list there is nobody to wait for, yet the database may have been
+// emptied under living nodes: so wait until a data node has come and none has
+// followed it for a settling time. A starting cluster is thus warm a quarter of
+// a second after its last data node, instead of a whole lease.
+func (a *arranger) evident(began time.Time) (ready bool, until time.Time) {
+	if len(a.state.Members.List) > 0 {
+		return a.l.roster.allHeard(), time.Time{}
+	}
+	last, _ := a.l.roster.settled()
+	live, _ := a.l.roster.live()
+	if last.IsZero() || len(live) < a.floor() {
+		return false, time.Time{}
+	}
+	until = last.Add(a.l.s.cfg.Settle)
+	return !time.Now().Before(until), until
+}
+
+// dialUnheard asks the stored members that have not been heard, all at once, and
+// keeps those that answer (finding: nodes of a frozen old leader notice its
+// silence only about now).
+func (a *arranger) dialUnheard(ctx context.Context) (kept, lost []string) {
+	unheard := a.l.roster.unheard()
+	answers := make([]bool, len(unheard))
+	var asking sync.WaitGroup
+	for i, m := range unheard {
+		asking.Go(func() {
+			id, _, err := a.l.knock(ctx, m.Address)
+			answers[i] = err == nil && id == m.Node
+		})
+	}
+	asking.Wait()
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	for i, m := range unheard {
+		if answers[i] {
+			kept = append(kept, m.Node.Name)
+			a.l.roster.keep(m.Node, time.Now())
+		} else if a.l.roster.evict(m.Node, time.Now()) {
+			lost = append(lost, m.Node.Name)
+			a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "not heard by the new leader"},
+				"%s %s was lost while there was no leader", m.Role, m.Node.Name)
+		}
+	}
+	return kept, lost
+}
+
+// seal is the first write of the term: every kind is taken over under its epoch,
+// so that no older chain of writes can go on. If a node holds a newer table than
+// the database, the database was restored: then that table is gone on from, and
+// the slots in which the two differ are granted anew.
+func (a *arranger) seal(ctx context.Context) error {
+	seen, address := a.l.evidence.highest()
+	if seen.Term >= a.fence.Term && a.seq == 0 {
+		// Somebody has led this very term, or a higher one, before the restore.
+		a.l.s.elector.Seen(seen.Term + 1)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	restored := a.state.Table.Epoch.Less(seen)
+	for _, kind := range slices.Sorted(maps.Keys(a.rows)) {
+		if a.rows[kind].Term == a.fence.Term || restored && kind == conclavesql.KindTable {
+			continue
+		}
+		if err := a.reseal(ctx, kind); err != nil {
+			return fmt.Errorf("seal %s: %w", kind, err)
+		}
+	}
+	if restored {
+		return a.adopt(ctx, seen, address)
+	}
+	a.publish()
+	return nil
+}
+
+// adopt goes on from a table that a node still has and the database has lost.
+func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address string) error {
+	table := a.l.s.view.Table()
+	replicas := a.l.s.view.State().Replicas
+	if address != a.l.s.address {
+		ask, cancel := context.WithTimeout(ctx, knockLimit)
+		defer cancel()
+		res, err := a.l.s.peers.Node(address).FetchState(ask, connect.NewRequest(&wirev1.FetchStateRequest{}))
+		if err != nil {
+			return fmt.Errorf("fetch the newer table from %s: %w", address, wire.FromConnect(err))
+		}
+		theirs := wire.NewView()
+		if _, err := theirs.Apply(res.Msg.GetState()); err != nil {
+			return fmt.Errorf("read the newer table of %s: %w", address, err)
+		}
+		table, replicas = theirs.Table(), theirs.State().Replicas
+	}
+	next, moves, err := slot.Adopt(a.state.Table, table, a.input())
+	if err != nil {
+		return fmt.Errorf("adopt the table of %s: %w", address, err)
+	}
+	a.log.Warn("the database was restored: a node holds a newer slot table, which is adopted",
+		"stored", a.state.Table.Epoch.String(), "adopted", epoch.String(), "from", address, "granted anew", len(moves))
+	if replicas == 0 {
+		replicas = a.l.s.cfg.Replicas
+	}
+	if err := a.write(ctx, conclavesql.KindTable, tableBody{replicas, next.Slots}); err != nil {
+		return fmt.Errorf("write the adopted table: %w", err)
+	}
+	a.absent = time.Now().Add(a.l.s.cfg.NodeLease)
+	a.tellMoves(moves, "the database was restored")
+	return nil
+}
+
+// callAnnounce is NodeService.Announce.
+func (s *Server) callAnnounce(ctx context.Context, address string, m *wirev1.AnnounceRequest) error {
+	_, err := s.peers.Node(address).Announce(ctx, connect.NewRequest(m))
+	return wire.FromConnect(err)
+}

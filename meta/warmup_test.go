@@ -1,0 +1,137 @@
+package meta_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	conclavesql "conclave/sql"
+)
+
+func TestWarmUpEndsByEvidence(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(3, 2)
+		// All are heard: the new leader decides at once.
+		term := c.term()
+		c.kill(c.leader().id.Name)
+		c.leaderAfter(term)
+		start := time.Now()
+		require.NoError(t, c.admin.Forbid(t.Context(), "session-1", "test", "me"))
+		assert.Less(t, time.Since(start), 100*time.Millisecond)
+
+		// One is not heard, but answers at its port: the new leader waits a whole
+		// node lease, then dials it, and keeps it.
+		c.nodes["session-2"].mute()
+		term = c.term()
+		c.kill(c.leader().id.Name)
+		c.leaderAfter(term)
+		start = time.Now()
+		require.NoError(t, c.admin.Allow(t.Context(), "session-1"))
+		assert.InDelta(t, 3*time.Second, time.Since(start), float64(100*time.Millisecond))
+		_, found := c.nodeInfo("session-2")
+		assert.True(t, found)
+	})
+}
+
+func TestWhoDiesTogetherWithTheLeaderIsNotWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(3, 2)
+		term := c.term()
+		start := time.Now()
+		c.kill("data-2")
+		c.kill(c.leader().id.Name)
+		c.leaderAfter(term)
+		c.eventually(5*time.Second, func() bool { return c.servedWithout("data-2") })
+		t.Log("served again after", time.Since(start))
+		assert.Less(t, time.Since(start), 500*time.Millisecond)
+	})
+}
+
+func TestAWholeClusterThatRestartsGetsItsSlotsBack(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(3, 2)
+		before, _ := c.stable(time.Second)
+		for _, name := range []string{"meta-1", "meta-2", "meta-3", "data-1", "data-2", "data-3", "session-1", "session-2"} {
+			c.kill(name)
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		for _, name := range c.metaNames() {
+			c.startMeta(name)
+		}
+		c.startNodes(3, 2)
+		took := time.Since(start)
+		t.Log("served again after", took)
+		// The row names a leader that was killed: it is observed for a lease.
+		assert.Less(t, took, 3*time.Second+time.Second)
+		after, _ := c.stable(time.Second)
+		assert.False(t, after.Protected)
+		for i := range after.Slots {
+			assert.True(t, before.Slots[i].LeaderEpoch.Less(after.Slots[i].LeaderEpoch), "every leader is a new incarnation")
+		}
+	})
+}
+
+// A backup of the database is put back while the nodes go on with what they have
+// (protocol 2): terms and slot epochs still only rise, and the table that the
+// nodes hold is gone on from.
+func TestARestoredDatabase(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(2, 1)
+		c.stable(time.Second)
+		store := conclavesql.NewStateStore(c.db, lock)
+		backup, err := store.Read(t.Context())
+		require.NoError(t, err)
+
+		c.startNode("data-3", conclave.RoleData) // the cluster goes on
+		c.stable(10 * time.Second)
+		require.NoError(t, c.admin.Resign(t.Context()))
+		c.leaderAfter(1)
+		term := c.term()
+		c.stable(10 * time.Second)
+		time.Sleep(2 * time.Second)
+		held, _ := c.stable(time.Second)
+		c.eventually(time.Second, func() bool {
+			for _, n := range c.nodes {
+				if n.view.TableEpoch() != held.Epoch {
+					return false
+				}
+			}
+			return true
+		})
+
+		for _, name := range c.metaNames() { // the metas are stopped first, as the docs ask for
+			c.kill(name)
+		}
+		for kind, row := range backup {
+			_, err := c.db.Exec(t.Context(), "UPDATE cluster_state SET body = ?, term = ?, seq = ?, nonce = ? WHERE kind = ?",
+				row.Body, row.Term, row.Seq, row.Nonce, string(kind))
+			require.NoError(t, err)
+		}
+		_, err = c.db.Exec(t.Context(), "UPDATE distribute_lock SET owner = '', term = 1, term_duration = 3, resigned = 1, nonce = 'old', witness_lock = NULL, witness_conn = NULL")
+		require.NoError(t, err)
+		_, err = c.db.Exec(t.Context(), "DELETE FROM election_history WHERE term > 1")
+		require.NoError(t, err)
+
+		for _, name := range c.metaNames() {
+			c.startMeta(name)
+		}
+		c.leaderAfter(term)
+		after, _ := c.stable(20 * time.Second)
+		assert.True(t, held.Epoch.Less(after.Epoch))
+		for i := range after.Slots {
+			assert.False(t, after.Slots[i].LeaderEpoch.Less(held.Slots[i].LeaderEpoch), "slot %d", i)
+			assert.Equal(t, held.Slots[i].Leader, after.Slots[i].Leader, "slot %d", i)
+		}
+		_, found := c.nodeInfo("data-3")
+		assert.True(t, found)
+		assert.False(t, after.Protected)
+		for _, n := range c.nodes {
+			c.eventually(time.Second, func() bool { return n.view.TableEpoch() == after.Epoch })
+			assert.Zero(t, n.view.Refused(), "nothing had to be refused")
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// ReadEvents hands a node's events after an id to each: those that it keeps, and
+// with follow also those that come, until ctx ends, the connection breaks, or
+// each returns an error. It is the other side of Events.ServeHTTP.
+func ReadEvents(ctx context.Context, c *http.Client, address string, after uint64, follow bool, each func(Event) error) error {
+	url := "http://" + address + "/v1/events?follow=" + strconv.FormatBool(follow)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	if after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("events of %s: %s", address, res.Status)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("events of %s: one that is none: %w", address, err)
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
