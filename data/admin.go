@@ -1,0 +1,109 @@
+package data
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+)
+
+// SlotInfo is one slot as this node sees it: GET /v1/slots.
+type SlotInfo struct {
+	ID         int               `json:"id"`
+	State      string            `json:"state"` // following, caughtUp, migrating, serving, finished
+	Epoch      conclave.Epoch    `json:"leaderEpoch"`
+	Leader     string            `json:"leader,omitempty"` // whom the copy follows
+	Position   uint64            `json:"position"`
+	Counter    int64             `json:"counter"`
+	LagMs      int64             `json:"lagMs"`
+	Publishers int               `json:"publishers"`
+	Owners     []conclave.NodeID `json:"owners"`
+}
+
+// DatumInfo is what subscribers see under one id: GET /v1/datums.
+type DatumInfo struct {
+	conclave.DataInfoID
+	Slot          int      `json:"slot"`
+	Version       int64    `json:"version"`
+	Publishers    int      `json:"publishers"`
+	Values        []string `json:"values"`
+	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"`
+}
+
+// isReady: none of this node's slots is migrating.
+func (s *Server) isReady() (bool, []string) {
+	var reasons []string
+	if !s.ready.Load() {
+		reasons = append(reasons, "starting: no leader has registered this node yet")
+	}
+	migrating := 0
+	for _, r := range s.slots.all() {
+		r.mu.Lock()
+		if r.state == slot.Migrating {
+			migrating++
+		}
+		r.mu.Unlock()
+	}
+	if migrating > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d slots are migrating", migrating))
+	}
+	return len(reasons) == 0, reasons
+}
+
+func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
+	now := time.Now()
+	out := []SlotInfo{}
+	for _, r := range s.slots.all() {
+		rep := r.report(s.follows.lag, now)
+		if rep == nil {
+			continue
+		}
+		info := SlotInfo{
+			ID: r.id, State: rep.GetState(), Epoch: wire.EpochIn(rep.GetLeaderEpoch()), Position: rep.GetPosition(),
+			Counter: rep.GetCounter(), LagMs: rep.GetLagMs(), Owners: []conclave.NodeID{},
+		}
+		r.mu.Lock()
+		info.Leader = r.leader.Name
+		if r.store != nil {
+			info.Publishers, info.Owners = r.store.Visible(), r.store.Owners()
+		}
+		r.mu.Unlock()
+		out = append(out, info)
+	}
+	wire.WriteJSON(w, http.StatusOK, map[string]any{"node": s.config.Node.Name, "epoch": s.view.TableEpoch(), "slots": out})
+}
+
+// getDatums lists what this node serves, of ids that begin with ?prefix=.
+func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
+	prefix := req.URL.Query().Get("prefix")
+	now := time.Now()
+	out := []DatumInfo{}
+	for _, r := range s.slots.all() {
+		var data []Datum
+		r.mu.Lock()
+		if r.state == slot.Serving {
+			data = r.store.Data(now, func(id string) bool { return strings.HasPrefix(id, prefix) })
+		}
+		r.mu.Unlock()
+		for _, d := range data {
+			id, err := conclave.ParseDataInfoID(d.ID)
+			if err != nil {
+				continue // never stored: every way in checks it
+			}
+			out = append(out, DatumInfo{id, r.id, d.Version, d.Publishers, d.Values, wire.Ms(d.Unconfirmed)})
+		}
+	}
+	sortDatums(out)
+	wire.WriteJSON(w, http.StatusOK, out)
+}
+
+// postStopping is how `conclave down` says that the whole cluster stops: the
+// next Shutdown hands nothing over.
+func (s *Server) postStopping(w http.ResponseWriter, _ *http.Request) {
+	s.stopping.Store(true)
+	wire.WriteJSON(w, http.StatusOK, map[string]any{"stopping": true})
+}

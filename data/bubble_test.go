@@ -1,0 +1,159 @@
+package data_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/data"
+	"conclave/sim/simnet"
+	"conclave/slot"
+	"conclave/wire"
+)
+
+// cluster is a bubble's network with one scripted meta, real data nodes, and
+// sessions that keep the protocol's promises and nothing else.
+type cluster struct {
+	t   testing.TB
+	net *simnet.Net // nil: TCP
+	*fakeMeta
+	incarnations int
+	seed         uint64
+	latency      time.Duration // of every message, at most; 0: none
+	slow         map[string]*slow
+}
+
+// host is the network as a host sees it.
+func (c *cluster) host(name string) wire.Network {
+	switch {
+	case c.net == nil:
+		return wire.NewTCP()
+	case c.latency == 0:
+		return c.net.Host(name)
+	}
+	c.seed++
+	s := &slow{Network: c.net.Host(name), max: c.latency, rand: rand.New(rand.NewPCG(c.seed, 2))}
+	c.slow[name] = s
+	return s
+}
+
+// listen opens a fake's port, on the plain network.
+func (c *cluster) listen(name, port string) net.Listener {
+	var n wire.Network = wire.NewTCP()
+	address := "127.0.0.1:0"
+	if c.net != nil {
+		n, address = c.net.Host(name), port
+	}
+	ln, err := n.Listen(c.t.Context(), "tcp", address)
+	require.NoError(c.t, err)
+	return ln
+}
+
+func (c *cluster) cut(name string) {
+	if c.net != nil {
+		c.net.Cut(name)
+	}
+}
+
+// inBubble plays a test in virtual time.
+func inBubble(t *testing.T, f func(*testing.T, *cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		// Runs last: what a slow connection still delivers, nobody waits for.
+		t.Cleanup(func() { time.Sleep(10 * time.Millisecond); synctest.Wait() })
+		c := &cluster{t: t, net: simnet.New(), slow: map[string]*slow{}}
+		c.fakeMeta = c.newMeta("meta-1", 1, wire.State{Replicas: 2})
+		f(t, c)
+	})
+}
+
+// node is a real data node.
+type node struct {
+	*data.Server
+	c    *cluster
+	id   conclave.NodeID
+	kill func() // -9
+	err  chan error
+}
+
+func (c *cluster) data(name string, adjust ...func(*data.Config)) *node {
+	c.incarnations++
+	id := conclave.NodeID{Name: name, Incarnation: fmt.Sprint("i", c.incarnations)}
+	cfg := data.DefaultConfig()
+	cfg.Node, cfg.Listen, cfg.Metas, cfg.Insecure = id, name+":9622", []string{c.address}, true
+	if c.net == nil {
+		cfg.Listen = "127.0.0.1:0"
+	}
+	cfg.Network, cfg.Logger = c.host(name), testLogger(c.t)
+	cfg.Rand = rand.New(rand.NewPCG(uint64(c.incarnations), c.seed))
+	for _, f := range adjust {
+		f(&cfg)
+	}
+	s, err := data.New(cfg)
+	require.NoError(c.t, err)
+	ctx, cancel := context.WithCancel(c.t.Context())
+	n := &node{Server: s, c: c, id: id, err: make(chan error, 1)}
+	go func() { n.err <- s.Run(ctx) }()
+	n.kill = func() {
+		c.cut(name)
+		cancel()
+		n.err <- <-n.err
+	}
+	c.t.Cleanup(n.kill)
+	<-s.Started()
+	require.NoError(c.t, wait(c.t, 5*time.Second, func() bool { return c.members().Has(id) }), "%s is no member", name)
+	return n
+}
+
+// state is what the node reports of a slot.
+func (n *node) state(id int) slot.ReportState {
+	r, _ := n.c.report(n.id, id)
+	return r.State
+}
+
+// eventually waits for a claim, in virtual time.
+func eventually(t testing.TB, limit time.Duration, what string, claim func() bool) {
+	t.Helper()
+	if err := wait(t, limit, claim); err != nil {
+		require.FailNow(t, what+": "+err.Error())
+	}
+}
+
+func wait(_ testing.TB, limit time.Duration, claim func() bool) error {
+	for end := time.Now().Add(limit); !claim(); time.Sleep(max(time.Millisecond, limit/500)) {
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %s", limit)
+		}
+	}
+	return nil
+}
+
+// never watches in virtual time that something does not come true.
+func never(t *testing.T, during time.Duration, what string, claim func() bool) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(max(time.Millisecond, during/100)) {
+		synctest.Wait()
+		require.False(t, claim(), what)
+	}
+}
+
+func testLogger(t testing.TB) hclog.Logger {
+	if !testing.Verbose() {
+		return hclog.NewNullLogger()
+	}
+	return hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: logWriter{t}, DisableTime: true})
+}
+
+type logWriter struct{ t testing.TB }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s %s", time.Now().Format("05.000"), p)
+	return len(p), nil
+}

@@ -1,0 +1,347 @@
+package data_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// fakeMeta leads: it publishes what the test sets, and with auto it lets the
+// real arranger decide, from the nodes' reports.
+type fakeMeta struct {
+	wirev1connect.UnimplementedMetaServiceHandler
+	id      conclave.NodeID
+	address string
+	server  *wire.HTTPServer
+	served  chan struct{}
+
+	mu      sync.Mutex // guards the rest
+	term    uint64
+	seq     uint64
+	state   wire.State
+	reports map[conclave.NodeID][]slot.Report
+	auto    bool
+	admits  bool // Drain is granted
+	changed chan struct{}
+
+	onRestore func()
+	restored  int
+}
+
+func (c *cluster) newMeta(name string, term uint64, state wire.State) *fakeMeta {
+	m := &fakeMeta{
+		id:   conclave.NodeID{Name: name, Incarnation: "m"},
+		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, changed: make(chan struct{}),
+	}
+	m.start(c)
+	c.t.Cleanup(m.stop)
+	return m
+}
+
+func (m *fakeMeta) start(c *cluster) {
+	ln := c.listen(m.id.Name, ":9615")
+	m.address = ln.Addr().String()
+	r := mux.NewRouter()
+	path, h := wirev1connect.NewMetaServiceHandler(m, wire.HandlerOptions(&wire.Interceptor{}))
+	wire.Mount(r, path, h)
+	server, served := wire.NewHTTPServer(ln, r), make(chan struct{})
+	m.server, m.served = server, served
+	go func() {
+		defer close(served)
+		_ = server.Serve()
+	}()
+}
+
+func (m *fakeMeta) stop() { m.server.Close(); <-m.served }
+
+// replaceMeta kills the meta; another, of the next term, goes on from the rows
+// and knows nothing else.
+func (c *cluster) replaceMeta() {
+	c.fakeMeta.stop()
+	c.mu.Lock()
+	c.term++
+	c.seq = 0
+	c.reports = map[conclave.NodeID][]slot.Report{}
+	c.mu.Unlock()
+	c.start(c)
+}
+
+// change alters the state under the next epoch and publishes it. mu is held.
+func (m *fakeMeta) change(alter func(*wire.State, conclave.Epoch)) {
+	m.seq++
+	alter(&m.state, conclave.Epoch{Term: m.term, Seq: m.seq})
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *fakeMeta) set(alter func(*wire.State, conclave.Epoch)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.change(alter)
+	m.arrange()
+}
+
+// row sets one slot's row; its LeaderEpoch is the table's new epoch when the
+// leader changes.
+func (m *fakeMeta) row(id int, alter func(*slot.Slot)) conclave.Epoch {
+	var e conclave.Epoch
+	m.set(func(s *wire.State, epoch conclave.Epoch) {
+		s.Table = s.Table.Clone().At(epoch)
+		was := s.Table.Slots[id].Leader
+		alter(&s.Table.Slots[id])
+		if s.Table.Slots[id].Leader != was {
+			s.Table.Slots[id].LeaderEpoch = epoch
+			s.Table.Slots[id].VersionBase += conclave.VersionBase
+		}
+		e = epoch
+	})
+	return e
+}
+
+func (m *fakeMeta) join(member wire.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state.Members.Has(member.Node) {
+		return
+	}
+	m.change(func(s *wire.State, e conclave.Epoch) {
+		list := slices.DeleteFunc(slices.Clone(s.Members.List), func(x wire.Member) bool { return x.Node.Name == member.Node.Name })
+		s.Members = wire.Members{Epoch: e, List: append(list, member)}
+	})
+	m.arrange()
+}
+
+func (m *fakeMeta) evict(name string) {
+	m.set(func(s *wire.State, e conclave.Epoch) {
+		list := slices.DeleteFunc(slices.Clone(s.Members.List), func(x wire.Member) bool { return x.Node.Name == name })
+		s.Members = wire.Members{Epoch: e, List: list}
+	})
+}
+
+// arrange lets the real arranger take every step that waits. mu is held.
+func (m *fakeMeta) arrange() {
+	for m.auto && len(m.state.Table.Slots) > 0 {
+		in := slot.Input{Next: conclave.Epoch{Term: m.term, Seq: m.seq + 1}, Replicas: m.state.Replicas}
+		for _, x := range m.state.Members.Of(conclave.RoleData) {
+			in.Live = append(in.Live, x.Node)
+			in.Reports = append(in.Reports, m.reports[x.Node]...)
+		}
+		for _, e := range m.state.Blacklist.Entries {
+			in.Forbidden = append(in.Forbidden, e.Name)
+		}
+		next, moves, err := slot.Arrange(m.state.Table, in)
+		if err != nil {
+			panic(err)
+		}
+		if len(moves) == 0 {
+			return
+		}
+		m.change(func(s *wire.State, e conclave.Epoch) { s.Table = next })
+	}
+}
+
+// make makes a table of n slots from nothing, over the data nodes that joined.
+func (m *fakeMeta) make(n int) {
+	m.set(func(s *wire.State, e conclave.Epoch) {
+		in := slot.Input{Next: e, Replicas: s.Replicas, FloorBase: conclave.VersionBase}
+		for _, x := range s.Members.Of(conclave.RoleData) {
+			in.Live = append(in.Live, x.Node)
+		}
+		t, err := slot.New(n, in)
+		if err != nil {
+			panic(err)
+		}
+		s.Table = t
+	})
+}
+
+func (m *fakeMeta) table() slot.Table {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Table
+}
+
+func (m *fakeMeta) members() wire.Members {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Members
+}
+
+func (m *fakeMeta) blacklist() []blacklist.Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Blacklist.Entries
+}
+
+func (m *fakeMeta) report(n conclave.NodeID, id int) (slot.Report, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.reports[n] {
+		if r.Slot == id {
+			return r, true
+		}
+	}
+	return slot.Report{}, false
+}
+
+func (m *fakeMeta) Join(ctx context.Context, s *connect.BidiStream[wirev1.JoinRequest, wirev1.JoinResponse]) error {
+	ctx, cancel := context.WithCancel(ctx)
+	first, err := s.Receive()
+	if err != nil {
+		cancel()
+		return err
+	}
+	m.heard(first)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		have := first.GetHave()
+		for {
+			m.mu.Lock()
+			changed, state, term := m.changed, m.state, m.term
+			m.mu.Unlock()
+			out := &wirev1.JoinResponse{
+				Term: term, Leader: wire.NodeOut(m.id), Address: m.address, NodeLeaseMs: 3000, State: wire.StateOut(state, have),
+				Registered: state.Members.Has(wire.NodeIn(first.GetMember().GetNode())),
+			}
+			if s.Send(out) != nil {
+				return
+			}
+			have = wire.EpochsOf(state)
+			select {
+			case <-changed:
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer sending.Wait()
+	defer cancel()
+	for {
+		b, err := s.Receive()
+		if err != nil {
+			return nil
+		}
+		m.heard(b)
+	}
+}
+
+func (m *fakeMeta) heard(b *wirev1.JoinRequest) {
+	member := wire.MemberIn(b.GetMember())
+	m.join(member)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var reports []slot.Report
+	for _, r := range b.GetReports() {
+		reports = append(reports, slot.Report{
+			Node: member.Node, Slot: int(r.GetSlot()), Epoch: wire.EpochIn(r.GetLeaderEpoch()), State: slot.ReportState(r.GetState()),
+			Position: r.GetPosition(), LagMs: r.GetLagMs(), Counter: r.GetCounter(),
+		})
+	}
+	m.reports[member.Node] = reports
+	m.arrange()
+}
+
+func (m *fakeMeta) GetLeader(context.Context, *connect.Request[wirev1.GetLeaderRequest]) (*connect.Response[wirev1.GetLeaderResponse], error) {
+	return connect.NewResponse(&wirev1.GetLeaderResponse{Term: m.nowTerm(), Leader: wire.NodeOut(m.id), Address: m.address, Self: true}), nil
+}
+
+func (m *fakeMeta) nowTerm() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.term
+}
+
+func (m *fakeMeta) Drain(_ context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.admits {
+		return nil, wire.Errorf(wire.CodeNoSuccessor, "no other data node is up")
+	}
+	m.change(func(s *wire.State, e conclave.Epoch) {
+		s.Blacklist.Epoch = e
+		s.Blacklist.Entries = append(slices.Clone(s.Blacklist.Entries), blacklist.Entry{
+			Name: req.Msg.GetNode().GetName(), Role: conclave.RoleData, Reason: "drain", By: req.Msg.GetNode().GetName(),
+			Incarnation: req.Msg.GetNode().GetIncarnation(),
+		})
+	})
+	m.arrange()
+	return connect.NewResponse(&wirev1.DrainResponse{}), nil
+}
+
+func (m *fakeMeta) Restore(context.Context, *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
+	if m.onRestore != nil {
+		m.onRestore()
+	}
+	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
+}
+
+func (m *fakeMeta) Leave(_ context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
+	m.evict(req.Msg.GetNode().GetName())
+	return connect.NewResponse(&wirev1.LeaveResponse{}), nil
+}
+
+// stable sets a table by hand: all slots led, and served, by one node.
+func (m *fakeMeta) stable(slots int, leader conclave.NodeID, followers ...conclave.NodeID) (epoch conclave.Epoch) {
+	m.set(func(s *wire.State, e conclave.Epoch) {
+		t := slot.Table{Epoch: e}
+		for i := range slots {
+			t.Slots = append(t.Slots, slot.Slot{ID: i, Phase: slot.Stable, Leader: leader, LeaderEpoch: e, VersionBase: conclave.VersionBase, Followers: followers})
+		}
+		s.Table, epoch = t, e
+	})
+	return epoch
+}
+
+// The steps of a hand-over, as the arranger writes them.
+
+func (m *fakeMeta) prepare(id int, successor conclave.NodeID) {
+	m.row(id, func(s *slot.Slot) {
+		s.Phase, s.Successor = slot.Preparing, successor
+		s.Followers = slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return n == successor })
+	})
+}
+
+func (m *fakeMeta) switchTo(id int, successor conclave.NodeID) conclave.Epoch {
+	return m.row(id, func(s *slot.Slot) {
+		s.Phase, s.Source, s.SourceEpoch = slot.Switching, s.Leader, s.LeaderEpoch
+		s.Leader, s.Successor = successor, conclave.NodeID{}
+		s.Followers = slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return n == successor })
+	})
+}
+
+func (m *fakeMeta) settle(id int) {
+	m.row(id, func(s *slot.Slot) {
+		s.Phase, s.Source, s.SourceEpoch = slot.Stable, conclave.NodeID{}, conclave.Epoch{}
+	})
+}
+
+// crash grants a slot to an heir; those named follow.
+func (m *fakeMeta) crash(id int, heir conclave.NodeID, followers ...conclave.NodeID) conclave.Epoch {
+	return m.row(id, func(s *slot.Slot) {
+		s.Phase, s.Source, s.SourceEpoch, s.Successor = slot.Crash, conclave.NodeID{}, conclave.Epoch{}, conclave.NodeID{}
+		s.Followers = followers
+		if s.Leader == heir { // granted anew
+			s.Leader = conclave.NodeID{}
+			s.LeaderEpoch, s.VersionBase = conclave.Epoch{Term: m.term, Seq: m.seq}, s.VersionBase+conclave.VersionBase
+		}
+		s.Leader = heir
+	})
+}
+
+func forbid(name string) blacklist.Entry {
+	return blacklist.Entry{Name: name, Role: conclave.RoleData, Reason: "test", By: "operator"}
+}

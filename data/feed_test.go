@@ -1,0 +1,202 @@
+package data_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// The leading edge: a write is on the feed at the instant of its answer, names
+// only, with positions that leave no gap.
+func TestAWriteIsOnTheFeedAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, b := serving(t, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		f := s1.watch(ctx, a)
+		synctest.Wait()
+		first := f.changes()
+		require.Len(t, first, 1, "a feed begins with what is served")
+		assert.True(t, first[0].GetReset_())
+		position := first[0].GetPosition()
+
+		d := dataIDIn(0, 1)
+		for v := int64(1); v <= 3; v++ {
+			s1.store(pub(d, "r1", v, fmt.Sprint(v)))
+			synctest.Wait()
+			got := f.changes()
+			last := got[len(got)-1]
+			assert.Equal(t, []string{d}, last.GetDataInfoIds())
+			assert.Equal(t, position, last.GetFrom())
+			assert.Greater(t, last.GetPosition(), position)
+			position = last.GetPosition()
+		}
+		n := len(f.changes())
+		s1.store(pub(d, "r1", 3, "3")) // nothing new
+		time.Sleep(10 * time.Second)
+		assert.Len(t, f.changes(), n)
+		f.mu.Lock()
+		assert.Greater(t, len(f.events), n+8, "a silent feed beats each second")
+		f.mu.Unlock()
+
+		// Another leads: the feed says that it is over here.
+		c.prepare(0, b.id)
+		eventually(t, time.Second, "b follows", func() bool { return b.state(0) == slot.CaughtUp })
+		g := s1.watch(ctx, b)
+		c.switchTo(0, b.id)
+		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
+		got := f.changes()
+		assert.True(t, got[len(got)-1].GetEnded())
+		got = g.changes()
+		require.NotEmpty(t, got)
+		assert.True(t, got[len(got)-1].GetReset_())
+		cancel()
+		<-f.ended
+		<-g.ended
+	})
+}
+
+// What a slow session has not read is merged; it never costs a queue.
+func TestPendingChangesAreMerged(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		c.latency = 50 * time.Millisecond
+		slow := c.session("session-2", true)
+		f := slow.watch(t.Context(), a)
+		time.Sleep(time.Second)
+		d := dataIDIn(0, 1)
+		for v := int64(1); v <= 100; v++ {
+			s1.store(pub(d, "r1", v, fmt.Sprint(v)))
+		}
+		time.Sleep(time.Second)
+		got := f.changes()
+		assert.LessOrEqual(t, len(got), 102)
+		last := got[len(got)-1]
+		for i := range got[1:] {
+			assert.Equal(t, got[i].GetPosition(), got[i+1].GetFrom(), "no gap")
+		}
+		assert.Equal(t, []string{d}, last.GetDataInfoIds())
+	})
+}
+
+// A follower reads snapshot and feed, a broken stream is resumed, and a feed
+// with a gap is loaded again (finding 31).
+func TestAFollowerStaysCurrentThroughBreaks(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		c.latency = time.Microsecond
+		a, b := serving(t, c)
+		d := dataIDIn(0, 1)
+		for i := range 1500 { // several parts
+			s1.store(pub(d, fmt.Sprint("r", i), 1, "v"))
+		}
+		same := func() bool { return publishers(b, 0) == publishers(a, 0) }
+		eventually(t, time.Second, "b has all", same)
+
+		for i := range 5 {
+			c.slow["data-2"].sever()
+			s1.store(pub(d, fmt.Sprint("late", i), 1, "v"))
+			eventually(t, 3*time.Second, "b is current again", func() bool {
+				r, _ := c.report(b.id, 0)
+				return r.LagMs == 0 && r.State == slot.CaughtUp && r.Position == position(a, 0)
+			})
+		}
+		assert.Equal(t, 1505, publishers(b, 0))
+	})
+}
+
+func TestAFeedWithAGapIsLoadedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, s1 := c.source("data-1"), c.session("session-1", true)
+		b := c.data("data-2")
+		d := dataIDIn(0, 1)
+		e1 := c.stable(1, a.id, b.id)
+		a.events <- whole(e1, 5, copyOf(s1.id, pub(d, "r1", 1, "v1")))
+		eventually(t, time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
+		a.events <- part(e1, 7, 8, copyOf(s1.id, pub(d, "r3", 1, "v3"))) // 6 and 7 are missing
+		eventually(t, 2*time.Second, "asked again", func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			last := a.follows[len(a.follows)-1]
+			return len(a.follows) == 2 && last.GetPosition() == 5
+		})
+		r, _ := c.report(b.id, 0)
+		assert.Equal(t, uint64(5), r.Position, "nothing of it was applied")
+		a.events <- part(conclave.Epoch{Term: 1, Seq: 1}, 5, 6, copyOf(s1.id, pub(d, "r9", 1, "v9"))) // another epoch's
+		a.events <- whole(e1, 8, copyOf(s1.id, pub(d, "r3", 1, "v3")))
+		eventually(t, time.Second, "loaded", func() bool { r, _ := c.report(b.id, 0); return r.Position == 8 })
+		assert.Equal(t, 1, publishers(b, 0), "the snapshot replaced what was held")
+	})
+}
+
+// A write is judged as a whole before anything of it is done, and each slot on
+// its own.
+func TestBadWritesChangeNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, b := serving(t, c)
+		e := c.table().Slots[0].LeaderEpoch
+		d := dataIDIn(0, 1)
+		good := wire.PublisherOut(pub(d, "r1", 1, "v1"))
+		session := wire.NodeOut(s1.id)
+		batch := func(slot uint32, puts ...*wirev1.Publisher) []*wirev1.SlotBatch {
+			return []*wirev1.SlotBatch{{LeaderEpoch: wire.EpochOut(e), Puts: []*wirev1.Publisher{good}}, {Slot: slot, LeaderEpoch: wire.EpochOut(e), Puts: puts}}
+		}
+		for name, m := range map[string]*wirev1.WriteRequest{
+			"no session":  {Batches: batch(0, good)},
+			"no such":     {Session: session, Batches: batch(9, good)},
+			"broken id":   {Session: session, Batches: batch(0, &wirev1.Publisher{Id: "r", DataInfoId: "x", Version: 1})},
+			"no version":  {Session: session, Batches: batch(0, &wirev1.Publisher{Id: "r", DataInfoId: d})},
+			"no reg. id":  {Session: session, Batches: batch(0, &wirev1.Publisher{DataInfoId: d, Version: 1})},
+			"large value": {Session: session, Batches: batch(0, &wirev1.Publisher{Id: "r", DataInfoId: d, Version: 1, Values: []string{string(make([]byte, conclave.MaxValue+1))}})},
+		} {
+			_, err := s1.peers.Data(a.Address()).Write(t.Context(), connect.NewRequest(m))
+			code := wire.CodeOf(wire.FromConnect(err))
+			assert.Contains(t, []wire.Code{wire.CodeBadRequest, wire.CodeTooLarge}, code, name)
+			v, _ := s1.read(d)
+			assert.Empty(t, v, name)
+		}
+		access, err := s1.write(sessionRoute{e, b.Address()}, 0, []conclave.Publisher{pub(d, "r1", 1, "v1")})
+		assert.NoError(t, err)
+		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access)
+		access, err = s1.write(sessionRoute{conclave.Epoch{Term: 9}, a.Address()}, 0, []conclave.Publisher{pub(d, "r1", 1, "v1")})
+		assert.NoError(t, err)
+		assert.Equal(t, wirev1.Access_ACCESS_MISMATCH, access)
+	})
+}
+
+// A large answer is cut between data, never within one.
+func TestALargeFetchIsCut(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		var wants []*wirev1.Want
+		for i := range 100 {
+			d := idIn(fmt.Sprint("big", i, "-"), 0, 1)
+			s1.store(pub(d, fmt.Sprint("r", i), 1, string(make([]byte, conclave.MaxValue))))
+			wants = append(wants, &wirev1.Want{DataInfoId: d})
+		}
+		res, err := s1.peers.Data(a.Address()).Fetch(t.Context(), connect.NewRequest(&wirev1.FetchRequest{
+			Session: wire.NodeOut(s1.id), Slots: []*wirev1.FetchSlot{{LeaderEpoch: wire.EpochOut(c.table().Slots[0].LeaderEpoch), Wants: wants}},
+		}))
+		require.NoError(t, err)
+		got := res.Msg.GetSlots()[0].GetDatums()
+		assert.Less(t, len(got), 70)
+		for i, f := range got {
+			assert.Equal(t, wants[i].GetDataInfoId(), f.GetDatum().GetDataInfoId(), "in the order of the wants")
+			assert.Len(t, f.GetDatum().GetValues(), 1)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package data_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave"
+	"conclave/slot"
+	wirev1 "conclave/wire/v1"
+)
+
+// serving is a cluster of two data nodes and one slot, which a serves.
+func serving(t *testing.T, c *cluster) (a, b *node) {
+	a, b = c.data("data-1"), c.data("data-2")
+	c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+	c.crash(0, a.id, b.id)
+	eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
+	c.settle(0)
+	return a, b
+}
+
+// Finding 19: a lost session's publishers stay for the grace, and any sign of
+// life starts it anew.
+func TestALostSessionsPublishersStayForTheGrace(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		lost, reader := c.session("session-1", true), c.session("session-2", true)
+		a, _ := serving(t, c)
+		d := dataIDIn(0, 1)
+		lost.store(pub(d, "r1", 1, "v1"))
+		c.evict("session-1")
+		time.Sleep(14 * time.Second)
+		access, err := lost.write(lost.at(a, c.table().Slots[0].LeaderEpoch), 0, nil) // a sign of life
+		assert.NoError(t, err)
+		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access)
+		start := time.Now()
+		lost.kill()
+		eventually(t, 30*time.Second, "removed", func() bool { v, ok := reader.read(d); return ok && len(v) == 0 })
+		assert.GreaterOrEqual(t, time.Since(start), 15*time.Second)
+		assert.LessOrEqual(t, time.Since(start), 18*time.Second)
+		f, _, err := reader.fetch(reader.learn(0), d)
+		assert.NoError(t, err)
+		assert.Positive(t, f.GetUnconfirmedMs(), "nobody has confirmed that the clients are gone")
+		assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
+		assert.Contains(t, events(a), "session.gone")
+	})
+}
+
+// ... which an open feed is too, whatever the list says.
+func TestAConnectedSessionIsNeverTakenForLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1, reader := c.session("session-1", true), c.session("session-2", true)
+		a, b := serving(t, c)
+		d := dataIDIn(0, 1)
+		s1.store(pub(d, "r1", 1, "v1"))
+		s1.watch(t.Context(), a)
+		c.evict("session-1")
+		time.Sleep(time.Hour)
+		v, ok := reader.read(d)
+		assert.True(t, ok)
+		assert.Equal(t, []string{"v1"}, v)
+		eventually(t, time.Second, "the follower has it too", func() bool { return owners(b, 0) == 1 })
+	})
+}
+
+// Finding 21: no meta for an hour, and a session dies meanwhile.
+func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		lost, reader := c.session("session-1", true), c.session("session-2", true)
+		_, _ = serving(t, c)
+		d := dataIDIn(0, 1)
+		lost.store(pub(d, "r1", 1, "v1"))
+		reader.store(pub(d, "r2", 1, "v2"))
+		lost.kill()
+		c.evict("session-1")
+		time.Sleep(10 * time.Second) // two thirds of the grace
+		c.fakeMeta.stop()
+		time.Sleep(time.Hour)
+		v, ok := reader.read(d)
+		assert.True(t, ok, "a meta outage breaks nothing")
+		assert.Equal(t, []string{"v1", "v2"}, v)
+		// What live sessions say is still done.
+		reader.store(pub(d, "r2", 2))
+		v, _ = reader.read(d)
+		assert.Equal(t, []string{"v1"}, v)
+
+		c.replaceMeta()
+		time.Sleep(10 * time.Second)
+		v, _ = reader.read(d)
+		assert.Equal(t, []string{"v1"}, v, "the count began again when a leader was back")
+		eventually(t, 10*time.Second, "removed", func() bool { v, ok := reader.read(d); return ok && len(v) == 0 })
+	})
+}
+
+// Finding 34 across nodes: withdrawn at S1 while S2 still has an older copy; S1
+// dies, and the slot moves to a node that never saw the withdrawal written.
+func TestATombstoneSurvivesItsSessionAndItsLeader(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1, s2 := c.session("session-1", true), c.session("session-2", true)
+		a, b := serving(t, c)
+		d := dataIDIn(0, 1)
+		s2.store(pub(d, "r1", 1, "old"))
+		s1.store(pub(d, "r1", 2)) // the client moved, and withdrew there
+		eventually(t, time.Second, "b has both", func() bool { return owners(b, 0) == 2 })
+		s1.kill()
+		c.evict("session-1")
+		a.kill()
+		c.crash(0, b.id)
+		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
+		never(t, 40*time.Second, "the old copy is visible again", func() bool { v, ok := s2.read(d); return ok && len(v) > 0 })
+		s2.drop("r1") // its client is long gone
+		s2.write(s2.learn(0), 0, nil, &wirev1.Removal{Id: "r1", DataInfoId: d, Version: 1, Cause: wirev1.Cause_CAUSE_CLIENT_GONE})
+		eventually(t, 10*time.Second, "nothing is left of it", func() bool { return owners(b, 0) == 0 })
+	})
+}
+
+// What no write brought is found by comparison: what is missing at once, what
+// is too much after a second look.
+func TestRepairFindsWhatWritesDidNotBring(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		d := dataIDIn(0, 1)
+		s1.store(pub(d, "r1", 1, "v1"))
+		s1.put(pub(d, "r2", 1, "forgotten"))
+		eventually(t, 10*time.Second, "found", func() bool { v, _ := s1.read(d); return len(v) == 2 })
+		s1.drop("r1")
+		s1.watch(t.Context(), a) // a feed that opens is a reason to compare
+		time.Sleep(5 * time.Second)
+		v, _ := s1.read(d)
+		assert.Len(t, v, 2)
+		eventually(t, 20*time.Second, "dropped", func() bool { v, _ := s1.read(d); return len(v) == 1 })
+		f, _, err := s1.fetch(s1.learn(0), d)
+		assert.NoError(t, err)
+		assert.Positive(t, f.GetUnconfirmedMs(), "missing in a diff is no confirmation")
+	})
+}
+
+func TestAnIdleClusterHardlyCompares(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.auto = true
+		s1, s2 := c.session("session-1", true), c.session("session-2", true)
+		c.data("data-1")
+		c.make(256)
+		eventually(t, 5*time.Second, "stable", func() bool { return c.table().StableAll() })
+		before := len(s1.diffs) + len(s2.diffs)
+		time.Sleep(10 * time.Minute)
+		n := len(s1.diffs) + len(s2.diffs) - before
+		assert.InDelta(t, 2*256*2, n, 2*256, "each slot with each session about once in five minutes")
+	})
+}
+
+func events(n *node) (types []string) {
+	all, _ := n.Events().Since(0)
+	for _, e := range all {
+		types = append(types, e.Type)
+	}
+	return types
+}

@@ -1,0 +1,165 @@
+package data_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/data"
+	"conclave/sim/simnet"
+	"conclave/slot"
+	"conclave/wire"
+)
+
+func (n *node) ended(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-n.err:
+		n.err <- err
+		return err
+	case <-time.After(time.Minute):
+		require.Fail(t, "the node still runs")
+		return nil
+	}
+}
+
+// Started beside its metas, a data node waits for them, says so, and is not
+// ready; the original aborts.
+func TestAStartWaitsForMetas(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.fakeMeta.stop()
+		cfg := data.DefaultConfig()
+		cfg.Node = conclave.NodeID{Name: "data-1", Incarnation: "i1"}
+		cfg.Listen, cfg.Metas, cfg.Insecure, cfg.Network = "data-1:9622", []string{c.address}, true, c.net.Host("data-1")
+		s, err := data.New(cfg)
+		require.NoError(t, err)
+		n := &node{Server: s, c: c, id: cfg.Node, err: make(chan error, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer func() { cancel(); assert.ErrorIs(t, n.ended(t), context.Canceled) }()
+		go func() { n.err <- s.Run(ctx) }()
+		<-s.Started()
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, http.StatusOK, httpStatus(t, c, n, "/healthz"))
+		assert.Equal(t, http.StatusServiceUnavailable, httpStatus(t, c, n, "/readyz"))
+		c.replaceMeta()
+		eventually(t, 5*time.Second, "ready", func() bool { return httpStatus(t, c, n, "/readyz") == http.StatusOK })
+	})
+}
+
+func TestAStopWithoutASuccessorWaitsAndEndsAtItsDeadline(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		c.set(func(*wire.State, conclave.Epoch) { c.admits = false })
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- a.Shutdown(ctx) }()
+		time.Sleep(29 * time.Second)
+		v, ok := s1.read(dataIDIn(0, 1))
+		assert.True(t, ok, "it serves on while it waits")
+		assert.Empty(t, v)
+		err := <-done
+		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err), "%v", err)
+		assert.ErrorContains(t, a.ended(t), "no other data node is up")
+	})
+}
+
+func TestAStopWithoutALeaderWaitsAndEndsAtItsDeadline(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, _ := serving(t, c)
+		c.fakeMeta.stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		start := time.Now()
+		assert.ErrorIs(t, a.Shutdown(ctx), context.DeadlineExceeded)
+		assert.ErrorIs(t, a.ended(t), context.DeadlineExceeded)
+		assert.GreaterOrEqual(t, time.Since(start), 30*time.Second)
+	})
+}
+
+// Down: the whole cluster stops, nobody waits for anybody.
+func TestAStoppingClusterHandsNothingOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, _ := serving(t, c)
+		c.fakeMeta.stop()
+		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
+		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", nil)
+		require.NoError(t, err)
+		res.Body.Close()
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		start := time.Now()
+		require.NoError(t, a.Shutdown(t.Context()))
+		require.NoError(t, a.ended(t))
+		assert.Less(t, time.Since(start), time.Second)
+	})
+}
+
+func TestACancelledContextIsACrash(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, _ := serving(t, c)
+		a.kill()
+		assert.ErrorIs(t, a.ended(t), context.Canceled)
+		assert.True(t, c.members().Has(a.id), "it told nobody")
+		assert.NoError(t, a.Shutdown(t.Context()), "there is nothing left to stop")
+		assert.ErrorContains(t, a.Run(t.Context()), "once")
+	})
+}
+
+func TestAShutdownBeforeRunEndsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := data.DefaultConfig()
+		cfg.Node = conclave.NodeID{Name: "data-1", Incarnation: "i1"}
+		cfg.Listen, cfg.Metas, cfg.Insecure, cfg.Network = "data-1:0", []string{"meta-1:9615"}, true, simnet.New().Host("data-1")
+		s, err := data.New(cfg)
+		require.NoError(t, err)
+		require.NoError(t, s.Shutdown(t.Context()))
+		require.NoError(t, s.Run(t.Context()))
+	})
+}
+
+func TestWrongConfigurationIsNamed(t *testing.T) {
+	for want, change := range map[string]func(*data.Config){
+		"node name":     func(c *data.Config) { c.Node.Name = "-" },
+		"incarnation":   func(c *data.Config) { c.Node.Incarnation = "" },
+		"Metas":         func(c *data.Config) { c.Metas = nil },
+		"SessionGrace":  func(c *data.Config) { c.SessionGrace = 0 },
+		"RepairAll":     func(c *data.Config) { c.RepairAll = time.Second },
+		"without a tok": func(c *data.Config) { c.Listen = "0.0.0.0:1" },
+	} {
+		c := data.DefaultConfig()
+		c.Node = conclave.NodeID{Name: "data-1", Incarnation: "i1"}
+		c.Listen, c.Metas = "127.0.0.1:0", []string{"x:1"}
+		change(&c)
+		_, err := data.New(c)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestTheAdminAPIShowsSlotsAndData(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, b := serving(t, c)
+		s1.store(pub(idIn("x", 0, 1), "r1", 1, "v1"))
+		s1.store(pub(idIn("y", 0, 1), "r2", 1, "v2"))
+		var data []data.DatumInfo
+		assert.Equal(t, http.StatusOK, get(t, c, a, "/v1/datums?prefix=x", &data))
+		require.Len(t, data, 1)
+		assert.Equal(t, []string{"v1"}, data[0].Values)
+		assert.Equal(t, "x0", data[0].DataID)
+		assert.Equal(t, http.StatusOK, get(t, c, b, "/v1/datums", &data))
+		assert.Empty(t, data, "only what is served")
+		s := info(a, 0)
+		assert.Equal(t, string(slot.Serving), s.State)
+		assert.Equal(t, 2, s.Publishers)
+		assert.Equal(t, []conclave.NodeID{s1.id}, s.Owners)
+		assert.Equal(t, http.StatusOK, httpStatus(t, c, a, "/metrics"))
+		assert.Contains(t, events(a), "slot.serving")
+	})
+}

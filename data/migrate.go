@@ -1,0 +1,241 @@
+package data
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// migration is the way of one slot from its grant to the moment at which this
+// node serves it. It belongs to the state loop.
+//
+//	             Finish answered            position reached
+//	finishing ------------------> applying ------------------> (serve)
+//	    |  refused, or 300 ms        |  300 ms                    ^
+//	    v                            v                            |
+//	 hearing <-----------------------+     all who must be heard -+
+//	    ^                                  answered a fenced diff
+//	    | crash: there is no source
+type migration struct {
+	r     *replica
+	epoch conclave.Epoch
+	phase phase
+
+	source      conclave.NodeID
+	sourceEpoch conclave.Epoch
+	position    uint64    // the source's last
+	counter     int64     // the source's, or the highest that a session has pushed
+	deadline    time.Time // of finishing and applying
+
+	began   time.Time                // nobody serves the slot, as far as this node can tell, since then
+	asked   map[conclave.NodeID]bool // ever
+	pending map[conclave.NodeID]bool // asked, and not yet answered or given up
+	heard   map[conclave.NodeID]bool
+	gone    map[conclave.NodeID]bool // given up: on no list, not connected, no answer
+	waiting time.Time                // when it was last said who is waited for
+}
+
+type phase int
+
+const (
+	finishing phase = iota
+	applying
+	hearing
+)
+
+// grant begins a migration. A slot that is handed over takes what its source
+// has; any other, and one whose source is silent, hears the sessions.
+func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
+	m := &migration{
+		r: r, epoch: row.LeaderEpoch, began: now, waiting: now,
+		asked: map[conclave.NodeID]bool{}, pending: map[conclave.NodeID]bool{}, heard: map[conclave.NodeID]bool{}, gone: map[conclave.NodeID]bool{},
+	}
+	r.mu.Lock()
+	was := r.state
+	if r.state == slot.Serving {
+		s.server.watchers.ended(r.id, r.epoch)
+	}
+	if r.state == slot.Serving || r.state == slot.Finished {
+		r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+	}
+	r.hold().Ground()
+	r.state, r.epoch, r.base = slot.Migrating, row.LeaderEpoch, row.VersionBase
+	r.takeover = r.store.Begin()
+	for f := range r.streams {
+		f.mark(r.id)
+	}
+	if row.Phase == slot.Switching && !row.Source.IsZero() {
+		m.source, m.sourceEpoch = row.Source, row.SourceEpoch
+		m.deadline = now.Add(s.server.config.FinishTimeout)
+		r.follow(m.source, m.sourceEpoch, now) // as it did before: no change
+	} else {
+		m.phase = hearing
+		r.unfollow()
+	}
+	r.mu.Unlock()
+	s.migrations[r.id] = m
+	s.server.log.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
+	if m.phase == finishing {
+		s.finish(m)
+	}
+}
+
+// finish asks the source to stop, and tells the loop what it said.
+func (s *slots) finish(m *migration) {
+	member, listed := s.server.view.State().Members.Find(m.source.Name)
+	if !listed || member.Node != m.source {
+		s.hear(m, "the source is not on the member list")
+		return
+	}
+	s.tasks.Go(func() {
+		// The deadline counts from before the request is sent.
+		ctx, cancel := context.WithDeadline(s.ctx, m.deadline)
+		defer cancel()
+		res, err := s.server.peers.Data(member.Address).Finish(ctx, connect.NewRequest(&wirev1.FinishRequest{
+			Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch), Successor: wire.NodeOut(s.server.config.Node),
+		}))
+		s.post(func() { s.finished(m, res, err) })
+	})
+}
+
+// finished takes the source's answer.
+func (s *slots) finished(m *migration, res *connect.Response[wirev1.FinishResponse], err error) {
+	if s.migrations[m.r.id] != m || m.phase != finishing {
+		return
+	}
+	switch {
+	case err != nil:
+		s.hear(m, "the source did not finish: "+err.Error())
+	case res.Msg.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(res.Msg.GetSourceEpoch()) != m.sourceEpoch:
+		s.hear(m, "the source has not the copy that this one follows")
+	default:
+		m.phase, m.position, m.counter = applying, res.Msg.GetPosition(), res.Msg.GetCounter()
+	}
+}
+
+// hear falls back to the sessions: the copy is kept as it is.
+func (s *slots) hear(m *migration, why string) {
+	if !m.source.IsZero() {
+		s.server.log.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
+	}
+	m.phase = hearing
+	m.r.mu.Lock()
+	m.r.unfollow()
+	m.r.mu.Unlock()
+	s.refollow = true
+}
+
+// advance carries a migration on, and says when it must be looked at again
+// even if nothing happens; zero: only then.
+func (s *slots) advance(m *migration, now time.Time) time.Time {
+	if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {
+		s.serve(m, now)
+		return time.Time{}
+	}
+	if m.phase != hearing {
+		if now.Before(m.deadline) {
+			return m.deadline
+		}
+		s.hear(m, "the source was silent, or its feed too slow")
+	}
+	missing := s.unheard(m)
+	if len(missing) == 0 {
+		s.serve(m, now)
+		return time.Time{}
+	}
+	for _, session := range missing {
+		if !m.pending[session] {
+			m.asked[session], m.pending[session] = true, true
+			s.server.differ.ask(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, done: func(highest int64, err error) {
+				s.post(func() { m.answered(session, highest, err) })
+			}})
+		}
+	}
+	if now.Sub(m.waiting) >= 5*time.Second {
+		m.waiting = now
+		s.server.log.Warn("slot waits for sessions", "slot", m.r.id, "epoch", m.epoch, "sessions", missing)
+	}
+	return m.waiting.Add(5 * time.Second)
+}
+
+// answered notes how a session's fenced diff ended.
+func (m *migration) answered(session conclave.NodeID, highest int64, err error) {
+	delete(m.pending, session)
+	if err != nil {
+		m.gone[session] = true // asked again if it comes back; see unheard
+		return
+	}
+	m.heard[session] = true
+	delete(m.gone, session)
+	m.counter = max(m.counter, highest)
+}
+
+// unheard lists who must still be heard before the slot may serve (protocol
+// section 3): the sessions on the member list, those that are connected, and
+// the owners of copies here. The member list is never older than the table,
+// since whoever hands a state on hands on all of it. An owner that is neither
+// on the list nor connected is asked once, if its address was ever known: it
+// does not block, and its copies stay for its grace.
+func (s *slots) unheard(m *migration) []conclave.NodeID {
+	var out []conclave.NodeID
+	need := s.server.owners.living()
+	for _, n := range need {
+		if !m.heard[n] {
+			out = append(out, n)
+		}
+	}
+	m.r.mu.Lock()
+	owners := m.r.store.Owners()
+	m.r.mu.Unlock()
+	for _, n := range owners {
+		if !m.heard[n] && !m.gone[n] && !containsNode(need, n) && s.server.owners.address(n) != "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copyEpoch == epoch && r.copyPosition >= position
+}
+
+// serve ends a migration: from here on reads are answered.
+func (s *slots) serve(m *migration, now time.Time) {
+	r := m.r
+	heard := m.phase == hearing
+	r.mu.Lock()
+	unheard := false
+	if heard {
+		for _, n := range r.store.Owners() {
+			unheard = unheard || !m.heard[n]
+		}
+		for n := range m.asked {
+			unheard = unheard || !m.heard[n]
+		}
+	}
+	r.store.End()
+	r.takeover = flight{}
+	r.unfollow()
+	r.store.Serve(max(r.base, m.counter), unheard, now)
+	r.state = slot.Serving
+	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+	r.doubts = nil
+	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
+	for f := range r.streams {
+		f.mark(r.id)
+	}
+	r.mu.Unlock()
+	delete(s.migrations, r.id)
+	s.refollow = true
+	s.server.ring()
+	s.server.poke()
+	s.server.noteServing(m, heard, unheard, now.Sub(m.began))
+}

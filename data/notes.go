@@ -1,0 +1,92 @@
+package data
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+)
+
+// metrics are few: what an operator of a data node asks first.
+type metrics struct {
+	registry   *prometheus.Registry
+	writes     prometheus.Counter
+	diffs      prometheus.Counter
+	unreadable prometheus.Histogram
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		writes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
+		diffs:    prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Answers of sessions to a diff."}),
+		unreadable: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which nobody served a slot before this node did.",
+			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .3, 1, 3, 10},
+		}),
+	}
+	m.registry.MustRegister(m.writes, m.diffs, m.unreadable)
+	for _, state := range []slot.ReportState{slot.Following, slot.CaughtUp, slot.Migrating, slot.Serving, slot.Finished} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "conclave_data_slots", Help: "Slots by their state on this node.", ConstLabels: prometheus.Labels{"state": string(state)},
+		}, func() float64 {
+			n, now := 0, time.Now()
+			for _, r := range s.slots.all() {
+				if rep := r.report(s.follows.lag, now); rep.GetState() == string(state) {
+					n++
+				}
+			}
+			return float64(n)
+		}))
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "conclave_data_publishers", Help: "Registrations that subscribers see, in the slots served here.",
+	}, func() float64 {
+		_, load, _, _ := s.report()
+		return float64(load)
+	}))
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "conclave_stale_commands_refused_total", Help: "Commands of older terms, and states of older epochs, that were refused.",
+	}, func() float64 { return float64(s.fence.Refused() + s.view.Refused()) }))
+	return m
+}
+
+// noteServing tells that a slot begins to be served. gap is the time during
+// which, as far as this node can tell, nobody served it: since it learnt of its
+// grant (the source stops a moment later, when Finish reaches it).
+func (s *Server) noteServing(m *migration, heard, unheard bool, gap time.Duration) {
+	s.metrics.unreadable.Observe(gap.Seconds())
+	how := "handed over by " + m.source.Name
+	if heard {
+		how = fmt.Sprintf("%d sessions heard", len(m.heard))
+	}
+	if unheard {
+		how += ", some owner could not be"
+	}
+	s.log.Debug("slot served", "slot", m.r.id, "epoch", m.epoch, "how", how, "unreadable", gap)
+	s.events.Add(wire.Event{
+		Type: "slot.serving", Term: m.epoch.Term, Epoch: &m.epoch, Text: fmt.Sprintf("slot %d served: %s", m.r.id, how),
+		Data: map[string]any{"slot": m.r.id, "unreadableMs": float64(gap.Microseconds()) / 1000, "source": m.source.Name, "heard": len(m.heard), "unheard": unheard},
+	})
+}
+
+func (s *Server) noteFinished(id int, epoch conclave.Epoch, successor conclave.NodeID) {
+	s.log.Debug("slot finished", "slot", id, "epoch", epoch, "successor", successor.Name)
+	s.events.Add(wire.Event{
+		Type: "slot.finished", Term: epoch.Term, Epoch: &epoch, Text: fmt.Sprintf("slot %d finished for %s", id, successor.Name),
+		Data: map[string]any{"slot": id, "successor": successor.Name},
+	})
+	s.poke()
+}
+
+func (s *Server) noteOwnerGone(owner conclave.NodeID, removed int) {
+	s.log.Info("lost session's publishers removed", "session", owner, "publishers", removed, "grace", s.config.SessionGrace)
+	s.events.Add(wire.Event{
+		Type: "session.gone", Term: s.fence.Highest(), Text: fmt.Sprintf("%d publishers of session %s removed, its grace is over", removed, owner),
+		Data: map[string]any{"session": owner.Name, "incarnation": owner.Incarnation, "publishers": removed},
+	})
+}

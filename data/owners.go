@@ -1,0 +1,182 @@
+package data
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/slot"
+	wirev1 "conclave/wire/v1"
+)
+
+// owners knows which session incarnations live, and where they answer.
+//
+// The publishers of a lost session stay for the session grace: its clients are
+// on their way to another session and will register again. The grace counts on
+// this node's own monotonic clock from the first moment at which both the member
+// list lacks the incarnation and no connection or answer of it lives; any sign
+// of life starts it again. While no leader has been heard for a lease nobody
+// knows who is lost: nothing is removed, and the count starts again when one is
+// back (findings 19 and 21 of the review).
+type owners struct {
+	server *Server
+
+	mu    sync.Mutex // guards known
+	known map[conclave.NodeID]*presence
+}
+
+type presence struct {
+	address string
+	feeds   int       // open Watch streams
+	gone    time.Time // when its count began; zero while it lives
+	listed  bool      // at the last look
+}
+
+func (o *owners) of(n conclave.NodeID) *presence {
+	p := o.known[n]
+	if p == nil {
+		p = &presence{}
+		o.known[n] = p
+	}
+	return p
+}
+
+// heard notes a sign of life.
+func (o *owners) heard(n conclave.NodeID, address string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.of(n)
+	p.gone = time.Time{}
+	if address != "" {
+		p.address = address
+	}
+}
+
+func (o *owners) connected(n conclave.NodeID, address string) {
+	o.heard(n, address)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.of(n).feeds++
+}
+
+func (o *owners) disconnected(n conclave.NodeID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.of(n)
+	p.feeds--
+	p.gone = time.Time{}
+}
+
+// address is where a session answers: as the member list says, or as it said
+// itself; "" when nobody said.
+func (o *owners) address(n conclave.NodeID) string {
+	if m, ok := o.server.view.State().Members.Find(n.Name); ok && m.Node == n {
+		return m.Address
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.known[n]; p != nil {
+		return p.address
+	}
+	return ""
+}
+
+// living lists the sessions that are members or connected, sorted: all whose
+// word is waited for.
+func (o *owners) living() []conclave.NodeID {
+	set := map[conclave.NodeID]bool{}
+	for _, m := range o.server.view.State().Members.Of(conclave.RoleSession) {
+		set[m.Node] = true
+	}
+	o.mu.Lock()
+	for n, p := range o.known {
+		if p.feeds > 0 {
+			set[n] = true
+		}
+	}
+	o.mu.Unlock()
+	return sortedNodes(set)
+}
+
+func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
+
+// sweep looks at every owner of a copy and returns those whose grace is over.
+// unsure: no leader has been heard for a lease.
+func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Time) (expired []conclave.NodeID) {
+	members := o.server.view.State().Members
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n := range copies {
+		o.of(n)
+	}
+	for _, n := range sortedNodes(o.known) {
+		p := o.known[n]
+		p.listed = members.Has(n)
+		switch {
+		case p.feeds > 0 || p.listed:
+			p.gone = time.Time{}
+		case unsure:
+			p.gone = time.Time{}
+		case p.gone.IsZero():
+			p.gone = now
+		case now.Sub(p.gone) >= o.server.config.SessionGrace:
+			if copies[n] == 0 {
+				delete(o.known, n)
+			} else {
+				expired = append(expired, n)
+			}
+		}
+	}
+	return expired
+}
+
+// runSweep takes away what lost owners had, and drops tombstones that have
+// nothing left to hide. Only slots that are served are touched: their feeds
+// carry it to the followers.
+func (s *Server) runSweep(ctx context.Context) {
+	ticker := time.NewTicker(s.config.Beat)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		copies := map[conclave.NodeID]int{}
+		for _, r := range s.slots.all() {
+			r.mu.Lock()
+			if r.state == slot.Serving && n%5 == 0 {
+				r.store.Compact(now.Add(-s.config.SessionGrace), now)
+				r.publish(&s.watchers)
+			}
+			if r.store != nil {
+				for _, o := range r.store.owners {
+					copies[o.node] += int(o.count)
+				}
+			}
+			r.mu.Unlock()
+		}
+		for _, owner := range s.owners.sweep(copies, s.lost(), now) {
+			s.removeOwner(owner, now)
+		}
+		s.ring()
+	}
+}
+
+// removeOwner takes a lost session's copies away, slot by slot.
+func (s *Server) removeOwner(owner conclave.NodeID, now time.Time) {
+	removed := 0
+	for _, r := range s.slots.all() {
+		r.mu.Lock()
+		if r.state == slot.Serving {
+			removed += r.store.RemoveOwner(owner, wirev1.Cause_CAUSE_OWNER_GONE, now)
+			r.publish(&s.watchers)
+		}
+		r.mu.Unlock()
+	}
+	if removed > 0 {
+		s.noteOwnerGone(owner, removed)
+	}
+}

@@ -1,0 +1,126 @@
+package data
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// highestRaise is the highest version that a reader may make a leader rise to:
+// one confused client must not use up all that JavaScript can count.
+const highestRaise = 1 << 52
+
+// Read answers one want of a session. A session that has pushed a version that
+// is not lower than the datum's, with another content, makes the counter rise
+// above it: no subscriber may take what comes now for older than what it has
+// (article 002's race of two tables; finding 37 of the review).
+func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wirev1.Fetched {
+	d := s.data[data]
+	if d == nil {
+		d = &datum{id: data, version: s.counter} // read as empty, not kept
+	}
+	values, h := d.content()
+	same := hash == h
+	if !same && version <= highestRaise && version >= d.version {
+		s.counter = max(s.counter, version) + 1
+		d.version = s.counter
+	}
+	out := &wirev1.Fetched{
+		Datum: &wirev1.Datum{DataInfoId: data, Version: d.version},
+		Same:  same,
+		Hash:  h,
+	}
+	if !same {
+		out.Datum.Values = values
+	}
+	if now.Before(d.until) {
+		out.UnexplainedVersion, out.UnconfirmedMs = d.unexplained, wire.Ms(d.until.Sub(now))
+	}
+	if now.Before(s.until) {
+		out.UnexplainedVersion = max(out.UnexplainedVersion, s.unexplained)
+		out.UnconfirmedMs = max(out.UnconfirmedMs, wire.Ms(s.until.Sub(now)))
+	}
+	return out
+}
+
+// Datum is what subscribers see under one id.
+type Datum struct {
+	ID          string
+	Version     int64
+	Values      []string
+	Publishers  int
+	Unconfirmed time.Duration // how long removals stay unconfirmed
+}
+
+// Data lists what subscribers see, of all ids for which want is true, sorted.
+func (s *Store) Data(now time.Time, want func(id string) bool) []Datum {
+	var out []Datum
+	for id, d := range s.data {
+		if !want(id) {
+			continue
+		}
+		values, _ := d.content()
+		n := 0
+		for _, r := range d.regs {
+			if _, ok := r.visible(); ok {
+				n++
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		out = append(out, Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, d.until.Sub(now))})
+	}
+	slices.SortFunc(out, func(a, b Datum) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Of lists one owner's copies, sorted by data and registration id.
+func (s *Store) Of(owner conclave.NodeID) []Copy {
+	o := s.owners[owner]
+	if o == nil {
+		return nil
+	}
+	out := make([]Copy, 0, o.count)
+	for id, d := range s.data {
+		for _, r := range d.regs {
+			if at := r.of(o); at >= 0 {
+				out = append(out, copyOf(id, r, r.copies[at]))
+			}
+		}
+	}
+	slices.SortFunc(out, compareCopies)
+	return out
+}
+
+// All lists every copy: a snapshot, sorted.
+func (s *Store) All() []Copy {
+	var out []Copy
+	for id, d := range s.data {
+		for _, r := range d.regs {
+			for _, c := range r.copies {
+				out = append(out, copyOf(id, r, c))
+			}
+		}
+	}
+	slices.SortFunc(out, compareCopies)
+	return out
+}
+
+func copyOf(data string, r *registration, c held) Copy {
+	return Copy{copyKey{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
+}
+
+func compareCopies(a, b Copy) int {
+	if c := cmp.Compare(a.data, b.data); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.id, b.id); c != 0 {
+		return c
+	}
+	return a.owner.Compare(b.owner)
+}

@@ -1,0 +1,261 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// Server is one data node.
+type Server struct {
+	config  Config
+	log     hclog.Logger
+	view    *wire.View
+	fence   *wire.Fence
+	events  *wire.Events
+	metrics *metrics
+
+	slots    *slots
+	watchers watchers
+	streams  feedStreams
+	follows  *follows
+	differ   *differ
+	owners   *owners
+
+	// Made by Run before started is closed.
+	address string
+	peers   *wire.Peers
+	meta    *metaclient.Client
+	endMeta context.CancelFunc // ends meta's Run
+	metaRan chan struct{}      // closed when it has ended
+
+	started chan struct{} // closed by Run once the listener is open
+	stop    chan struct{} // closed by Shutdown: Run shall end
+	ended   chan struct{} // closed by Run when it returns
+	ran     atomic.Bool
+
+	ready    atomic.Bool // start is through
+	draining atomic.Bool
+	stopping atomic.Bool // the whole cluster stops: nothing need be handed over
+
+	mu      sync.Mutex // guards the rest
+	seeds   *rand.Rand
+	stopErr error
+	closing bool // stop is closed
+}
+
+// New checks the configuration; nothing is opened before Run.
+func New(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("data node configuration: %w", err)
+	}
+	c = c.withDefaults()
+	s := &Server{
+		config: c, log: c.Logger,
+		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(c.Node.Name, c.Now),
+		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}), metaRan: make(chan struct{}),
+		seeds: c.Rand,
+	}
+	s.slots = newSlots(s)
+	s.streams.all = map[*feedStream]bool{}
+	s.follows = &follows{server: s, bell: newBell(), all: map[conclave.NodeID]*puller{}}
+	s.differ = &differ{server: s, bell: newBell(), queues: map[conclave.NodeID]*diffQueue{}}
+	s.owners = &owners{server: s, known: map[conclave.NodeID]*presence{}}
+	s.metrics = newMetrics(s)
+	return s, nil
+}
+
+// Started is closed once the listener is open; Address is valid from then on.
+func (s *Server) Started() <-chan struct{} { return s.started }
+
+// Address is where others reach this node.
+func (s *Server) Address() string { return s.address }
+
+// Events is the log of what happened here.
+func (s *Server) Events() *wire.Events { return s.events }
+
+// View is what this node knows of the cluster.
+func (s *Server) View() *wire.View { return s.view }
+
+// Run opens the listener and serves until Shutdown is through (nil), until
+// something no waiting mends happens (another living process has the node's
+// name: wire.CodeConflict), or until ctx ends: that is a crash which tells
+// nobody. It owns every goroutine of the node and joins them.
+//
+// The order of a start is article 002's: the servers are open first; then the
+// node registers, as long as that takes; then it takes what the table gives it;
+// last it takes its own drain entry off the blacklist.
+func (s *Server) Run(ctx context.Context) error {
+	if s.ran.Swap(true) {
+		return errors.New("a data node runs once")
+	}
+	defer close(s.ended)
+	ln, err := s.config.Network.Listen(ctx, "tcp", s.config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.config.Listen, err)
+	}
+	s.address = s.config.Advertise
+	if s.address == "" {
+		s.address = ln.Addr().String()
+	}
+	interceptor := &wire.Interceptor{Address: s.address, View: s.view, Fence: s.fence, Token: s.config.Token}
+	s.peers = wire.NewPeers(s.config.Network, interceptor)
+	defer s.peers.Close()
+	s.meta = metaclient.New(metaclient.Config{
+		Self:  wire.Member{Node: s.config.Node, Role: conclave.RoleData, Address: s.address},
+		Metas: s.config.Metas, Peers: s.peers, View: s.view, Fence: s.fence,
+		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.config.Beat, Report: s.report,
+	})
+	interceptor.Behind = s.meta.Behind
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	metaCtx, endMeta := context.WithCancel(ctx)
+	s.endMeta = endMeta
+	server := wire.NewHTTPServer(ln, s.router(interceptor))
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer cancel(nil)
+	loops.Go(func() {
+		if err := server.Serve(); err != nil {
+			cancel(fmt.Errorf("serve %s: %w", s.address, err))
+		}
+	})
+	loops.Go(func() {
+		defer close(s.metaRan)
+		if err := s.meta.Run(metaCtx); metaCtx.Err() == nil {
+			cancel(err)
+		}
+	})
+	for _, run := range []func(context.Context){s.slots.run, s.follows.run, s.differ.run, s.runSweep, s.runRepair, s.runStart} {
+		loops.Go(func() { run(ctx) })
+	}
+	close(s.started)
+
+	select {
+	case <-s.stop:
+		cancel(nil)
+		last, done := context.WithTimeout(context.WithoutCancel(ctx), lastRequests)
+		server.Shutdown(last)
+		done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.stopErr
+	case <-ctx.Done():
+		server.Close()
+		return context.Cause(ctx)
+	}
+}
+
+// lastRequests is how long requests under way may take when the node ends; its
+// slots are led elsewhere by then.
+const lastRequests = 200 * time.Millisecond
+
+// runStart is what a start waits for, after the servers are open.
+func (s *Server) runStart(ctx context.Context) {
+	defer s.say(ctx, "waiting for a leader to register with", "metas", s.config.Metas)()
+	if s.meta.WaitRegistered(ctx) != nil {
+		return
+	}
+	if err := s.meta.Restore(ctx); err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("could not leave the blacklist", "error", err)
+		}
+		return
+	}
+	s.ready.Store(true)
+	s.poke()
+	s.log.Info("registered", "node", s.config.Node, "address", s.address)
+	s.events.Add(wire.Event{Type: "data.started", Term: s.fence.Highest(), Text: fmt.Sprintf("data node %s registered", s.config.Node)})
+}
+
+// say repeats a line every 5 s until the returned function is called or ctx
+// ends: nobody should have to guess what a node waits for.
+func (s *Server) say(ctx context.Context, line string, args ...any) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		for sleep(ctx, 5*time.Second) {
+			s.log.Warn(line, args...)
+		}
+	})
+	return func() {
+		cancel()
+		saying.Wait()
+	}
+}
+
+func (s *Server) router(i *wire.Interceptor) *mux.Router {
+	r := wire.NewRouter(wire.RouterConfig{
+		Node: s.config.Node, Role: conclave.RoleData, Version: s.config.Version, Token: s.config.Token,
+		Metrics: s.metrics.registry, Events: s.events, Ready: s.isReady,
+	})
+	r.HandleFunc("/v1/slots", s.getSlots).Methods(http.MethodGet)
+	r.HandleFunc("/v1/datums", s.getDatums).Methods(http.MethodGet)
+	r.HandleFunc("/v1/stopping", s.postStopping).Methods(http.MethodPost)
+	for _, mount := range []func() (string, http.Handler){
+		func() (string, http.Handler) {
+			return wirev1connect.NewDataServiceHandler(s, wire.HandlerOptions(i))
+		},
+		func() (string, http.Handler) {
+			node := metaclient.NewNodeService(s.config.Node, conclave.RoleData, s.view, s.fence, s.meta.Announced)
+			return wirev1connect.NewNodeServiceHandler(node, wire.HandlerOptions(i))
+		},
+	} {
+		path, h := mount()
+		wire.Mount(r, path, h)
+	}
+	return r
+}
+
+// report is what a beat carries: every slot that this node has a copy of.
+func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
+	now := time.Now()
+	for _, r := range s.slots.all() {
+		if rep := r.report(s.follows.lag, now); rep != nil {
+			reports = append(reports, rep)
+		}
+		r.mu.Lock()
+		if r.state == slot.Serving {
+			load += uint32(r.store.Visible())
+		}
+		r.mu.Unlock()
+	}
+	return reports, load, s.ready.Load(), s.draining.Load()
+}
+
+// ring wakes every feed that has something to send.
+func (s *Server) ring() {
+	s.watchers.ring()
+	s.streams.ring()
+}
+
+// poke makes the next beat go up now.
+func (s *Server) poke() { s.meta.Poke() }
+
+// lease is how long the cluster waits for a silent node.
+func (s *Server) lease() time.Duration { return s.meta.NodeLease() }
+
+// lost says that no leader has been heard for a lease.
+func (s *Server) lost() bool { return s.meta.LostFor() > s.meta.NodeLease() }
+
+// stream is a random stream of its own for one loop.
+func (s *Server) stream() *rand.Rand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return rand.New(rand.NewPCG(s.seeds.Uint64(), s.seeds.Uint64()))
+}

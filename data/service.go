@@ -1,0 +1,190 @@
+package data
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+var _ wirev1connect.DataServiceHandler = (*Server)(nil)
+
+// Write stores a session's registrations. Each slot is judged on its own; what
+// an accepted batch holds is stored, and on its way to followers and to the
+// sessions' feeds, when the answer leaves. A slot that does not serve yet takes
+// writes too: what a session writes at the new epoch is newer than everything
+// that is still being collected.
+func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
+	session := wire.NodeIn(req.Msg.GetSession())
+	batches, err := s.read(session, req.Msg)
+	if err != nil {
+		return nil, err
+	}
+	s.owners.heard(session, wire.CallerAddress(req.Header()))
+	now := time.Now()
+	results := make([]*wirev1.SlotResult, len(batches))
+	for i, b := range batches {
+		access, epoch := b.replica.write(session, b, &s.watchers, now)
+		results[i] = &wirev1.SlotResult{Slot: uint32(b.replica.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
+		if access == wirev1.Access_ACCESS_ACCEPT {
+			s.metrics.writes.Add(float64(len(b.puts) + len(b.removals)))
+		}
+	}
+	s.ring()
+	return connect.NewResponse(&wirev1.WriteResponse{Results: results}), nil
+}
+
+// batch is a SlotBatch that was checked.
+type batch struct {
+	replica  *replica
+	epoch    conclave.Epoch
+	puts     []Copy
+	removals []*wirev1.Removal
+}
+
+// read checks a whole request before anything of it is done.
+func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch, error) {
+	if session.Name == "" || session.Incarnation == "" {
+		return nil, wire.Errorf(wire.CodeBadRequest, "a write must name its session and its incarnation")
+	}
+	all := s.slots.all()
+	out := make([]batch, 0, len(m.GetBatches()))
+	for _, in := range m.GetBatches() {
+		if len(all) == 0 {
+			return nil, wire.Errorf(wire.CodeUnavailable, "no slot table is known here yet")
+		}
+		id := int(in.GetSlot())
+		if id >= len(all) {
+			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
+		}
+		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]Copy, len(in.GetPuts()))}
+		for i, m := range in.GetPuts() {
+			p, err := wire.PublisherIn(m)
+			if err != nil {
+				return nil, err
+			}
+			b.puts[i] = copyFrom(session, p)
+			if of := slot.Of(b.puts[i].data, len(all)); of != id {
+				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].data, of, id)
+			}
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+func (r *replica) write(session conclave.NodeID, b batch, w *watchers, now time.Time) (wirev1.Access, conclave.Epoch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	access, epoch := r.access(b.epoch, true)
+	if access != wirev1.Access_ACCESS_ACCEPT {
+		return access, epoch
+	}
+	for _, c := range b.puts {
+		r.store.write(c, now)
+	}
+	for _, x := range b.removals {
+		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)
+	}
+	r.suspect(session)
+	r.publish(w)
+	return access, epoch
+}
+
+// largestAnswer is where an answer to Fetch is cut: what is missing is asked for
+// again.
+const largestAnswer = conclave.MaxRequest
+
+// Fetch reads data of slots that this node serves.
+func (s *Server) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
+	all := s.slots.all()
+	if session := wire.NodeIn(req.Msg.GetSession()); !session.IsZero() {
+		s.owners.heard(session, wire.CallerAddress(req.Header()))
+	}
+	now := time.Now()
+	out := &wirev1.FetchResponse{Slots: make([]*wirev1.FetchedSlot, 0, len(req.Msg.GetSlots()))}
+	size := 0
+	for _, in := range req.Msg.GetSlots() {
+		id := int(in.GetSlot())
+		if id >= len(all) {
+			if len(all) == 0 {
+				return nil, wire.Errorf(wire.CodeUnavailable, "no slot table is known here yet")
+			}
+			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
+		}
+		fetched := all[id].fetch(in, &size, now)
+		out.Slots = append(out.Slots, fetched)
+	}
+	return connect.NewResponse(out), nil
+}
+
+func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.FetchedSlot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	access, epoch := r.access(wire.EpochIn(in.GetLeaderEpoch()), false)
+	out := &wirev1.FetchedSlot{Slot: uint32(r.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
+	if access != wirev1.Access_ACCESS_ACCEPT {
+		return out
+	}
+	for _, want := range in.GetWants() {
+		if *size > largestAnswer {
+			break
+		}
+		f := r.store.Read(want.GetDataInfoId(), want.GetVersion(), want.GetHash(), now)
+		*size += proto.Size(f)
+		out.Datums = append(out.Datums, f)
+	}
+	return out
+}
+
+// Finish is asked by the successor of a slot that this node led: from the moment
+// of the answer nothing is read or written here at the old epoch, so nothing can
+// be read here that the successor has not got. Asking again is harmless.
+//
+// That the asker names a higher leader epoch is proof enough that the table
+// moved on, also when this node has not seen it yet.
+func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishRequest]) (*connect.Response[wirev1.FinishResponse], error) {
+	all := s.slots.all()
+	id := int(req.Msg.GetSlot())
+	if id >= len(all) {
+		return connect.NewResponse(&wirev1.FinishResponse{Access: wirev1.Access_ACCESS_MOVED}), nil
+	}
+	r, epoch := all[id], wire.EpochIn(req.Msg.GetLeaderEpoch())
+	out := &wirev1.FinishResponse{Access: wirev1.Access_ACCESS_MOVED}
+	stopped := false
+	r.mu.Lock()
+	if (r.state == slot.Serving || r.state == slot.Finished) && r.epoch.Less(epoch) {
+		stopped = r.state == slot.Serving
+		r.finish(&s.watchers)
+		out = &wirev1.FinishResponse{
+			Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
+			Position: r.store.log.position, Counter: r.store.Counter(),
+		}
+	}
+	r.mu.Unlock()
+	if stopped {
+		s.ring()
+		s.noteFinished(r.id, wire.EpochIn(out.SourceEpoch), wire.NodeIn(req.Msg.GetSuccessor()))
+	}
+	return connect.NewResponse(out), nil
+}
+
+// finish stops reads and writes for good and keeps the copy; with the lock held.
+func (r *replica) finish(w *watchers) {
+	if r.state != slot.Serving {
+		return
+	}
+	r.state = slot.Finished
+	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+	w.ended(r.id, r.epoch)
+	for f := range r.streams {
+		f.mark(r.id) // what is left of the feed
+	}
+}

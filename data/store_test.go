@@ -1,0 +1,402 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// The store against a model that is a plain map of copies. Content is a function
+// of (id, version), as it is in life: equal versions mean equal content.
+
+type modelCopy struct {
+	version   int64
+	withdrawn bool
+}
+
+type model map[copyKey]modelCopy
+
+func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("%s=%d", id, version)} }
+
+// visible applies the rule of protocol section 4 word for word.
+func (m model) visible(data string) (values []string) {
+	best := map[string]modelCopy{}
+	for k, c := range m {
+		if k.data == data && c.version > best[k.id].version {
+			best[k.id] = c
+		}
+	}
+	ids := sortedKeys(best)
+	for _, id := range ids {
+		if !best[id].withdrawn {
+			values = append(values, valuesOf(id, best[id].version)...)
+		}
+	}
+	return values
+}
+
+func (m model) hides(key copyKey, version int64) bool {
+	for k, c := range m {
+		if k.data == key.data && k.id == key.id && k.owner != key.owner && c.version < version {
+			return true
+		}
+	}
+	return false
+}
+
+func (m model) digest(owner conclave.NodeID) (count, sum uint64) {
+	for k, c := range m {
+		if k.owner == owner {
+			count++
+			sum += wire.EntryHash(k.id, c.version)
+		}
+	}
+	return count, sum
+}
+
+var (
+	testOwners = []conclave.NodeID{{Name: "session-1", Incarnation: "a"}, {Name: "session-1", Incarnation: "b"}, {Name: "session-2", Incarnation: "c"}}
+	testData   = []string{dataID("x"), dataID("y")}
+	testIDs    = []string{"r1", "r2", "r3"}
+	withdrawn  = wirev1.Cause_CAUSE_WITHDRAWN
+	clientGone = wirev1.Cause_CAUSE_CLIENT_GONE
+	ownerGone  = wirev1.Cause_CAUSE_OWNER_GONE
+)
+
+func dataID(name string) string {
+	return conclave.DataInfoID{DataID: name, Instance: conclave.DefaultInstance, Group: conclave.DefaultGroup}.String()
+}
+
+func publisher(data, id string, version int64, gone bool) conclave.Publisher {
+	d, err := conclave.ParseDataInfoID(data)
+	if err != nil {
+		panic(err)
+	}
+	p := conclave.Publisher{ID: id, Data: d, Version: version, Withdrawn: gone}
+	if !gone {
+		p.Values = valuesOf(id, version)
+	}
+	return p
+}
+
+// storeMachine drives store, model and a follower's store side by side.
+type storeMachine struct {
+	leader, follower *Store
+	read             uint64 // the follower's position
+	model            model
+	now              time.Time
+	counter          int64
+	versions         map[string]int64
+	contents         map[string][]string
+}
+
+func TestStoreIsTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &storeMachine{
+			leader: NewStore(15 * time.Second), follower: NewStore(15 * time.Second), model: model{}, now: time.Now(),
+			versions: map[string]int64{}, contents: map[string][]string{},
+		}
+		m.leader.Serve(100, false, m.now)
+		m.leader.log.follow(true)
+		m.read, m.counter = m.leader.log.position, m.leader.Counter()
+		owner, data, id := rapid.SampledFrom(testOwners), rapid.SampledFrom(testData), rapid.SampledFrom(testIDs)
+		version := rapid.Int64Range(1, 9)
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				key := copyKey{owner.Draw(t, "owner"), data.Draw(t, "data"), id.Draw(t, "id")}
+				v := version.Draw(t, "version")
+				had, ok := m.model[key]
+				took := m.leader.Put(key.owner, publisher(key.data, key.id, v, v%3 == 0), m.now)
+				assert.Equal(t, !ok || v > had.version, took)
+				if took {
+					m.model[key] = modelCopy{v, v%3 == 0}
+				}
+			},
+			"remove": func(t *rapid.T) {
+				key := copyKey{owner.Draw(t, "owner"), data.Draw(t, "data"), id.Draw(t, "id")}
+				v := version.Draw(t, "version")
+				c, ok := m.model[key]
+				goes := ok && c.version <= v && !(c.withdrawn && m.model.hides(key, c.version))
+				assert.Equal(t, goes, m.leader.Remove(key.owner, key.data, key.id, v, clientGone, m.now))
+				if goes {
+					delete(m.model, key)
+				}
+			},
+			"owner gone": func(t *rapid.T) {
+				o := owner.Draw(t, "owner")
+				m.leader.RemoveOwner(o, ownerGone, m.now)
+				for k, c := range m.model {
+					if k.owner == o && !(c.withdrawn && m.model.hides(k, c.version)) {
+						delete(m.model, k)
+					}
+				}
+			},
+			"compact": func(t *rapid.T) {
+				m.now = m.now.Add(time.Minute)
+				m.leader.Compact(m.now.Add(-15*time.Second), m.now)
+				for again := true; again; {
+					again = false
+					for k, c := range m.model {
+						if c.withdrawn && !m.model.hides(k, c.version) {
+							delete(m.model, k)
+							again = true
+						}
+					}
+				}
+				// One pass of Compact may leave a tombstone whose hidden
+				// tombstone went in the same pass.
+				m.leader.Compact(m.now.Add(-15*time.Second), m.now)
+				m.leader.Compact(m.now.Add(-15*time.Second), m.now)
+			},
+			"follow": func(t *rapid.T) {
+				n := rapid.IntRange(1, 20).Draw(t, "n")
+				for {
+					entries, ok := m.leader.log.since(m.read, n)
+					require.True(t, ok)
+					if len(entries) == 0 {
+						break
+					}
+					var e wirev1.ReplicateEvent
+					m.read += uint64(m.leader.describe(entries, &e))
+					apply(m.follower, &e, m.now)
+				}
+				m.leader.log.trim(m.read)
+				assert.Equal(t, m.leader.All(), m.follower.All(), "snapshot and feed make the same copy")
+			},
+			"": m.check,
+		})
+	})
+}
+
+func apply(s *Store, e *wirev1.ReplicateEvent, now time.Time) {
+	var puts []Copy
+	for _, c := range e.GetCopies() {
+		puts = append(puts, copyIn(c))
+	}
+	var removals []Removal
+	for _, x := range e.GetRemovals() {
+		removals = append(removals, Removal{copyKey{wire.NodeIn(x.GetOwner()), x.GetDataInfoId(), x.GetId()}, x.GetCause()})
+	}
+	s.Follow(flight{}, puts, removals, now)
+}
+
+func (m *storeMachine) check(t *rapid.T) {
+	got := model{}
+	for _, c := range m.leader.All() {
+		got[c.copyKey] = modelCopy{c.version, c.withdrawn}
+	}
+	assert.Equal(t, m.model, got)
+	visible := 0
+	changed := m.leader.TakeChanged()
+	for _, data := range testData {
+		want := m.model.visible(data)
+		f := m.leader.Read(data, 0, 0, m.now)
+		assert.Equal(t, want, f.GetDatum().GetValues())
+		assert.Equal(t, wire.ContentHash(want), f.GetHash())
+		assert.True(t, m.leader.Read(data, 0, f.GetHash(), m.now).GetSame())
+		visible += len(want)
+		v := f.GetDatum().GetVersion()
+		assert.GreaterOrEqual(t, v, m.versions[data], "versions only rise")
+		if !slices.Equal(want, m.contents[data]) {
+			assert.Greater(t, v, m.versions[data], "another content has another version")
+			assert.Contains(t, changed, data)
+		}
+		m.versions[data], m.contents[data] = v, want
+	}
+	assert.Equal(t, visible, m.leader.Visible())
+	assert.GreaterOrEqual(t, m.leader.Counter(), m.counter)
+	m.counter = m.leader.Counter()
+	for _, o := range testOwners {
+		wantCount, wantSum := m.model.digest(o)
+		count, sum := m.leader.Digest(o)
+		assert.Equal(t, [2]uint64{wantCount, wantSum}, [2]uint64{count, sum})
+		assert.Len(t, m.leader.Of(o), int(count))
+	}
+}
+
+func TestDigestsAgreeExactlyWhenSetsDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.Int64Range(1, 4))
+		x, y := entries.Draw(t, "x"), entries.Draw(t, "y")
+		digest := func(m map[string]int64) [2]uint64 {
+			s := NewStore(time.Second)
+			for id, v := range m {
+				s.Put(testOwners[0], publisher(testData[0], id, v, false), time.Now())
+			}
+			count, sum := s.Digest(testOwners[0])
+			return [2]uint64{count, sum}
+		}
+		same := len(x) == len(y)
+		for k, v := range x {
+			same = same && y[k] == v
+		}
+		assert.Equal(t, same, digest(x) == digest(y))
+	})
+}
+
+// Finding 32: the client moved from S1 to S2; S1 says late that it is gone.
+func TestARemovalTouchesItsOwnersCopyOnly(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
+	s.TakeChanged()
+	require.True(t, s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now))
+	assert.Equal(t, valuesOf("r1", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+	assert.Empty(t, s.TakeChanged(), "nobody sees a difference")
+}
+
+// Finding 34: withdrawn at one session while an older copy lives at another.
+func TestATombstoneHidesLowerCopiesUntilTheyAreGone(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
+	s.Put(testOwners[0], publisher(testData[0], "r1", 2, true), now)
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+	s.Compact(now.Add(time.Hour), now)
+	assert.False(t, s.Remove(testOwners[0], testData[0], "r1", 2, clientGone, now), "it still hides the older copy")
+	assert.Zero(t, s.RemoveOwner(testOwners[0], ownerGone, now))
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "a late put of the owner changes nothing")
+	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 1, clientGone, now))
+	s.Compact(now.Add(time.Hour), now)
+	assert.Empty(t, s.All())
+}
+
+// Finding 38: a datum that was deleted and comes back has no version twice.
+func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	s.Serve(100, false, now)
+	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	first := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
+	s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now)
+	s.TakeChanged()
+	s.Compact(now, now)
+	empty := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
+	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	again := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
+	assert.Less(t, first, empty)
+	assert.Less(t, empty, again)
+}
+
+// Finding 37: a reader that holds more makes the leader rise above it.
+func TestAReaderThatHoldsMoreRaisesTheCounter(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	s.Serve(100, false, now)
+	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	f := s.Read(testData[0], 5000, 42, now)
+	assert.Equal(t, int64(5001), f.GetDatum().GetVersion())
+	assert.Equal(t, int64(5001), s.Read(testData[0], 0, f.GetHash(), now).GetDatum().GetVersion())
+	f = s.Read(testData[0], highestRaise+1, 42, now)
+	assert.Equal(t, int64(5001), f.GetDatum().GetVersion(), "a confused reader does not use up the versions")
+	s.Serve(4000, false, now)
+	assert.Equal(t, int64(5002), s.Read(testData[0], 0, 0, now).GetDatum().GetVersion())
+}
+
+func TestRemovalsThatNobodyConfirmsAreMarked(t *testing.T) {
+	for cause, marked := range map[wirev1.Cause]bool{
+		withdrawn: false, clientGone: false, ownerGone: true,
+		wirev1.Cause_CAUSE_CLIENTS_GONE: true, wirev1.Cause_CAUSE_DIFF: true,
+	} {
+		s, now := NewStore(15*time.Second), time.Now()
+		s.Serve(100, false, now)
+		s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+		s.Put(testOwners[0], publisher(testData[0], "r2", 1, false), now)
+		s.Remove(testOwners[0], testData[0], "r1", 1, cause, now)
+		f := s.Read(testData[0], 0, 0, now.Add(5*time.Second))
+		if !marked {
+			assert.Zero(t, f.GetUnconfirmedMs(), cause)
+			continue
+		}
+		assert.Equal(t, int64(10_000), f.GetUnconfirmedMs(), cause)
+		assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion(), cause)
+		assert.Zero(t, s.Read(testData[0], 0, 0, now.Add(15*time.Second)).GetUnconfirmedMs(), "the mark ends")
+
+		// An empty datum keeps its mark, and a new leader epoch keeps it too.
+		s.Remove(testOwners[0], testData[0], "r2", 1, cause, now)
+		s.TakeChanged()
+		s.Compact(now, now)
+		s.Serve(1000, false, now)
+		f = s.Read(testData[0], 0, 0, now)
+		assert.Equal(t, int64(15_000), f.GetUnconfirmedMs(), cause)
+		assert.Equal(t, int64(1001), f.GetUnexplainedVersion(), cause)
+	}
+}
+
+func TestAnUnheardOwnerMarksTheWholeSlot(t *testing.T) {
+	s, now := NewStore(15*time.Second), time.Now()
+	s.Serve(100, true, now)
+	f := s.Read(testData[1], 0, 0, now)
+	assert.Equal(t, int64(15_000), f.GetUnconfirmedMs())
+	assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
+}
+
+// What the owner wrote during a flight wins over what was decided before.
+func TestAWriteOvertakesADiffsAnswer(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	o := testOwners[0]
+	s.Put(o, publisher(testData[0], "r1", 1, false), now)
+	f := s.Begin()
+	s.Remove(o, testData[0], "r1", 1, clientGone, now)
+	s.Put(o, publisher(testData[0], "r2", 1, false), now)
+	// The session computed this before it wrote either.
+	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)},
+		[]Copy{{copyKey: copyKey{o, testData[0], "r2"}, version: 1}}, now)
+	s.End()
+	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+
+	f = s.Begin() // a later flight knows nothing of it
+	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
+	s.End()
+	assert.Len(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), 2)
+	assert.Nil(t, s.touched)
+}
+
+// The same for the feed of an old leader and for its snapshot.
+func TestAWriteOvertakesTheOldLeadersFeed(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	o := testOwners[0]
+	s.Put(o, publisher(testData[0], "r1", 1, false), now)
+	f := s.Begin()
+	s.Remove(o, testData[0], "r1", 1, clientGone, now)
+	s.Put(o, publisher(testData[0], "r2", 1, false), now)
+	s.Follow(f, []Copy{{copyKey{o, testData[0], "r1"}, 1, valuesOf("r1", 1), false}},
+		[]Removal{{copyKey{o, testData[0], "r2"}, clientGone}}, now)
+	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+
+	loaded := NewStore(time.Second)
+	loaded.put(Copy{copyKey{o, testData[0], "r1"}, 1, valuesOf("r1", 1), false}, now)
+	loaded.put(Copy{copyKey{o, testData[0], "r3"}, 1, valuesOf("r3", 1), false}, now)
+	s = s.Adopt(f, loaded, now)
+	assert.Equal(t, append(valuesOf("r2", 1), valuesOf("r3", 1)...), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+	s.End()
+	assert.Nil(t, s.touched)
+}
+
+func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
+	var l feedLog
+	l.restart()
+	key := copyKey{testOwners[0], testData[0], "r1"}
+	l.append(key, withdrawn)
+	_, ok := l.since(1, 10)
+	assert.False(t, ok, "nobody followed: nothing was kept")
+	_, ok = l.since(9, 10)
+	assert.False(t, ok, "a position of another time")
+	l.follow(true)
+	for range longestLog + 1 {
+		l.append(key, withdrawn)
+	}
+	_, ok = l.since(2, 10)
+	assert.False(t, ok)
+	entries, ok := l.since(l.position-1, 10)
+	assert.True(t, ok)
+	assert.Len(t, entries, 1)
+}
