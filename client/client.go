@@ -1,0 +1,229 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/wire"
+)
+
+// Client keeps what an application publishes and subscribes, and keeps a
+// session knowing it. All methods may be called from any goroutine.
+type Client struct {
+	config Config
+	log    hclog.Logger
+	id     string
+	peers  *wire.Peers
+
+	callbacks  sync.WaitGroup
+	background sync.WaitGroup // of Start
+	closing    chan struct{}  // closed when Close begins
+	ended      chan struct{}  // closed when Run has returned
+
+	mu       sync.Mutex // guards the rest, also inside publications, subscriptions and links
+	running  bool
+	closed   bool                     // nothing new is taken
+	muted    bool                     // no callback is started any more
+	seq      uint64                   // order in which things were asked for
+	pubs     map[string]*Publication  // all that sessions must know: live ones, and tombstones until they are stored
+	subs     map[string]*Subscription // all that is subscribed
+	links    []*link                  // one; two while moving; none while there is no session
+	told     []string                 // sessions that take clients, as the last session said
+	resolved []string                 // what Resolve said last
+	idle     chan struct{}            // closed when nothing waits to be stored; nil while nobody waits
+}
+
+// New checks the configuration; nothing is dialled before Run or Start. What is
+// published and subscribed before is sent once there is a session.
+func New(c Config) (*Client, error) {
+	c = c.withDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	out := &Client{
+		config:  c,
+		log:     c.Logger,
+		peers:   wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}),
+		closing: make(chan struct{}),
+		ended:   make(chan struct{}),
+		pubs:    map[string]*Publication{},
+		subs:    map[string]*Subscription{},
+	}
+	out.id = out.newID()
+	return out, nil
+}
+
+// newID draws an id: random per process, so that no order between two lives of
+// an application is ever needed. The lock is held, or nobody else knows c yet.
+func (c *Client) newID() string {
+	var b [16]byte
+	for i := 0; i < len(b); i += 8 {
+		n := c.config.Rand.Uint64()
+		for j := range 8 {
+			b[i+j] = byte(n >> (8 * j))
+		}
+	}
+	return hex.EncodeToString(b[:])
+}
+
+// Run keeps the client connected until Close, and returns nil then, or until ctx
+// ends, whose error it returns: no good-bye is said, as if the process had died,
+// and the session keeps the registrations for its client lease. Losing sessions,
+// even all of them, ends nothing: it tries for ever.
+func (c *Client) Run(ctx context.Context) error {
+	c.mu.Lock()
+	again := c.running
+	c.running = true
+	c.mu.Unlock()
+	if again {
+		return errors.New("client: Run was called twice")
+	}
+	defer close(c.ended)
+	defer c.peers.Close()
+	err := c.runLinks(ctx)
+	c.mu.Lock()
+	c.closed, c.muted = true, true
+	c.mu.Unlock()
+	c.callbacks.Wait()
+	return err
+}
+
+// Start is Run in the background, until Close.
+func (c *Client) Start() {
+	c.background.Go(func() {
+		if err := c.Run(context.Background()); err != nil {
+			c.log.Error("the client stopped", "error", err)
+		}
+	})
+}
+
+// Close withdraws everything, waits until data has that, says good-bye and ends
+// Run. When ctx ends first, the rest is dropped as if the process had died: the
+// session withdraws it when its client lease is over; the error says so.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.closed && !c.running {
+		c.mu.Unlock()
+		return nil
+	}
+	first := !c.closed
+	c.closed = true
+	if !c.running { // never started: nobody was told anything
+		c.mu.Unlock()
+		return nil
+	}
+	for _, p := range c.sorted() {
+		if !p.withdrawn {
+			c.advance(p, nil, true)
+		}
+	}
+	idle := c.whenIdle()
+	c.mu.Unlock()
+	c.wakeLinks()
+
+	var err error
+	select {
+	case <-idle:
+	case <-c.ended:
+	case <-ctx.Done():
+		err = fmt.Errorf("close %s: not everything is known to be withdrawn: %w", c.config.Name, ctx.Err())
+	}
+	if first {
+		close(c.closing)
+	}
+	<-c.ended
+	c.background.Wait()
+	return err
+}
+
+// whenIdle is closed when no publication waits to be stored. The lock is held.
+func (c *Client) whenIdle() <-chan struct{} {
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	ch := c.idle
+	c.noteIdle()
+	return ch
+}
+
+// noteIdle closes idle when all is stored. The lock is held.
+func (c *Client) noteIdle() {
+	if c.idle == nil {
+		return
+	}
+	for _, p := range c.pubs {
+		if p.stored < p.version {
+			return
+		}
+	}
+	close(c.idle)
+	c.idle = nil
+}
+
+// sorted lists the publications in the order in which they were made.
+func (c *Client) sorted() []*Publication {
+	out := make([]*Publication, 0, len(c.pubs))
+	for _, p := range c.pubs {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *Publication) int { return cmp.Compare(a.seq, b.seq) })
+	return out
+}
+
+// sortedSubs lists the subscriptions in the order in which they were made.
+func (c *Client) sortedSubs() []*Subscription {
+	out := make([]*Subscription, 0, len(c.subs))
+	for _, s := range c.subs {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *Subscription) int { return cmp.Compare(a.seq, b.seq) })
+	return out
+}
+
+// wakeLinks lets the connections send what was queued for them.
+func (c *Client) wakeLinks() {
+	c.mu.Lock()
+	links := slices.Clone(c.links)
+	c.mu.Unlock()
+	for _, l := range links {
+		wake(l.wake)
+	}
+}
+
+// Name is the name shown to people.
+func (c *Client) Name() string { return c.config.Name }
+
+// Connected says which session, or sessions while moving, know this client.
+func (c *Client) Connected() []conclave.NodeID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []conclave.NodeID
+	for _, l := range c.links {
+		out = append(out, l.session)
+	}
+	return out
+}
+
+// wake puts the one token of a channel.
+func wake(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// spread is a time between half of d and d.
+func (c *Client) spread(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return d/2 + time.Duration(c.config.Rand.Int64N(int64(d/2)+1))
+}

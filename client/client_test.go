@@ -1,0 +1,431 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"conclave"
+	"conclave/client"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+func within(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for says, c := range map[string]client.Config{
+		"no session is known": {},
+		"nowhere":             {Sessions: []string{"nowhere"}},
+	} {
+		_, err := client.New(c)
+		assert.ErrorContains(t, err, says)
+	}
+}
+
+// What is wrong is said before anything is sent, by name, and changes nothing.
+func TestBadInputIsRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		for dataID, says := range map[string]string{"": "empty", "a=b": "'='", strings.Repeat("x", 256): "255", "a\nb": "control"} {
+			_, err := c.Publish(t.Context(), dataID, nil)
+			assert.ErrorContains(t, err, says)
+			_, err = c.Subscribe(dataID)
+			assert.ErrorContains(t, err, says)
+		}
+		_, err := c.Publish(t.Context(), "svc", nil, client.Group(strings.Repeat("g", 300)))
+		assert.ErrorContains(t, err, "group")
+		_, err = c.Publish(t.Context(), "svc", []string{strings.Repeat("x", conclave.MaxValue+1)})
+		assert.ErrorContains(t, err, "65537")
+		p, err := c.Publish(t.Context(), "svc", []string{"good"})
+		require.NoError(t, err)
+		assert.ErrorContains(t, p.Update([]string{strings.Repeat("x", conclave.MaxValue+1)}), "65537")
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = c.Publish(over, "svc", nil)
+		require.ErrorIs(t, err, context.Canceled)
+		w.eventually("the good one is registered", func() bool { return s.link() != nil && len(s.link().registered()) == 1 })
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"good"}, s.link().registered()[p.ID()].GetValues())
+		assert.EqualValues(t, 1, p.Version())
+	})
+}
+
+// A refusal ends as an error at its publication, and at no other.
+func TestRefusalIsAnErrorAtItsPublication(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		first, err := c.Publish(t.Context(), "first", nil)
+		require.NoError(t, err)
+		ctx, cancel := within(time.Second)
+		defer cancel()
+		require.NoError(t, first.Stored(ctx))
+		s.set(func() {
+			s.judge = func(id string) *wirev1.Refusal {
+				return &wirev1.Refusal{Id: id, Code: "unauthorized", Message: "no token"}
+			}
+		})
+		second, err := c.Publish(t.Context(), "second", nil)
+		require.NoError(t, err)
+		err = second.Stored(ctx)
+		assert.Equal(t, wire.CodeUnauthorized, wire.CodeOf(err))
+		assert.ErrorContains(t, err, "no token")
+		require.NoError(t, first.Err())
+		require.Error(t, second.Withdraw())
+	})
+}
+
+// A session is lost: the client is at another at once, and tells it everything,
+// each registration at the version that it has.
+func TestReplayAtAnotherSession(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one := w.session("s1")
+		c := w.client(one)
+		ctx, cancel := within(10 * time.Second)
+		defer cancel()
+		var pubs []*client.Publication
+		for i := range 20 {
+			p, err := c.Publish(ctx, fmt.Sprint("svc-", i), []string{"a"})
+			require.NoError(t, err)
+			require.NoError(t, p.Stored(ctx))
+			pubs = append(pubs, p)
+		}
+		require.NoError(t, pubs[3].Update([]string{"b"}))
+		require.NoError(t, pubs[4].Withdraw())
+		require.NoError(t, pubs[3].Stored(ctx))
+		require.NoError(t, pubs[4].Stored(ctx))
+		two := w.session("s2")
+		one.link().out <- &wirev1.ServerMessage{Sessions: []string{one.address, two.address}}
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		w.net.Cut("s1")
+		w.eventually("all is at s2", func() bool { return two.link() != nil && len(two.link().registered()) == 19 })
+		assert.Less(t, time.Since(start), 5*time.Millisecond)
+		assert.EqualValues(t, 2, two.link().registered()[pubs[3].ID()].GetVersion())
+		assert.EqualValues(t, 1, two.link().registered()[pubs[5].ID()].GetVersion())
+		assert.Nil(t, two.link().registered()[pubs[4].ID()], "withdrawn and stored: forgotten")
+		require.ErrorIs(t, pubs[4].Update(nil), client.ErrWithdrawn)
+	})
+}
+
+// A withdrawal that data is not known to have is told to the next session too.
+func TestTombstoneIsReplayedUntilStored(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		two.set(func() { two.refuse = errors.New("not yet") })
+		c := w.client(one, two)
+		ctx, cancel := within(10 * time.Second)
+		defer cancel()
+		p, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		require.NoError(t, p.Stored(ctx))
+		one.set(func() { one.accept = true })
+		require.NoError(t, p.Withdraw())
+		require.NoError(t, p.Accepted(ctx))
+		two.set(func() { two.refuse = nil })
+		w.net.Cut("s1")
+		require.NoError(t, p.Stored(ctx))
+		assert.True(t, two.link().registered()[p.ID()].GetWithdrawn())
+	})
+}
+
+// With nobody to connect to it tries for ever, ever more slowly: the first time
+// at once, then 20 ms to 2 s apart.
+func TestAttemptsSlowDown(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		s.set(func() { s.refuse = wire.Errorf(wire.CodeUnavailable, "draining") })
+		w.client(s)
+		time.Sleep(100 * time.Millisecond)
+		early := s.attempts()
+		assert.Greater(t, early, 2)
+		time.Sleep(time.Minute)
+		late := s.attempts() - early
+		assert.Greater(t, late, 30)
+		assert.Less(t, late, 70)
+		s.set(func() { s.refuse = nil })
+		time.Sleep(2 * time.Second)
+		assert.NotNil(t, s.link())
+	})
+}
+
+// A session that falls silent is left for another.
+func TestSilentSessionIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		c := w.client(one, two)
+		w.eventually("connected", func() bool { return len(c.Connected()) == 1 })
+		silent, other := one, two
+		if c.Connected()[0].Name == "s2" {
+			silent, other = two, one
+		}
+		silent.set(func() { silent.mute = true })
+		start := time.Now()
+		w.eventually("at the other one", func() bool { return other.link() != nil })
+		assert.Less(t, time.Since(start), 4*time.Second)
+	})
+}
+
+// Asked to move, it connects to another session first, and leaves the old one
+// only when the other says that data has everything.
+func TestMoveLeavesNoGap(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		c := w.client(one)
+		ctx, cancel := within(20 * time.Second)
+		defer cancel()
+		p, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		sub, err := c.Subscribe("svc")
+		require.NoError(t, err)
+		require.NoError(t, p.Stored(ctx))
+		two.set(func() { two.accept = true })
+		old := one.link()
+		old.push("svc", 7, "a")
+		old.out <- &wirev1.ServerMessage{Sessions: []string{two.address}, Move: &wirev1.Move{Reason: "drain"}}
+		w.eventually("it is told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
+		time.Sleep(10 * time.Second)
+		assert.False(t, old.isEnded(), "s2 has not stored it yet")
+		assert.Len(t, c.Connected(), 2)
+		require.NoError(t, p.Update([]string{"b"}))
+		w.eventually("both hear the update", func() bool {
+			return old.registered()[p.ID()].GetVersion() == 2 && two.link().registered()[p.ID()].GetVersion() == 2
+		})
+		seen := two.link().subscriptions()[0]
+		assert.EqualValues(t, 7, seen.GetVersion(), "what it saw last is said")
+		assert.Equal(t, wire.ContentHash([]string{"a"}), seen.GetHash())
+		assert.EqualValues(t, 1, seen.GetCount())
+
+		two.link().out <- &wirev1.ServerMessage{Stored: []*wirev1.Ack{{Id: p.ID(), Version: 2}}}
+		w.eventually("the old one is left", old.isEnded)
+		for _, m := range old.messages() {
+			assert.False(t, m.GetGoodbye(), "without a good-bye: nothing is withdrawn")
+		}
+		assert.False(t, two.link().isEnded())
+		two.link().push("svc", 6, "stale")
+		two.link().push("svc", 8, "b")
+		assert.EqualValues(t, 7, (<-sub.C()).Version)
+		assert.EqualValues(t, 8, (<-sub.C()).Version, "what is older than seen is dropped")
+	})
+}
+
+// Asked to move with nowhere to go, it stays as long as it may.
+func TestMoveWithNowhereToGo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one := w.session("s1")
+		c := w.client(one)
+		w.eventually("connected", func() bool { return one.link() != nil })
+		one.link().out <- &wirev1.ServerMessage{Move: &wirev1.Move{Reason: "drain"}}
+		time.Sleep(3 * time.Second)
+		ctx, cancel := within(time.Second)
+		defer cancel()
+		p, err := c.Publish(ctx, "svc", nil)
+		require.NoError(t, err)
+		require.NoError(t, p.Stored(ctx))
+	})
+}
+
+// The channel holds the newest only, and a reader that never reads blocks
+// nothing; a slow callback holds up no other, and sees the newest next.
+func TestPushesAreNewestWins(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		unread, err := c.Subscribe("svc")
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var slow, quick []int64
+		_, err = c.Subscribe("svc", client.OnPush(func(d conclave.Datum) {
+			mu.Lock()
+			slow = append(slow, d.Version)
+			mu.Unlock()
+			time.Sleep(time.Second)
+		}))
+		require.NoError(t, err)
+		_, err = c.Subscribe("svc", client.OnPush(func(d conclave.Datum) {
+			mu.Lock()
+			quick = append(quick, d.Version)
+			mu.Unlock()
+		}))
+		require.NoError(t, err)
+		w.eventually("all are subscribed", func() bool { return s.link() != nil && len(s.link().subscriptions()) == 3 })
+		for v := range int64(10) {
+			s.link().push("svc", v+1, fmt.Sprint(v))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, []int64{1, 10}, slow)
+		assert.Equal(t, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, quick)
+		assert.EqualValues(t, 10, (<-unread.C()).Version)
+		last, ok := unread.Last()
+		assert.True(t, ok)
+		assert.Equal(t, []string{"9"}, last.Values)
+		unread.Close()
+		_, open := <-unread.C()
+		assert.False(t, open)
+		w.eventually("the session is told", func() bool {
+			for _, m := range s.link().messages() {
+				if len(m.GetUnsubscribe()) == 1 {
+					return true
+				}
+			}
+			return false
+		})
+	})
+}
+
+// A cluster that counts from lower versions than this client holds (made anew)
+// refuses the subscription; it is told again from zero, and the next push is
+// taken.
+func TestVersionTooHighStartsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		c := w.client(one)
+		sub, err := c.Subscribe("svc")
+		require.NoError(t, err)
+		w.eventually("subscribed", func() bool { return one.link() != nil && len(one.link().subscriptions()) == 1 })
+		one.link().push("svc", 1<<52+5, "a")
+		assert.EqualValues(t, 1<<52+5, (<-sub.C()).Version)
+		once := true
+		two.set(func() {
+			two.judge = func(id string) *wirev1.Refusal {
+				if !once {
+					return nil
+				}
+				once = false
+				return &wirev1.Refusal{Id: id, Code: "bad_request", Message: "version too high"}
+			}
+		})
+		one.link().out <- &wirev1.ServerMessage{Sessions: []string{two.address}}
+		time.Sleep(time.Millisecond)
+		w.net.Cut("s1")
+		w.eventually("subscribed again", func() bool { return two.link() != nil && len(two.link().subscriptions()) == 2 })
+		assert.Zero(t, two.link().subscriptions()[1].GetVersion())
+		two.link().push("svc", 3, "b")
+		assert.EqualValues(t, 3, (<-sub.C()).Version)
+	})
+}
+
+// Close withdraws, waits until that is stored, and says good-bye.
+func TestCloseWithdrawsAndSaysGoodbye(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		ctx, cancel := within(time.Second)
+		defer cancel()
+		p, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		require.NoError(t, p.Stored(ctx))
+		l := s.link()
+		require.NoError(t, c.Close(ctx))
+		assert.True(t, l.registered()[p.ID()].GetWithdrawn())
+		assert.EqualValues(t, 2, l.registered()[p.ID()].GetVersion())
+		all := l.messages()
+		assert.True(t, all[len(all)-1].GetGoodbye())
+		require.NoError(t, c.Close(ctx), "closing again is harmless")
+		_, err = c.Publish(ctx, "svc", nil)
+		require.ErrorIs(t, err, client.ErrClosed)
+		_, err = c.Subscribe("svc")
+		require.ErrorIs(t, err, client.ErrClosed)
+	})
+}
+
+// Close with no session in reach gives up with its context, and says so.
+func TestCloseWithoutASession(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		ctx, cancel := within(time.Second)
+		defer cancel()
+		p, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		require.NoError(t, p.Stored(ctx))
+		w.net.Cut("s1")
+		err = c.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "not everything is known to be withdrawn")
+	})
+}
+
+// A client that was never started, or whose context ends, says nothing.
+func TestRunEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c, err := client.New(client.Config{Sessions: []string{s.address}, Network: w.net.Host("app")})
+		require.NoError(t, err)
+		p, err := c.Publish(t.Context(), "svc", nil)
+		require.NoError(t, err)
+		ctx, cancel := within(time.Second)
+		defer cancel()
+		require.ErrorIs(t, c.Run(ctx), context.DeadlineExceeded)
+		require.NoError(t, p.Stored(t.Context()))
+		for _, m := range s.links[0].messages() {
+			assert.False(t, m.GetGoodbye())
+		}
+		require.NoError(t, c.Close(t.Context()))
+
+		idle, err := client.New(client.Config{Sessions: []string{s.address}, Network: w.net.Host("app")})
+		require.NoError(t, err)
+		require.NoError(t, idle.Close(t.Context()))
+	})
+}
+
+// Addresses may come from a function, which is asked again when they are no use.
+func TestResolve(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		asked := 0
+		c := w.configured(client.Config{Resolve: func(context.Context) ([]string, error) {
+			asked++
+			switch asked {
+			case 1:
+				return nil, errors.New("not now")
+			case 2:
+				return []string{"gone:1"}, nil
+			}
+			return []string{s.address}, nil
+		}})
+		w.eventually("connected", func() bool { return len(c.Connected()) == 1 })
+		assert.Equal(t, 3, asked)
+	})
+}
+
+// Ten thousand publications travel in few messages, none above a megabyte.
+func TestManyPublicationsAreBatched(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		ctx, cancel := within(time.Minute)
+		defer cancel()
+		var last *client.Publication
+		for i := range 10_000 {
+			p, err := c.Publish(ctx, fmt.Sprint("svc-", i), []string{strings.Repeat("x", 100)})
+			require.NoError(t, err)
+			last = p
+		}
+		for range 20 {
+			_, err := c.Publish(ctx, "large", []string{strings.Repeat("x", conclave.MaxValue)})
+			require.NoError(t, err)
+		}
+		require.NoError(t, last.Stored(ctx))
+		w.eventually("all are there", func() bool { return len(s.link().registered()) == 10_020 })
+		for _, m := range s.link().messages() {
+			assert.LessOrEqual(t, proto.Size(m), 1<<20)
+		}
+		assert.Less(t, len(s.link().messages()), 50)
+	})
+}

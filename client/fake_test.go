@@ -1,0 +1,311 @@
+package client_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/gorilla/mux"
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"conclave/client"
+	"conclave/sim/simnet"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// fakeSession notes what clients say, and answers as told: by default it accepts
+// and stores everything.
+type fakeSession struct {
+	name    string
+	address string
+	server  *wire.HTTPServer
+	served  sync.WaitGroup
+
+	mu     sync.Mutex // guards the rest
+	links  []*fakeLink
+	mute   bool                            // accepts nothing, stores nothing, answers no ping
+	accept bool                            // accepts, but does not store
+	refuse error                           // every Connect
+	judge  func(id string) *wirev1.Refusal // refuses registrations and subscriptions
+	alone  map[string]*wirev1.Publisher    // not nil: pushes what is registered here
+	pushed int64
+}
+
+// fakeLink is one Connect stream at a fake session.
+type fakeLink struct {
+	session *fakeSession
+	out     chan *wirev1.ServerMessage
+
+	mu    sync.Mutex // guards the rest
+	heard []*wirev1.ClientMessage
+	ended bool
+}
+
+// world is what every test here shares.
+type world struct {
+	t   *testing.T
+	net *simnet.Net
+}
+
+// bubble plays a story in virtual time.
+func bubble(t *testing.T, story func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) { story(t, &world{t: t, net: simnet.New()}) })
+}
+
+func (w *world) session(name string) *fakeSession {
+	ln, err := w.net.Host(name).Listen(w.t.Context(), "tcp", ":9603")
+	require.NoError(w.t, err)
+	s := newFakeSession(name, ln)
+	w.t.Cleanup(s.stop)
+	return s
+}
+
+func newFakeSession(name string, ln net.Listener) *fakeSession {
+	s := &fakeSession{name: name, address: ln.Addr().String()}
+	r := mux.NewRouter()
+	path, h := wirev1connect.NewClientServiceHandler(s, wire.HandlerOptions(&wire.Interceptor{}))
+	wire.Mount(r, path, h)
+	s.server = wire.NewHTTPServer(ln, r)
+	s.served.Go(func() { _ = s.server.Serve() })
+	return s
+}
+
+// startSession is a session for the example: on a real port, and alone it does
+// what a cluster does.
+func startSession() *fakeSession {
+	ln, err := wire.NewTCP().Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	s := newFakeSession("session-1", ln)
+	s.alone = map[string]*wirev1.Publisher{}
+	return s
+}
+
+func (s *fakeSession) stop() {
+	s.server.Close()
+	s.served.Wait()
+}
+
+func (w *world) client(sessions ...*fakeSession) *client.Client {
+	var addresses []string
+	for _, s := range sessions {
+		addresses = append(addresses, s.address)
+	}
+	return w.configured(client.Config{Sessions: addresses})
+}
+
+func (w *world) configured(c client.Config) *client.Client {
+	c.Network, c.Rand = w.net.Host("app"), rand.New(rand.NewPCG(1, 2))
+	c.Logger = hclog.New(&hclog.LoggerOptions{Name: "client", Level: hclog.Debug, Output: testWriter{w.t}, TimeFn: time.Now})
+	x, err := client.New(c)
+	require.NoError(w.t, err)
+	x.Start()
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = x.Close(ctx) // most tests leave it without a session
+	})
+	return x
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
+
+// eventually waits for a claim in small steps of virtual time.
+func (w *world) eventually(what string, claim func() bool) {
+	w.t.Helper()
+	for range 5000 {
+		if claim() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.t.Fatalf("in 5 s it did not become true that %s", what)
+}
+
+func (s *fakeSession) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// link is the newest stream; nil when there is none that has not ended.
+func (s *fakeSession) link() *fakeLink {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.links) - 1; i >= 0; i-- {
+		if !s.links[i].isEnded() {
+			return s.links[i]
+		}
+	}
+	return nil
+}
+
+func (s *fakeSession) attempts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.links)
+}
+
+func (l *fakeLink) isEnded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+// registered lists the registrations heard, newest version of each id.
+func (l *fakeLink) registered() map[string]*wirev1.Publisher {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]*wirev1.Publisher{}
+	for _, m := range l.heard {
+		for _, p := range m.GetPublishers() {
+			out[p.GetId()] = p
+		}
+	}
+	return out
+}
+
+func (l *fakeLink) subscriptions() (out []*wirev1.Subscription) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.heard {
+		out = append(out, m.GetSubscribe()...)
+	}
+	return out
+}
+
+func (l *fakeLink) messages() []*wirev1.ClientMessage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]*wirev1.ClientMessage(nil), l.heard...)
+}
+
+// push sends a datum to every subscription heard of its dataId.
+func (l *fakeLink) push(dataID string, version int64, values ...string) {
+	key := dataID + "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+	push := &wirev1.Push{Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: values}, Hash: wire.ContentHash(values)}
+	for _, s := range l.subscriptions() {
+		if s.GetDataInfoId() == key {
+			push.Subscriptions = append(push.Subscriptions, s.GetId())
+		}
+	}
+	l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{push}}
+}
+
+func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]) error {
+	l := &fakeLink{session: s, out: make(chan *wirev1.ServerMessage, 1000)}
+	s.mu.Lock()
+	s.links = append(s.links, l)
+	refuse := s.refuse
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	var sender sync.WaitGroup
+	defer func() {
+		cancel()
+		sender.Wait()
+		l.mu.Lock()
+		l.ended = true
+		l.mu.Unlock()
+	}()
+	if refuse != nil {
+		return refuse
+	}
+	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: 5000}}
+	sender.Go(func() {
+		for {
+			select {
+			case m := <-l.out:
+				if stream.Send(m) != nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for {
+		m, err := stream.Receive()
+		if err != nil {
+			return nil
+		}
+		l.mu.Lock()
+		l.heard = append(l.heard, m)
+		l.mu.Unlock()
+		if answer := s.answer(m); answer != nil {
+			l.out <- answer
+		}
+		s.pushAll(m)
+		if m.GetGoodbye() {
+			return nil
+		}
+	}
+}
+
+// pushAll does alone what a cluster does: whatever changed is pushed to all.
+func (s *fakeSession) pushAll(m *wirev1.ClientMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alone == nil || len(m.GetPublishers())+len(m.GetSubscribe()) == 0 {
+		return
+	}
+	for _, p := range m.GetPublishers() {
+		s.alone[p.GetId()] = p
+	}
+	s.pushed++
+	for _, l := range s.links {
+		for _, sub := range l.subscriptions() {
+			d := &wirev1.Datum{DataInfoId: sub.GetDataInfoId(), Version: s.pushed}
+			for _, p := range s.alone {
+				if p.GetDataInfoId() == sub.GetDataInfoId() {
+					d.Values = append(d.Values, p.GetValues()...)
+				}
+			}
+			l.out <- &wirev1.ServerMessage{Pushes: []*wirev1.Push{{Subscriptions: []string{sub.GetId()}, Datum: d, Hash: wire.ContentHash(d.Values)}}}
+		}
+	}
+}
+
+func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mute {
+		return nil
+	}
+	out := &wirev1.ServerMessage{Pong: m.GetPing()}
+	for _, p := range m.GetPublishers() {
+		if s.judge != nil {
+			if r := s.judge(p.GetId()); r != nil {
+				out.Refused = append(out.Refused, r)
+				continue
+			}
+		}
+		a := &wirev1.Ack{Id: p.GetId(), Version: p.GetVersion()}
+		out.Accepted = append(out.Accepted, a)
+		if !s.accept {
+			out.Stored = append(out.Stored, a)
+		}
+	}
+	for _, x := range m.GetSubscribe() {
+		if s.judge != nil {
+			if r := s.judge(x.GetId()); r != nil {
+				out.Refused = append(out.Refused, r)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// Subscription is the interest in one dataId. It keeps what it last saw, also
+// while no session can be reached, and takes only higher versions: whatever
+// session they come from, what is seen never goes back.
+type Subscription struct {
+	client *Client
+	id     string
+	data   conclave.DataInfoID
+	key    string
+	seq    uint64
+	onPush func(conclave.Datum)
+	pushes chan conclave.Datum // room for one: the newest; closed by Close
+
+	// Guarded by client.mu.
+	seen    conclave.Datum
+	hash    uint64          // of what was seen; 0: nothing yet
+	next    *conclave.Datum // waits for the callback that is running
+	calling bool
+	closed  bool
+	err     error
+}
+
+// Subscribe asks for all pushes of a dataId. The first one comes as soon as the
+// leader of its slot has answered, and is empty when nobody publishes there.
+func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error) {
+	data, o, err := name(dataID, opts)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("subscribe %s: %w", dataID, ErrClosed)
+	}
+	c.seq++
+	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, onPush: o.onPush, pushes: make(chan conclave.Datum, 1)}
+	c.subs[s.id] = s
+	for _, l := range c.links {
+		l.subscribes = append(l.subscribes, s)
+	}
+	c.mu.Unlock()
+	c.wakeLinks()
+	return s, nil
+}
+
+// C gives the pushes, unless OnPush takes them. It holds the newest only: who
+// reads slowly misses versions, and never blocks the client. Close closes it.
+func (s *Subscription) C() <-chan conclave.Datum { return s.pushes }
+
+// Data is the full name that is subscribed.
+func (s *Subscription) Data() conclave.DataInfoID { return s.data }
+
+// Last is what was seen last; false before the first push.
+func (s *Subscription) Last() (conclave.Datum, bool) {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	return s.seen, s.hash != 0
+}
+
+// Err is why the subscription was refused; nil as long as it was not.
+func (s *Subscription) Err() error {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	return s.err
+}
+
+// Close ends the subscription. A callback that is running goes on to its end.
+func (s *Subscription) Close() {
+	c := s.client
+	c.mu.Lock()
+	if !s.closed {
+		s.closed, s.next = true, nil
+		delete(c.subs, s.id)
+		for _, l := range c.links {
+			l.unsubscribes = append(l.unsubscribes, s.id)
+		}
+		close(s.pushes) // whoever sends does so under the same lock, and looks at closed
+	}
+	c.mu.Unlock()
+	c.wakeLinks()
+}
+
+// pushed takes one push, if it is newer than what was seen. The lock is held;
+// nothing here waits.
+func (s *Subscription) pushed(d *wirev1.Datum, hash uint64) {
+	if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {
+		return
+	}
+	s.seen = conclave.Datum{Data: s.data, Version: d.GetVersion(), Values: d.GetValues()}
+	if s.hash = hash; hash == 0 {
+		s.hash = wire.ContentHash(s.seen.Values)
+	}
+	own := s.seen
+	own.Values = slices.Clone(own.Values) // the application may change what it is given
+	if s.onPush == nil {
+		select { // the newest replaces what was not read
+		case <-s.pushes:
+		default:
+		}
+		s.pushes <- own // room for one, and this is the only sender
+		return
+	}
+	s.next = &own
+	if !s.calling && !s.client.muted {
+		s.calling = true
+		s.client.callbacks.Go(s.runCallbacks) // joined at the end of Run
+	}
+}
+
+// runCallbacks calls back until nothing newer waits: one goroutine per
+// subscription at a time, and none while nothing changes.
+func (s *Subscription) runCallbacks() {
+	c := s.client
+	c.mu.Lock()
+	for s.next != nil && !c.muted {
+		d := *s.next
+		s.next = nil
+		c.mu.Unlock()
+		s.onPush(d)
+		c.mu.Lock()
+	}
+	s.calling = false
+	c.mu.Unlock()
+}
+
+func (s *Subscription) message() *wirev1.Subscription {
+	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values))}
+}

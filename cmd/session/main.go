@@ -1,0 +1,40 @@
+// Session is the process that holds client connections, the truth about their
+// publishers, and pushes. See package session for what it does, and package cli
+// for flags, signals and exit codes.
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"conclave"
+	"conclave/internal/cli"
+	"conclave/session"
+)
+
+func main() { cli.Main(process()) }
+
+func process() cli.Process {
+	c := session.DefaultConfig()
+	return cli.Process{
+		Role: conclave.RoleSession, Short: "Holds client connections, the truth about their publishers, and pushes",
+		Listen: c.Listen,
+		// A small, long-lived heap: memory is worth more than collector time.
+		GCPercent: 50,
+		Flags: func(f *pflag.FlagSet) {
+			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of meta nodes (needed; one that answers is enough)")
+			f.DurationVar(&c.Beat, "beat", c.Beat, "time between two beats to meta, and between two of a data node's feed")
+			f.DurationVar(&c.ClientLease, "client-lease", c.ClientLease, "how long the registrations of a broken connection wait for their client")
+			f.DurationVar(&c.SessionGrace, "session-grace", c.SessionGrace, "as on the data nodes: how long tombstones are kept, and removals may be held back; at least --client-lease")
+			f.DurationVar(&c.PushWindow, "push-window", c.PushWindow, "changes of a datum within this time after a push are merged, unless the switch push-window-ms says another")
+			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
+		},
+		New: func(_ context.Context, common cli.Common) (cli.Server, error) {
+			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
+			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
+			c.Rand, c.Now, c.Version = common.Rand, common.Now, common.Version
+			return session.New(c)
+		},
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/cli"
+)
+
+// The process starts without a cluster, says where it answers, is alive and not
+// ready, and stops when it is told to.
+func TestProcessStartsAndStops(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out, log output
+	var code error
+	var run sync.WaitGroup
+	run.Go(func() {
+		code = cli.Execute(ctx, process(), []string{"--name", "session-1", "--listen", "127.0.0.1:0", "--meta", "127.0.0.1:1"}, nil, &out, &log)
+	})
+	defer run.Wait()
+	defer stop()
+	address := ""
+	require.Eventually(t, func() bool {
+		_, after, found := strings.Cut(out.String(), "answers at ")
+		address = strings.TrimSpace(after)
+		return found && strings.HasSuffix(out.String(), "\n")
+	}, 5*time.Second, time.Millisecond)
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/v1/clients": http.StatusOK, "/metrics": http.StatusOK} {
+		res, err := http.Get("http://" + address + path)
+		require.NoError(t, err)
+		res.Body.Close()
+		assert.Equal(t, want, res.StatusCode, path)
+	}
+	stop()
+	run.Wait()
+	assert.Zero(t, cli.Code(code), "%v", code)
+}
+
+// What does not fit is wrong usage, and the message names both settings.
+func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"", "meta"},
+		{"--meta nowhere", "nowhere"},
+		{"--meta 127.0.0.1:1 --client-lease 20s", "client lease"},
+		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "insecure"},
+	} {
+		var out, log output
+		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "session-1"), nil, &out, &log)
+		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
+		assert.ErrorContains(t, err, c.says)
+	}
+}
+
+// output is a buffer that may be read while it is written.
+type output struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}

@@ -1,0 +1,289 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// clients are the connections of this session, and those that broke lately.
+//
+//	          hello                good-bye: withdrawn at once
+//	(refused) <--+---> connected -----------------------------> gone
+//	 starting,           |   ^
+//	 draining     broken,|   | the client comes back, here or elsewhere: it owns
+//	              silent |   | what it shows again, under its new connection
+//	                     v   |
+//	                   broken ---- client lease over ---------> gone: what it
+//	                                                            still owns goes
+type clients struct {
+	lease time.Duration // client lease
+	grace time.Duration // removals within it count as one mass
+
+	mu       sync.Mutex // guards the rest
+	refusing string     // why no client is taken; "" when they are
+	sessions []string   // addresses told to clients
+	next     uint64
+	open     map[*connection]struct{}
+	broken   []broken      // by the time at which they broke
+	gone     []departure   // removals of the last grace
+	empty    chan struct{} // closed while open is empty
+	changed  chan struct{} // one token: broken grew
+}
+
+// connection is one Connect stream of a client.
+type connection struct {
+	number     uint64 // in the order in which they came
+	client     string // the client's id, random per process
+	name       string
+	remote     string
+	since      time.Time
+	authorized bool
+	out        *outbox
+	kick       func()                   // ends the stream from this side; may be called from anywhere
+	settled    chan struct{}            // one token: data has more of what it registered
+	subs       map[string]*subscription // touched by its receiving goroutine only
+	asked      bool                     // asked to move; guarded by clients.mu
+}
+
+type broken struct {
+	who   *connection
+	at    time.Time
+	asked bool // it left because it was asked to: no part of a mass
+}
+
+type departure struct {
+	at    time.Time
+	count int
+}
+
+func newClients(lease, grace time.Duration) *clients {
+	c := &clients{lease: lease, grace: grace, refusing: "starting", open: map[*connection]struct{}{},
+		empty: make(chan struct{}), changed: make(chan struct{}, 1)}
+	close(c.empty)
+	return c
+}
+
+// admit takes a connection, or says why not.
+func (c *clients) admit(who *connection) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusing != "" {
+		return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
+	}
+	if len(c.open) == 0 {
+		c.empty = make(chan struct{})
+	}
+	c.next++
+	who.number = c.next
+	c.open[who] = struct{}{}
+	who.out.add(func() { who.out.sessions = c.sessions })
+	return nil
+}
+
+// release notes that a connection ended; holds says that it leaves
+// registrations that wait for its client to come back.
+func (c *clients) release(who *connection, holds bool, now time.Time) {
+	c.mu.Lock()
+	delete(c.open, who)
+	if len(c.open) == 0 {
+		close(c.empty)
+	}
+	if holds {
+		c.broken = append(c.broken, broken{who: who, at: now, asked: who.asked})
+	}
+	c.mu.Unlock()
+	if holds {
+		select {
+		case c.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// refuse turns new clients away from now on; "" takes them again.
+func (c *clients) refuse(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusing = why
+}
+
+// askToMove asks every connected client to go to another session.
+func (c *clients) askToMove(reason string) (asked int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for who := range c.open {
+		who.asked = true
+		who.out.add(func() { who.out.move = reason })
+	}
+	return len(c.open)
+}
+
+// tell says to every client which sessions take clients.
+func (c *clients) tell(sessions []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Equal(c.sessions, sessions) {
+		return
+	}
+	c.sessions = sessions
+	for who := range c.open {
+		who.out.add(func() { who.out.sessions = sessions })
+	}
+}
+
+// none is closed when no client is connected.
+func (c *clients) none() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.empty
+}
+
+func (c *clients) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// expired takes the connections whose lease is over, and says when the next
+// one's will be.
+func (c *clients) expired(now time.Time) (over []broken, next time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for n < len(c.broken) && !c.broken[n].at.Add(c.lease).After(now) {
+		n++
+	}
+	over, c.broken = slices.Clone(c.broken[:n]), c.broken[n:]
+	if len(c.broken) > 0 {
+		next = c.broken[0].at.Add(c.lease)
+	}
+	return over, next
+}
+
+// waiting lists the broken connections whose lease still runs, without those
+// that were asked to go.
+func (c *clients) waiting() (out []*connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.broken {
+		if !b.asked {
+			out = append(out, b.who)
+		}
+	}
+	return out
+}
+
+// departed notes removals and says how many there were within a grace.
+func (c *clients) departed(count int, now time.Time) (within int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = slices.DeleteFunc(c.gone, func(d departure) bool { return now.Sub(d.at) > c.grace })
+	if count > 0 {
+		c.gone = append(c.gone, departure{now, count})
+	}
+	for _, d := range c.gone {
+		within += d.count
+	}
+	return within
+}
+
+// snapshot lists the open connections in the order in which they came.
+func (c *clients) snapshot() []*connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*connection, 0, len(c.open))
+	for who := range c.open {
+		out = append(out, who)
+	}
+	slices.SortFunc(out, func(a, b *connection) int { return cmp.Compare(a.number, b.number) })
+	return out
+}
+
+// runLeases takes away what the clients left whose lease is over, and forgets
+// old tombstones.
+func (s *Server) runLeases(ctx context.Context) {
+	sweep := time.NewTimer(time.Second)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.clients.changed:
+		case <-sweep.C:
+		}
+		now := time.Now()
+		over, next := s.clients.expired(now)
+		s.expire(over, now)
+		s.registry.forgetTombstones(now)
+		wait := time.Second
+		if !next.IsZero() {
+			wait = min(wait, max(next.Sub(now), time.Millisecond))
+		}
+		sweep.Reset(wait)
+	}
+}
+
+// massShare is the part of a session's registrations whose going within a grace
+// is a mass: evidence against this session's own network as much as against its
+// clients (the original counts every disconnect as proof of death).
+const massShare = 0.3
+
+// expire removes what connections own whose lease is over. Those that broke
+// with them, and those that went within the last grace, count too when it is
+// judged whether this is a mass.
+func (s *Server) expire(over []broken, now time.Time) {
+	if len(over) == 0 {
+		return
+	}
+	var unasked []*connection
+	for _, b := range over {
+		if !b.asked {
+			unasked = append(unasked, b.who)
+		}
+	}
+	all, going := s.registry.counts(append(unasked, s.clients.waiting()...)...)
+	before := s.clients.departed(0, now)
+	cause := wirev1.Cause_CAUSE_CLIENT_GONE
+	if float64(before+going) > massShare*float64(before+all) {
+		cause = wirev1.Cause_CAUSE_CLIENTS_GONE
+	}
+	went := 0
+	for _, b := range over {
+		why := cause
+		if b.asked {
+			why = wirev1.Cause_CAUSE_CLIENT_GONE
+		}
+		n := s.registry.disown(b.who, why)
+		if n > 0 {
+			s.log.Info("client is gone", "client", b.who.name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)
+		}
+		if !b.asked {
+			went += n
+		}
+	}
+	s.clients.departed(went, now)
+	if cause == wirev1.Cause_CAUSE_CLIENTS_GONE && went > 0 {
+		s.events.Add(wire.Event{
+			Type: "session.clients-gone", Text: "many registrations went with their clients: unconfirmed, pushes may be held",
+			Data: map[string]any{"clients": len(unasked), "registrations": went},
+		})
+	}
+	s.nodes.wakeWriters()
+}
+
+// responderKey is how the Connect handler finds the response it writes to.
+type responderKey struct{}
+
+// withResponder lets a stream's handler set deadlines on its own request.
+func withResponder(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responderKey{}, http.NewResponseController(w))))
+	})
+}

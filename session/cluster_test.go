@@ -1,0 +1,338 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/client"
+	"conclave/data"
+	"conclave/session"
+	"conclave/sim/simnet"
+	"conclave/wire"
+)
+
+// seeds gives every cluster of a run another seed.
+var seeds atomic.Uint64
+
+// cluster is a lone meta, data nodes and sessions on one network in memory.
+type cluster struct {
+	t      testing.TB
+	net    *simnet.Net // nil: the real one, for measuring
+	meta   *fakeMeta
+	random *rand.Rand
+	all    sync.WaitGroup
+	stop   context.CancelFunc
+	ctx    context.Context
+
+	sessions map[string]*running[*session.Server]
+	datas    map[string]*running[*data.Server]
+	clients  []*client.Client
+	crashes  []context.CancelFunc
+	births   int
+}
+
+// running is a server together with its run.
+type running[S any] struct {
+	server S
+	name   string
+	crash  context.CancelFunc
+	done   chan struct{} // closed when Run returned
+	err    error         // of Run; read after done
+}
+
+// bubble plays a story on a fresh cluster, in virtual time.
+func bubble(t *testing.T, datas, sessions int, story func(t *testing.T, c *cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, simnet.New(), 16, max(datas, 1))
+		defer c.end()
+		for i := range datas {
+			c.startData(fmt.Sprintf("data-%d", i+1))
+		}
+		for i := range sessions {
+			c.startSession(fmt.Sprintf("session-%d", i+1))
+		}
+		if datas > 0 {
+			c.settle()
+		}
+		story(t, c)
+	})
+}
+
+func newCluster(t testing.TB, network *simnet.Net, slots, datas int) *cluster {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &cluster{
+		t: t, net: network, random: rand.New(rand.NewPCG(1, seeds.Add(1))), ctx: ctx, stop: stop,
+		sessions: map[string]*running[*session.Server]{}, datas: map[string]*running[*data.Server]{},
+	}
+	c.meta = newFakeMeta(c.host("meta-1"), c.port(9615), slots, datas)
+	c.all.Go(func() { c.meta.run(ctx) })
+	return c
+}
+
+// end stops everything that still runs.
+func (c *cluster) end() {
+	for _, x := range c.clients {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		_ = x.Close(ctx)
+		cancel()
+	}
+	c.stop()
+	c.all.Wait()
+}
+
+// host is the network as the process of that name sees it.
+func (c *cluster) host(name string) wire.Network {
+	if c.net == nil {
+		return wire.NewTCP()
+	}
+	return c.net.Host(name)
+}
+
+// port is what a role listens on: its own port on a host of its own, or any.
+func (c *cluster) port(own int) string {
+	if c.net == nil {
+		return "127.0.0.1:0"
+	}
+	return fmt.Sprintf("127.0.0.1:%d", own)
+}
+
+func (c *cluster) node(name string) conclave.NodeID {
+	c.births++
+	return conclave.NodeID{Name: name, Incarnation: fmt.Sprintf("i%d", c.births)}
+}
+
+func (c *cluster) seed() *rand.Rand {
+	return rand.New(rand.NewPCG(c.random.Uint64(), c.random.Uint64()))
+}
+
+func (c *cluster) logger(name string) hclog.Logger {
+	if c.net == nil {
+		return hclog.NewNullLogger()
+	}
+	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Debug, Output: testWriter{c.t}, TimeFn: time.Now})
+}
+
+// testWriter logs through the test, so that only failing tests speak.
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
+
+func (c *cluster) startSession(name string, change ...func(*session.Config)) *session.Server {
+	config := session.Config{
+		Node: c.node(name), Listen: c.port(9603), Metas: []string{c.meta.address}, Network: c.host(name),
+		Logger: c.logger(name), Rand: c.seed(),
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	s, err := session.New(config)
+	require.NoError(c.t, err)
+	c.sessions[name] = launch(c, name, s, s.Run)
+	<-s.Started()
+	return s
+}
+
+func (c *cluster) startData(name string) *data.Server {
+	config := data.DefaultConfig()
+	config.Node, config.Listen, config.Metas, config.Network = c.node(name), c.port(9622), []string{c.meta.address}, c.host(name)
+	config.Logger, config.Rand = c.logger(name), c.seed()
+	s, err := data.New(config)
+	require.NoError(c.t, err)
+	c.datas[name] = launch(c, name, s, s.Run)
+	<-s.Started()
+	return s
+}
+
+func launch[S any](c *cluster, name string, server S, run func(context.Context) error) *running[S] {
+	ctx, crash := context.WithCancel(c.ctx)
+	r := &running[S]{server: server, name: name, crash: crash, done: make(chan struct{})}
+	c.all.Go(func() {
+		defer close(r.done)
+		r.err = run(ctx)
+	})
+	return r
+}
+
+// kill ends a process as kill -9 does.
+func kill[S any](c *cluster, r *running[S]) {
+	c.net.Cut(r.name)
+	r.crash()
+	<-r.done
+}
+
+// settle waits until the table is stable and every session takes clients.
+func (c *cluster) settle() {
+	c.eventually("the cluster settles", func() bool {
+		table := c.meta.view.Table()
+		if len(table.Slots) == 0 || !table.StableAll() {
+			return false
+		}
+		for _, s := range c.sessions {
+			select {
+			case <-s.done:
+				continue
+			default:
+			}
+			if code, _ := c.get(s.server.Address(), "/readyz"); code != http.StatusOK {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// eventually waits for a claim, in small steps of virtual time.
+func (c *cluster) eventually(what string, claim func() bool) {
+	c.t.Helper()
+	for range 6000 {
+		if claim() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	c.t.Fatalf("in 30 s it did not become true that %s", what)
+}
+
+// get asks a node over HTTP.
+func (c *cluster) get(address, path string) (int, string) {
+	transport := &http.Transport{DialContext: c.host("curl").DialContext, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, Timeout: time.Second}).Get("http://" + address + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(body)
+}
+
+// post asks a node to do something.
+func (c *cluster) post(address, path string) int {
+	transport := &http.Transport{DialContext: c.host("curl").DialContext, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, Timeout: time.Second}).Post("http://"+address+path, "application/json", nil)
+	require.NoError(c.t, err)
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+// list reads a JSON list from a node.
+func (c *cluster) list(address, path string) (out []map[string]any) {
+	code, body := c.get(address, path)
+	require.Equal(c.t, http.StatusOK, code, body)
+	require.NoError(c.t, json.Unmarshal([]byte(body), &out))
+	return out
+}
+
+// client makes an application on a host of its own, connected to the sessions
+// named, or to all.
+func (c *cluster) client(name string, sessions ...string) *client.Client {
+	if len(sessions) == 0 {
+		for n := range c.sessions {
+			sessions = append(sessions, n)
+		}
+		slices.Sort(sessions)
+	}
+	for i, n := range sessions {
+		sessions[i] = c.sessions[n].server.Address()
+	}
+	x, err := client.New(client.Config{Sessions: sessions, Name: name, Network: c.host(name), Logger: c.logger(name), Rand: c.seed()})
+	require.NoError(c.t, err)
+	ctx, crash := context.WithCancel(c.ctx)
+	c.all.Go(func() { _ = x.Run(ctx) }) // its error is that of ctx
+	c.clients, c.crashes = append(c.clients, x), append(c.crashes, crash)
+	return x
+}
+
+// crash ends a client as kill -9 does.
+func (c *cluster) crash(x *client.Client) {
+	for i, other := range c.clients {
+		if other == x {
+			c.crashes[i]()
+			c.net.Cut(x.Name())
+		}
+	}
+}
+
+// watch subscribes and keeps every push.
+func (c *cluster) watch(x *client.Client, dataID string) *history {
+	h := &history{}
+	sub, err := x.Subscribe(dataID, client.OnPush(h.add))
+	require.NoError(c.t, err)
+	h.sub = sub
+	return h
+}
+
+// history is what one subscriber saw.
+type history struct {
+	sub *client.Subscription
+
+	mu   sync.Mutex // guards seen
+	seen []conclave.Datum
+	at   []time.Time
+}
+
+func (h *history) add(d conclave.Datum) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen = append(h.seen, d)
+	h.at = append(h.at, time.Now())
+}
+
+func (h *history) last() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.seen) == 0 {
+		return nil
+	}
+	return h.seen[len(h.seen)-1].Values
+}
+
+func (h *history) all() []conclave.Datum {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.seen)
+}
+
+// shows says that the newest push has just these values, in any order.
+func (h *history) shows(values ...string) func() bool {
+	want := slices.Sorted(slices.Values(values))
+	return func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.seen) > 0 && slices.Equal(slices.Sorted(slices.Values(h.seen[len(h.seen)-1].Values)), want)
+	}
+}
+
+func (c *cluster) publish(x *client.Client, dataID string, values ...string) *client.Publication {
+	p, err := x.Publish(c.ctx, dataID, values)
+	require.NoError(c.t, err)
+	return p
+}
+
+// published waits until data has it.
+func (c *cluster) published(x *client.Client, dataID string, values ...string) *client.Publication {
+	p := c.publish(x, dataID, values...)
+	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
+	defer cancel()
+	require.NoError(c.t, p.Stored(ctx))
+	return p
+}

@@ -1,0 +1,66 @@
+package session
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+const maxSlots = slot.MaxSlots
+
+var _ wirev1connect.SessionServiceHandler = (*sessionService)(nil)
+
+// sessionService answers session.proto.
+type sessionService struct{ s *Server }
+
+// Diff answers a data node that compares its copies with this session's set.
+//
+// It is a fence, and the order is what makes it one:
+//
+//  1. adopt the asker's leader epoch for the slot; from here on nothing is sent
+//     at a lower one, and nothing that answers at a lower one is counted, be it
+//     an acceptance or a reading;
+//  2. compute the answer, still under the slot's lock. Whatever was sent at a
+//     lower epoch was in the set before, so the answer carries it; whatever
+//     comes into the set later is sent at the new epoch.
+//
+// Without it (finding 27) a session could publish to the old leader and read it
+// there, after the new leader had its answer: and then un-read it at the new one.
+func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.DiffRequest]) (*connect.Response[wirev1.DiffResponse], error) {
+	s, m := d.s, req.Msg
+	if m.GetSlot() >= maxSlots {
+		return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d at most", m.GetSlot(), maxSlots)
+	}
+	me := wire.NodeOut(s.Node)
+	if wire.NodeIn(m.GetSession()) != s.Node {
+		// Another incarnation has another set: this one says nothing about it.
+		return connect.NewResponse(&wirev1.DiffResponse{Session: me}), nil
+	}
+	n, epoch := int(m.GetSlot()), wire.EpochIn(m.GetLeaderEpoch())
+	row := s.fences.of(n)
+	row.mu.Lock()
+	address := m.GetAskerAddress()
+	if epoch == row.epoch {
+		address = "" // followers ask too, at the epoch they follow: the route is known
+	}
+	changed, ok := row.adopt(epoch, address)
+	if !ok {
+		refusal := wire.Errorf(wire.CodeStaleEpoch, "slot %d is at leader epoch %s, which is above %s", n, row.epoch, epoch)
+		refusal.Epoch = row.epoch
+		row.mu.Unlock()
+		return nil, refusal
+	}
+	res := s.registry.diff(n, epoch, m)
+	res.Session, res.HighestPushed = me, row.pushed
+	row.mu.Unlock()
+	if changed {
+		s.log.Debug("fenced by a diff", "slot", n, "epoch", epoch.String(), "asker", m.GetAsker().GetName())
+		s.nodes.reroute()
+	}
+	return connect.NewResponse(res), nil
+}

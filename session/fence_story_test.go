@@ -1,0 +1,340 @@
+package session_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/gorilla/mux"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/client"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// puppet is a data node that does what the test says: it is a member, leads what
+// the table gives it, notes what sessions write, and answers as told.
+type puppet struct {
+	wirev1connect.UnimplementedDataServiceHandler
+	node    conclave.NodeID
+	address string
+	view    *wire.View
+	peers   *wire.Peers
+	beats   chan *wirev1.WatchEvent // sent on the feed
+
+	mu     sync.Mutex // guards the rest
+	writes []*wirev1.SlotBatch
+	held   chan struct{} // while not nil, Write answers only when it is closed
+	answer func(*wirev1.SlotBatch) *wirev1.SlotResult
+	value  *wirev1.Fetched
+	stall  bool // Fetch waits too
+}
+
+func (c *cluster) puppet(name string) *puppet {
+	p := &puppet{node: c.node(name), view: wire.NewView(), beats: make(chan *wirev1.WatchEvent)}
+	fence := &wire.Fence{}
+	ln, err := c.host(name).Listen(c.ctx, "tcp", c.port(9622))
+	require.NoError(c.t, err)
+	p.address = ln.Addr().String()
+	icpt := &wire.Interceptor{Address: p.address, View: p.view, Fence: fence}
+	p.peers = wire.NewPeers(c.host(name), icpt)
+	meta := metaclient.New(metaclient.Config{
+		Self:  wire.Member{Node: p.node, Role: conclave.RoleData, Address: p.address},
+		Metas: []string{c.meta.address}, Peers: p.peers, View: p.view, Fence: fence, Rand: c.seed(), Report: p.report,
+	})
+	r := mux.NewRouter()
+	path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(p.node, conclave.RoleData, p.view, fence, meta.Announced), wire.HandlerOptions(icpt))
+	wire.Mount(r, path, h)
+	path, h = wirev1connect.NewDataServiceHandler(p, wire.HandlerOptions(icpt))
+	wire.Mount(r, path, h)
+	server := wire.NewHTTPServer(ln, r)
+	c.all.Go(func() { _ = server.Serve() })
+	c.all.Go(func() {
+		_ = meta.Run(c.ctx)
+		server.Close()
+		p.peers.Close()
+	})
+	return p
+}
+
+// report says of every slot that it is led that it serves.
+func (p *puppet) report() (out []*wirev1.SlotReport, load uint32, ready, draining bool) {
+	for _, s := range p.view.Table().Slots {
+		if s.Leader == p.node {
+			out = append(out, &wirev1.SlotReport{Slot: uint32(s.ID), LeaderEpoch: wire.EpochOut(s.LeaderEpoch), State: "serving"})
+		}
+	}
+	return out, 0, true, false
+}
+
+func (p *puppet) Write(ctx context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
+	p.mu.Lock()
+	p.writes = append(p.writes, req.Msg.GetBatches()...)
+	held, answer := p.held, p.answer
+	p.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	res := &wirev1.WriteResponse{}
+	for _, b := range req.Msg.GetBatches() {
+		r := &wirev1.SlotResult{Slot: b.GetSlot(), Access: wirev1.Access_ACCESS_ACCEPT, LeaderEpoch: b.GetLeaderEpoch()}
+		if answer != nil {
+			r = answer(b)
+		}
+		res.Results = append(res.Results, r)
+	}
+	return connect.NewResponse(res), nil
+}
+
+func (p *puppet) Fetch(ctx context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
+	p.mu.Lock()
+	held, value, stall := p.held, p.value, p.stall
+	p.mu.Unlock()
+	if stall && held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	res := &wirev1.FetchResponse{}
+	for _, s := range req.Msg.GetSlots() {
+		f := &wirev1.FetchedSlot{Slot: s.GetSlot(), Access: wirev1.Access_ACCESS_ACCEPT, LeaderEpoch: s.GetLeaderEpoch()}
+		for range s.GetWants() {
+			f.Datums = append(f.Datums, value)
+		}
+		res.Slots = append(res.Slots, f)
+	}
+	return connect.NewResponse(res), nil
+}
+
+func (p *puppet) Watch(ctx context.Context, _ *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	event := &wirev1.WatchEvent{Beat: true}
+	for {
+		if err := stream.Send(event); err != nil {
+			return err
+		}
+		select {
+		case <-ticker.C:
+			event = &wirev1.WatchEvent{Beat: true}
+		case event = <-p.beats:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *puppet) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// written lists the epochs at which a registration was written, in order.
+func (p *puppet) written(id string) (epochs []conclave.Epoch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.writes {
+		for _, x := range b.GetPuts() {
+			if x.GetId() == id {
+				epochs = append(epochs, wire.EpochIn(b.GetLeaderEpoch()))
+			}
+		}
+	}
+	return epochs
+}
+
+// diff asks the session as the leader of a slot at an epoch would.
+func (p *puppet) diff(s interface{ Address() string }, session conclave.NodeID, slot int, epoch conclave.Epoch, change ...func(*wirev1.DiffRequest)) (*wirev1.DiffResponse, error) {
+	req := &wirev1.DiffRequest{Asker: wire.NodeOut(p.node), AskerAddress: p.address, Slot: uint32(slot), LeaderEpoch: wire.EpochOut(epoch), Session: wire.NodeOut(session)}
+	for _, f := range change {
+		f(req)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	res, err := p.peers.Session(s.Address()).Diff(ctx, connect.NewRequest(req))
+	if err != nil {
+		return nil, wire.FromConnect(err)
+	}
+	return res.Msg, nil
+}
+
+// stored says, without waiting, whether a publication is known to be stored.
+func stored(p *client.Publication) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
+	defer cancel()
+	return p.Stored(ctx) == nil
+}
+
+// A diff is a fence: an acceptance of a lower epoch that arrives after it does
+// not count, nothing is sent at the lower epoch any more, and what was not
+// stored is sent again at the new one, to the asker.
+func TestDiffIsAFence(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		old := c.puppet("data-1")
+		c.settle()
+		s := c.sessions["session-1"].server
+		release := make(chan struct{})
+		old.set(func() { old.held = release })
+		p := c.publish(c.client("writer"), "svc", "a")
+		c.eventually("the old leader was written to", func() bool { return len(old.written(p.ID())) == 1 })
+		e1 := old.written(p.ID())[0]
+		row := c.meta.view.Table().Of(p.Data().String())
+
+		heir := c.puppet("data-2")
+		e2 := conclave.Epoch{Term: 2, Seq: 1}
+		res, err := heir.diff(s, s.Node, row.ID, e2)
+		require.NoError(t, err)
+		require.Len(t, res.GetPuts(), 1, "what was sent at the old epoch is in the answer")
+		assert.Equal(t, p.ID(), res.GetPuts()[0].GetId())
+
+		close(release) // the old leader's acceptance arrives now
+		c.eventually("it is written to the heir", func() bool { return len(heir.written(p.ID())) > 0 })
+		assert.Equal(t, []conclave.Epoch{e2}, heir.written(p.ID()))
+		assert.Equal(t, []conclave.Epoch{e1}, old.written(p.ID()))
+		c.eventually("now it is stored", func() bool { return stored(p) })
+
+		_, err = old.diff(s, s.Node, row.ID, e1)
+		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(err), "%v", err)
+		var refusal *wire.Error
+		require.ErrorAs(t, err, &refusal)
+		assert.Equal(t, e2, refusal.Epoch)
+	})
+}
+
+// An acceptance at a lower epoch is not even counted when no newer acceptance
+// has come yet.
+func TestAckOfAnOlderEpochDoesNotCount(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		old := c.puppet("data-1")
+		c.settle()
+		s := c.sessions["session-1"].server
+		release := make(chan struct{})
+		old.set(func() { old.held = release })
+		p := c.publish(c.client("writer"), "svc", "a")
+		c.eventually("the old leader was written to", func() bool { return len(old.written(p.ID())) == 1 })
+		heir := c.puppet("data-2")
+		heir.set(func() {
+			heir.answer = func(b *wirev1.SlotBatch) *wirev1.SlotResult {
+				return &wirev1.SlotResult{Slot: b.GetSlot(), Access: wirev1.Access_ACCESS_MOVED}
+			}
+		})
+		_, err := heir.diff(s, s.Node, c.meta.view.Table().Of(p.Data().String()).ID, conclave.Epoch{Term: 2, Seq: 1})
+		require.NoError(t, err)
+		close(release)
+		time.Sleep(time.Second)
+		assert.False(t, stored(p))
+		tries := len(heir.written(p.ID()))
+		assert.Greater(t, tries, 15, "after 1, 2, 4.. ms, at most 50 ms apart")
+		assert.Less(t, tries, 40)
+		heir.set(func() { heir.answer = nil })
+		c.eventually("the heir takes it", func() bool { return stored(p) })
+	})
+}
+
+// A reading of a lower epoch that arrives after a fence is not pushed.
+func TestReadingOfAnOlderEpochDoesNotCount(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		key := "svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+		old := c.puppet("data-1")
+		c.settle()
+		s := c.sessions["session-1"].server
+		release := make(chan struct{})
+		old.set(func() {
+			old.held, old.stall = release, true
+			old.value = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: 5, Values: []string{"old"}}}
+		})
+		sub := c.watch(c.client("reader"), "svc")
+		heir := c.puppet("data-2")
+		heir.set(func() {
+			heir.value = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: 9, Values: []string{"new"}}}
+		})
+		time.Sleep(100 * time.Millisecond)
+		row := c.meta.view.Table().Of(key)
+		_, err := heir.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 1})
+		require.NoError(t, err)
+		close(release)
+		c.eventually("the heir's reading is seen", sub.shows("new"))
+		time.Sleep(time.Second)
+		assert.Len(t, sub.all(), 1, "the old one never was")
+		res, err := heir.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 2})
+		require.NoError(t, err)
+		assert.EqualValues(t, 9, res.GetHighestPushed())
+	})
+}
+
+// A diff names an incarnation: another one says only who it is.
+func TestDiffForAnotherIncarnation(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		d := c.puppet("data-1")
+		c.settle()
+		c.published(c.client("writer"), "svc", "a")
+		s := c.sessions["session-1"].server
+		other := conclave.NodeID{Name: s.Node.Name, Incarnation: "before"}
+		res, err := d.diff(s, other, c.meta.view.Table().Of("svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP").ID, conclave.Epoch{Term: 5, Seq: 1},
+			func(r *wirev1.DiffRequest) { r.Count, r.Digest = 3, 4 })
+		require.NoError(t, err)
+		assert.Equal(t, s.Node, wire.NodeIn(res.GetSession()))
+		assert.False(t, res.GetSame() || res.GetSummarize())
+		assert.Empty(t, res.GetPuts())
+		assert.Empty(t, res.GetRemoved())
+	})
+}
+
+// A leader that says that it leads at a higher epoch is followed at once; a gap
+// in its feed makes the session read again.
+func TestFeedResetAndGap(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		key := "svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
+		d := c.puppet("data-1")
+		c.settle()
+		show := func(version int64, value string) {
+			d.set(func() {
+				d.value = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: []string{value}}}
+			})
+		}
+		show(1, "one")
+		sub := c.watch(c.client("reader"), "svc")
+		c.eventually("the first is read", sub.shows("one"))
+		row := c.meta.view.Table().Of(key)
+		event := func(e conclave.Epoch, from, position uint64, reset bool, keys ...string) {
+			d.beats <- &wirev1.WatchEvent{Changes: []*wirev1.SlotChange{{
+				Slot: uint32(row.ID), LeaderEpoch: wire.EpochOut(e), From: from, Position: position, Reset_: reset, DataInfoIds: keys,
+			}}}
+		}
+		event(row.LeaderEpoch, 0, 10, true)
+		time.Sleep(50 * time.Millisecond)
+		show(2, "two")
+		event(row.LeaderEpoch, 10, 11, false, "other")
+		time.Sleep(50 * time.Millisecond)
+		assert.Len(t, sub.all(), 1, "another dataId changed")
+		event(row.LeaderEpoch, 11, 12, false, key)
+		c.eventually("the change is read", sub.shows("two"))
+		show(3, "three")
+		event(row.LeaderEpoch, 13, 14, false)
+		c.eventually("a gap makes it read again", sub.shows("three"))
+		next := conclave.Epoch{Term: 3, Seq: 1}
+		show(4, "four")
+		event(next, 0, 1, true)
+		c.eventually("a new epoch too", sub.shows("four"))
+		show(5, "five")
+		event(row.LeaderEpoch, 14, 15, true, key)
+		time.Sleep(time.Second)
+		assert.True(t, sub.shows("four")(), "the old epoch is over")
+		p := c.published(c.client("writer"), "svc", "x")
+		assert.Equal(t, []conclave.Epoch{next}, d.written(p.ID()))
+	})
+}

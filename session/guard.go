@@ -1,0 +1,72 @@
+package session
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// guard stands before the client. A list that shrinks because a registration
+// was withdrawn, or because one client of many went, is the truth and goes out
+// at once. A list that shrinks because a whole session was lost, because a new
+// leader found less than was known, or because a third of a session's clients
+// went together, may be the sign of a fault in the registry's own network. The
+// data node marks such a datum as unconfirmed for a while; as long as the mark
+// stands, a push that would empty the list or more than halve it is held back.
+// In that time either the publishers come back and nobody has noticed, or they
+// do not, and the list goes out as it is.
+//
+//	            marked, and pushed last below the unexplained version, and
+//	            empty, or under half of the last list, or empty and the first
+//	(push) ----------------------------------------------------------> (hold)
+//	   ^                                                                 |
+//	   +--- grown again | the mark has ended | grace + 5 s have passed --+
+//
+// What the guard never does: hold growth; hold a list that only a withdrawal
+// made shorter; merge an old list with a new one. What is pushed as version v
+// is exactly the datum at version v, so a hold skips versions and never edits
+// them. Eureka and Nacos protect the whole registry or a whole service below a
+// threshold; this protects one list, and only against unexplained losses.
+type guard struct {
+	on    bool          // the switch push-guard; guarded by the topics' mutex
+	grace time.Duration // the session grace
+	helds *atomic.Uint64
+}
+
+// heldAtMost is how long, above the session grace, a push is held at most.
+const heldAtMost = 5 * time.Second
+
+// mark says that removals below a version are unconfirmed until a moment.
+type mark struct {
+	below int64
+	until time.Time
+}
+
+func newGuard(grace time.Duration) guard {
+	return guard{on: true, grace: grace, helds: new(atomic.Uint64)}
+}
+
+// hold judges a push of count values to s, and says when to read again.
+func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread time.Time, hold bool) {
+	if !g.on || !now.Before(m.until) || s.version >= m.below {
+		return reread, false
+	}
+	first := s.hash == 0
+	shrunken := count == 0 || !first && 2*count < s.count
+	if !shrunken {
+		return reread, false
+	}
+	end := now.Add(g.grace + heldAtMost)
+	if !s.held.IsZero() {
+		end = s.held.Add(g.grace + heldAtMost)
+	}
+	if !now.Before(end) {
+		return reread, false
+	}
+	if m.until.Before(end) {
+		end = m.until
+	}
+	return end, true
+}
+
+// counted notes one more held push.
+func (g guard) counted() { g.helds.Add(1) }

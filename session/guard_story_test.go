@@ -1,0 +1,192 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/client"
+	"conclave/wire"
+)
+
+// Scaled down to zero by withdrawals: every step is the truth and goes out at
+// once, also the empty list.
+func TestWithdrawalToZeroPassesAtOnce(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		x := c.client("writer", "session-1")
+		var pubs []*client.Publication
+		for i := range 4 {
+			pubs = append(pubs, c.published(x, "svc", fmt.Sprint(i)))
+		}
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("all are seen", sub.shows("0", "1", "2", "3"))
+		start := time.Now()
+		for _, p := range pubs {
+			require.NoError(t, p.Withdraw())
+		}
+		c.eventually("nobody is left", sub.shows())
+		assert.Less(t, time.Since(start), 100*time.Millisecond)
+	})
+}
+
+// All clients of a session go together: that may be the session's own network.
+// The empty list is held, shown as held, and pushed when the mark ends.
+func TestMassOfClientsGoneIsHeld(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		values := c.fill(6, "svc", "session-1")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		start := time.Now()
+		for _, x := range c.clients[:6] {
+			c.crash(x)
+		}
+		address := c.sessions["session-2"].server.Address()
+		c.eventually("the push is held", func() bool { return c.list(address, "/v1/subscribers?dataId=svc")[0]["held"] == true })
+		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.5, "when the client leases ended")
+		assert.True(t, sub.shows(values...)())
+		c.eventually("it goes out in the end", sub.shows())
+		assert.InDelta(t, 20, time.Since(start).Seconds(), 1, "a session grace later")
+		assert.Len(t, sub.all(), 2, "nothing in between")
+		assert.Equal(t, false, c.list(address, "/v1/subscribers?dataId=svc")[0]["held"])
+	})
+}
+
+// The same, but the clients come back before the mark ends: nobody saw anything.
+func TestMassComesBackInTime(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		values := c.fill(6, "svc", "session-1")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		for _, x := range c.clients[:6] {
+			c.crash(x)
+		}
+		time.Sleep(10 * time.Second)
+		var again []string
+		for i := range 5 {
+			again = append(again, fmt.Sprintf("new-%d", i))
+			c.published(c.client(fmt.Sprintf("again-%d", i), "session-2"), "svc", again[i])
+		}
+		c.eventually("the new ones are seen", sub.shows(again...))
+		for _, d := range sub.all() {
+			assert.GreaterOrEqual(t, len(d.Values), 3, "growth is pushed from half the last list on: %v", d.Values)
+		}
+	})
+}
+
+// One client of many goes: no mass, its removal is pushed when its lease ends.
+func TestOneOfManyGoneIsPushed(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		values := c.fill(6, "svc", "session-1")
+		lone := c.client("lone", "session-1")
+		c.published(lone, "single", "x")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		single := c.watch(c.client("reader-2", "session-2"), "single")
+		c.eventually("all are seen", sub.shows(values...))
+		c.eventually("the single one is seen", single.shows("x"))
+		start := time.Now()
+		c.crash(lone)
+		c.eventually("it is gone", single.shows())
+		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.5)
+	})
+}
+
+// A session dies with all its clients: their publishers stay for the grace; then
+// the empty list is unexplained, is held once more, and goes out.
+func TestSessionDiesWithItsClients(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		values := c.fill(4, "svc", "session-1")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		start := time.Now()
+		for _, x := range c.clients[:4] {
+			c.crash(x)
+		}
+		kill(c, c.sessions["session-1"])
+
+		// Somebody who subscribes while the mark stands gets no empty first push.
+		time.Sleep(18 * time.Second)
+		late := c.watch(c.client("late", "session-2"), "svc")
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, late.all(), "the first push is empty and unconfirmed: held")
+		assert.True(t, sub.shows(values...)())
+
+		c.eventually("it goes out in the end", sub.shows())
+		c.eventually("to the late one too", late.shows())
+		assert.InDelta(t, 31, time.Since(start).Seconds(), 2, "owner grace and mark")
+	})
+}
+
+// The switch turns the guard off: what is held goes out at once.
+func TestGuardSwitch(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		values := c.fill(4, "svc", "session-1")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		for _, x := range c.clients[:4] {
+			c.crash(x)
+		}
+		time.Sleep(8 * time.Second)
+		require.True(t, sub.shows(values...)(), "held")
+		c.meta.setSwitch(wire.SwitchPushGuard, "off")
+		start := time.Now()
+		c.eventually("it goes out", sub.shows())
+		assert.Less(t, time.Since(start), 100*time.Millisecond)
+	})
+}
+
+// The switch stop-push: nothing is pushed while it is on; afterwards everybody
+// sees the newest only.
+func TestStopPush(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		p := c.published(c.client("writer", "session-1"), "svc", "0")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("the value is seen", sub.shows("0"))
+		c.meta.setSwitch(wire.SwitchStopPush, "on")
+		time.Sleep(100 * time.Millisecond)
+		for i := range 5 {
+			require.NoError(t, p.Update([]string{fmt.Sprint(i)}))
+			time.Sleep(time.Second)
+		}
+		fresh := c.watch(c.client("fresh", "session-2"), "svc")
+		time.Sleep(time.Second)
+		assert.Len(t, sub.all(), 1)
+		assert.Empty(t, fresh.all())
+		c.meta.setSwitch(wire.SwitchStopPush, "off")
+		c.eventually("the newest is seen", sub.shows("4"))
+		c.eventually("also by the new one", fresh.shows("4"))
+		assert.Len(t, sub.all(), 2)
+	})
+}
+
+// Twenty updates a second are all pushed; a burst is merged, and its last value
+// is seen within the window.
+func TestWindowMergesBursts(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		p := c.published(c.client("writer"), "svc", "first")
+		sub := c.watch(c.client("reader"), "svc")
+		c.eventually("the value is seen", sub.shows("first"))
+		for i := range 20 {
+			time.Sleep(50 * time.Millisecond)
+			require.NoError(t, p.Update([]string{fmt.Sprint(i)}))
+		}
+		time.Sleep(20 * time.Millisecond)
+		assert.True(t, sub.shows("19")())
+		assert.Len(t, sub.all(), 21)
+		for i := range 100 {
+			time.Sleep(time.Millisecond)
+			require.NoError(t, p.Update([]string{fmt.Sprint("burst ", i)}))
+		}
+		time.Sleep(20 * time.Millisecond)
+		assert.True(t, sub.shows("burst 99")())
+		merged := len(sub.all()) - 21
+		assert.Greater(t, merged, 5)
+		assert.LessOrEqual(t, merged, 12, "about one in each window of 10 ms")
+		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+		defer cancel()
+		require.NoError(t, p.Stored(ctx))
+	})
+}

@@ -1,0 +1,105 @@
+package session
+
+import (
+	"net"
+	"net/http"
+	"time"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+type blacklisted = blacklist.Entry
+
+// wire makes all that speaks: the client of meta, the peers, and the server of
+// the one port.
+func (s *Server) wire(ln net.Listener) {
+	interceptor := &wire.Interceptor{Address: s.address, View: s.view, Fence: s.terms, Token: s.Token}
+	s.peers = wire.NewPeers(s.Network, interceptor)
+	s.meta = metaclient.New(metaclient.Config{
+		Self:  wire.Member{Node: s.Node, Role: conclave.RoleSession, Address: s.address},
+		Metas: s.Metas, Peers: s.peers, View: s.view, Fence: s.terms,
+		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.Beat, Report: s.report,
+	})
+	interceptor.Behind = s.meta.Behind
+
+	r := wire.NewRouter(wire.RouterConfig{
+		Node: s.Node, Role: conclave.RoleSession, Version: s.Version, Token: s.Token,
+		Metrics: s.metrics.registry, Events: s.events, Ready: s.ready,
+	})
+	r.HandleFunc("/v1/clients", s.getClients).Methods(http.MethodGet)
+	r.HandleFunc("/v1/publishers", s.getPublishers).Methods(http.MethodGet)
+	r.HandleFunc("/v1/subscribers", s.getSubscribers).Methods(http.MethodGet)
+	r.HandleFunc("/v1/stopping", s.postStopping).Methods(http.MethodPost)
+	options := wire.HandlerOptions(interceptor)
+	nodes := metaclient.NewNodeService(s.Node, conclave.RoleSession, s.view, s.terms, s.meta.Announced)
+	path, handler := wirev1connect.NewNodeServiceHandler(nodes, options)
+	wire.Mount(r, path, handler)
+	path, handler = wirev1connect.NewSessionServiceHandler(&sessionService{s}, options)
+	wire.Mount(r, path, handler)
+	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, options)
+	wire.Mount(r, path, withResponder(handler))
+	s.server = wire.NewHTTPServer(ln, r)
+}
+
+// report is what goes up with each beat.
+func (s *Server) report() (_ []*wirev1.SlotReport, load uint32, ready, draining bool) {
+	ready, _ = s.ready()
+	s.mu.Lock()
+	draining = s.stopping
+	s.mu.Unlock()
+	return nil, uint32(s.clients.count()), ready, draining
+}
+
+type clientView struct {
+	Client        string    `json:"client"`
+	Name          string    `json:"name"`
+	Address       string    `json:"address"`
+	Since         time.Time `json:"since"`
+	Registrations int       `json:"registrations"`
+}
+
+func (s *Server) getClients(w http.ResponseWriter, _ *http.Request) {
+	out := []clientView{}
+	for _, c := range s.clients.snapshot() {
+		_, n := s.registry.counts(c)
+		out = append(out, clientView{c.client, c.name, c.remote, c.since.UTC().Truncate(time.Millisecond), n})
+	}
+	wire.WriteJSON(w, http.StatusOK, out)
+}
+
+type publisherView struct {
+	conclave.Publisher
+	Client string         `json:"client,omitempty"` // "" : only a tombstone is left
+	Slot   int            `json:"slot"`
+	Stored conclave.Epoch `json:"stored,omitzero"` // the leader epoch at which data took it
+}
+
+func (s *Server) getPublishers(w http.ResponseWriter, r *http.Request) {
+	out := []publisherView{}
+	for _, reg := range s.registry.snapshot(r.URL.Query().Get("dataId")) {
+		v := publisherView{Publisher: reg.pub, Slot: reg.slot, Stored: reg.stored}
+		if reg.owner != nil {
+			v.Client = reg.owner.name
+		}
+		out = append(out, v)
+	}
+	wire.WriteJSON(w, http.StatusOK, out)
+}
+
+func (s *Server) getSubscribers(w http.ResponseWriter, r *http.Request) {
+	wire.WriteJSON(w, http.StatusOK, s.topics.snapshot(r.URL.Query().Get("dataId"), time.Now()))
+}
+
+// postStopping is how `down` says that the whole cluster stops: the next
+// Shutdown has nobody to hand over to.
+func (s *Server) postStopping(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	s.cluster = true
+	s.mu.Unlock()
+	wire.WriteJSON(w, http.StatusOK, map[string]any{"stopping": true})
+}

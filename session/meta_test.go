@@ -1,0 +1,319 @@
+package session_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/meta/metaclient"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// fakeMeta is a lone meta leader without a database: it keeps members by their
+// streams, arranges slots with the real arranger, and publishes to all.
+type fakeMeta struct {
+	wirev1connect.UnimplementedMetaServiceHandler
+	id      conclave.NodeID
+	address string
+	slots   int
+	data    int // data nodes to wait for before the first table
+	view    *wire.View
+	fence   *wire.Fence
+	server  *wire.HTTPServer
+	served  sync.WaitGroup
+	bell    chan struct{}
+
+	mu      sync.Mutex // guards the rest
+	seq     uint64
+	members map[string]wire.Member
+	beating map[string]int // streams by incarnation
+	reports map[string][]slot.Report
+	black   []blacklist.Entry
+	set     []wire.Switch
+	silent  bool         // leaves sessions off the list
+	refuse  error        // every further Join
+	onCall  func(string) // told of Drain, Leave and Restore before they are done
+}
+
+const nodeLease = 3 * time.Second
+
+func newFakeMeta(network wire.Network, listen string, slots, data int) *fakeMeta {
+	m := &fakeMeta{
+		id: conclave.NodeID{Name: "meta-1", Incarnation: "m1"}, slots: slots, data: data, view: wire.NewView(), fence: &wire.Fence{},
+		bell: make(chan struct{}, 1), members: map[string]wire.Member{}, beating: map[string]int{}, reports: map[string][]slot.Report{},
+	}
+	ln, err := network.Listen(context.Background(), "tcp", listen)
+	if err != nil {
+		panic(err)
+	}
+	m.address = ln.Addr().String()
+	icpt := &wire.Interceptor{Address: m.address, View: m.view, Fence: m.fence}
+	r := mux.NewRouter()
+	path, h := wirev1connect.NewMetaServiceHandler(m, wire.HandlerOptions(icpt))
+	wire.Mount(r, path, h)
+	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(m.id, conclave.RoleMeta, m.view, m.fence, nil), wire.HandlerOptions(icpt))
+	wire.Mount(r, path, h)
+	m.server = wire.NewHTTPServer(ln, r)
+	return m
+}
+
+// run serves and arranges until ctx ends.
+func (m *fakeMeta) run(ctx context.Context) {
+	m.served.Go(func() { _ = m.server.Serve() })
+	for {
+		m.arrange()
+		select {
+		case <-m.bell:
+		case <-ctx.Done():
+			m.server.Close()
+			m.served.Wait()
+			return
+		}
+	}
+}
+
+func (m *fakeMeta) ring() {
+	select {
+	case m.bell <- struct{}{}:
+	default:
+	}
+}
+
+func (m *fakeMeta) next() conclave.Epoch { m.seq++; return conclave.Epoch{Term: 1, Seq: m.seq} }
+
+// arrange decides until nothing more is to be decided, and publishes each step.
+func (m *fakeMeta) arrange() {
+	for m.step() {
+	}
+}
+
+func (m *fakeMeta) step() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	state := m.view.State()
+	in := slot.Input{Next: m.next(), Replicas: 2, FloorBase: 1 << 30}
+	list := wire.Members{Epoch: in.Next}
+	for _, x := range m.members {
+		if m.silent && x.Role == conclave.RoleSession {
+			continue
+		}
+		list.List = append(list.List, x)
+	}
+	slices.SortFunc(list.List, func(a, b wire.Member) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
+	for _, x := range list.List {
+		if x.Role == conclave.RoleData {
+			in.Live = append(in.Live, x.Node)
+			in.Reports = append(in.Reports, m.reports[x.Node.String()]...)
+		}
+	}
+	for _, e := range m.black {
+		in.Forbidden = append(in.Forbidden, e.Name)
+	}
+	changed := false
+	if !slices.Equal(list.List, state.Members.List) {
+		state.Members, changed = list, true
+	}
+	if len(state.Table.Slots) == 0 {
+		if len(in.Live) >= m.data {
+			table, err := slot.New(m.slots, in)
+			if err != nil {
+				panic(err)
+			}
+			state.Table, changed = table, true
+		}
+	} else if table, moves, err := slot.Arrange(state.Table, in); err != nil {
+		panic(err)
+	} else if len(moves) > 0 {
+		state.Table, changed = table, true
+	}
+	if !slices.Equal(m.black, state.Blacklist.Entries) {
+		state.Blacklist, changed = wire.Blacklist{Epoch: in.Next, Entries: slices.Clone(m.black)}, true
+	}
+	if !slices.Equal(m.set, state.Switches.List) {
+		state.Switches, changed = wire.Switches{Epoch: in.Next, List: slices.Clone(m.set)}, true
+	}
+	if changed {
+		state.Replicas = 2
+		m.view.Set(state)
+	}
+	return changed
+}
+
+// Join holds one node's stream.
+func (m *fakeMeta) Join(ctx context.Context, stream *connect.BidiStream[wirev1.JoinRequest, wirev1.JoinResponse]) error {
+	first, err := stream.Receive()
+	if err != nil {
+		return err
+	}
+	self := wire.MemberIn(first.GetMember())
+	self.Dialable = true
+	m.mu.Lock()
+	refuse := m.refuse
+	if refuse == nil {
+		m.beating[self.Node.String()]++
+	}
+	m.mu.Unlock()
+	if refuse != nil {
+		return refuse
+	}
+	defer m.broke(self)
+
+	ctx, cancel := context.WithCancel(ctx)
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer cancel()
+	have := first.GetHave()
+	sender.Go(func() {
+		for beat := uint64(1); ; beat++ {
+			changed := m.view.Changed()
+			state := m.view.State()
+			missing := wire.StateOut(state, have)
+			have = wire.EpochsOf(state)
+			if stream.Send(&wirev1.JoinResponse{
+				Term: 1, Leader: wire.NodeOut(m.id), Address: m.address, Beat: beat, LeaseMs: 3000, NodeLeaseMs: wire.Ms(nodeLease),
+				State: missing, Registered: state.Members.Has(self.Node),
+			}) != nil {
+				return
+			}
+			timer := time.NewTimer(time.Second)
+			select {
+			case <-changed:
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+			timer.Stop()
+		}
+	})
+	for req := first; ; {
+		m.heard(self, req)
+		if req, err = stream.Receive(); err != nil {
+			return err
+		}
+	}
+}
+
+// heard notes a beat.
+func (m *fakeMeta) heard(self wire.Member, req *wirev1.JoinRequest) {
+	m.mu.Lock()
+	self.Draining = req.GetMember().GetDraining()
+	m.members[self.Node.Name] = self
+	var reports []slot.Report
+	for _, r := range req.GetReports() {
+		reports = append(reports, slot.Report{
+			Node: self.Node, Slot: int(r.GetSlot()), Epoch: wire.EpochIn(r.GetLeaderEpoch()), State: slot.ReportState(r.GetState()),
+			Position: r.GetPosition(), LagMs: r.GetLagMs(), Counter: r.GetCounter(),
+		})
+	}
+	m.reports[self.Node.String()] = reports
+	m.mu.Unlock()
+	m.ring()
+}
+
+// broke takes a node off the list a moment after its stream broke.
+func (m *fakeMeta) broke(self wire.Member) {
+	m.mu.Lock()
+	m.beating[self.Node.String()]--
+	m.mu.Unlock()
+	time.AfterFunc(200*time.Millisecond, func() {
+		m.mu.Lock()
+		if m.beating[self.Node.String()] == 0 && m.members[self.Node.Name].Node == self.Node {
+			delete(m.members, self.Node.Name)
+		}
+		m.mu.Unlock()
+		m.ring()
+	})
+}
+
+func (m *fakeMeta) GetLeader(context.Context, *connect.Request[wirev1.GetLeaderRequest]) (*connect.Response[wirev1.GetLeaderResponse], error) {
+	return connect.NewResponse(&wirev1.GetLeaderResponse{Term: 1, Leader: wire.NodeOut(m.id), Address: m.address, Self: true}), nil
+}
+
+func (m *fakeMeta) Leave(_ context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
+	m.called("leave " + req.Msg.GetNode().GetName())
+	m.mu.Lock()
+	delete(m.members, req.Msg.GetNode().GetName())
+	m.mu.Unlock()
+	m.arrange()
+	return connect.NewResponse(&wirev1.LeaveResponse{Members: wire.EpochOut(m.view.State().Members.Epoch)}), nil
+}
+
+func (m *fakeMeta) Drain(_ context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
+	m.called("drain " + req.Msg.GetNode().GetName())
+	m.forbid(blacklist.Drain(wire.NodeIn(req.Msg.GetNode()), conclave.Role(req.Msg.GetRole()), time.Now()))
+	return connect.NewResponse(&wirev1.DrainResponse{}), nil
+}
+
+func (m *fakeMeta) Restore(_ context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
+	m.called("restore " + req.Msg.GetNode().GetName())
+	m.mu.Lock()
+	m.black = slices.DeleteFunc(m.black, func(e blacklist.Entry) bool { return e.Name == req.Msg.GetNode().GetName() && e.Own() })
+	m.mu.Unlock()
+	m.arrange()
+	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
+}
+
+func (m *fakeMeta) called(what string) {
+	m.mu.Lock()
+	told := m.onCall
+	m.mu.Unlock()
+	if told != nil {
+		told(what)
+	}
+}
+
+// tell lets the test look at the cluster at the moment of each call.
+func (m *fakeMeta) tell(onCall func(string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.onCall = onCall
+}
+
+// reject refuses whoever joins from now on.
+func (m *fakeMeta) reject(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuse = err
+}
+
+// mute leaves sessions off the written list.
+func (m *fakeMeta) mute(on bool) {
+	m.mu.Lock()
+	m.silent = on
+	m.mu.Unlock()
+	m.arrange()
+}
+
+func (m *fakeMeta) forbid(e blacklist.Entry) {
+	m.mu.Lock()
+	if !slices.ContainsFunc(m.black, func(o blacklist.Entry) bool { return o.Name == e.Name }) {
+		m.black = append(m.black, e)
+	}
+	m.mu.Unlock()
+	m.arrange()
+}
+
+func (m *fakeMeta) allow(name string) {
+	m.mu.Lock()
+	m.black = slices.DeleteFunc(m.black, func(e blacklist.Entry) bool { return e.Name == name })
+	m.mu.Unlock()
+	m.arrange()
+}
+
+func (m *fakeMeta) setSwitch(key, value string) {
+	m.mu.Lock()
+	m.set = append(slices.DeleteFunc(slices.Clone(m.set), func(s wire.Switch) bool { return s.Key == key }), wire.Switch{Key: key, Value: value, Version: 1})
+	m.mu.Unlock()
+	m.arrange()
+}

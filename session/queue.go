@@ -1,0 +1,177 @@
+package session
+
+import (
+	"conclave"
+	"conclave/slot"
+	wirev1 "conclave/wire/v1"
+)
+
+// The registry's queues: what data is not known to have, slot by slot.
+//
+// A change is settled when the slot's leader accepted it at the slot's present
+// epoch, and only then. Two rules make that enough when the epoch changes:
+//
+//  1. What was not settled stays queued, and is sent again at the new epoch. An
+//     acceptance of the old one that still arrives is not counted: whether the
+//     old leader's last position held it is not known here.
+//  2. What was settled at an older epoch is in the new leader's copy, either
+//     through the old leader's last position or through a diff with this
+//     session: the protocol lets nobody serve without. It stays stored. As a
+//     second net (this session may have been off the member list just then) the
+//     audit writes it again a second later, unless a diff at the new epoch has
+//     covered the slot. That costs nothing but a message: equal is the same.
+
+// waiting lists the slots with something queued, in order.
+func (r *registry) waiting() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []int
+	for i := range r.slots {
+		if len(r.slots[i].pending) > 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// take lists the oldest changes of a slot, about as many bytes as given, at
+// least one. They stay queued until settle.
+func (r *registry) take(slot, bytes int) (out []*change, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.slots[slot]
+	if len(s.order) > 2*len(s.pending)+16 {
+		kept := make([]*change, 0, len(s.pending))
+		for _, c := range s.order {
+			if !c.settled {
+				kept = append(kept, c)
+			}
+		}
+		s.order = kept
+	}
+	for _, c := range s.order {
+		if c.settled {
+			continue
+		}
+		if size > 0 && size+c.size > bytes {
+			break
+		}
+		out = append(out, c)
+		size += c.size
+	}
+	return out, size
+}
+
+// settle notes that the leader at epoch has the changes, and lists what clients
+// are to be told. The caller holds the slot's fence.
+func (r *registry) settle(slot int, epoch conclave.Epoch, changes []*change) []ack {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.slots[slot]
+	var acks []ack
+	for _, c := range changes {
+		if c.settled {
+			continue // a newer change of that id is queued; it will be acknowledged
+		}
+		c.settled = true
+		delete(s.pending, c.id)
+		reg := s.held[c.id]
+		if c.put == nil || reg == nil || reg.pub.Version != c.version {
+			continue
+		}
+		if reg.stored.IsZero() && reg.owner != nil {
+			acks = append(acks, ack{c.id, c.version, reg.owner})
+		}
+		reg.stored = epoch
+	}
+	if len(s.pending) == 0 {
+		s.order = nil
+	}
+	return acks
+}
+
+// audit queues again what was stored at an older epoch of the slot and no diff
+// at the present one has covered.
+func (r *registry) audit(slot int, epoch conclave.Epoch) (requeued int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slot >= len(r.slots) {
+		return 0
+	}
+	s := &r.slots[slot]
+	if s.covered == epoch {
+		return 0
+	}
+	for _, id := range sortedKeys(s.held) {
+		reg := s.held[id]
+		if !reg.stored.IsZero() && reg.stored.Less(epoch) && s.pending[id] == nil {
+			r.enqueue(slot, putOf(reg))
+			requeued++
+		}
+	}
+	s.covered = epoch // by what was queued just now
+	return requeued
+}
+
+// diffBytes bounds one answer; a data node asks again for the rest.
+const diffBytes = 1 << 20
+
+// diff compares what a data node holds of this session with the set. The caller
+// holds the slot's fence, at the asker's epoch: what is answered here is all
+// that was ever sent at a lower one.
+func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) *wirev1.DiffResponse {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res := &wirev1.DiffResponse{}
+	s := slotSet{}
+	if n < len(r.slots) {
+		s = r.slots[n]
+		defer func() {
+			if !res.Summarize && !res.More {
+				r.slots[n].covered = epoch
+			}
+		}()
+	}
+	if uint64(len(s.held)) == req.GetCount() && s.digest == req.GetDigest() {
+		res.Same = true
+		return res
+	}
+	if !req.GetSummarized() && req.GetCount() > 0 {
+		res.Summarize = true
+		return res
+	}
+	theirs := make(map[string]int64, len(req.GetEntries()))
+	for _, e := range req.GetEntries() {
+		theirs[e.GetId()] = e.GetVersion()
+		// Above ours: from a client that broke the rule of rising versions, in
+		// another life of that id here. It goes, and ours is put next time.
+		if reg := s.held[e.GetId()]; reg == nil || reg.pub.Version < e.GetVersion() {
+			res.Removed = append(res.Removed, e)
+		}
+	}
+	size := 0
+	for _, id := range sortedKeys(s.held) {
+		reg := s.held[id]
+		if v, ok := theirs[id]; ok && v >= reg.pub.Version {
+			continue
+		}
+		c := putOf(reg)
+		if size > 0 && size+c.size > diffBytes {
+			res.More = true
+			break
+		}
+		res.Puts = append(res.Puts, c.put)
+		size += c.size
+	}
+	return res
+}
+
+// slotOf is where a key belongs; false before there is a table.
+func (r *registry) slotOf(key string) (int, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.slots) == 0 {
+		return 0, false
+	}
+	return slot.Of(key, len(r.slots)), true
+}

@@ -1,0 +1,253 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// modelData is what a data node makes of a session's writes in all slots: copies
+// by id, the higher version wins, a removal never passes a newer version.
+type modelData map[string]int64
+
+func (d modelData) write(changes []*change) {
+	for _, c := range changes {
+		switch have, ok := d[c.id]; {
+		case c.put != nil:
+			d[c.id] = max(have, c.version)
+		case ok && have <= c.version:
+			delete(d, c.id)
+		}
+	}
+}
+
+// TestRegistryIsTheTruth plays random clients, writes that are answered, lost or
+// late, and leader changes. At the end of each story data and session agree,
+// whatever was lost on the way; and a diff repairs any copy.
+func TestRegistryIsTheTruth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRegistry(time.Hour)
+		require.True(t, r.resize(4))
+		data := modelData{}
+		epochs := make([]conclave.Epoch, 4)
+		conns := []*connection{{name: "a"}, {name: "b"}, {name: "c"}}
+		versions := map[string]int64{} // the highest that any client has ever shown
+		conn := rapid.SampledFrom(conns)
+		name := rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "r4", "r5"})
+		anySlot := rapid.IntRange(0, 3)
+
+		t.Repeat(map[string]func(*rapid.T){
+			"register": func(t *rapid.T) {
+				id := name.Draw(t, "id")
+				v := max(1, versions[id]+rapid.Int64Range(-1, 1).Draw(t, "step"))
+				p := conclave.Publisher{ID: id, Data: dataOf(id), Version: v, Withdrawn: rapid.Bool().Draw(t, "withdrawn")}
+				old, held := r.byID[id]
+				_, err := r.put(conn.Draw(t, "conn"), p)
+				switch {
+				case held && v < old.pub.Version:
+					assert.Equal(t, wire.CodeConflict, wire.CodeOf(err))
+				case held && v == old.pub.Version:
+					require.NoError(t, err)
+					assert.Equal(t, old.pub, r.byID[id].pub, "equal is the same")
+				default:
+					require.NoError(t, err)
+					assert.Equal(t, v, r.byID[id].pub.Version)
+				}
+				versions[id] = max(versions[id], v)
+			},
+			"connectionGone": func(t *rapid.T) {
+				c := conn.Draw(t, "conn")
+				r.disown(c, wirev1.Cause_CAUSE_CLIENT_GONE)
+				assert.Empty(t, r.owned[c])
+			},
+			"goodbye": func(t *rapid.T) {
+				c := conn.Draw(t, "conn")
+				r.withdraw(c)
+				for id, reg := range r.owned[c] {
+					assert.True(t, reg.pub.Withdrawn)
+					versions[id] = max(versions[id], reg.pub.Version)
+				}
+			},
+			"write": func(t *rapid.T) {
+				n := anySlot.Draw(t, "slot")
+				changes, _ := r.take(n, rapid.IntRange(1, 500).Draw(t, "bytes"))
+				outcome := rapid.SampledFrom([]string{"stored", "lost", "answerLost", "overtaken"}).Draw(t, "outcome")
+				if outcome == "lost" {
+					return
+				}
+				data.write(changes)
+				switch outcome {
+				case "stored":
+					for _, a := range r.settle(n, epochs[n], changes) {
+						assert.Equal(t, r.byID[a.id].pub.Version, a.version, "only what data has now is acknowledged")
+						assert.Same(t, r.byID[a.id].owner, a.to)
+					}
+				case "overtaken": // a newer epoch was adopted before the answer: not counted
+					epochs[n].Seq++
+				}
+			},
+			"newLeader": func(t *rapid.T) {
+				n := anySlot.Draw(t, "slot")
+				epochs[n].Seq++
+				r.audit(n, epochs[n])
+			},
+			"diffRepairs": func(t *rapid.T) {
+				n := anySlot.Draw(t, "slot")
+				theirs := modelData{}
+				for i := range 6 {
+					if v := rapid.Int64Range(0, 4).Draw(t, "their version"); v > 0 {
+						if id := fmt.Sprintf("r%d", i); r.slotFor(id) == n {
+							theirs[id] = v
+						}
+					}
+				}
+				for round := 0; ; round++ {
+					require.Less(t, round, 4, "a diff ends")
+					if diffOnce(r, n, epochs[n], theirs) {
+						break
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				live := 0
+				for n := range r.slots {
+					sum := uint64(0)
+					for id, reg := range r.slots[n].held {
+						sum += wire.EntryHash(id, reg.pub.Version)
+						assert.Same(t, reg, r.byID[id])
+						if !reg.pub.Withdrawn {
+							live++
+						}
+					}
+					assert.Equal(t, sum, r.slots[n].digest)
+				}
+				assert.Equal(t, live, r.live)
+			},
+		})
+
+		// Quiet at last: everything queued is written and answered.
+		for _, n := range r.waiting() {
+			for {
+				changes, _ := r.take(n, 1<<20)
+				if len(changes) == 0 {
+					break
+				}
+				data.write(changes)
+				r.settle(n, epochs[n], changes)
+			}
+		}
+		want := modelData{}
+		for id, reg := range r.byID {
+			want[id] = reg.pub.Version
+			assert.False(t, reg.stored.Less(conclave.Epoch{}), "all is stored")
+		}
+		if !assert.Equal(t, want, data, "data holds just what the session holds") {
+			t.Fatal()
+		}
+	})
+}
+
+func dataOf(id string) conclave.DataInfoID {
+	d, _ := conclave.NewDataInfoID("data-"+id, "", "")
+	return d
+}
+
+func (r *registry) slotFor(id string) int {
+	n, _ := r.slotOf(dataOf(id).String())
+	return n
+}
+
+// diffOnce is one exchange, as a data node makes it; true when both agree.
+func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) bool {
+	req := &wirev1.DiffRequest{Count: uint64(len(theirs))}
+	for id, v := range theirs {
+		req.Digest += wire.EntryHash(id, v)
+	}
+	res := r.diff(n, epoch, req)
+	if res.Same {
+		return true
+	}
+	if res.Summarize {
+		req.Summarized = true
+		for _, id := range sortedKeys(theirs) {
+			req.Entries = append(req.Entries, &wirev1.DiffEntry{Id: id, Version: theirs[id]})
+		}
+		res = r.diff(n, epoch, req)
+	}
+	for _, p := range res.Puts {
+		theirs[p.Id] = max(theirs[p.Id], p.Version)
+	}
+	for _, e := range res.Removed {
+		if theirs[e.Id] <= e.Version {
+			delete(theirs, e.Id)
+		}
+	}
+	return false
+}
+
+func TestDiffIsCutAndGoesOn(t *testing.T) {
+	r := newRegistry(time.Hour)
+	r.resize(1)
+	owner := &connection{}
+	large := make([]byte, 60<<10)
+	for i := range large {
+		large[i] = 'x'
+	}
+	for i := range 60 { // 3.5 MiB
+		_, err := r.put(owner, conclave.Publisher{ID: fmt.Sprintf("r%02d", i), Data: dataOf("x"), Version: 1, Values: []string{string(large)}})
+		require.NoError(t, err)
+	}
+	theirs := modelData{}
+	rounds := 0
+	for !diffOnce(r, 0, conclave.Epoch{Term: 1, Seq: 1}, theirs) {
+		rounds++
+		require.Less(t, rounds, 10)
+	}
+	assert.Len(t, theirs, 60)
+	assert.Equal(t, 4, rounds)
+}
+
+func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
+	r := newRegistry(time.Second)
+	r.resize(1)
+	_, err := r.put(&connection{}, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
+	require.NoError(t, err)
+	later := time.Now().Add(time.Minute)
+	r.forgetTombstones(later)
+	assert.Len(t, r.byID, 1, "data does not have it yet")
+	changes, _ := r.take(0, 1)
+	r.settle(0, conclave.Epoch{Term: 1, Seq: 1}, changes)
+	r.forgetTombstones(time.Now())
+	assert.Len(t, r.byID, 1, "its time is not over")
+	r.forgetTombstones(later)
+	assert.Empty(t, r.byID)
+}
+
+func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
+	r := newRegistry(time.Hour)
+	r.resize(4)
+	owner := &connection{}
+	for i := range 20 {
+		_, err := r.put(owner, conclave.Publisher{ID: fmt.Sprint(i), Data: dataOf(fmt.Sprint(i)), Version: 1})
+		require.NoError(t, err)
+	}
+	assert.True(t, r.resize(16))
+	assert.False(t, r.resize(16))
+	pending := 0
+	for n := range r.slots {
+		for id, reg := range r.slots[n].held {
+			assert.Equal(t, n, r.slotFor(id))
+			assert.Equal(t, n, reg.slot)
+		}
+		pending += len(r.slots[n].pending)
+	}
+	assert.Equal(t, 20, pending, "all is written again")
+}

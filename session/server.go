@@ -1,0 +1,244 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// Server is one session node.
+type Server struct {
+	Config
+	log     hclog.Logger
+	view    *wire.View
+	terms   *wire.Fence // commands of older terms are refused
+	events  *wire.Events
+	metrics *metrics
+
+	registry *registry
+	fences   *fences
+	topics   *topics
+	clients  *clients
+	nodes    *nodes
+	book     *addressBook
+
+	started chan struct{} // closed when the listener is open, or Run gave up before
+	ended   chan struct{} // closed when Run has returned
+
+	// Made by Run before started is closed, and not changed afterwards.
+	address string
+	peers   *wire.Peers
+	meta    *metaclient.Client
+	server  *wire.HTTPServer
+	cancel  context.CancelCauseFunc // ends Run
+	leave   context.CancelFunc      // ends the membership
+	left    chan struct{}           // closed when the membership's loop has returned
+
+	mu       sync.Mutex // guards the rest
+	running  bool
+	opened   bool // clients were taken once
+	stopping bool // a graceful stop has begun
+	cluster  bool // the whole cluster is stopping: nobody is left to hand over to
+	drained  bool // the blacklist names this session
+}
+
+// errStopped ends Run gracefully.
+var errStopped = errors.New("stopped")
+
+// New checks the configuration; nothing is opened before Run.
+func New(c Config) (*Server, error) {
+	c = c.withDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	s := &Server{
+		Config:   c,
+		log:      c.Logger,
+		view:     wire.NewView(),
+		terms:    &wire.Fence{},
+		events:   wire.NewEvents(c.Node.Name, c.Now),
+		registry: newRegistry(c.SessionGrace),
+		fences:   &fences{},
+		clients:  newClients(c.ClientLease, c.SessionGrace),
+		nodes:    newNodes(),
+		book:     &addressBook{},
+		started:  make(chan struct{}),
+		ended:    make(chan struct{}),
+	}
+	s.topics = newTopics(c.PushWindow, newGuard(c.SessionGrace), s.nodes.wakeReaders)
+	s.metrics = newMetrics(s)
+	return s, nil
+}
+
+// Run opens the listener, joins the cluster and serves until Shutdown, after
+// which it returns nil, or until ctx ends, which is a crash: nobody is told, and
+// its error is returned. Another error means that the session cannot go on: its
+// port is taken, or another living process has its name (wire.CodeConflict).
+//
+// The order of the start follows article 002: ports, then meta (its answer
+// brings the table), then the data nodes; then clients; last, off the blacklist.
+func (s *Server) Run(ctx context.Context) error {
+	s.mu.Lock()
+	again := s.running
+	s.running = true
+	s.mu.Unlock()
+	if again {
+		return errors.New("session: Run was called twice")
+	}
+	defer close(s.ended)
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+
+	// 1. The listener, and all that answers on it.
+	ln, err := s.Network.Listen(ctx, "tcp", s.Listen)
+	if err != nil {
+		close(s.started)
+		return fmt.Errorf("listen on %s: %w", s.Listen, err)
+	}
+	s.address = advertised(ln, s.Advertise)
+	membership, leave := context.WithCancel(ctx)
+	s.leave, s.left = leave, make(chan struct{})
+	defer leave()
+	s.wire(ln)
+	defer s.peers.Close()
+	var loops sync.WaitGroup
+	run := func(loop func(context.Context)) { loops.Go(func() { loop(ctx) }) }
+	loops.Go(func() {
+		if err := s.server.Serve(); err != nil {
+			s.cancel(fmt.Errorf("serve on %s: %w", s.address, err))
+		}
+	})
+	close(s.started)
+	s.log.Info("listening", "node", s.Node.String(), "address", s.address)
+
+	// 2. The cluster.
+	loops.Go(func() {
+		defer close(s.left)
+		if err := s.meta.Run(membership); membership.Err() == nil {
+			s.cancel(fmt.Errorf("session %s: %w", s.Node.Name, err))
+		}
+	})
+	run(s.runView)
+	run(s.runNodes)
+	run(s.runLeases)
+	run(s.runAudit)
+
+	// 3. Clients.
+	run(s.runOpening)
+
+	<-ctx.Done()
+	s.server.Close()
+	loops.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
+		return cause
+	}
+	s.log.Info("stopped", "node", s.Node.String())
+	return nil
+}
+
+// runOpening takes clients once this session is on the written member list,
+// holds a slot table and has heard the data nodes. Before that a client's
+// registrations could be missed by a slot that asks the listed sessions only.
+func (s *Server) runOpening(ctx context.Context) {
+	if s.meta.WaitRegistered(ctx) != nil {
+		return
+	}
+	for {
+		applied := s.book.applied() // taken before looking
+		if s.registry.sized() {
+			break
+		}
+		select {
+		case <-applied:
+		case <-ctx.Done():
+			return
+		}
+	}
+	heard, cancel := context.WithTimeout(ctx, s.Beat)
+	s.waitFeeds(heard)
+	cancel()
+	s.mu.Lock()
+	s.opened = true
+	s.mu.Unlock()
+	s.admission()
+	s.events.Add(wire.Event{Type: "session.open", Text: "takes clients"})
+	s.log.Info("taking clients", "slots", len(s.view.Table().Slots), "table", s.view.TableEpoch().String())
+	if err := s.meta.Restore(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("could not leave the blacklist", "error", err)
+	}
+}
+
+// Started is closed when the listener is open: Address is known then.
+func (s *Server) Started() <-chan struct{} { return s.started }
+
+// Address is where others reach this session; "" before Started.
+func (s *Server) Address() string {
+	select {
+	case <-s.started:
+		return s.address
+	default:
+		return ""
+	}
+}
+
+// Events is the log of what happened here.
+func (s *Server) Events() *wire.Events { return s.events }
+
+// View is what this session knows of the cluster.
+func (s *Server) View() *wire.View { return s.view }
+
+// ready says whether clients are served, and why not, or only with what was
+// known before.
+func (s *Server) ready() (bool, []string) {
+	if s.view.TableEpoch().IsZero() {
+		return false, []string{"no slot table"}
+	}
+	s.mu.Lock()
+	opened, leaving := s.opened, s.stopping || s.drained
+	s.mu.Unlock()
+	switch {
+	case leaving:
+		return false, []string{"draining"}
+	case !opened:
+		return false, []string{"not on the member list yet"}
+	case s.meta.LostFor() > s.meta.NodeLease():
+		return true, []string{"stale"}
+	}
+	return true, nil
+}
+
+// advertised is what others are told to dial.
+func advertised(ln net.Listener, configured string) string {
+	if configured != "" {
+		return configured
+	}
+	return ln.Addr().String()
+}
+
+// waitNone blocks until no client is connected, until nobody could take them,
+// or until limit.
+func (s *Server) waitNone(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		changed := s.view.Changed()
+		if s.clients.count() > 0 && len(s.takers()) == 0 {
+			return fmt.Errorf("%d clients stay: no other session takes clients", s.clients.count())
+		}
+		select {
+		case <-s.clients.none():
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d clients have not moved: %w", s.clients.count(), ctx.Err())
+		}
+	}
+}

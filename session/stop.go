@@ -1,0 +1,179 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave"
+	"conclave/internal/stage"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// Time limits of single stop steps; the caller's context ends all of them.
+const (
+	markLimit  = 3 * time.Second
+	flushLimit = 2 * time.Second
+	seenLimit  = time.Second
+)
+
+// Shutdown stops gracefully: the clients are on other sessions, and the cluster
+// knows that this one is gone, before its port closes. Afterwards Run returns
+// nil. The error joins the steps that were not done; the stop itself is finished
+// anyway.
+//
+// Article 002 gives the order of the original: HTTP, stop handling disconnects,
+// client port, blacklist, the ports for data, console, scheduler. Here marking
+// comes first, since a client that is sent away while the session is still on
+// the lists given to clients comes straight back.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	running, twice, cluster := s.running, s.stopping, s.cluster
+	s.stopping = true
+	s.mu.Unlock()
+	if !running {
+		return nil
+	}
+	<-s.started
+	if s.server == nil { // Run gave up before it served
+		return nil
+	}
+	if twice {
+		return s.wait(ctx)
+	}
+	stages := []stage.Stage{
+		{Name: "mark draining", Do: s.markDraining},
+		{Name: "refuse new clients", Do: func(context.Context) error { s.admission(); return nil }},
+		{Name: "ask clients to move", Do: s.moveClients},
+		{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, s.DrainTimeout) }},
+		{Name: "hand the last changes to data", Do: s.flush},
+		{Name: "leave the member list", Do: s.leaveMembers},
+	}
+	if cluster {
+		stages = nil // nobody is left to move to, or to tell
+		s.admission()
+	}
+	s.events.Add(wire.Event{Type: "session.stopping", Text: "graceful stop", Data: map[string]any{"clusterStops": cluster}})
+	s.log.Info("stopping", "clients", s.clients.count(), "clusterStops", cluster)
+	stages = append(stages, stage.Stage{Name: "close the listener", Do: func(ctx context.Context) error {
+		s.cancel(errStopped)
+		return s.wait(ctx)
+	}})
+	return stage.Run(ctx, s.log, stages)
+}
+
+// wait blocks until Run has returned.
+func (s *Server) wait(ctx context.Context) error {
+	select {
+	case <-s.ended:
+		return nil // also when ctx is over
+	default:
+	}
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the session's loops: %w", ctx.Err())
+	}
+}
+
+// markDraining takes this session off the lists given to clients; it stays a
+// member, so that data nodes go on asking it for diffs. In a meta outage there
+// is nobody to tell: the next beat would have said it.
+func (s *Server) markDraining(ctx context.Context) error {
+	s.meta.Poke() // the beat says draining, see report
+	s.clients.tell(s.takers())
+	if known, err := s.reachable(); !known || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, markLimit)
+	defer cancel()
+	return s.meta.Drain(ctx, "stop")
+}
+
+// reachable says whether the cluster knows this session at all, and, as an
+// error, that it cannot be told anything now.
+func (s *Server) reachable() (known bool, err error) {
+	if _, ever := s.meta.LeaderHeard(); !ever {
+		return false, nil
+	}
+	if lost := s.meta.LostFor(); lost > s.meta.NodeLease() {
+		return true, fmt.Errorf("no meta leader was heard for %s: this session stays on the lists until its lease ends", lost.Round(time.Millisecond))
+	}
+	return true, nil
+}
+
+func (s *Server) moveClients(context.Context) error {
+	asked := s.clients.askToMove("the session stops")
+	s.log.Info("asked the clients to move", "clients", asked)
+	return nil
+}
+
+// flush waits until data has what was registered or removed last.
+func (s *Server) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushLimit)
+	defer cancel()
+	for tick := time.NewTicker(5 * time.Millisecond); ; {
+		waiting := len(s.registry.waiting())
+		if waiting == 0 {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return fmt.Errorf("%d slots have not taken the last changes: %w", waiting, ctx.Err())
+		}
+	}
+}
+
+// leaveMembers ends the membership and waits until every data node has seen the
+// list without this session: none will wait for its answer afterwards. Its
+// copies stay there for the session grace, under those of the sessions that its
+// clients are at now.
+func (s *Server) leaveMembers(ctx context.Context) error {
+	known, err := s.reachable()
+	s.leave() // or the next beat registers again
+	<-s.left
+	if !known || err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, markLimit)
+	defer cancel()
+	if err := s.meta.Leave(limited); err != nil {
+		return err
+	}
+	limited, cancel = context.WithTimeout(ctx, seenLimit)
+	defer cancel()
+	have := s.view.Epochs()
+	for _, m := range s.view.State().Members.Of(conclave.RoleData) {
+		if err := s.seenBy(limited, m.Address, have); err != nil {
+			return fmt.Errorf("wait until %s knows: %w", m.Node.Name, err)
+		}
+	}
+	return nil
+}
+
+// seenBy waits until the node at address holds a member list without us.
+func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs) error {
+	for {
+		res, err := s.peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{Have: have}))
+		if err == nil && res.Msg.GetState().GetMembers() != nil {
+			return nil // newer than the last list that this session was on
+		}
+		if wire.Refused(err) {
+			return nil // it is gone: it cannot wait for us
+		}
+		timer := time.NewTimer(5 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}

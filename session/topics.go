@@ -1,0 +1,434 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// topics is what the clients of this session subscribe to: one topic for each
+// DataInfoID with a subscriber, with what was last read of it, and whether it
+// must be read again.
+type topics struct {
+	guard guard
+	wake  func() // called, without any lock held, when there is something to read
+
+	mu      sync.Mutex // guards the rest
+	window  time.Duration
+	stopped bool // the switch stop-push: nothing is pushed
+	byKey   map[string]*topic
+	slots   map[int]*topicSlot
+	subs    int
+	pushes  uint64 // given to outboxes since the start
+}
+
+// topicSlot is the topics' part in one slot.
+type topicSlot struct {
+	topics map[string]*topic
+	due    []*topic // those with due set, in the order in which they came
+}
+
+// topic is one DataInfoID that somebody here subscribes to.
+type topic struct {
+	data conclave.DataInfoID
+	key  string
+	slot int
+	subs []*subscription
+
+	held     *datum    // what was read last, as counted at the slot's epoch; nil before the first
+	mark     mark      // what the leader said of its removals
+	top      int64     // the highest version that any subscriber was given, or came with
+	raise    int64     // a subscriber holds this version of another content: the leader must rise above it
+	due      bool      // to be read again, not before `from`
+	from     time.Time // the end of the push window, of a hold, or of a pause after a failure
+	lastRead time.Time
+}
+
+// datum is a content under a version; never changed once made, and shared by all
+// whom it is pushed to.
+type datum struct {
+	message *wirev1.Datum
+	hash    uint64
+	size    int // bytes on the wire, about
+}
+
+func newDatum(m *wirev1.Datum, hash uint64) *datum {
+	if hash == 0 {
+		hash = wire.ContentHash(m.Values)
+	}
+	size := 64 + len(m.DataInfoId)
+	for _, v := range m.Values {
+		size += 4 + len(v)
+	}
+	return &datum{message: m, hash: hash, size: size}
+}
+
+func (d *datum) count() int { return len(d.message.Values) }
+
+// subscription is one client's interest in a topic, and what it was given last.
+type subscription struct {
+	id    string
+	to    *connection
+	topic *topic
+	at    int // its place in topic.subs
+
+	version int64
+	hash    uint64 // 0: it holds nothing
+	count   int
+	held    time.Time // since when the guard holds a push back; zero: it does not
+}
+
+func newTopics(window time.Duration, g guard, wake func()) *topics {
+	return &topics{guard: g, wake: wake, window: window, byKey: map[string]*topic{}, slots: map[int]*topicSlot{}}
+}
+
+// subscribe adds a subscription, or renews what an older one of that id on the
+// same connection holds. The caller holds the slot's fence.
+func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, in *wirev1.Subscription, now time.Time) *subscription {
+	key := data.String()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tp := t.byKey[key]
+	if tp == nil {
+		tp = &topic{data: data, key: key, slot: slot}
+		t.byKey[key] = tp
+		t.slot(slot).topics[key] = tp
+		t.read(tp, now)
+	}
+	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount())}
+	tp.subs = append(tp.subs, s)
+	tp.top = max(tp.top, s.version)
+	t.subs++
+	// What others on this session hold may be shown at once. What this one
+	// holds may be newer: then the next reading settles it.
+	if tp.held != nil {
+		t.offer(tp, s, now)
+	}
+	return s
+}
+
+// unsubscribe ends a subscription; the last one of a topic takes it along.
+func (t *topics) unsubscribe(s *subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tp := s.topic
+	last := len(tp.subs) - 1
+	if s.at > last || tp.subs[s.at] != s {
+		return
+	}
+	tp.subs[s.at] = tp.subs[last]
+	tp.subs[s.at].at = s.at
+	tp.subs[last] = nil
+	tp.subs = tp.subs[:last]
+	t.subs--
+	if last == 0 {
+		delete(t.byKey, tp.key)
+		delete(t.slots[tp.slot].topics, tp.key)
+		tp.due = false
+	}
+}
+
+func (t *topics) slot(n int) *topicSlot {
+	s := t.slots[n]
+	if s == nil {
+		s = &topicSlot{topics: map[string]*topic{}}
+		t.slots[n] = s
+	}
+	return s
+}
+
+// read marks a topic to be read, not before from. A topic that is due already
+// keeps the earlier time.
+func (t *topics) read(tp *topic, from time.Time) {
+	if tp.due {
+		if from.Before(tp.from) {
+			tp.from = from
+		}
+		return
+	}
+	tp.due, tp.from = true, from
+	s := t.slot(tp.slot)
+	s.due = append(s.due, tp)
+}
+
+// Large lists with many readers are paced beyond the push window, so that one
+// dataId that changes all the time takes about 50 MB/s of a session and no more.
+const (
+	pacePerByte = 20 * time.Nanosecond
+	paceAtMost  = time.Second
+)
+
+func (tp *topic) pace() time.Duration {
+	if tp.held == nil {
+		return 0
+	}
+	return min(time.Duration(tp.held.size*(1+len(tp.subs)))*pacePerByte, paceAtMost)
+}
+
+// changed notes that the leader's datum of a key changed: it is read at once, or
+// when the window of its last reading ends.
+func (t *topics) changed(keys []string) {
+	t.mu.Lock()
+	any := false
+	for _, k := range keys {
+		if tp := t.byKey[k]; tp != nil {
+			t.read(tp, tp.lastRead.Add(t.window+tp.pace()))
+			any = true
+		}
+	}
+	t.mu.Unlock()
+	if any {
+		t.wake()
+	}
+}
+
+// refresh marks every topic of the slots to be read now: their feed begins anew.
+func (t *topics) refresh(now time.Time, slots ...int) {
+	t.mu.Lock()
+	any := false
+	for _, n := range slots {
+		s := t.slots[n]
+		if s == nil {
+			continue
+		}
+		for _, k := range sortedKeys(s.topics) {
+			t.read(s.topics[k], now)
+			any = true
+		}
+	}
+	t.mu.Unlock()
+	if any {
+		t.wake()
+	}
+}
+
+// resize moves every topic to its slot of a table of another size.
+func (t *topics) resize(slotOf func(key string) (int, bool), now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.slots = map[int]*topicSlot{}
+	for _, k := range sortedKeys(t.byKey) {
+		tp := t.byKey[k]
+		if n, ok := slotOf(k); ok {
+			tp.slot, tp.due = n, false
+			t.slot(n).topics[k] = tp
+			t.read(tp, now)
+		}
+	}
+}
+
+// want is one topic about to be read, and what is held of it.
+type want struct {
+	key     string
+	version int64
+	hash    uint64
+	size    int // of the last reading, to guess the answer's
+}
+
+// waiting lists the slots with topics to be read, in order.
+func (t *topics) waiting() []int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []int
+	for n, s := range t.slots {
+		if len(s.due) > 0 {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// take lists up to max topics of the slot that may be read now, and when the
+// earliest of the others may. A topic that changes while it is read becomes due
+// again.
+func (t *topics) take(slot, limit int, now time.Time) (wants []want, next time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.slots[slot]
+	if s == nil {
+		return nil, next
+	}
+	kept := s.due[:0]
+	for _, tp := range s.due {
+		switch {
+		case !tp.due: // nobody is left to read it for
+		case len(wants) >= limit || tp.from.After(now):
+			kept = append(kept, tp)
+			if next.IsZero() || tp.from.Before(next) {
+				next = tp.from
+			}
+		default:
+			tp.due, tp.lastRead = false, now
+			w := want{key: tp.key, version: tp.raise, size: 128}
+			if tp.held != nil {
+				w.size += tp.held.size
+				if tp.raise == 0 {
+					w.hash = tp.held.hash
+				}
+			}
+			wants = append(wants, w)
+		}
+	}
+	clear(s.due[len(kept):])
+	s.due = kept
+	return wants, next
+}
+
+// untaken marks topics that could not be read to be read again, from then on;
+// it wakes all readers, since their slot may have moved to another node.
+func (t *topics) untaken(wants []want, from time.Time) {
+	if len(wants) == 0 {
+		return
+	}
+	t.mu.Lock()
+	for _, w := range wants {
+		if tp := t.byKey[w.key]; tp != nil {
+			t.read(tp, from)
+		}
+	}
+	t.mu.Unlock()
+	t.wake()
+}
+
+// fetched takes what the slot's leader answered, pushes what may be pushed, and
+// says the highest version pushed. The caller holds the slot's fence, at the
+// epoch of the answer.
+func (t *topics) fetched(f *wirev1.Fetched, now time.Time) (top int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tp := t.byKey[f.GetDatum().GetDataInfoId()]
+	if tp == nil {
+		return 0 // nobody is left to tell
+	}
+	switch {
+	case !f.GetSame():
+		d := newDatum(f.GetDatum(), f.GetHash())
+		tp.held = d
+		if d.message.Version > tp.raise {
+			tp.raise = 0
+		}
+	case tp.held == nil || tp.held.hash != f.GetHash() && f.GetHash() != 0:
+		t.read(tp, now) // the same as something that is no longer held
+		return 0
+	case tp.held.message.Version < f.GetDatum().GetVersion():
+		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values}, tp.held.hash)
+	}
+	tp.mark = mark{}
+	if ms := f.GetUnconfirmedMs(); ms > 0 {
+		tp.mark = mark{below: f.GetUnexplainedVersion(), until: now.Add(wire.FromMs(ms))}
+	}
+	return t.offerAll(tp, now)
+}
+
+func (t *topics) offerAll(tp *topic, now time.Time) int64 {
+	for _, s := range tp.subs {
+		t.offer(tp, s, now)
+	}
+	return tp.top
+}
+
+// offer gives a subscriber what is held, unless it has it, must not have it
+// yet, or holds a version that is not lower.
+func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
+	d := tp.held
+	if t.stopped {
+		return
+	}
+	if d.hash == s.hash {
+		s.held = time.Time{}
+		return // equal content is not pushed again
+	}
+	if d.message.Version <= s.version {
+		// It holds a version that this leader has not reached, or reached with
+		// another content: being asked with it makes the leader rise above it.
+		tp.raise = max(tp.raise, s.version)
+		t.read(tp, now.Add(max(t.window, 10*time.Millisecond)))
+		return
+	}
+	if reread, hold := t.guard.hold(tp.mark, s, d.count(), now); hold {
+		if s.held.IsZero() {
+			s.held = now
+			t.guard.counted()
+		}
+		t.read(tp, reread)
+		return
+	}
+	s.held = time.Time{}
+	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
+	tp.top = max(tp.top, s.version)
+	t.pushes++
+	s.to.out.push(s.id, d)
+}
+
+// configure takes the switches: the window, stop-push and the guard. What was
+// held back or stopped is offered again.
+func (t *topics) configure(window time.Duration, stopped, guarded bool, now time.Time) {
+	t.mu.Lock()
+	again := t.stopped && !stopped || t.guard.on && !guarded
+	t.window, t.stopped, t.guard.on = window, stopped, guarded
+	if again {
+		for _, k := range sortedKeys(t.byKey) {
+			t.read(t.byKey[k], now)
+		}
+	}
+	t.mu.Unlock()
+	if again {
+		t.wake()
+	}
+}
+
+// subscriberView is one row of /v1/subscribers.
+type subscriberView struct {
+	conclave.DataInfoID
+	ID      string `json:"id"`
+	Client  string `json:"client"`
+	Version int64  `json:"version"`
+	Values  int    `json:"values"`
+	Held    bool   `json:"held"` // the push guard holds a newer list back
+	HeldMs  int64  `json:"heldMs,omitempty"`
+	Offered *int   `json:"heldValues,omitempty"` // how many values that list has
+}
+
+// snapshot lists the subscribers of a dataId, or all, sorted.
+func (t *topics) snapshot(dataID string, now time.Time) []subscriberView {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := []subscriberView{}
+	for _, tp := range t.byKey {
+		if dataID != "" && tp.data.DataID != dataID {
+			continue
+		}
+		for _, s := range tp.subs {
+			v := subscriberView{DataInfoID: tp.data, ID: s.id, Client: s.to.name, Version: s.version, Values: s.count}
+			if !s.held.IsZero() {
+				n := tp.held.count()
+				v.Held, v.HeldMs, v.Offered = true, now.Sub(s.held).Milliseconds(), &n
+			}
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b subscriberView) int {
+		return cmp.Or(cmp.Compare(a.DataInfoID.String(), b.DataInfoID.String()), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// figures for the metrics.
+func (t *topics) figures() (subs, held int, pushes uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tp := range t.byKey {
+		for _, s := range tp.subs {
+			if !s.held.IsZero() {
+				held++
+			}
+		}
+	}
+	return t.subs, held, t.pushes
+}
