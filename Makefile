@@ -1,0 +1,88 @@
+# Everything is done through here; `make help` lists it. Building, the demo and
+# the tests need Go and make only.
+
+GO       ?= go
+BIN      := bin
+TOOLS    := $(CURDIR)/.tools
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+PROGRAMS := conclave meta session data devdb
+
+# The race detector needs a C compiler; without one the tests run without it.
+CC_FOUND := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo yes)
+RACE     := $(if $(CC_FOUND),-race,)
+SAY_RACE := $(if $(CC_FOUND),race detector: on,race detector: off (no C compiler))
+TEST_ENV := $(if $(CC_FOUND),CGO_ENABLED=1,CGO_ENABLED=0)
+
+# Versions of the tools that write and judge code; those of the two protoc
+# plugins are the libraries' in go.mod, so that code and library always fit.
+BUF_VERSION      := v1.57.2
+PROTOC_GO        := $(shell $(GO) list -m -f '{{.Version}}' google.golang.org/protobuf 2>/dev/null)
+PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/connect 2>/dev/null)
+LINT_VERSION     := v2.15.0
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check up down lint generate bench fuzz cover clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+build: ## the programs, into bin/
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
+
+demo: build ## play half a minute of a cluster being killed: elect, publish, kill, drain, kill, kill, stop
+	@$(BIN)/conclave demo
+
+test: ## all tests that need nothing but Go
+	@echo '$(SAY_RACE)'
+	$(TEST_ENV) $(GO) test $(RACE) ./...
+
+check: ## seconds: format, vet, import rule, unit tests
+	@test -z "$$(gofmt -l .)" || { echo 'not formatted:'; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -short ./internal/archtest/ . ./slot/... ./lease/... ./blacklist/... ./wire/... ./internal/stage/...
+
+up: build ## a local cluster in the background, two publishers and two subscribers at work
+	@$(BIN)/conclave up --detach --clients 2
+
+down: ## stop it
+	@$(BIN)/conclave down
+
+lint: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## golangci-lint, built once into .tools/
+	$(TOOLS)/golangci-lint-$(LINT_VERSION) run ./...
+
+generate: $(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT) ## the protocol's Go code, from wire/v1/*.proto
+	PATH='$(TOOLS)':"$$PATH" buf generate
+
+bench: build ## the figures, n = 30 each, in under ten minutes; FULL=1: n >= 200 and the growth curves
+	@$(BIN)/conclave bench $(if $(FULL),--full,)
+
+FUZZTIME ?= 20s
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | awk '{print $$2}'); do \
+	    echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
+	  done; \
+	done
+
+cover: ## test coverage, by package and in all
+	$(GO) test -coverprofile=cover.out -coverpkg=./... ./...
+	@grep -v -e '\.pb\.go:' -e '\.connect\.go:' cover.out > cover.hand.out
+	@$(GO) tool cover -func=cover.hand.out | tail -1
+
+clean: ## remove what was built
+	rm -rf $(BIN) $(TOOLS) cover.out cover.hand.out
+
+# Tools are built from the module proxy under a name that carries their version.
+$(TOOLS)/golangci-lint-$(LINT_VERSION):
+	@mkdir -p $(TOOLS)
+	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv '$(TOOLS)/golangci-lint' $@
+
+$(TOOLS)/generate-$(BUF_VERSION)-$(PROTOC_GO)-$(PROTOC_CONNECT):
+	@mkdir -p $(TOOLS)
+	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
+	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO)
+	GOBIN='$(TOOLS)' CGO_ENABLED=0 $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go@$(PROTOC_CONNECT)
+	@touch $@

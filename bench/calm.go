@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// calm leaves the cluster alone and reads what it costs then: resident memory
+// of each process, statements per second at the database, log lines.
+func (r *run) calm(ctx context.Context) error {
+	if err := r.settled(ctx); err != nil {
+		return err
+	}
+	if err := sleep(ctx, r.Settle); err != nil {
+		return err
+	}
+	if err := r.memory(ctx); err != nil {
+		return err
+	}
+	lines, statements, err := r.counts(ctx)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := sleep(ctx, r.Calm); err != nil {
+		return err
+	}
+	linesAfter, statementsAfter, err := r.counts(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	if r.Questions != nil {
+		r.report(Figure{Name: "sql-per-second", What: "SQL statements per second, idle", Unit: "per s", Original: "26.7"},
+			One(float64(statementsAfter-statements)/took.Seconds()), Limit{Max: 5})
+	}
+	if r.LogLines != nil {
+		r.report(Figure{
+			Name: "log-lines-per-hour", What: "log lines of all processes, calm hour", Unit: "per h", Original: "hundreds of thousands",
+			Note: fmt.Sprintf("%d lines in %s, extrapolated", linesAfter-lines, took.Round(time.Second)),
+		}, One(float64(linesAfter-lines)*float64(time.Hour)/float64(took)), Limit{Max: 1000})
+	}
+	return nil
+}
+
+func (r *run) counts(ctx context.Context) (lines int, statements uint64, err error) {
+	if r.LogLines != nil {
+		if lines, err = r.LogLines(); err != nil {
+			return 0, 0, err
+		}
+	}
+	if r.Questions != nil {
+		statements, err = r.Questions(ctx)
+	}
+	return lines, statements, err
+}
+
+// memory reads the resident memory of each node; the database stands apart, as
+// it is not part of the original's figure either.
+func (r *run) memory(ctx context.Context) error {
+	ps, err := r.Cluster.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	each := NewDist()
+	sum := 0.0
+	var parts []string
+	for _, p := range ps {
+		mib, err := resident(ctx, p.PID)
+		if err != nil {
+			return fmt.Errorf("memory of %s: %w", p.Name, err)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", p.Name, number(mib)))
+		if p.Role != "db" {
+			each.AddMs(mib)
+			sum += mib
+		}
+	}
+	r.report(Figure{
+		Name: "memory-each", What: "resident memory of a process, idle", Unit: "MiB", Original: "540-950",
+		Note: strings.Join(parts, ", "),
+	}, each.Values(), Limit{Max: 40})
+	r.report(Figure{Name: "memory-all", What: "resident memory of all eight", Unit: "MiB", Original: "5,200"}, One(sum), Limit{Max: 320})
+	return nil
+}
+
+var vmRSS = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+
+// resident is a process's resident memory in MiB.
+func resident(ctx context.Context, pid int) (float64, error) {
+	kib := ""
+	if body, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status"); err == nil {
+		if m := vmRSS.FindSubmatch(body); m != nil {
+			kib = string(m[1])
+		}
+	} else {
+		out, err := exec.CommandContext(ctx, "ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
+		if err != nil {
+			return 0, err
+		}
+		kib = strings.TrimSpace(string(out))
+	}
+	n, err := strconv.ParseFloat(kib, 64)
+	return n / 1024, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

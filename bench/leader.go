@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"conclave"
+	"conclave/meta/metaclient"
+)
+
+// newAdmin asks quickly: whoever is slow to answer is not asked for a figure.
+func newAdmin(metas []string) *metaclient.Admin {
+	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{
+		Timeout: 15 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext},
+	}})
+}
+
+func (r *run) leaderKilled(ctx context.Context) error {
+	return r.leaderGone(ctx, syscall.SIGKILL, "leader-killed", "leader killed", Limit{P50: 50, P99: 300},
+		"20,500-21,300", "51,000-52,000")
+}
+
+func (r *run) leaderStopped(ctx context.Context) error {
+	return r.leaderGone(ctx, syscall.SIGTERM, "leader-stopped", "leader stopped (SIGTERM)", Limit{P50: 20, P99: 200},
+		"20,600-21,500", "51,000-52,000")
+}
+
+// leaderGone ends the leader n times and times what follows: as the election
+// history has it, as somebody sees it who asks the other metas, and until every
+// session and data node holds its stream to the new leader.
+func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit, next, all string) error {
+	inHistory, outside, followed := NewDist(), NewDist(), NewDist()
+	for range r.N {
+		if err := r.settled(ctx); err != nil {
+			return err
+		}
+		old, err := r.admin.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.oneLeaderGone(ctx, old, sig, outside, followed); err != nil {
+			return err
+		}
+		elections, err := r.admin.Elections(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range elections {
+			if e.Term > old.Term {
+				inHistory.AddMs(float64(e.LeaderlessMs))
+			}
+		}
+		if err := r.restart(ctx, old.Leader); err != nil {
+			return err
+		}
+	}
+	r.report(Figure{Name: name + "-leaderless", What: what + ": leaderless, by the history", Original: next}, inHistory.Values(), limit)
+	r.report(Figure{Name: name + "-next-leader", What: what + ": signal to next leader, from outside", Original: next}, outside.Values(), limit)
+	r.report(Figure{Name: name + "-all-follow", What: what + ": signal to all sessions and data following", Original: all}, followed.Values(), limit)
+	return nil
+}
+
+func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig syscall.Signal, outside, followed *Dist) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var others []string
+	for _, m := range r.admin.Metas {
+		if m != old.Address {
+			others = append(others, m)
+		}
+	}
+	if len(others) == 0 {
+		return fmt.Errorf("%s is the only meta: there is nobody to follow it", old.Leader)
+	}
+	admin := newAdmin(others)
+	defer admin.HTTP.CloseIdleConnections()
+	if _, err := admin.Leader(ctx); err != nil { // opens the connections
+		return err
+	}
+	var killing sync.WaitGroup
+	var killed error
+	start := time.Now()
+	killing.Go(func() { killed = r.Cluster.Kill(ctx, old.Leader, sig) })
+	defer killing.Wait()
+
+	var term uint64
+	if err := await(ctx, time.Millisecond, "the next leader", func() bool {
+		now, err := admin.Leader(ctx)
+		term = now.Term
+		return err == nil && now.Term > old.Term
+	}); err != nil {
+		return err
+	}
+	outside.Add(time.Since(start))
+	if err := await(ctx, time.Millisecond, fmt.Sprintf("all nodes to follow term %d", term), func() bool {
+		nodes, err := admin.Nodes(ctx, "")
+		return err == nil && allUp(nodes)
+	}); err != nil {
+		return err
+	}
+	followed.Add(time.Since(start))
+	killing.Wait()
+	return killed
+}
+
+// allUp says that every session and data node holds its stream to the leader.
+func allUp(nodes []metaclient.NodeInfo) bool {
+	for _, n := range nodes {
+		if n.Role != conclave.RoleMeta && n.State != metaclient.NodeUp {
+			return false
+		}
+	}
+	return true
+}
+
+// restart brings a process back that was killed, or told to stop just now.
+func (r *run) restart(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := await(ctx, 5*time.Millisecond, name+" to end", func() bool {
+		ps, err := r.Cluster.Processes(ctx)
+		if err != nil {
+			return false
+		}
+		for _, p := range ps {
+			if p.Name == name {
+				return p.PID == 0
+			}
+		}
+		return false
+	}); err != nil {
+		return err
+	}
+	return r.Cluster.Start(ctx, name)
+}

@@ -1,0 +1,258 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"conclave/meta/metaclient"
+)
+
+// stage is what the breakages of data nodes happen under: 200 publishers over
+// 100 dataIds, a subscriber of all of them, a ledger between.
+type stage struct {
+	publisher, subscriber *Peer
+	ledger                *Ledger
+	traffic               *Traffic
+}
+
+func (r *run) newStage(ctx context.Context, prefix string, n, per int, publishAt, subscribeAt string) (*stage, error) {
+	s := &stage{ledger: NewLedger()}
+	var err error
+	if s.publisher, err = Connect("bench publishers", publishAt); err != nil {
+		return nil, err
+	}
+	if s.subscriber, err = Connect("bench subscriber", subscribeAt); err != nil {
+		s.publisher.Leave()
+		return nil, err
+	}
+	if s.traffic, err = PublishAll(ctx, s.publisher.Client, s.ledger, prefix, n, per); err == nil {
+		if err = s.subscriber.Watch(s.ledger, "s", DataIDs(prefix, (n+per-1)/per)...); err == nil {
+			err = s.ledger.AwaitSeen(ctx)
+		}
+	}
+	if err != nil {
+		s.Leave()
+		return nil, err
+	}
+	s.ledger.Phase()
+	return s, nil
+}
+
+func (s *stage) Leave() {
+	s.publisher.Leave()
+	s.subscriber.Leave()
+}
+
+// updateEvery is the pace of the traffic while something is broken: fast enough
+// to see gaps of some milliseconds.
+const updateEvery = 2 * time.Millisecond
+
+// dataKilled kills data nodes in turn: until all their slots are served again,
+// and the worst update meanwhile.
+func (r *run) dataKilled(ctx context.Context) error {
+	served, worst := NewDist(), NewDist()
+	err := r.eachData(ctx, "killed", func(ctx context.Context, s *stage, name string) error {
+		mine := func(x metaclient.SlotInfo) bool { return x.Leader == name }
+		before, err := r.admin.Slots(ctx)
+		if err != nil {
+			return err
+		}
+		lost := make(map[int]bool)
+		for _, x := range before.Slots {
+			lost[x.ID] = mine(x)
+		}
+		err = s.traffic.during(ctx, updateEvery, func() error {
+			start := time.Now()
+			if err := r.Cluster.Kill(ctx, name, syscall.SIGKILL); err != nil {
+				return err
+			}
+			err := await(ctx, 2*time.Millisecond, "the slots of "+name+" to be served", func() bool {
+				now, err := r.admin.Slots(ctx)
+				return err == nil && !slices.ContainsFunc(now.Slots, func(x metaclient.SlotInfo) bool {
+					return lost[x.ID] && (mine(x) || x.State == "crash" || x.State == "switching")
+				})
+			})
+			served.Add(time.Since(start))
+			return err
+		})
+		worst.AddMs(s.ledger.Phase().Values().Max)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.report(Figure{Name: "data-killed-served", What: "data node killed: until all its slots are served", Original: "22,000-24,000"}, served.Values(), Limit{P99: 1000})
+	r.report(Figure{Name: "data-killed-worst", What: "data node killed: the slowest update to its push", Original: "22,000-24,000"}, worst.Values(), Limit{P99: 1000})
+	return nil
+}
+
+// dataDrained stops data nodes with SIGTERM in turn: until the process has
+// handed over and ended, how long each slot was served by nobody, as the nodes
+// tell, and the slowest update meanwhile, which shows the same from outside.
+func (r *run) dataDrained(ctx context.Context) error {
+	took, worst, slots := NewDist(), NewDist(), NewDist()
+	data, err := r.addresses(ctx, "data")
+	if err != nil {
+		return err
+	}
+	gaps := NewGaps(r.admin.HTTP)
+	err = r.eachData(ctx, "drained", func(ctx context.Context, s *stage, name string) error {
+		gaps.Since(ctx, data) // those of the balancing before
+		err := s.traffic.during(ctx, updateEvery, func() error {
+			start := time.Now()
+			if err := r.Cluster.Kill(ctx, name, syscall.SIGTERM); err != nil {
+				return err
+			}
+			err := await(ctx, 2*time.Millisecond, name+" to end", func() bool {
+				ps, err := r.Cluster.Processes(ctx)
+				return err == nil && slices.ContainsFunc(ps, func(p Process) bool { return p.Name == name && p.PID == 0 })
+			})
+			took.Add(time.Since(start))
+			return err
+		})
+		for _, ms := range gaps.Since(ctx, data) {
+			slots.AddMs(ms)
+		}
+		worst.AddMs(s.ledger.Phase().Values().Max)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.report(Figure{Name: "data-drained-gap", What: "data node drained: a slot served by nobody", Original: "a moment, for every slot"}, slots.Values(), Limit{P99: 5})
+	r.report(Figure{Name: "data-drained-took", What: "data node drained and stopped"}, took.Values(), Limit{})
+	r.report(Figure{Name: "data-drained-worst", What: "data node drained: the slowest update to its push"}, worst.Values(), Limit{})
+	return nil
+}
+
+// eachData does something to data nodes in turn, N times in all, each time on a
+// calm and complete cluster. No list may shrink meanwhile.
+func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *stage, string) error) error {
+	sessions, err := r.addresses(ctx, "session")
+	if err != nil {
+		return err
+	}
+	if err := r.settled(ctx); err != nil {
+		return err
+	}
+	s, err := r.newStage(ctx, prefix, 200, 2, sessions[0], sessions[len(sessions)-1])
+	if err != nil {
+		return err
+	}
+	defer s.Leave()
+	names, err := r.names(ctx, "data")
+	if err != nil {
+		return err
+	}
+	for i := range r.N {
+		if err := r.settled(ctx); err != nil {
+			return err
+		}
+		one, cancel := context.WithTimeout(ctx, time.Minute)
+		err := do(one, s, names[i%len(names)])
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s, repetition %d: %w", names[i%len(names)], i+1, err)
+		}
+		if err := r.restart(ctx, names[i%len(names)]); err != nil {
+			return err
+		}
+	}
+	return broken(s.ledger)
+}
+
+func (r *run) names(ctx context.Context, role string) ([]string, error) {
+	ps, err := r.Cluster.Processes(ctx)
+	var out []string
+	for _, p := range ps {
+		if p.Role == role {
+			out = append(out, p.Name)
+		}
+	}
+	return out, err
+}
+
+// sessionKilled kills the session behind which 1,000 publishers are: the slowest
+// update to a subscriber at another one, and the publishers it saw missing.
+func (r *run) sessionKilled(ctx context.Context) error {
+	worst := NewDist()
+	missing := 0
+	for i := range r.N {
+		if err := r.settled(ctx); err != nil {
+			return err
+		}
+		ps, err := r.Cluster.Processes(ctx)
+		if err != nil {
+			return err
+		}
+		ps = slices.DeleteFunc(ps, func(p Process) bool { return p.Role != "session" })
+		victim, other := ps[i%len(ps)], ps[(i+1)%len(ps)]
+		s, err := r.newStage(ctx, fmt.Sprint("session", i), 1000, 10, victim.Address, other.Address)
+		if err != nil {
+			return err
+		}
+		err = s.traffic.during(ctx, updateEvery, func() error {
+			if err := r.Cluster.Kill(ctx, victim.Name, syscall.SIGKILL); err != nil {
+				return err
+			}
+			return sleep(ctx, time.Second)
+		})
+		if err == nil {
+			worst.AddMs(s.ledger.Phase().Values().Max)
+			missing += len(s.ledger.Broken())
+			err = r.restart(ctx, victim.Name)
+		}
+		s.Leave()
+		if err != nil {
+			return fmt.Errorf("%s, repetition %d: %w", victim.Name, i+1, err)
+		}
+	}
+	r.report(Figure{Name: "session-killed-worst", What: "session killed: the slowest update to its push", Original: "3,900"}, worst.Values(), Limit{P99: 1000})
+	none := missing == 0
+	r.figures = append(r.figures, Figure{
+		Name: "session-killed-missing", What: "session killed: pushes without a live publisher", Unit: "pushes",
+		Values: One(float64(missing)), Target: "0", Reached: &none,
+	})
+	return nil
+}
+
+// starts times a cluster from nothing to its first push.
+func (r *run) starts(ctx context.Context) error {
+	if r.Fresh == nil {
+		return nil
+	}
+	took := NewDist()
+	for i := range max(r.N/3, 1) {
+		if err := r.start(ctx, i, took); err != nil {
+			return err
+		}
+	}
+	r.report(Figure{Name: "start-to-first-push", What: "start of the cluster to the first push", Original: "82,000-118,000"}, took.Values(), Limit{P99: 3000})
+	return nil
+}
+
+func (r *run) start(ctx context.Context, i int, took *Dist) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	start := time.Now()
+	cluster, end, err := r.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	first := &run{Config: Config{Cluster: cluster}}
+	sessions, err := first.addresses(ctx, "session")
+	if err == nil {
+		var s *stage
+		if s, err = first.newStage(ctx, fmt.Sprint("start", i), 1, 1, sessions[0], sessions[len(sessions)-1]); err == nil {
+			took.Add(time.Since(start))
+			s.Leave()
+		}
+	}
+	if ended := end(); err == nil {
+		err = ended
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Figure is one line of the report: what was measured, beside what it should be
+// and what the original does.
+type Figure struct {
+	Name string `json:"name"` // stable, for scripts: leader-killed-next-leader
+	What string `json:"what"` // for people
+	Unit string `json:"unit"` // ms, or what is counted
+	Values
+	Target   string `json:"target,omitempty"`   // in words
+	Reached  *bool  `json:"reached,omitempty"`  // nil: there is no target
+	Original string `json:"original,omitempty"` // the Java original, in words
+	Note     string `json:"note,omitempty"`
+}
+
+// Limit is a target that can be judged; a zero bound is none.
+type Limit struct {
+	P50, P99, Max float64 // at most
+	AtLeast       float64 // for figures of which more is better
+}
+
+func (l Limit) holds(v Values) bool {
+	return (l.P50 == 0 || v.P50 <= l.P50) && (l.P99 == 0 || v.P99 <= l.P99) &&
+		(l.Max == 0 || v.Max <= l.Max) && (l.AtLeast == 0 || v.P50 >= l.AtLeast)
+}
+
+func (l Limit) words(unit string) string {
+	var parts []string
+	for _, b := range []struct {
+		name string
+		v    float64
+	}{{"p50", l.P50}, {"p99", l.P99}, {"max", l.Max}} {
+		if b.v != 0 {
+			parts = append(parts, fmt.Sprintf("%s <= %s", b.name, number(b.v)))
+		}
+	}
+	if l.AtLeast != 0 {
+		parts = append(parts, ">= "+number(l.AtLeast))
+	}
+	if len(parts) > 0 && unit == "ms" {
+		parts[len(parts)-1] += " ms"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Machine says on what the figures were taken: without it they mean little.
+type Machine struct {
+	CPUs   int    `json:"cpus"`
+	OS     string `json:"os"`
+	Go     string `json:"go"`
+	Others string `json:"load,omitempty"` // what else the machine was doing
+}
+
+// Report is the result of a run.
+type Report struct {
+	Version string    `json:"version"`
+	At      time.Time `json:"at"`
+	TookMs  int64     `json:"tookMs"`
+	Machine Machine   `json:"machine"`
+	Figures []Figure  `json:"figures"`
+}
+
+// Missed lists the figures that do not reach their target.
+func (r Report) Missed() []Figure {
+	var out []Figure
+	for _, f := range r.Figures {
+		if f.Reached != nil && !*f.Reached {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Write prints the report as a table.
+func (r Report) Write(w io.Writer) {
+	head := []string{"FIGURE", "N", "MIN", "P50", "P99", "MAX", "", "TARGET", "", "JAVA ORIGINAL"}
+	rows := [][]string{head}
+	for _, f := range r.Figures {
+		mark := ""
+		if f.Reached != nil {
+			mark = map[bool]string{true: "ok", false: "MISSED"}[*f.Reached]
+		}
+		row := []string{f.What, fmt.Sprint(f.N), number(f.Min), number(f.P50), number(f.P99), number(f.Max), f.Unit, f.Target, mark, f.Original}
+		if f.N == 1 {
+			row[2], row[4], row[5] = "", "", ""
+		}
+		rows = append(rows, row)
+	}
+	writeColumns(w, rows)
+	for _, f := range r.Figures {
+		if f.Note != "" {
+			fmt.Fprintf(w, "%s: %s\n", f.What, f.Note)
+		}
+	}
+	fmt.Fprintf(w, "\n%s, %d CPUs, %s, conclave %s, %s; took %s\n", r.Machine.OS, r.Machine.CPUs, r.Machine.Go, r.Version,
+		r.At.Format(time.RFC3339), (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second))
+}
+
+// writeColumns aligns; the columns of numbers are set to the right.
+func writeColumns(w io.Writer, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, c := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
+			if i >= 1 && i <= 5 {
+				line.WriteString(pad + c + "  ")
+			} else {
+				line.WriteString(c + pad + "  ")
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// number writes as many digits as mean something.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 10:
+		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
+	case v < 100:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+	case v < 10000:
+		return fmt.Sprintf("%.0f", v)
+	}
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

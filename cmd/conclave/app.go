@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/internal/supervisor"
+	"conclave/meta/metaclient"
+)
+
+// app is one call of the tool: its global flags and where it writes.
+type app struct {
+	stdout, stderr io.Writer
+
+	dir       string
+	metas     []string
+	asJSON    bool
+	token     string
+	tokenFile string
+
+	entered bool // a command's own code was reached: what fails from here on is no wrong usage
+	http    *http.Client
+}
+
+// run is the whole program but for signals and the exit: ctx ends at the first.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr, http: newHTTPClient()}
+	defer a.http.CloseIdleConnections()
+	root := a.root()
+	root.SetArgs(signalFlags(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetContext(ctx)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !a.entered {
+		err = usageError{err}
+	}
+	return a.report(err)
+}
+
+// newHTTPClient gives up on hosts that do not answer, so that the next meta is
+// asked.
+func newHTTPClient() *http.Client {
+	dialer := &net.Dialer{Timeout: time.Second}
+	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "conclave",
+		Short: "A service registry cluster that can be killed, watched and studied",
+		Long: `conclave starts a local cluster of the registry, asks and operates any cluster,
+publishes and subscribes, and measures.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.entered = true
+			return a.readToken()
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.dir, "dir", ".conclave", "the local cluster's folder")
+	flags.StringSliceVar(&a.metas, "meta", nil, "addresses of a cluster's metas, instead of the local one's (ADDR,...)")
+	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one a line for streams")
+	flags.StringVar(&a.token, "token", "", "the cluster's token (or CONCLAVE_TOKEN)")
+	flags.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token")
+
+	root.AddGroup(
+		&cobra.Group{ID: "local", Title: "The local cluster:"},
+		&cobra.Group{ID: "cluster", Title: "Any cluster:"},
+		&cobra.Group{ID: "registry", Title: "The registry:"},
+		&cobra.Group{ID: "tool", Title: "The tool:"},
+	)
+	group := func(id string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	group("local", a.upCommand(), a.downCommand(), a.psCommand(), a.startCommand(), a.killCommand(), a.rollCommand(), a.logsCommand())
+	group("cluster", a.leaderCommand(), a.electionsCommand(), a.resignCommand(), a.electionCommand(), a.slotsCommand(), a.nodesCommand(),
+		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.eventsCommand())
+	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand())
+	group("tool", a.benchCommand(), a.dbCommand(), a.versionCommand())
+	root.AddCommand(a.superviseCommand(), a.demoCommand())
+	root.SetHelpCommandGroupID("tool")
+	root.SetCompletionCommandGroupID("tool")
+	return root
+}
+
+// want says which arguments a command takes, by name.
+func want(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == len(names):
+			return nil
+		case len(names) == 0:
+			return fmt.Errorf("%s takes no argument, not %q", strings.TrimPrefix(cmd.CommandPath(), "conclave "), args)
+		}
+		return fmt.Errorf("%s takes %s, not %s", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(names, " "), plural(len(args), "argument"))
+	}
+}
+
+// needsSubcommand is reached when none of a command's own was named.
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	return usageError{fmt.Errorf("%s needs one of %s", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(cmd.ValidArgs, ", "))}
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: want(),
+		RunE: func(*cobra.Command, []string) error {
+			if a.asJSON {
+				return a.printJSON(map[string]string{"version": version})
+			}
+			_, err := fmt.Fprintln(a.stdout, version)
+			return err
+		},
+	}
+}
+
+// readToken settles where the token comes from: flag, file, environment.
+func (a *app) readToken() error {
+	if a.token != "" && a.tokenFile != "" {
+		return usageError{errors.New("--token and --token-file exclude each other")}
+	}
+	if a.tokenFile != "" {
+		body, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return fmt.Errorf("read the token: %w", err)
+		}
+		a.token = strings.TrimSpace(string(body))
+	}
+	if a.token == "" {
+		a.token = os.Getenv("CONCLAVE_TOKEN")
+	}
+	return nil
+}
+
+// local is the cluster of --dir.
+func (a *app) local() (*supervisor.Handle, error) {
+	h, err := supervisor.Open(a.dir)
+	if errors.Is(err, supervisor.ErrNone) {
+		return nil, fmt.Errorf("there is no cluster in %s: start one with `conclave up`, or name another --dir", a.dir)
+	}
+	return h, err
+}
+
+// metaAddresses are those of --meta, or of the local cluster.
+func (a *app) metaAddresses() ([]string, error) {
+	if len(a.metas) > 0 {
+		for _, m := range a.metas {
+			if _, _, err := net.SplitHostPort(m); err != nil {
+				return nil, usageError{fmt.Errorf("--meta %q: want HOST:PORT", m)}
+			}
+		}
+		return a.metas, nil
+	}
+	h, err := supervisor.Open(a.dir)
+	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
+		return nil, fmt.Errorf("no cluster runs in %s: start one with `conclave up`, or name the metas of another with --meta", a.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.token == "" {
+		a.token = h.Token()
+	}
+	return h.Addresses("meta")
+}
+
+// admin is the typed client of the metas.
+func (a *app) admin() (*metaclient.Admin, error) {
+	metas, err := a.metaAddresses()
+	if err != nil {
+		return nil, err
+	}
+	return a.adminAt(metas), nil
+}
+
+func (a *app) adminAt(metas []string) *metaclient.Admin {
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, Token: a.token})
+}
+
+// requestWait bounds one question to the cluster.
+const requestWait = 15 * time.Second
+
+// ask calls f with the admin client and the time one question may take.
+func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin) error) error {
+	admin, err := a.admin()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), requestWait)
+	defer cancel()
+	return f(ctx, admin)
+}
+
+var signalFlag = regexp.MustCompile(`^-([0-9]{1,2}|[A-Z]{2,})$`)
+
+// signalFlags lets `kill NAME -9` and `-STOP` be written as everybody writes
+// them, which is not how flags look otherwise.
+func signalFlags(args []string) []string {
+	out := append([]string(nil), args...)
+	kill := false
+	for i, arg := range out {
+		if m := signalFlag.FindStringSubmatch(arg); kill && m != nil {
+			out[i] = "--signal=" + m[1]
+		}
+		kill = kill || arg == "kill"
+	}
+	return out
+}
+
+// toolPath is this program, and the folder in which its siblings are.
+func toolPath() (path, dir string, err error) {
+	path, err = os.Executable()
+	if err != nil {
+		return "", "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && os.Getenv(binEnv) == "" {
+		path = real
+	}
+	if dir = os.Getenv(binEnv); dir == "" {
+		dir = filepath.Dir(path)
+	}
+	return path, dir, nil
+}
+
+// binEnv names another folder of programs, for tests of the tool.
+const binEnv = "CONCLAVE_BIN"

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the database's counter of statements is asked for in its own language
+	"github.com/spf13/cobra"
+
+	"conclave/bench"
+	"conclave/internal/supervisor"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	var full bool
+	var n int
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure a cluster of its own, beside targets and the Java original", Args: want(),
+		Long: `Measures a fresh cluster in a temporary folder: latencies, rates, costs, and what
+happens when a leader, a data node or a session is killed. Each breakage is
+repeated 30 times (ten minutes in all), with --full 200 times, growth curves
+added. Exit 1 when an invariant broke or a measurement failed; a missed target is
+said and is no failure.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if full && !cmd.Flags().Changed("repeat") {
+				n = 200
+			}
+			return a.bench(cmd.Context(), n, full)
+		},
+	}
+	cmd.Flags().BoolVar(&full, "full", false, "200 repetitions and growth curves, in under an hour")
+	cmd.Flags().IntVar(&n, "repeat", 30, "how often each breakage is repeated")
+	return cmd
+}
+
+func (a *app) bench(ctx context.Context, n int, full bool) error {
+	root, err := os.MkdirTemp("", "conclave-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(root) }() // it is in the temporary folder
+	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
+	if err != nil {
+		return err
+	}
+	starts := 0
+	report, err := bench.Run(ctx, bench.Config{
+		Cluster: own, N: n, Full: full, Version: version, Progress: a.stderr,
+		Questions: own.questions, LogLines: own.logLines,
+		Fresh: func(ctx context.Context) (bench.Cluster, func() error, error) {
+			starts++
+			fresh, err := launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)), nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			return fresh, func() error { return fresh.end(false) }, nil
+		},
+	})
+	err = errors.Join(err, own.end(false))
+	if len(report.Figures) > 0 {
+		err = errors.Join(err, a.show(report, report.Write))
+	}
+	return err
+}
+
+// ownCluster is a cluster that one call of the tool runs for itself: for the
+// benchmark and the demo.
+type ownCluster struct {
+	*supervisor.Handle
+	cluster *supervisor.Cluster
+	ended   chan error
+}
+
+var _ bench.Cluster = (*ownCluster)(nil)
+
+// launchOwn starts the processes and returns when all of them run.
+func launchOwn(ctx context.Context, dir string, change func(*supervisor.Config)) (*ownCluster, error) {
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir = dir
+	var err error
+	if cfg.Tool, cfg.Bin, err = toolPath(); err != nil {
+		return nil, err
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := supervisor.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	own := &ownCluster{Handle: c.Handle(), cluster: c, ended: make(chan error, 1)}
+	go func() { own.ended <- c.Run(context.WithoutCancel(ctx)) }() // joined by end
+	<-c.Started()
+	return own, nil
+}
+
+// startOwn also waits until the cluster is ready.
+func startOwn(ctx context.Context, dir string, change func(*supervisor.Config)) (*ownCluster, error) {
+	own, err := launchOwn(ctx, dir, change)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := own.AwaitReady(ctx); err != nil {
+		return nil, errors.Join(err, own.end(true))
+	}
+	return own, nil
+}
+
+// end stops everything and waits until it is gone.
+func (o *ownCluster) end(now bool) error {
+	o.cluster.Stop(now)
+	return <-o.ended
+}
+
+// Processes is the table of ps, without looking at each process's health: it is
+// asked often, while figures are taken.
+func (o *ownCluster) Processes(context.Context) ([]bench.Process, error) {
+	rows, err := o.Rows()
+	var out []bench.Process
+	for _, p := range rows {
+		out = append(out, bench.Process{Name: p.Name, Role: p.Role, PID: p.PID, Address: p.HTTP})
+	}
+	return out, err
+}
+
+// questions asks the database how many statements it has executed.
+func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
+	address, err := o.Addresses("db")
+	if err != nil || len(address) == 0 {
+		return 0, errors.Join(errors.New("the cluster has no database of its own"), err)
+	}
+	db, err := sql.Open("mysql", "root@tcp("+address[0]+")/conclave?interpolateParams=true&timeout=2s")
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	var name string
+	var n uint64
+	if err := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
+		return 0, fmt.Errorf("ask for the number of statements: %w", err)
+	}
+	return n, nil
+}
+
+// logLines counts what all processes have written so far.
+func (o *ownCluster) logLines() (int, error) {
+	logs, err := filepath.Glob(filepath.Join(o.Dir(), "logs", "*.log"))
+	if err != nil {
+		return 0, err
+	}
+	lines := 0
+	for _, path := range logs {
+		n, err := countLines(path)
+		if err != nil {
+			return 0, err
+		}
+		lines += n
+	}
+	return lines, nil
+}
+
+func countLines(path string) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	n := 0
+	for in := bufio.NewReader(f); ; n++ {
+		_, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return n, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			n-- // the line goes on
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// since is how long ago, in whole milliseconds.
+func since(t time.Time) int64 { return time.Since(t).Milliseconds() }

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+func (a *app) slotsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "slots", Short: "Show the slot table", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				slots, err := admin.Slots(ctx)
+				if err != nil {
+					return err
+				}
+				return a.show(slots, func(w io.Writer) { writeSlots(w, slots) })
+			})
+		},
+	}
+}
+
+// writeSlots shows the table as runs of slots that stand alike: 256 lines would
+// hide what there is to see.
+func writeSlots(w io.Writer, s metaclient.SlotsInfo) {
+	fmt.Fprintf(w, "table %s, %s, %s", s.Epoch, plural(len(s.Slots), "slot"), either(s.Stable, "stable", "on the move"))
+	if s.Protected {
+		fmt.Fprintf(w, ", protected: %s", s.Reason)
+	}
+	fmt.Fprint(w, "\n\n")
+	type row struct{ leader, followers, state, way string }
+	count := make(map[row][]int)
+	var order []row
+	for _, x := range s.Slots {
+		r := row{x.Leader, strings.Join(x.Followers, ","), x.State, ""}
+		if x.Successor != "" {
+			r.way = "to " + x.Successor
+		} else if x.Source != "" {
+			r.way = "from " + x.Source
+		}
+		if count[r] == nil {
+			order = append(order, r)
+		}
+		count[r] = append(count[r], x.ID)
+	}
+	slices.SortStableFunc(order, func(x, y row) int {
+		return strings.Compare(x.leader+" "+x.followers+" "+x.state, y.leader+" "+y.followers+" "+y.state)
+	})
+	t := newTable("LEADER", "FOLLOWERS", "STATE", "HAND-OVER", "SLOTS", "WHICH")
+	for _, r := range order {
+		t.add(r.leader, r.followers, r.state, r.way, len(count[r]), ranges(count[r]))
+	}
+	t.write(w)
+}
+
+// ranges writes sorted numbers as 0-3,7,9-12, cut when it gets long.
+func ranges(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(ids[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
+		}
+		i = j + 1
+	}
+	if len(parts) > 8 {
+		parts = append(parts[:8], "...")
+	}
+	return strings.Join(parts, ",")
+}
+
+func either(yes bool, a, b string) string {
+	if yes {
+		return a
+	}
+	return b
+}
+
+func (a *app) nodesCommand() *cobra.Command {
+	var role string
+	cmd := &cobra.Command{
+		Use: "nodes", Short: "List the cluster's nodes", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if role != "" {
+				if _, err := conclave.ParseRole(role); err != nil {
+					return usageError{err}
+				}
+			}
+			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				nodes, err := admin.Nodes(ctx, conclave.Role(role))
+				if err != nil {
+					return err
+				}
+				return a.show(nodes, func(w io.Writer) {
+					t := newTable("NAME", "ROLE", "ADDRESS", "INCARNATION", "STATE", "LEASE", "LOAD")
+					for _, n := range nodes {
+						state := string(n.State)
+						if n.Leading {
+							state += ", leads"
+						}
+						if n.Observer {
+							state += ", observes"
+						}
+						t.add(n.Name, n.Role, n.Address, n.Incarnation, state, ms(n.LeaseRemainingMs), n.Load)
+					}
+					t.write(w)
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "", "meta, session or data only")
+	return cmd
+}
+
+func (a *app) blacklistCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "blacklist", Short: "Forbid servers and allow them again",
+		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "add", "remove"},
+		RunE: needsSubcommand,
+	}
+	list := func(cmd *cobra.Command) error {
+		return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+			entries, err := admin.Blacklist(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(entries, func(w io.Writer) {
+				t := newTable("NAME", "ROLE", "REASON", "SINCE", "BY")
+				for _, e := range entries {
+					t.add(e.Name, e.Role, e.Reason, clock(e.Since), e.By)
+				}
+				t.write(w)
+			})
+		})
+	}
+	var reason string
+	add := &cobra.Command{
+		Use: "add NAME", Short: "Forbid a server: it is given no slot and offered to no client", Args: want("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				return admin.Forbid(ctx, args[0], reason, operator())
+			})
+			if err != nil {
+				return err
+			}
+			return list(cmd)
+		},
+	}
+	add.Flags().StringVar(&reason, "reason", "", "why, for those who read the list")
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "List the forbidden servers", Args: want(),
+			RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd) },
+		},
+		add,
+		&cobra.Command{
+			Use: "remove NAME", Short: "Allow a server again", Args: want("NAME"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Allow(ctx, args[0]) })
+				if err != nil {
+					return err
+				}
+				return list(cmd)
+			},
+		},
+	)
+	return cmd
+}
+
+// operator is who asks, for the record.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "operator"
+}
+
+func (a *app) switchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "switch", Short: "Read and change the cluster-wide settings",
+		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "get", "set"},
+		RunE: needsSubcommand,
+	}
+	print := func(switches []wire.Switch) func(io.Writer) {
+		return func(w io.Writer) {
+			t := newTable("KEY", "VALUE", "VERSION")
+			for _, s := range switches {
+				t.add(s.Key, s.Value, s.Version)
+			}
+			t.write(w)
+		}
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "List the settings", Args: want(),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+					switches, err := admin.Switches(ctx)
+					if err != nil {
+						return err
+					}
+					return a.show(switches, print(switches))
+				})
+			},
+		},
+		&cobra.Command{
+			Use: "get KEY", Short: "Print one setting", Args: want("KEY"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+					switches, err := admin.Switches(ctx)
+					if err != nil {
+						return err
+					}
+					for _, s := range switches {
+						if s.Key == args[0] {
+							return a.show(s, print([]wire.Switch{s}))
+						}
+					}
+					return fmt.Errorf("there is no switch %q; `conclave switch list` names them", args[0])
+				})
+			},
+		},
+		&cobra.Command{
+			Use: "set KEY VALUE", Short: "Change one setting", Args: want("KEY", "VALUE"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+					s, err := admin.SetSwitch(ctx, args[0], args[1])
+					if err != nil {
+						return err
+					}
+					return a.show(s, print([]wire.Switch{s}))
+				})
+			},
+		},
+	)
+	return cmd
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/supervisor"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+var (
+	buildOnce sync.Once
+	buildDir  string
+	buildErr  error
+)
+
+// realPrograms builds the processes once and has the tool find them. The tool
+// itself is the test binary, which knows what it is by its environment.
+func realPrograms(t *testing.T) {
+	t.Helper()
+	buildOnce.Do(func() {
+		if buildDir, buildErr = os.MkdirTemp("", "conclave-programs-"); buildErr != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", buildDir+"/", "conclave/cmd/meta", "conclave/cmd/session", "conclave/cmd/data", "conclave/cmd/devdb")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		var out []byte
+		if out, buildErr = cmd.CombinedOutput(); buildErr != nil {
+			buildErr = &exec.Error{Name: string(out), Err: buildErr}
+		}
+	})
+	require.NoError(t, buildErr)
+	t.Setenv(binEnv, buildDir)
+	t.Setenv(asTool, "1")
+}
+
+// decode reads the one document that a call printed.
+func decode[T any](t *testing.T, r result) T {
+	t.Helper()
+	require.Equal(t, exitDone, r.code, r.stderr)
+	var v T
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &v), r.stdout)
+	return v
+}
+
+// The story of an operator's first quarter of an hour, on real processes.
+func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	conclave := func(args ...string) result { return tool(t, append([]string{"--dir", dir, "--json"}, args...)...) }
+	defer conclave("down", "--now")
+
+	ps := decode[[]supervisor.Process](t, conclave("up", "--detach"))
+	require.Len(t, ps, 9)
+	for _, p := range ps {
+		assert.Equal(t, "ready", p.State, p.Name)
+		assert.Equal(t, p.Role == "db", p.Incarnation == "", p.Name)
+	}
+	again := conclave("up", "--detach")
+	assert.Equal(t, exitFailed, again.code)
+	assert.Contains(t, again.stderr, "pid ")
+
+	// Publish and see.
+	require.Equal(t, exitDone, conclave("publish", "echo=10.0.0.1:80", "echo=10.0.0.2:80", "time=10.0.0.3:80").code)
+	got := decode[push](t, conclave("get", "echo"))
+	assert.Equal(t, []string{"10.0.0.1:80", "10.0.0.2:80"}, got.Values)
+	assert.Equal(t, exitTimedOut, conclave("subscribe", "echo", "--count", "9", "--timeout", "300ms").code)
+	assert.Equal(t, exitUsage, conclave("publish", "no-value").code)
+
+	// Kill the leader.
+	first := decode[metaclient.LeaderInfo](t, conclave("leader"))
+	killed := decode[supervisor.Process](t, conclave("kill", "leader"))
+	assert.Equal(t, first.Leader, killed.Name)
+	assert.Equal(t, "killed", killed.State)
+	second := decode[metaclient.LeaderInfo](t, conclave("leader", "--after", strconv.FormatUint(first.Term, 10), "--wait", "10s"))
+	assert.Equal(t, first.Term+1, second.Term)
+	assert.NotEqual(t, first.Leader, second.Leader)
+	elections := decode[[]metaclient.Election](t, conclave("elections"))
+	require.GreaterOrEqual(t, len(elections), 2)
+	assert.Equal(t, second.Term, elections[0].Term)
+	assert.Equal(t, "killed", elections[0].Cause)
+	require.Equal(t, exitDone, conclave("start", killed.Name).code)
+
+	// Hand over on purpose; observe and come back.
+	third := decode[metaclient.LeaderInfo](t, conclave("resign"))
+	assert.Greater(t, third.Term, second.Term)
+	require.Equal(t, exitDone, conclave("election", "quit", third.Leader).code)
+	fourth := decode[metaclient.LeaderInfo](t, conclave("leader", "--after", strconv.FormatUint(third.Term, 10), "--wait", "10s"))
+	assert.NotEqual(t, third.Leader, fourth.Leader)
+	join := conclave("election", "join", third.Leader)
+	require.Equal(t, exitDone, join.code, join.stderr)
+
+	// Operate.
+	nodes := decode[[]metaclient.NodeInfo](t, conclave("nodes", "--role", "data"))
+	assert.Len(t, nodes, 3)
+	set := decode[wire.Switch](t, conclave("switch", "set", "stop-push", "on"))
+	assert.Equal(t, "on", set.Value)
+	require.Equal(t, exitDone, conclave("switch", "set", "stop-push", "off").code)
+	slots := decode[metaclient.SlotsInfo](t, conclave("slots"))
+	assert.Len(t, slots.Slots, 256)
+	done := decode[drained](t, conclave("drain", "data-1"))
+	assert.Equal(t, ledBy(slots, "data-1"), done.MovedSlots)
+	entries := decode[[]metaclient.BlacklistInfo](t, conclave("blacklist", "list"))
+	require.Len(t, entries, 1)
+	assert.Equal(t, "data-1", entries[0].Name)
+	require.Equal(t, exitDone, conclave("blacklist", "remove", "data-1").code)
+	events := conclave("events")
+	require.Equal(t, exitDone, events.code, events.stderr)
+	assert.Contains(t, events.stdout, `"node":"data-1"`)
+	assert.NotEmpty(t, conclave("logs", "meta-1").stdout)
+
+	down := conclave("down")
+	require.Equal(t, exitDone, down.code, down.stderr)
+	for _, p := range decode[[]supervisor.Process](t, conclave("ps")) {
+		assert.Equal(t, "exited", p.State, p.Name)
+		assert.Zero(t, p.Code, p.Name)
+	}
+}
+
+func TestRollRestartsEveryNodeOnce(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	conclave := func(args ...string) result { return tool(t, append([]string{"--dir", dir, "--json"}, args...)...) }
+	defer conclave("down", "--now")
+	before := decode[[]supervisor.Process](t, conclave("up", "--detach", "--meta-nodes", "2", "--data-nodes", "2", "--slots", "16"))
+	r := conclave("roll")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	assert.Equal(t, len(before)-1, strings.Count(r.stdout, "\n"), "each node but the database: %s", r.stdout)
+	pids := make(map[string]int)
+	for _, p := range before {
+		pids[p.Name] = p.PID
+	}
+	for _, p := range decode[[]supervisor.Process](t, conclave("ps")) {
+		assert.Equal(t, "ready", p.State, p.Name)
+		assert.Equal(t, p.Role == "db", p.PID == pids[p.Name], p.Name)
+	}
+	require.Equal(t, exitDone, conclave("down").code)
+}
+
+func TestATokenIsAskedForAndShown(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	defer tool(t, "--dir", dir, "down", "--now")
+	up := tool(t, "--dir", dir, "--token", "s3cret", "--json", "up", "--detach", "--meta-nodes", "1", "--data-nodes", "1", "--session-nodes", "1", "--slots", "16")
+	var meta string
+	for _, p := range decode[[]supervisor.Process](t, up) {
+		if p.Role == "meta" {
+			meta = p.HTTP
+		}
+	}
+	r := tool(t, "--meta", meta, "switch", "set", "stop-push", "off")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "--token")
+	assert.Equal(t, exitFailed, tool(t, "--meta", meta, "publish", "a=b").code)
+	assert.Equal(t, exitDone, tool(t, "--meta", meta, "--token", "s3cret", "publish", "a=b").code)
+	assert.Equal(t, exitDone, tool(t, "--meta", meta, "get", "a").code, "reading needs no token")
+	assert.Equal(t, exitDone, tool(t, "--dir", dir, "publish", "a=b").code, "the local cluster's token is in its folder")
+	assert.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
+}
+
+// What was started in the foreground ends with its context, as with Ctrl-C.
+func TestUpInTheForegroundEndsWithItsContext(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"--dir", dir, "up", "--meta-nodes", "1", "--data-nodes", "1", "--session-nodes", "1"}, os.Stderr, os.Stderr)
+	}()
+	require.Eventually(t, func() bool {
+		h, err := supervisor.Open(dir)
+		if err != nil {
+			return false
+		}
+		ready, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return h.AwaitReady(ready) == nil
+	}, time.Minute, 50*time.Millisecond)
+	interrupt()
+	select {
+	case code := <-ended:
+		assert.Equal(t, exitDone, code)
+	case <-time.After(30 * time.Second):
+		t.Fatal("it did not end")
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"conclave/bench"
+)
+
+// story tells a demo while it is played: scenes, each with its figures and what
+// to look at. With --json it says nothing until the end, and then all of it.
+type story struct {
+	out    io.Writer
+	quiet  bool // JSON
+	start  time.Time
+	scenes []scene
+}
+
+type scene struct {
+	Name    string        `json:"name"`
+	What    string        `json:"what"`
+	AtMs    int64         `json:"atMs"`
+	Figures []sceneFigure `json:"figures"`
+	Look    string        `json:"look,omitempty"`
+}
+
+type sceneFigure struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Note  string `json:"note,omitempty"`
+}
+
+const (
+	storyWidth = 100
+	nameWidth  = 36
+	valueWidth = 9
+)
+
+func newStory(out io.Writer, quiet bool) *story {
+	return &story{out: out, quiet: quiet, start: time.Now()}
+}
+
+func (s *story) say(format string, args ...any) {
+	if !s.quiet {
+		fmt.Fprintln(s.out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
+}
+
+func (s *story) title(name, what, more string) {
+	s.say("%s", strings.Repeat("=", storyWidth))
+	s.say("%s: %s", name, what)
+	s.say("%s", more)
+	s.say("%s", strings.Repeat("=", storyWidth))
+}
+
+// scene begins one.
+func (s *story) scene(name, what string) {
+	at := time.Since(s.start)
+	s.scenes = append(s.scenes, scene{Name: name, What: what, AtMs: at.Milliseconds(), Figures: []sceneFigure{}})
+	s.say("\n%5.1f s  %d. %s", at.Seconds(), len(s.scenes), name)
+	s.say("         %s", what)
+}
+
+func (s *story) last() *scene { return &s.scenes[len(s.scenes)-1] }
+
+// figure is one of the present scene.
+func (s *story) figure(name, value, note string) {
+	s.last().Figures = append(s.last().Figures, sceneFigure{name, value, note})
+	s.say("         | %s %s   %s", pad(name, nameWidth), padLeft(value, valueWidth), note)
+}
+
+// look says where the same can be seen.
+func (s *story) look(where string) {
+	s.last().Look = where
+	s.say("         > look at: %s", where)
+}
+
+// verdict ends the story and says whether every invariant held.
+func (s *story) verdict(all []bench.Invariant, broken []string) bool {
+	held := len(all) > 0
+	checks := 0
+	for _, i := range all {
+		held = held && i.Broken == 0 && i.Checks > 0
+		checks += i.Checks
+	}
+	if s.quiet {
+		_ = json.NewEncoder(s.out).Encode(map[string]any{ // nobody reads: the exit code still says it
+			"scenes": s.scenes, "invariants": all, "broken": orEmpty(broken), "held": held, "tookMs": since(s.start),
+		})
+		return held
+	}
+	s.say("\n%s", strings.Repeat("-", storyWidth))
+	s.say("%s %10s %8s", pad("INVARIANT", 60), "CHECKS", "BROKEN")
+	for _, i := range all {
+		s.say("%s %10d %8d", pad(i.Name, 60), i.Checks, i.Broken)
+	}
+	for i, b := range broken {
+		if i == 10 {
+			s.say("... and %d more", len(broken)-i)
+			break
+		}
+		s.say("BROKEN  %s", b)
+	}
+	s.say("%s", strings.Repeat("-", storyWidth))
+	if held {
+		s.say("Every invariant held: %d checks in %.0f s.", checks, time.Since(s.start).Seconds())
+	} else {
+		s.say("NOT every invariant held.")
+	}
+	return held
+}
+
+func orEmpty(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+}
+
+func padLeft(s string, width int) string {
+	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
+}

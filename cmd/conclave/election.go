@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+func (a *app) leaderCommand() *cobra.Command {
+	var wait time.Duration
+	var after uint64
+	cmd := &cobra.Command{
+		Use: "leader", Short: "Say who leads", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			leader, err := a.awaitLeader(cmd.Context(), after, wait)
+			if err != nil {
+				return err
+			}
+			return a.show(leader, func(w io.Writer) {
+				fmt.Fprintf(w, "%s leads term %d at %s since %s (%s), beat %d, its lease runs for %s\n",
+					leader.Leader, leader.Term, leader.Address, clock(leader.Since), leader.Cause, leader.Beat, ms(leader.LeaseRemainingMs))
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait this long for a leader")
+	cmd.Flags().Uint64Var(&after, "after", 0, "count only a leader of a term above this one")
+	return cmd
+}
+
+// awaitLeader is the leader of a term above after; with a wait it goes on asking
+// until there is one.
+func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration) (metaclient.LeaderInfo, error) {
+	metas, err := a.metaAddresses()
+	if err != nil {
+		return metaclient.LeaderInfo{}, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, max(wait, leaderWait))
+	defer cancel()
+	for {
+		leader, err := a.askLeader(waiting, metas, after)
+		if err == nil || wait == 0 {
+			return leader, err
+		}
+		if code := wire.CodeOf(err); code != wire.CodeNoLeader && code != wire.CodeUnavailable && !errors.Is(err, context.DeadlineExceeded) {
+			return leader, err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-waiting.Done():
+			return leader, fmt.Errorf("%w: no leader of a term above %d within %s (last answer: %w)", errTimedOut, after, wait, err)
+		}
+	}
+}
+
+// leaderWait is how long the metas may think about one question: less than a
+// leader that was suspended would.
+const leaderWait = 2 * time.Second
+
+// askLeader asks all metas at once and takes the first that knows a leader of a
+// term above after: one that hangs, or lags behind, costs no time.
+func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (metaclient.LeaderInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaderWait)
+	defer cancel()
+	type answer struct {
+		leader metaclient.LeaderInfo
+		err    error
+	}
+	answers := make(chan answer, len(metas))
+	for _, m := range metas {
+		go func() { // ends with ctx at the latest; the channel takes all of them
+			leader, err := a.adminAt([]string{m}).Leader(ctx)
+			answers <- answer{leader, err}
+		}()
+	}
+	var noLeader, other error
+	for range metas {
+		got := <-answers
+		switch {
+		case got.err == nil && got.leader.Term > after:
+			return got.leader, nil
+		case got.err == nil:
+			noLeader = wire.Errorf(wire.CodeNoLeader, "%s leads term %d, which is not above %d", got.leader.Leader, got.leader.Term, after)
+		case wire.CodeOf(got.err) == wire.CodeNoLeader && noLeader == nil:
+			noLeader = got.err
+		default:
+			other = got.err
+		}
+	}
+	if noLeader != nil {
+		return metaclient.LeaderInfo{}, noLeader
+	}
+	return metaclient.LeaderInfo{}, other
+}
+
+// findLeader is the leader right now.
+func (a *app) findLeader(ctx context.Context) (metaclient.LeaderInfo, error) {
+	return a.awaitLeader(ctx, 0, 0)
+}
+
+func (a *app) electionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "elections", Short: "List the elections, newest first", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				elections, err := admin.Elections(ctx)
+				if err != nil {
+					return err
+				}
+				return a.show(elections, func(w io.Writer) { writeElections(w, elections) })
+			})
+		},
+	}
+}
+
+func writeElections(w io.Writer, elections []metaclient.Election) {
+	t := newTable("TERM", "OWNER", "PREVIOUS", "CAUSE", "LEADERLESS", "AT")
+	for _, e := range elections {
+		t.add(e.Term, e.Owner, e.Previous, e.Cause, ms(e.LeaderlessMs), clock(e.At))
+	}
+	t.write(w)
+}
+
+func (a *app) resignCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "resign", Short: "Have the leader hand over", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			before, err := a.findLeader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Resign(ctx) }); err != nil {
+				return err
+			}
+			after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
+			if err != nil {
+				return err
+			}
+			return a.show(after, func(w io.Writer) {
+				fmt.Fprintf(w, "%s resigned term %d; %s leads term %d\n", before.Leader, before.Term, after.Leader, after.Term)
+			})
+		},
+	}
+}
+
+func (a *app) electionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "election", Short: "Make a meta an observer, and a candidate again",
+		Args: cobra.OnlyValidArgs, ValidArgs: []string{"quit", "join"},
+		RunE: needsSubcommand,
+	}
+	act := func(use, short, done string, do func(*metaclient.Admin, context.Context, string) error) {
+		cmd.AddCommand(&cobra.Command{
+			Use: use + " NAME", Short: short, Args: want("NAME"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+					if err := do(admin, ctx, args[0]); err != nil {
+						return err
+					}
+					return a.show(map[string]string{"name": args[0], "election": use}, func(w io.Writer) { fmt.Fprintln(w, args[0], done) })
+				})
+			},
+		})
+	}
+	act("quit", "Make a meta an observer: it resigns if it leads, and competes no more", "observes", (*metaclient.Admin).Quit)
+	act("join", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)
+	return cmd
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"conclave/internal/supervisor"
+	"conclave/wire"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNoLeader = 3
+	exitTimedOut = 4
+)
+
+// usageError is what the caller of the tool has to write differently.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitError ends the tool with a code of another program.
+type exitError struct{ code int }
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// errTimedOut is met when a time that the caller gave has passed.
+var errTimedOut = errors.New("timed out")
+
+// report writes an error as one line and turns it into an exit code.
+func (a *app) report(err error) int {
+	var exit exitError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &exit):
+		return exit.code
+	}
+	code, advice := classify(err)
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	fmt.Fprintf(a.stderr, "conclave: %s%s\n", line, advice)
+	return code
+}
+
+// classify says with which code err ends the tool, and what to do about it when
+// the error does not say so itself.
+func classify(err error) (int, string) {
+	var usage usageError
+	switch {
+	case errors.As(err, &usage), errors.Is(err, supervisor.ErrConfig):
+		return exitUsage, " (see `conclave help`)"
+	case errors.Is(err, errTimedOut), errors.Is(err, context.DeadlineExceeded):
+		return exitTimedOut, ""
+	}
+	switch wire.CodeOf(err) {
+	case wire.CodeNoLeader:
+		return exitNoLeader, "; wait for one with `conclave leader --wait 10s`"
+	case wire.CodeBadRequest:
+		return exitUsage, ""
+	case wire.CodeUnauthorized:
+		return exitFailed, "; give --token or --token-file"
+	case wire.CodeUnavailable:
+		return exitFailed, "; is the cluster up? (`conclave ps`, `conclave up`, or --meta ADDR,...)"
+	}
+	return exitFailed, ""
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/internal/supervisor"
+)
+
+func (a *app) psCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "ps", Short: "List the local cluster's processes", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := a.local()
+			if err != nil {
+				return err
+			}
+			return a.printProcesses(cmd.Context(), h)
+		},
+	}
+}
+
+func (a *app) printProcesses(ctx context.Context, h *supervisor.Handle) error {
+	ps, err := h.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	return a.show(ps, func(w io.Writer) { writeProcesses(w, ps) })
+}
+
+func writeProcesses(w io.Writer, ps []supervisor.Process) {
+	t := newTable("NAME", "ROLE", "PID", "STATE", "ADDRESS", "INCARNATION")
+	for _, p := range ps {
+		state, pid := p.State, ""
+		switch {
+		case p.State == "exited":
+			state = fmt.Sprintf("exited (code %d)", p.Code)
+		case p.State == "starting" && p.Why != "":
+			state = "starting: " + p.Why
+		}
+		if p.PID > 0 {
+			pid = strconv.Itoa(p.PID)
+		}
+		t.add(p.Name, p.Role, pid, state, p.HTTP+p.SQL, p.Incarnation)
+	}
+	t.write(w)
+}
+
+// showProcess prints one process as a row of ps.
+func (a *app) showProcess(ctx context.Context, h *supervisor.Handle, name string) error {
+	p, err := h.Process(ctx, name)
+	if err != nil {
+		return err
+	}
+	return a.show(p, func(w io.Writer) { writeProcesses(w, []supervisor.Process{p}) })
+}
+
+func (a *app) startCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "start NAME", Short: "Start one local process that is down", Args: want("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := a.local()
+			if err != nil {
+				return err
+			}
+			if err := h.Start(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return a.showProcess(cmd.Context(), h, args[0])
+		},
+	}
+}
+
+func (a *app) killCommand() *cobra.Command {
+	var sig string
+	cmd := &cobra.Command{
+		Use: "kill NAME|leader [-9|-15|-STOP|-CONT]", Short: "Send a signal to one local process; -9 by default", Args: want("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := parseSignal(sig)
+			if err != nil {
+				return usageError{err}
+			}
+			h, err := a.local()
+			if err != nil {
+				return err
+			}
+			name := args[0]
+			if name == "leader" {
+				leader, err := a.findLeader(cmd.Context())
+				if err != nil {
+					return err
+				}
+				name = leader.Leader
+			}
+			if err := h.Kill(cmd.Context(), name, number); err != nil {
+				return err
+			}
+			return a.showProcess(cmd.Context(), h, name)
+		},
+	}
+	cmd.Flags().StringVar(&sig, "signal", "9", "the signal, by number or name; -9 and -STOP are short for it")
+	return cmd
+}
+
+// parseSignal knows the signals that make sense here.
+func parseSignal(s string) (syscall.Signal, error) {
+	switch strings.TrimPrefix(strings.ToUpper(s), "SIG") {
+	case "9", "KILL":
+		return syscall.SIGKILL, nil
+	case "15", "TERM":
+		return syscall.SIGTERM, nil
+	case "STOP", strconv.Itoa(int(syscall.SIGSTOP)):
+		return syscall.SIGSTOP, nil
+	case "CONT", strconv.Itoa(int(syscall.SIGCONT)):
+		return syscall.SIGCONT, nil
+	}
+	return 0, fmt.Errorf("signal %q: want -9, -15, -STOP or -CONT", s)
+}
+
+func (a *app) logsCommand() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "logs NAME", Short: "Print a local process's log", Args: want("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := a.local()
+			if err != nil {
+				return err
+			}
+			if args[0] != "supervisor" {
+				if _, err := h.Process(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+			}
+			f, err := os.Open(supervisor.LogPath(h.Dir(), args[0]))
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return a.copyLog(cmd.Context(), f, follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written")
+	return cmd
+}
+
+func (a *app) copyLog(ctx context.Context, f io.Reader, follow bool) error {
+	out := bufio.NewWriter(a.stdout)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := io.Copy(out, f); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil || !follow {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *app) dbCommand() *cobra.Command {
+	var listen, file string
+	cmd := &cobra.Command{
+		Use: "db", Short: "Run the embedded MySQL server on its own (the program devdb)", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, bin, err := toolPath()
+			if err != nil {
+				return err
+			}
+			path := filepath.Join(bin, "devdb")
+			if _, err := os.Stat(path); err != nil {
+				return fmt.Errorf("the program devdb is not in %s, beside the tool: build it with `make build`", bin)
+			}
+			args := []string{"--listen", listen}
+			if file != "" {
+				args = append(args, "--file", file)
+			}
+			devdb := exec.CommandContext(cmd.Context(), path, args...)
+			devdb.Stdout, devdb.Stderr = a.stdout, a.stderr
+			devdb.Cancel = func() error { return devdb.Process.Signal(syscall.SIGTERM) }
+			devdb.WaitDelay = 15 * time.Second
+			// A group of its own: it hears one SIGTERM from us, not Ctrl-C as well, which would be its second.
+			devdb.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			err = devdb.Run()
+			var exit *exec.ExitError
+			switch {
+			case cmd.Context().Err() != nil && devdb.ProcessState != nil && devdb.ProcessState.Success():
+				return nil
+			case errors.As(err, &exit) && exit.ExitCode() > 0:
+				return exitError{exit.ExitCode()}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:3306", "where it listens")
+	cmd.Flags().StringVar(&file, "file", "", "keeps the tables across restarts; without it they are in memory only")
+	return cmd
+}

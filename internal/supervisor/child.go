@@ -1,0 +1,144 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// child is one process of the cluster through all its lives. Its run loop alone
+// starts and reaps; everybody may ask and signal.
+type child struct {
+	spec    spec
+	dir     string
+	restart time.Duration
+	log     hclog.Logger
+	saved   func() error // writes the cluster's state down; called by run after each change
+
+	starts   chan chan error // asks run for a start
+	stopping chan struct{}   // closed by the cluster: nothing is started any more
+
+	mu  sync.Mutex // guards rec
+	rec record
+}
+
+func newChild(s spec, cfg Config, stopping chan struct{}, saved func() error) *child {
+	return &child{
+		spec: s, dir: cfg.Dir, restart: cfg.Restart, log: cfg.Logger.Named(s.Name), saved: saved,
+		starts: make(chan chan error), stopping: stopping,
+		rec: record{spec: s, State: stateStarting},
+	}
+}
+
+// run starts the process whenever it is asked to, waits for its end, and starts
+// it again after the restart time, if there is one. It returns when the cluster
+// stops and the process is gone.
+func (c *child) run() {
+	var again <-chan time.Time // set after an end, with Restart only
+	for {
+		var answer chan error
+		select {
+		case answer = <-c.starts:
+		case <-again:
+		case <-c.stopping:
+			return
+		}
+		cmd, err := c.launch()
+		if answer != nil {
+			answer <- err
+		}
+		if err != nil {
+			c.log.Error("could not be started", "error", err)
+		} else {
+			c.wait(cmd)
+		}
+		if again = nil; c.restart > 0 {
+			again = time.After(c.restart)
+		}
+	}
+}
+
+// launch begins a life. The answer comes after pid and start time are on disk.
+func (c *child) launch() (*exec.Cmd, error) {
+	out, err := os.OpenFile(LogPath(c.dir, c.spec.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() // the process holds its own
+	cmd := exec.Command(c.spec.Program, c.spec.Args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	// A group of its own: Ctrl-C at the terminal reaches the tool alone, which stops the processes in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.spec.Name, err)
+	}
+	id := identify(cmd.Process.Pid)
+	c.mu.Lock()
+	c.rec = record{spec: c.spec, processID: id, State: stateRunning}
+	c.mu.Unlock()
+	// A stop that began meanwhile has either seen the record or is seen here.
+	select {
+	case <-c.stopping:
+		_ = cmd.Process.Kill() // gone already is what we want
+	default:
+	}
+	if err := writePid(c.dir, c.spec.Name, id.PID); err != nil {
+		c.log.Warn("could not write the pid file", "error", err)
+	}
+	if err := c.saved(); err != nil {
+		c.log.Warn("could not write the cluster's state", "error", err)
+	}
+	c.log.Debug("started", "pid", id.PID)
+	return cmd, nil
+}
+
+// wait reaps and notes how it ended.
+func (c *child) wait(cmd *exec.Cmd) {
+	_ = cmd.Wait() // how it ended is in the process state
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	c.mu.Lock()
+	pid := c.rec.PID
+	c.rec.State, c.rec.Code = stateExited, status.ExitStatus()
+	if status.Signaled() {
+		c.rec.State, c.rec.Code, c.rec.Signal = stateKilled, 0, status.Signal().String()
+	}
+	rec := c.rec
+	c.mu.Unlock()
+	_ = os.Remove(pidPath(c.dir, c.spec.Name)) // it may never have been written
+	if err := c.saved(); err != nil {
+		c.log.Warn("could not write the cluster's state", "error", err)
+	}
+	select {
+	case <-c.stopping:
+	default:
+		c.log.Info("is down", "pid", pid, "state", rec.State, "code", rec.Code, "signal", rec.Signal)
+	}
+}
+
+// start asks for a life; ErrRunning when there is one.
+func (c *child) start(ctx context.Context) error {
+	if rec := c.record(); rec.State == stateRunning {
+		return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, c.spec.Name, rec.PID)
+	}
+	answer := make(chan error, 1)
+	select {
+	case c.starts <- answer:
+		return <-answer
+	case <-c.stopping:
+		return fmt.Errorf("start %s: the cluster is stopping", c.spec.Name)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *child) record() record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rec
+}

@@ -1,0 +1,101 @@
+package supervisor_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// The test binary is also the programs that it supervises, and a supervisor to
+// be killed: links to it in a folder of their own carry their names.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "meta", "session", "data", "devdb":
+		os.Exit(fakeNode())
+	case "orphaner":
+		os.Exit(orphaner())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fakeNode answers what the supervisor asks, and stops at SIGTERM. In its folder
+// (that of --file or of the files it is told of) files tell it to misbehave.
+func fakeNode() int {
+	flags := flag.NewFlagSet("fake", flag.ContinueOnError)
+	name := flags.String("name", "db", "")
+	listen := flags.String("listen", "", "")
+	file := flags.String("file", "", "")
+	for _, ignored := range []string{"meta", "dsn-file", "token-file", "lease", "node-lease", "slots", "replicas", "takeover", "profile"} {
+		flags.String(ignored, "", "")
+	}
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return 2
+	}
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	if os.Getenv("FAKE_FAILS") == *name {
+		fmt.Fprintln(os.Stderr, "cannot go on: the test said so")
+		return 3
+	}
+	ln, err := net.Listen("tcp", *listen)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("listening as", *name, "pid", os.Getpid())
+	if *file != "" { // the database greets
+		go func() {
+			for {
+				conn, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Write([]byte("\x4a\x00\x00\x00\x0a8.0.0"))
+				conn.Close()
+			}
+		}()
+	} else {
+		var stopping atomic.Bool
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]string{"name": *name, "incarnation": fmt.Sprint("life-", os.Getpid())})
+		})
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string][]string{"reasons": {}})
+		})
+		mux.HandleFunc("POST /v1/stopping", func(http.ResponseWriter, *http.Request) {
+			stopping.Store(true)
+			fmt.Println("told that the cluster is stopping")
+		})
+		go func() { _ = http.Serve(ln, mux) }()
+	}
+	<-term
+	fmt.Println("stopped at", time.Now().UnixNano())
+	if os.Getenv("FAKE_STUBBORN") == *name {
+		<-make(chan int)
+	}
+	return 0
+}
+
+// orphaner is a supervisor in a process of its own.
+func orphaner() int {
+	c, err := newCluster(os.Getenv("ORPHANER_DIR"), os.Getenv("ORPHANER_BIN"))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_ = c.Run(context.Background())
+	return 0
+}

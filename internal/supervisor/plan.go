@@ -1,0 +1,191 @@
+package supervisor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// The roles of processes. Those of the cluster have the names that package
+// conclave gives them; the database and the clients at work are the tool's.
+const (
+	roleDB      = "db"
+	roleMeta    = "meta"
+	roleData    = "data"
+	roleSession = "session"
+	roleClient  = "client"
+)
+
+// preferred are the ports of the original (and of MySQL), taken when free.
+var preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622, roleDB: 3306}
+
+// spec is one process to be: everything that a start needs.
+type spec struct {
+	Name    string   `json:"name"`
+	Role    string   `json:"role"`
+	Program string   `json:"program"`
+	Args    []string `json:"args"`
+	Address string   `json:"address,omitempty"` // of its one port; of the db's MySQL port
+}
+
+// plan lays out the processes of a configuration in the order in which ps shows
+// them, and writes the files that they are told of (secrets are never arguments:
+// everybody can read those).
+func plan(cfg Config) ([]spec, error) {
+	ports := newPorts()
+	dir := cfg.Dir
+	var common []string
+	if cfg.Token != "" {
+		path := filepath.Join(dir, "token")
+		if err := os.WriteFile(path, []byte(cfg.Token+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+		common = append(common, "--token-file", path)
+	}
+
+	var specs []spec
+	dsn := cfg.DB
+	if dsn == Embedded {
+		address, err := ports.take(roleDB)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec{
+			Name: roleDB, Role: roleDB, Program: filepath.Join(cfg.Bin, "devdb"), Address: address,
+			Args: []string{"--listen", address, "--file", filepath.Join(dir, "db.sql")},
+		})
+		dsn = "root@tcp(" + address + ")/conclave"
+	}
+	dsnFile := filepath.Join(dir, "dsn")
+	if err := os.WriteFile(dsnFile, []byte(dsn+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+
+	node := func(role string, i int, more ...string) error {
+		address, err := ports.take(role)
+		if err != nil {
+			return err
+		}
+		name := role + "-" + strconv.Itoa(i)
+		args := append([]string{"--name", name, "--listen", address}, common...)
+		specs = append(specs, spec{Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address})
+		return nil
+	}
+	for i := range cfg.Metas {
+		if err := node(roleMeta, i+1, metaArgs(cfg, dsnFile)...); err != nil {
+			return nil, err
+		}
+	}
+	metas := strings.Join(addressesOf(specs, roleMeta), ",")
+	for i := range cfg.Datas {
+		if err := node(roleData, i+1, "--meta", metas); err != nil {
+			return nil, err
+		}
+	}
+	for i := range cfg.Sessions {
+		if err := node(roleSession, i+1, "--meta", metas); err != nil {
+			return nil, err
+		}
+	}
+	return append(specs, clientSpecs(cfg)...), nil
+}
+
+// metaArgs are the flags of a meta; what the configuration leaves open is the
+// meta's own default (which depends on its profile).
+func metaArgs(cfg Config, dsnFile string) []string {
+	args := []string{"--dsn-file", dsnFile}
+	add := func(flag, value string) { args = append(args, "--"+flag, value) }
+	if cfg.Slots > 0 {
+		add("slots", strconv.Itoa(cfg.Slots))
+	}
+	if cfg.Replicas > 0 {
+		add("replicas", strconv.Itoa(cfg.Replicas))
+	}
+	if cfg.Profile != "" {
+		add("profile", cfg.Profile)
+	}
+	if cfg.Takeover != "" {
+		add("takeover", cfg.Takeover)
+	}
+	if cfg.Lease > 0 {
+		add("lease", cfg.Lease.String())
+	}
+	if cfg.NodeLease > 0 {
+		add("node-lease", cfg.NodeLease.String())
+	}
+	return args
+}
+
+// clientSpecs are publishers and subscribers at work, so that there is something
+// to see in a cluster that was just started.
+func clientSpecs(cfg Config) []spec {
+	var specs []spec
+	add := func(kind string, i int, args ...string) {
+		specs = append(specs, spec{
+			Name: kind + "-" + strconv.Itoa(i), Role: roleClient, Program: cfg.Tool,
+			Args: append([]string{"--dir", cfg.Dir}, args...),
+		})
+	}
+	for i := range cfg.Clients {
+		add("publisher", i+1, "publish", "--hold", fmt.Sprintf("demo.echo=10.0.0.%d:8080", i+1))
+	}
+	for i := range cfg.Clients {
+		add("subscriber", i+1, "subscribe", "demo.echo")
+	}
+	return specs
+}
+
+func addressesOf(specs []spec, role string) []string {
+	var out []string
+	for _, s := range specs {
+		if s.Role == role {
+			out = append(out, s.Address)
+		}
+	}
+	return out
+}
+
+// ports picks loopback addresses for one cluster.
+type ports struct {
+	taken map[int]bool
+	next  int // where to look once the preferred ports are in use
+}
+
+// newPorts looks for free ports below the range from which the kernel draws
+// those of outgoing connections: otherwise a node that is started again could
+// find its port in use by somebody's connection. It begins at a random place, so
+// that clusters started at the same moment do not meet.
+func newPorts() *ports { return &ports{taken: make(map[int]bool), next: 10000 + rand.IntN(20000)} }
+
+func (p *ports) take(role string) (string, error) {
+	for port := preferred[role]; port < preferred[role]+3; port++ {
+		if address, ok := p.try(port); ok {
+			return address, nil
+		}
+	}
+	for range 2000 {
+		p.next++
+		if address, ok := p.try(p.next); ok {
+			return address, nil
+		}
+	}
+	return "", fmt.Errorf("no free port for a %s: tried %d to %d", role, p.next-2000, p.next)
+}
+
+func (p *ports) try(port int) (string, bool) {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if p.taken[port] {
+		return "", false
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", false
+	}
+	ln.Close()
+	p.taken[port] = true
+	return address, true
+}

@@ -1,0 +1,144 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Process is one row of ps.
+type Process struct {
+	Name        string `json:"name"`
+	Role        string `json:"role"` // meta, session, data, db, client
+	PID         int    `json:"pid"`
+	State       string `json:"state"` // starting, ready, suspended, draining, exited, killed
+	HTTP        string `json:"http"`  // address of a node's one port
+	Bolt        string `json:"bolt"`
+	Incarnation string `json:"incarnation"`
+	SQL         string `json:"sql,omitempty"`    // the db's MySQL address
+	Code        int    `json:"code,omitempty"`   // exit code, when exited
+	Signal      string `json:"signal,omitempty"` // what killed it, when killed
+	Why         string `json:"why,omitempty"`    // of starting: what it waits for
+}
+
+// probeClient asks nodes on connections of its own, one request each: a process
+// that was suspended or replaced must not answer through an old one.
+var probeClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}}
+
+const probeWait = 500 * time.Millisecond
+
+// look finds out what each process is doing right now.
+func look(ctx context.Context, records []record) []Process {
+	out := make([]Process, len(records))
+	var all sync.WaitGroup
+	for i, r := range records {
+		all.Go(func() { out[i] = lookAt(ctx, r) })
+	}
+	all.Wait()
+	slices.SortFunc(out, func(a, b Process) int { return compareNames(a.Name, b.Name) })
+	return out
+}
+
+// row is what the record alone says.
+func (r record) row() Process {
+	p := Process{Name: r.Name, Role: r.Role, State: r.State, Code: r.Code, Signal: r.Signal}
+	if r.Role == roleDB {
+		p.SQL = r.Address
+	} else {
+		p.HTTP = r.Address
+	}
+	return p
+}
+
+func lookAt(ctx context.Context, r record) Process {
+	p := r.row()
+	switch {
+	case r.State != stateRunning:
+		return p
+	case !r.alive(): // nobody was there to reap it
+		p.State = stateExited
+		return p
+	}
+	p.PID = r.PID
+	if r.suspended() {
+		p.State = "suspended"
+		return p
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	ready := false
+	switch r.Role {
+	case roleClient:
+		ready = true
+	case roleDB:
+		ready = answersMySQL(ctx, r.Address)
+	default:
+		ready = p.askNode(ctx, r.Address)
+	}
+	if p.State = "starting"; ready {
+		p.State = "ready"
+	} else if strings.Contains(p.Why, "draining") {
+		p.State = "draining"
+	}
+	return p
+}
+
+// askNode fills in what /healthz and /readyz say.
+func (p *Process) askNode(ctx context.Context, address string) bool {
+	var health struct {
+		Incarnation string `json:"incarnation"`
+	}
+	if _, err := getJSON(ctx, "http://"+address+"/healthz", &health); err != nil {
+		return false
+	}
+	p.Incarnation = health.Incarnation
+	var readiness struct {
+		Reasons []string `json:"reasons"`
+	}
+	status, err := getJSON(ctx, "http://"+address+"/readyz", &readiness)
+	p.Why = strings.Join(readiness.Reasons, "; ")
+	return err == nil && status == http.StatusOK
+}
+
+func getJSON(ctx context.Context, url string, into any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := probeClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+}
+
+// answersMySQL says that a server greets at the address: MySQL speaks first.
+func answersMySQL(ctx context.Context, address string) bool {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if conn.SetReadDeadline(deadline) != nil {
+		return false
+	}
+	n, _ := conn.Read(make([]byte, 5))
+	return n > 0
+}
+
+// compareNames puts data-10 behind data-9.
+func compareNames(a, b string) int {
+	if x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789"); x == y && len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}

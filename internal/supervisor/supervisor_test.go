@@ -1,0 +1,267 @@
+package supervisor_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/supervisor"
+)
+
+func newCluster(dir, bin string) (*supervisor.Cluster, error) {
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir, cfg.Bin, cfg.StopWait = dir, bin, 2*time.Second
+	return supervisor.New(cfg)
+}
+
+// programs makes a folder in which the test binary has the programs' names.
+func programs(t *testing.T, names ...string) string {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	for _, name := range append(names, "meta", "session", "data", "devdb") {
+		require.NoError(t, os.Symlink(self, filepath.Join(bin, name)))
+	}
+	return bin
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// up runs a cluster until the test ends, and waits until it is ready.
+func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir, cfg.Bin, cfg.StopWait = t.TempDir(), programs(t), 2*time.Second
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := supervisor.New(cfg)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		ended <- c.Run(context.Background())
+		close(done)
+	}()
+	t.Cleanup(func() { c.Stop(true); <-done })
+	h := c.Handle()
+	require.NoError(t, h.AwaitReady(within(t, 20*time.Second)))
+	return c, h, ended
+}
+
+func states(t *testing.T, h *supervisor.Handle) map[string]string {
+	ps, err := h.Processes(within(t, 5*time.Second))
+	require.NoError(t, err)
+	out := make(map[string]string)
+	for _, p := range ps {
+		out[p.Name] = p.State
+	}
+	return out
+}
+
+func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
+	_, h, ended := up(t, nil)
+	ps, err := h.Processes(within(t, 5*time.Second))
+	require.NoError(t, err)
+	var names []string
+	for _, p := range ps {
+		names = append(names, p.Name)
+		assert.Equal(t, "ready", p.State, p.Name)
+		assert.Positive(t, p.PID)
+		if p.Role != "db" {
+			assert.Equal(t, "life-"+strconv.Itoa(p.PID), p.Incarnation)
+			assert.NotEmpty(t, p.HTTP)
+		}
+		pid, err := os.ReadFile(filepath.Join(h.Dir(), "pids", p.Name+".pid"))
+		require.NoError(t, err)
+		assert.Equal(t, strconv.Itoa(p.PID)+"\n", string(pid))
+	}
+	assert.Equal(t, []string{"data-1", "data-2", "data-3", "db", "meta-1", "meta-2", "meta-3", "session-1", "session-2"}, names)
+
+	require.NoError(t, h.Down(within(t, 10*time.Second), false))
+	require.NoError(t, <-ended)
+	assert.ErrorIs(t, h.Down(within(t, time.Second), false), supervisor.ErrNone)
+
+	at := func(name string) int64 {
+		log, err := os.ReadFile(supervisor.LogPath(h.Dir(), name))
+		require.NoError(t, err)
+		if strings.HasPrefix(name, "data") || strings.HasPrefix(name, "session") {
+			assert.Contains(t, string(log), "told that the cluster is stopping")
+		}
+		m := regexp.MustCompile(`stopped at (\d+)`).FindSubmatch(log)
+		require.NotNil(t, m, "%s did not stop at SIGTERM: %s", name, log)
+		n, err := strconv.ParseInt(string(m[1]), 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	order := []string{"session-1", "data-1", "meta-1", "db"}
+	for i := range order[1:] {
+		assert.Less(t, at(order[i]), at(order[i+1]), "%s stops before %s", order[i], order[i+1])
+	}
+}
+
+func TestWhatWasKilledStaysDownUntilItIsStarted(t *testing.T) {
+	_, h, _ := up(t, nil)
+	ctx := within(t, 20*time.Second)
+	before, err := h.Process(ctx, "data-2")
+	require.NoError(t, err)
+
+	require.NoError(t, h.Kill(ctx, "data-2", syscall.SIGKILL))
+	p, err := h.Process(ctx, "data-2")
+	require.NoError(t, err)
+	assert.Equal(t, "killed", p.State)
+	assert.Equal(t, "killed", p.Signal)
+	assert.Zero(t, p.PID)
+	assert.ErrorIs(t, h.Kill(ctx, "data-2", syscall.SIGKILL), supervisor.ErrDown)
+	assert.ErrorIs(t, h.Kill(ctx, "data-9", syscall.SIGKILL), supervisor.ErrNoProcess)
+	assert.ErrorIs(t, h.Start(ctx, "data-9"), supervisor.ErrNoProcess)
+	assert.ErrorIs(t, h.Start(ctx, "data-1"), supervisor.ErrRunning)
+
+	require.NoError(t, h.Start(ctx, "data-2"))
+	require.NoError(t, h.AwaitReady(ctx))
+	after, err := h.Process(ctx, "data-2")
+	require.NoError(t, err)
+	assert.NotEqual(t, before.Incarnation, after.Incarnation)
+	assert.Equal(t, before.HTTP, after.HTTP, "the address stays")
+}
+
+func TestASuspendedProcessIsSaidToBe(t *testing.T) {
+	_, h, _ := up(t, nil)
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return states(t, h)["session-1"] == "suspended" }, 5*time.Second, 5*time.Millisecond)
+	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGCONT))
+	require.NoError(t, h.AwaitReady(ctx))
+	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
+	require.NoError(t, h.Down(ctx, false), "a suspended process can be stopped, too")
+}
+
+func TestRestartBringsBackWhatEnded(t *testing.T) {
+	_, h, _ := up(t, func(c *supervisor.Config) { c.Restart = 20 * time.Millisecond })
+	ctx := within(t, 20*time.Second)
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		before, err := h.Process(ctx, "meta-1")
+		require.NoError(t, err)
+		require.NoError(t, h.Kill(ctx, "meta-1", sig))
+		require.Eventually(t, func() bool {
+			p, err := h.Process(ctx, "meta-1")
+			return err == nil && p.State == "ready" && p.PID != before.PID
+		}, 10*time.Second, 5*time.Millisecond)
+	}
+}
+
+func TestAProcessThatDoesNotStopIsKilledAndNamed(t *testing.T) {
+	t.Setenv("FAKE_STUBBORN", "data-3")
+	_, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = 200 * time.Millisecond })
+	err := h.Down(within(t, 10*time.Second), false)
+	assert.ErrorContains(t, err, "data-3")
+	assert.ErrorContains(t, <-ended, "data-3")
+	for name, state := range states(t, h) {
+		assert.NotEqual(t, "ready", state, name)
+	}
+}
+
+func TestDownNowKillsAlsoWhileSomebodyWaitsForAGracefulEnd(t *testing.T) {
+	t.Setenv("FAKE_STUBBORN", "session-1")
+	c, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = time.Hour })
+	c.Stop(false)
+	require.NoError(t, h.Down(within(t, 10*time.Second), true))
+	<-ended
+	assert.False(t, h.Running() && h.Supervisor() != os.Getpid())
+}
+
+func TestASecondClusterInTheFolderIsRefused(t *testing.T) {
+	_, h, _ := up(t, nil)
+	_, err := newCluster(h.Dir(), programs(t))
+	require.ErrorIs(t, err, supervisor.ErrBusy)
+	assert.ErrorContains(t, err, "pid "+strconv.Itoa(os.Getpid()))
+}
+
+func TestAProcessThatEndsWhileStartingFailsTheStart(t *testing.T) {
+	t.Setenv("FAKE_FAILS", "session-2")
+	c, err := newCluster(t.TempDir(), programs(t))
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() { _ = c.Run(context.Background()); close(done) }()
+	defer func() { c.Stop(true); <-done }()
+	err = c.Handle().AwaitReady(within(t, 10*time.Second))
+	assert.ErrorContains(t, err, "session-2")
+	assert.ErrorContains(t, err, "the test said so")
+}
+
+// A supervisor that is killed leaves its processes alone; whoever comes next
+// sees them, may kill and start them, is refused a second cluster, and can stop
+// them all.
+func TestAKilledSupervisorIsSurvived(t *testing.T) {
+	bin, dir := programs(t, "orphaner"), t.TempDir()
+	sup := exec.Command(filepath.Join(bin, "orphaner"))
+	sup.Env = append(os.Environ(), "ORPHANER_DIR="+dir, "ORPHANER_BIN="+bin)
+	require.NoError(t, sup.Start())
+	var h *supervisor.Handle
+	require.Eventually(t, func() bool {
+		var err error
+		h, err = supervisor.Open(dir)
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond)
+	ctx := within(t, 30*time.Second)
+	defer func() { _ = h.Down(context.Background(), true) }()
+	require.NoError(t, h.AwaitReady(ctx))
+	assert.Equal(t, sup.Process.Pid, h.Supervisor())
+
+	require.NoError(t, sup.Process.Kill())
+	_ = sup.Wait()
+	assert.Zero(t, h.Supervisor())
+	assert.True(t, h.Running())
+	_, err := newCluster(dir, bin)
+	require.ErrorIs(t, err, supervisor.ErrBusy)
+	assert.ErrorContains(t, err, "meta-1 (pid ")
+
+	require.NoError(t, h.Kill(ctx, "data-1", syscall.SIGKILL))
+	assert.Equal(t, "killed", states(t, h)["data-1"])
+	require.NoError(t, h.Start(ctx, "data-1"))
+	require.NoError(t, h.AwaitReady(ctx))
+
+	require.NoError(t, h.Down(ctx, false))
+	for name, state := range states(t, h) {
+		assert.Equal(t, "exited", state, name)
+	}
+	assert.False(t, h.Running())
+	c, err := newCluster(dir, bin)
+	require.NoError(t, err, "the folder is free again")
+	done := make(chan struct{})
+	go func() { _ = c.Run(context.Background()); close(done) }()
+	c.Stop(true)
+	<-done
+}
+
+func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
+	for field, change := range map[string]func(*supervisor.Config){
+		"meta-nodes": func(c *supervisor.Config) { c.Metas = 0 },
+		"data-nodes": func(c *supervisor.Config) { c.Datas = -1 },
+		"slots":      func(c *supervisor.Config) { c.Slots = 100 },
+		"takeover":   func(c *supervisor.Config) { c.Takeover = "coup" },
+		"profile":    func(c *supervisor.Config) { c.Profile = "nacos" },
+		"db":         func(c *supervisor.Config) { c.DB = "" },
+	} {
+		cfg := supervisor.DefaultConfig()
+		change(&cfg)
+		err := cfg.Validate()
+		require.ErrorIs(t, err, supervisor.ErrConfig, field)
+		assert.ErrorContains(t, err, field)
+	}
+	_, err := newCluster(t.TempDir(), t.TempDir())
+	assert.ErrorContains(t, err, `"meta"`)
+}
