@@ -37,6 +37,7 @@ demo: build ## play half a minute of a cluster being killed: elect, publish, kil
 test: ## all tests that need nothing but Go
 	@echo '$(SAY_RACE)'
 	$(TEST_ENV) $(GO) test $(RACE) ./...
+	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
 check: ## seconds: format, vet, import rule, unit tests
 	@test -z "$$(gofmt -l .)" || { echo 'not formatted:'; gofmt -l .; exit 1; }

@@ -48,7 +48,7 @@ func (s *stage) Leave() {
 
 // updateEvery is the pace of the traffic while something is broken: fast enough
 // to see gaps of some milliseconds.
-const updateEvery = 2 * time.Millisecond
+const updateEvery = 4 * time.Millisecond
 
 // dataKilled kills data nodes in turn: until all their slots are served again,
 // and the worst update meanwhile.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -26,6 +27,11 @@ type Config struct {
 	// Token is shown to sessions; registering needs it when they are configured
 	// with one, subscribing does not.
 	Token string
+	// Linger announces that this client leaves without a good-bye: what it
+	// published stays this long, at most an hour, and counts as withdrawn then,
+	// so that the push guard does not take it for lost. 0, for clients that mean
+	// to stay: it is kept for the session's client lease (5 s by default).
+	Linger time.Duration
 	// Network is how the client dials; nil is TCP.
 	Network wire.Network
 	// Logger is told when a session is found and lost; nil is silence.
@@ -62,6 +68,9 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	if len(c.Sessions) == 0 && c.Resolve == nil {
 		return errors.New("no session is known: give Sessions or Resolve")
+	}
+	if c.Linger < 0 {
+		return fmt.Errorf("linger %v is below zero", c.Linger)
 	}
 	for _, a := range c.Sessions {
 		if _, _, err := net.SplitHostPort(a); err != nil {

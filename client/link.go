@@ -96,7 +96,9 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 
 // hello is the first exchange.
 func (l *link) hello() (*wirev1.ServerMessage, error) {
-	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: l.client.id, Name: l.client.config.Name}})
+	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{
+		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger),
+	}})
 	if err != nil && !errors.Is(err, errEOF) {
 		return nil, err
 	}

@@ -51,7 +51,11 @@ func (s *Server) isReady() (bool, []string) {
 	if migrating > 0 {
 		reasons = append(reasons, fmt.Sprintf("%d slots are migrating", migrating))
 	}
-	return len(reasons) == 0, reasons
+	ready := len(reasons) == 0
+	if s.draining.Load() { // it serves on until nobody needs it
+		reasons = append(reasons, "draining")
+	}
+	return ready, reasons
 }
 
 func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {

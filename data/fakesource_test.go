@@ -22,7 +22,7 @@ type fakeSource struct {
 	id      conclave.NodeID
 	address string
 	events  chan *wirev1.ReplicateEvent
-	finish  func(*wirev1.FinishRequest) (*wirev1.FinishResponse, error)
+	finish  func() (*wirev1.FinishedSlot, error)
 
 	mu       sync.Mutex // guards the rest
 	follows  []*wirev1.Follow
@@ -32,7 +32,7 @@ type fakeSource struct {
 func (c *cluster) source(name string) *fakeSource {
 	f := &fakeSource{
 		id: conclave.NodeID{Name: name, Incarnation: "fake"}, address: name + ":9622", events: make(chan *wirev1.ReplicateEvent, 16),
-		finish: func(*wirev1.FinishRequest) (*wirev1.FinishResponse, error) {
+		finish: func() (*wirev1.FinishedSlot, error) {
 			return nil, wire.Errorf(wire.CodeUnavailable, "the test did not say")
 		},
 	}
@@ -85,11 +85,11 @@ func (f *fakeSource) Finish(_ context.Context, req *connect.Request[wirev1.Finis
 	f.mu.Lock()
 	f.finishes = append(f.finishes, req.Msg)
 	f.mu.Unlock()
-	res, err := f.finish(req.Msg)
+	res, err := f.finish()
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(res), nil
+	return connect.NewResponse(&wirev1.FinishResponse{Slots: []*wirev1.FinishedSlot{res}}), nil
 }
 
 func (f *fakeSource) finished() int {

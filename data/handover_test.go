@@ -113,8 +113,8 @@ func TestASuccessorServesOnlyWithAllThatItsSourceHad(t *testing.T) {
 		a.events <- whole(e1, 5, copyOf(s1.id, first))
 		eventually(t, time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
 
-		a.finish = func(*wirev1.FinishRequest) (*wirev1.FinishResponse, error) {
-			return &wirev1.FinishResponse{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(e1), Position: 6, Counter: 4_000_000_000}, nil
+		a.finish = func() (*wirev1.FinishedSlot, error) {
+			return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(e1), Position: 6, Counter: 4_000_000_000}, nil
 		}
 		e2 := c.switchTo(0, b.id)
 		to := s1.at(b, e2)
@@ -141,7 +141,7 @@ func TestASuccessorServesOnlyWithAllThatItsSourceHad(t *testing.T) {
 func TestASilentSourceIsReplacedByFencedDiffs(t *testing.T) {
 	for name, how := range map[string]func(c *cluster, a *fakeSource){
 		"silent": func(c *cluster, a *fakeSource) {
-			a.finish = func(*wirev1.FinishRequest) (*wirev1.FinishResponse, error) {
+			a.finish = func() (*wirev1.FinishedSlot, error) {
 				time.Sleep(time.Second)
 				return nil, wire.Errorf(wire.CodeUnavailable, "too late")
 			}
@@ -150,8 +150,8 @@ func TestASilentSourceIsReplacedByFencedDiffs(t *testing.T) {
 		"has none": func(_ *cluster, a *fakeSource) { a.finish = answerMoved },
 		"is dead":  func(c *cluster, a *fakeSource) { c.net.Cut(a.id.Name) },
 		"never feeds": func(_ *cluster, a *fakeSource) {
-			a.finish = func(*wirev1.FinishRequest) (*wirev1.FinishResponse, error) {
-				return &wirev1.FinishResponse{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(conclave.Epoch{Term: 1, Seq: 3}), Position: 99}, nil
+			a.finish = func() (*wirev1.FinishedSlot, error) {
+				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(conclave.Epoch{Term: 1, Seq: 3}), Position: 99}, nil
 			}
 		},
 	} {
@@ -179,8 +179,8 @@ func TestASilentSourceIsReplacedByFencedDiffs(t *testing.T) {
 	}
 }
 
-func answerMoved(*wirev1.FinishRequest) (*wirev1.FinishResponse, error) {
-	return &wirev1.FinishResponse{Access: wirev1.Access_ACCESS_MOVED}, nil
+func answerMoved() (*wirev1.FinishedSlot, error) {
+	return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}, nil
 }
 
 // Finding 27: a diff is a fence. S1 answers, then publishes; S2 answers later.
@@ -255,10 +255,12 @@ func TestTheSourceDropsItsCopyWhenTheTableIsStable(t *testing.T) {
 		e2 := c.switchTo(0, b.id)
 		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
 		assert.Equal(t, slot.Finished, a.state(0))
-		ask := func() *wirev1.FinishResponse {
-			res, err := s1.peers.Data(a.Address()).Finish(t.Context(), connect.NewRequest(&wirev1.FinishRequest{LeaderEpoch: wire.EpochOut(e2), Successor: wire.NodeOut(b.id)}))
+		ask := func() *wirev1.FinishedSlot {
+			res, err := s1.peers.Data(a.Address()).Finish(t.Context(), connect.NewRequest(&wirev1.FinishRequest{
+				Slots: []*wirev1.FinishSlot{{LeaderEpoch: wire.EpochOut(e2)}}, Successor: wire.NodeOut(b.id),
+			}))
 			require.NoError(t, err)
-			return res.Msg
+			return res.Msg.GetSlots()[0]
 		}
 		first, again := ask(), ask()
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, first.GetAccess())
@@ -320,7 +322,7 @@ func TestARestartedSessionIsAnotherOwner(t *testing.T) {
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		old.store(pub(d, "r1", 1, "v1"))
 		c.settle(0)
-		eventually(t, time.Second, "b follows", func() bool { return b.state(0) == slot.CaughtUp })
+		eventually(t, time.Second, "b follows", func() bool { return publishers(b, 0) == 1 })
 		old.kill()
 		// The process is back before the list knows: the crash grant asks the
 		// old incarnation, and the new one answers there.

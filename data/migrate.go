@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"connectrpc.com/connect"
@@ -29,6 +30,7 @@ type migration struct {
 
 	source      conclave.NodeID
 	sourceEpoch conclave.Epoch
+	sent        bool      // Finish was asked
 	position    uint64    // the source's last
 	counter     int64     // the source's, or the highest that a session has pushed
 	deadline    time.Time // of finishing and applying
@@ -81,41 +83,69 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	r.mu.Unlock()
 	s.migrations[r.id] = m
 	s.server.log.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
-	if m.phase == finishing {
-		s.finish(m)
+}
+
+// finishAll asks each source to stop, once for all slots that the table has just
+// moved from it to this node: a drain costs a question for each batch of slots,
+// not for each slot.
+func (s *slots) finishAll() {
+	bySource := map[conclave.NodeID][]*migration{}
+	for _, id := range sortedKeys(s.migrations) {
+		if m := s.migrations[id]; m.phase == finishing && !m.sent {
+			m.sent = true
+			bySource[m.source] = append(bySource[m.source], m)
+		}
+	}
+	for _, source := range sortedNodes(bySource) {
+		s.finish(source, bySource[source])
 	}
 }
 
-// finish asks the source to stop, and tells the loop what it said.
-func (s *slots) finish(m *migration) {
-	member, listed := s.server.view.State().Members.Find(m.source.Name)
-	if !listed || member.Node != m.source {
-		s.hear(m, "the source is not on the member list")
+// finish asks one source, and tells the loop what it said.
+func (s *slots) finish(source conclave.NodeID, all []*migration) {
+	member, listed := s.server.view.State().Members.Find(source.Name)
+	if !listed || member.Node != source {
+		for _, m := range all {
+			s.hear(m, "the source is not on the member list")
+		}
 		return
 	}
+	ask := &wirev1.FinishRequest{Successor: wire.NodeOut(s.server.config.Node)}
+	for _, m := range all {
+		ask.Slots = append(ask.Slots, &wirev1.FinishSlot{Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch)})
+	}
+	deadline := all[0].deadline // all were granted by one table; counts from before the request is sent
 	s.tasks.Go(func() {
-		// The deadline counts from before the request is sent.
-		ctx, cancel := context.WithDeadline(s.ctx, m.deadline)
+		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
-		res, err := s.server.peers.Data(member.Address).Finish(ctx, connect.NewRequest(&wirev1.FinishRequest{
-			Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch), Successor: wire.NodeOut(s.server.config.Node),
-		}))
-		s.post(func() { s.finished(m, res, err) })
+		res, err := s.server.peers.Data(member.Address).Finish(ctx, connect.NewRequest(ask))
+		if err == nil && len(res.Msg.GetSlots()) != len(all) {
+			err = fmt.Errorf("asked for %d slots, answered for %d", len(all), len(res.Msg.GetSlots()))
+		}
+		s.post(func() {
+			for i, m := range all {
+				if err != nil {
+					s.finished(m, nil, err)
+				} else {
+					s.finished(m, res.Msg.GetSlots()[i], nil)
+				}
+			}
+		})
 	})
 }
 
 // finished takes the source's answer.
-func (s *slots) finished(m *migration, res *connect.Response[wirev1.FinishResponse], err error) {
+func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 	if s.migrations[m.r.id] != m || m.phase != finishing {
 		return
 	}
 	switch {
 	case err != nil:
 		s.hear(m, "the source did not finish: "+err.Error())
-	case res.Msg.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(res.Msg.GetSourceEpoch()) != m.sourceEpoch:
+	case answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(answer.GetSourceEpoch()) != m.sourceEpoch:
 		s.hear(m, "the source has not the copy that this one follows")
 	default:
-		m.phase, m.position, m.counter = applying, res.Msg.GetPosition(), res.Msg.GetCounter()
+		m.phase, m.position, m.counter = applying, answer.GetPosition(), answer.GetCounter()
 	}
 }
 

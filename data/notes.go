@@ -80,7 +80,6 @@ func (s *Server) noteFinished(id int, epoch conclave.Epoch, successor conclave.N
 		Type: "slot.finished", Term: epoch.Term, Epoch: &epoch, Text: fmt.Sprintf("slot %d finished for %s", id, successor.Name),
 		Data: map[string]any{"slot": id, "successor": successor.Name},
 	})
-	s.poke()
 }
 
 func (s *Server) noteOwnerGone(owner conclave.NodeID, removed int) {

@@ -144,35 +144,37 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 	return out
 }
 
-// Finish is asked by the successor of a slot that this node led: from the moment
-// of the answer nothing is read or written here at the old epoch, so nothing can
-// be read here that the successor has not got. Asking again is harmless.
+// Finish is asked by the successor of slots that this node led: from the moment
+// of the answer nothing is read or written here at the old epochs, so nothing
+// can be read here that the successor has not got. Asking again is harmless.
 //
 // That the asker names a higher leader epoch is proof enough that the table
 // moved on, also when this node has not seen it yet.
 func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishRequest]) (*connect.Response[wirev1.FinishResponse], error) {
-	all := s.slots.all()
-	id := int(req.Msg.GetSlot())
-	if id >= len(all) {
-		return connect.NewResponse(&wirev1.FinishResponse{Access: wirev1.Access_ACCESS_MOVED}), nil
-	}
-	r, epoch := all[id], wire.EpochIn(req.Msg.GetLeaderEpoch())
-	out := &wirev1.FinishResponse{Access: wirev1.Access_ACCESS_MOVED}
-	stopped := false
-	r.mu.Lock()
-	if (r.state == slot.Serving || r.state == slot.Finished) && r.epoch.Less(epoch) {
-		stopped = r.state == slot.Serving
-		r.finish(&s.watchers)
-		out = &wirev1.FinishResponse{
-			Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-			Position: r.store.log.position, Counter: r.store.Counter(),
+	successor := wire.NodeIn(req.Msg.GetSuccessor())
+	out := &wirev1.FinishResponse{Slots: make([]*wirev1.FinishedSlot, len(req.Msg.GetSlots()))}
+	for i, in := range req.Msg.GetSlots() {
+		out.Slots[i] = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
+		r := s.slots.of(int(in.GetSlot()))
+		if r == nil {
+			continue
+		}
+		r.mu.Lock()
+		stopped := r.state == slot.Serving
+		if (stopped || r.state == slot.Finished) && r.epoch.Less(wire.EpochIn(in.GetLeaderEpoch())) {
+			r.finish(&s.watchers)
+			out.Slots[i] = &wirev1.FinishedSlot{
+				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
+				Position: r.store.log.position, Counter: r.store.Counter(),
+			}
+		}
+		r.mu.Unlock()
+		if stopped && out.Slots[i].Access == wirev1.Access_ACCESS_ACCEPT {
+			s.noteFinished(r.id, wire.EpochIn(out.Slots[i].SourceEpoch), successor)
 		}
 	}
-	r.mu.Unlock()
-	if stopped {
-		s.ring()
-		s.noteFinished(r.id, wire.EpochIn(out.SourceEpoch), wire.NodeIn(req.Msg.GetSuccessor()))
-	}
+	s.ring()
+	s.poke()
 	return connect.NewResponse(out), nil
 }
 

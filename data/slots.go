@@ -139,6 +139,7 @@ func (s *slots) apply(st wire.State) {
 		poke = true
 	}
 	s.applied = table
+	s.finishAll()
 	if poke {
 		s.refollow = true
 		s.server.ring()

@@ -133,7 +133,7 @@ func (e *Elector) Run(ctx context.Context) error {
 		case <-timer.C:
 			e.round(ctx)
 		case <-e.wake:
-			e.roundIfUseful(ctx)
+			e.round(ctx)
 		case <-woken:
 			e.roundIfUseful(ctx)
 		case <-e.rearm:

@@ -74,6 +74,19 @@ func TestLeaderBeatsAndItsLeadEndsWithACause(t *testing.T) {
 	})
 }
 
+func TestWakeMakesALeaderLookAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		e, _ := run(t, s, "a")
+		time.Sleep(1500 * time.Millisecond)
+		s.set(func(t *elector.Term) { t.Number, t.Leader = 2, other })
+		e.Wake() // a fenced write matched nothing
+		synctest.Wait()
+		_, leading := e.Leading()
+		assert.False(t, leading, "it does not wait for its next beat")
+	})
+}
+
 func TestTrustEndsOnTimeWhateverTheStoreDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
@@ -294,12 +307,14 @@ func TestBrokenStoreKeepsTheLeaderUntilTrustEnds(t *testing.T) {
 func TestChangesAreQueuedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 0)
-		e, crash := run(t, s, "a")
+		e, start := prepare(t, s, "a")
 		changes := e.Changes(t.Context())
+		crash := start()
 		synctest.Wait()
 		s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
 		time.Sleep(2 * time.Second)
 		require.NoError(t, e.Resign(t.Context()))
+		synctest.Wait()
 		s.set(func(t *elector.Term) { t.Number, t.Leader, t.Lease = 9, other, 3*time.Second })
 		time.Sleep(3 * time.Second)
 		crash()
@@ -324,9 +339,10 @@ func TestChangesAreQueuedInOrder(t *testing.T) {
 
 func TestChangesEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, _ := run(t, ledBy(7, 0), "a")
+		e, start := prepare(t, ledBy(7, 0), "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		changes := e.Changes(ctx)
+		start()
 		synctest.Wait()
 		cancel()
 		count := 0

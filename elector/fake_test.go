@@ -101,6 +101,13 @@ func (s *store) breakIt(broken bool) {
 // happens at the end of the test.
 func run(t *testing.T, s *store, name string, options ...func(*elector.Config)) (e *elector.Elector, crash func() error) {
 	t.Helper()
+	e, start := prepare(t, s, name, options...)
+	return e, start()
+}
+
+// prepare makes an elector on s that start starts.
+func prepare(t *testing.T, s *store, name string, options ...func(*elector.Config)) (e *elector.Elector, start func() (crash func() error)) {
+	t.Helper()
 	cfg := elector.Config{
 		ID:       conclave.NodeID{Name: name, Incarnation: "1"},
 		Strategy: strategy{s},
@@ -111,12 +118,14 @@ func run(t *testing.T, s *store, name string, options ...func(*elector.Config)) 
 	}
 	e, err := elector.New(cfg)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	crash = sync.OnceValue(func() error { cancel(); return <-ended })
-	t.Cleanup(func() { crash() })
-	return e, crash
+	return e, func() (crash func() error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		crash = sync.OnceValue(func() error { cancel(); return <-ended })
+		t.Cleanup(func() { crash() })
+		return crash
+	}
 }
 
 // lines writes a log into the test's.

@@ -106,6 +106,9 @@ func (e *Elector) endLeadership(l *leadership, why error) {
 		e.state.left = max(e.state.left, l.term.Number)
 	}
 	if l.ended != nil {
+		if !l.resigning {
+			l.ended = why // it was to be handed over, and was lost before that
+		}
 		return
 	}
 	l.ended, l.endedAt = why, time.Now()

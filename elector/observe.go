@@ -86,5 +86,6 @@ func (e *Elector) raise(term uint64) bool {
 	return true
 }
 
-// Wake plays a round now: a peer says that it resigned.
+// Wake plays a round now: a peer says that it resigned, or a fenced write of a
+// leader matched nothing, so that it may have been deposed.
 func (e *Elector) Wake() { nudge(e.wake) }

@@ -93,8 +93,8 @@ func (e *Elector) round(ctx context.Context) {
 	}
 }
 
-// roundIfUseful plays because somebody thinks that it is worth it now. To a leader
-// whose hold is sound it is not: its beats have their own time.
+// roundIfUseful plays because the strategy thinks that it is worth it now. To a
+// leader whose hold is sound it is not: its beats have their own time.
 func (e *Elector) roundIfUseful(ctx context.Context) {
 	if _, leading := e.Leading(); !leading {
 		e.round(ctx)

@@ -124,7 +124,8 @@ func (l *leader) getSlots(*http.Request) (any, error) {
 	t := state.Table
 	out := metaclient.SlotsInfo{
 		Epoch: t.Epoch, Stable: len(t.Slots) > 0 && t.StableAll(), Even: len(t.Slots) > 0 && t.Even(open),
-		Protected: state.Freeze.Frozen, Reason: state.Freeze.Reason, Slots: make([]metaclient.SlotInfo, len(t.Slots)),
+		Protected: state.Freeze.Frozen, Reason: state.Freeze.Reason,
+		Behind: l.roster.behind(t.Epoch), SpreadMs: l.spread.took(time.Now()).Milliseconds(), Slots: make([]metaclient.SlotInfo, len(t.Slots)),
 	}
 	for i, s := range t.Slots {
 		followers := make([]string, len(s.Followers))

@@ -200,19 +200,59 @@ func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) e
 	return nil
 }
 
-// reseal takes a kind over into this term, its body untouched. It is not yet
-// published: all kinds are, together.
-func (a *arranger) reseal(ctx context.Context, kind conclavesql.Kind) error {
-	old := a.rows[kind]
-	next := old
-	next.Term, next.Seq, next.Nonce = a.fence.Term, a.seq+1, conclavesql.NewNonce(a.rand)
-	outcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {
-		return a.store.Reseal(ctx, a.fence, old, next.Seq, next.Nonce)
-	})
-	if err != nil {
-		return err
+// sealAll takes every kind that this term has not written over into it, bodies
+// untouched, in one statement. What was read still stands then: since the term
+// was won nobody else could write. Asked twice, it does nothing the second time.
+func (a *arranger) sealAll(ctx context.Context) error {
+	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
+	for try := 0; ; try++ {
+		if err := a.mayAct(ctx); err != nil {
+			return err
+		}
+		outcome, err := a.store.Seal(ctx, a.fence, seq, nonce)
+		switch outcome {
+		case conclavesql.Deposed:
+			return errDeposed
+		case conclavesql.Unknown:
+			a.log.Warn("the outcome of the seal is unknown, it is repeated", "error", err)
+			if !sleep(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) {
+				return ctx.Err()
+			}
+			continue
+		case conclavesql.Conflict: // the first of two tries has landed: then this one finds nothing
+		}
+		a.seq = seq
+		for _, kind := range conclavesql.Kinds() {
+			if row := a.rows[kind]; row.Term < a.fence.Term {
+				row.Term, row.Seq, row.Nonce = a.fence.Term, seq, nonce
+				a.rows[kind] = row
+				if err := a.decode(row); err != nil {
+					return err
+				}
+			}
+		}
+		a.publish()
+		return nil
 	}
-	return a.took(ctx, outcome, next)
+}
+
+// reread takes in what stands in the database.
+func (a *arranger) reread(ctx context.Context) error {
+	rows, err := a.store.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("read what stands: %w", err)
+	}
+	a.rows = rows
+	for _, kind := range conclavesql.Kinds() {
+		row := rows[kind]
+		if row.Term == a.fence.Term {
+			a.seq = max(a.seq, row.Seq)
+		}
+		if err := a.decode(row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle repeats a write until its outcome is known.
@@ -259,18 +299,8 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 		return errDeposed
 	}
 	// Conflict: what stands is an earlier write of our own. Adopt it.
-	rows, err := a.store.Read(ctx)
-	if err != nil {
-		return fmt.Errorf("read what stands: %w", err)
-	}
-	for _, row := range rows {
-		a.rows[row.Kind] = row
-		if row.Term == a.fence.Term {
-			a.seq = max(a.seq, row.Seq)
-		}
-		if err := a.decode(row); err != nil {
-			return err
-		}
+	if err := a.reread(ctx); err != nil {
+		return err
 	}
 	a.publish()
 	return errAgain
@@ -279,6 +309,7 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 // publish shows what was written to everybody: the streams look at the view.
 func (a *arranger) publish() {
 	a.l.s.view.Set(a.state)
+	a.l.spread.published(a.state.Table.Epoch, time.Now())
 	a.l.bell.ring()
 }
 

@@ -1,7 +1,6 @@
 package meta_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -117,29 +116,17 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 func TestArticleSlotsLeaveWhileTheNodeServes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
-		watcher := c.nodes["session-1"]
-		ctx, cancel := context.WithCancel(t.Context())
-		phases := map[string]bool{}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for changed := watcher.view.Changed(); ; changed = watcher.view.Changed() {
-				for _, s := range watcher.view.Table().Slots {
-					phases[string(s.Phase)] = true
-				}
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}()
+		before := len(c.eventsOf("slot.table"))
 		require.NoError(t, c.nodes["data-1"].Drain(t.Context(), "stop"))
 		c.eventually(5*time.Second, func() bool { return c.servedWithout("data-1") })
-		cancel()
-		<-done
-		assert.True(t, phases["preparing"] && phases["switching"], "the slots were handed over: %v", phases)
-		assert.False(t, phases["crash"], "no slot was torn away")
+		var steps string
+		for _, e := range c.eventsOf("slot.table")[before:] {
+			steps += e.Text + "; "
+		}
+		for _, step := range []string{"prepared", "switched", "settled"} {
+			assert.Contains(t, steps, step)
+		}
+		assert.NotContains(t, steps, "granted", "no slot was torn away")
 	})
 }
 
@@ -161,6 +148,10 @@ func TestArticleTwoTablesCoexistBriefly(t *testing.T) {
 			return true
 		})
 		assert.Less(t, took, 10*time.Millisecond)
+		slots, err := c.admin.Slots(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, slots.Behind)
+		assert.Less(t, slots.SpreadMs, int64(10), "and it is shown")
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 type StateStore interface {
 	Read(ctx context.Context) (map[conclavesql.Kind]conclavesql.State, error)
 	Write(ctx context.Context, fence conclavesql.Fence, old, next conclavesql.State) (conclavesql.Outcome, error)
-	Reseal(ctx context.Context, fence conclavesql.Fence, old conclavesql.State, seq uint64, nonce string) (conclavesql.Outcome, error)
+	Seal(ctx context.Context, fence conclavesql.Fence, seq uint64, nonce string) (conclavesql.Outcome, error)
 	Settle(ctx context.Context, fence conclavesql.Fence, old, next conclavesql.State) (conclavesql.Outcome, conclavesql.State, error)
 }
 
@@ -45,7 +45,7 @@ type Config struct {
 	Node       conclave.NodeID // name, and an incarnation drawn at this start
 	Listen     string          // host:port; port 0 takes a free one
 	Advertise  string          // what others are told; "": the listener's own address
-	DataCenter string          // shown only: the lock, whose row has it, is the Strategy's
+	DataCenter string          // nodes that name another one are refused; the Strategy's lock should have it
 	Metas      []string        // addresses of all metas; may include this one
 	Token      string          // asked of every changing request; "": none
 	Insecure   bool            // listen beyond loopback without a token
@@ -134,8 +134,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// ElectionBeat is Beat, or what it is by default.
+func (c Config) ElectionBeat() time.Duration { return c.withDefaults().Beat }
+
 // Validate names the field that cannot be, and the one that it must fit. Zero
-// values stand for their defaults.
+// values stand for their defaults. What stands for the database is checked by
+// New, so that settings can be refused before there is one.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if err := conclave.ValidateName(c.Node.Name); err != nil {
@@ -150,21 +154,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Node.Incarnation == "":
 		return fmt.Errorf("meta: Node %s has no incarnation", c.Node.Name)
-	case c.Strategy == nil || c.Store == nil || c.History == nil:
-		return fmt.Errorf("meta: Strategy, Store and History are needed")
 	case c.Replicas < 1 || c.Replicas > 16:
 		return fmt.Errorf("meta: Replicas %d: want 1 to 16, the leader included", c.Replicas)
-	}
-	return c.ValidateTimes()
-}
-
-// ElectionBeat is Beat, or what it is by default.
-func (c Config) ElectionBeat() time.Duration { return c.withDefaults().Beat }
-
-// ValidateTimes checks the durations alone, before there is a database.
-func (c Config) ValidateTimes() error {
-	c = c.withDefaults()
-	switch {
 	case c.Lease < 100*time.Millisecond:
 		return fmt.Errorf("meta: Lease %v is under 100ms", c.Lease)
 	case c.Beat <= 0 || c.Beat > c.Lease/3:

@@ -68,7 +68,8 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 
 // admit judges a first beat: who is this, and may it have the name?
 //
-//  1. The request itself: a role, a name, an incarnation, an address.
+//  1. The request itself: a role, a name, an incarnation, an address, the same
+//     data center.
 //  2. A higher term than ours was seen: stop acting, win a term above it.
 //  3. One incarnation per name. A living process at the address on record keeps
 //     the name, and the new one is refused with conflict. A dead one is replaced.
@@ -86,6 +87,9 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 	}
 	if m.Node.Incarnation == "" || m.Address == "" {
 		return wire.Errorf(wire.CodeBadRequest, "join: %s says no incarnation or no address", m.Node.Name)
+	}
+	if dc := first.GetDataCenter(); dc != "" && dc != l.s.cfg.DataCenter {
+		return wire.Errorf(wire.CodeBadRequest, "join: %s is of data center %q, this cluster of %q", m.Node.Name, dc, l.s.cfg.DataCenter)
 	}
 	if l.outranked(first.GetHighestTerm()) {
 		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", l.term.Number, first.GetHighestTerm(), m.Node.Name)
@@ -165,7 +169,8 @@ func (l *leader) hear(st *stream, m *wirev1.JoinRequest) {
 		st.end(wire.Errorf(wire.CodeUnavailable, "%s is not on the list by this stream", st.id.Name))
 		return
 	}
-	l.evidence.hear(m, l.addressOf(m))
+	l.evidence.hear(m, m.GetMember().GetAddress())
+	l.spread.held(l.roster.behind, at)
 	select { // only the newest is echoed
 	case <-st.echo:
 	default:
@@ -175,8 +180,6 @@ func (l *leader) hear(st *stream, m *wirev1.JoinRequest) {
 		l.arranger.wake()
 	}
 }
-
-func (l *leader) addressOf(m *wirev1.JoinRequest) string { return m.GetMember().GetAddress() }
 
 // outranked tells the elector of a term above ours.
 func (l *leader) outranked(highest uint64) bool {

@@ -40,8 +40,9 @@ type leader struct {
 	beat     atomic.Uint64 // the newest that the database acknowledged
 	bell     *bell         // rung when there is something to send: a beat, or a change
 	loaded   chan struct{} // closed once the stored state was read
-	helpers  group         // short errands: announcing, looking at suspects
-	reached  time.Time     // when a session or data node last held a stream; the arranger's
+	spread   spread
+	helpers  group     // short errands: announcing, looking at suspects
+	reached  time.Time // when a session or data node last held a stream; the arranger's
 }
 
 // lead is what the elector calls with each term that this node wins. It returns
@@ -64,16 +65,17 @@ func (s *Server) lead(ctx context.Context, term elector.Term) error {
 	err := l.arranger.run(ctx)
 
 	s.setLeader(nil)
+	what, why := "leader.lost", context.Cause(ctx)
+	switch {
+	case why == nil: // the arranger saw the end first
+		why = err
+	case errors.Is(why, elector.ErrResigned):
+		what = "leader.resigned"
+	}
 	cancel()
 	l.helpers.close()
-	what, why := "leader.lost", context.Cause(ctx)
-	if errors.Is(why, elector.ErrResigned) {
-		what = "leader.resigned"
-	} else if errors.Is(why, context.Canceled) && err != nil {
-		why = err
-	}
 	s.event(what, term.Number, nil, map[string]any{"leader": s.cfg.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", s.cfg.Node.Name, term.Number, why)
-	if stopped(ctx, err) && errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err

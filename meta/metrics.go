@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"conclave"
@@ -35,6 +37,12 @@ func (s *Server) newMetrics() *prometheus.Registry {
 			Name: "conclave_meta_members", Help: "Members as last written.", ConstLabels: prometheus.Labels{"role": string(role)},
 		}, func() float64 { return float64(len(s.view.State().Members.Of(role))) }))
 	}
+	gauge("conclave_meta_table_spread_seconds", "Leader: how long the newest slot table took, or has been taking, to reach every member.", func() float64 {
+		if l, _ := s.leading(); l != nil {
+			return l.spread.took(time.Now()).Seconds()
+		}
+		return 0
+	})
 	counter("conclave_meta_elections_won_total", "Terms that this node has led.", func() uint64 { return s.elector.Stats().Won })
 	counter("conclave_meta_rounds_total", "Rounds played in the election.", func() uint64 { return s.elector.Stats().Rounds })
 	counter("conclave_fence_refused_total", "Commands of older terms that were refused here.", s.fence.Refused)

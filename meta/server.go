@@ -56,6 +56,9 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Strategy == nil || cfg.Store == nil || cfg.History == nil {
+		return nil, errors.New("meta: Strategy, Store and History are needed")
+	}
 	cfg = cfg.withDefaults()
 	seeds := derive(cfg.Rand)
 	return &Server{
@@ -159,7 +162,7 @@ func (s *Server) assemble(ln net.Listener) error {
 	s.peers = wire.NewPeers(s.cfg.Network, s.interceptor)
 	s.client = metaclient.New(metaclient.Config{
 		Self:  wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
-		Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
+		DataCenter: s.cfg.DataCenter, Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
 		Logger: s.log.Named("client"), Rand: derive(s.seeds), Beat: s.cfg.Beat,
 		Report: s.report, Heard: s.heard, Broke: s.broke,
 	})
@@ -278,9 +281,4 @@ func (s *Server) ready() (bool, []string) {
 		return false, []string{"no leader with a valid lease is known"}
 	}
 	return true, nil
-}
-
-// stopped tells a failure from the end of a context.
-func stopped(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, context.Canceled)
 }

@@ -44,9 +44,9 @@ func (s *lossyStore) Write(ctx context.Context, f conclavesql.Fence, old, next c
 	return outcome, err
 }
 
-func (s *lossyStore) Reseal(ctx context.Context, f conclavesql.Fence, old conclavesql.State, seq uint64, nonce string) (conclavesql.Outcome, error) {
-	outcome, err := s.StateStore.Reseal(ctx, f, old, seq, nonce)
-	if s.count()%3 == 0 {
+func (s *lossyStore) Seal(ctx context.Context, f conclavesql.Fence, seq uint64, nonce string) (conclavesql.Outcome, error) {
+	outcome, err := s.StateStore.Seal(ctx, f, seq, nonce)
+	if s.count() == 1 {
 		return conclavesql.Unknown, errLost
 	}
 	return outcome, err

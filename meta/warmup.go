@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,9 +24,8 @@ import (
 // load reads what the last leader wrote.
 func (a *arranger) load(ctx context.Context) error {
 	for try := 0; ; try++ {
-		rows, err := a.store.Read(ctx)
+		err := a.reread(ctx)
 		if err == nil {
-			a.rows = rows
 			break
 		}
 		if ctx.Err() != nil {
@@ -37,11 +34,6 @@ func (a *arranger) load(ctx context.Context) error {
 		a.log.Warn("cannot read the cluster's state, will retry", "error", err)
 		if !sleep(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)) {
 			return ctx.Err()
-		}
-	}
-	for _, kind := range conclavesql.Kinds() {
-		if err := a.decode(a.rows[kind]); err != nil {
-			return err // resigning does not help, but says so in every log
 		}
 	}
 	// As a follower this node may have seen more than the database has now.
@@ -183,20 +175,14 @@ func (a *arranger) seal(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	restored := a.state.Table.Epoch.Less(seen)
-	for _, kind := range slices.Sorted(maps.Keys(a.rows)) {
-		if a.rows[kind].Term == a.fence.Term || restored && kind == conclavesql.KindTable {
-			continue
-		}
-		if err := a.reseal(ctx, kind); err != nil {
-			return fmt.Errorf("seal %s: %w", kind, err)
+	if a.state.Table.Epoch.Less(seen) {
+		// First: were the old table sealed, the next leader would take it for the
+		// newest, should this one die in between.
+		if err := a.adopt(ctx, seen, address); err != nil {
+			return err
 		}
 	}
-	if restored {
-		return a.adopt(ctx, seen, address)
-	}
-	a.publish()
-	return nil
+	return a.sealAll(ctx)
 }
 
 // adopt goes on from a table that a node still has and the database has lost.

@@ -61,7 +61,7 @@ func BenchmarkRegistrations(b *testing.B) {
 func BenchmarkPairs(b *testing.B) {
 	c := measured(b)
 	const n = 10_000
-	for b.Loop() {
+	for round := 0; b.Loop(); round++ {
 		writer, reader := c.client("writer", "session-1"), c.client("reader", "session-2")
 		var all sync.WaitGroup
 		all.Add(n)
@@ -69,7 +69,7 @@ func BenchmarkPairs(b *testing.B) {
 		empties, pushes := 0, 0
 		for i := range n {
 			seen := sync.OnceFunc(all.Done)
-			_, err := reader.Subscribe(fmt.Sprintf("pair-%d", i), client.OnPush(func(d conclave.Datum) {
+			_, err := reader.Subscribe(fmt.Sprintf("pair-%d-%d", round, i), client.OnPush(func(d conclave.Datum) {
 				mu.Lock()
 				pushes++
 				if len(d.Values) == 0 {
@@ -84,7 +84,7 @@ func BenchmarkPairs(b *testing.B) {
 		}
 		start := time.Now()
 		for i := range n {
-			c.publish(writer, fmt.Sprintf("pair-%d", i), "10.0.0.1:8080")
+			c.publish(writer, fmt.Sprintf("pair-%d-%d", round, i), "10.0.0.1:8080")
 		}
 		all.Wait()
 		b.ReportMetric(time.Since(start).Seconds(), "s/all")
@@ -143,9 +143,10 @@ func BenchmarkPublishToPush(b *testing.B) {
 // pushes were seen.
 func BenchmarkUpdates(b *testing.B) {
 	c := measured(b)
-	for b.Loop() {
-		h := c.watch(c.client("reader", "session-2"), "busy")
-		p := c.publish(c.client("writer", "session-1"), "busy", "first")
+	for round := 0; b.Loop(); round++ {
+		busy := fmt.Sprint("busy-", round)
+		h := c.watch(c.client("reader", "session-2"), busy)
+		p := c.publish(c.client("writer", "session-1"), busy, "first")
 		const n = 100
 		var last time.Time
 		for i := range n {

@@ -23,7 +23,6 @@ import (
 //	                   broken ---- client lease over ---------> gone: what it
 //	                                                            still owns goes
 type clients struct {
-	lease time.Duration // client lease
 	grace time.Duration // removals within it count as one mass
 
 	mu       sync.Mutex // guards the rest
@@ -31,7 +30,7 @@ type clients struct {
 	sessions []string   // addresses told to clients
 	next     uint64
 	open     map[*connection]struct{}
-	broken   []broken      // by the time at which they broke
+	broken   []broken      // by the time at which their lease is over
 	gone     []departure   // removals of the last grace
 	empty    chan struct{} // closed while open is empty
 	changed  chan struct{} // one token: broken grew
@@ -44,6 +43,8 @@ type connection struct {
 	name       string
 	remote     string
 	since      time.Time
+	linger     time.Duration // how long what it owns stays when it broke
+	announced  bool          // it said so itself: what goes then was meant to go
 	authorized bool
 	out        *outbox
 	kick       func()                   // ends the stream from this side; may be called from anywhere
@@ -54,17 +55,20 @@ type connection struct {
 
 type broken struct {
 	who   *connection
-	at    time.Time
-	asked bool // it left because it was asked to: no part of a mass
+	until time.Time // when its lease is over
+	asked bool      // it left because it was asked to: no part of a mass
 }
+
+// meant says that this end was expected: it is no evidence of anything.
+func (b broken) meant() bool { return b.asked || b.who.announced }
 
 type departure struct {
 	at    time.Time
 	count int
 }
 
-func newClients(lease, grace time.Duration) *clients {
-	c := &clients{lease: lease, grace: grace, refusing: "starting", open: map[*connection]struct{}{},
+func newClients(grace time.Duration) *clients {
+	c := &clients{grace: grace, refusing: "starting", open: map[*connection]struct{}{},
 		empty: make(chan struct{}), changed: make(chan struct{}, 1)}
 	close(c.empty)
 	return c
@@ -96,7 +100,9 @@ func (c *clients) release(who *connection, holds bool, now time.Time) {
 		close(c.empty)
 	}
 	if holds {
-		c.broken = append(c.broken, broken{who: who, at: now, asked: who.asked})
+		b := broken{who: who, until: now.Add(who.linger), asked: who.asked}
+		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
+		c.broken = slices.Insert(c.broken, at, b)
 	}
 	c.mu.Unlock()
 	if holds {
@@ -118,7 +124,7 @@ func (c *clients) refuse(why string) {
 func (c *clients) askToMove(reason string) (asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for who := range c.open {
+	for _, who := range c.inOrder() {
 		who.asked = true
 		who.out.add(func() { who.out.move = reason })
 	}
@@ -133,7 +139,7 @@ func (c *clients) tell(sessions []string) {
 		return
 	}
 	c.sessions = sessions
-	for who := range c.open {
+	for _, who := range c.inOrder() {
 		who.out.add(func() { who.out.sessions = sessions })
 	}
 }
@@ -157,23 +163,23 @@ func (c *clients) expired(now time.Time) (over []broken, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for n < len(c.broken) && !c.broken[n].at.Add(c.lease).After(now) {
+	for n < len(c.broken) && !c.broken[n].until.After(now) {
 		n++
 	}
 	over, c.broken = slices.Clone(c.broken[:n]), c.broken[n:]
 	if len(c.broken) > 0 {
-		next = c.broken[0].at.Add(c.lease)
+		next = c.broken[0].until
 	}
 	return over, next
 }
 
 // waiting lists the broken connections whose lease still runs, without those
-// that were asked to go.
+// that were meant to go.
 func (c *clients) waiting() (out []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.broken {
-		if !b.asked {
+		if !b.meant() {
 			out = append(out, b.who)
 		}
 	}
@@ -198,6 +204,10 @@ func (c *clients) departed(count int, now time.Time) (within int) {
 func (c *clients) snapshot() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.inOrder()
+}
+
+func (c *clients) inOrder() []*connection {
 	out := make([]*connection, 0, len(c.open))
 	for who := range c.open {
 		out = append(out, who)
@@ -244,7 +254,7 @@ func (s *Server) expire(over []broken, now time.Time) {
 	}
 	var unasked []*connection
 	for _, b := range over {
-		if !b.asked {
+		if !b.meant() {
 			unasked = append(unasked, b.who)
 		}
 	}
@@ -257,14 +267,17 @@ func (s *Server) expire(over []broken, now time.Time) {
 	went := 0
 	for _, b := range over {
 		why := cause
-		if b.asked {
+		switch {
+		case b.who.announced:
+			why = wirev1.Cause_CAUSE_WITHDRAWN
+		case b.asked:
 			why = wirev1.Cause_CAUSE_CLIENT_GONE
 		}
 		n := s.registry.disown(b.who, why)
 		if n > 0 {
 			s.log.Info("client is gone", "client", b.who.name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)
 		}
-		if !b.asked {
+		if !b.meant() {
 			went += n
 		}
 	}

@@ -27,6 +27,10 @@ type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessag
 // errSilent ends a stream on which nothing was heard for a client lease.
 var errSilent = wire.Errorf(wire.CodeUnavailable, "nothing was heard for a client lease")
 
+// maxLinger bounds how long a client may ask its registrations to stay after its
+// connection broke: what nobody vouches for must go one day.
+const maxLinger = time.Hour
+
 // Connect serves one client until its stream ends. Two goroutines: this one
 // receives, the other sends what the outbox holds. Neither waits for the other:
 // whoever ends first unblocks the other through the deadlines of the request.
@@ -49,10 +53,13 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client")
 	}
 	who := &connection{
-		client: first.Hello.Client, name: first.Hello.Name, remote: stream.Peer().Addr, since: s.Now(),
+		client: first.Hello.Client, name: first.Hello.Name, remote: stream.Peer().Addr, since: s.Now(), linger: s.ClientLease,
 		authorized: wire.Authorized(stream.RequestHeader(), s.Token),
 		out:        newOutbox(), settled: make(chan struct{}, 1), subs: map[string]*subscription{},
 		kick: func() { _ = response.SetReadDeadline(past) },
+	}
+	if ms := first.Hello.GetLingerMs(); ms > 0 {
+		who.announced, who.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
 	who.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease)}
 	if err := s.clients.admit(who); err != nil {

@@ -58,7 +58,7 @@ func (s *Server) watch(ctx context.Context, n *node) (heard bool, err error) {
 	if err != nil {
 		return false, wire.FromConnect(err)
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // it is over, or given up
 	places := map[uint32]place{}
 	for stream.Receive() {
 		silence.Reset(patience)

@@ -82,9 +82,9 @@ func (s *Server) runNodes(ctx context.Context) {
 		}
 		s.nodes.mu.Lock()
 		var ended, begun []*node
-		for a, n := range s.nodes.byAddress {
+		for _, a := range sortedKeys(s.nodes.byAddress) {
 			if !wanted[a] {
-				ended = append(ended, n)
+				ended = append(ended, s.nodes.byAddress[a])
 				delete(s.nodes.byAddress, a)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 
 // Server is one session node.
 type Server struct {
-	Config
+	Config  // as it was made; not to be changed
 	log     hclog.Logger
 	view    *wire.View
 	terms   *wire.Fence // commands of older terms are refused
@@ -67,7 +67,7 @@ func New(c Config) (*Server, error) {
 		events:   wire.NewEvents(c.Node.Name, c.Now),
 		registry: newRegistry(c.SessionGrace),
 		fences:   &fences{},
-		clients:  newClients(c.ClientLease, c.SessionGrace),
+		clients:  newClients(c.SessionGrace),
 		nodes:    newNodes(),
 		book:     &addressBook{},
 		started:  make(chan struct{}),
@@ -87,11 +87,16 @@ func New(c Config) (*Server, error) {
 // brings the table), then the data nodes; then clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
-	again := s.running
+	again, over := s.running, s.stopping
 	s.running = true
 	s.mu.Unlock()
-	if again {
+	switch {
+	case again:
 		return errors.New("session: Run was called twice")
+	case over: // Shutdown came first
+		close(s.started)
+		close(s.ended)
+		return nil
 	}
 	defer close(s.ended)
 	ctx, s.cancel = context.WithCancelCause(ctx)

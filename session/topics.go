@@ -87,8 +87,8 @@ func newTopics(window time.Duration, g guard, wake func()) *topics {
 	return &topics{guard: g, wake: wake, window: window, byKey: map[string]*topic{}, slots: map[int]*topicSlot{}}
 }
 
-// subscribe adds a subscription, or renews what an older one of that id on the
-// same connection holds. The caller holds the slot's fence.
+// subscribe adds a subscription, which may come with what its client holds from
+// another session. The caller holds the slot's fence.
 func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, in *wirev1.Subscription, now time.Time) *subscription {
 	key := data.String()
 	t.mu.Lock()
@@ -174,15 +174,15 @@ func (tp *topic) pace() time.Duration {
 // when the window of its last reading ends.
 func (t *topics) changed(keys []string) {
 	t.mu.Lock()
-	any := false
+	found := false
 	for _, k := range keys {
 		if tp := t.byKey[k]; tp != nil {
 			t.read(tp, tp.lastRead.Add(t.window+tp.pace()))
-			any = true
+			found = true
 		}
 	}
 	t.mu.Unlock()
-	if any {
+	if found {
 		t.wake()
 	}
 }
@@ -190,7 +190,7 @@ func (t *topics) changed(keys []string) {
 // refresh marks every topic of the slots to be read now: their feed begins anew.
 func (t *topics) refresh(now time.Time, slots ...int) {
 	t.mu.Lock()
-	any := false
+	found := false
 	for _, n := range slots {
 		s := t.slots[n]
 		if s == nil {
@@ -198,11 +198,11 @@ func (t *topics) refresh(now time.Time, slots ...int) {
 		}
 		for _, k := range sortedKeys(s.topics) {
 			t.read(s.topics[k], now)
-			any = true
+			found = true
 		}
 	}
 	t.mu.Unlock()
-	if any {
+	if found {
 		t.wake()
 	}
 }

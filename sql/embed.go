@@ -40,6 +40,7 @@ var (
 	StateOwner  = statement("state/owner.sql")
 	StateWrite  = statement("state/write.sql")
 	StateReseal = statement("state/reseal.sql")
+	StateSeal   = statement("state/seal.sql")
 
 	HistoryRecord = statement("history/record.sql")
 	HistoryList   = statement("history/list.sql")

@@ -138,6 +138,15 @@ func (s *StateStore) Reseal(ctx context.Context, fence Fence, old State, seq uin
 	return s.outcome(ctx, "reseal", fence, old.Kind, n, err)
 }
 
+// Seal takes every decision of an older term over into the fence's, bodies
+// untouched, in one statement: the first write of a term. After Unknown it may be
+// repeated with the same sequence and nonce. Conflict: nothing was left to seal;
+// Read says what stands.
+func (s *StateStore) Seal(ctx context.Context, fence Fence, seq uint64, nonce string) (Outcome, error) {
+	n, err := s.db.Exec(ctx, StateSeal, fence.Term, seq, nonce, s.lock.DataCenter, s.lock.Name, fence.Term, fence.Owner, fence.Term)
+	return s.outcome(ctx, "seal", fence, "all kinds", min(n, 1), err)
+}
+
 // outcome tells apart why no row changed.
 func (s *StateStore) outcome(ctx context.Context, act string, fence Fence, kind Kind, changed int64, err error) (Outcome, error) {
 	switch {

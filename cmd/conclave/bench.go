@@ -21,6 +21,7 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	var full bool
 	var n int
+	var calm time.Duration
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure a cluster of its own, beside targets and the Java original", Args: want(),
 		Long: `Measures a fresh cluster in a temporary folder: latencies, rates, costs, and what
@@ -32,15 +33,16 @@ said and is no failure.`,
 			if full && !cmd.Flags().Changed("repeat") {
 				n = 200
 			}
-			return a.bench(cmd.Context(), n, full)
+			return a.bench(cmd.Context(), n, full, calm)
 		},
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "200 repetitions and growth curves, in under an hour")
+	cmd.Flags().DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is left alone, and then watched")
 	cmd.Flags().IntVar(&n, "repeat", 30, "how often each breakage is repeated")
 	return cmd
 }
 
-func (a *app) bench(ctx context.Context, n int, full bool) error {
+func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration) error {
 	root, err := os.MkdirTemp("", "conclave-bench-")
 	if err != nil {
 		return err
@@ -52,7 +54,7 @@ func (a *app) bench(ctx context.Context, n int, full bool) error {
 	}
 	starts := 0
 	report, err := bench.Run(ctx, bench.Config{
-		Cluster: own, N: n, Full: full, Version: version, Progress: a.stderr,
+		Cluster: own, N: n, Full: full, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
 		Fresh: func(ctx context.Context) (bench.Cluster, func() error, error) {
 			starts++

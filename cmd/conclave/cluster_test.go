@@ -82,6 +82,10 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	assert.Equal(t, []string{"10.0.0.1:80", "10.0.0.2:80"}, got.Values)
 	assert.Equal(t, exitTimedOut, conclave("subscribe", "echo", "--count", "9", "--timeout", "300ms").code)
 	assert.Equal(t, exitUsage, conclave("publish", "no-value").code)
+	require.Equal(t, exitDone, conclave("publish", "brief=x", "--linger", "200ms").code)
+	require.Eventually(t, func() bool {
+		return len(decode[push](t, conclave("get", "brief")).Values) == 0
+	}, 4*time.Second, 50*time.Millisecond, "it lingers no longer than it was told to")
 
 	// Kill the leader.
 	first := decode[metaclient.LeaderInfo](t, conclave("leader"))

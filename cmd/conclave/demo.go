@@ -33,7 +33,7 @@ const (
 	demoPublishers  = 200
 	demoPerDataID   = 10
 	demoSubscribers = 2 // at each session
-	demoTick        = 4 * time.Millisecond
+	demoTick        = 10 * time.Millisecond
 )
 
 // demo is one performance.

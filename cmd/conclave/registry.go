@@ -63,12 +63,12 @@ func (a *app) sessions() (func(context.Context) ([]string, error), error) {
 
 // connect runs a client until leave is called: with a good-bye, which withdraws
 // all, or without, as if the process had died.
-func (a *app) connect(name string) (c *client.Client, leave func(goodbye bool) error, err error) {
+func (a *app) connect(name string, linger time.Duration) (c *client.Client, leave func(goodbye bool) error, err error) {
 	resolve, err := a.sessions()
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err = client.New(client.Config{Resolve: resolve, Name: name, Token: a.token})
+	c, err = client.New(client.Config{Resolve: resolve, Name: name, Token: a.token, Linger: linger})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +117,10 @@ interrupted, and then withdraws them. One DATAID may be given several values.`,
 			if err != nil {
 				return err
 			}
-			c, leave, err := a.connect("conclave publish")
+			if hold {
+				linger = 0
+			}
+			c, leave, err := a.connect("conclave publish", max(linger, 0))
 			if err != nil {
 				return err
 			}
@@ -266,7 +269,7 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 			return err
 		}
 	}
-	c, leave, err := a.connect("conclave subscribe")
+	c, leave, err := a.connect("conclave subscribe", 0)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func process() cli.Process {
 			if err := lock.Validate(); err != nil {
 				return nil, err
 			}
-			if err := c.ValidateTimes(); err != nil {
+			if err := c.Validate(); err != nil {
 				return nil, err
 			}
 			pool, err := db.open(ctx, common, lock, c.ElectionBeat()/2)

@@ -88,6 +88,21 @@ func (c *Cable) Break() {
 	}
 }
 
+// HalfOpen closes the store's end of every connection, while the node's end stays
+// open and silent; new connections may be made at once.
+func (c *Cable) HalfOpen() {
+	c.mu.Lock()
+	var conns []*cableConn
+	for cc := range c.conns {
+		cc.deaf = true
+		conns = append(conns, cc)
+	}
+	c.mu.Unlock()
+	for _, cc := range conns {
+		cc.Conn.Close()
+	}
+}
+
 // Stall holds everything that is sent, replies too, until the returned function is
 // called. Connections stay open: a partition, or a server that hangs.
 func (c *Cable) Stall() (release func()) {
@@ -142,6 +157,7 @@ func (c *Cable) Lost() int {
 type cableConn struct {
 	net.Conn
 	cable  *Cable
+	deaf   bool // the store's end is gone, this end does not know; guarded by cable.mu
 	doomed bool // the next reply is lost; guarded by cable.mu
 	ghost  bool // its last request is delivered late, and by another; guarded by cable.mu
 	once   sync.Once
@@ -179,12 +195,12 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 		cc.ghost = true
 		go cc.haunt(bytes.Clone(p), c.late) // ends with the delivery
 	}
-	ghost := cc.ghost
+	swallowed := cc.ghost || cc.deaf
 	if len(c.wrong[0]) > 0 {
 		p = bytes.ReplaceAll(p, c.wrong[0], c.wrong[1])
 	}
 	c.mu.Unlock()
-	if ghost {
+	if swallowed {
 		return len(p), nil
 	}
 	return cc.Conn.Write(p)
@@ -206,11 +222,15 @@ func (cc *cableConn) Read(p []byte) (int, error) {
 	c := cc.cable
 	n, err := cc.Conn.Read(p)
 	c.mu.Lock()
-	doomed := cc.doomed && n > 0
+	deaf, doomed := cc.deaf, cc.doomed && n > 0
 	if doomed {
 		c.lost++
 	}
 	c.mu.Unlock()
+	if deaf {
+		<-cc.closed
+		return 0, net.ErrClosed
+	}
 	if doomed {
 		cc.Close()
 		return 0, net.ErrClosed

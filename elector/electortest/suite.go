@@ -3,6 +3,7 @@ package electortest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,13 +19,15 @@ import (
 // Factory makes a fresh world for one test: inside the bubble, if bubble is true.
 type Factory func(t *testing.T) World
 
-// Run plays the whole suite against the strategy of the worlds that factory makes.
-// bubble says that they are in memory: then each test runs in a synctest bubble.
-func Run(t *testing.T, bubble bool, factory Factory) {
-	for _, test := range []struct {
-		name string
-		play func(*testing.T, World)
-	}{
+// claim is one test of the suite.
+type claim struct {
+	name string
+	play func(*testing.T, World)
+}
+
+// claims are what every strategy is held to.
+func claims() []claim {
+	return []claim{
 		{"one leader of many, and all learn the same", oneLeaderOfMany},
 		{"losing is a result", losingIsAResult},
 		{"a resignation lets the next round win at once", resigning},
@@ -45,14 +48,30 @@ func Run(t *testing.T, bubble bool, factory Factory) {
 		{"shutdown hands over", shutdown},
 		{"an old leader's effect is refused by the store", staleAct},
 		{"calm means calm", calm},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	}
+}
+
+// Run plays the suite against the strategy of the worlds that factory makes. bubble
+// says that they are in memory: then each test runs in a synctest bubble. except
+// names the claims that this strategy does not make: a faithful copy of an article's
+// way has the article's weaknesses, and says so here.
+func Run(t *testing.T, bubble bool, factory Factory, except ...string) {
+	names := map[string]bool{}
+	for _, claim := range claims() {
+		names[claim.name] = true
+		if slices.Contains(except, claim.name) {
+			continue
+		}
+		t.Run(claim.name, func(t *testing.T) {
 			if !bubble {
-				test.play(t, factory(t))
+				claim.play(t, factory(t))
 				return
 			}
-			synctest.Test(t, func(t *testing.T) { test.play(t, factory(t)) })
+			synctest.Test(t, func(t *testing.T) { claim.play(t, factory(t)) })
 		})
+	}
+	for _, name := range except {
+		assert.True(t, names[name], "the suite has no claim %q", name)
 	}
 }
 
@@ -167,9 +186,11 @@ func partition(t *testing.T, w World) {
 	assert.False(t, believes, "the old leader has stopped before the new one leads")
 	assert.NotEqual(t, old.ID, next.ID)
 	assert.ErrorIs(t, <-stopped, elector.ErrTrust)
-	assert.GreaterOrEqual(t, took, w.Lease-w.Lease/3-w.Lease/20, "nobody was deposed within its lease")
+	assert.GreaterOrEqual(t, took, w.Lease-w.Lease/3-w.Lease/10, "nobody was deposed within its lease")
 	assert.Less(t, took, w.Lease+w.Lease/2, "and nobody waited for two")
-	assert.Equal(t, elector.CauseExpired, nextTerm.Cause)
+	// When its trust ends a leader gives its connection up, which a witness may see
+	// a margin before the lease is over.
+	assert.Contains(t, []elector.Cause{elector.CauseExpired, elector.CauseKilled}, nextTerm.Cause)
 	release()
 	c.Until("the old leader to follow", func() bool { return old.Current().Number == nextTerm.Number })
 }

@@ -93,5 +93,6 @@
 //	a waiter              the server drops it from the queue
 //	the server, restarts  all locks are gone and nobody has evidence: the leader parks
 //	                      anew and keeps its term
-//	the row, deleted      renewals match nothing; after a lease of absence it is made anew
+//	the row, deleted      renewals match nothing; it is made anew, and won by who has seen
+//	                      it vacant for a lease
 package termcas

@@ -98,12 +98,13 @@ func TestDeletedRowIsVacantOnlyAfterALease(t *testing.T) {
 		defer c.Stop()
 		leader, term := c.Leader()
 		c.Until("beats", func() bool { return leader.Current().Beat > 2 })
-		b.exec(t, "DELETE FROM distribute_lock WHERE data_center = ? AND lock_name = ?")
 		began := time.Now()
+		b.exec(t, "DELETE FROM distribute_lock WHERE data_center = ? AND lock_name = ?")
 		_, next := c.LeaderAfter(term.Number)
 		assert.GreaterOrEqual(t, time.Since(began), b.Lease, "the old leader might still believe")
 		assert.Equal(t, term.Number+1, next.Number, "terms go on where they were seen")
 		assert.Equal(t, elector.CauseRestored, next.Cause)
+		assert.Equal(t, next.Number, b.row(t).term, "the row says the same")
 	})
 }
 
@@ -113,11 +114,12 @@ func TestEmptiedRowIsVacantOnlyAfterALease(t *testing.T) {
 		defer c.Stop()
 		leader, term := c.Leader()
 		c.Until("beats", func() bool { return leader.Current().Beat > 2 })
-		b.exec(t, "UPDATE distribute_lock SET owner = '', term = 0, nonce = '', witness_lock = NULL WHERE data_center = ? AND lock_name = ?")
 		began := time.Now()
+		b.exec(t, "UPDATE distribute_lock SET owner = '', term = 0, nonce = '', witness_lock = NULL WHERE data_center = ? AND lock_name = ?")
 		_, next := c.LeaderAfter(term.Number)
 		assert.GreaterOrEqual(t, time.Since(began), b.Lease)
 		assert.Equal(t, term.Number+1, next.Number)
+		assert.Equal(t, next.Number, b.row(t).term, "the row says the same")
 	})
 }
 
@@ -137,6 +139,7 @@ func TestRestoredRowIsLeftBehindByTheHighestTermSeen(t *testing.T) {
 		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@0', term = 2, nonce = 'old', witness_lock = 'old', witness_conn = 1 WHERE data_center = ? AND lock_name = ?")
 		_, next := c.LeaderAfter(term.Number)
 		assert.Greater(t, next.Number, term.Number, "every node that saw the higher term still obeys")
+		assert.Equal(t, next.Number, b.row(t).term, "the row says the same")
 		assert.Equal(t, elector.CauseRestored, next.Cause)
 	})
 }
@@ -151,8 +154,9 @@ func TestLeaseInTheRowIsTheOneThatCounts(t *testing.T) {
 		assert.Len(t, c.Ledger(), 1, "a shorter lease of its own deposes nobody")
 		began := time.Now()
 		leader.Kill()
+		b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_SUB(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
 		c.LeaderAfter(term.Number)
-		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3)
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3, "its own observation, too, lasts as long as the row says")
 	})
 }
 

@@ -40,13 +40,13 @@ func (s *Strategy) look(ctx context.Context) (row, error) {
 	return r, nil
 }
 
-// absent judges a missing row. A node that has seen a term waits until it has seen
-// nothing for a whole lease: the leader of that term believes until its next beat.
-// Then, or if nothing was ever seen, the row is made anew, as Migrate does.
-func (s *Strategy) absent(ctx context.Context, me elector.Candidate, last elector.Term) (row, error) {
-	nobody := row{lease: me.Lease, at: time.Now()}
-	if me.Observer || me.Highest > 0 && nobody.term(me).ObservedFor(last) < me.Lease {
-		return nobody, nil
+// absent makes a missing row anew, as Migrate does: term 0, no owner. It is not
+// vacant for whoever has seen a term: a row behind the highest term seen is waited
+// for like any other, a whole lease of own observation (entitled), because the
+// leader of that term believes until its next beat.
+func (s *Strategy) absent(ctx context.Context, me elector.Candidate) (row, error) {
+	if me.Observer {
+		return row{lease: me.Lease, at: time.Now()}, nil
 	}
 	s.log.Warn("the lock's row is missing and is made anew", "lock", s.cfg.Lock.String(), "highest", me.Highest)
 	if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {

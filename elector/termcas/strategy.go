@@ -217,7 +217,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	// 1. Look.
 	row, err := s.look(ctx)
 	if errors.Is(err, conclavesql.ErrNoRows) {
-		row, err = s.absent(ctx, me, last)
+		row, err = s.absent(ctx, me)
 	}
 	if err != nil {
 		return elector.Term{}, err

@@ -127,6 +127,29 @@ func TestAliveLeaderIsNotDeposedByTheOneWhoGotItsLock(t *testing.T) {
 	})
 }
 
+// The server has ended the leader's session and the leader was not told, as behind a
+// firewall that forgot the connection. Whoever is given its lock asks, and the
+// question itself tells the leader.
+func TestQuestionTellsALeaderThatItsConnectionIsGone(t *testing.T) {
+	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, term := c.Leader()
+		parked(c, leader)
+		beat := leader.Current().Beat
+		c.Until("a beat", func() bool { return leader.Current().Beat > beat })
+		beat = leader.Current().Beat
+		began := time.Now()
+		leader.Cable.HalfOpen()
+		c.Until("the leader to park anew", func() bool { return leader.Current().Beat == beat+2 })
+		assert.Less(t, time.Since(began), b.Lease/4, "before its next beat would have hung")
+		now, leading := leader.Leading()
+		assert.True(t, leading)
+		assert.Equal(t, term.Number, now.Number)
+		parked(c, leader)
+	})
+}
+
 func TestSilentLeaderCountsAsStopped(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
@@ -152,7 +175,7 @@ func TestLeaseModeNeverTakesOverBeforeTheLease(t *testing.T) {
 		leader.Kill()
 		_, next := c.LeaderAfter(term.Number)
 		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3)
-		assert.LessOrEqual(t, time.Since(began), b.Lease+b.Lease/3)
+		assert.LessOrEqual(t, time.Since(began), b.Lease+b.soon())
 		assert.Equal(t, elector.CauseExpired, next.Cause)
 		assert.False(t, b.row(t).lock.Valid, "there is no witness in the row")
 	})
@@ -316,6 +339,9 @@ func TestEachElectionLeavesOneRow(t *testing.T) {
 		} {
 			assert.Equal(t, uint64(4-i), list[i].Term)
 			assert.Equal(t, want.owner, list[i].Owner)
+			if i == 0 && !b.Bubble && list[i].Cause == "killed" {
+				continue // when trust ended it closed its connection, and that came through
+			}
 			assert.Equal(t, want.cause, list[i].Cause)
 			assert.Equal(t, want.previous, list[i].Previous)
 			assert.LessOrEqual(t, list[i].Leaderless, want.leaderless)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -143,6 +145,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	control := newControl(c)
 	loops.Go(func() { control.serve(c.listener) })
+	loops.Go(c.runFolderWatch)
 
 	err := c.startAll(ctx)
 	close(c.started)
@@ -161,6 +164,30 @@ func (c *Cluster) Run(ctx context.Context) error {
 	close(saverDone)
 	saver.Wait()
 	return err
+}
+
+// runFolderWatch stops the cluster when its folder was removed: nobody could
+// find it any more to stop it, and its ports would be taken for ever.
+func (c *Cluster) runFolderWatch() {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	mine, err := c.lock.Stat()
+	if err != nil {
+		return
+	}
+	for {
+		select {
+		case <-tick.C:
+		case <-c.stopping:
+			return
+		}
+		there, err := os.Stat(c.lock.Name())
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, there) {
+			c.cfg.Logger.Error("the cluster's folder was removed: stopping", "dir", c.cfg.Dir)
+			c.Stop(false)
+			return
+		}
+	}
 }
 
 func (c *Cluster) startAll(ctx context.Context) error {

@@ -24,7 +24,7 @@ type Process struct {
 	SQL         string `json:"sql,omitempty"`    // the db's MySQL address
 	Code        int    `json:"code,omitempty"`   // exit code, when exited
 	Signal      string `json:"signal,omitempty"` // what killed it, when killed
-	Why         string `json:"why,omitempty"`    // of starting: what it waits for
+	Why         string `json:"why,omitempty"`    // what its /readyz says
 }
 
 // probeClient asks nodes on connections of its own, one request each: a process
@@ -81,10 +81,13 @@ func lookAt(ctx context.Context, r record) Process {
 	default:
 		ready = p.askNode(ctx, r.Address)
 	}
-	if p.State = "starting"; ready {
-		p.State = "ready"
-	} else if strings.Contains(p.Why, "draining") {
+	switch {
+	case strings.Contains(p.Why, "draining"):
 		p.State = "draining"
+	case ready:
+		p.State = "ready"
+	default:
+		p.State = "starting"
 	}
 	return p
 }

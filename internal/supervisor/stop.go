@@ -14,8 +14,8 @@ import (
 // first, so that nobody misses what he needs.
 var stopOrder = []string{roleClient, roleSession, roleData, roleMeta, roleDB}
 
-// stop ends the processes. Gracefully: every session and data node is told that
-// the whole cluster is stopping (so that none hands anything over), then role by
+// stop ends the processes. Gracefully: every node is told that the whole cluster is
+// stopping (so that none hands anything over, and no leader counts losses), then role by
 // role SIGTERM, and SIGKILL for whoever takes longer than Config.StopWait. Now, or
 // once ctx ends: SIGKILL for all at once. It returns when all are gone, naming those that had to be killed.
 func stop(ctx context.Context, records []record, cfg Config, now bool) error {
@@ -64,14 +64,14 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	return nil
 }
 
-// announceStop tells every session and data node that the cluster is stopping.
-// Who cannot be told in a second stops as if it were alone.
+// announceStop tells every node that the cluster is stopping. Who cannot be told
+// in a second stops as if it were alone.
 func announceStop(ctx context.Context, living []record, token string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var all sync.WaitGroup
 	for _, r := range living {
-		if (r.Role != roleData && r.Role != roleSession) || r.suspended() {
+		if r.Role == roleDB || r.Role == roleClient || r.suspended() {
 			continue
 		}
 		all.Go(func() {

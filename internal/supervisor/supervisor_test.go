@@ -247,6 +247,21 @@ func TestAKilledSupervisorIsSurvived(t *testing.T) {
 	<-done
 }
 
+func TestAClusterWhoseFolderWasRemovedStops(t *testing.T) {
+	_, h, ended := up(t, nil)
+	ps, err := h.Processes(within(t, 5*time.Second))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(h.Dir()))
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it runs on, and nobody could find it")
+	}
+	for _, p := range ps {
+		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still there", p.Name)
+	}
+}
+
 func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
 	for field, change := range map[string]func(*supervisor.Config){
 		"meta-nodes": func(c *supervisor.Config) { c.Metas = 0 },

@@ -39,6 +39,8 @@ type SlotsInfo struct {
 	Even      bool           `json:"even"`      // over the nodes that may lead
 	Protected bool           `json:"protected"` // frozen: too many nodes were lost at once
 	Reason    string         `json:"reason,omitempty"`
+	Behind    []string       `json:"behind,omitempty"` // members that hold an older table
+	SpreadMs  int64          `json:"spreadMs"`         // how long the newest table took to reach every member
 	Slots     []SlotInfo     `json:"slots"`
 }
 

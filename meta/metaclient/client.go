@@ -22,6 +22,9 @@ type Config struct {
 	// others are told. Draining and Dialable are not read: Report and the leader
 	// say them.
 	Self wire.Member
+	// DataCenter is told to the leader, which refuses a node of another one (as the
+	// original does). Empty: not compared.
+	DataCenter string
 	// Metas are addresses of meta nodes; one that answers is enough, since the
 	// leader tells the others.
 	Metas []string

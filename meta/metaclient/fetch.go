@@ -50,6 +50,9 @@ func (c *Client) fetch(ctx context.Context, address string) error {
 	if err != nil {
 		return wire.FromConnect(err)
 	}
-	_, err = c.View.Apply(res.Msg.GetState())
+	took, err := c.View.Apply(res.Msg.GetState())
+	if took {
+		c.Poke()
+	}
 	return err
 }

@@ -120,7 +120,7 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 // beat is one message up.
 func (c *Client) beat(n uint64) *wirev1.JoinRequest {
 	out := &wirev1.JoinRequest{
-		Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Ready: true, AllReports: true, Beat: n,
+		Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Ready: true, AllReports: true, Beat: n, DataCenter: c.DataCenter,
 	}
 	self := c.Self
 	self.Draining, self.Dialable = false, false
@@ -143,9 +143,13 @@ func (c *Client) runReceive(s *stream, address string, heard chan Leader) error 
 		if err := c.Fence.Admit(m.GetTerm()); err != nil {
 			return err
 		}
-		if _, err := c.View.Apply(m.GetState()); errors.Is(err, wire.ErrBehind) {
+		_, err = c.View.Apply(m.GetState())
+		switch table := m.GetState().GetTable(); {
+		case errors.Is(err, wire.ErrBehind):
 			// A peer handed us a newer table than the stream's last one.
-			c.Behind(address, wire.EpochIn(m.GetState().GetTable().GetEpoch()))
+			c.Behind(address, wire.EpochIn(table.GetEpoch()))
+		case table != nil:
+			c.Poke() // the leader shows for how long two tables coexist
 		}
 		l := Leader{Term: m.GetTerm(), Node: wire.NodeIn(m.GetLeader()), Address: address}
 		if c.note(l, m) {

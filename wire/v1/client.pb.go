@@ -108,9 +108,12 @@ func (x *ClientMessage) GetGoodbye() bool {
 }
 
 type ClientHello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Client        string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"` // random per process
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // for people
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Client string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"` // random per process
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // for people
+	// It will leave without a good-bye: its registrations stay this long then, and
+	// count as withdrawn. 0: it means to stay; the session's client lease.
+	LingerMs      int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,6 +160,13 @@ func (x *ClientHello) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *ClientHello) GetLingerMs() int64 {
+	if x != nil {
+		return x.LingerMs
+	}
+	return 0
 }
 
 type Subscription struct {
@@ -616,10 +626,11 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\tsubscribe\x18\x03 \x03(\v2\x19.conclave.v1.SubscriptionR\tsubscribe\x12 \n" +
 	"\vunsubscribe\x18\x04 \x03(\tR\vunsubscribe\x12\x12\n" +
 	"\x04ping\x18\x05 \x01(\x04R\x04ping\x12\x18\n" +
-	"\agoodbye\x18\x06 \x01(\bR\agoodbye\"9\n" +
+	"\agoodbye\x18\x06 \x01(\bR\agoodbye\"V\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x84\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\"\x84\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +

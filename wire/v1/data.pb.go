@@ -1365,9 +1365,8 @@ func (x *CopyRemoval) GetCause() Cause {
 
 type FinishRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	LeaderEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // the successor's
 	Successor     *Node                  `protobuf:"bytes,3,opt,name=successor,proto3" json:"successor,omitempty"`
+	Slots         []*FinishSlot          `protobuf:"bytes,4,rep,name=slots,proto3" json:"slots,omitempty"` // all that the successor takes over from this node just now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1402,20 +1401,6 @@ func (*FinishRequest) Descriptor() ([]byte, []int) {
 	return file_wire_v1_data_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *FinishRequest) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *FinishRequest) GetLeaderEpoch() *Epoch {
-	if x != nil {
-		return x.LeaderEpoch
-	}
-	return nil
-}
-
 func (x *FinishRequest) GetSuccessor() *Node {
 	if x != nil {
 		return x.Successor
@@ -1423,19 +1408,75 @@ func (x *FinishRequest) GetSuccessor() *Node {
 	return nil
 }
 
+func (x *FinishRequest) GetSlots() []*FinishSlot {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+type FinishSlot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	LeaderEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // the successor's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishSlot) Reset() {
+	*x = FinishSlot{}
+	mi := &file_wire_v1_data_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishSlot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishSlot) ProtoMessage() {}
+
+func (x *FinishSlot) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_data_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishSlot.ProtoReflect.Descriptor instead.
+func (*FinishSlot) Descriptor() ([]byte, []int) {
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *FinishSlot) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *FinishSlot) GetLeaderEpoch() *Epoch {
+	if x != nil {
+		return x.LeaderEpoch
+	}
+	return nil
+}
+
 type FinishResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Access        Access                 `protobuf:"varint,1,opt,name=access,proto3,enum=conclave.v1.Access" json:"access,omitempty"` // ACCEPT: finished; MOVED: no copy here, diff with the sessions
-	SourceEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=source_epoch,json=sourceEpoch,proto3" json:"source_epoch,omitempty"`
-	Position      uint64                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
-	Counter       int64                  `protobuf:"varint,4,opt,name=counter,proto3" json:"counter,omitempty"`
+	Slots         []*FinishedSlot        `protobuf:"bytes,5,rep,name=slots,proto3" json:"slots,omitempty"` // in the order of the request
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_wire_v1_data_proto_msgTypes[21]
+	mi := &file_wire_v1_data_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1488,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[21]
+	mi := &file_wire_v1_data_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,31 +1501,78 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{21}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *FinishResponse) GetAccess() Access {
+func (x *FinishResponse) GetSlots() []*FinishedSlot {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+type FinishedSlot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Access        Access                 `protobuf:"varint,1,opt,name=access,proto3,enum=conclave.v1.Access" json:"access,omitempty"` // ACCEPT: finished; MOVED: no copy here, diff with the sessions
+	SourceEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=source_epoch,json=sourceEpoch,proto3" json:"source_epoch,omitempty"`
+	Position      uint64                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
+	Counter       int64                  `protobuf:"varint,4,opt,name=counter,proto3" json:"counter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishedSlot) Reset() {
+	*x = FinishedSlot{}
+	mi := &file_wire_v1_data_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishedSlot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishedSlot) ProtoMessage() {}
+
+func (x *FinishedSlot) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_data_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishedSlot.ProtoReflect.Descriptor instead.
+func (*FinishedSlot) Descriptor() ([]byte, []int) {
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *FinishedSlot) GetAccess() Access {
 	if x != nil {
 		return x.Access
 	}
 	return Access_ACCESS_UNSPECIFIED
 }
 
-func (x *FinishResponse) GetSourceEpoch() *Epoch {
+func (x *FinishedSlot) GetSourceEpoch() *Epoch {
 	if x != nil {
 		return x.SourceEpoch
 	}
 	return nil
 }
 
-func (x *FinishResponse) GetPosition() uint64 {
+func (x *FinishedSlot) GetPosition() uint64 {
 	if x != nil {
 		return x.Position
 	}
 	return 0
 }
 
-func (x *FinishResponse) GetCounter() int64 {
+func (x *FinishedSlot) GetCounter() int64 {
 	if x != nil {
 		return x.Counter
 	}
@@ -1589,12 +1677,17 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
 	"dataInfoId\x12'\n" +
 	"\x05owner\x18\x03 \x01(\v2\x11.conclave.v1.NodeR\x05owner\x12(\n" +
-	"\x05cause\x18\x04 \x01(\x0e2\x12.conclave.v1.CauseR\x05cause\"\x8b\x01\n" +
-	"\rFinishRequest\x12\x12\n" +
+	"\x05cause\x18\x04 \x01(\x0e2\x12.conclave.v1.CauseR\x05cause\"o\n" +
+	"\rFinishRequest\x12/\n" +
+	"\tsuccessor\x18\x03 \x01(\v2\x11.conclave.v1.NodeR\tsuccessor\x12-\n" +
+	"\x05slots\x18\x04 \x03(\v2\x17.conclave.v1.FinishSlotR\x05slots\"W\n" +
+	"\n" +
+	"FinishSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
-	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12/\n" +
-	"\tsuccessor\x18\x03 \x01(\v2\x11.conclave.v1.NodeR\tsuccessor\"\xaa\x01\n" +
-	"\x0eFinishResponse\x12+\n" +
+	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\"A\n" +
+	"\x0eFinishResponse\x12/\n" +
+	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xa8\x01\n" +
+	"\fFinishedSlot\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fsource_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vsourceEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12\x18\n" +
@@ -1627,7 +1720,7 @@ func file_wire_v1_data_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_data_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_wire_v1_data_proto_goTypes = []any{
 	(Cause)(0),               // 0: conclave.v1.Cause
 	(*SlotBatch)(nil),        // 1: conclave.v1.SlotBatch
@@ -1651,66 +1744,70 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(*Copy)(nil),             // 19: conclave.v1.Copy
 	(*CopyRemoval)(nil),      // 20: conclave.v1.CopyRemoval
 	(*FinishRequest)(nil),    // 21: conclave.v1.FinishRequest
-	(*FinishResponse)(nil),   // 22: conclave.v1.FinishResponse
-	(*Epoch)(nil),            // 23: conclave.v1.Epoch
-	(*Publisher)(nil),        // 24: conclave.v1.Publisher
-	(*Node)(nil),             // 25: conclave.v1.Node
-	(Access)(0),              // 26: conclave.v1.Access
-	(*Datum)(nil),            // 27: conclave.v1.Datum
+	(*FinishSlot)(nil),       // 22: conclave.v1.FinishSlot
+	(*FinishResponse)(nil),   // 23: conclave.v1.FinishResponse
+	(*FinishedSlot)(nil),     // 24: conclave.v1.FinishedSlot
+	(*Epoch)(nil),            // 25: conclave.v1.Epoch
+	(*Publisher)(nil),        // 26: conclave.v1.Publisher
+	(*Node)(nil),             // 27: conclave.v1.Node
+	(Access)(0),              // 28: conclave.v1.Access
+	(*Datum)(nil),            // 29: conclave.v1.Datum
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
-	23, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
-	24, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
+	25, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
+	26, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
 	2,  // 2: conclave.v1.SlotBatch.removals:type_name -> conclave.v1.Removal
 	0,  // 3: conclave.v1.Removal.cause:type_name -> conclave.v1.Cause
-	25, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
+	27, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
 	1,  // 5: conclave.v1.WriteRequest.batches:type_name -> conclave.v1.SlotBatch
 	5,  // 6: conclave.v1.WriteResponse.results:type_name -> conclave.v1.SlotResult
-	26, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
-	23, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
+	28, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
+	25, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
 	7,  // 10: conclave.v1.FetchRequest.slots:type_name -> conclave.v1.FetchSlot
-	23, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	25, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	8,  // 12: conclave.v1.FetchSlot.wants:type_name -> conclave.v1.Want
 	10, // 13: conclave.v1.FetchResponse.slots:type_name -> conclave.v1.FetchedSlot
-	26, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
-	23, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
+	25, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
-	27, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
-	25, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	29, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
+	27, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
 	14, // 19: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	23, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	25, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
 	16, // 22: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
 	17, // 23: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	23, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	23, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	26, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	25, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	25, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
 	19, // 27: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
 	20, // 28: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	24, // 29: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	25, // 30: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	25, // 31: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	26, // 29: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	27, // 30: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	27, // 31: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
 	0,  // 32: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	23, // 33: conclave.v1.FinishRequest.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 34: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
-	26, // 35: conclave.v1.FinishResponse.access:type_name -> conclave.v1.Access
-	23, // 36: conclave.v1.FinishResponse.source_epoch:type_name -> conclave.v1.Epoch
-	3,  // 37: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 38: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 39: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 40: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	21, // 41: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	4,  // 42: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 43: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 44: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 45: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	22, // 46: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	27, // 33: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	22, // 34: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
+	25, // 35: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	24, // 36: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
+	28, // 37: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	25, // 38: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	3,  // 39: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 40: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 41: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 42: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	21, // 43: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	4,  // 44: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 45: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 46: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 47: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	23, // 48: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	44, // [44:49] is the sub-list for method output_type
+	39, // [39:44] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }
@@ -1729,7 +1826,7 @@ func file_wire_v1_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_data_proto_rawDesc), len(file_wire_v1_data_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,7 @@ type JoinRequest struct {
 	Load          uint32                 `protobuf:"varint,6,opt,name=load,proto3" json:"load,omitempty"`                                  // session: client connections; data: publishers
 	Ready         bool                   `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`                                // the node says that it serves
 	Beat          uint64                 `protobuf:"varint,8,opt,name=beat,proto3" json:"beat,omitempty"`                                  // counts this stream's beats up
+	DataCenter    string                 `protobuf:"bytes,9,opt,name=data_center,json=dataCenter,proto3" json:"data_center,omitempty"`     // the leader refuses a node of another one; "": not said
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -123,6 +124,13 @@ func (x *JoinRequest) GetBeat() uint64 {
 		return x.Beat
 	}
 	return 0
+}
+
+func (x *JoinRequest) GetDataCenter() string {
+	if x != nil {
+		return x.DataCenter
+	}
+	return ""
 }
 
 // SlotReport is what a data node says of one slot it holds; repeated until the
@@ -885,7 +893,7 @@ var File_wire_v1_meta_proto protoreflect.FileDescriptor
 
 const file_wire_v1_meta_proto_rawDesc = "" +
 	"\n" +
-	"\x12wire/v1/meta.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\x98\x02\n" +
+	"\x12wire/v1/meta.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\xb9\x02\n" +
 	"\vJoinRequest\x12+\n" +
 	"\x06member\x18\x01 \x01(\v2\x13.conclave.v1.MemberR\x06member\x12'\n" +
 	"\x04have\x18\x02 \x01(\v2\x13.conclave.v1.EpochsR\x04have\x12!\n" +
@@ -895,7 +903,9 @@ const file_wire_v1_meta_proto_rawDesc = "" +
 	"allReports\x12\x12\n" +
 	"\x04load\x18\x06 \x01(\rR\x04load\x12\x14\n" +
 	"\x05ready\x18\a \x01(\bR\x05ready\x12\x12\n" +
-	"\x04beat\x18\b \x01(\x04R\x04beat\"\xba\x01\n" +
+	"\x04beat\x18\b \x01(\x04R\x04beat\x12\x1f\n" +
+	"\vdata_center\x18\t \x01(\tR\n" +
+	"dataCenter\"\xba\x01\n" +
 	"\n" +
 	"SlotReport\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +

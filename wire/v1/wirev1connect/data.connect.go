@@ -61,8 +61,8 @@ type DataServiceClient interface {
 	// Replicate carries snapshots and feeds of slots to their followers and
 	// successors: one stream per pair of nodes, any number of slots on it.
 	Replicate(context.Context) *connect.BidiStreamForClient[v1.ReplicateRequest, v1.ReplicateEvent]
-	// Finish is asked by the successor of a slot: stop reads and writes of the
-	// old epoch, say the last position, keep the copy. Asking again is harmless.
+	// Finish is asked by the successor of slots: stop reads and writes of the old
+	// epochs, say the last positions, keep the copies. Asking again is harmless.
 	Finish(context.Context, *connect.Request[v1.FinishRequest]) (*connect.Response[v1.FinishResponse], error)
 }
 
@@ -157,8 +157,8 @@ type DataServiceHandler interface {
 	// Replicate carries snapshots and feeds of slots to their followers and
 	// successors: one stream per pair of nodes, any number of slots on it.
 	Replicate(context.Context, *connect.BidiStream[v1.ReplicateRequest, v1.ReplicateEvent]) error
-	// Finish is asked by the successor of a slot: stop reads and writes of the
-	// old epoch, say the last position, keep the copy. Asking again is harmless.
+	// Finish is asked by the successor of slots: stop reads and writes of the old
+	// epochs, say the last positions, keep the copies. Asking again is harmless.
 	Finish(context.Context, *connect.Request[v1.FinishRequest]) (*connect.Response[v1.FinishResponse], error)
 }
 
