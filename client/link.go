@@ -88,7 +88,9 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 	l.subscribes = c.sortedSubs()
 	c.links = append(c.links, l)
 	c.mu.Unlock()
-	l.take(welcome)
+	if err := l.take(welcome); err != nil { // it refused before it was asked for anything
+		cancel(err)
+	}
 	wake(l.settled)
 	c.background.Go(func() { l.run(ctx, cancel) })
 	return l, nil

@@ -83,7 +83,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("node %s has no incarnation", c.Node.Name)
 	}
 	if len(c.Metas) == 0 {
-		return fmt.Errorf("Metas is empty: a data node needs the address of at least one meta node")
+		return fmt.Errorf("no meta is configured: a data node needs the address of at least one meta node")
 	}
 	for _, d := range [...]struct {
 		name string

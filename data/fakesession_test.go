@@ -187,6 +187,13 @@ func (s *session) fence(id int) conclave.Epoch {
 	return s.routes[id].epoch
 }
 
+// asked counts the diffs that were asked for.
+func (s *session) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.diffs)
+}
+
 // at is a route by hand.
 func (s *session) at(n *node, e conclave.Epoch) sessionRoute {
 	return sessionRoute{e, n.Address()}

@@ -128,7 +128,7 @@ func TestWrongConfigurationIsNamed(t *testing.T) {
 	for want, change := range map[string]func(*data.Config){
 		"node name":     func(c *data.Config) { c.Node.Name = "-" },
 		"incarnation":   func(c *data.Config) { c.Node.Incarnation = "" },
-		"Metas":         func(c *data.Config) { c.Metas = nil },
+		"no meta":       func(c *data.Config) { c.Metas = nil },
 		"SessionGrace":  func(c *data.Config) { c.SessionGrace = 0 },
 		"RepairAll":     func(c *data.Config) { c.RepairAll = time.Second },
 		"without a tok": func(c *data.Config) { c.Listen = "0.0.0.0:1" },

@@ -3,7 +3,9 @@ package data
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"conclave"
@@ -35,7 +37,23 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-s.started:
 	case <-s.ended:
+	}
+	// A node that ends by itself meanwhile has nothing left to hand over.
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching.Go(func() {
+		select {
+		case <-s.ended:
+			cancel(errEnded)
+		case <-ctx.Done():
+		}
+	})
+	select {
+	case <-s.ended:
 		return nil
+	default:
 	}
 	var err error
 	if s.stopping.Load() {
@@ -54,6 +72,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	return err
 }
+
+// errEnded is why a stop is cut short by a crash.
+var errEnded = errors.New("the node has ended")
 
 // end makes Run return err.
 func (s *Server) end(err error) {

@@ -20,16 +20,16 @@ import (
 // never less than what the same session has read of it before (I13), and never
 // empty while its publisher lives (I7).
 type load struct {
-	t        *testing.T
-	cancel   context.CancelFunc
-	all      sync.WaitGroup
-	data     []string
-	mu       sync.Mutex // guards the rest
-	stored   int
-	reads    int
-	refused  int
-	newest   map[string]int // by data: the newest version stored
-	gap, max time.Duration  // the longest time in which one datum could not be read
+	t       *testing.T
+	cancel  context.CancelFunc
+	all     sync.WaitGroup
+	data    []string
+	mu      sync.Mutex // guards the rest
+	stored  int
+	reads   int
+	refused int
+	newest  map[string]int // by data: the newest version stored
+	max     time.Duration  // the longest time in which one datum could not be read
 }
 
 const loadSlots = 4

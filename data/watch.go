@@ -120,19 +120,6 @@ func (ws *watchers) close(w *watcher) {
 	ws.all = slices.DeleteFunc(ws.all, func(o *watcher) bool { return o == w })
 }
 
-// sessions lists whose feeds are open.
-func (ws *watchers) sessions() []conclave.NodeID {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	var out []conclave.NodeID
-	for _, w := range ws.all {
-		if !slices.Contains(out, w.session) {
-			out = append(out, w.session)
-		}
-	}
-	return out
-}
-
 // take is the next message: all that is pending, in the order of the slots.
 func (ws *watchers) take(w *watcher) *wirev1.WatchEvent {
 	ws.mu.Lock()

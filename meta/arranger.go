@@ -85,7 +85,9 @@ func (a *arranger) run(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !errors.Is(err, errAgain):
+		case errors.Is(err, errAgain):
+			continue
+		case err != nil:
 			a.log.Warn("could not decide, will retry", "error", err)
 			next = time.Now().Add(a.l.s.cfg.Beat / 4)
 		}
@@ -94,7 +96,11 @@ func (a *arranger) run(ctx context.Context) error {
 		case <-a.woken:
 		case <-timer.C:
 		case c := <-a.commands:
-			c.done <- c.do(ctx)
+			err := c.do(ctx)
+			for errors.Is(err, errAgain) { // it decides anew, on what stands
+				err = c.do(ctx)
+			}
+			c.done <- err
 		case <-ctx.Done():
 		}
 		timer.Stop()

@@ -169,7 +169,14 @@ func (l *leader) hear(st *stream, m *wirev1.JoinRequest) {
 		st.end(wire.Errorf(wire.CodeUnavailable, "%s is not on the list by this stream", st.id.Name))
 		return
 	}
-	l.evidence.hear(m, m.GetMember().GetAddress())
+	table := wire.EpochIn(m.GetHave().GetTable())
+	if l.warm.Load() && table.Term >= l.term.Number && l.s.view.TableEpoch().Less(table) {
+		// A table of ours that we have never written: somebody led this very term
+		// in another life of the database. The next term's warm-up adopts it.
+		l.outranked(table.Term + 1)
+		return
+	}
+	l.evidence.see(table, m.GetMember().GetAddress())
 	l.spread.held(l.roster.behind, at)
 	select { // only the newest is echoed
 	case <-st.echo:

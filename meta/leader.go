@@ -40,6 +40,7 @@ type leader struct {
 	beat     atomic.Uint64 // the newest that the database acknowledged
 	bell     *bell         // rung when there is something to send: a beat, or a change
 	loaded   chan struct{} // closed once the stored state was read
+	warm     atomic.Bool   // this term has written: nobody can hold more than was published
 	spread   spread
 	helpers  group     // short errands: announcing, looking at suspects
 	reached  time.Time // when a session or data node last held a stream; the arranger's
@@ -156,10 +157,6 @@ type evidence struct {
 	mu      sync.Mutex     // guards the rest
 	table   conclave.Epoch // the highest held by any node
 	address string         // where
-}
-
-func (e *evidence) hear(m *wirev1.JoinRequest, address string) {
-	e.see(wire.EpochIn(m.GetHave().GetTable()), address)
 }
 
 func (e *evidence) see(table conclave.Epoch, address string) {

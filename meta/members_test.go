@@ -184,3 +184,13 @@ func TestARestartedNodeIsANewOwner(t *testing.T) {
 		}
 	})
 }
+
+func TestANodeOfAnotherDataCenterIsRefused(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		n := c.startNode("data-1", conclave.RoleData, func(cfg *metaclient.Config) { cfg.DataCenter = "elsewhere" })
+		err := <-n.err
+		n.err <- err
+		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(err))
+		assert.ErrorContains(t, err, `data center "elsewhere"`)
+	})
+}

@@ -161,7 +161,7 @@ func (s *Server) assemble(ln net.Listener) error {
 	s.interceptor = &wire.Interceptor{Address: s.address, View: s.view, Fence: s.fence, Token: s.cfg.Token}
 	s.peers = wire.NewPeers(s.cfg.Network, s.interceptor)
 	s.client = metaclient.New(metaclient.Config{
-		Self:  wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
+		Self:       wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
 		DataCenter: s.cfg.DataCenter, Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
 		Logger: s.log.Named("client"), Rand: derive(s.seeds), Beat: s.cfg.Beat,
 		Report: s.report, Heard: s.heard, Broke: s.broke,

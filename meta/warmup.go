@@ -98,7 +98,10 @@ func (a *arranger) warmUp(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := a.seal(ctx)
 		switch {
-		case err == nil || errors.Is(err, errDeposed) || ctx.Err() != nil:
+		case err == nil:
+			a.l.warm.Store(true)
+			return nil
+		case errors.Is(err, errDeposed) || ctx.Err() != nil:
 			return err
 		case errors.Is(err, errAgain):
 			continue

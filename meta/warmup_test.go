@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/meta/metaclient"
 	conclavesql "conclave/sql"
+	"conclave/wire"
 )
 
 func TestWarmUpEndsByEvidence(t *testing.T) {
@@ -133,5 +135,26 @@ func TestARestoredDatabase(t *testing.T) {
 			c.eventually(time.Second, func() bool { return n.view.TableEpoch() == after.Epoch })
 			assert.Zero(t, n.view.Refused(), "nothing had to be refused")
 		}
+	})
+}
+
+// The database was emptied, and a node that was cut off meanwhile comes back with
+// a table of the same term, newer than any that the leader has written.
+func TestANodeFromAnotherLifeOfTheDatabase(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(2, 1)
+		time.Sleep(time.Second)
+		term := c.term()
+		theirs := c.leader().View().State()
+		theirs.Table = theirs.Table.At(conclave.Epoch{Term: term, Seq: 1000})
+		late := c.startNode("data-3", conclave.RoleData, func(cfg *metaclient.Config) {
+			cfg.View.Set(wire.State{Table: theirs.Table, Replicas: theirs.Replicas})
+			cfg.Fence.Saw(term)
+		})
+		c.leaderAfter(term)
+		require.NoError(t, late.WaitRegistered(t.Context()))
+		after, _ := c.stable(10 * time.Second)
+		c.eventually(time.Second, func() bool { return late.view.TableEpoch() == after.Epoch })
+		assert.Zero(t, late.view.Refused())
 	})
 }

@@ -120,6 +120,26 @@ func TestSessionDiesWithItsClients(t *testing.T) {
 	})
 }
 
+// A client that announced that it will leave without a good-bye is no loss: what
+// it published stays for as long as it said, and is withdrawn then.
+func TestLingeringClientIsNoLoss(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		x, err := client.New(client.Config{
+			Sessions: []string{c.sessions["session-1"].server.Address()}, Linger: 2 * time.Second, Network: c.host("tool"), Rand: c.seed(),
+		})
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(c.ctx)
+		c.all.Go(func() { _ = x.Run(ctx) })
+		c.published(x, "svc", "a")
+		c.eventually("it is seen", sub.shows("a"))
+		start := time.Now()
+		leave()
+		c.eventually("it is withdrawn", sub.shows())
+		assert.InDelta(t, 2, time.Since(start).Seconds(), 0.1, "not held, though it was all that this session had")
+	})
+}
+
 // The switch turns the guard off: what is held goes out at once.
 func TestGuardSwitch(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {

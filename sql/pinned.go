@@ -90,7 +90,7 @@ func (p *Pinned) Close() error {
 	}
 	if p.conn != nil {
 		// A connection given back to its pool of one would live on.
-		p.conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = p.conn.Raw(func(any) error { return driver.ErrBadConn })
 		p.conn.Close()
 	}
 	err := p.one.Close()

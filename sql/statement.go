@@ -3,7 +3,6 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
-	"errors"
 )
 
 // ErrNoRows: a query for one row met none.
@@ -55,12 +54,13 @@ func (db *DB) Query(ctx context.Context, statement string, args []any, each func
 	if err != nil {
 		return classify(err)
 	}
+	defer rows.Close() // it is closed when Next was false, and its error is in Err
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
-			return errors.Join(classify(err), rows.Close())
+			return classify(err)
 		}
 	}
-	return classify(errors.Join(rows.Err(), rows.Close()))
+	return classify(rows.Err())
 }
 
 // changed turns a result into its number of changed rows.

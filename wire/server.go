@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -43,6 +45,7 @@ func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // broken and frozen peers: the conversations notice them, and say so
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 4096,

@@ -83,7 +83,8 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	defer cancel()
 	if err := c.Handle().AwaitReady(ready); err != nil && ctx.Err() == nil {
 		c.Stop(true)
-		return errors.Join(err, <-ended)
+		_ = <-ended // why it is stopped is what there is to say
+		return err
 	}
 	if ctx.Err() == nil {
 		if err := a.printProcesses(ctx, c.Handle()); err != nil {

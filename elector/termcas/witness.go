@@ -59,7 +59,7 @@ func (s *Strategy) standBy(ctx context.Context, me elector.Candidate, r row) {
 		opened, err := s.open(ctx, me)
 		if err != nil {
 			s.log.Debug("no connection to park on", "error", err)
-			s.parkLater(me, r)
+			s.parkLater(me)
 			return
 		}
 		l = opened
@@ -69,7 +69,7 @@ func (s *Strategy) standBy(ctx context.Context, me elector.Candidate, r row) {
 	if err := l.query(ctx, me.Beat/2, conclavesql.LockUsed, []any{r.lock.String}, &holder); err != nil || holder != r.conn {
 		// Not held, or on another server: to wait for it would prove nothing.
 		l.close()
-		s.parkLater(me, r)
+		s.parkLater(me)
 		return
 	}
 	s.retries = 0
@@ -135,7 +135,7 @@ func (s *Strategy) unpark() {
 
 // parkLater plays another round soon: a sixteenth of a beat, then twice that, up
 // to half a beat; after that the ordinary rounds are often enough.
-func (s *Strategy) parkLater(me elector.Candidate, r row) {
+func (s *Strategy) parkLater(me elector.Candidate) {
 	if s.retries >= 4 {
 		return
 	}
@@ -168,7 +168,7 @@ func (s *Strategy) proven(ctx context.Context, me elector.Candidate, r row) bool
 	}
 	w.line.close()
 	s.retries = 0
-	s.parkLater(me, r)
+	s.parkLater(me)
 	return false
 }
 

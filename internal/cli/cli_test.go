@@ -1,11 +1,15 @@
 package cli_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,12 +22,45 @@ import (
 	"conclave/internal/cli"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// stubborn, in the environment, makes this test binary a process that takes a
+// SIGTERM and then never stops.
+const stubborn = "CONCLAVE_CLI_TEST_STUBBORN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(stubborn) != "" {
+		s := newServer()
+		s.deaf = true
+		p := &process{server: s}
+		os.Args = []string{os.Args[0], "--name", "m"}
+		cli.Main(p.spec())
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	self := exec.CommandContext(t.Context(), os.Args[0])
+	self.Env = append(os.Environ(), stubborn+"=1")
+	out, err := self.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, self.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	assert.Equal(t, "m (meta) answers at 127.0.0.1:1", lines.Text())
+	require.NoError(t, self.Process.Signal(syscall.SIGTERM))
+	require.True(t, lines.Scan())
+	assert.Equal(t, "stopping", lines.Text())
+	require.NoError(t, self.Process.Signal(syscall.SIGTERM))
+	var exit *exec.ExitError
+	require.ErrorAs(t, self.Wait(), &exit)
+	assert.Equal(t, cli.CodeFailed, exit.ExitCode())
+}
 
 // server runs until it is shut down.
 type server struct {
 	started, stop chan struct{}
 	runErr        error
+	deaf          bool // says that it stops, and does not
 }
 
 func newServer() *server { return &server{started: make(chan struct{}), stop: make(chan struct{})} }
@@ -36,7 +73,15 @@ func (s *server) Run(context.Context) error {
 	<-s.stop
 	return nil
 }
-func (s *server) Shutdown(context.Context) error { close(s.stop); return nil }
+func (s *server) Shutdown(ctx context.Context) error {
+	if s.deaf {
+		fmt.Println("stopping")
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	close(s.stop)
+	return nil
+}
 func (s *server) Started() <-chan struct{}       { return s.started }
 func (s *server) Address() string                { return "127.0.0.1:1" }
 

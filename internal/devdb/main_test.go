@@ -3,6 +3,7 @@ package devdb_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -122,7 +123,7 @@ func run(t *testing.T, q querier, query string, args ...any) int64 {
 
 // number is the MySQL number of an error, 0 for none of its kind.
 func number(err error) uint16 {
-	if e, ok := err.(*mysql.MySQLError); ok {
+	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
 		return e.Number
 	}
 	return 0

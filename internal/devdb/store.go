@@ -55,7 +55,10 @@ func openStore(path, database string, engine *sqle.Engine, tables *memory.DbProv
 		}
 	}
 	if !tables.HasDatabase(nil, database) {
-		tables.CreateDatabase(nil, database)
+		if err := tables.CreateDatabase(nil, database); err != nil {
+			st.close()
+			return nil, fmt.Errorf("create the database %s: %w", database, err)
+		}
 	}
 	return st, nil
 }

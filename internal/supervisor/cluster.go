@@ -108,8 +108,10 @@ func (c *Cluster) prepare() error {
 		c.children = append(c.children, newChild(s, c.cfg, c.stopping, c.save))
 	}
 	c.self = identify(os.Getpid())
-	c.listener, err = listenControl(c.cfg.Dir)
-	return err
+	if c.listener, err = listenControl(c.cfg.Dir); err != nil {
+		return err
+	}
+	return c.state().save(c.cfg.Dir) // from now on nobody reads what an earlier cluster left
 }
 
 // busy names the supervisor that holds the folder.
@@ -149,8 +151,13 @@ func (c *Cluster) Run(ctx context.Context) error {
 
 	err := c.startAll(ctx)
 	close(c.started)
-	if err != nil {
-		c.Stop(true)
+	select {
+	case <-c.stopping:
+		err = nil // what was not started any more is no failure
+	default:
+		if err != nil {
+			c.Stop(true)
+		}
 	}
 	select {
 	case <-ctx.Done():
@@ -262,6 +269,11 @@ func noProcess(name string, records []record) error {
 	return fmt.Errorf("%w: %q; there are %s", ErrNoProcess, name, strings.Join(names, ", "))
 }
 
+// state is what is to be written down now.
+func (c *Cluster) state() state {
+	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Processes: c.records()}
+}
+
 type saveRequest struct {
 	change func(*state)
 	answer chan error
@@ -274,6 +286,11 @@ func (c *Cluster) save() error { return c.saveWith(func(*state) {}) }
 func (c *Cluster) saveLast(failed error) error {
 	return c.saveWith(func(s *state) {
 		s.Stopped = true
+		for i, r := range s.Processes {
+			if r.State == stateStarting {
+				s.Processes[i].State = stateExited // it never ran
+			}
+		}
 		if failed != nil {
 			s.Failed = failed.Error()
 		}
@@ -292,7 +309,7 @@ func (c *Cluster) runSaver(done <-chan struct{}) {
 	for {
 		select {
 		case request := <-c.saves:
-			s := state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Processes: c.records()}
+			s := c.state()
 			request.change(&s)
 			request.answer <- s.save(c.cfg.Dir)
 		case <-done:

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/cli"
+)
+
+// The process starts without a cluster, says where it answers, is alive and not
+// ready, and stops when it is told to.
+func TestProcessStartsAndStops(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out, log output
+	var code error
+	var run sync.WaitGroup
+	run.Go(func() {
+		code = cli.Execute(ctx, process(), []string{"--name", "data-1", "--listen", "127.0.0.1:0", "--meta", "127.0.0.1:1"}, nil, &out, &log)
+	})
+	defer run.Wait()
+	defer stop()
+	address := ""
+	require.Eventually(t, func() bool {
+		_, after, found := strings.Cut(out.String(), "answers at ")
+		address = strings.TrimSpace(after)
+		return found && strings.HasSuffix(out.String(), "\n")
+	}, 5*time.Second, time.Millisecond)
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/v1/slots": http.StatusOK, "/metrics": http.StatusOK} {
+		res, err := http.Get("http://" + address + path)
+		require.NoError(t, err)
+		res.Body.Close()
+		assert.Equal(t, want, res.StatusCode, path)
+	}
+	post(t, address, "/v1/stopping") // no leader will ever drain it
+	stop()
+	run.Wait()
+	assert.Zero(t, cli.Code(code), "%v", code)
+}
+
+// What does not fit is wrong usage, and the message names both settings.
+func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"", "no meta"},
+		{"--meta 127.0.0.1:1 --session-grace 0s", "SessionGrace"},
+		{"--meta 127.0.0.1:1 --repair-all 1s", "RepairAll"},
+		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "token"},
+	} {
+		var out, log output
+		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "data-1"), nil, &out, &log)
+		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
+		assert.ErrorContains(t, err, c.says)
+	}
+}
+
+func post(t *testing.T, address, path string) {
+	t.Helper()
+	res, err := http.Post("http://"+address+path, "", nil)
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+// output is a buffer that may be read while it is written.
+type output struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
