@@ -16,10 +16,20 @@ type Fence struct {
 	refused atomic.Uint64
 }
 
+// maxJump bounds how far one command may raise the highest term: a broken or
+// hostile peer must not be able to make a node deaf to every leader to come.
+const maxJump = 1 << 40
+
 // Admit takes a command of term, or refuses it with stale_epoch naming the
-// highest term seen.
+// highest term seen. A term too high to be true is refused as well, and not
+// remembered.
 func (f *Fence) Admit(term uint64) error {
-	if highest := f.raise(term); term < highest {
+	highest, believed := f.raise(term)
+	if !believed {
+		f.refused.Add(1)
+		return Errorf(CodeBadRequest, "term %d is too high to be true: the highest seen here is %d", term, highest)
+	}
+	if term < highest {
 		f.refused.Add(1)
 		e := Errorf(CodeStaleEpoch, "term %d is over: term %d has been seen here", term, highest)
 		e.Epoch = conclave.Epoch{Term: highest}
@@ -41,9 +51,12 @@ func (f *Fence) Highest() uint64 {
 // Refused counts the commands of older terms that were turned away (I4).
 func (f *Fence) Refused() uint64 { return f.refused.Load() }
 
-func (f *Fence) raise(term uint64) uint64 {
+func (f *Fence) raise(term uint64) (highest uint64, believed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if term > f.highest+maxJump {
+		return f.highest, false
+	}
 	f.highest = max(f.highest, term)
-	return f.highest
+	return f.highest, true
 }

@@ -67,7 +67,8 @@ func (v *View) Set(s State) {
 }
 
 // Apply takes what is newer and says whether anything was. ErrBehind means that
-// a table delta could not be applied; the other kinds were.
+// a table delta could not be applied, slot.ErrInvalid that no arranger made the
+// table; the other kinds were taken.
 func (v *View) Apply(in *wirev1.State) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -76,6 +77,9 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 	var behind error
 	if t := in.GetTable(); t != nil && v.newer(t.GetEpoch(), next.Table.Epoch) {
 		table, err := tableIn(next.Table, t)
+		if err == nil {
+			err = table.Validate()
+		}
 		if err != nil {
 			behind = err
 		} else {

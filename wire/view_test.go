@@ -113,3 +113,22 @@ func TestFenceRefusesWhatIsOver(t *testing.T) {
 	assert.EqualValues(t, 1, f.Refused())
 	assert.EqualValues(t, 5, f.Highest())
 }
+
+// A peer that is broken, or no friend, must not make a node deaf to all leaders.
+func TestFenceDoesNotBelieveEveryTerm(t *testing.T) {
+	var f wire.Fence
+	require.NoError(t, f.Admit(5))
+	assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(f.Admit(1<<63)))
+	f.Saw(1 << 63)
+	assert.EqualValues(t, 5, f.Highest())
+	assert.NoError(t, f.Admit(6))
+}
+
+func TestViewTakesNoTableThatNoArrangerMade(t *testing.T) {
+	v := wire.NewView()
+	_, err := v.Apply(full(table(epoch(1, 1), d1)))
+	require.NoError(t, err)
+	_, err = v.Apply(full(table(epoch(2, 1), conclave.NodeID{})))
+	assert.ErrorIs(t, err, slot.ErrInvalid)
+	assert.Equal(t, epoch(1, 1), v.TableEpoch())
+}
