@@ -73,6 +73,7 @@ func TestDataInfoIDFillsDefaultsAndKeepsItsLimits(t *testing.T) {
 		"#@#":               "a#@#b",
 		"control character": "a\nb",
 		"UTF-8":             "a\xff",
+		"halves":            "a#@", // with the instance "#t": the same key as a in "@#t"
 	} {
 		_, err := conclave.NewDataInfoID(bad, "", "")
 		assert.ErrorContains(t, err, want)

@@ -18,6 +18,8 @@ const (
 	MaxRequest = 4 << 20  // bytes in one request
 
 	dataInfoSeparator = "#@#"
+
+	valueOverhead = 4 // bytes that a value costs on the wire besides itself
 )
 
 // DataInfoID is the full name of what is published and subscribed: a dataId
@@ -75,6 +77,9 @@ func validatePart(what, s string) error {
 		return fmt.Errorf("%s %.20q... has %d characters, the limit is %d", what, s, n, MaxDataID)
 	case strings.Contains(s, dataInfoSeparator):
 		return fmt.Errorf("%s %q contains %q", what, s, dataInfoSeparator)
+	case strings.HasPrefix(s, "@#"), strings.HasSuffix(s, "#@"):
+		// Joined with its neighbour it would read as another name.
+		return fmt.Errorf("%s %q begins with \"@#\" or ends with \"#@\", halves of the separator %q", what, s, dataInfoSeparator)
 	case strings.Contains(s, "="):
 		return fmt.Errorf("%s %q contains '='", what, s)
 	case strings.ContainsFunc(s, unicode.IsControl):
@@ -93,7 +98,7 @@ func ValidateValues(values []string) error {
 		if !utf8.ValidString(v) {
 			return fmt.Errorf("value %d is not UTF-8", i)
 		}
-		total += len(v)
+		total += len(v) + valueOverhead
 	}
 	if total > MaxRequest/2 {
 		return fmt.Errorf("the values have %d bytes together, the limit is %d", total, MaxRequest/2)

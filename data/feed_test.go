@@ -134,7 +134,8 @@ func TestAFeedWithAGapIsLoadedAgain(t *testing.T) {
 		})
 		r, _ := c.report(b.id, 0)
 		assert.Equal(t, uint64(5), r.Position, "nothing of it was applied")
-		a.events <- part(conclave.Epoch{Term: 1, Seq: 1}, 5, 6, copyOf(s1.id, pub(d, "r9", 1, "v9"))) // another epoch's
+		a.events <- whole(conclave.Epoch{Term: 1, Seq: 1}, 99, copyOf(s1.id, pub(d, "r9", 1, "v9"))) // late, of another epoch
+		never(t, 100*time.Millisecond, "taken", func() bool { r, _ := c.report(b.id, 0); return r.Position != 5 })
 		a.events <- whole(e1, 8, copyOf(s1.id, pub(d, "r3", 1, "v3")))
 		eventually(t, time.Second, "loaded", func() bool { r, _ := c.report(b.id, 0); return r.Position == 8 })
 		assert.Equal(t, 1, publishers(b, 0), "the snapshot replaced what was held")

@@ -1,19 +1,21 @@
 package data_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"conclave"
+	"conclave/data"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
 
 // serving is a cluster of two data nodes and one slot, which a serves.
-func serving(t *testing.T, c *cluster) (a, b *node) {
-	a, b = c.data("data-1"), c.data("data-2")
+func serving(t *testing.T, c *cluster, adjust ...func(*data.Config)) (a, b *node) {
+	a, b = c.data("data-1", adjust...), c.data("data-2", adjust...)
 	c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
 	c.crash(0, a.id, b.id)
 	eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
@@ -51,7 +53,7 @@ func TestALostSessionsPublishersStayForTheGrace(t *testing.T) {
 func TestAConnectedSessionIsNeverTakenForLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, reader := c.session("session-1", true), c.session("session-2", true)
-		a, b := serving(t, c)
+		a, b := serving(t, c, func(cfg *data.Config) { cfg.RepairEvery, cfg.RepairAll = 2*time.Hour, 2*time.Hour }) // no answer is a sign of life
 		d := dataIDIn(0, 1)
 		s1.store(pub(d, "r1", 1, "v1"))
 		s1.watch(t.Context(), a)
@@ -134,6 +136,24 @@ func TestRepairFindsWhatWritesDidNotBring(t *testing.T) {
 		f, _, err := s1.fetch(s1.learn(0), d)
 		assert.NoError(t, err)
 		assert.Positive(t, f.GetUnconfirmedMs(), "missing in a diff is no confirmation")
+	})
+}
+
+// Additions come before removals, also when an answer comes in parts.
+func TestAnAnswerInPartsTakesNothingAwayBeforeItsEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		serving(t, c)
+		d := dataIDIn(0, 1)
+		s1.store(pub(d, "old", 1, "old"))
+		s1.drop("old")
+		for i := range 7 { // three parts
+			s1.put(pub(d, fmt.Sprint("new", i), 1, "new"))
+		}
+		eventually(t, 10*time.Second, "the new ones", func() bool { v, _ := s1.read(d); return len(v) >= 7 })
+		v, _ := s1.read(d)
+		assert.Len(t, v, 8, "the old one is doubted, not dropped")
+		eventually(t, 10*time.Second, "the old one is gone", func() bool { v, _ := s1.read(d); return len(v) == 7 })
 	})
 }
 

@@ -271,6 +271,35 @@ func TestTheSourceDropsItsCopyWhenTheTableIsStable(t *testing.T) {
 	})
 }
 
+// A leader that was evicted though it lives learns of its loss from the table: it
+// answers nobody any more, and keeps its copy until somebody else has one.
+func TestAFalselyEvictedLeaderKeepsItsCopy(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		lost, alive := c.session("session-1", true), c.session("session-2", true)
+		a, b := c.data("data-1"), c.data("data-2")
+		d := dataIDIn(0, 1)
+		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		e1 := c.crash(0, a.id)
+		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
+		lost.store(pub(d, "r1", 1, "in grace"))
+		lost.kill()
+		c.evict("session-1")
+		alive.silence()
+		c.crash(0, b.id) // a has no place in the row any more
+		eventually(t, time.Second, "a has stopped", func() bool { return a.state(0) == slot.Finished })
+		_, access, err := alive.fetch(alive.at(a, e1), d)
+		require.NoError(t, err)
+		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access)
+		b.kill()
+		alive.unmute()
+		c.crash(0, a.id)
+		eventually(t, 2*time.Second, "a serves again", func() bool { return a.state(0) == slot.Serving })
+		v, ok := alive.read(d)
+		assert.True(t, ok)
+		assert.Equal(t, []string{"in grace"}, v)
+	})
+}
+
 // Finding 29: a successor's copy comes from its leader, not from the sessions
 // alone: a session in grace cannot be asked any more.
 func TestASuccessorHasThePublishersOfSessionsInGrace(t *testing.T) {

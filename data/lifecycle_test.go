@@ -84,6 +84,37 @@ func TestAStopWithoutALeaderWaitsAndEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
+// A node that was never registered has nothing that could be missed.
+func TestAStopBeforeTheStartIsThroughIsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.fakeMeta.stop()
+		cfg := data.DefaultConfig()
+		cfg.Node = conclave.NodeID{Name: "data-1", Incarnation: "i1"}
+		cfg.Listen, cfg.Metas, cfg.Insecure, cfg.Network = "data-1:9622", []string{c.address}, true, c.net.Host("data-1")
+		s, err := data.New(cfg)
+		require.NoError(t, err)
+		ran := make(chan error, 1)
+		go func() { ran <- s.Run(t.Context()) }()
+		<-s.Started()
+		time.Sleep(time.Second)
+		start := time.Now()
+		require.NoError(t, s.Shutdown(t.Context()))
+		require.NoError(t, <-ran)
+		assert.Less(t, time.Since(start), time.Second)
+	})
+}
+
+// A new leader seals what there is before it makes the first table.
+func TestAnEmptyTableDecidesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		n := c.data("data-1")
+		c.set(func(s *wire.State, e conclave.Epoch) { s.Table = slot.Table{Epoch: e} })
+		time.Sleep(time.Second)
+		c.make(4)
+		eventually(t, time.Second, "serving", func() bool { return n.state(3) == slot.Serving })
+	})
+}
+
 // Down: the whole cluster stops, nobody waits for anybody.
 func TestAStoppingClusterHandsNothingOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {

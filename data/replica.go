@@ -126,7 +126,7 @@ func (r *replica) publish(w *watchers) {
 func (r *replica) report(lag func(conclave.NodeID) time.Duration, now time.Time) *wirev1.SlotReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state == "" && r.copyEpoch.IsZero() {
+	if r.state == "" && r.copyEpoch.IsZero() && r.leader.IsZero() {
 		return nil
 	}
 	out := &wirev1.SlotReport{Slot: uint32(r.id), State: string(r.state), Position: r.position()}

@@ -114,8 +114,8 @@ func (s *slots) round(now time.Time) (next time.Time) {
 // its slot.
 func (s *slots) apply(st wire.State) {
 	table := st.Table
-	if !s.applied.Epoch.Less(table.Epoch) {
-		return
+	if !s.applied.Epoch.Less(table.Epoch) || len(table.Slots) == 0 {
+		return // known; or sealed by a new leader before anything was decided
 	}
 	if s.all() == nil {
 		list := make([]*replica, len(table.Slots))

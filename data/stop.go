@@ -56,9 +56,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	default:
 	}
 	var err error
-	if s.stopping.Load() {
+	switch {
+	case s.stopping.Load():
 		s.log.Info("the cluster stops: nothing is handed over")
-	} else {
+	case !s.ready.Load() && !s.holdsAny():
+		s.log.Info("never registered: there is nothing to hand over")
+	default:
 		err = stage.Run(ctx, s.log, []stage.Stage{
 			{Name: "ask to be drained", Do: s.drain},
 			{Name: "hand the slots over", Do: s.handOver},
@@ -142,6 +145,12 @@ func (s *Server) handOver(ctx context.Context) error {
 			return fmt.Errorf("%d slots are still led from here: %w", len(st.Table.LedBy(s.config.Node)), ctx.Err())
 		}
 	}
+}
+
+// holdsAny says that some slot has a place or a copy here.
+func (s *Server) holdsAny() bool {
+	reports, _, _, _ := s.report()
+	return len(reports) > 0
 }
 
 func drained(st wire.State, name string) bool {

@@ -21,8 +21,13 @@ func (e *Elector) Quit(ctx context.Context) error {
 		e.mu.Lock()
 		s := &e.state
 		s.observer = true
-		s.again = true // the strategy lets go of what only a candidate needs
 		leading := s.lead != nil && s.lead.held()
+		if !leading {
+			// The strategy lets go of what only a candidate needs. A leader does so after
+			// its hand-over: a round now would renew the term that is about to be given
+			// back, and the others would wait for that.
+			s.again = true
+		}
 		e.unlock()
 		if leading {
 			e.resign(done)

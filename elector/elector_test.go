@@ -286,6 +286,27 @@ func TestResignationIsDoneWhenLeadHasReturned(t *testing.T) {
 	})
 }
 
+func TestQuittingLeaderHandsOverWithoutARenewalBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var returned int
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				time.Sleep(10 * time.Millisecond)
+				returned = s.played()
+				return nil
+			}
+		})
+		time.Sleep(500 * time.Millisecond)
+		before := s.played()
+		require.NoError(t, e.Quit(t.Context()))
+		assert.Equal(t, before, returned, "the others would wait for what it writes")
+		synctest.Wait()
+		assert.Greater(t, s.played(), before, "afterwards the strategy lets go")
+	})
+}
+
 func TestBrokenStoreKeepsTheLeaderUntilTrustEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

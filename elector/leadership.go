@@ -88,14 +88,15 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Beat/2)
 	defer cancel()
 	term, err := recorder.Record(ctx, l.term)
+	e.mu.Lock()
+	l.recorded = err == nil
+	if term.Number == l.term.Number { // what was measured is known, recorded or not
+		l.term.Leaderless, l.term.Previous = term.Leaderless, term.Previous
+	}
+	e.unlock()
 	if err != nil {
 		e.log.Warn("election not recorded yet", "term", l.term.Number, "error", err)
-		return
 	}
-	e.mu.Lock()
-	l.recorded = true
-	l.term.Leaderless, l.term.Previous = term.Leaderless, term.Previous
-	e.unlock()
 }
 
 // endLeadership takes the right to act away, now; mu is held. Lead's context ends

@@ -47,8 +47,9 @@ type Doubter interface {
 }
 
 // Recorder writes an election down, once its winner has decided to lead. It
-// returns the term completed by what is known then. An error is repeated with
-// later beats.
+// returns the term completed by what is known then, also with an error. After an
+// error it is called again with later beats; what it measures it measures once, at
+// the first call.
 type Recorder interface {
 	Record(ctx context.Context, won Term) (Term, error)
 }

@@ -212,7 +212,7 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := mux.Vars(r)["name"]
-	m, _, found := l.roster.find(name)
+	m, found := l.roster.find(name)
 	if name == l.s.cfg.Node.Name {
 		m, found = wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta}, true
 	}

@@ -31,8 +31,15 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if a.state.Switches.Get(wire.SwitchArrange, "on") == "off" {
 		return time.Time{}, nil
 	}
+	if now := time.Now(); a.l.roster.examined(now, examination) {
+		return now.Add(examination / 10), nil
+	}
 	in := a.input()
 	if len(in.Live) == 0 {
+		return time.Time{}, nil
+	}
+	if lost := a.l.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(len(in.Live)+len(lost)) {
+		a.wake() // it was found out since protect looked
 		return time.Time{}, nil
 	}
 	if time.Now().Before(a.absent) && slices.ContainsFunc(a.state.Table.Slots, func(s slot.Slot) bool { return !slices.Contains(in.Live, s.Leader) }) {

@@ -28,11 +28,12 @@ type arranger struct {
 	woken    chan struct{} // one token: look again
 	commands chan command  // from handlers; taken one at a time, once warm
 
-	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
-	seq   uint64                                 // the last that this term has used
-	state wire.State                             // the same as rows, decoded
-	black blacklist.Set                          // the same as state.Blacklist
-	watch protection
+	rows   map[conclavesql.Kind]conclavesql.State // what the database holds
+	seq    uint64                                 // the last that this term has used
+	state  wire.State                             // the same as rows, decoded
+	black  blacklist.Set                          // the same as state.Blacklist
+	watch  protection
+	rounds time.Time // when the last round began; zero: none did
 	// absent: until then the leaders of an adopted table are waited for, since the
 	// restored member list does not name them all.
 	absent time.Time
@@ -47,6 +48,11 @@ type command struct {
 
 // errDeposed says that the lock row names somebody else: the term is over.
 var errDeposed = errors.New("deposed: the database names another leader")
+
+// errRestored says that the database went back under a running leader: it was
+// emptied, or restored from a backup. A new term learns from the nodes what they
+// have (warm-up); this one has no way to.
+var errRestored = errors.New("the database holds less than this leader has written to it")
 
 // errAgain says that the row was not as expected: what stands was read, decide
 // again.
@@ -85,8 +91,11 @@ func (a *arranger) run(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, errRestored):
+			a.log.Error("the cluster's state went back, lead anew", "error", err)
+			return err
 		case errors.Is(err, errAgain):
-			continue
+			next = time.Now().Add(time.Millisecond)
 		case err != nil:
 			a.log.Warn("could not decide, will retry", "error", err)
 			next = time.Now().Add(a.l.s.cfg.Beat / 4)
@@ -101,6 +110,9 @@ func (a *arranger) run(ctx context.Context) error {
 				err = c.do(ctx)
 			}
 			c.done <- err
+			if errors.Is(err, errRestored) {
+				return err
+			}
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -142,6 +154,7 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	if a.useless() {
 		return next, nil
 	}
+	a.awake(time.Now())
 	for _, d := range a.l.roster.expire(time.Now()) {
 		a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": d.member.Node.Name, "role": d.member.Role, "why": d.why},
 			"%s %s was lost: %s", d.member.Role, d.member.Node.Name, d.why)
@@ -165,6 +178,17 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 		next = settled
 	}
 	return next, err
+}
+
+// awake gives every lease a little longer when this process has not run for a
+// while: beats that came meanwhile wait to be read, and nobody may be taken for
+// dead because the leader was stopped.
+func (a *arranger) awake(now time.Time) {
+	beat := a.l.s.cfg.Beat
+	if !a.rounds.IsZero() && now.Sub(a.rounds) > 2*beat {
+		a.l.roster.extend(now, beat)
+	}
+	a.rounds = now
 }
 
 // list writes the member list, if it is not as the roster has it.
@@ -304,11 +328,21 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 	case conclavesql.Deposed:
 		return errDeposed
 	}
-	// Conflict: what stands is an earlier write of our own. Adopt it.
+	// Conflict: what stands is an earlier write of our own. Adopt it; it may be
+	// this very one, sent twice because its first answer was lost.
+	written := a.rows
 	if err := a.reread(ctx); err != nil {
 		return err
 	}
+	for kind, row := range a.rows {
+		if (conclave.Epoch{Term: row.Term, Seq: row.Seq}).Less(conclave.Epoch{Term: written[kind].Term, Seq: written[kind].Seq}) {
+			return fmt.Errorf("%s: %w", kind, errRestored)
+		}
+	}
 	a.publish()
+	if a.rows[next.Kind].Nonce == next.Nonce {
+		return nil
+	}
 	return errAgain
 }
 

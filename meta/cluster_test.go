@@ -345,13 +345,6 @@ func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change 
 	return n
 }
 
-func (n *fakeNode) set(change func()) {
-	n.mu.Lock()
-	change()
-	n.mu.Unlock()
-	n.Poke()
-}
-
 // report is what a data node that does everything in no time would say.
 func (n *fakeNode) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	n.mu.Lock()

@@ -63,11 +63,21 @@ func (s *Server) heard(m *wirev1.JoinResponse) {
 // broke tells the elector to look closely: the leader may be gone.
 func (s *Server) broke(metaclient.Leader, error) { s.elector.Suspect() }
 
+// guess is the leader that the database names, for a stream's client that nobody
+// tells of one: a meta may have been started without the addresses of the others.
+func (s *Server) guess() (metaclient.Leader, bool) {
+	t := s.elector.Current()
+	if name, _ := s.whoLeads(); name == "" {
+		return metaclient.Leader{}, false
+	}
+	return metaclient.Leader{Term: t.Number, Node: t.Leader, Address: t.Address}, true
+}
+
 // runNotice hands what the elector learns of others on to the stream's client,
 // which may be seeking.
 func (s *Server) runNotice(ctx context.Context) {
 	for change := range s.elector.Changes(ctx) {
-		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader.Name != s.cfg.Node.Name {
+		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader != s.cfg.Node {
 			s.client.Announced(t.Number, t.Leader, t.Address)
 		}
 	}

@@ -28,6 +28,11 @@ func (s *stream) end(why error) { s.stop(why) }
 // knockLimit is how long a node may take to say who it is.
 const knockLimit = 500 * time.Millisecond
 
+// linger is how long a stream stays open when the leadership behind it has ended.
+// The next leader's announcement ends it from the other side; without the delay
+// every node would ask every meta who leads, just while they elect.
+const linger = 150 * time.Millisecond
+
 // Join is the stream that every node holds to the leader.
 //
 // The handler writes; a goroutine of its own reads, because net/http ends a
@@ -41,6 +46,7 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 	if err != nil {
 		return err
 	}
+	request := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(l.ctx, func() { stop(wire.NotLeader("", "")) })()
@@ -63,7 +69,11 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 			l.hear(st, m)
 		}
 	})
-	return l.talk(ctx, st, conn, first)
+	err = l.talk(ctx, st, conn, first)
+	if l.ctx.Err() != nil {
+		sleep(request, linger)
+	}
+	return err
 }
 
 // admit judges a first beat: who is this, and may it have the name?
@@ -94,10 +104,19 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 	if l.outranked(first.GetHighestTerm()) {
 		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", l.term.Number, first.GetHighestTerm(), m.Node.Name)
 	}
-	select { // the stored list says who was dialled before
-	case <-l.loaded:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	// A member that this node knew of as a follower need not wait until the stored
+	// list was read: after an election nodes follow one round trip after their
+	// leader's first word.
+	known, _ := l.s.view.State().Members.Find(m.Node.Name)
+	returns := known.Node == m.Node && known.Address == m.Address && known.Dialable
+	if returns {
+		m.Dialable = true
+	} else {
+		select {
+		case <-l.loaded:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	for {
 		if l.roster.hasLeft(m.Node) {
@@ -106,7 +125,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 		if m.Node.Name == l.s.cfg.Node.Name && m.Node != l.s.cfg.Node {
 			return wire.Errorf(wire.CodeConflict, "the name %s is that of the leader at %s", m.Node.Name, l.s.address)
 		}
-		old, _, found := l.roster.find(m.Node.Name)
+		old, found := l.roster.find(m.Node.Name)
 		switch {
 		case found && old.Node == m.Node && old.Address == m.Address && old.Dialable:
 			m.Dialable = true
@@ -116,7 +135,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			}
 		}
 		if !m.Dialable && m.Role != conclave.RoleMeta {
-			id, _, err := l.knock(ctx, m.Address)
+			id, err := l.knock(ctx, m.Address)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -129,7 +148,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 		if !ok {
 			continue // somebody was faster
 		}
-		if fresh && m.Role != conclave.RoleMeta {
+		if fresh && !returns && m.Role != conclave.RoleMeta {
 			l.s.event("node.joined", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
 				"%s %s joined at %s", m.Role, m.Node.Name, m.Address)
 			l.log.Info("node joined", "node", m.Node.Name, "role", m.Role, "address", m.Address, "dialable", m.Dialable)
@@ -142,7 +161,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 
 // mayReplace says whether the name of old may go to a new incarnation.
 func (l *leader) mayReplace(ctx context.Context, old, m wire.Member) error {
-	id, _, err := l.knock(ctx, old.Address)
+	id, err := l.knock(ctx, old.Address)
 	switch {
 	case err == nil && id == old.Node:
 		return wire.Errorf(wire.CodeConflict, "the name %s belongs to a living %s process at %s", m.Node.Name, old.Role, old.Address)
@@ -239,6 +258,7 @@ func (l *leader) talk(ctx context.Context, st *stream, conn *joinStream, first *
 		keepAlive.Reset(pause)
 		select {
 		case <-rung:
+		case echo = <-st.echo: // each beat up is answered: the member's beat may be faster than ours
 		case <-keepAlive.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -279,7 +299,7 @@ func (l *leader) broken(st *stream) {
 func (l *leader) examine(m wire.Member) {
 	refused := 0
 	for try := 0; try < 4 && l.roster.isSuspect(m.Node); try++ {
-		id, _, err := l.knock(l.ctx, m.Address)
+		id, err := l.knock(l.ctx, m.Address)
 		switch {
 		case err == nil && id.Name == m.Node.Name && id != m.Node:
 			l.evict(m, "another incarnation answers at its address")
@@ -309,10 +329,11 @@ func (l *leader) evict(m wire.Member, why string) {
 }
 
 // knock asks who answers at an address.
-func (l *leader) knock(ctx context.Context, address string) (conclave.NodeID, conclave.Role, error) {
+func (l *leader) knock(ctx context.Context, address string) (conclave.NodeID, error) {
 	ctx, cancel := context.WithTimeout(ctx, knockLimit)
 	defer cancel()
-	return l.s.peers.Knock(ctx, address)
+	id, _, err := l.s.peers.Knock(ctx, address)
+	return id, err
 }
 
 // sleep waits, unless ctx ends before.

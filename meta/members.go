@@ -48,6 +48,7 @@ type node struct {
 	ready    bool
 	table    conclave.Epoch // what it holds, as it said
 	draining bool           // as it said
+	broke    time.Time      // when its stream ended
 }
 
 // loss is a data node that was taken off the list without having left.
@@ -85,8 +86,8 @@ func (r *roster) seed(stored []wire.Member, now time.Time) {
 	}
 }
 
-// find is the member of a name, and whether it holds a stream.
-func (r *roster) find(name string) (m wire.Member, connected, found bool) {
+// find is the member of a name.
+func (r *roster) find(name string) (m wire.Member, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.nodes[name]
@@ -94,9 +95,9 @@ func (r *roster) find(name string) (m wire.Member, connected, found bool) {
 		n = r.metas[name]
 	}
 	if n == nil {
-		return wire.Member{}, false, false
+		return wire.Member{}, false
 	}
-	return n.member, n.stream != nil, true
+	return n.member, true
 }
 
 // holdsLease says that this incarnation is a member whose lease still runs.
@@ -216,8 +217,28 @@ func (r *roster) broken(st *stream) (m wire.Member, suspect bool) {
 	if n == nil || n.stream != st {
 		return wire.Member{}, false
 	}
-	n.stream = nil
+	n.stream, n.broke = nil, time.Now()
 	return n.member, true
+}
+
+// examined says that a data node lost its stream less than patience ago: whether
+// it is dead is being found out.
+func (r *roster) examined(now time.Time, patience time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.nodes {
+		if n.member.Role == conclave.RoleData && n.stream == nil && !n.broke.IsZero() && now.Sub(n.broke) < patience {
+			return true
+		}
+	}
+	return false
+}
+
+// extend lets no lease end before now + d.
+func (r *roster) extend(now time.Time, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leases.Extend(now, d)
 }
 
 // isSuspect says that this very incarnation is a member without a stream.

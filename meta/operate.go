@@ -29,7 +29,7 @@ func (s *Server) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveReq
 	id := wire.NodeIn(req.Msg.GetNode())
 	var epoch conclave.Epoch
 	err = l.ask(ctx, func(ctx context.Context) error {
-		m, _, found := l.roster.find(id.Name)
+		m, found := l.roster.find(id.Name)
 		l.roster.leave(id)
 		if err := l.arranger.list(ctx); err != nil {
 			return err
@@ -60,6 +60,9 @@ func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainReq
 	}
 	var epoch conclave.Epoch
 	err = l.ask(ctx, func(ctx context.Context) error {
+		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
+			return wire.Errorf(wire.CodeConflict, "drain: %s is another incarnation by now", entry.Name)
+		}
 		if err := l.arranger.forbid(ctx, entry); err != nil {
 			return err
 		}

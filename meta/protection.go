@@ -26,6 +26,12 @@ type protection struct {
 // trigger is how many of n data nodes must be lost within one lease.
 func trigger(n int) int { return max(2, (n+2)/3) }
 
+// examination is how long the slots of a dead node wait while another data node's
+// stream has just broken: two refused dials, 100 ms apart, and some slack. What
+// looks like one loss may be the beginning of many, and no slot should be given
+// to a node that is about to be found dead.
+const examination = 250 * time.Millisecond
+
 // protect freezes the cluster, or ends that. better is when to look again for
 // its end.
 func (a *arranger) protect(ctx context.Context) (better time.Time, err error) {

@@ -140,7 +140,7 @@ func (s *Server) Run(ctx context.Context) error {
 	endLoops()
 	running.Wait()
 	if err == nil {
-		brief, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
+		brief, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		server.Shutdown(brief) // answers that are on their way still leave
 		cancel()
 	} else {
@@ -164,7 +164,7 @@ func (s *Server) assemble(ln net.Listener) error {
 		Self:       wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
 		DataCenter: s.cfg.DataCenter, Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
 		Logger: s.log.Named("client"), Rand: derive(s.seeds), Beat: s.cfg.Beat,
-		Report: s.report, Heard: s.heard, Broke: s.broke,
+		Report: s.report, Heard: s.heard, Broke: s.broke, Guess: s.guess,
 	})
 	s.interceptor.Behind = s.client.Behind
 	strategy, err := s.cfg.Strategy(s.askWitness)
@@ -258,18 +258,18 @@ func (s *Server) leading() (l *leader, changed <-chan struct{}) {
 // that is suspended, because its connection to the database broke, still
 // answers; what it would write waits (arranger.mayAct).
 func (s *Server) asLeader() (*leader, error) {
-	if l, _ := s.leading(); l != nil && s.elector.Remaining() > 0 {
+	if l, _ := s.leading(); l != nil && l.ctx.Err() == nil && s.elector.Remaining() > 0 {
 		return l, nil
 	}
 	name, address := s.whoLeads()
 	return nil, wire.NotLeader(name, address)
 }
 
-// whoLeads names the other node that leads with a valid lease, as far as known.
-// An earlier incarnation of this node does not: it is dead.
+// whoLeads names the other node that leads with a valid lease, as far as known;
+// it may have this node's name, if that was given twice.
 func (s *Server) whoLeads() (name, address string) {
 	t := s.elector.Current()
-	if s.elector.Remaining() <= 0 || t.Leader.Name == s.cfg.Node.Name {
+	if s.elector.Remaining() <= 0 || t.Leader == s.cfg.Node {
 		return "", ""
 	}
 	return t.Leader.Name, t.Address

@@ -67,7 +67,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		limit = began.Add(fixed)
 	}
 	for {
-		ready, until := a.evident(began)
+		ready, until := a.evident()
 		now := time.Now()
 		if a.l.s.cfg.WarmUp == 0 && ready || !now.Before(limit) {
 			break
@@ -104,6 +104,9 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		case errors.Is(err, errDeposed) || ctx.Err() != nil:
 			return err
 		case errors.Is(err, errAgain):
+			if !sleep(ctx, time.Millisecond) {
+				return ctx.Err()
+			}
 			continue
 		}
 		a.log.Warn("could not seal the state, will retry", "try", try, "error", err)
@@ -123,7 +126,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 // emptied under living nodes: so wait until a data node has come and none has
 // followed it for a settling time. A starting cluster is thus warm a quarter of
 // a second after its last data node, instead of a whole lease.
-func (a *arranger) evident(began time.Time) (ready bool, until time.Time) {
+func (a *arranger) evident() (ready bool, until time.Time) {
 	if len(a.state.Members.List) > 0 {
 		return a.l.roster.allHeard(), time.Time{}
 	}
@@ -145,7 +148,7 @@ func (a *arranger) dialUnheard(ctx context.Context) (kept, lost []string) {
 	var asking sync.WaitGroup
 	for i, m := range unheard {
 		asking.Go(func() {
-			id, _, err := a.l.knock(ctx, m.Address)
+			id, err := a.l.knock(ctx, m.Address)
 			answers[i] = err == nil && id == m.Node
 		})
 	}

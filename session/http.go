@@ -41,9 +41,7 @@ func (s *Server) wire(ln net.Listener) {
 	wire.Mount(r, path, handler)
 	path, handler = wirev1connect.NewSessionServiceHandler(&sessionService{s}, options)
 	wire.Mount(r, path, handler)
-	// Clients are no peers, and need no token to subscribe: what their headers say
-	// of terms and tables is not listened to.
-	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, wire.HandlerOptions(&wire.Interceptor{}))
+	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, wire.ClientHandlerOptions())
 	wire.Mount(r, path, withResponder(handler))
 	s.server = wire.NewHTTPServer(ln, r)
 }

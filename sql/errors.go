@@ -36,6 +36,7 @@ const (
 	errTooManyConns   = 1040
 	errDBDenied       = 1044
 	errUserDenied     = 1045
+	errNotReady       = 1047 // Galera: this node is not part of the cluster now
 	errUnknownDB      = 1049
 	errShutdown       = 1053
 	errUserConns      = 1203
@@ -43,6 +44,7 @@ const (
 	errKilled         = 1317
 	errConnKilled     = 1927 // MariaDB: the connection was killed
 	errPasswordExpiry = 1820
+	errNoBackend      = 9001 // ProxySQL: no server behind it within its time limit
 )
 
 // classify wraps what the driver says in one of the sentinels above, or returns
@@ -56,7 +58,7 @@ func classify(err error) error {
 		switch refused.Number {
 		case errDBDenied, errUserDenied, errUnknownDB, errPasswordExpiry:
 			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case errTooManyConns, errShutdown, errUserConns, errKilled, errConnKilled:
+		case errTooManyConns, errShutdown, errUserConns, errKilled, errConnKilled, errNotReady, errNoBackend:
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		return err

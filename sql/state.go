@@ -98,12 +98,27 @@ type StateStore struct {
 func NewStateStore(db *DB, lock Lock) *StateStore { return &StateStore{db, lock} }
 
 // Read returns all kinds, as they were at one moment. A kind without a row (an
-// emptied database) is returned at epoch (0, 0).
+// emptied database) gets one again, at epoch (0, 0), as Migrate gives it: every
+// write is an UPDATE, and would match nothing for ever.
 func (s *StateStore) Read(ctx context.Context) (map[Kind]State, error) {
-	states := make(map[Kind]State)
+	states, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range Kinds() {
+		if _, there := states[kind]; there {
+			continue
+		}
+		if _, err := s.db.Exec(ctx, StateSeed, s.lock.DataCenter, s.lock.Name, string(kind)); err != nil {
+			return nil, fmt.Errorf("seed state %s of %s: %w", kind, s.lock, err)
+		}
 		states[kind] = State{Kind: kind}
 	}
+	return states, nil
+}
+
+func (s *StateStore) read(ctx context.Context) (map[Kind]State, error) {
+	states := make(map[Kind]State)
 	err := s.db.Query(ctx, StateRead, []any{s.lock.DataCenter, s.lock.Name}, func(scan func(...any) error) error {
 		var st State
 		if err := scan(&st.Kind, &st.Body, &st.Term, &st.Seq, &st.Nonce, &st.Modified); err != nil {

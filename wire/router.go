@@ -68,11 +68,24 @@ func Mount(r *mux.Router, path string, h http.Handler) {
 	r.PathPrefix(path).Handler(h)
 }
 
-// HandlerOptions are what every Connect service is made with.
+// HandlerOptions are what every Connect service between roles is made with. What
+// a client may send in one request fits several times into one between roles, so
+// that nothing that was accepted can get stuck behind it.
 func HandlerOptions(i *Interceptor) connect.HandlerOption {
+	return handlerOptions(i, 4*conclave.MaxRequest)
+}
+
+// ClientHandlerOptions are those of the service for clients. They are no peers,
+// and need no token to subscribe: what their headers say of terms and tables is
+// not listened to.
+func ClientHandlerOptions() connect.HandlerOption {
+	return handlerOptions(&Interceptor{}, conclave.MaxRequest)
+}
+
+func handlerOptions(i *Interceptor, limit int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithInterceptors(i),
-		connect.WithReadMaxBytes(2*conclave.MaxRequest),
+		connect.WithReadMaxBytes(limit),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, v any) error {
 			return ToConnect(Errorf(CodeInternal, "a handler panicked: %v", v))
 		}),

@@ -83,7 +83,9 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	defer cancel()
 	if err := c.Handle().AwaitReady(ready); err != nil && ctx.Err() == nil {
 		c.Stop(true)
-		_ = <-ended // why it is stopped is what there is to say
+		if stopped := <-ended; stopped != nil {
+			cfg.Logger.Debug("stopped", "error", stopped) // why it was stopped is what there is to say
+		}
 		return err
 	}
 	if ctx.Err() == nil {

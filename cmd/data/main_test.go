@@ -39,7 +39,6 @@ func TestProcessStartsAndStops(t *testing.T) {
 		res.Body.Close()
 		assert.Equal(t, want, res.StatusCode, path)
 	}
-	post(t, address, "/v1/stopping") // no leader will ever drain it
 	stop()
 	run.Wait()
 	assert.Zero(t, cli.Code(code), "%v", code)
@@ -61,14 +60,6 @@ func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
 		assert.ErrorContains(t, err, c.says)
 	}
-}
-
-func post(t *testing.T, address, path string) {
-	t.Helper()
-	res, err := http.Post("http://"+address+path, "", nil)
-	require.NoError(t, err)
-	res.Body.Close()
-	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
 // output is a buffer that may be read while it is written.

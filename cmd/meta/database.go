@@ -59,10 +59,13 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 	}
 	began, said := time.Now(), time.Time{}
 	for {
-		err := db.Migrate(ctx, lock)
+		err := d.attempt(ctx, db, lock, d.wait-time.Since(began))
 		switch {
 		case err == nil:
 			return db, nil
+		case ctx.Err() != nil:
+			db.Close()
+			return nil, ctx.Err()
 		case !errors.Is(err, conclavesql.ErrUnavailable):
 			db.Close()
 			return nil, cli.Failed(err)
@@ -81,6 +84,17 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 		case <-time.After(min(100*time.Millisecond, d.wait/10+time.Millisecond)):
 		}
 	}
+}
+
+// attempt tries to bring the schema up to date, for what is left of the wait and at
+// most five seconds. A database that accepts and says nothing (a frozen mysqld, a
+// proxy with nobody behind it) would hold a single attempt for ever; what was cut
+// off in the middle of its work goes on where it was, since every step of Migrate
+// changes nothing when it has been done.
+func (d *database) attempt(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, left time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, min(max(left, time.Second), 5*time.Second))
+	defer cancel()
+	return db.Migrate(ctx, lock)
 }
 
 // withDatabase closes the pool after the server.

@@ -2,11 +2,9 @@ package termcas
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"conclave/elector"
 	conclavesql "conclave/sql"
@@ -32,30 +30,36 @@ func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*line, error
 		return nil, err
 	}
 	l.conn = conn
-	s.checkBinlog(ctx, l)
+	if err := s.checkBinlog(ctx, l); err != nil {
+		l.close()
+		return nil, err
+	}
 	return l, nil
 }
 
 // checkBinlog looks once whether this server replicates statements as text. Then
 // a witness in the predicate would match nothing on a replica, and a fail-over
 // would set the term back: such a server gets no witness. A server that does not
-// know these variables has no such log.
-func (s *Strategy) checkBinlog(ctx context.Context, l *line) {
+// know these variables has no such log. An error means that the line is no good.
+func (s *Strategy) checkBinlog(ctx context.Context, l *line) error {
 	if s.checked || s.plain {
-		return
+		return nil
 	}
 	var logging, format string
 	err := l.conn.QueryRow(ctx, conclavesql.LockBinlog, nil, &logging, &format)
-	var refused *mysql.MySQLError
-	if err != nil && !errors.As(err, &refused) {
-		l.lost.Store(true) // the line is no good; the next one is asked again
-		return
+	switch s.judge(err) {
+	case broken:
+		return fmt.Errorf("look at the binary log's format: %w", err)
+	case stubborn:
+		s.log.Warn("the binary log's format cannot be read: no witness for now", "error", err)
+		return nil // the next line is asked again
 	}
-	s.checked = true
+	s.checked = true // answered, or no such log
 	if (logging == "1" || logging == "ON") && format == "STATEMENT" {
 		s.plain = true
 		s.log.Warn("binlog_format is STATEMENT: elections go by the lease only, without a witness")
 	}
+	return nil
 }
 
 // exec runs one statement within half a beat; an error leaves the line lost.

@@ -182,10 +182,36 @@ func TestDatabaseClockDeposesNobodyAndBlocksNobody(t *testing.T) {
 			leader.Kill()
 			b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_ADD(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
 			began := time.Now()
-			c.LeaderAfter(term.Number)
+			_, next := c.LeaderAfter(term.Number)
+			assert.InDelta(t, 2*b.Lease, next.Leaderless, float64(b.Lease/5), "nobody led for two of the three leases")
 			assert.Greater(t, time.Since(began), 2*b.Lease)
 			assert.Less(t, time.Since(began), 4*b.Lease, "after three leases of own observation its clock is not asked")
 		})
+	})
+}
+
+func TestLeaderlessTimeIsMeasuredOnceHoweverOftenItIsRecorded(t *testing.T) {
+	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 2)
+		defer c.Stop()
+		leader, term := c.Leader()
+		c.Until("a beat", func() bool { return leader.Current().Beat > 0 })
+		next := c.Others(leader)[0]
+		next.Cable.Garble("INTO election_history", "INTO election_hostile")
+		leader.Kill()
+		_, won := c.LeaderAfter(term.Number)
+		assert.Less(t, won.Leaderless, b.soon(), "measured, although not recorded")
+		c.Until("three beats", func() bool { return next.Current().Beat > 3 })
+		next.Cable.Garble("", "")
+		history := conclavesql.NewHistory(b.db, b.lock)
+		var newest conclavesql.Election
+		c.Until("the history to have it", func() bool {
+			list, err := history.List(t.Context(), 1)
+			require.NoError(t, err)
+			newest = list[0]
+			return newest.Term == won.Number
+		})
+		assert.Equal(t, won.Leaderless.Milliseconds(), newest.Leaderless.Milliseconds(), "a retry three beats later is no longer absence")
 	})
 }
 

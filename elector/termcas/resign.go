@@ -47,9 +47,11 @@ func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, 
 		return won, nil
 	}
 	s.ghost = nil // it is led: if it is ever left, that is another story
-	if !w.vacant.IsZero() {
-		won.Leaderless = max(0, time.Since(w.vacant))
+	if !w.measured && !w.vacant.IsZero() {
+		w.term.Leaderless = max(0, time.Since(w.vacant))
 	}
+	w.measured = true // a retry is a beat late, the leadership was not
+	won.Leaderless = w.term.Leaderless
 	if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
 		w.term.Previous = s.lastRecorded(ctx) // this node came after the resignation
 	}

@@ -101,6 +101,7 @@ type Strategy struct {
 	leftAt  time.Time       // when a held term was found to be over
 	plain   bool            // no witness here: the server refuses or garbles named locks
 	checked bool            // the binary log's format was looked at
+	doubts  int             // refusals in a row that the server may not have meant
 }
 
 // hold is a leadership and the connection that stands for it. It is never changed,
@@ -113,9 +114,10 @@ type hold struct {
 
 // win is an election of ours, for the history.
 type win struct {
-	nonce  string
-	term   elector.Term
-	vacant time.Time // the last valid moment of the leader before, by our clock
+	nonce    string
+	term     elector.Term
+	vacant   time.Time // the last valid moment of the leader before, by our clock
+	measured bool      // term.Leaderless is known: the history was tried
 }
 
 var (

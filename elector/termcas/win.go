@@ -143,8 +143,10 @@ func (s *Strategy) prospect(me elector.Candidate, r row, g ground, last elector.
 		if s.ghost != nil && s.ghost.nonce == r.nonce { // the election that nobody heard of
 			w.term.Cause, w.term.Previous, w.vacant = s.ghost.term.Cause, s.ghost.term.Previous, s.ghost.vacant
 		}
-	case expired, overdue:
+	case expired:
 		w.term.Cause, w.vacant = elector.CauseExpired, r.at.Add(-min(max(0, r.age-r.lease), observed))
+	case overdue: // the database's clock is of no use: the age is not, either
+		w.term.Cause, w.vacant = elector.CauseExpired, r.at.Add(r.lease-observed)
 	case killed:
 		w.term.Cause, w.vacant = elector.CauseKilled, s.watch.at
 	}

@@ -3,11 +3,8 @@ package termcas
 import (
 	"context"
 	stdsql "database/sql"
-	"errors"
 	"math/rand/v2"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"conclave/elector"
 	conclavesql "conclave/sql"
@@ -173,9 +170,10 @@ func (s *Strategy) proven(ctx context.Context, me elector.Candidate, r row) bool
 }
 
 // take takes a fresh lock for a witness of our own (rule 5): its name, and the
-// connection that holds it. Not taken is a result: then there is no witness.
+// connection that holds it. Not taken is a result: then there is no witness. Nor is
+// there one on a server of whose binary log nothing is known.
 func (s *Strategy) take(ctx context.Context, me elector.Candidate, l *line, nonce string) (lock string, conn stdsql.NullInt64, err error) {
-	if s.plain {
+	if s.plain || !s.checked {
 		return "", stdsql.NullInt64{}, nil
 	}
 	lock = lockName(nonce)
@@ -183,15 +181,19 @@ func (s *Strategy) take(ctx context.Context, me elector.Candidate, l *line, nonc
 	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
 	defer cancel()
 	err = l.conn.QueryRow(ctx, conclavesql.LockTake, []any{lock, lock}, &taken, &conn)
-	var refused *mysql.MySQLError
-	switch {
-	case errors.As(err, &refused):
+	switch s.judge(err) {
+	case meant:
 		s.plain = true
 		s.log.Warn("the server refuses named locks: elections go by the lease only, without a witness", "error", err)
 		return "", stdsql.NullInt64{}, nil
-	case err != nil:
+	case stubborn:
+		s.log.Warn("the server answers a named lock with an error again: this try goes without a witness", "error", err)
+		return "", stdsql.NullInt64{}, nil
+	case broken:
 		l.lost.Store(true)
 		return "", stdsql.NullInt64{}, err
+	}
+	switch {
 	case taken.Int64 != 1 || !conn.Valid:
 		return "", stdsql.NullInt64{}, nil
 	}

@@ -292,6 +292,61 @@ func TestProxyThatGarblesTheWitnessCostsNoElection(t *testing.T) {
 	})
 }
 
+// The same error may come from a server that is going down or a proxy in trouble:
+// only the named lock of that moment is lost, not those of all elections to come.
+func TestPassingRefusalDoesNotEndTheWitness(t *testing.T) {
+	for what, garble := range map[string][2]string{
+		"of the lock":             {" AS conn", " FROM nn"}, // error 1146, which says nothing of locks
+		"of the binlog's setting": {" AS format", " FROM nnnn"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+				c := electortest.NewCluster(t, b.World, 1, asObserver)
+				defer c.Stop()
+				n := c.Nodes()[0]
+				n.Cable.Garble(garble[0], garble[1])
+				require.NoError(t, n.JoinElection(t.Context()))
+				c.Until("the first refusal", func() bool { return n.Stats().Failed > 0 })
+				n.Cable.Garble("", "")
+				c.Leader()
+				assert.True(t, b.row(t).lock.Valid, "the witness is there as soon as the trouble is over")
+			})
+		})
+		t.Run(what+", again and again", func(t *testing.T) {
+			bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+				c := electortest.NewCluster(t, b.World, 1, asObserver)
+				defer c.Stop()
+				n := c.Nodes()[0]
+				n.Cable.Garble(garble[0], garble[1])
+				began := time.Now()
+				require.NoError(t, n.JoinElection(t.Context()))
+				c.Leader()
+				assert.Less(t, time.Since(began), b.Lease, "the election does not wait for it for ever")
+				assert.False(t, b.row(t).lock.Valid)
+				n.Cable.Garble("", "")
+				n.Cable.Break()
+				c.Until("a witness on the next connection", func() bool { return b.row(t).lock.Valid })
+			})
+		})
+	}
+}
+
+func TestServerWithoutNamedLocksElectsAtOnceAndIsNotAskedAgain(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 1, asObserver)
+		defer c.Stop()
+		n := c.Nodes()[0]
+		n.Cable.Garble("SELECT GET_LOCK(", "SELECT NOT_LOCK(") // no such function
+		require.NoError(t, n.JoinElection(t.Context()))
+		c.Leader()
+		assert.Zero(t, n.Stats().Failed, "no try was lost to it")
+		n.Cable.Garble("", "")
+		n.Cable.Break()
+		c.Until("the leader to park anew", func() bool { return n.Current().Beat >= 2 })
+		assert.False(t, b.row(t).lock.Valid, "it has said that it has none")
+	})
+}
+
 func TestIdleStatements(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		b.Push = true

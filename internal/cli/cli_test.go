@@ -82,8 +82,8 @@ func (s *server) Shutdown(ctx context.Context) error {
 	close(s.stop)
 	return nil
 }
-func (s *server) Started() <-chan struct{}       { return s.started }
-func (s *server) Address() string                { return "127.0.0.1:1" }
+func (s *server) Started() <-chan struct{} { return s.started }
+func (s *server) Address() string          { return "127.0.0.1:1" }
 
 // process is a meta with a few flags; got is what New was given.
 type process struct {

@@ -146,6 +146,9 @@ func (a *Admin) any(ctx context.Context, method, path string, in, out any) error
 		case wire.CodeNoLeader:
 			noLeader = err
 		case wire.CodeUnavailable:
+			if method == http.MethodPost && !wire.Refused(err) {
+				return err // it may have been done: asked again it would be done to the next leader too
+			}
 			unreachable = err
 		default:
 			return err
@@ -182,7 +185,7 @@ func (a *Admin) one(ctx context.Context, address, method, path string, in, out a
 	}
 	res, err := a.HTTP.Do(req)
 	if err != nil {
-		return wire.Errorf(wire.CodeUnavailable, "cannot reach the meta node at %s: %v", address, errors.Unwrap(err))
+		return fmt.Errorf("%w: %w", wire.Errorf(wire.CodeUnavailable, "cannot reach the meta node at %s", address), errors.Unwrap(err))
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))

@@ -50,6 +50,9 @@ type Config struct {
 	// Broke, when set, is called when a stream on which a leader had been heard
 	// ended.
 	Broke func(l Leader, err error)
+	// Guess, when set, says whom the caller takes for the leader, from elsewhere
+	// (a meta knows it from the database); asked when nobody else names one.
+	Guess func() (Leader, bool)
 }
 
 // Leader is whom the client follows.
@@ -123,7 +126,7 @@ func (c *Client) Run(ctx context.Context) error {
 			var spoke bool
 			spoke, err = c.join(ctx, target)
 			if spoke {
-				pause.reset()
+				pause.broke()
 			}
 		}
 		if ctx.Err() != nil {

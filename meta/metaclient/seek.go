@@ -64,6 +64,7 @@ func (c *Client) putBack() {
 //  1. Somebody has named a leader since the last try: take it.
 //  2. Else ask all metas at once, and take the highest term of those that lead
 //     themselves; without one, whom the highest term names.
+//  3. Else whom the caller knows from elsewhere (Config.Guess).
 func (c *Client) seek(ctx context.Context) (Leader, error) {
 	if l, ok := c.takeHint(); ok {
 		return l, nil
@@ -131,6 +132,11 @@ ask:
 	case named.Address != "":
 		return named, nil
 	}
+	if c.Guess != nil {
+		if l, ok := c.Guess(); ok && l.Address != c.Self.Address && l.Term >= c.Fence.Highest() {
+			return l, nil
+		}
+	}
 	return Leader{}, err
 }
 
@@ -144,7 +150,10 @@ type pause struct {
 
 func newPause(r *rand.Rand) *pause { return &pause{rand: r} }
 
-func (p *pause) reset() { p.last = 0 }
+// broke begins anew after a stream that was held: with 25 ms, since a leader that
+// was killed has a successor by then, who will say so. Asking all metas just
+// while they elect would only keep them from it.
+func (p *pause) broke() { p.last = 12 * time.Millisecond }
 
 func (p *pause) next(orphaned bool) time.Duration {
 	limit := 50 * time.Millisecond

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/cli"
+	"conclave/sim/simnet"
+	conclavesql "conclave/sql"
+)
+
+// A frozen mysqld: the kernel accepts, nobody says a word.
+func TestSilentDatabaseIsGivenUpAfterDBWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := simnet.New()
+		listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
+		require.NoError(t, err)
+		var silent sync.WaitGroup
+		silent.Go(func() {
+			var open []net.Conn
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					break
+				}
+				open = append(open, conn)
+			}
+			for _, conn := range open {
+				conn.Close()
+			}
+		})
+		defer silent.Wait()
+		defer listener.Close()
+
+		printed := newLines()
+		d := database{dsn: "root@tcp(db:3306)/conclave", wait: time.Minute}
+		began := time.Now()
+		_, err = d.open(t.Context(), cli.Common{
+			Network: network.Host("meta"),
+			Logger:  hclog.New(&hclog.LoggerOptions{Output: printed}),
+		}, conclavesql.DefaultLock(), time.Second/2)
+		assert.ErrorContains(t, err, "was not there within --db-wait 1m0s")
+		assert.Equal(t, cli.CodeTimedOut, cli.Code(err))
+		assert.InDelta(t, 60, time.Since(began).Seconds(), 2)
+		assert.InDelta(t, 11, strings.Count(printed.String(), "the database is not there yet"), 1, "a line every five seconds")
+	})
+}
