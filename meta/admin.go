@@ -68,6 +68,14 @@ func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Hand
 			s.proxy(w, r, err)
 			return
 		}
+		select { // before, this leader knows nobody
+		case <-l.loaded:
+		case <-l.ctx.Done():
+			wire.WriteError(w, wire.NotLeader("", ""))
+			return
+		case <-r.Context().Done():
+			return
+		}
 		body, err := h(l, r)
 		if err != nil {
 			wire.WriteError(w, err)

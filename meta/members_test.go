@@ -116,7 +116,9 @@ func TestLeavingIsNoLoss(t *testing.T) {
 func TestTooManyLossesAtOnceFreezeTheTable(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
+		before, _ := c.stable(10 * time.Second)
 		c.kill("data-1")
+		time.Sleep(3 * time.Millisecond) // one after the other: the first loss must not move slots to the second
 		c.kill("data-2")
 		c.eventually(5*time.Second, func() bool {
 			s, err := c.admin.Slots(t.Context())
@@ -124,6 +126,7 @@ func TestTooManyLossesAtOnceFreezeTheTable(t *testing.T) {
 		})
 		frozen, _ := c.admin.Slots(t.Context())
 		assert.Contains(t, frozen.Reason, "data-1")
+		assert.Equal(t, before.Slots, frozen.Slots, "not one slot was given to a node that was about to be found dead")
 		time.Sleep(time.Minute)
 		still, _ := c.admin.Slots(t.Context())
 		assert.Equal(t, frozen.Slots, still.Slots, "no slot moves, however long")

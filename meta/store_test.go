@@ -97,3 +97,31 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 		c.stable(10 * time.Second)
 	})
 }
+
+// The rows of the state are deleted under running metas. Nothing of the old table
+// may be lost: the leader notices with its next write and leads anew, and the new
+// term goes on from what the nodes hold.
+func TestAnEmptiedStateIsLearnedBackFromTheNodes(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(3, 1)
+		before, _ := c.stable(10 * time.Second)
+		term := c.term()
+		_, err := c.db.Exec(t.Context(), "DELETE FROM cluster_state")
+		require.NoError(t, err)
+
+		ask, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = c.admin.SetSwitch(ask, wire.SwitchPushWindow, "7")
+		require.Error(t, err, "this write found no row")
+		c.leaderAfter(term)
+		after, _ := c.stable(10 * time.Second)
+		require.Len(t, after.Slots, len(before.Slots))
+		for i := range after.Slots {
+			assert.Equal(t, before.Slots[i].Leader, after.Slots[i].Leader, "slot %d stays where its data is", i)
+		}
+		c.eventually(5*time.Second, func() bool {
+			_, err := c.admin.SetSwitch(t.Context(), wire.SwitchPushWindow, "8")
+			return err == nil
+		})
+	})
+}
