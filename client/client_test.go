@@ -221,6 +221,36 @@ func TestMoveLeavesNoGap(t *testing.T) {
 	})
 }
 
+// What is withdrawn, or refused, while the client moves is answered by two
+// sessions. Whichever answers first, the move ends.
+func TestMoveEndsWithAWithdrawalInFlight(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			one, two := w.session("s1"), w.session("s2")
+			c := w.client(one)
+			ctx, cancel := within(20 * time.Second)
+			defer cancel()
+			p, err := c.Publish(ctx, "svc", []string{"a"})
+			require.NoError(t, err)
+			require.NoError(t, p.Stored(ctx))
+			one.set(func() { one.accept = true })
+			two.set(func() { two.accept = true })
+			require.NoError(t, p.Withdraw())
+			old := one.link()
+			old.out <- &wirev1.ServerMessage{Sessions: []string{two.address}, Move: &wirev1.Move{Reason: "drain"}}
+			w.eventually("it is told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
+			answer := &wirev1.ServerMessage{Stored: []*wirev1.Ack{{Id: p.ID(), Version: 2}}}
+			if refused {
+				answer = &wirev1.ServerMessage{Refused: []*wirev1.Refusal{{Id: p.ID(), Code: "conflict"}}}
+			}
+			old.out <- answer
+			time.Sleep(time.Second)
+			two.link().out <- answer
+			w.eventually("the old one is left", old.isEnded)
+		})
+	}
+}
+
 // Asked to move with nowhere to go, it stays as long as it may.
 func TestMoveWithNowhereToGo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

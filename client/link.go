@@ -216,10 +216,11 @@ func (l *link) next() *wirev1.ClientMessage {
 			break
 		}
 		taken++
-		l.queued[p] = false
-		if p.err != nil {
+		if p.over() {
+			delete(l.queued, p)
 			continue
 		}
+		l.queued[p] = false
 		m.Publishers = append(m.Publishers, p.message())
 		size += 64 + len(p.key)
 		for _, v := range p.values {
@@ -302,6 +303,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	return nil
 }
 
+// settle notes that this session owes no answer about p. The lock is held.
 func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
 	delete(l.queued, p)
@@ -321,7 +323,6 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	if p := c.pubs[r.GetId()]; p != nil {
 		c.log.Error("publication refused", "dataId", p.data.DataID, "id", p.id, "error", err)
 		p.progress(0, 0, err)
-		l.settle(p)
 	}
 	if s := c.subs[r.GetId()]; s != nil {
 		if s.seen.Version > 0 { // more than this cluster can count on from: start again

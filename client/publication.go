@@ -170,13 +170,21 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 	if err != nil && p.err == nil {
 		p.err = err
 	}
-	if p.err != nil || p.withdrawn && p.stored >= p.version {
+	if p.over() {
 		delete(p.client.pubs, p.id)
+		for _, l := range p.client.links { // no later answer finds it: nobody owes one any more
+			l.settle(p)
+		}
 	}
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
 	}
+}
+
+// over says that nothing of it is told any more. The lock is held.
+func (p *Publication) over() bool {
+	return p.err != nil || p.withdrawn && p.stored >= p.version
 }
 
 func (p *Publication) message() *wirev1.Publisher {

@@ -102,8 +102,8 @@ func (c *cluster) data(name string, adjust ...func(*data.Config)) *node {
 	n := &node{Server: s, c: c, id: id, err: make(chan error, 1)}
 	go func() { n.err <- s.Run(ctx) }()
 	n.kill = func() {
-		c.cut(name)
 		cancel()
+		c.cut(name)
 		n.err <- <-n.err
 	}
 	c.t.Cleanup(n.kill)

@@ -21,7 +21,8 @@ type Config struct {
 	Listen string
 	// Advertise is the address that others are told; "" means the listener's.
 	Advertise string
-	// DataCenter is shown, and compared nowhere yet. Default "default".
+	// DataCenter is told to the leader, which refuses a node of another one.
+	// Default "default".
 	DataCenter string
 	// Metas are addresses of meta nodes; one that answers is enough.
 	Metas []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -36,6 +37,7 @@ type fakeMeta struct {
 	changed chan struct{}
 
 	onRestore func()
+	refuses   atomic.Int32 // that many calls of Restore
 	restored  int
 }
 
@@ -283,6 +285,9 @@ func (m *fakeMeta) Drain(_ context.Context, req *connect.Request[wirev1.DrainReq
 }
 
 func (m *fakeMeta) Restore(context.Context, *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
+	if m.refuses.Add(-1) >= 0 {
+		return nil, wire.ToConnect(wire.Errorf(wire.CodeConflict, "not now"))
+	}
 	if m.onRestore != nil {
 		m.onRestore()
 	}

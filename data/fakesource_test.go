@@ -114,6 +114,6 @@ func part(epoch conclave.Epoch, from, position uint64, copies ...*wirev1.Copy) *
 // whole is a snapshot in one message.
 func whole(epoch conclave.Epoch, position uint64, copies ...*wirev1.Copy) *wirev1.ReplicateEvent {
 	e := part(epoch, 0, position, copies...)
-	e.Snapshot, e.SnapshotEnd = true, true
+	e.Snapshot, e.SnapshotBegin, e.SnapshotEnd = true, true, true
 	return e
 }

@@ -201,3 +201,51 @@ func TestALargeFetchIsCut(t *testing.T) {
 		}
 	})
 }
+
+// The tail of a snapshot whose beginning was given up would pass for the whole.
+func TestTheTailOfASnapshotIsNotACopy(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, s1 := c.source("data-1"), c.session("session-1", true)
+		b := c.data("data-2")
+		d := dataIDIn(0, 1)
+		e1 := c.stable(1, a.id, b.id)
+		tail := whole(e1, 5, copyOf(s1.id, pub(d, "r2", 1, "v2")))
+		tail.SnapshotBegin = false
+		a.events <- tail
+		eventually(t, 50*time.Millisecond, "asked again", func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return len(a.follows) == 2 && a.follows[1].GetPosition() == 0
+		})
+		assert.Equal(t, slot.Following, b.state(0))
+		a.events <- whole(e1, 5, copyOf(s1.id, pub(d, "r1", 1, "v1")), copyOf(s1.id, pub(d, "r2", 1, "v2")))
+		eventually(t, time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
+		assert.Equal(t, 2, publishers(b, 0))
+	})
+}
+
+// A write that was held up on a connection which its session gave up long ago
+// comes after what the session wrote since, at the same epoch.
+func TestAWriteThatWasOvertakenIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1 := c.session("session-1", true)
+		a, _ := serving(t, c)
+		d := dataIDIn(0, 1)
+		write := func(number uint64, b *wirev1.SlotBatch) wirev1.Access {
+			b.LeaderEpoch = wire.EpochOut(c.table().Slots[0].LeaderEpoch)
+			res, err := s1.peers.Data(a.Address()).Write(t.Context(), connect.NewRequest(&wirev1.WriteRequest{
+				Session: wire.NodeOut(s1.id), Number: number, Batches: []*wirev1.SlotBatch{b},
+			}))
+			require.NoError(t, err)
+			return res.Msg.GetResults()[0].GetAccess()
+		}
+		put := &wirev1.SlotBatch{Puts: []*wirev1.Publisher{wire.PublisherOut(pub(d, "r1", 1, "v1"))}}
+		removal := &wirev1.SlotBatch{Removals: []*wirev1.Removal{{Id: "r1", DataInfoId: d, Version: 1, Cause: wirev1.Cause_CAUSE_CLIENT_GONE}}}
+		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put))
+		assert.Equal(t, wirev1.Access_ACCESS_MISMATCH, write(6, removal), "late")
+		assert.Equal(t, 1, publishers(a, 0))
+		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put), "the same once more")
+		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(8, removal))
+		assert.Equal(t, 0, publishers(a, 0))
+	})
+}

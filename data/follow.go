@@ -225,6 +225,9 @@ func (p *puller) take(e *wirev1.ReplicateEvent) {
 		p.mu.Lock()
 		p.again[r.id] = true
 		p.mu.Unlock()
+		if errors.Is(err, errGap) {
+			p.bell.ring() // what was refused is asked for again by the next tick
+		}
 	case migrating:
 		p.server.slots.bell.ring() // the source's last position may be reached
 	case caughtUp:
@@ -241,7 +244,6 @@ var (
 func (r *replica) resume(epoch conclave.Epoch) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.loading = nil
 	if r.copyEpoch != epoch {
 		return 0
 	}
@@ -265,8 +267,17 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 	store := r.hold()
 	switch {
 	case e.GetSnapshot():
-		if r.loading == nil {
+		if e.GetSnapshotBegin() {
 			r.loading = NewStore(r.grace)
+		}
+		if r.loading == nil {
+			// The tail of a snapshot whose beginning was given up: adopted, it
+			// would pass for the whole. Asked for anew once, at its end.
+			if !e.GetSnapshotEnd() {
+				return false, false, nil
+			}
+			r.detachAt(now)
+			return false, false, errGap
 		}
 		for _, c := range e.GetCopies() {
 			r.loading.put(copyIn(c), now)
@@ -275,6 +286,7 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 			return false, false, nil
 		}
 		r.store = store.Adopt(r.takeover, r.loading, now)
+		r.store.Mark(now.Add(wire.FromMs(e.GetUnconfirmedMs())))
 		r.loading = nil
 	case r.copyEpoch != epoch || r.copyPosition != e.GetFrom():
 		r.detachAt(now)

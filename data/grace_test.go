@@ -178,3 +178,17 @@ func events(n *node) (types []string) {
 	}
 	return types
 }
+
+// A session that comes back after its grace need not wait for a repair round.
+func TestASessionThatComesBackIsComparedAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s1, reader := c.session("session-1", true), c.session("session-2", true)
+		a, _ := serving(t, c)
+		d := dataIDIn(0, 1)
+		s1.store(pub(d, "r1", 1, "v1"))
+		c.evict("session-1")
+		eventually(t, 40*time.Second, "removed", func() bool { v, ok := reader.read(d); return ok && len(v) == 0 })
+		s1.watch(t.Context(), a)
+		eventually(t, 100*time.Millisecond, "back", func() bool { v, _ := reader.read(d); return len(v) == 1 })
+	})
+}

@@ -194,3 +194,13 @@ func TestTheAdminAPIShowsSlotsAndData(t *testing.T) {
 		assert.Contains(t, events(a), "slot.serving")
 	})
 }
+
+// A node that stays blacklisted leads nothing: it does not take no for an answer.
+func TestARefusedRestoreIsRetried(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.refuses.Store(2)
+		n := c.data("data-1")
+		eventually(t, 5*time.Second, "ready", func() bool { return httpStatus(t, c, n, "/readyz") == http.StatusOK })
+		assert.Negative(t, c.refuses.Load(), "asked a third time")
+	})
+}

@@ -33,6 +33,7 @@ type migration struct {
 	sent        bool      // Finish was asked
 	position    uint64    // the source's last
 	counter     int64     // the source's, or the highest that a session has pushed
+	marked      time.Time // until when the source's marks last
 	deadline    time.Time // of finishing and applying
 
 	began   time.Time                // nobody serves the slot, as far as this node can tell, since then
@@ -68,6 +69,7 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	}
 	r.hold().Ground()
 	r.state, r.epoch, r.base = slot.Migrating, row.LeaderEpoch, row.VersionBase
+	r.numbers = nil // the epoch tells older writes
 	r.takeover = r.store.Begin()
 	for f := range r.streams {
 		f.mark(r.id)
@@ -146,6 +148,7 @@ func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 		s.hear(m, "the source has not the copy that this one follows")
 	default:
 		m.phase, m.position, m.counter = applying, answer.GetPosition(), answer.GetCounter()
+		m.marked = time.Now().Add(wire.FromMs(answer.GetUnconfirmedMs()))
 	}
 }
 
@@ -244,6 +247,9 @@ func (s *slots) serve(m *migration, now time.Time) {
 	r.mu.Lock()
 	unheard := false
 	if heard {
+		// Without a complete copy nobody knows what a session had that is gone by
+		// now, and whose clients are on their way.
+		unheard = r.copyEpoch.IsZero() && s.server.owners.missed()
 		for _, n := range r.store.Owners() {
 			unheard = unheard || !m.heard[n]
 		}
@@ -254,7 +260,11 @@ func (s *slots) serve(m *migration, now time.Time) {
 	r.store.End()
 	r.takeover = flight{}
 	r.unfollow()
-	r.store.Serve(max(r.base, m.counter), unheard, now)
+	marked := m.marked
+	if unheard {
+		marked = now.Add(r.grace)
+	}
+	r.store.Serve(max(r.base, m.counter), marked, now)
 	r.state = slot.Serving
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
 	r.doubts = nil

@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -99,6 +100,35 @@ func (o *owners) living() []conclave.NodeID {
 	return sortedNodes(set)
 }
 
+// missed says that some session is away whose grace has not ended.
+func (o *owners) missed() bool {
+	members := o.server.view.State().Members
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n, p := range o.known {
+		if p.feeds == 0 && !members.Has(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// back says that a session whose grace was over has given a sign of life since.
+func (o *owners) back(n conclave.NodeID) bool {
+	members := o.server.view.State().Members
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.known[n]
+	return members.Has(n) || p != nil && (p.feeds > 0 || p.gone.IsZero())
+}
+
+// knows says that a session lives, or that its grace has not ended.
+func (o *owners) knows(n conclave.NodeID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.known[n] != nil
+}
+
 func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
 
 // sweep looks at every owner of a copy and returns those whose grace is over.
@@ -132,8 +162,8 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 }
 
 // runSweep takes away what lost owners had, and drops tombstones that have
-// nothing left to hide. Only slots that are served are touched: their feeds
-// carry it to the followers.
+// nothing left to hide. Copies are taken away in slots that are served only: the
+// feeds carry it to the followers, whose stores are merely tidied.
 func (s *Server) runSweep(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Beat)
 	defer ticker.Stop()
@@ -147,9 +177,14 @@ func (s *Server) runSweep(ctx context.Context) {
 		copies := map[conclave.NodeID]int{}
 		for _, r := range s.slots.all() {
 			r.mu.Lock()
-			if r.state == slot.Serving && n%5 == 0 {
+			switch {
+			case n%5 != 0 || r.store == nil:
+			case r.state == slot.Serving:
 				r.store.Compact(now.Add(-s.config.SessionGrace), now)
+				maps.DeleteFunc(r.numbers, func(session conclave.NodeID, _ uint64) bool { return !s.owners.knows(session) })
 				r.publish(&s.watchers)
+			default:
+				r.store.Prune(now)
 			}
 			if r.store != nil {
 				for _, o := range r.store.owners {
@@ -165,12 +200,14 @@ func (s *Server) runSweep(ctx context.Context) {
 	}
 }
 
-// removeOwner takes a lost session's copies away, slot by slot.
+// removeOwner takes a lost session's copies away, slot by slot, until it is back.
+// That is looked at with the slot's lock held: a session that opens its feed is
+// connected before the slot is, and then compared with.
 func (s *Server) removeOwner(owner conclave.NodeID, now time.Time) {
 	removed := 0
 	for _, r := range s.slots.all() {
 		r.mu.Lock()
-		if r.state == slot.Serving {
+		if r.state == slot.Serving && !s.owners.back(owner) {
 			removed += r.store.RemoveOwner(owner, wirev1.Cause_CAUSE_OWNER_GONE, now)
 			r.publish(&s.watchers)
 		}

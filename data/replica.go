@@ -41,6 +41,7 @@ type replica struct {
 	base    int64                                 // the floor of the versions at epoch
 	dirty   map[conclave.NodeID]bool              // sessions to compare with; see repair.go
 	doubts  map[conclave.NodeID]map[copyKey]int64 // copies that a session once did not know; see repair.go
+	numbers map[conclave.NodeID]uint64            // the newest request that was taken of each session at epoch
 	streams map[*feedStream]uint64                // who follows this leader, and how far each has read
 }
 
@@ -76,7 +77,7 @@ func (r *replica) forget() {
 	r.state, r.epoch, r.store = "", conclave.Epoch{}, nil
 	r.copyEpoch, r.copyPosition = conclave.Epoch{}, 0
 	r.unfollow()
-	r.dirty, r.doubts, r.base = nil, nil, 0
+	r.dirty, r.doubts, r.numbers, r.base = nil, nil, nil, 0
 }
 
 // follow turns the copy to a leader's feed.

@@ -238,11 +238,13 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 	from := at.sent
 	entries, ok := log.since(at.sent, partCopies)
 	if at.sent == 0 || !ok {
-		copies, position := r.store.All(), log.position
+		copies, position, marked := r.store.All(), log.position, r.store.Marked(time.Now())
 		at.sent = position
 		r.read(f, position)
 		r.mu.Unlock()
-		return snapshot(r.id, at.epoch, copies, position, counter), true, false
+		events = snapshot(r.id, at.epoch, copies, position, counter)
+		events[len(events)-1].UnconfirmedMs = wire.Ms(marked)
+		return events, true, false
 	}
 	if len(entries) == 0 && !resumed {
 		r.mu.Unlock()
@@ -320,7 +322,7 @@ func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, coun
 		}
 		out = append(out, e)
 	}
-	out[len(out)-1].SnapshotEnd = true
+	out[0].SnapshotBegin, out[len(out)-1].SnapshotEnd = true, true
 	return out
 }
 

@@ -120,6 +120,7 @@ func (s *Server) Run(ctx context.Context) error {
 		Self:  wire.Member{Node: s.config.Node, Role: conclave.RoleData, Address: s.address},
 		Metas: s.config.Metas, Peers: s.peers, View: s.view, Fence: s.fence,
 		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.config.Beat, Report: s.report,
+		DataCenter: s.config.DataCenter,
 	})
 	interceptor.Behind = s.meta.Behind
 
@@ -171,11 +172,14 @@ func (s *Server) runStart(ctx context.Context) {
 	if s.meta.WaitRegistered(ctx) != nil {
 		return
 	}
-	if err := s.meta.Restore(ctx); err != nil {
-		if ctx.Err() == nil {
-			s.log.Warn("could not leave the blacklist", "error", err)
+	for err := s.meta.Restore(ctx); err != nil; err = s.meta.Restore(ctx) {
+		if ctx.Err() != nil {
+			return
 		}
-		return
+		s.log.Warn("could not leave the blacklist, will retry", "error", err)
+		if !sleep(ctx, s.config.Beat) {
+			return
+		}
 	}
 	s.ready.Store(true)
 	s.poke()

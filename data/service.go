@@ -31,7 +31,7 @@ func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteReque
 	now := time.Now()
 	results := make([]*wirev1.SlotResult, len(batches))
 	for i, b := range batches {
-		access, epoch := b.replica.write(session, b, &s.watchers, now)
+		access, epoch := b.replica.write(session, req.Msg.GetNumber(), b, &s.watchers, now)
 		results[i] = &wirev1.SlotResult{Slot: uint32(b.replica.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
 		if access == wirev1.Access_ACCESS_ACCEPT {
 			s.metrics.writes.Add(float64(len(b.puts) + len(b.removals)))
@@ -80,12 +80,24 @@ func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch,
 	return out, nil
 }
 
-func (r *replica) write(session conclave.NodeID, b batch, w *watchers, now time.Time) (wirev1.Access, conclave.Epoch) {
+// write takes one batch, unless it is of an older request than one that was
+// taken: the session has withdrawn or replaced since what it brings. The session
+// writes what still holds again, in a new request.
+func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watchers, now time.Time) (wirev1.Access, conclave.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	access, epoch := r.access(b.epoch, true)
 	if access != wirev1.Access_ACCESS_ACCEPT {
 		return access, epoch
+	}
+	if number > 0 {
+		if number < r.numbers[session] {
+			return wirev1.Access_ACCESS_MISMATCH, epoch
+		}
+		if r.numbers == nil {
+			r.numbers = map[conclave.NodeID]uint64{}
+		}
+		r.numbers[session] = number
 	}
 	for _, c := range b.puts {
 		r.store.write(c, now)
@@ -165,7 +177,7 @@ func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishReq
 			r.finish(&s.watchers)
 			out.Slots[i] = &wirev1.FinishedSlot{
 				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-				Position: r.store.log.position, Counter: r.store.Counter(),
+				Position: r.store.log.position, Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(time.Now())),
 			}
 		}
 		r.mu.Unlock()

@@ -167,20 +167,22 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 // Compact drops tombstones that came before the given moment and hide nothing
 // any more, and what is left of data whose marks have ended.
 func (s *Store) Compact(before, now time.Time) {
-	kept := s.graves[:0]
 	for _, g := range s.graves {
 		_, r, at := s.find(g.copyKey)
-		if at < 0 || r.copies[at].version != g.version {
-			continue // replaced, or taken away
+		if at >= 0 && r.copies[at].version == g.version && !g.at.After(before) && !r.hides(g.version) {
+			s.remove(g.copyKey, g.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
 		}
-		if g.at.After(before) || r.hides(g.version) {
-			kept = append(kept, g)
-			continue
-		}
-		s.remove(g.copyKey, g.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
 	}
-	clear(s.graves[len(kept):])
-	s.graves = kept
+	s.Prune(now)
+}
+
+// Prune frees what is left of copies that are gone, and takes none away: what a
+// follower's copy holds is its leader's to decide.
+func (s *Store) Prune(now time.Time) {
+	s.graves = slices.DeleteFunc(s.graves, func(g grave) bool {
+		_, r, at := s.find(g.copyKey)
+		return at < 0 || r.copies[at].version != g.version // taken away, or replaced
+	})
 	for _, d := range s.data {
 		s.tidy(d, now)
 	}
@@ -188,9 +190,10 @@ func (s *Store) Compact(before, now time.Time) {
 
 // Serve begins a new leader epoch: the counter rises above floor and above all
 // that was ever given out, and every datum is stamped with it, so that no
-// subscriber holds a version that is not older. The feed starts again. With
-// unheard, some owner could not be asked: every datum is marked for grace.
-func (s *Store) Serve(floor int64, unheard bool, now time.Time) {
+// subscriber holds a version that is not older. The feed starts again. Every
+// datum is marked until the given moment, if that is to come: some owner could
+// not be asked, or the leader before had marks of its own.
+func (s *Store) Serve(floor int64, marked, now time.Time) {
 	s.counter = max(s.counter, floor) + 1
 	for _, d := range s.data {
 		d.version = s.counter
@@ -198,17 +201,35 @@ func (s *Store) Serve(floor int64, unheard bool, now time.Time) {
 			d.unexplained = s.counter
 		}
 	}
+	s.Mark(marked)
 	if now.Before(s.until) {
 		s.unexplained = s.counter
-	}
-	if unheard {
-		s.unexplained, s.until = s.counter, now.Add(s.grace)
 	}
 	s.log.restart()
 	s.changed = nil
 	for _, d := range s.data {
 		d.noted = false
 	}
+}
+
+// Mark marks every datum until the given moment, or longer if it is already.
+func (s *Store) Mark(until time.Time) {
+	if until.After(s.until) {
+		s.unexplained, s.until = s.counter, until
+	}
+}
+
+// Marked is how long the last mark in the slot still lasts: what a hand-over
+// takes along. One mark for the whole slot is more than is needed, and safe: it
+// only makes sessions hesitate to push what has shrunk.
+func (s *Store) Marked(now time.Time) time.Duration {
+	until := s.until
+	for _, d := range s.data {
+		if d.until.After(until) {
+			until = d.until
+		}
+	}
+	return max(0, until.Sub(now))
 }
 
 // Raise lifts the counter: a leader has given out this version.

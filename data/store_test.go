@@ -105,7 +105,7 @@ func TestStoreIsTheModel(t *testing.T) {
 			leader: NewStore(15 * time.Second), follower: NewStore(15 * time.Second), model: model{}, now: time.Now(),
 			versions: map[string]int64{}, contents: map[string][]string{},
 		}
-		m.leader.Serve(100, false, m.now)
+		m.leader.Serve(100, time.Time{}, m.now)
 		m.leader.log.follow(true)
 		m.read, m.counter = m.leader.log.position, m.leader.Counter()
 		owner, data, id := rapid.SampledFrom(testOwners), rapid.SampledFrom(testData), rapid.SampledFrom(testIDs)
@@ -274,7 +274,7 @@ func TestATombstoneHidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 // Finding 38: a datum that was deleted and comes back has no version twice.
 func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
-	s.Serve(100, false, now)
+	s.Serve(100, time.Time{}, now)
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
 	first := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
 	s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now)
@@ -290,14 +290,14 @@ func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
 // Finding 37: a reader that holds more makes the leader rise above it.
 func TestAReaderThatHoldsMoreRaisesTheCounter(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
-	s.Serve(100, false, now)
+	s.Serve(100, time.Time{}, now)
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
 	f := s.Read(testData[0], 5000, 42, now)
 	assert.Equal(t, int64(5001), f.GetDatum().GetVersion())
 	assert.Equal(t, int64(5001), s.Read(testData[0], 0, f.GetHash(), now).GetDatum().GetVersion())
 	f = s.Read(testData[0], highestRaise+1, 42, now)
 	assert.Equal(t, int64(5001), f.GetDatum().GetVersion(), "a confused reader does not use up the versions")
-	s.Serve(4000, false, now)
+	s.Serve(4000, time.Time{}, now)
 	assert.Equal(t, int64(5002), s.Read(testData[0], 0, 0, now).GetDatum().GetVersion())
 }
 
@@ -307,7 +307,7 @@ func TestRemovalsThatNobodyConfirmsAreMarked(t *testing.T) {
 		wirev1.Cause_CAUSE_CLIENTS_GONE: true, wirev1.Cause_CAUSE_DIFF: true,
 	} {
 		s, now := NewStore(15*time.Second), time.Now()
-		s.Serve(100, false, now)
+		s.Serve(100, time.Time{}, now)
 		s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
 		s.Put(testOwners[0], publisher(testData[0], "r2", 1, false), now)
 		s.Remove(testOwners[0], testData[0], "r1", 1, cause, now)
@@ -324,7 +324,7 @@ func TestRemovalsThatNobodyConfirmsAreMarked(t *testing.T) {
 		s.Remove(testOwners[0], testData[0], "r2", 1, cause, now)
 		s.TakeChanged()
 		s.Compact(now, now)
-		s.Serve(1000, false, now)
+		s.Serve(1000, time.Time{}, now)
 		f = s.Read(testData[0], 0, 0, now)
 		assert.Equal(t, int64(15_000), f.GetUnconfirmedMs(), cause)
 		assert.Equal(t, int64(1001), f.GetUnexplainedVersion(), cause)
@@ -333,7 +333,7 @@ func TestRemovalsThatNobodyConfirmsAreMarked(t *testing.T) {
 
 func TestAnUnheardOwnerMarksTheWholeSlot(t *testing.T) {
 	s, now := NewStore(15*time.Second), time.Now()
-	s.Serve(100, true, now)
+	s.Serve(100, now.Add(15*time.Second), now)
 	f := s.Read(testData[1], 0, 0, now)
 	assert.Equal(t, int64(15_000), f.GetUnconfirmedMs())
 	assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
@@ -399,4 +399,17 @@ func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
 	entries, ok := l.since(l.position-1, 10)
 	assert.True(t, ok)
 	assert.Len(t, entries, 1)
+}
+
+// A follower decides nothing, and yet keeps nothing of what is gone.
+func TestAFollowersStoreKeepsNothingOfWhatIsGone(t *testing.T) {
+	s, now := NewStore(15*time.Second), time.Now()
+	key := func(id string) copyKey { return copyKey{testOwners[0], testData[0], id} }
+	s.Follow(flight{}, []Copy{{key("r1"), 1, nil, true}, {copyKey{testOwners[0], testData[1], "r2"}, 1, nil, true}}, nil, now)
+	s.Follow(flight{}, nil, []Removal{{key("r1"), withdrawn}}, now)
+	s.TakeChanged()
+	s.Prune(now.Add(time.Hour))
+	require.Len(t, s.graves, 1)
+	assert.Equal(t, "r2", s.graves[0].id, "the leader has not taken that tombstone away")
+	assert.Len(t, s.data, 1)
 }

@@ -153,13 +153,20 @@ func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchReq
 	// pending already, and void by the reset that comes after it.
 	w := s.watchers.open(session)
 	defer s.watchers.close(w)
+	var missed []diffJob
 	for _, r := range s.slots.all() {
 		r.mu.Lock()
 		if r.state == slot.Serving {
 			s.watchers.show(w, r.id, r.epoch, r.store.log.position)
 			r.suspect(session) // it may have missed us for a while
+			if count, _ := r.store.Digest(session); count == 0 {
+				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})
+			}
 		}
 		r.mu.Unlock()
+	}
+	for _, j := range missed {
+		s.differ.ask(j) // now: what it had may have been taken away when its grace ended
 	}
 	s.slots.bell.ring() // one more session to be heard, perhaps
 	ticker := time.NewTicker(s.config.Beat)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,7 @@ type cluster struct {
 	t     *testing.T
 	net   *simnet.Net
 	log   hclog.Logger
+	lines atomic.Int64 // that were logged
 	rand  *rand.Rand
 	metas map[string]*metaNode
 	nodes map[string]*fakeNode
@@ -64,7 +66,6 @@ func inBubble(t *testing.T, metas int, play func(*testing.T, *cluster), setup ..
 func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 	c := &cluster{
 		t: t, net: simnet.New(), rand: rand.New(rand.NewPCG(1, 2)),
-		log:   hclog.New(&hclog.LoggerOptions{Output: logWriter{t}, Level: hclog.Info, IndependentLevels: true}),
 		metas: map[string]*metaNode{}, nodes: map[string]*fakeNode{},
 		setup: func(cfg *meta.Config) {
 			for _, f := range setup {
@@ -72,6 +73,7 @@ func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 			}
 		},
 	}
+	c.log = hclog.New(&hclog.LoggerOptions{Output: logWriter{t, &c.lines}, Level: hclog.Info, IndependentLevels: true})
 	for i := range metas {
 		c.addrs = append(c.addrs, fmt.Sprintf("meta-%d:9615", i+1))
 	}
@@ -87,9 +89,13 @@ func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 	return c
 }
 
-type logWriter struct{ t *testing.T }
+type logWriter struct {
+	t     *testing.T
+	lines *atomic.Int64
+}
 
 func (w logWriter) Write(p []byte) (int, error) {
+	w.lines.Add(1)
 	w.t.Log(strings.TrimRight(string(p), "\n"))
 	return len(p), nil
 }
@@ -118,6 +124,7 @@ func (c *cluster) metaNames() []string {
 type metaNode struct {
 	*meta.Server
 	id    conclave.NodeID
+	sent  func() uint64 // SQL statements
 	crash context.CancelFunc
 	ended chan struct{} // closed when Run has returned
 	err   error         // what it returned
@@ -128,7 +135,7 @@ func (c *cluster) startMeta(name string) *metaNode {
 	host := c.net.Host(name)
 	db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: host.DialContext, Deadline: 500 * time.Millisecond})
 	require.NoError(c.t, err)
-	n := &metaNode{id: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(c.rand)}, ended: make(chan struct{})}
+	n := &metaNode{id: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(c.rand)}, sent: db.Statements, ended: make(chan struct{})}
 	cfg := meta.DefaultConfig()
 	cfg.Node, cfg.Listen, cfg.Insecure, cfg.Metas, cfg.Network = n.id, name+":9615", true, c.addrs, host
 	cfg.Logger, cfg.Rand = c.log.Named(name), rand.New(rand.NewPCG(c.rand.Uint64(), 0))

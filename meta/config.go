@@ -111,6 +111,9 @@ func (c Config) withDefaults() Config {
 	or(&c.Beat, c.Lease/3)
 	or(&c.NodeLease, d.NodeLease)
 	or(&c.Settle, d.Settle)
+	if c.DataCenter == "" {
+		c.DataCenter = d.DataCenter
+	}
 	if c.Slots == 0 {
 		c.Slots = d.Slots
 	}

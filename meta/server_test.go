@@ -134,3 +134,24 @@ func TestBlacklistDrainsADataNode(t *testing.T) {
 		assert.Equal(t, wire.CodeNotFound, wire.CodeOf(c.admin.Forbid(t.Context(), "data-9", "", "")))
 	})
 }
+
+// A calm cluster writes nearly nothing: neither to the log nor to the database.
+func TestACalmQuarterOfAnHour(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.startNodes(3, 2)
+		time.Sleep(5 * time.Second)
+		statements := func() (n uint64) {
+			for _, m := range c.metas {
+				n += m.sent()
+			}
+			return n
+		}
+		lines, sent, tables := c.lines.Load(), statements(), c.leader().View().TableEpoch()
+		time.Sleep(15 * time.Minute)
+		assert.Equal(t, lines, c.lines.Load(), "log lines")
+		perSecond := float64(statements()-sent) / (15 * 60)
+		t.Logf("%.2f statements a second", perSecond)
+		assert.Less(t, perSecond, 5.0)
+		assert.Equal(t, tables, c.leader().View().TableEpoch())
+	})
+}

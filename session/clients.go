@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave/wire"
@@ -50,6 +51,7 @@ type connection struct {
 	kick       func()                   // ends the stream from this side; may be called from anywhere
 	settled    chan struct{}            // one token: data has more of what it registered
 	subs       map[string]*subscription // touched by its receiving goroutine only
+	over       atomic.Bool              // its stream has ended
 	asked      bool                     // asked to move; guarded by clients.mu
 }
 

@@ -27,6 +27,10 @@ type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessag
 // errSilent ends a stream on which nothing was heard for a client lease.
 var errSilent = wire.Errorf(wire.CodeUnavailable, "nothing was heard for a client lease")
 
+// errUnread ends a stream whose client asks on and on for what it is refused, and
+// does not read that.
+var errUnread = wire.Errorf(wire.CodeTooLarge, "too many refusals wait to be read")
+
 // maxLinger bounds how long a client may ask its registrations to stay after its
 // connection broke: what nobody vouches for must go one day.
 const maxLinger = time.Hour
@@ -78,6 +82,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	goodbye, err := s.receive(ctx, who, stream, first, lively)
 
 	// 3. End: after a good-bye politely, otherwise at once.
+	who.over.Store(true)
 	close(finish)
 	if !goodbye {
 		stop()
@@ -102,6 +107,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 func (s *Server) receive(ctx context.Context, who *connection, stream *clientStream, m *wirev1.ClientMessage, lively func()) (goodbye bool, err error) {
 	for {
 		s.take(who, m)
+		if who.out.overflows() {
+			return false, errUnread
+		}
 		if m.GetGoodbye() {
 			s.withdrawAll(ctx, who)
 			return true, nil
@@ -187,8 +195,8 @@ func (s *Server) register(who *connection, publishers []*wirev1.Publisher) {
 	}
 	s.metrics.refused.Add(float64(len(refused)))
 	who.out.add(func() {
-		who.out.accepted = append(who.out.accepted, accepted...)
-		who.out.stored = append(who.out.stored, stored...)
+		who.out.accepted.add(accepted)
+		who.out.stored.add(stored)
 		who.out.refused = append(who.out.refused, refused...)
 	})
 	s.nodes.wakeWriters()
@@ -268,7 +276,7 @@ func (s *Server) deliver(acks []ack) {
 			n++
 		}
 		mine := acks[:n]
-		to.out.add(func() { to.out.stored = append(to.out.stored, mine...) })
+		to.out.add(func() { to.out.stored.add(mine) })
 		select {
 		case to.settled <- struct{}{}:
 		default:

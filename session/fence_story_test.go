@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ type puppet struct {
 	writes []*wirev1.SlotBatch
 	held   chan struct{} // while not nil, Write answers only when it is closed
 	answer func(*wirev1.SlotBatch) *wirev1.SlotResult
+	judge  func(*wirev1.WriteRequest) error // of a whole Write; nil: it is taken
 	value  *wirev1.Fetched
 	stall  bool // Fetch waits too
 }
@@ -77,8 +79,13 @@ func (p *puppet) report() (out []*wirev1.SlotReport, load uint32, ready, drainin
 func (p *puppet) Write(ctx context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
 	p.mu.Lock()
 	p.writes = append(p.writes, req.Msg.GetBatches()...)
-	held, answer := p.held, p.answer
+	held, answer, judge := p.held, p.answer, p.judge
 	p.mu.Unlock()
+	if judge != nil {
+		if err := judge(req.Msg); err != nil {
+			return nil, wire.ToConnect(err)
+		}
+	}
 	if held != nil {
 		select {
 		case <-held:
@@ -242,6 +249,49 @@ func TestAckOfAnOlderEpochDoesNotCount(t *testing.T) {
 		assert.Less(t, tries, 40)
 		heir.set(func() { heir.answer = nil })
 		c.eventually("the heir takes it", func() bool { return stored(p) })
+	})
+}
+
+// A registration that data never takes blocks nobody: the Writes get smaller until
+// it is found, then it is refused, and what data has of it goes.
+func TestRegistrationThatDataRefusesIsDropped(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		node := c.puppet("data-1")
+		c.settle()
+		x := c.client("writer")
+		bad := c.publish(x, "svc", "small")
+		c.eventually("it is stored", func() bool { return stored(bad) })
+		node.set(func() {
+			node.judge = func(req *wirev1.WriteRequest) error {
+				for _, b := range req.GetBatches() {
+					for _, p := range b.GetPuts() {
+						if p.GetId() == bad.ID() {
+							return wire.Errorf(wire.CodeTooLarge, "no")
+						}
+					}
+				}
+				return nil
+			}
+		})
+		require.NoError(t, bad.Update([]string{"large"}))
+		var good []*client.Publication
+		for i := range 20 {
+			good = append(good, c.publish(x, "svc", fmt.Sprint(i))) // of the same slot
+		}
+		c.eventually("it is refused", func() bool { return wire.CodeOf(bad.Err()) == wire.CodeTooLarge })
+		for _, p := range good {
+			c.eventually("the others are stored", func() bool { return stored(p) })
+		}
+		assert.Len(t, c.list(c.sessions["session-1"].server.Address(), "/v1/publishers"), 20)
+		node.mu.Lock()
+		defer node.mu.Unlock()
+		removed := int64(0)
+		for _, b := range node.writes {
+			for _, r := range b.GetRemovals() {
+				removed = max(removed, r.GetVersion())
+			}
+		}
+		assert.EqualValues(t, 2, removed)
 	})
 }
 

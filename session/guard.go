@@ -16,7 +16,7 @@ import (
 // do not, and the list goes out as it is.
 //
 //	            marked, and pushed last below the unexplained version, and
-//	            empty, or under half of the last list, or empty and the first
+//	            empty, or under half of the last certain list
 //	(push) ----------------------------------------------------------> (hold)
 //	   ^                                                                 |
 //	   +--- grown again | the mark has ended | grace + 5 s have passed --+
@@ -50,9 +50,7 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 	if !g.on || !now.Before(m.until) || s.version >= m.below {
 		return reread, false
 	}
-	first := s.hash == 0
-	shrunken := count == 0 || !first && 2*count < s.count
-	if !shrunken {
+	if !s.shrinks(count, now) {
 		return reread, false
 	}
 	end := now.Add(g.grace + heldAtMost)
@@ -66,6 +64,37 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 		end = m.until
 	}
 	return end, true
+}
+
+// shrinks says that a list of count values is empty, or under half of what the
+// subscription had before its doubt began.
+func (s *subscription) shrinks(count int, now time.Time) bool {
+	return count == 0 || s.hash != 0 && 2*count < s.before(now)
+}
+
+// before is how many values a subscription had when it was last certain of them.
+func (s *subscription) before(now time.Time) int {
+	if now.Before(s.doubted) {
+		return s.full
+	}
+	return s.count // the doubt ended: what it has is confirmed
+}
+
+// pushed notes that a push of count values goes out to s, which still says what
+// it was given before. While marks follow one another, small losses add up: ten
+// clients that were cut off together and expire one by one are ten losses of
+// one, and no list is under half of the one before it.
+func (g guard) pushed(m mark, s *subscription, count int, now time.Time) {
+	before := s.before(now)
+	switch {
+	case !g.on || !now.Before(m.until) || s.shrinks(count, now) && s.version < m.below:
+		s.full = count // certain, or held for as long as may be
+	case s.version >= m.below: // a withdrawal: what it took was not lost
+		s.full = max(count, before-max(0, s.count-count))
+	default:
+		s.full = max(count, before)
+	}
+	s.doubted = m.until
 }
 
 // counted notes one more held push.

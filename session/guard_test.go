@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestOutboxKeepsTheNewestOnly(t *testing.T) {
 	for v := range int64(10_000) {
 		o.push("slow", at(v))
 	}
-	assert.Less(t, len(o.pushes), 100, "bounded by what is subscribed")
+	assert.Len(t, o.pushes, 1, "bounded by what is subscribed")
 	both := at(10_000)
 	o.push("slow", both)
 	o.push("other", both)
@@ -78,8 +79,8 @@ func TestOutboxMessagesAreBounded(t *testing.T) {
 		o.push(string(rune('a'+i)), newDatum(&wirev1.Datum{Version: 1, Values: []string{string(large)}}, uint64(i+1)))
 	}
 	o.add(func() {
-		for range 3 * messageAcks {
-			o.accepted = append(o.accepted, ack{id: "x", version: 1})
+		for i := range 3 * messageAcks {
+			o.accepted.add([]ack{{id: fmt.Sprint(i), version: 1}})
 		}
 	})
 	messages, pushes, acks := 0, 0, 0
@@ -91,6 +92,72 @@ func TestOutboxMessagesAreBounded(t *testing.T) {
 	assert.Equal(t, 10, pushes)
 	assert.Equal(t, 3*messageAcks, acks)
 	assert.Equal(t, 3, messages)
+}
+
+// A client that registers again and again and reads nothing is owed one
+// acknowledgement for each id, and its stream ends before refusals fill the memory.
+func TestOutboxOfAClientThatReadsNothing(t *testing.T) {
+	o := newOutbox()
+	for v := range int64(10_000) {
+		o.accepted.add([]ack{{id: "a", version: v}, {id: "b", version: 1}})
+	}
+	m := o.next()
+	if assert.Len(t, m.GetAccepted(), 2) {
+		assert.EqualValues(t, 9_999, m.GetAccepted()[0].GetVersion())
+	}
+	assert.Nil(t, o.next())
+	for !o.overflows() {
+		o.add(func() { o.refused = append(o.refused, &wirev1.Refusal{}) })
+	}
+	assert.Len(t, o.refused, maxRefusals+1)
+}
+
+// Ten clients that were cut off together expire one by one. No list is under half
+// of the one pushed before it, and yet the list is not walked down to nothing.
+func TestGuardAddsUpSmallLosses(t *testing.T) {
+	now := time.Now()
+	tops := newTopics(0, newGuard(15*time.Second), func() {})
+	who := &connection{out: newOutbox()}
+	data := dataOf("x")
+	s := tops.subscribe(who, data, 0, &wirev1.Subscription{Id: "s"}, now)
+	version := int64(0)
+	offer := func(count int, unexplained bool) {
+		version++
+		now = now.Add(100 * time.Millisecond)
+		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: data.String(), Version: version}}
+		for i := range count {
+			f.Datum.Values = append(f.Datum.Values, fmt.Sprint(i))
+		}
+		f.UnconfirmedMs, f.UnexplainedVersion = 15_000, 2
+		if unexplained {
+			f.UnexplainedVersion = version
+		}
+		tops.fetched(f, now)
+	}
+	confirm := func() {
+		now = now.Add(15 * time.Second)
+		tops.fetched(&wirev1.Fetched{Same: true, Datum: &wirev1.Datum{DataInfoId: data.String(), Version: version}}, now)
+	}
+	offer(10, false)
+	for n := 9; n >= 0; n-- {
+		offer(n, true)
+	}
+	assert.Equal(t, 5, s.count, "half is what it may lose")
+	offer(8, true)
+	offer(4, true)
+	assert.Equal(t, 8, s.count, "growth goes out, and brings nothing back to lose")
+	confirm()
+	assert.Equal(t, 4, s.count, "the mark has ended")
+	offer(2, true)
+	assert.Equal(t, 2, s.count, "half of what was confirmed")
+	offer(1, true)
+	assert.Equal(t, 2, s.count)
+	offer(10, true)
+	offer(6, true)
+	offer(2, false) // four were withdrawn: six of ten are not lost
+	assert.Equal(t, 2, s.count, "a withdrawal passes")
+	offer(3, true)
+	assert.Equal(t, 3, s.count)
 }
 
 func TestRotateServesEverySlotInTurn(t *testing.T) {

@@ -23,7 +23,7 @@ func (s *Server) wire(ln net.Listener) {
 	s.meta = metaclient.New(metaclient.Config{
 		Self:  wire.Member{Node: s.Node, Role: conclave.RoleSession, Address: s.address},
 		Metas: s.Metas, Peers: s.peers, View: s.view, Fence: s.terms,
-		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.Beat, Report: s.report,
+		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.Beat, Report: s.report, DataCenter: s.DataCenter,
 	})
 	interceptor.Behind = s.meta.Behind
 

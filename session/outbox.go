@@ -14,21 +14,49 @@ type outbox struct {
 	wake chan struct{} // one token: there is something to send
 
 	mu       sync.Mutex // guards the rest
-	accepted []ack
-	stored   []ack
+	accepted acks
+	stored   acks
 	refused  []*wirev1.Refusal
-	pushes   []pushed // in order of arrival; one whose datum was replaced is skipped
-	newest   map[string]*datum
+	pushes   []string          // subscriptions in order of arrival, each once
+	newest   map[string]*datum // of each subscription in pushes
 	sessions []string
 	move     string
 	pong     uint64
 	hello    *wirev1.Welcome
 }
 
-// pushed is a place in the order of pushes.
-type pushed struct {
-	subscription string
-	datum        *datum
+// acks are acknowledgements to be told: the highest version of each id.
+type acks struct {
+	order   []string
+	version map[string]int64
+}
+
+func (a *acks) add(more []ack) {
+	if a.version == nil && len(more) > 0 {
+		a.version = make(map[string]int64, len(more))
+	}
+	for _, m := range more {
+		have, waits := a.version[m.id]
+		if !waits {
+			a.order = append(a.order, m.id)
+		}
+		a.version[m.id] = max(have, m.version)
+	}
+}
+
+// take takes as many as one message carries.
+func (a *acks) take() (out []*wirev1.Ack) {
+	n := min(len(a.order), messageAcks)
+	block := make([]wirev1.Ack, n) // one allocation for all
+	for i, id := range a.order[:n] {
+		block[i].Id, block[i].Version = id, a.version[id]
+		delete(a.version, id)
+		out = append(out, &block[i])
+	}
+	if a.order = a.order[n:]; len(a.order) == 0 {
+		*a = acks{}
+	}
+	return out
 }
 
 func newOutbox() *outbox {
@@ -49,19 +77,22 @@ func (o *outbox) add(change func()) {
 
 func (o *outbox) push(subscription string, d *datum) {
 	o.add(func() {
-		o.newest[subscription] = d
-		o.pushes = append(o.pushes, pushed{subscription, d})
-		if len(o.pushes) > 4*len(o.newest)+64 {
-			kept := o.pushes[:0]
-			for _, p := range o.pushes {
-				if o.newest[p.subscription] == p.datum {
-					kept = append(kept, p)
-				}
-			}
-			clear(o.pushes[len(kept):])
-			o.pushes = kept
+		if o.newest[subscription] == nil {
+			o.pushes = append(o.pushes, subscription)
 		}
+		o.newest[subscription] = d
 	})
+}
+
+// maxRefusals is how many refusals wait for a client that does not read them;
+// they are the one thing that it can ask for without end.
+const maxRefusals = 64 << 10
+
+// overflows says that the client does not read what it provokes.
+func (o *outbox) overflows() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.refused) > maxRefusals
 }
 
 // messageBytes and messageAcks bound one message to a client.
@@ -82,28 +113,25 @@ func (o *outbox) next() *wirev1.ServerMessage {
 	something := o.hello != nil || o.sessions != nil || o.pong != 0 || o.move != ""
 	o.hello, o.sessions, o.pong, o.move = nil, nil, 0, ""
 
-	m.Accepted, o.accepted = acksOut(o.accepted)
-	m.Stored, o.stored = acksOut(o.stored)
+	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()
 	m.Refused, o.refused = o.refused, nil
 	size, taken := 0, 0
 	at := map[*datum]*wirev1.Push{}
-	for _, p := range o.pushes {
+	for _, subscription := range o.pushes {
 		if size > messageBytes {
 			break
 		}
 		taken++
-		if o.newest[p.subscription] != p.datum {
-			continue // overtaken by a newer version
-		}
-		delete(o.newest, p.subscription)
-		if out := at[p.datum]; out != nil {
-			out.Subscriptions = append(out.Subscriptions, p.subscription)
+		d := o.newest[subscription]
+		delete(o.newest, subscription)
+		if out := at[d]; out != nil {
+			out.Subscriptions = append(out.Subscriptions, subscription)
 			continue
 		}
-		out := &wirev1.Push{Subscriptions: []string{p.subscription}, Datum: p.datum.message, Hash: p.datum.hash}
-		at[p.datum] = out
+		out := &wirev1.Push{Subscriptions: []string{subscription}, Datum: d.message, Hash: d.hash}
+		at[d] = out
 		m.Pushes = append(m.Pushes, out)
-		size += p.datum.size
+		size += d.size
 	}
 	o.pushes = o.pushes[taken:]
 	if len(o.pushes) == 0 {
@@ -113,18 +141,4 @@ func (o *outbox) next() *wirev1.ServerMessage {
 		return nil
 	}
 	return m
-}
-
-// acksOut takes as many acknowledgements as one message carries.
-func acksOut(acks []ack) (out []*wirev1.Ack, rest []ack) {
-	n := min(len(acks), messageAcks)
-	block := make([]wirev1.Ack, n) // one allocation for all
-	for i, a := range acks[:n] {
-		block[i].Id, block[i].Version = a.id, a.version
-		out = append(out, &block[i])
-	}
-	if n == len(acks) {
-		return out, nil
-	}
-	return out, acks[n:]
 }

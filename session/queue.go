@@ -90,6 +90,36 @@ func (r *registry) settle(slot int, epoch conclave.Epoch, changes []*change) []a
 	return acks
 }
 
+// refusedAfter is how often a Write of one change alone is refused until that
+// change is taken for the reason: about three seconds, in which a node that
+// merely holds an older table has caught up.
+const refusedAfter = 64
+
+// refuse notes that data refused a Write of one change alone. In the end the
+// registration is dropped, or nothing of its slot would ever be written again;
+// owner, unless nil, is to be told. What data has of an earlier version goes.
+func (r *registry) refuse(slot int, c *change) (owner *connection, over bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slot >= len(r.slots) || r.slots[slot].pending[c.id] != c {
+		return nil, false // overtaken
+	}
+	if c.refused++; c.refused < refusedAfter {
+		return nil, false
+	}
+	s := &r.slots[slot]
+	c.settled = true
+	delete(s.pending, c.id)
+	reg := s.held[c.id]
+	if c.put == nil || reg == nil || reg.pub.Version != c.version {
+		return nil, true
+	}
+	owner = reg.owner
+	r.drop(reg)
+	r.enqueue(slot, removalOf(reg, wirev1.Cause_CAUSE_WITHDRAWN))
+	return owner, true
+}
+
 // audit queues again what was stored at an older epoch of the slot and no diff
 // at the present one has covered.
 func (r *registry) audit(slot int, epoch conclave.Epoch) (requeued int) {

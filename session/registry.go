@@ -58,6 +58,7 @@ type change struct {
 	put     *wirev1.Publisher // nil: a removal
 	cause   wirev1.Cause      // of a removal
 	size    int
+	refused int  // how often data refused a Write of nothing else
 	settled bool // accepted, or overtaken by a newer change
 }
 
@@ -118,16 +119,30 @@ func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, er
 	case p.Version < old.pub.Version:
 		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.pub.Version, p.Version)
 	case p.Version == old.pub.Version:
-		r.give(old, owner)
+		r.give(old, heir(old.owner, owner))
 		return !old.stored.IsZero(), nil
 	}
 	reg := &registration{pub: p, key: key, slot: slot.Of(key, len(r.slots))}
 	if p.Withdrawn {
 		reg.forget = time.Now().Add(r.grace)
 	}
+	if old != nil {
+		owner = heir(old.owner, owner)
+	}
 	r.replace(old, reg)
 	r.give(reg, owner)
 	return false, nil
+}
+
+// heir is who owns what one connection owns and another one shows: the last one
+// to show it, but of two of the same client the one that came later. What the
+// earlier one still had in its buffers when it broke takes nothing back, or its
+// lease would end what the client holds by its new connection.
+func heir(owner, shows *connection) *connection {
+	if owner != nil && owner.client == shows.client && owner.number > shows.number && !owner.over.Load() {
+		return owner
+	}
+	return shows
 }
 
 // replace puts reg where old, which may be nil, was, and queues it for data.
@@ -196,6 +211,11 @@ func putOf(reg *registration) *change {
 	return &change{id: reg.pub.ID, key: reg.key, version: reg.pub.Version, put: out, size: sizeOf(out)}
 }
 
+func removalOf(reg *registration, cause wirev1.Cause) *change {
+	id := reg.pub.ID
+	return &change{id: id, key: reg.key, version: reg.pub.Version, cause: cause, size: 16 + len(id) + len(reg.key)}
+}
+
 // sizeOf is about the bytes that a registration takes on the wire.
 func sizeOf(p *wirev1.Publisher) int {
 	n := 16 + len(p.Id) + len(p.DataInfoId)
@@ -218,7 +238,7 @@ func (r *registry) disown(owner *connection, cause wirev1.Cause) int {
 			continue
 		}
 		r.drop(reg)
-		r.enqueue(reg.slot, &change{id: id, key: reg.key, version: reg.pub.Version, cause: cause, size: 16 + len(id) + len(reg.key)})
+		r.enqueue(reg.slot, removalOf(reg, cause))
 		went++
 	}
 	return went

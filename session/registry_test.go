@@ -38,6 +38,9 @@ func TestRegistryIsTheTruth(t *testing.T) {
 		require.True(t, r.resize(4))
 		data := modelData{}
 		epochs := make([]conclave.Epoch, 4)
+		for n := range epochs {
+			epochs[n] = conclave.Epoch{Term: 1, Seq: 1}
+		}
 		conns := []*connection{{name: "a"}, {name: "b"}, {name: "c"}}
 		versions := map[string]int64{} // the highest that any client has ever shown
 		conn := rapid.SampledFrom(conns)
@@ -150,7 +153,7 @@ func TestRegistryIsTheTruth(t *testing.T) {
 		want := modelData{}
 		for id, reg := range r.byID {
 			want[id] = reg.pub.Version
-			assert.False(t, reg.stored.Less(conclave.Epoch{}), "all is stored")
+			assert.False(t, reg.stored.IsZero(), "all is stored")
 		}
 		if !assert.Equal(t, want, data, "data holds just what the session holds") {
 			t.Fatal()
@@ -253,4 +256,30 @@ func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
 		pending += len(r.slots[n].pending)
 	}
 	assert.Equal(t, 20, pending, "all is written again")
+}
+
+// The earlier connection of a client is dead, but its handler still finds an old
+// message in its buffers: what the client owns by its newer one stays.
+func TestDeadConnectionTakesNothingBack(t *testing.T) {
+	r := newRegistry(time.Hour)
+	require.True(t, r.resize(1))
+	earlier, later := &connection{client: "app", number: 1}, &connection{client: "app", number: 2}
+	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}
+	show := func(who *connection) {
+		_, err := r.put(who, p)
+		require.NoError(t, err)
+	}
+	show(earlier)
+	show(later)
+	show(earlier)
+	p.Version = 2
+	show(earlier)
+	assert.Equal(t, 0, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
+	assert.Len(t, r.snapshot(""), 1)
+
+	show(&connection{client: "other", number: 1})
+	show(later)
+	later.over.Store(true)
+	show(earlier) // it is the one that lives after all
+	assert.Equal(t, 1, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
 }

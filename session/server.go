@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,6 +30,7 @@ type Server struct {
 	clients  *clients
 	nodes    *nodes
 	book     *addressBook
+	numbers  atomic.Uint64 // of Writes
 
 	started chan struct{} // closed when the listener is open, or Run gave up before
 	ended   chan struct{} // closed when Run has returned

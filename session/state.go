@@ -171,9 +171,11 @@ func (s *Server) drainIfTold(state wire.State) {
 	s.log.Info("on the blacklist: clients are asked to move", "reason", reason, "clients", asked)
 }
 
-// admission tells the clients' door what the session's state asks for.
+// admission tells the clients' door what the session's state asks for. It tells
+// it under the lock, or of two that decide at once the older one might speak last.
 func (s *Server) admission() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	why := ""
 	switch {
 	case !s.opened:
@@ -181,6 +183,5 @@ func (s *Server) admission() {
 	case s.stopping || s.drained:
 		why = "draining"
 	}
-	s.mu.Unlock()
 	s.clients.refuse(why)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -162,8 +163,8 @@ func (s *Server) leaveMembers(ctx context.Context) error {
 func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs) error {
 	for {
 		res, err := s.peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{Have: have}))
-		if err == nil && res.Msg.GetState().GetMembers() != nil {
-			return nil // newer than the last list that this session was on
+		if err == nil && res.Msg.GetState().GetMembers() != nil && !s.isNamed(res.Msg.GetState().GetMembers()) {
+			return nil
 		}
 		if wire.Refused(err) {
 			return nil // it is gone: it cannot wait for us
@@ -176,4 +177,10 @@ func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs
 			return ctx.Err()
 		}
 	}
+}
+
+// isNamed says whether a list has this session. A newer list may: others join
+// and leave meanwhile.
+func (s *Server) isNamed(list *wirev1.Members) bool {
+	return slices.ContainsFunc(list.GetMembers(), func(m *wirev1.Member) bool { return wire.NodeIn(m.GetNode()) == s.Node })
 }

@@ -80,6 +80,8 @@ type subscription struct {
 	version int64
 	hash    uint64 // 0: it holds nothing
 	count   int
+	full    int       // as count, with what was lost in small steps until doubted; see guard.pushed
+	doubted time.Time // the end of the mark under which was pushed last
 	held    time.Time // since when the guard holds a push back; zero: it does not
 }
 
@@ -359,6 +361,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		t.read(tp, reread)
 		return
 	}
+	t.guard.pushed(tp.mark, s, d.count(), now)
 	s.held = time.Time{}
 	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
 	tp.top = max(tp.top, s.version)

@@ -14,7 +14,8 @@ import (
 
 // Bounds of one Write and one Fetch.
 const (
-	writeBytes = 1 << 20
+	writeBytes   = 1 << 20
+	writeChanges = 1 << 16
 	// callLimit is above the three seconds after which the transport drops a
 	// connection that is silent: a call that long is dead, and its slots have
 	// moved long before.
@@ -34,10 +35,10 @@ type sent struct {
 // a slot the order is kept.
 func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
 	patience := newPatience(random.Float64)
-	last := -1
+	last, most := -1, writeChanges
 	for {
 		patience.renew(s.nodes.rerouted.Load())
-		req, parts, next := s.gather(n.address, patience, last, time.Now())
+		req, parts, next := s.gather(n.address, patience, last, most, time.Now())
 		if len(parts) == 0 {
 			if !rest(ctx, n.writes, next) {
 				return
@@ -45,7 +46,11 @@ func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
 			continue
 		}
 		last = parts[len(parts)-1].slot
-		s.write(ctx, n, req, parts, patience)
+		if taken := s.write(ctx, n, req, parts, patience); taken {
+			most = min(2*most, writeChanges)
+		} else {
+			most = max(countOf(parts)/2, 1) // down to the one change that is wrong
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -54,11 +59,11 @@ func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
 
 // gather makes the next Write to a node; next is when a slot that pauses may be
 // tried again.
-func (s *Server) gather(address string, p *patience, last int, now time.Time) (req *wirev1.WriteRequest, parts []sent, next time.Time) {
-	req = &wirev1.WriteRequest{Session: wire.NodeOut(s.Node)}
+func (s *Server) gather(address string, p *patience, last, most int, now time.Time) (req *wirev1.WriteRequest, parts []sent, next time.Time) {
+	req = &wirev1.WriteRequest{Session: wire.NodeOut(s.Node), Number: s.numbers.Add(1)}
 	room := writeBytes
 	for _, n := range rotate(s.registry.waiting(), last) {
-		if room <= 0 {
+		if room <= 0 || most <= 0 {
 			break
 		}
 		if until := p.until(n, now); !until.IsZero() {
@@ -74,12 +79,13 @@ func (s *Server) gather(address string, p *patience, last int, now time.Time) (r
 			continue
 		}
 		changes, size := s.registry.take(n, room)
+		changes = changes[:min(len(changes), most)]
 		part := sent{n, row.epoch, changes}
 		row.mu.Unlock()
 		if len(changes) == 0 {
 			continue
 		}
-		room -= size
+		room, most = room-size, most-len(changes)
 		parts = append(parts, part)
 		req.Batches = append(req.Batches, batchOf(part))
 	}
@@ -98,8 +104,16 @@ func batchOf(p sent) *wirev1.SlotBatch {
 	return b
 }
 
-// write sends one Write and counts what was accepted.
-func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, parts []sent, p *patience) {
+func countOf(parts []sent) (n int) {
+	for _, part := range parts {
+		n += len(part.changes)
+	}
+	return n
+}
+
+// write sends one Write and counts what was accepted. Not taken means that data
+// refused the request as it is: fewer changes are to be tried.
+func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, parts []sent, p *patience) (taken bool) {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	res, err := s.peers.Data(n.address).Write(call, connect.NewRequest(req))
@@ -108,10 +122,19 @@ func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, p
 		if ctx.Err() == nil {
 			s.log.Debug("write failed, will retry", "to", n.address, "slots", len(parts), "error", err)
 		}
+		err = wire.FromConnect(err)
+		code := wire.CodeOf(err)
+		taken = code != wire.CodeTooLarge && code != wire.CodeBadRequest
+		if !taken && countOf(parts) > 1 {
+			return false // fewer of them, at once
+		}
 		for _, part := range parts {
 			p.failed(part.slot, now)
 		}
-		return
+		if !taken {
+			s.refuse(parts[0], err)
+		}
+		return taken
 	}
 	var acks []ack
 	for i, part := range parts {
@@ -132,6 +155,23 @@ func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, p
 		s.refusedAt(n.address, part.slot, part.epoch, result.GetAccess(), theirs, p, now)
 	}
 	s.deliver(acks)
+	return true
+}
+
+// refuse notes that data refused a change that was sent alone.
+func (s *Server) refuse(part sent, err error) {
+	c := part.changes[0]
+	owner, over := s.registry.refuse(part.slot, c)
+	if !over {
+		return
+	}
+	s.log.Error("data refuses a registration: dropped", "id", c.id, "dataInfoId", c.key, "version", c.version, "bytes", c.size, "error", err)
+	if owner == nil {
+		return
+	}
+	s.metrics.refused.Add(1)
+	owner.out.add(func() { owner.out.refused = append(owner.out.refused, refusal(c.id, err)) })
+	wake(owner.settled)
 }
 
 // refusedAt notes that a node did not serve a slot at an epoch. When it names a

@@ -90,7 +90,7 @@ func TestAProcessFromStartToStop(t *testing.T) {
 		done <- cli.Execute(ctx, process(), []string{"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn-file", file, "--slots", "16"}, nil, out, log)
 	}()
 	address := out.until(t, "meta-1 (meta) answers at ")
-	log.until(t, "leading:")
+	log.until(t, "leader: warm:")
 
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()

@@ -221,9 +221,13 @@ func (x *Removal) GetCause() Cause {
 }
 
 type WriteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Batches       []*SlotBatch           `protobuf:"bytes,2,rep,name=batches,proto3" json:"batches,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Batches []*SlotBatch           `protobuf:"bytes,2,rep,name=batches,proto3" json:"batches,omitempty"`
+	// number rises with every request of the session's incarnation. A slot does
+	// not take a batch that is older than one it took: that was held up on a
+	// connection which the session gave up long ago. 0: not numbered.
+	Number        uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +274,13 @@ func (x *WriteRequest) GetBatches() []*SlotBatch {
 		return x.Batches
 	}
 	return nil
+}
+
+func (x *WriteRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type WriteResponse struct {
@@ -1130,7 +1141,9 @@ type ReplicateEvent struct {
 	SnapshotEnd   bool                   `protobuf:"varint,8,opt,name=snapshot_end,json=snapshotEnd,proto3" json:"snapshot_end,omitempty"`
 	Copies        []*Copy                `protobuf:"bytes,9,rep,name=copies,proto3" json:"copies,omitempty"`
 	Removals      []*CopyRemoval         `protobuf:"bytes,10,rep,name=removals,proto3" json:"removals,omitempty"`
-	Beat          bool                   `protobuf:"varint,11,opt,name=beat,proto3" json:"beat,omitempty"` // nothing new: position is current at the time of sending
+	Beat          bool                   `protobuf:"varint,11,opt,name=beat,proto3" json:"beat,omitempty"`                                        // nothing new: position is current at the time of sending
+	SnapshotBegin bool                   `protobuf:"varint,12,opt,name=snapshot_begin,json=snapshotBegin,proto3" json:"snapshot_begin,omitempty"` // the first part: later ones without it are the tail of something else
+	UnconfirmedMs int64                  `protobuf:"varint,13,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"` // with a snapshot: how long the last of the slot's marks still lasts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1253,20 @@ func (x *ReplicateEvent) GetBeat() bool {
 		return x.Beat
 	}
 	return false
+}
+
+func (x *ReplicateEvent) GetSnapshotBegin() bool {
+	if x != nil {
+		return x.SnapshotBegin
+	}
+	return false
+}
+
+func (x *ReplicateEvent) GetUnconfirmedMs() int64 {
+	if x != nil {
+		return x.UnconfirmedMs
+	}
+	return 0
 }
 
 // Copy is a registration as one owner session holds it.
@@ -1517,6 +1544,7 @@ type FinishedSlot struct {
 	SourceEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=source_epoch,json=sourceEpoch,proto3" json:"source_epoch,omitempty"`
 	Position      uint64                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	Counter       int64                  `protobuf:"varint,4,opt,name=counter,proto3" json:"counter,omitempty"`
+	UnconfirmedMs int64                  `protobuf:"varint,5,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"` // how long the last of the slot's marks still lasts; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1579,6 +1607,13 @@ func (x *FinishedSlot) GetCounter() int64 {
 	return 0
 }
 
+func (x *FinishedSlot) GetUnconfirmedMs() int64 {
+	if x != nil {
+		return x.UnconfirmedMs
+	}
+	return 0
+}
+
 var File_wire_v1_data_proto protoreflect.FileDescriptor
 
 const file_wire_v1_data_proto_rawDesc = "" +
@@ -1594,10 +1629,11 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12(\n" +
-	"\x05cause\x18\x04 \x01(\x0e2\x12.conclave.v1.CauseR\x05cause\"m\n" +
+	"\x05cause\x18\x04 \x01(\x0e2\x12.conclave.v1.CauseR\x05cause\"\x85\x01\n" +
 	"\fWriteRequest\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x120\n" +
-	"\abatches\x18\x02 \x03(\v2\x16.conclave.v1.SlotBatchR\abatches\"B\n" +
+	"\abatches\x18\x02 \x03(\v2\x16.conclave.v1.SlotBatchR\abatches\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"B\n" +
 	"\rWriteResponse\x121\n" +
 	"\aresults\x18\x01 \x03(\v2\x17.conclave.v1.SlotResultR\aresults\"\x84\x01\n" +
 	"\n" +
@@ -1655,7 +1691,7 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\"\x1e\n" +
 	"\bUnfollow\x12\x12\n" +
-	"\x04slot\x18\x01 \x01(\rR\x04slot\"\x86\x03\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\"\xd4\x03\n" +
 	"\x0eReplicateEvent\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12+\n" +
@@ -1668,7 +1704,9 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x06copies\x18\t \x03(\v2\x11.conclave.v1.CopyR\x06copies\x124\n" +
 	"\bremovals\x18\n" +
 	" \x03(\v2\x18.conclave.v1.CopyRemovalR\bremovals\x12\x12\n" +
-	"\x04beat\x18\v \x01(\bR\x04beat\"e\n" +
+	"\x04beat\x18\v \x01(\bR\x04beat\x12%\n" +
+	"\x0esnapshot_begin\x18\f \x01(\bR\rsnapshotBegin\x12%\n" +
+	"\x0eunconfirmed_ms\x18\r \x01(\x03R\runconfirmedMs\"e\n" +
 	"\x04Copy\x124\n" +
 	"\tpublisher\x18\x01 \x01(\v2\x16.conclave.v1.PublisherR\tpublisher\x12'\n" +
 	"\x05owner\x18\x02 \x01(\v2\x11.conclave.v1.NodeR\x05owner\"\x92\x01\n" +
@@ -1686,12 +1724,13 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\"A\n" +
 	"\x0eFinishResponse\x12/\n" +
-	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xa8\x01\n" +
+	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xcf\x01\n" +
 	"\fFinishedSlot\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fsource_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vsourceEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12\x18\n" +
-	"\acounter\x18\x04 \x01(\x03R\acounter*\x88\x01\n" +
+	"\acounter\x18\x04 \x01(\x03R\acounter\x12%\n" +
+	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs*\x88\x01\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCAUSE_WITHDRAWN\x10\x01\x12\x15\n" +

@@ -24,16 +24,19 @@ const (
 )
 
 type DiffRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Asker         *Node                  `protobuf:"bytes,1,opt,name=asker,proto3" json:"asker,omitempty"`
-	AskerAddress  string                 `protobuf:"bytes,2,opt,name=asker_address,json=askerAddress,proto3" json:"asker_address,omitempty"`
-	Slot          uint32                 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
-	LeaderEpoch   *Epoch                 `protobuf:"bytes,4,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
-	Session       *Node                  `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"` // the incarnation whose set is asked for
-	Count         uint64                 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`    // digest of what the asker holds of that owner
-	Digest        uint64                 `protobuf:"varint,7,opt,name=digest,proto3" json:"digest,omitempty"`
-	Summarized    bool                   `protobuf:"varint,8,opt,name=summarized,proto3" json:"summarized,omitempty"` // entries is complete
-	Entries       []*DiffEntry           `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Asker        *Node                  `protobuf:"bytes,1,opt,name=asker,proto3" json:"asker,omitempty"`
+	AskerAddress string                 `protobuf:"bytes,2,opt,name=asker_address,json=askerAddress,proto3" json:"asker_address,omitempty"`
+	Slot         uint32                 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
+	LeaderEpoch  *Epoch                 `protobuf:"bytes,4,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"`
+	Session      *Node                  `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"` // the incarnation whose set is asked for
+	Count        uint64                 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`    // digest of what the asker holds of that owner
+	Digest       uint64                 `protobuf:"varint,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	Summarized   bool                   `protobuf:"varint,8,opt,name=summarized,proto3" json:"summarized,omitempty"` // entries is complete
+	// All of that owner's in the slot, never cut: some 60 bytes each, so a session may
+	// have about 250,000 registrations in one slot before the request is too large
+	// (16 MB). The answer is cut instead: see more.
+	Entries       []*DiffEntry `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
