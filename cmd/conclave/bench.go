@@ -85,7 +85,7 @@ var _ bench.Cluster = (*ownCluster)(nil)
 // launchOwn starts the processes and returns when all of them run.
 func launchOwn(ctx context.Context, dir string, change func(*supervisor.Config)) (*ownCluster, error) {
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir = dir
+	cfg.Dir, cfg.AnyPorts = dir, true
 	var err error
 	if cfg.Tool, cfg.Bin, err = toolPath(); err != nil {
 		return nil, err

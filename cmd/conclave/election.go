@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +68,8 @@ const leaderWait = 2 * time.Second
 // term above after: one that hangs, or lags behind, costs no time.
 func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (metaclient.LeaderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderWait)
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	defer cancel()
 	type answer struct {
 		leader metaclient.LeaderInfo
@@ -74,10 +77,11 @@ func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (meta
 	}
 	answers := make(chan answer, len(metas))
 	for _, m := range metas {
-		go func() { // ends with ctx at the latest; the channel takes all of them
-			leader, err := a.adminAt([]string{m}).Leader(ctx)
+		admin := a.adminAt([]string{m})
+		asking.Go(func() { // ends with ctx at the latest; the channel takes all of them
+			leader, err := admin.Leader(ctx)
 			answers <- answer{leader, err}
-		}()
+		})
 	}
 	var noLeader, other error
 	for range metas {

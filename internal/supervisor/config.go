@@ -49,6 +49,10 @@ type Config struct {
 	// Clients is how many publishers, and as many subscribers, are kept at work.
 	Clients int `json:"clients,omitempty"`
 
+	// AnyPorts leaves the preferred ports to others: for clusters that nobody
+	// looks for.
+	AnyPorts bool `json:"anyPorts,omitempty"`
+
 	// DB is Embedded or the DSN of a MySQL server that is there already.
 	DB string `json:"db"`
 	// The rest is handed to the metas.

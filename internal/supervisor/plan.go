@@ -36,7 +36,7 @@ type spec struct {
 // them, and writes the files that they are told of (secrets are never arguments:
 // everybody can read those).
 func plan(cfg Config) ([]spec, error) {
-	ports := newPorts()
+	ports := newPorts(cfg)
 	dir := cfg.Dir
 	var common []string
 	if cfg.Token != "" {
@@ -151,41 +151,61 @@ func addressesOf(specs []spec, role string) []string {
 
 // ports picks loopback addresses for one cluster.
 type ports struct {
-	taken map[int]bool
-	next  int // where to look once the preferred ports are in use
+	wellKnown bool // all preferred ports were free
+	taken     map[int]bool
+	next      int // where to look otherwise
 }
 
-// newPorts looks for free ports below the range from which the kernel draws
-// those of outgoing connections: otherwise a node that is started again could
-// find its port in use by somebody's connection. It begins at a random place, so
-// that clusters started at the same moment do not meet.
-func newPorts() *ports { return &ports{taken: make(map[int]bool), next: 10000 + rand.IntN(20000)} }
+// newPorts takes the preferred ports only when the whole cluster gets them: one
+// of them that is free beside others that are not belongs to a process that was
+// killed in somebody else's cluster, and will be wanted back. Others are looked
+// for below the range from which the kernel draws the ports of outgoing
+// connections, or a node that is started again could find its own in use by
+// somebody's connection; from a random place on, so that clusters which start at
+// the same moment do not meet.
+func newPorts(cfg Config) *ports {
+	p := &ports{wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + rand.IntN(20000)}
+	need := map[string]int{roleMeta: cfg.Metas, roleData: cfg.Datas, roleSession: cfg.Sessions}
+	if cfg.DB == Embedded {
+		need[roleDB] = 1
+	}
+	for role, n := range need {
+		for i := range n {
+			p.wellKnown = p.wellKnown && free(preferred[role]+i)
+		}
+	}
+	return p
+}
 
 func (p *ports) take(role string) (string, error) {
-	for port := preferred[role]; port < preferred[role]+3; port++ {
-		if address, ok := p.try(port); ok {
-			return address, nil
+	if p.wellKnown {
+		for port := preferred[role]; ; port++ {
+			if !p.taken[port] {
+				return p.took(port), nil
+			}
 		}
 	}
-	for range 2000 {
-		p.next++
-		if address, ok := p.try(p.next); ok {
-			return address, nil
+	const tries = 2000
+	for range tries {
+		if p.next++; !p.taken[p.next] && free(p.next) {
+			return p.took(p.next), nil
 		}
 	}
-	return "", fmt.Errorf("no free port for a %s: tried %d to %d", role, p.next-2000, p.next)
+	return "", fmt.Errorf("no free port for a %s: tried %d to %d", role, p.next-tries, p.next)
 }
 
-func (p *ports) try(port int) (string, bool) {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if p.taken[port] {
-		return "", false
-	}
-	ln, err := net.Listen("tcp", address)
+func (p *ports) took(port int) string {
+	p.taken[port] = true
+	return loopback(port)
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func free(port int) bool {
+	ln, err := net.Listen("tcp", loopback(port))
 	if err != nil {
-		return "", false
+		return false
 	}
 	ln.Close()
-	p.taken[port] = true
-	return address, true
+	return true
 }

@@ -20,7 +20,7 @@ import (
 
 func newCluster(dir, bin string) (*supervisor.Cluster, error) {
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.StopWait = dir, bin, 2*time.Second
+	cfg.Dir, cfg.Bin, cfg.StopWait, cfg.AnyPorts = dir, bin, 2*time.Second, true
 	return supervisor.New(cfg)
 }
 
@@ -44,7 +44,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // up runs a cluster until the test ends, and waits until it is ready.
 func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.StopWait = t.TempDir(), programs(t), 2*time.Second
+	cfg.Dir, cfg.Bin, cfg.StopWait, cfg.AnyPorts = t.TempDir(), programs(t), 2*time.Second, true
 	if change != nil {
 		change(&cfg)
 	}
@@ -260,6 +260,27 @@ func TestAClusterWhoseFolderWasRemovedStops(t *testing.T) {
 	for _, p := range ps {
 		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still there", p.Name)
 	}
+}
+
+// A second cluster stays away from the first one's ports, also from those whose
+// process was killed: it will be started again.
+func TestClustersBesideEachOtherLeaveEachOtherTheirPorts(t *testing.T) {
+	well := func(c *supervisor.Config) { c.AnyPorts = false }
+	_, one, _ := up(t, well)
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, one.Kill(ctx, "data-2", syscall.SIGKILL))
+	_, two, _ := up(t, well)
+	for _, role := range []string{"meta", "data", "session", "db"} {
+		mine, err := one.Addresses(role)
+		require.NoError(t, err)
+		theirs, err := two.Addresses(role)
+		require.NoError(t, err)
+		for _, address := range theirs {
+			assert.NotContains(t, mine, address)
+		}
+	}
+	require.NoError(t, one.Start(ctx, "data-2"))
+	require.NoError(t, one.AwaitReady(ctx))
 }
 
 func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
