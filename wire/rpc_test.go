@@ -271,3 +271,31 @@ func TestRegistrationsAreCheckedOnTheirWayIn(t *testing.T) {
 		assert.ErrorContains(t, err, what)
 	}
 }
+
+// Broken frames, oversized bodies and plain noise get an answer or a closed
+// connection, and the node goes on.
+func TestBrokenInputHarmsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New()
+		n, stop := start(t, net, "a", "")
+		defer stop()
+		raw := func(request string) string {
+			conn, err := net.Host("b").DialContext(t.Context(), "tcp", n.address)
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, request)
+			require.NoError(t, err)
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+			answer, _ := io.ReadAll(conn) // how it ends is the server's choice
+			return string(answer)
+		}
+		post := "POST /conclave.v1.NodeService/Announce HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/proto\r\n"
+		assert.Contains(t, raw(post+"Content-Length: 4\r\n\r\n\xff\xff\xff\xff"), "400 Bad Request", "no protobuf")
+		assert.Contains(t, raw(post+fmt.Sprintf("Content-Length: %d\r\n\r\n", conclave.MaxRequest+1)), "413", "too large")
+		assert.Contains(t, raw("no HTTP at all\r\n\r\n"), "400 Bad Request")
+		assert.NotContains(t, raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\xff\xff\xff\xff\xff\xff\xff\xff"), "goroutine", "a broken HTTP/2 frame")
+
+		_, err := n.peers.Node(n.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
+		assert.NoError(t, err, "the node goes on")
+	})
+}
