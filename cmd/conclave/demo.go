@@ -34,6 +34,7 @@ const (
 	demoPerDataID   = 10
 	demoSubscribers = 2 // at each session
 	demoTick        = 10 * time.Millisecond
+	demoPause       = 2500 * time.Millisecond // between scenes: to read, and to see that nothing happens
 )
 
 // demo is one performance.
@@ -107,6 +108,9 @@ func (d *demo) play(ctx context.Context, dir string) error {
 	}
 	for _, scene := range []func(context.Context) error{d.killLeader, d.drainData, d.killData, d.killSession} {
 		if err := scene(ctx); err != nil {
+			return err
+		}
+		if err := sleep(ctx, demoPause); err != nil {
 			return err
 		}
 	}
@@ -204,7 +208,7 @@ func (d *demo) publish(ctx context.Context) error {
 
 // calm watches the traffic while nothing is broken, for the figures to compare with.
 func (d *demo) calm(ctx context.Context) error {
-	quiet, stop := context.WithTimeout(ctx, 2*time.Second)
+	quiet, stop := context.WithTimeout(ctx, 2*demoPause)
 	defer stop()
 	var traffic sync.WaitGroup
 	errs := make([]error, len(d.traffic))
