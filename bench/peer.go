@@ -20,7 +20,12 @@ type Peer struct {
 
 // Connect runs a client that looks for a session among these addresses first.
 func Connect(name string, sessions ...string) (*Peer, error) {
-	c, err := client.New(client.Config{Sessions: sessions, Name: name})
+	return ConnectAs(client.Config{Sessions: sessions, Name: name})
+}
+
+// ConnectAs runs a client that needs more than that: a token, or a network.
+func ConnectAs(cfg client.Config) (*Peer, error) {
+	c, err := client.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ type world struct {
 
 // bubble plays a story in virtual time.
 func bubble(t *testing.T, story func(t *testing.T, w *world)) {
-	synctest.Test(t, func(t *testing.T) { story(t, &world{t: t, net: simnet.New()}) })
+	synctest.Test(t, func(t *testing.T) { story(t, &world{t: t, net: simnet.New(1)}) })
 }
 
 func (w *world) session(name string) *fakeSession {

@@ -59,7 +59,7 @@ func (c *cluster) listen(name, port string) net.Listener {
 
 func (c *cluster) cut(name string) {
 	if c.net != nil {
-		c.net.Cut(name)
+		c.net.Kill(name)
 	}
 }
 
@@ -68,7 +68,7 @@ func inBubble(t *testing.T, f func(*testing.T, *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		// Runs last: what a slow connection still delivers, nobody waits for.
 		t.Cleanup(func() { time.Sleep(10 * time.Millisecond); synctest.Wait() })
-		c := &cluster{t: t, net: simnet.New(), slow: map[string]*slow{}}
+		c := &cluster{t: t, net: simnet.New(1), slow: map[string]*slow{}}
 		c.fakeMeta = c.newMeta("meta-1", 1, wire.State{Replicas: 2})
 		f(t, c)
 	})

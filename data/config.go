@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/wire"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	Now func() time.Time
 	// Version is what /version answers.
 	Version string
+	// Trace hears what this node claims; nil: nobody listens.
+	Trace trace.Sink
 
 	// Beat is the time between two beats to the leader, and on every silent feed.
 	// Default 1 s; at most a third of the cluster's node lease.

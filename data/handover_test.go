@@ -148,7 +148,7 @@ func TestASilentSourceIsReplacedByFencedDiffs(t *testing.T) {
 		},
 		"refuses":  func(*cluster, *fakeSource) {},
 		"has none": func(_ *cluster, a *fakeSource) { a.finish = answerMoved },
-		"is dead":  func(c *cluster, a *fakeSource) { c.net.Cut(a.id.Name) },
+		"is dead":  func(c *cluster, a *fakeSource) { c.net.Kill(a.id.Name) },
 		"never feeds": func(_ *cluster, a *fakeSource) {
 			a.finish = func() (*wirev1.FinishedSlot, error) {
 				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(conclave.Epoch{Term: 1, Seq: 3}), Position: 99}, nil

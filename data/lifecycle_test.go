@@ -147,7 +147,7 @@ func TestAShutdownBeforeRunEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := data.DefaultConfig()
 		cfg.Node = conclave.NodeID{Name: "data-1", Incarnation: "i1"}
-		cfg.Listen, cfg.Metas, cfg.Insecure, cfg.Network = "data-1:0", []string{"meta-1:9615"}, true, simnet.New().Host("data-1")
+		cfg.Listen, cfg.Metas, cfg.Insecure, cfg.Network = "data-1:0", []string{"meta-1:9615"}, true, simnet.New(1).Host("data-1")
 		s, err := data.New(cfg)
 		require.NoError(t, err)
 		require.NoError(t, s.Shutdown(t.Context()))

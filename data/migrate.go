@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -70,6 +71,7 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	r.hold().Ground()
 	r.state, r.epoch, r.base = slot.Migrating, row.LeaderEpoch, row.VersionBase
 	r.numbers = nil // the epoch tells older writes
+	r.trace.Claim(trace.Claim{Kind: trace.Migrating, Slot: r.id, Epoch: r.epoch})
 	r.takeover = r.store.Begin()
 	for f := range r.streams {
 		f.mark(r.id)
@@ -120,6 +122,7 @@ func (s *slots) finish(source conclave.NodeID, all []*migration) {
 	s.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
+		s.server.config.Trace.Claim(trace.Claim{Kind: trace.Finishing, Peer: source, Count: len(all)})
 		res, err := s.server.peers.Data(member.Address).Finish(ctx, connect.NewRequest(ask))
 		if err == nil && len(res.Msg.GetSlots()) != len(all) {
 			err = fmt.Errorf("asked for %d slots, answered for %d", len(all), len(res.Msg.GetSlots()))
@@ -266,6 +269,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
 	r.state = slot.Serving
+	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.heard), Flag: !heard})
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
 	r.doubts = nil
 	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)

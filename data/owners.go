@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
@@ -208,7 +209,9 @@ func (s *Server) removeOwner(owner conclave.NodeID, now time.Time) {
 	for _, r := range s.slots.all() {
 		r.mu.Lock()
 		if r.state == slot.Serving && !s.owners.back(owner) {
-			removed += r.store.RemoveOwner(owner, wirev1.Cause_CAUSE_OWNER_GONE, now)
+			n := r.store.RemoveOwner(owner, wirev1.Cause_CAUSE_OWNER_GONE, now)
+			removed += n
+			r.trace.Claim(trace.Claim{Kind: trace.OwnerGone, Slot: r.id, Epoch: r.epoch, Peer: owner, Count: n})
 			r.publish(&s.watchers)
 		}
 		r.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
@@ -15,6 +16,7 @@ import (
 type replica struct {
 	id    int
 	grace time.Duration
+	trace trace.Sink // claims are made with the lock held
 
 	mu sync.Mutex // guards the rest; the innermost but for feeds' own; never held across I/O
 

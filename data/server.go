@@ -65,12 +65,14 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("data node configuration: %w", err)
 	}
 	c = c.withDefaults()
+	c.Trace = c.Trace.Of(c.Node)
 	s := &Server{
 		config: c, log: c.Logger,
 		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(c.Node.Name, c.Now),
 		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}), metaRan: make(chan struct{}),
 		seeds: c.Rand,
 	}
+	s.view.Trace, s.fence.Trace = c.Trace, c.Trace
 	s.slots = newSlots(s)
 	s.streams.all = map[*feedStream]bool{}
 	s.follows = &follows{server: s, bell: newBell(), all: map[conclave.NodeID]*puller{}}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -101,9 +102,11 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 	}
 	for _, c := range b.puts {
 		r.store.write(c, now)
+		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: r.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
 	}
 	for _, x := range b.removals {
 		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)
+		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: r.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
 	r.suspect(session)
 	r.publish(w)
@@ -152,6 +155,7 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 		f := r.store.Read(want.GetDataInfoId(), want.GetVersion(), want.GetHash(), now)
 		*size += proto.Size(f)
 		out.Datums = append(out.Datums, f)
+		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: want.GetDataInfoId(), Version: f.GetDatum().GetVersion(), Count: len(f.GetDatum().GetValues()), Flag: f.GetSame()})
 	}
 	return out
 }
@@ -196,6 +200,7 @@ func (r *replica) finish(w *watchers) {
 		return
 	}
 	r.state = slot.Finished
+	r.trace.Claim(trace.Claim{Kind: trace.Finished, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter()})
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
 	w.ended(r.id, r.epoch)
 	for f := range r.streams {

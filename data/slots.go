@@ -120,7 +120,7 @@ func (s *slots) apply(st wire.State) {
 	if s.all() == nil {
 		list := make([]*replica, len(table.Slots))
 		for i := range list {
-			list[i] = &replica{id: i, grace: s.server.config.SessionGrace}
+			list[i] = &replica{id: i, grace: s.server.config.SessionGrace, trace: s.server.config.Trace}
 		}
 		s.list.Store(&list)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"conclave"
 	"conclave/internal/stage"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 )
@@ -68,6 +69,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			{Name: "leave the member list", Do: s.leave},
 		})
 	}
+	s.config.Trace.Claim(trace.Claim{Kind: trace.Emptied, Count: len(s.view.Table().LedBy(s.config.Node)), Flag: err == nil && s.draining.Load(), Err: err})
 	s.end(err)
 	select {
 	case <-s.ended:

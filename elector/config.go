@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/trace"
 )
 
 // Config is what an Elector needs. ID and Strategy are required.
@@ -57,6 +58,8 @@ type Config struct {
 	Now func() time.Time
 	// Logger is named by the caller; nil drops everything.
 	Logger hclog.Logger
+	// Trace hears what this node claims; nil: nobody listens.
+	Trace trace.Sink
 }
 
 // withDefaults fills what was left empty.

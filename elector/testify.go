@@ -1,5 +1,7 @@
 package elector
 
+import "conclave/internal/trace"
+
 // Testify answers a peer that was given the lock that stands for the leader of
 // term: is that leader alive? It asks at the leader's port before it takes over.
 //
@@ -18,6 +20,7 @@ func (e *Elector) Testify(term uint64, lock string) (alive bool) {
 	} else if e.raise(term) { // so that a win after this is above the promise
 		e.stats.promised.Add(1)
 		s.left = max(s.left, term)
+		e.cfg.Trace.Claim(trace.Claim{Kind: trace.Promised, Node: e.cfg.ID, Term: term})
 		if l != nil && l.term.Number <= term {
 			l.resigning = false
 			e.endLeadership(l, ErrPromised)

@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 	"conclave/wire"
 )
@@ -151,33 +152,44 @@ func (l *leader) ask(ctx context.Context, do func(ctx context.Context) error) er
 // then who has which slot. It returns when to look again if nothing wakes it.
 func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	next = time.Now().Add(a.l.s.cfg.Beat)
+	a.awake(time.Now())
 	if a.useless() {
 		return next, nil
 	}
-	a.awake(time.Now())
-	for _, d := range a.l.roster.expire(time.Now()) {
-		a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": d.member.Node.Name, "role": d.member.Role, "why": d.why},
-			"%s %s was lost: %s", d.member.Role, d.member.Node.Name, d.why)
-		a.log.Info("node lost", "node", d.member.Node.Name, "role", d.member.Role, "why", d.why)
-	}
-	if expiry, any := a.l.roster.nextExpiry(); any && expiry.Before(next) {
-		next = expiry
+	next = earliest(next, a.uselessAt())
+	if now := time.Now(); !a.deaf(now) {
+		a.expire(now)
+		if expiry, any := a.l.roster.nextExpiry(); any {
+			next = earliest(next, expiry)
+		}
 	}
 	better, err := a.protect(ctx)
 	if err != nil {
 		return next, err
 	}
-	if !better.IsZero() && better.Before(next) {
-		next = better
-	}
+	next = earliest(next, better)
 	if err := a.list(ctx); err != nil {
 		return next, err
 	}
 	settled, err := a.arrange(ctx)
-	if settled.Before(next) && !settled.IsZero() {
-		next = settled
+	return earliest(next, settled), err
+}
+
+// earliest is the first of two moments; a zero one never comes.
+func earliest(a, b time.Time) time.Time {
+	if b.IsZero() || a.Before(b) {
+		return a
 	}
-	return next, err
+	return b
+}
+
+// expire takes off whoever's lease has run out.
+func (a *arranger) expire(now time.Time) {
+	for _, d := range a.l.roster.expire(now) {
+		a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": d.member.Node.Name, "role": d.member.Role, "why": d.why},
+			"%s %s was lost: %s", d.member.Role, d.member.Node.Name, d.why)
+		a.log.Info("node lost", "node", d.member.Node.Name, "role", d.member.Role, "why", d.why)
+	}
 }
 
 // awake gives every lease a little longer when this process has not run for a
@@ -187,6 +199,7 @@ func (a *arranger) awake(now time.Time) {
 	beat := a.l.s.cfg.Beat
 	if !a.rounds.IsZero() && now.Sub(a.rounds) > 2*beat {
 		a.l.roster.extend(now, beat)
+		a.l.reached = now // what they said meanwhile waits to be read, too
 	}
 	a.rounds = now
 }
@@ -219,7 +232,9 @@ func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) e
 	next := conclavesql.State{
 		Kind: kind, Body: text, Term: a.fence.Term, Seq: a.seq + 1, Nonce: conclavesql.NewNonce(a.rand),
 	}
-	outcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) { return a.store.Write(ctx, a.fence, old, next) })
+	outcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {
+		return a.traced(old, next, func() (conclavesql.Outcome, error) { return a.store.Write(ctx, a.fence, old, next) })
+	})
 	if err != nil {
 		return err
 	}
@@ -239,7 +254,8 @@ func (a *arranger) sealAll(ctx context.Context) error {
 		if err := a.mayAct(ctx); err != nil {
 			return err
 		}
-		outcome, err := a.store.Seal(ctx, a.fence, seq, nonce)
+		outcome, err := a.traced(conclavesql.State{Kind: "seal"}, conclavesql.State{Kind: "seal", Term: a.fence.Term, Seq: seq, Nonce: nonce},
+			func() (conclavesql.Outcome, error) { return a.store.Seal(ctx, a.fence, seq, nonce) })
 		switch outcome {
 		case conclavesql.Deposed:
 			return errDeposed
@@ -324,7 +340,7 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 	case conclavesql.Written:
 		a.seq = max(a.seq, next.Seq)
 		a.rows[next.Kind] = next
-		return a.decode(next)
+		return a.decoded(next)
 	case conclavesql.Deposed:
 		return errDeposed
 	}
@@ -348,6 +364,7 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 
 // publish shows what was written to everybody: the streams look at the view.
 func (a *arranger) publish() {
+	a.l.s.cfg.Trace.Claim(trace.Claim{Kind: trace.Publishing, Term: a.fence.Term, Epoch: a.state.Table.Epoch})
 	a.l.s.view.Set(a.state)
 	a.l.spread.published(a.state.Table.Epoch, time.Now())
 	a.l.bell.ring()

@@ -65,7 +65,7 @@ func inBubble(t *testing.T, metas int, play func(*testing.T, *cluster), setup ..
 
 func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 	c := &cluster{
-		t: t, net: simnet.New(), rand: rand.New(rand.NewPCG(1, 2)),
+		t: t, net: simnet.New(1), rand: rand.New(rand.NewPCG(1, 2)),
 		metas: map[string]*metaNode{}, nodes: map[string]*fakeNode{},
 		setup: func(cfg *meta.Config) {
 			for _, f := range setup {
@@ -176,7 +176,7 @@ func (c *cluster) startMeta(name string) *metaNode {
 
 // kill ends a node as kill -9 does: its kernel closes all that it had open.
 func (c *cluster) kill(name string) {
-	c.net.Cut(name)
+	c.net.Kill(name)
 	if m := c.metas[name]; m != nil {
 		m.crash()
 		<-m.ended

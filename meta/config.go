@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/trace"
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
@@ -84,6 +85,7 @@ type Config struct {
 
 	Network wire.Network
 	Logger  hclog.Logger     // named by the caller
+	Trace   trace.Sink       // hears what this node claims; nil: nobody listens
 	Rand    *rand.Rand       // the streams of all loops are derived from it; nil draws a seed
 	Now     func() time.Time // only to show it, and once for the version floor of a table made from nothing
 	Version string

@@ -43,7 +43,7 @@ type leader struct {
 	warm     atomic.Bool   // this term has written: nobody can hold more than was published
 	spread   spread
 	helpers  group     // short errands: announcing, looking at suspects
-	reached  time.Time // when a session or data node last held a stream; the arranger's
+	reached  time.Time // when a session or data node was last heard, or need not have been; the arranger's
 }
 
 // lead is what the elector calls with each term that this node wins. It returns

@@ -73,7 +73,7 @@ func TestAdminIsAnsweredAnywhere(t *testing.T) {
 
 func TestWithoutALeaderItIsSaid(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.net.Cut("db")
+		c.net.Kill("db")
 		c.eventually(10*time.Second, func() bool {
 			_, err := c.admin.Leader(t.Context())
 			return wire.CodeOf(err) == wire.CodeNoLeader
@@ -93,13 +93,13 @@ func TestADatabaseThatIsGoneForAWhileMovesNothing(t *testing.T) {
 	file := t.TempDir() + "/db.sql"
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		// The tables of this test live in a file: the server is started twice.
-		c.net.Cut("db")
+		c.net.Kill("db")
 		c.serveDB(file)
 		require.NoError(t, c.db.Migrate(t.Context(), lock))
 		c.leaderAfter(0)
 		c.startNodes(3, 1)
 		before, _ := c.stable(10 * time.Second)
-		c.net.Cut("db")
+		c.net.Kill("db")
 		time.Sleep(25 * time.Second)
 		for _, n := range c.nodes {
 			assert.Equal(t, before.Epoch, n.view.TableEpoch())

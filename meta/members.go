@@ -35,6 +35,7 @@ type roster struct {
 	losses []loss                   // of data nodes, the newest last
 	joined time.Time                // when a data node last registered; zero: none did
 	first  time.Time                // when the first one did
+	spoke  time.Time                // when a session or data node was last heard
 }
 
 // node is one member as the leader sees it.
@@ -150,6 +151,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 	n.member, n.stream, n.heard, n.gone = m, st, true, false
 	if m.Role != conclave.RoleMeta {
 		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
+		r.spoke = now
 	}
 	return fresh, true
 }
@@ -169,6 +171,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	}
 	if st.role != conclave.RoleMeta {
 		r.leases.Renew(st.id.Name, st.id, at, r.nodeLease)
+		r.spoke = at
 	}
 	n.load, n.ready, n.table = m.GetLoad(), m.GetReady(), wire.EpochIn(m.GetHave().GetTable())
 	if d := m.GetMember().GetDraining(); d != n.draining {
@@ -331,17 +334,12 @@ func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
 	return ids, reports
 }
 
-// reached is how many sessions and data nodes there are, and how many of them
-// hold a stream.
-func (r *roster) reached() (members, streams int) {
+// reached is how many sessions and data nodes there are, and when the last one
+// spoke; the zero time when none did.
+func (r *roster) reached() (members int, last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, n := range r.nodes {
-		if n.stream != nil {
-			streams++
-		}
-	}
-	return len(r.nodes), streams
+	return len(r.nodes), r.spoke
 }
 
 // settled says since when no data node has registered, and since when there is

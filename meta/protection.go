@@ -98,15 +98,19 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 // session or data node has been for a whole lease. Such a leader resigns and
 // stands aside (etcd and others know it as the half-connected leader), at most
 // once in ten leases; and it takes nobody off the list on the way.
+//
+// A stream that is open proves nothing: one that is cut stays open for as long as
+// nobody says that it ended.
 func (a *arranger) useless() bool {
-	members, streams := a.l.roster.reached()
+	members, spoke := a.l.roster.reached()
 	now := time.Now()
-	if streams > 0 || members == 0 {
-		a.l.reached = now
-		return false
+	if spoke.After(a.l.reached) {
+		a.l.reached = spoke
 	}
-	cut := a.l.s.cfg.NodeLease - a.l.s.cfg.Beat/2 // before their leases run out
-	if now.Sub(a.l.reached) < cut {
+	if members == 0 {
+		a.l.reached = now
+	}
+	if now.Before(a.uselessAt()) {
 		return false
 	}
 	a.l.reached = now
@@ -124,4 +128,16 @@ func (a *arranger) useless() bool {
 	case <-a.l.ctx.Done():
 		return true
 	}
+}
+
+// uselessAt is when this leader gives up if nobody speaks before.
+func (a *arranger) uselessAt() time.Time {
+	return a.l.reached.Add(a.l.s.cfg.NodeLease - a.l.s.cfg.Beat/2)
+}
+
+// deaf says that nobody has spoken for longer than all of them can be silent by
+// chance: as long as this leader may be the one that is cut off, nobody's lease
+// is judged.
+func (a *arranger) deaf(now time.Time) bool {
+	return now.Sub(a.l.reached) > a.l.s.cfg.Beat*3/2
 }

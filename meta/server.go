@@ -61,12 +61,15 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	seeds := derive(cfg.Rand)
-	return &Server{
+	cfg.Trace = cfg.Trace.Of(cfg.Node)
+	s := &Server{
 		cfg: cfg, log: cfg.Logger, seeds: seeds, nonces: derive(seeds),
 		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(cfg.Node.Name, cfg.Now),
 		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
 		changed: make(chan struct{}),
-	}, nil
+	}
+	s.view.Trace, s.fence.Trace = cfg.Trace, cfg.Trace
+	return s, nil
 }
 
 // Started is closed once the listener is open.
@@ -175,7 +178,7 @@ func (s *Server) assemble(ln net.Listener) error {
 		ID: s.cfg.Node, Address: s.address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
 		SafetyRead: max(5*time.Second, s.cfg.Beat),
 		Lead:       s.lead, Beaten: s.beaten, WakePeers: s.wakePeers,
-		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: s.log.Named("elector"),
+		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: s.log.Named("elector"), Trace: s.cfg.Trace,
 	})
 	if err != nil {
 		return fmt.Errorf("make the elector: %w", err)

@@ -64,7 +64,7 @@ func TestStorm(t *testing.T) {
 
 func storm(t *testing.T, seed uint64, file string) {
 	c := newCluster(t, 3)
-	c.net.Cut("db")
+	c.net.Kill("db")
 	c.serveDB(file)
 	require.NoError(t, c.db.Migrate(t.Context(), lock))
 	r := rand.New(rand.NewPCG(seed, 77))
@@ -122,7 +122,7 @@ func storm(t *testing.T, seed uint64, file string) {
 		case 6:
 			_ = c.admin.Allow(t.Context(), name)
 		case 7:
-			c.net.Cut("db")
+			c.net.Kill("db")
 			time.Sleep(time.Duration(r.Int64N(int64(5 * time.Second))))
 			c.serveDB(file)
 		}

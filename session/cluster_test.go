@@ -58,7 +58,7 @@ type running[S any] struct {
 // bubble plays a story on a fresh cluster, in virtual time.
 func bubble(t *testing.T, datas, sessions int, story func(t *testing.T, c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, simnet.New(), 16, max(datas, 1))
+		c := newCluster(t, simnet.New(1), 16, max(datas, 1))
 		defer c.end()
 		for i := range datas {
 			c.startData(fmt.Sprintf("data-%d", i+1))
@@ -173,7 +173,7 @@ func launch[S any](c *cluster, name string, server S, run func(context.Context) 
 
 // kill ends a process as kill -9 does.
 func kill[S any](c *cluster, r *running[S]) {
-	c.net.Cut(r.name)
+	c.net.Kill(r.name)
 	r.crash()
 	<-r.done
 }
@@ -267,8 +267,15 @@ func (c *cluster) crash(x *client.Client) {
 	for i, other := range c.clients {
 		if other == x {
 			c.crashes[i]()
-			c.net.Cut(x.Name())
+			c.net.Kill(x.Name())
 		}
+	}
+}
+
+// unplug breaks all connections of a client that lives on.
+func (c *cluster) unplug(name string) {
+	for session := range c.sessions {
+		c.net.Reset(name, session)
 	}
 }
 

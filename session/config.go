@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/wire"
 )
 
@@ -41,6 +42,8 @@ type Config struct {
 	Now func() time.Time
 	// Version is what /version answers.
 	Version string
+	// Trace hears what this node claims; nil: nobody listens.
+	Trace trace.Sink
 
 	// Beat is the time between two beats to the meta leader, and the one
 	// expected between two beats of a data node's feed: two missed are a broken

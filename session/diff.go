@@ -5,6 +5,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -42,6 +43,7 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 		return connect.NewResponse(&wirev1.DiffResponse{Session: me}), nil
 	}
 	n, epoch := int(m.GetSlot()), wire.EpochIn(m.GetLeaderEpoch())
+	s.Trace.Claim(trace.Claim{Kind: trace.Answering, Slot: n, Epoch: epoch, Peer: wire.NodeIn(m.GetAsker())})
 	row := s.fences.of(n)
 	row.mu.Lock()
 	address := m.GetAskerAddress()
@@ -57,6 +59,7 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 	}
 	res := s.registry.diff(n, epoch, m)
 	res.Session, res.HighestPushed = me, row.pushed
+	s.Trace.Claim(trace.Claim{Kind: trace.Answered, Slot: n, Epoch: epoch, Peer: wire.NodeIn(m.GetAsker())})
 	row.mu.Unlock()
 	if changed {
 		s.log.Debug("fenced by a diff", "slot", n, "epoch", epoch.String(), "asker", m.GetAsker().GetName())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/trace"
 )
 
 // fences keeps, for every slot, the highest leader epoch that this session has
@@ -13,6 +14,8 @@ import (
 // serves at it; whoever brings it, it was written under a term first. It never
 // falls: what an older leader says afterwards is not counted.
 type fences struct {
+	trace trace.Sink // claims are made with the row's lock held
+
 	mu   sync.Mutex // guards the length of rows
 	rows []*fence
 }
@@ -22,6 +25,9 @@ type fences struct {
 // lock inside), so that no answer of an older epoch is counted after a newer
 // one was adopted. Only memory is touched under it.
 type fence struct {
+	slot  int
+	trace trace.Sink
+
 	mu      sync.Mutex // guards the rest
 	epoch   conclave.Epoch
 	address string    // of the leader at epoch; "" while it is not known
@@ -35,7 +41,7 @@ func (f *fences) of(slot int) *fence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.rows) <= slot {
-		f.rows = append(f.rows, &fence{})
+		f.rows = append(f.rows, &fence{slot: len(f.rows), trace: f.trace})
 	}
 	return f.rows[slot]
 }
@@ -60,6 +66,7 @@ func (f *fence) adopt(epoch conclave.Epoch, address string) (changed, ok bool) {
 		f.address = address
 		return true, true
 	}
+	f.trace.Claim(trace.Claim{Kind: trace.Adopted, Slot: f.slot, Epoch: epoch, Base: f.epoch})
 	f.epoch, f.address, f.since = epoch, address, time.Now()
 	return true, true
 }

@@ -109,7 +109,7 @@ func TestClientFlapsWithinItsLease(t *testing.T) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
 		c.eventually("all are seen", sub.shows(values...))
 		for range 3 {
-			c.net.Cut("writer-0") // all its connections break; it dials again at once
+			c.unplug("writer-0") // all its connections break; it dials again at once
 			time.Sleep(time.Second)
 		}
 		time.Sleep(10 * time.Second)
@@ -144,7 +144,7 @@ func TestClientDiesAndClientCloses(t *testing.T) {
 func TestMetaOutageFreezesNothing(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
-		c.net.Cut("meta-1")
+		c.net.Kill("meta-1")
 		time.Sleep(time.Minute)
 		code, body := c.get(c.sessions["session-1"].server.Address(), "/readyz")
 		assert.Equal(t, http.StatusOK, code)

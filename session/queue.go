@@ -2,6 +2,7 @@ package session
 
 import (
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
@@ -83,6 +84,7 @@ func (r *registry) settle(slot int, epoch conclave.Epoch, changes []*change) []a
 			acks = append(acks, ack{c.id, c.version, reg.owner})
 		}
 		reg.stored = epoch
+		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: slot, Epoch: epoch, Subject: c.id, Key: c.key, Version: c.version, Flag: reg.pub.Withdrawn})
 	}
 	if len(s.pending) == 0 {
 		s.order = nil

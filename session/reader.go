@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -130,6 +131,7 @@ func (s *Server) fetch(ctx context.Context, n *node, req *wirev1.FetchRequest, p
 		datums := answer.GetDatums()
 		counted := s.fences.count(part.slot, part.epoch, func(f *fence) {
 			for _, d := range datums {
+				s.Trace.Claim(trace.Claim{Kind: trace.Counted, Slot: part.slot, Epoch: part.epoch, Subject: d.GetDatum().GetDataInfoId(), Version: d.GetDatum().GetVersion(), Count: len(d.GetDatum().GetValues()), Flag: d.GetSame()})
 				f.pushed = max(f.pushed, s.topics.fetched(d, now))
 			}
 		})

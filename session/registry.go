@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -22,6 +23,7 @@ import (
 // the slot's present epoch; see writer.go.
 type registry struct {
 	grace time.Duration // tombstones are remembered for it
+	trace trace.Sink    // claims are made with the lock held
 
 	mu    sync.Mutex // guards the rest
 	slots []slotSet
@@ -131,6 +133,7 @@ func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, er
 	}
 	r.replace(old, reg)
 	r.give(reg, owner)
+	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot, Subject: p.ID, Key: key, Version: p.Version, Flag: p.Withdrawn})
 	return false, nil
 }
 
@@ -239,6 +242,7 @@ func (r *registry) disown(owner *connection, cause wirev1.Cause) int {
 		}
 		r.drop(reg)
 		r.enqueue(reg.slot, removalOf(reg, cause))
+		r.trace.Claim(trace.Claim{Kind: trace.Dropped, Slot: reg.slot, Subject: id, Key: reg.key, Version: reg.pub.Version})
 		went++
 	}
 	return went
@@ -260,6 +264,7 @@ func (r *registry) withdraw(owner *connection) int {
 		reg := &registration{pub: p, key: old.key, slot: old.slot, forget: time.Now().Add(r.grace)}
 		r.replace(old, reg)
 		r.give(reg, owner)
+		r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot, Subject: id, Key: reg.key, Version: p.Version, Flag: true})
 		went++
 	}
 	return went

@@ -61,6 +61,7 @@ func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
+	c.Trace = c.Trace.Of(c.Node)
 	s := &Server{
 		Config:   c,
 		log:      c.Logger,
@@ -68,7 +69,7 @@ func New(c Config) (*Server, error) {
 		terms:    &wire.Fence{},
 		events:   wire.NewEvents(c.Node.Name, c.Now),
 		registry: newRegistry(c.SessionGrace),
-		fences:   &fences{},
+		fences:   &fences{trace: c.Trace},
 		clients:  newClients(c.SessionGrace),
 		nodes:    newNodes(),
 		book:     &addressBook{},
@@ -76,6 +77,7 @@ func New(c Config) (*Server, error) {
 		ended:    make(chan struct{}),
 	}
 	s.topics = newTopics(c.PushWindow, newGuard(c.SessionGrace), s.nodes.wakeReaders)
+	s.view.Trace, s.terms.Trace, s.registry.trace, s.topics.trace = c.Trace, c.Trace, c.Trace, c.Trace
 	s.metrics = newMetrics(s)
 	return s, nil
 }

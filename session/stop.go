@@ -10,6 +10,7 @@ import (
 
 	"conclave"
 	"conclave/internal/stage"
+	"conclave/internal/trace"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -138,6 +139,7 @@ func (s *Server) flush(ctx context.Context) error {
 // clients are at now.
 func (s *Server) leaveMembers(ctx context.Context) error {
 	known, err := s.reachable()
+	s.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
 	s.leave() // or the next beat registers again
 	<-s.left
 	if !known || err != nil {

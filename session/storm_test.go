@@ -56,7 +56,7 @@ type offered struct {
 
 func storm(t *testing.T, seed uint64) {
 	seeds.Store(seed * 1000)
-	c := newCluster(t, simnet.New(), 16, 3)
+	c := newCluster(t, simnet.New(1), 16, 3)
 	defer c.end()
 	names := func(role string) []string { return []string{role + "-1", role + "-2", role + "-3"} }
 	for _, n := range names("data") {
@@ -126,8 +126,8 @@ func storm(t *testing.T, seed uint64) {
 			time.Sleep(time.Duration(pick(2000)) * time.Millisecond)
 			c.meta.allow(n)
 		},
-		5: func() { c.net.Cut(fmt.Sprintf("writer-%d", pick(6)+1)) },
-		6: func() { c.net.Cut(fmt.Sprintf("reader-%d", pick(2)+1)) },
+		5: func() { c.unplug(fmt.Sprintf("writer-%d", pick(6)+1)) },
+		6: func() { c.unplug(fmt.Sprintf("reader-%d", pick(2)+1)) },
 	}
 	change := func() {
 		o := all[pick(len(all))]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -16,7 +17,8 @@ import (
 // must be read again.
 type topics struct {
 	guard guard
-	wake  func() // called, without any lock held, when there is something to read
+	wake  func()     // called, without any lock held, when there is something to read
+	trace trace.Sink // claims are made with the lock held
 
 	mu      sync.Mutex // guards the rest
 	window  time.Duration
@@ -357,6 +359,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		if s.held.IsZero() {
 			s.held = now
 			t.guard.counted()
+			t.trace.Claim(trace.Claim{Kind: trace.Held, Slot: tp.slot, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
 		}
 		t.read(tp, reread)
 		return
@@ -366,6 +369,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
 	tp.top = max(tp.top, s.version)
 	t.pushes++
+	t.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
 	s.to.out.push(s.id, d)
 }
 

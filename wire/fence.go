@@ -5,12 +5,17 @@ import (
 	"sync/atomic"
 
 	"conclave"
+	"conclave/internal/trace"
 )
 
 // Fence keeps the highest term a node has ever seen and refuses every command
 // of a lower one. It is the receivers' half of the rule that two leaders may
 // believe but never act; the database's half is the term in each statement.
 type Fence struct {
+	// Trace hears of every command, in the order in which they were judged; set it
+	// before the first.
+	Trace trace.Sink
+
 	mu      sync.Mutex // guards highest
 	highest uint64
 	refused atomic.Uint64
@@ -24,7 +29,7 @@ const maxJump = 1 << 40
 // highest term seen. A term too high to be true is refused as well, and not
 // remembered.
 func (f *Fence) Admit(term uint64) error {
-	highest, believed := f.raise(term)
+	highest, believed := f.raise(term, true)
 	if !believed {
 		f.refused.Add(1)
 		return Errorf(CodeBadRequest, "term %d is too high to be true: the highest seen here is %d", term, highest)
@@ -39,7 +44,7 @@ func (f *Fence) Admit(term uint64) error {
 }
 
 // Saw notes a term without judging a command.
-func (f *Fence) Saw(term uint64) { f.raise(term) }
+func (f *Fence) Saw(term uint64) { f.raise(term, false) }
 
 // Highest is the highest term ever seen.
 func (f *Fence) Highest() uint64 {
@@ -51,12 +56,16 @@ func (f *Fence) Highest() uint64 {
 // Refused counts the commands of older terms that were turned away (I4).
 func (f *Fence) Refused() uint64 { return f.refused.Load() }
 
-func (f *Fence) raise(term uint64) (highest uint64, believed bool) {
+func (f *Fence) raise(term uint64, command bool) (highest uint64, believed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	before := f.highest
 	if term > f.highest+maxJump {
 		return f.highest, false
 	}
 	f.highest = max(f.highest, term)
+	if command {
+		f.Trace.Claim(trace.Claim{Kind: trace.Admission(term >= before), Term: term, Base: conclave.Epoch{Term: before}})
+	}
 	return f.highest, true
 }

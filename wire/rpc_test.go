@@ -83,7 +83,7 @@ func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 
 func TestErrorsKeepTheirCodeAcrossTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := simnet.New()
+		net := simnet.New(1)
 		a, stopA := start(t, net, "a", "")
 		defer stopA()
 		b, stopB := start(t, net, "b", "")
@@ -110,7 +110,7 @@ func TestErrorsKeepTheirCodeAcrossTheWire(t *testing.T) {
 
 func TestRefusedIsToldFromSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := simnet.New()
+		net := simnet.New(1)
 		a, stopA := start(t, net, "a", "")
 		defer stopA()
 		b, _ := start(t, net, "b", "")
@@ -119,7 +119,7 @@ func TestRefusedIsToldFromSilence(t *testing.T) {
 		assert.Equal(t, d1, who)
 		assert.Equal(t, conclave.RoleData, role)
 
-		net.Cut("b")
+		net.Kill("b")
 		_, _, err = a.peers.Knock(t.Context(), b.address)
 		assert.True(t, wire.Refused(err), "%v", err)
 		synctest.Wait() // the pooled connection has noticed
@@ -135,7 +135,7 @@ func TestRefusedIsToldFromSilence(t *testing.T) {
 
 func TestInterceptorFencesAndComparesTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := simnet.New()
+		net := simnet.New(1)
 		a, stopA := start(t, net, "a", "")
 		defer stopA()
 		b, stopB := start(t, net, "b", "")
@@ -165,7 +165,7 @@ func TestInterceptorFencesAndComparesTables(t *testing.T) {
 
 func TestRouterAnswersInTheContractsForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := simnet.New()
+		net := simnet.New(1)
 		n, stop := start(t, net, "a", "secret")
 		defer stop()
 		ask := func(method, path string, body string, header ...string) (int, map[string]any) {
@@ -213,7 +213,7 @@ func TestRouterAnswersInTheContractsForm(t *testing.T) {
 
 func TestEventsGoOnAfterTheLastSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := simnet.New()
+		net := simnet.New(1)
 		n, stop := start(t, net, "a", "")
 		defer stop()
 		for i := range 3 {
@@ -276,7 +276,7 @@ func TestRegistrationsAreCheckedOnTheirWayIn(t *testing.T) {
 // connection, and the node goes on.
 func TestBrokenInputHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := simnet.New()
+		net := simnet.New(1)
 		n, stop := start(t, net, "a", "")
 		defer stop()
 		raw := func(request string) string {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
@@ -19,6 +20,9 @@ var ErrBehind = errors.New("the delta's base is not the table held here")
 // ignored, a higher one taken. It does not matter who hands a state on, since
 // each kind was written under its term before anyone could.
 type View struct {
+	// Trace hears of each table that is taken, in order; set it before the first.
+	Trace trace.Sink
+
 	mu      sync.Mutex // guards state and changed; held for copies only
 	state   State
 	changed chan struct{} // closed, and replaced, at each change
@@ -62,7 +66,7 @@ func (v *View) Refused() uint64 { return v.refused.Load() }
 func (v *View) Set(s State) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.state = s
+	v.took(s)
 	v.announce()
 }
 
@@ -99,7 +103,7 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 		next.Freeze, took = Freeze{Epoch: EpochIn(f.GetEpoch()), Frozen: f.GetFrozen(), Reason: f.GetReason()}, true
 	}
 	if took {
-		v.state = next
+		v.took(next)
 		v.announce()
 	}
 	return took, behind
@@ -111,6 +115,14 @@ func (v *View) newer(theirs *wirev1.Epoch, mine conclave.Epoch) bool {
 		v.refused.Add(1)
 	}
 	return c > 0
+}
+
+// took makes next the state; mu is held.
+func (v *View) took(next State) {
+	if v.state.Table.Epoch != next.Table.Epoch {
+		v.Trace.Claim(trace.Claim{Kind: trace.Took, Epoch: next.Table.Epoch, Base: v.state.Table.Epoch})
+	}
+	v.state = next
 }
 
 // announce wakes whoever waits for a change; mu is held, and closing never

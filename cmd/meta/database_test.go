@@ -20,7 +20,7 @@ import (
 // A frozen mysqld: the kernel accepts, nobody says a word.
 func TestSilentDatabaseIsGivenUpAfterDBWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := simnet.New()
+		network := simnet.New(1)
 		listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
 		require.NoError(t, err)
 		var silent sync.WaitGroup

@@ -22,7 +22,11 @@ type Cable struct {
 	delay []byte        // deliver the next request with these bytes late,
 	late  chan struct{} // when this is closed
 	wrong [2][]byte     // put the second in the place of the first in every request
+	first []byte        // before the next request with these bytes is sent,
+	do    func()        // do this
 	conns map[*cableConn]bool
+
+	ghosts sync.WaitGroup // the deliveries of Delay
 }
 
 // ErrCut is what a dial through a cut cable returns.
@@ -138,6 +142,17 @@ func (c *Cable) Delay(text string) (deliver func()) {
 	return sync.OnceFunc(func() { close(late) })
 }
 
+// Delivered waits until the store has answered what came late.
+func (c *Cable) Delivered() { c.ghosts.Wait() }
+
+// Before does something just before the next request that contains text is sent:
+// the moment at which a store can be stopped with a request under way to it.
+func (c *Cable) Before(text string, do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.first, c.do = []byte(text), do
+}
+
 // Garble writes wrong in the place of right in every request from now on, as a
 // proxy does that thinks it knows better. Both must have the same length.
 func (c *Cable) Garble(right, wrong string) {
@@ -186,6 +201,13 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 	}
 	c := cc.cable
 	c.mu.Lock()
+	if c.first != nil && bytes.Contains(p, c.first) {
+		do := c.do
+		c.first, c.do = nil, nil
+		c.mu.Unlock() // it may take its time
+		do()
+		c.mu.Lock()
+	}
 	if c.lose != nil && bytes.Contains(p, c.lose) {
 		c.lose = nil
 		cc.doomed = true
@@ -193,7 +215,8 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 	if c.delay != nil && bytes.Contains(p, c.delay) {
 		c.delay = nil
 		cc.ghost = true
-		go cc.haunt(bytes.Clone(p), c.late) // ends with the delivery
+		request, late := bytes.Clone(p), c.late
+		c.ghosts.Go(func() { cc.haunt(request, late) }) // ends with the delivery
 	}
 	swallowed := cc.ghost || cc.deaf
 	if len(c.wrong[0]) > 0 {

@@ -13,7 +13,7 @@ import (
 // BenchmarkResign: a planned hand-over, to the successor's first act; three nodes
 // in one process, on a real socket.
 func BenchmarkResign(b *testing.B) {
-	w := onServer(b, termcas.Witness)
+	w := onServer(b, anyServer(b), termcas.Witness)
 	w.Quiet = true
 	c := electortest.NewCluster(b, w.World, 3)
 	defer c.Stop()

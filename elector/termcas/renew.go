@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"conclave/elector"
+	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -21,8 +22,11 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	if h.line.lost.Load() {
 		return s.repark(ctx, me, h.term)
 	}
-	n, err := h.line.conn.Exec(ctx, conclavesql.LockRenew,
-		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), h.term, s.beat)
+	expects := trace.Claim{Term: h.term, Beat: s.beat, Peer: me.ID}
+	n, err := s.traced(trace.Renewing, trace.Renewed, expects, func() (int64, error) {
+		return h.line.conn.Exec(ctx, conclavesql.LockRenew,
+			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), h.term, s.beat)
+	})
 	switch {
 	case err != nil:
 		// Suspended, not deposed: the line is lost, the term may not be.
@@ -90,10 +94,13 @@ func (s *Strategy) swapWitness(ctx context.Context, me elector.Candidate, r row,
 		}
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
-	n, err := l.exec(ctx, me.Beat/2, conclavesql.LockRepark,
-		r.beat+2, witness, conn,
-		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,
-		conn, conn, lockName(nonce))
+	expects := trace.Claim{Term: r.number, Beat: r.beat, Peer: me.ID}
+	n, err := s.traced(trace.Reparking, trace.Reparked, expects, func() (int64, error) {
+		return l.exec(ctx, me.Beat/2, conclavesql.LockRepark,
+			r.beat+2, witness, conn,
+			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,
+			conn, conn, lockName(nonce))
+	})
 	return n, lock, err
 }
 

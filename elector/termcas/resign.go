@@ -7,6 +7,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -15,6 +16,7 @@ import (
 // it is said again on another connection. No row means that the term was over.
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	args := []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name, held.Leader.String(), held.Number}
+	expects := trace.Claim{Term: held.Number, Peer: held.Leader}
 	h := s.held.Swap(nil)
 	s.leftAt, s.won, s.owner = time.Now(), nil, held.Leader
 	if h != nil {
@@ -22,11 +24,15 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	}
 	said := false
 	if h != nil && !h.line.lost.Load() {
-		_, err := h.line.conn.Exec(ctx, conclavesql.LockResign, args...)
+		_, err := s.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
+			return h.line.conn.Exec(ctx, conclavesql.LockResign, args...)
+		})
 		said = err == nil
 	}
 	if !said {
-		if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...); err != nil {
+		if _, err := s.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
+			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...)
+		}); err != nil {
 			return fmt.Errorf("resign term %d: %w", held.Number, err)
 		}
 		return nil

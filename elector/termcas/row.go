@@ -23,8 +23,8 @@ type row struct {
 	at                    time.Time     // before it was read, by ours
 }
 
-// look reads the row; ErrNoRows when there is none.
-func (s *Strategy) look(ctx context.Context) (row, error) {
+// read is look without its claims.
+func (s *Strategy) read(ctx context.Context) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, ageUs int64
 	err := s.cfg.DB.QueryRow(ctx, conclavesql.LockLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},

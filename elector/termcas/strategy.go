@@ -13,6 +13,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -75,6 +76,7 @@ type Config struct {
 
 	Rand   *rand.Rand   // nonces and jitter; nil draws a seed from the system
 	Logger hclog.Logger // nil drops everything
+	Trace  trace.Sink   // hears each statement about the row, with the node's name (Sink.Of); nil: nobody listens
 }
 
 // Strategy elects by a compare-and-swap of the term in one row. Round and Resign
@@ -256,7 +258,9 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 	if row.owner != me.ID.String() {
 		return row.term(me), nil
 	}
-	if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number); err != nil {
+	if _, err := s.traced(trace.Resigning, trace.Resigned, trace.Claim{Term: row.number, Peer: me.ID}, func() (int64, error) {
+		return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
+	}); err != nil {
 		return elector.Term{}, fmt.Errorf("give term %d back: %w", row.number, err)
 	}
 	s.log.Info("an observer's term was given back", "term", row.number)

@@ -8,6 +8,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -179,7 +180,9 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, g grou
 	case killed:
 		args = append(args, r.lock.String, r.lock.String)
 	}
-	return l.exec(ctx, me.Beat/2, g.statement(), args...)
+	return s.traced(trace.Swapping, trace.Swapped, r.expects(me, g), func() (int64, error) {
+		return l.exec(ctx, me.Beat/2, g.statement(), args...)
+	})
 }
 
 // lead keeps what was won (rule 7): the line with our lock on it. The old leader's

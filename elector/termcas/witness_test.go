@@ -2,7 +2,6 @@ package termcas_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,20 +16,6 @@ import (
 	"conclave/sim/simnet"
 	conclavesql "conclave/sql"
 )
-
-// bubble runs a story on the embedded server, in virtual time.
-func bubble(t *testing.T, takeover termcas.Takeover, story func(t *testing.T, b *bench)) {
-	synctest.Test(t, func(t *testing.T) { story(t, inBubble(t, takeover)) })
-}
-
-// everywhere runs a story in a bubble and, when MYSQL_DSN is set, on that server
-// in real time.
-func everywhere(t *testing.T, takeover termcas.Takeover, story func(t *testing.T, b *bench)) {
-	t.Run("embedded", func(t *testing.T) { bubble(t, takeover, story) })
-	if os.Getenv("MYSQL_DSN") != "" {
-		t.Run("mysql", func(t *testing.T) { story(t, onMySQL(t, takeover)) })
-	}
-}
 
 // parked waits until every other node waits for the leader's lock.
 func parked(c *electortest.Cluster, leader *electortest.Node) {
@@ -238,7 +223,7 @@ func TestFrozenDatabaseLeaderIsBackWithinOneLeaseOfTheThaw(t *testing.T) {
 
 func TestRestartOfTheDatabaseKeepsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := simnet.New()
+		network := simnet.New(1)
 		file := t.TempDir() + "/db"
 		start := func() (crash func()) {
 			listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")

@@ -7,16 +7,17 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"conclave"
 	"conclave/elector"
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
+	"conclave/internal/mysqltest"
 	"conclave/sim/simnet"
 	conclavesql "conclave/sql"
 )
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		candidate() // this test binary, run as a process of its own
 		return
 	}
-	goleak.VerifyTestMain(m)
+	mysqltest.Main(m)
 }
 
 // bench is a world and the database under it.
@@ -40,61 +41,47 @@ type bench struct {
 
 // inBubble is a world in memory; call it inside the bubble.
 func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
-	network := simnet.New()
+	network := simnet.New(1)
 	listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
 	require.NoError(t, err)
-	serve(t, devdb.Config{Listener: listener})
-	b := newBench(t, "root@tcp(db:3306)/conclave", network.Host("nodes").DialContext, takeover)
+	dsn := mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener})
+	b := newBench(t, dsn, network.Host("nodes").DialContext, takeover)
 	b.Lease, b.Bubble = 3*time.Second, true
 	return b
 }
 
-// onLoopback is the embedded server behind a real socket, in real time.
-func onLoopback(t testing.TB, takeover termcas.Takeover) *bench {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	serve(t, devdb.Config{Listener: listener})
-	b := newBench(t, "root@tcp("+listener.Addr().String()+")/conclave", new(net.Dialer).DialContext, takeover)
+// onServer is a world on a real socket and in real time.
+func onServer(t testing.TB, s *mysqltest.Server, takeover termcas.Takeover) *bench {
+	b := newBench(t, s.DSN, new(net.Dialer).DialContext, takeover)
 	b.Lease = 900 * time.Millisecond
 	return b
 }
 
-// onMySQL is the server of MYSQL_DSN, in real time, with a lock of the test's own.
-func onMySQL(t testing.TB, takeover termcas.Takeover) *bench {
-	b := newBench(t, os.Getenv("MYSQL_DSN"), new(net.Dialer).DialContext, takeover)
-	b.Lease = 900 * time.Millisecond
-	return b
-}
-
-// onServer is the server of MYSQL_DSN, if it is set, or the embedded one behind a
-// real socket.
-func onServer(t testing.TB, takeover termcas.Takeover) *bench {
-	if os.Getenv("MYSQL_DSN") != "" {
-		return onMySQL(t, takeover)
+// anyServer is a MySQL server, if real ones are asked for, or the embedded one: for
+// benchmarks.
+func anyServer(t testing.TB) *mysqltest.Server {
+	if mysqltest.Wanted() {
+		return mysqltest.New(t, mysqltest.MySQL)
 	}
-	return onLoopback(t, takeover)
+	return mysqltest.NewEmbedded(t)
 }
 
-// serve runs an embedded server until the test ends.
-func serve(t testing.TB, cfg devdb.Config) {
-	server, err := devdb.New(cfg)
-	require.NoError(t, err)
-	ctx, crash := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		crash()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the embedded server ended with %v", err)
-		}
-	})
+// bubble runs a story on the embedded server, in virtual time.
+func bubble(t *testing.T, takeover termcas.Takeover, story func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) { story(t, inBubble(t, takeover)) })
+}
+
+// everywhere runs a story in a bubble, and on the real servers in real time.
+func everywhere(t *testing.T, takeover termcas.Takeover, story func(t *testing.T, b *bench)) {
+	t.Run(string(mysqltest.Embedded), func(t *testing.T) { bubble(t, takeover, story) })
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) { story(t, onServer(t, s, takeover)) })
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // newBench migrates a lock of its own and prepares strategies on it.
 func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) *bench {
-	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name() + time.Now().Format("/150405.000000")}
+	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
 	db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: dial, Deadline: 5 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
@@ -151,7 +138,8 @@ func (b *bench) fencedWrite(ctx context.Context, owner conclave.NodeID, term uin
 type lockRow struct {
 	owner      string
 	term, beat uint64
-	lock       stdsql.NullString
+	lock       stdsql.NullString // the witness,
+	conn       stdsql.NullInt64  // and the connection that holds it
 	resigned   bool
 }
 
@@ -159,8 +147,8 @@ type lockRow struct {
 func (b *bench) row(t *testing.T) (r lockRow) {
 	t.Helper()
 	require.NoError(t, b.db.QueryRow(t.Context(),
-		"SELECT owner, term, term_duration, witness_lock, resigned FROM distribute_lock WHERE data_center = ? AND lock_name = ?",
-		[]any{b.lock.DataCenter, b.lock.Name}, &r.owner, &r.term, &r.beat, &r.lock, &r.resigned))
+		"SELECT owner, term, term_duration, witness_lock, witness_conn, resigned FROM distribute_lock WHERE data_center = ? AND lock_name = ?",
+		[]any{b.lock.DataCenter, b.lock.Name}, &r.owner, &r.term, &r.beat, &r.lock, &r.conn, &r.resigned))
 	return r
 }
 

@@ -18,13 +18,13 @@ import (
 // of several lines may import what each of them allows.
 const rules = `
 	NONE < conclave;
-	conclave < slot, lease, blacklist;
+	conclave < slot, lease, blacklist, internal/trace;
 	NONE < wire/v1 < wire/v1/wirev1connect;
-	slot, lease, blacklist, wire/v1/wirev1connect < wire;
-	NONE < internal/stage;
+	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
+	NONE < internal/stage, internal/compose;
 	conclave < sql;
 
-	conclave < elector;
+	internal/trace < elector;
 	elector < elector/electortest;
 	elector, sql < elector/termcas;
 
@@ -32,7 +32,8 @@ const rules = `
 	wire, elector, sql, internal/stage, lease, meta/metaclient < meta;
 	wire, meta/metaclient, internal/stage < data, session;
 
-	conclave < internal/devdb;
+	internal/trace, slot, client < chaos;
+	conclave < internal/devdb < internal/mysqltest;
 	conclave, slot < internal/supervisor;
 	wire, internal/stage < internal/cli;
 	client, meta/metaclient, internal/supervisor < bench;
@@ -41,8 +42,8 @@ const rules = `
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
-	client, meta/metaclient, bench, internal/supervisor, internal/cli < cmd/conclave;
-	meta, data, session, client, elector/termcas, sim/simnet, internal/devdb < sim;
+	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli < cmd/conclave;
+	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
 `
 
 // TestImports holds every package of the module against the table. A package
@@ -70,9 +71,10 @@ func TestForeignImports(t *testing.T) {
 		may  []string
 	}{
 		{"github.com/dolthub/go-mysql-server", []string{"internal/devdb"}},
-		{"database/sql", []string{"sql", "elector/termcas", "cmd/conclave"}}, // the tool asks the database how much it was asked
+		{"database/sql", []string{"sql", "elector/termcas", "internal/mysqltest", "cmd/conclave"}}, // the tool asks the database how much it was asked
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
-		{"testing", []string{"elector/electortest", "sim"}},
+		{"testing", []string{"elector/electortest", "internal/mysqltest", "sim"}},
+		{"github.com/ory/dockertest", []string{"internal/mysqltest"}},
 	} {
 		for pkg, imports := range foreign(t) {
 			for _, imp := range imports {

@@ -119,3 +119,39 @@ func TestWaitForTheGateEndsAfterLockWaitInABubble(t *testing.T) {
 		holder.Close()
 	})
 }
+
+func TestTablesOutliveTheirServer(t *testing.T) {
+	tables := devdb.NewTables()
+	synctest.Test(t, func(t *testing.T) {
+		for life := range 3 {
+			network := newPipes()
+			s, crash := serve(t, devdb.Config{Listener: network, Tables: tables})
+			db := openOver(t, s, network.dial)
+			if life == 0 {
+				counterTable(t, db)
+			}
+			assert.Equal(t, life, one[int](t, db, "SELECT n FROM counter"), "an acknowledged row is there after the crash")
+			run(t, db, "UPDATE counter SET n = n + 1")
+			idle, _ := connect(t, db)
+			run(t, idle, "BEGIN")
+			run(t, idle, "UPDATE counter SET n = 100")
+			crash()
+			idle.Close()
+			db.Close()
+		}
+	})
+}
+
+func TestTheClockCanBeStepped(t *testing.T) {
+	var step time.Duration
+	bubble(t, devdb.Config{Now: func() time.Time { return time.Now().Add(step) }}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		run(t, db, "CREATE TABLE stamps (id int primary key, at timestamp(3))")
+		run(t, db, "INSERT INTO stamps VALUES (1, NOW(3))")
+		step = -time.Hour
+		assert.Equal(t, time.Now().Add(step).UTC(), one[time.Time](t, db, "SELECT NOW(6)"))
+		assert.Equal(t, -int(time.Hour.Microseconds()), one[int](t, db, "SELECT TIMESTAMPDIFF(MICROSECOND, at, NOW(3)) FROM stamps"))
+		step = 10 * time.Second
+		run(t, db, "UPDATE stamps SET at = NOW(3)")
+		assert.Equal(t, time.Now().Add(step).UTC().Truncate(time.Millisecond), one[time.Time](t, db, "SELECT at FROM stamps"))
+	})
+}

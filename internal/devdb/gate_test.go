@@ -2,6 +2,7 @@ package devdb_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"testing"
@@ -33,30 +34,32 @@ func TestIdleTransactionLosesTheGateToThoseWhoWait(t *testing.T) {
 	assert.Equal(t, 1, one[int](t, db, "SELECT n FROM counter"))
 }
 
+// In virtual time: a busy client that the machine stops for a while would be an
+// idle one.
 func TestBusyTransactionMakesOthersFailWith1205(t *testing.T) {
-	s, _ := serve(t, devdb.Config{LockWait: 100 * time.Millisecond})
-	db := open(t, s)
-	counterTable(t, db)
-	busy, _ := connect(t, db)
-	run(t, busy, "BEGIN")
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				busy.ExecContext(t.Context(), "UPDATE counter SET n = n + 1")
+	bubble(t, devdb.Config{LockWait: 100 * time.Millisecond}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		busy, _ := connect(t, db)
+		run(t, busy, "BEGIN")
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+					run(t, busy, "UPDATE counter SET n = n + 1")
+				}
 			}
-		}
-	}()
-	_, err := db.Exec("UPDATE counter SET n = -1")
-	close(stop)
-	<-stopped
-	assert.EqualValues(t, 1205, number(err), "%v", err)
-	run(t, busy, "COMMIT")
-	assert.Positive(t, one[int](t, db, "SELECT n FROM counter"), "the refused statement was not executed")
+		}()
+		_, err := db.Exec("UPDATE counter SET n = -1")
+		close(stop)
+		<-stopped
+		assert.EqualValues(t, 1205, number(err), "%v", err)
+		run(t, busy, "COMMIT")
+		assert.Positive(t, one[int](t, db, "SELECT n FROM counter"), "the refused statement was not executed")
+		busy.Close()
+	})
 }
 
 func TestAutocommitOffIsATransactionToo(t *testing.T) {

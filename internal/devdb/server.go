@@ -30,6 +30,12 @@ type Config struct {
 	// File keeps the tables across restarts; empty keeps them in memory only. A writing statement is answered after
 	// its effect is in the file (written aside, synced, renamed).
 	File string
+	// Tables keeps the tables across restarts within one program, as File does across programs: a simulation's disk.
+	// Not together with File. One server at a time may have them.
+	Tables *Tables
+	// Now is the clock of NOW() and its kind, which a simulation steps. nil is time.Now. Waits and limits go by
+	// package time, as a machine's do whatever its wall clock says.
+	Now func() time.Time
 	// Database is created when it does not exist. Default "conclave".
 	Database string
 	// User and Password are asked of every client. Both empty: anyone who can connect is root, so listen on loopback.
@@ -55,6 +61,12 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
+	if c.Tables == nil {
+		c.Tables = NewTables()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	return c
 }
 
@@ -65,6 +77,8 @@ func (c Config) Validate() error {
 		return errors.New("devdb: Config.Listener is missing")
 	case c.LockWait < 0:
 		return fmt.Errorf("devdb: Config.LockWait %v is below zero", c.LockWait)
+	case c.Tables != nil && c.File != "":
+		return errors.New("devdb: Config.Tables and Config.File exclude each other")
 	}
 	return nil
 }
@@ -103,6 +117,10 @@ const (
 // client that hangs up. What matters is logged by this package.
 var hush sync.Once
 
+// making lets one server be made at a time: the engine registers what it knows in
+// tables of its own package, without a lock.
+var making sync.Mutex
+
 // New loads the file and prepares the server. Nothing is served before Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
@@ -110,6 +128,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	open := cfg.User == "" && cfg.Password == ""
 	cfg = cfg.withDefaults()
+	making.Lock()
+	defer making.Unlock()
 	hush.Do(func() {
 		logrus.SetOutput(io.Discard)
 		logrus.SetLevel(logrus.PanicLevel)
@@ -133,8 +153,7 @@ func New(cfg Config) (*Server, error) {
 		failed:  make(chan error, 1),
 		clients: make(map[uint32]*client),
 	}
-	tables := memory.NewDBProvider()
-	tables.WithOption(memory.NativeIndexProvider(true)) // foreign keys want a primary key's index
+	tables := cfg.Tables.provider
 	s.engine = sqle.NewDefault(&provider{DbProvider: tables, functions: s.functions()})
 	if !open {
 		users := s.engine.Analyzer.Catalog.MySQLDb
@@ -147,13 +166,20 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	// A nil context factory compiles, and panics at the first connection.
-	s.wire, err = server.NewServerWithHandler(server.Config{Listener: s.sockets}, s.engine, sql.NewContext, s.session(tables), nil,
+	s.wire, err = server.NewServerWithHandler(server.Config{Listener: s.sockets}, s.engine, s.newContext, s.session(tables), nil,
 		func(engine mysql.Handler) (mysql.Handler, error) { return &handler{server: s, engine: engine}, nil })
 	if err != nil {
 		s.store.close()
 		return nil, fmt.Errorf("devdb: %w", err)
 	}
 	return s, nil
+}
+
+// newContext is a context of the engine for one statement: what time it is is decided here.
+func (s *Server) newContext(ctx context.Context, opts ...sql.ContextOption) *sql.Context {
+	c := sql.NewContext(ctx, opts...)
+	c.SetQueryTime(s.cfg.Now())
+	return c
 }
 
 // session builds what the engine knows of a connection, and keeps it at hand for the gate.

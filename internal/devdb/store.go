@@ -34,6 +34,16 @@ type store struct {
 	shapes map[string]string // SHOW CREATE TABLE by "database.table", as long as no statement may have changed one
 }
 
+// Tables are what a server stores, in memory.
+type Tables struct{ provider *memory.DbProvider }
+
+// NewTables makes an empty set.
+func NewTables() *Tables {
+	provider := memory.NewDBProvider()
+	provider.WithOption(memory.NativeIndexProvider(true)) // foreign keys want a primary key's index
+	return &Tables{provider}
+}
+
 const fileHeader = "-- conclave devdb 1 crc32c="
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

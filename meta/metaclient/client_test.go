@@ -19,7 +19,7 @@ import (
 
 // inBubble plays a test on a network of its own, in virtual time.
 func inBubble(t *testing.T, f func(*testing.T, bubble)) {
-	synctest.Test(t, func(t *testing.T) { f(t, bubble{t: t, net: simnet.New()}) })
+	synctest.Test(t, func(t *testing.T) { f(t, bubble{t: t, net: simnet.New(1)}) })
 }
 
 func TestFindsTheLeaderThroughAFollowerAndRegisters(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 )
 
 // conn is one end of a connection: it reads from one pipe and writes to the
-// other.
+// other. Net.mu guards it.
 type conn struct {
 	net           *Net
-	host          string
+	host, peer    string
 	local, remote addr
 	in, out       *pipe
-	once          sync.Once
+	ended         bool
 }
 
 var _ net.Conn = (*conn)(nil)
@@ -27,12 +27,37 @@ func (c *conn) LocalAddr() net.Addr         { return c.local }
 func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 
 func (c *conn) Close() error {
-	c.once.Do(func() {
-		c.in.closeReading()
-		c.out.closeWriting()
-		c.net.forget(c)
-	})
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.end(fin)
 	return nil
+}
+
+// end closes this end, and sends word of it; mu is held.
+func (c *conn) end(what mark) {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.in.fail(net.ErrClosed)
+	if c.out.failed == nil {
+		c.out.failed = net.ErrClosed
+		if what != nothing {
+			c.out.post(nil, what)
+		}
+	}
+	c.net.forget(c)
+}
+
+// broken makes reads and writes fail; mu is held. The owner still has to close
+// its end.
+func (c *conn) broken(err error) {
+	if c.ended {
+		return
+	}
+	c.in.fail(err)
+	c.out.failed = err
+	c.out.drop()
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
@@ -42,36 +67,68 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error { c.in.setDeadline(t); return nil }
 func (c *conn) SetWriteDeadline(time.Time) error  { return nil }
 
-// pipe carries bytes one way. Writes are buffered and return at once, as on a
-// network; reads wait for bytes, the writer's end, or a deadline.
-type pipe struct {
-	mu       sync.Mutex // guards the rest
-	cond     sync.Cond
-	buf      []byte
-	ended    bool // the writer closed
-	closed   bool // the reader closed
-	deadline time.Time
-	timer    *time.Timer
+// mark is what a piece carries besides bytes.
+type mark int
+
+const (
+	nothing mark = iota
+	fin          // the writer has closed its end
+	rst          // the reader's host knows no such connection
+)
+
+func (m mark) String() string { return [...]string{"", "fin", "rst"}[m] }
+
+// piece is what was written at one instant.
+type piece struct {
+	data []byte
+	what mark
+	sent time.Time
+	at   time.Time // when it arrives
 }
 
-func newPipe() *pipe {
-	p := &pipe{}
-	p.cond.L = &p.mu
+// pipe carries bytes one way. Net.mu guards it.
+type pipe struct {
+	net            *Net
+	from, to       string
+	writer, reader *conn
+	cond           sync.Cond // on Net.mu; the reader waits on it
+
+	held    []piece // written by a frozen process
+	flight  []piece // on the way, in the order of their arrival
+	arrival *time.Timer
+	again   time.Duration // the pause before what was lost is sent again
+
+	buf    []byte // arrived, not read
+	ended  bool   // the writer's end has arrived
+	closed error  // why the reader cannot read any more
+	failed error  // why the writer cannot write any more
+
+	deadline time.Time
+	alarm    *time.Timer
+}
+
+func (n *Net) newPipe(from, to string) *pipe {
+	p := &pipe{net: n, from: from, to: to}
+	p.cond.L = &n.mu
 	return p
 }
 
 func (p *pipe) read(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	host := p.net.hostOf(p.to)
 	for {
 		switch {
-		case p.closed:
-			return 0, net.ErrClosed
+		case p.closed != nil:
+			return 0, p.closed
 		case !p.deadline.IsZero() && !time.Now().Before(p.deadline):
 			return 0, os.ErrDeadlineExceeded
+		case host.frozen:
 		case len(p.buf) > 0:
 			n := copy(b, p.buf)
-			p.buf = p.buf[n:]
+			if p.buf = p.buf[n:]; len(p.buf) == 0 {
+				p.buf = nil
+			}
 			return n, nil
 		case p.ended:
 			return 0, io.EOF
@@ -83,96 +140,141 @@ func (p *pipe) read(b []byte) (int, error) {
 }
 
 func (p *pipe) write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended {
-		return 0, net.ErrClosed
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	if p.failed != nil {
+		return 0, p.failed
 	}
-	if p.closed {
-		return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
-	}
-	p.buf = append(p.buf, b...)
-	p.cond.Broadcast()
+	p.post(b, nothing)
 	return len(b), nil
 }
 
-func (p *pipe) closeReading() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
+// post sends, or keeps what a frozen process writes; mu is held.
+func (p *pipe) post(b []byte, what mark) {
+	data := append([]byte(nil), b...)
+	if p.net.hostOf(p.from).frozen {
+		p.held = append(p.held, piece{data: data, what: what})
+		return
+	}
+	p.send(data, what)
+}
+
+// send puts a piece on its way; mu is held. What is written at one instant
+// travels together.
+func (p *pipe) send(data []byte, what mark) {
+	if p.net.Tap != nil {
+		p.net.Tap(Sent{From: string(p.writer.local), To: string(p.writer.remote), Data: data, What: what.String()})
+	}
+	now := time.Now()
+	link := p.net.link(p.from, p.to)
+	if link.loseNext && len(data) > 0 {
+		link.loseNext = false
+		p.writer.broken(syscall.ECONNRESET)
+		p.reader.broken(syscall.ECONNRESET)
+		return
+	}
+	if n := len(p.flight); n > 0 && link.shape.Bandwidth == 0 && p.flight[n-1].sent.Equal(now) && p.flight[n-1].what == nothing {
+		p.flight[n-1].data = append(p.flight[n-1].data, data...)
+		p.flight[n-1].what = what
+		return
+	}
+	d, _ := link.trip(len(data))
+	at := now.Add(d)
+	if n := len(p.flight); n > 0 && at.Before(p.flight[n-1].at) {
+		at = p.flight[n-1].at
+	}
+	p.flight = append(p.flight, piece{data: data, what: what, sent: now, at: at})
+	if len(p.flight) == 1 {
+		p.arrive()
+	}
+}
+
+// arrive delivers what is due, and comes back for the rest; mu is held.
+func (p *pipe) arrive() {
+	now := time.Now()
+	for len(p.flight) > 0 {
+		if wait := p.flight[0].at.Sub(now); wait > 0 {
+			p.later(wait)
+			return
+		}
+		if p.net.link(p.from, p.to).cut || p.net.hostOf(p.to).down {
+			p.again = min(max(2*p.again, resend), resendMost)
+			p.flight[0].at = now.Add(p.again)
+			p.later(p.again)
+			return
+		}
+		p.again = 0
+		piece := p.flight[0]
+		p.flight = p.flight[1:]
+		p.deliver(piece)
+	}
+	p.flight = nil
+}
+
+func (p *pipe) later(d time.Duration) {
+	if p.arrival == nil {
+		p.arrival = time.AfterFunc(d, func() {
+			p.net.mu.Lock()
+			defer p.net.mu.Unlock()
+			p.arrive()
+		})
+		return
+	}
+	p.arrival.Reset(d)
+}
+
+// deliver is called with mu held.
+func (p *pipe) deliver(arrived piece) {
+	if arrived.what == rst {
+		p.reader.broken(syscall.ECONNRESET)
+		return
+	}
+	if p.closed != nil {
+		if len(arrived.data) > 0 { // nobody knows this connection here
+			p.reader.out.send(nil, rst)
+		}
+		return
+	}
+	p.buf = append(p.buf, arrived.data...)
+	p.ended = p.ended || arrived.what == fin
+	p.cond.Broadcast()
+}
+
+// fail ends the reading; mu is held.
+func (p *pipe) fail(err error) {
+	if p.closed != nil && err != net.ErrClosed { //nolint:errorlint // compared with our own
+		return
+	}
+	p.closed = err
 	p.buf = nil
-	if p.timer != nil {
-		p.timer.Stop()
+	if p.alarm != nil {
+		p.alarm.Stop()
 	}
 	p.cond.Broadcast()
 }
 
-func (p *pipe) closeWriting() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	p.cond.Broadcast()
+// drop forgets what is on its way; mu is held.
+func (p *pipe) drop() {
+	p.held, p.flight = nil, nil
+	if p.arrival != nil {
+		p.arrival.Stop()
+	}
 }
 
 func (p *pipe) setDeadline(t time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
 	p.deadline = t
-	if !t.IsZero() && !p.closed {
-		p.timer = time.AfterFunc(time.Until(t), func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
+	if p.alarm != nil {
+		p.alarm.Stop()
+		p.alarm = nil
+	}
+	if !t.IsZero() && p.closed == nil {
+		p.alarm = time.AfterFunc(time.Until(t), func() {
+			p.net.mu.Lock()
+			defer p.net.mu.Unlock()
 			p.cond.Broadcast()
 		})
 	}
 	p.cond.Broadcast()
-}
-
-// queue is an unbounded queue whose takers wait on a condition variable.
-type queue[T any] struct {
-	mu     sync.Mutex // guards the rest
-	cond   sync.Cond
-	items  []T
-	closed bool
-}
-
-func newQueue[T any]() *queue[T] {
-	q := &queue[T]{}
-	q.cond.L = &q.mu
-	return q
-}
-
-func (q *queue[T]) put(v T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.items = append(q.items, v)
-	q.cond.Signal()
-}
-
-func (q *queue[T]) take() (v T, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.items) == 0 && !q.closed {
-		q.cond.Wait()
-	}
-	if len(q.items) == 0 {
-		return v, false
-	}
-	v, q.items = q.items[0], q.items[1:]
-	return v, true
-}
-
-// close ends the queue and hands back what nobody took.
-func (q *queue[T]) close() []T {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	left := q.items
-	q.items = nil
-	q.cond.Broadcast()
-	return left
 }

@@ -30,7 +30,7 @@ func dial(t *testing.T, n *simnet.Net) (near, far net.Conn, ln net.Listener) {
 
 func TestBytesArriveInOrderAndWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far, ln := dial(t, simnet.New())
+		near, far, ln := dial(t, simnet.New(1))
 		defer ln.Close()
 		want := strings.Repeat("conclave ", 10_000)
 		_, err := io.WriteString(near, want)
@@ -44,7 +44,7 @@ func TestBytesArriveInOrderAndWhole(t *testing.T) {
 }
 
 func TestNobodyThereIsARefusal(t *testing.T) {
-	n := simnet.New()
+	n := simnet.New(1)
 	_, err := n.Host("a").DialContext(t.Context(), "tcp", "b:1")
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 	ln, err := n.Host("b").Listen(t.Context(), "tcp", ":1")
@@ -60,24 +60,31 @@ func TestNobodyThereIsARefusal(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-func TestACutHostIsLikeAKilledProcess(t *testing.T) {
+func TestAKilledProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := simnet.New()
+		n := simnet.New(1)
 		near, far, ln := dial(t, n)
 		ended := make(chan error, 2)
 		go func() { _, err := near.Read(make([]byte, 1)); ended <- err }()
 		go func() { _, err := ln.Accept(); ended <- err }()
 		synctest.Wait()
-		n.Cut("b")
+		dead := n.Host("b")
+		n.Kill("b")
 		assert.Error(t, <-ended)
 		assert.Error(t, <-ended)
 		_, err := near.Write([]byte("anyone?"))
-		assert.Error(t, err)
+		assert.NoError(t, err, "an end may be half of a connection's")
+		_, err = near.Write([]byte("anyone?"))
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "but there was nobody")
 		_, err = n.Host("a").DialContext(t.Context(), "tcp", ln.Addr().String())
 		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		near.Close()
 		far.Close()
 
+		_, err = dead.Listen(t.Context(), "tcp", ":0")
+		assert.ErrorIs(t, err, syscall.ENETDOWN, "what is left of the process reaches nobody")
+		_, err = dead.DialContext(t.Context(), "tcp", "a:1")
+		assert.Error(t, err)
 		again, err := n.Host("b").Listen(t.Context(), "tcp", ln.Addr().String())
 		require.NoError(t, err, "a restarted process takes its port again")
 		again.Close()
@@ -86,7 +93,7 @@ func TestACutHostIsLikeAKilledProcess(t *testing.T) {
 
 func TestDeadlinesPassInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far, ln := dial(t, simnet.New())
+		near, far, ln := dial(t, simnet.New(1))
 		defer ln.Close()
 		defer far.Close()
 		defer near.Close()

@@ -3,8 +3,8 @@
 -- repeated, since what it has sealed no longer matches. The predicates:
 --   l.owner, l.term          the lock row says that I lead this term (see write.sql)
 --   s.term < mine            whatever I have not sealed or written yet
-UPDATE cluster_state s
-JOIN distribute_lock l ON l.data_center = s.data_center AND l.lock_name = s.lock_name
+UPDATE distribute_lock l
+JOIN cluster_state s ON s.data_center = l.data_center AND s.lock_name = l.lock_name
 SET s.term = ?, s.seq = ?, s.nonce = ?, s.gmt_modified = NOW(3)
 WHERE s.data_center = ? AND s.lock_name = ? AND s.term < ?
   AND l.owner = ? AND l.term = ?

@@ -1,0 +1,97 @@
+package trace
+
+// Kind says what is claimed.
+type Kind string
+
+// Claims of the election, by elector (under its mutex, so that their order is
+// the order in which they became true).
+const (
+	Led      Kind = "led"      // this node leads Term from now on, and trusts itself Until
+	Extended Kind = "extended" // and now Until
+	Left     Kind = "left"     // and no longer, because of Err
+	Promised Kind = "promised" // it told a peer that it leads no term up to Term
+)
+
+// Statements about the lock row, by elector/termcas. Each comes twice: before it
+// is sent, and when its outcome is known; Beat is then what was expected before
+// and Count what the statement says it changed. Between the two the row may be
+// anything. All are Points.
+const (
+	Looking   Kind = "looking"   // reads the row
+	Looked    Kind = "looked"    // Peer, Term and Beat are what it says
+	Swapping  Kind = "swapping"  // wins from (Peer, Term, Beat) for Epoch.Term
+	Swapped   Kind = "swapped"   // Count rows; Flag: Beat was asked for
+	Renewing  Kind = "renewing"  // adds a beat to (Term, Beat)
+	Renewed   Kind = "renewed"   //
+	Reparking Kind = "reparking" // adds two beats to (Term, Beat or Beat + 1) with a new witness
+	Reparked  Kind = "reparked"  //
+	Resigning Kind = "resigning" // empties the row of Term
+	Resigned  Kind = "resigned"  //
+)
+
+// Claims of the meta leader, by its arranger.
+const (
+	Writing    Kind = "writing"    // a Point between "do I lead?" and the statement: Subject's row, from Base to Epoch
+	Wrote      Kind = "wrote"      // a Point after it: Key is the outcome, Flag says that the row is ours
+	Publishing Kind = "publishing" // a Point between the row and everybody: the table of Epoch
+	Granted    Kind = "granted"    // the table written as Base gives Slot at Epoch to Peer; Key is the phase, Version the base
+	Listed     Kind = "listed"     // the blacklist written as Epoch names Key (sorted, with commas)
+)
+
+// Claims of every receiver, by package wire (under the mutex of what they speak of).
+const (
+	Admitted Kind = "admitted" // a command of Term; Base.Term was the highest seen
+	Refused  Kind = "refused"  // a command of Term, below Base.Term
+	Took     Kind = "took"     // this node goes by the table of Epoch; Base was before
+)
+
+// Admission is the claim about a command: admitted, or not.
+func Admission(admitted bool) Kind {
+	if admitted {
+		return Admitted
+	}
+	return Refused
+}
+
+// Claims of data nodes (under the lock of the slot's replica, but for the Points).
+const (
+	Migrating Kind = "migrating"  // granted Slot at Epoch; answers no read
+	Finishing Kind = "finishing"  // a Point before it asks Peer to finish
+	Serving   Kind = "serving"    // answers reads of Slot at Epoch from Version on; Count sessions were heard, Flag: the source's copy was taken
+	Finished  Kind = "finished"   // no longer
+	Read      Kind = "read"       // answered a read of Subject at Version with Count values
+	Stored    Kind = "stored"     // took registration Subject at Version from session Peer; Flag: a tombstone
+	Removed   Kind = "removed"    // took it away as Peer asked; Key is the cause
+	OwnerGone Kind = "owner-gone" // took Count registrations of session Peer away: Flag: it was neither listed nor connected
+	Emptied   Kind = "emptied"    // a graceful stop has seen all its slots served elsewhere; Count are still led
+)
+
+// Claims of sessions (under the slot's fence, or the lock of what they speak of).
+const (
+	Adopted   Kind = "adopted"   // goes by Epoch in Slot
+	Answering Kind = "answering" // a Point before it computes a diff for Peer
+	Answered  Kind = "answered"  // gave its set of Slot to Peer, fenced by Epoch
+	Accepted  Kind = "accepted"  // keeps registration Subject at Version; Flag: a tombstone; Key is the dataId
+	Dropped   Kind = "dropped"   // gives it up: its client is gone
+	Settled   Kind = "settled"   // data has it: counted at Epoch
+	Counted   Kind = "counted"   // a read of Subject at Epoch was believed: Version, Count values
+	Pushed    Kind = "pushed"    // subscription Key was given Subject at Version with Count values
+	Held      Kind = "held"      // and this one was held back by the guard
+	Emptying  Kind = "emptying"  // a graceful stop goes off the list; Count clients are still here
+)
+
+// Point says that a claim of this kind is made without any lock, so that a node
+// may be held there.
+func (k Kind) Point() bool {
+	switch k {
+	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reparking, Reparked, Resigning, Resigned,
+		Writing, Wrote, Publishing, Finishing, Answering:
+		return true
+	}
+	return false
+}
+
+// Points lists where nodes may be held.
+func Points() []Kind {
+	return []Kind{Swapping, Swapped, Renewing, Renewed, Resigning, Resigned, Writing, Wrote, Publishing, Finishing, Answering}
+}
