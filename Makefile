@@ -5,7 +5,7 @@ GO       ?= go
 BIN      := bin
 TOOLS    := $(CURDIR)/.tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X conclave/internal/cli.version=$(VERSION)
 PROGRAMS := conclave meta session data devdb
 
 # The race detector needs a C compiler; without one the tests run without it.
@@ -22,10 +22,11 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check up down lint generate bench fuzz cover clean
+.PHONY: help build demo test test-all check up down lint generate bench fuzz cover clean
+.PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 build: ## the programs, into bin/
 	@mkdir -p $(BIN)
@@ -39,6 +40,13 @@ test: ## all tests that need nothing but Go
 	$(TEST_ENV) $(GO) test $(RACE) ./...
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
+# The packages whose tests also run on real servers: one at a time, because each
+# starts its own.
+REAL := ./internal/mysqltest/ ./sql/... ./elector/...
+test-all: test ## those, and real MySQL and MariaDB in containers; says what it skipped (REQUIRE_DOCKER=1: fails)
+	@echo '$(SAY_RACE)'
+	@TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(REAL) | $(GO) run .ci/testreport.go
+
 check: ## seconds: format, vet, import rule, unit tests
 	@test -z "$$(gofmt -l .)" || { echo 'not formatted:'; gofmt -l .; exit 1; }
 	$(GO) vet ./...
@@ -49,6 +57,30 @@ up: build ## a local cluster in the background, two publishers and two subscribe
 
 down: ## stop it
 	@$(BIN)/conclave down
+
+# What the nodes' image is called; .env has the same.
+CONCLAVE_IMAGE ?= conclave:local
+GO_IMAGE       ?= golang:1.26
+
+need-docker:
+	@compose/need-docker
+
+image: need-docker build ## the image of all programs, from bin/
+	docker build -q -f compose/Dockerfile.bin --build-arg VERSION=$(VERSION) -t $(CONCLAVE_IMAGE) $(BIN)
+	@docker image prune -f --filter label=org.opencontainers.image.title=Conclave >/dev/null # what had the name before
+
+image-source: need-docker ## the same image, built from source in a container (GO_IMAGE=golang:1.26)
+	docker build -f Dockerfile --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg GOPROXY='$(shell $(GO) env GOPROXY 2>/dev/null)' \
+	  --build-arg VERSION=$(VERSION) $(BUILD_ARGS) -t $(CONCLAVE_IMAGE) .
+
+compose-up: image ## the cluster in containers, with a real MySQL (DB=mariadb: with MariaDB)
+	@compose/up $(DB)
+
+compose-demo: image ## the demo, in containers (DB=mariadb: with MariaDB)
+	@DB_IMAGE=$$(compose/db-image $(DB)) && export DB_IMAGE && $(BIN)/conclave demo --on compose
+
+compose-down: ## remove its containers, networks and volumes
+	@compose/down
 
 lint: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## golangci-lint, built once into .tools/
 	$(TOOLS)/golangci-lint-$(LINT_VERSION) run ./...

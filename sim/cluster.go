@@ -5,62 +5,79 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"testing"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/client"
-	"conclave/data"
-	"conclave/elector"
+	"conclave/chaos"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
-	"conclave/meta"
-	"conclave/session"
+	"conclave/internal/trace"
 	"conclave/sim/simnet"
-	conclavesql "conclave/sql"
-	"conclave/wire"
 )
 
-// Options say how large the cluster is. The zero value is the local cluster's:
-// 3 meta, 2 session, 3 data nodes, 16 slots with 2 replicas.
+// Options are what a bubble's cluster has besides its size. The zero value is
+// usable.
 type Options struct {
-	Metas, Sessions, Datas int
-	Slots, Replicas        int
-	Takeover               termcas.Takeover
-	// Seed feeds every random stream of the cluster.
-	Seed uint64
+	// Log hears what the nodes log; nil drops it, unformatted.
+	Log io.Writer
+	// Link is every link's shape while nothing else is asked for. The default is
+	// 50 to 250 microseconds.
+	Link simnet.Shape
+	// Drift is how far a node's durations are off, at most, either way; drawn for
+	// each start. The default is 200 millionths: no ordinary quartz is worse. Below
+	// zero there is none.
+	Drift float64
+	// Tap hears of everything that is sent.
+	Tap func(simnet.Sent)
 }
 
-// Cluster is a running cluster. It belongs to one bubble, and to the goroutine
-// that plays the story.
+func (o Options) withDefaults() Options {
+	if o.Link == (simnet.Shape{}) {
+		o.Link = simnet.Shape{Latency: 50 * time.Microsecond, Spread: 200 * time.Microsecond}
+	}
+	if o.Drift == 0 {
+		o.Drift = 200e-6
+	}
+	return o
+}
+
+// Cluster is the whole cluster in a bubble, and what is done to it: the driver of
+// scenarios. All of it belongs to one bubble.
 type Cluster struct {
-	t       *testing.T
-	o       Options
-	net     *simnet.Net
+	o      Options
+	size   chaos.Cluster
+	gate   *trace.Gate
+	net    *simnet.Net
+	tables *devdb.Tables // the database's disk
+	metas  []string
+
+	mu      sync.Mutex // guards the rest; never held while waiting
 	nodes   map[string]*process
-	clients []*client.Client
-	over    atomic.Bool // the story is told: its clients withdraw what they published
-	metas   []string
-	dbFile  string
+	clients map[string]*Client
+	clocks  map[string]time.Duration // how far a host's wall clock is off
+	alone   map[string][]chaos.Act   // cuts and delays between a host and everybody else, those to come included
 	starts  uint64
 }
+
+var _ chaos.Driver = (*Cluster)(nil)
 
 // process is what a node is in the bubble: a server that runs until it is
 // cancelled, or has shut down.
 type process struct {
-	name   string
+	host   string // its name, but for a twin
+	node   conclave.NodeID
 	server server
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
 	err    error         // what it returned; read after done
+	stop   sync.WaitGroup
 }
 
 type server interface {
@@ -68,46 +85,168 @@ type server interface {
 	Shutdown(context.Context) error
 }
 
-const (
-	dbAddress   = "db:3306"
-	metaPort    = ":9615"
-	sessionPort = ":9603"
-	dataPort    = ":9622"
-)
+// New makes a cluster; Open starts it.
+func New(o Options) *Cluster {
+	return &Cluster{
+		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
+		clocks: map[string]time.Duration{}, alone: map[string][]chaos.Act{},
+	}
+}
 
-// New starts a cluster, all nodes at once, and ends it with the test.
-func New(t *testing.T, o Options) *Cluster {
+// Open starts the database and then every node, at one instant.
+func (c *Cluster) Open(_ context.Context, size chaos.Cluster, gate *trace.Gate) error {
 	for _, f := range []struct {
 		n         *int
 		byDefault int
-	}{{&o.Metas, 3}, {&o.Sessions, 2}, {&o.Datas, 3}, {&o.Slots, 16}, {&o.Replicas, 2}} {
+	}{{&size.Metas, 3}, {&size.Sessions, 2}, {&size.Datas, 3}, {&size.Slots, 16}, {&size.Replicas, 2}} {
 		if *f.n == 0 {
 			*f.n = f.byDefault
 		}
 	}
-	if o.Takeover == "" {
-		o.Takeover = termcas.Witness
+	if size.Takeover == "" {
+		size.Takeover = string(termcas.Witness)
 	}
-	c := &Cluster{t: t, o: o, net: simnet.New(), nodes: map[string]*process{}, dbFile: filepath.Join(t.TempDir(), "db")}
-	for i := range o.Metas {
-		c.metas = append(c.metas, fmt.Sprintf("meta-%d%s", i+1, metaPort))
+	if size.Lease == 0 {
+		size.Lease = 3 * time.Second
 	}
-	t.Cleanup(c.end)
-	c.Start("db")
-	for role, n := range map[string]int{"meta": o.Metas, "data": o.Datas, "session": o.Sessions} {
-		for i := range n {
-			c.nodes[fmt.Sprintf("%s-%d", role, i+1)] = nil
+	c.size, c.gate, c.net = size, gate, simnet.New(size.Seed)
+	c.net.Tap = c.o.Tap
+	c.net.Default(c.o.Link)
+	c.metas = addresses("meta", size.Metas, metaPort)
+	names := []string{chaos.Database}
+	for _, role := range []struct {
+		name string
+		n    int
+	}{{"meta", size.Metas}, {"data", size.Datas}, {"session", size.Sessions}} {
+		for i := range role.n {
+			names = append(names, fmt.Sprintf("%s-%d", role.name, i+1))
 		}
 	}
-	for _, name := range c.names() {
-		if name != "db" {
-			c.Start(name)
+	for _, name := range names {
+		if err := c.start(name, name); err != nil {
+			return err
 		}
 	}
-	return c
+	return nil
 }
 
-func (c *Cluster) names() []string {
+// Claims says that they reach the gate.
+func (c *Cluster) Claims() bool { return c.gate != nil }
+
+// Net is the network, for tests that do what no act does.
+func (c *Cluster) Net() *simnet.Net { return c.net }
+
+// stream is a seeded random stream of its own for a name.
+func (c *Cluster) stream(name string) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, name, "/", c.starts)
+	return rand.New(rand.NewPCG(c.size.Seed, h.Sum64()))
+}
+
+// start starts a node on a host, as a new incarnation. What runs is left alone.
+func (c *Cluster) start(name, host string) error {
+	if c.process(host) != nil {
+		return nil
+	}
+	c.mu.Lock()
+	c.starts++
+	c.mu.Unlock()
+	rng := c.stream(host)
+	b := birth{
+		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
+		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
+		pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
+	}
+	s, err := c.server(b)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", host, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{host: host, node: b.node, server: s, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.err = s.Run(ctx)
+	}()
+	c.mu.Lock()
+	c.nodes[host] = p
+	c.mu.Unlock()
+	return nil
+}
+
+// process is the one that runs on a host, or nil.
+func (c *Cluster) process(host string) *process {
+	c.mu.Lock()
+	p := c.nodes[host]
+	c.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return nil
+	default:
+		return p
+	}
+}
+
+// kill is kill -9: the process's connections are gone, then its goroutines. It
+// returns when they are.
+func (c *Cluster) kill(host string) {
+	p := c.process(host)
+	if p == nil {
+		return
+	}
+	c.net.Kill(host)
+	if c.gate != nil {
+		c.gate.Free(p.node.Name)
+	}
+	p.cancel()
+	<-p.done
+	p.stop.Wait()
+}
+
+// stop is SIGTERM: the graceful stop begins. It is cut short after a minute.
+func (c *Cluster) stop(host string) *process {
+	p := c.process(host)
+	if p == nil {
+		return nil
+	}
+	p.stop.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := p.server.Shutdown(ctx); err != nil {
+			c.logger(host).Info("stopped", "error", err)
+		}
+		p.cancel()
+		<-p.done
+	})
+	return p
+}
+
+// Close says good-bye for the clients, then kills every node that still runs.
+func (c *Cluster) Close(ctx context.Context) error {
+	var errs []error
+	for _, cl := range c.allClients() {
+		if err := cl.Close(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, host := range c.hosts() {
+		c.kill(host)
+	}
+	for _, p := range c.processes() {
+		p.stop.Wait()
+		if p.err != nil && !errors.Is(p.err, context.Canceled) {
+			c.logger(p.host).Info("ended", "error", p.err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hosts are those of all nodes that were ever started, sorted.
+func (c *Cluster) hosts() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var names []string
 	for name := range c.nodes {
 		names = append(names, name)
@@ -116,188 +255,73 @@ func (c *Cluster) names() []string {
 	return names
 }
 
-// stream is a seeded random stream of its own for a name.
-func (c *Cluster) stream(name string) *rand.Rand {
-	h := fnv.New64a()
-	fmt.Fprint(h, name, "/", c.starts)
-	return rand.New(rand.NewPCG(c.o.Seed, h.Sum64()))
-}
-
-// Start starts a node, as a new incarnation.
-func (c *Cluster) Start(name string) {
-	c.starts++
-	host, rng := c.net.Host(name), c.stream(name)
-	node := conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}
-	log := hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Info, Output: testWriter{c.t}, DisableTime: true})
-	var s server
-	var err error
-	switch role, _, _ := strings.Cut(name, "-"); role {
-	case "db":
-		ln, lerr := host.Listen(context.Background(), "tcp", dbAddress)
-		require.NoError(c.t, lerr)
-		s, err = devdb.New(devdb.Config{Listener: ln, File: c.dbFile, Logger: log})
-	case "meta":
-		s, err = c.newMeta(node, host, log, rng)
-	case "session":
-		s, err = session.New(session.Config{
-			Node: node, Listen: name + sessionPort, Insecure: true, Metas: c.metas, Network: host, Logger: log, Rand: rng,
-		})
-	case "data":
-		config := data.DefaultConfig()
-		config.Node, config.Listen, config.Insecure, config.Metas = node, name+dataPort, true, c.metas
-		config.Network, config.Logger, config.Rand = host, log, rng
-		s, err = data.New(config)
+// processes are the last ones on each host, by host.
+func (c *Cluster) processes() []*process {
+	var all []*process
+	for _, host := range c.hosts() {
+		c.mu.Lock()
+		all = append(all, c.nodes[host])
+		c.mu.Unlock()
 	}
-	require.NoError(c.t, err, name)
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{name: name, server: s, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		p.err = s.Run(ctx)
-	}()
-	c.nodes[name] = p
+	return all
 }
 
-// metaNode is a meta server together with its database handle.
-type metaNode struct {
-	*meta.Server
-	db   *conclavesql.DB
-	lock conclavesql.Lock
-}
-
-func (c *Cluster) newMeta(node conclave.NodeID, host *simnet.Host, log hclog.Logger, rng *rand.Rand) (server, error) {
-	db, err := conclavesql.Open("root@tcp("+dbAddress+")/conclave", conclavesql.Options{Dial: host.DialContext, Deadline: time.Second / 2})
-	if err != nil {
-		return nil, err
-	}
-	lock := conclavesql.DefaultLock()
-	strategy := func(ask meta.AskWitness) (elector.Strategy, error) {
-		return termcas.New(termcas.Config{
-			DB: db, Lock: lock, Takeover: c.o.Takeover, Ask: answers(ask), Rand: c.stream(node.Name + "/termcas"), Logger: log.Named("termcas"),
-		})
-	}
-	s, err := meta.New(meta.Config{
-		Node: node, Listen: node.Name + metaPort, Insecure: true, Metas: c.metas, Network: host, Logger: log, Rand: rng,
-		Slots: c.o.Slots, Replicas: c.o.Replicas,
-		Strategy: strategy, Store: conclavesql.NewStateStore(db, lock), History: conclavesql.NewHistory(db, lock), Statements: db.Statements,
-	})
-	return &metaNode{Server: s, db: db, lock: lock}, err
-}
-
-// answers reads what a leader says, or does not, as evidence of its life.
-func answers(ask meta.AskWitness) func(context.Context, string, uint64, string) termcas.Answer {
-	return func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
-		alive, err := ask(ctx, address, term, lock)
-		switch {
-		case err == nil && alive:
-			return termcas.Alive
-		case err == nil, wire.Refused(err):
-			return termcas.Stopped
-		}
-		return termcas.Silent
-	}
-}
-
-// Run migrates, as cmd/meta does, and serves.
-func (m *metaNode) Run(ctx context.Context) error {
-	defer m.db.Close()
-	for m.db.Migrate(ctx, m.lock) != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return m.Server.Run(ctx)
-}
-
-// up says that the server listens; before that it has no elector.
-func (m *metaNode) up() bool {
-	select {
-	case <-m.Started():
-		return true
-	default:
-		return false
-	}
-}
-
-// Kill is kill -9: the node's connections are gone, then its goroutines.
-func (c *Cluster) Kill(names ...string) {
-	for _, name := range names {
-		c.net.Cut(name)
-		c.nodes[name].cancel()
-	}
-	for _, name := range names {
-		<-c.nodes[name].done
-	}
-}
-
-// Stop is SIGTERM: the node's graceful stop, to its end.
-func (c *Cluster) Stop(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	p := c.nodes[name]
-	err := p.server.Shutdown(ctx)
-	p.cancel()
-	<-p.done
-	return err
-}
-
-// Client starts a client that knows every session.
-func (c *Cluster) Client(name string) *client.Client {
-	var sessions []string
-	for i := range c.o.Sessions {
-		sessions = append(sessions, fmt.Sprintf("session-%d%s", i+1, sessionPort))
-	}
-	cl, err := client.New(client.Config{Name: name, Sessions: sessions, Network: c.net.Host(name), Rand: c.stream(name)})
-	require.NoError(c.t, err)
-	cl.Start()
-	c.clients = append(c.clients, cl)
-	return cl
-}
-
-// Await lets virtual time pass until the condition holds, and says how long it
-// took; after the limit the test fails with what is waited for.
-func (c *Cluster) Await(what string, limit time.Duration, holds func() bool) time.Duration {
-	c.t.Helper()
-	start := time.Now()
-	for !holds() {
-		if time.Since(start) > limit {
-			c.t.Fatalf("after %s still waiting for %s", limit, what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return time.Since(start)
-}
-
-// end stops clients, then kills every node that still runs.
-func (c *Cluster) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	c.over.Store(true)
+func (c *Cluster) allClients() []*Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*Client
 	for _, cl := range c.clients {
-		if err := cl.Close(ctx); err != nil {
-			c.t.Logf("client: %v", err)
-		}
+		all = append(all, cl)
 	}
-	for _, name := range c.names() {
-		p := c.nodes[name]
-		if p == nil { // the start of another one failed
-			continue
-		}
-		c.net.Cut(name)
-		p.cancel()
-		<-p.done
-		if p.err != nil && !errors.Is(p.err, context.Canceled) {
-			c.t.Logf("%s ended with: %v", name, p.err)
+	slices.SortFunc(all, func(a, b *Client) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// clock is a host's wall clock.
+func (c *Cluster) clock(host string) func() time.Time {
+	return func() time.Time {
+		c.mu.Lock()
+		off := c.clocks[host]
+		c.mu.Unlock()
+		return time.Now().Add(off)
+	}
+}
+
+// sink hands a node's claims to the gate. At a point between check and act a
+// process that stands still waits there until it goes on.
+func (c *Cluster) sink(host string) trace.Sink {
+	if c.gate == nil {
+		return nil
+	}
+	return func(claim trace.Claim) {
+		c.gate.Sink(claim)
+		if claim.Kind.Point() {
+			if awake := c.net.Awake(host); awake != nil {
+				<-awake
+			}
 		}
 	}
 }
 
-// testWriter sends a node's log to the test's.
-type testWriter struct{ t *testing.T }
+func (c *Cluster) logger(host string) hclog.Logger {
+	if c.o.Log == nil {
+		return hclog.NewNullLogger()
+	}
+	return hclog.New(&hclog.LoggerOptions{Name: host, Level: hclog.Debug, Output: stamped{c.o.Log}, DisableTime: true})
+}
 
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Logf("%s %s", time.Now().UTC().Format("05.000"), strings.TrimRight(string(p), "\n"))
-	return len(p), nil
+// stamped writes the bubble's time before each line.
+type stamped struct{ to io.Writer }
+
+func (w stamped) Write(p []byte) (int, error) {
+	_, err := fmt.Fprintf(w.to, "%s %s", time.Now().UTC().Format("04:05.000000"), p)
+	return len(p), err
+}
+
+func addresses(role string, n int, port string) []string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("%s-%d%s", role, i+1, port))
+	}
+	return all
 }

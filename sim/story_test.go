@@ -8,25 +8,25 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"conclave/client"
+	"conclave/chaos"
 	"conclave/sim"
 )
 
 // scene is a cluster with publishers and subscribers on both sessions: what
 // every story begins with.
 type scene struct {
-	*sim.Cluster
-	publishers []*client.Client
+	*sim.Stage
+	publishers []*sim.Client
 	watches    []*sim.Watch // one per dataId and subscribing client
 	values     map[string][]string
 }
 
 // begin starts the cluster, publishes under a few dataIds, and waits until
 // every subscriber sees all. From then on no push may miss one.
-func begin(t *testing.T, o sim.Options) *scene {
-	s := &scene{Cluster: sim.New(t, o), values: map[string][]string{}}
-	s.publishers = []*client.Client{s.Client("client-1"), s.Client("client-2")}
-	subscribers := []*client.Client{s.Client("client-3"), s.Client("client-4")}
+func begin(t *testing.T, o chaos.Cluster) *scene {
+	s := &scene{Stage: sim.Set(t, o), values: map[string][]string{}}
+	s.publishers = []*sim.Client{s.Client("client-1"), s.Client("client-2")}
+	subscribers := []*sim.Client{s.Client("client-3"), s.Client("client-4")}
 	for i := range 8 {
 		id := fmt.Sprintf("service-%d", i)
 		for j, p := range s.publishers {
@@ -55,7 +55,7 @@ func (s *scene) goesOn(what string, limit time.Duration) {
 // the new leader is killed, and the last node leads with term + 2.
 func TestKillTheLeaderTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 1})
+		s := begin(t, chaos.Cluster{Seed: 1})
 		first := s.Leader()
 		s.Kill(first.Name)
 		second, took := s.NextLeader(first.Term, 5*time.Second)
@@ -75,7 +75,7 @@ func TestKillTheLeaderTwice(t *testing.T) {
 // Article 000: a leader that stops hands over.
 func TestStopTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 2})
+		s := begin(t, chaos.Cluster{Seed: 2})
 		first := s.Leader()
 		assert.NoError(t, s.Stop(first.Name))
 		next, _ := s.NextLeader(first.Term, time.Second)
@@ -88,7 +88,7 @@ func TestStopTheLeader(t *testing.T) {
 // on for longer than every lease and grace.
 func TestAllMetasAreGoneForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 3})
+		s := begin(t, chaos.Cluster{Seed: 3})
 		term := s.Leader().Term
 		s.Kill("meta-1", "meta-2", "meta-3")
 		for i := range 6 {
@@ -107,7 +107,7 @@ func TestAllMetasAreGoneForAMinute(t *testing.T) {
 // what the slots hold comes from the copies and from the sessions.
 func TestKillADataNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 4})
+		s := begin(t, chaos.Cluster{Seed: 4})
 		s.Stable(10 * time.Second)
 		s.Kill("data-2")
 		took := s.Await("all slots to be served without data-2", 5*time.Second, func() bool { return s.ServedWithout("data-2") })
@@ -124,7 +124,7 @@ func TestKillADataNode(t *testing.T) {
 // it, and until they have, nothing may be read and nothing empty be pushed.
 func TestKillAllDataNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 5})
+		s := begin(t, chaos.Cluster{Seed: 5})
 		s.Kill("data-1", "data-2", "data-3")
 		time.Sleep(20 * time.Second)
 		for _, name := range []string{"data-1", "data-2", "data-3"} {
@@ -142,7 +142,7 @@ func TestKillAllDataNodes(t *testing.T) {
 // Article 002, data's stop: slots leave while it still serves; nothing shrinks.
 func TestDrainADataNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 6})
+		s := begin(t, chaos.Cluster{Seed: 6})
 		s.Stable(10 * time.Second)
 		assert.NoError(t, s.Stop("data-1"))
 		assert.True(t, s.ServedWithout("data-1"), "it left only when its successors served")
@@ -156,7 +156,7 @@ func TestDrainADataNode(t *testing.T) {
 // subscribers of the other session never see a publisher missing.
 func TestKillASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 7})
+		s := begin(t, chaos.Cluster{Seed: 7})
 		s.Kill("session-1")
 		time.Sleep(time.Minute) // longer than the session grace: by then all have replayed
 		s.goesOn("session-1 was killed", time.Second)
@@ -169,7 +169,7 @@ func TestKillASession(t *testing.T) {
 // Article 002, session's stop: its clients are on other sessions before it goes.
 func TestStopASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 8})
+		s := begin(t, chaos.Cluster{Seed: 8})
 		assert.NoError(t, s.Stop("session-2"))
 		time.Sleep(time.Minute)
 		s.goesOn("session-2 was stopped", time.Second)
@@ -179,7 +179,7 @@ func TestStopASession(t *testing.T) {
 // The database restarts: the leader's lock is gone, and its term goes on.
 func TestRestartTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, sim.Options{Seed: 9})
+		s := begin(t, chaos.Cluster{Seed: 9})
 		s.Kill("db")
 		time.Sleep(time.Second)
 		s.Start("db")

@@ -18,7 +18,7 @@ import (
 // (I11), and from the moment at which Full was called no push may miss a value
 // of what live publishers offer (I7).
 type Watch struct {
-	c      *Cluster
+	s      *Stage
 	dataID string
 
 	mu     sync.Mutex // guards the rest
@@ -28,33 +28,33 @@ type Watch struct {
 }
 
 // Publish publishes one value under a dataId and waits until data has it.
-func (c *Cluster) Publish(cl *client.Client, dataID, value string) *client.Publication {
-	c.t.Helper()
+func (s *Stage) Publish(cl *Client, dataID, value string) *client.Publication {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	p, err := cl.Publish(ctx, dataID, []string{value})
-	require.NoError(c.t, err)
-	require.NoError(c.t, p.Stored(ctx), "%s=%s", dataID, value)
+	p, err := cl.Client.Publish(ctx, dataID, []string{value})
+	require.NoError(s.t, err)
+	require.NoError(s.t, p.Stored(ctx), "%s=%s", dataID, value)
 	return p
 }
 
 // Subscribe watches a dataId through a client.
-func (c *Cluster) Subscribe(cl *client.Client, dataID string) *Watch {
-	w := &Watch{c: c, dataID: dataID}
-	_, err := cl.Subscribe(dataID, client.OnPush(w.push))
-	require.NoError(c.t, err)
+func (s *Stage) Subscribe(cl *Client, dataID string) *Watch {
+	w := &Watch{s: s, dataID: dataID}
+	_, err := cl.Client.Subscribe(dataID, client.OnPush(w.push))
+	require.NoError(s.t, err)
 	return w
 }
 
 func (w *Watch) push(d conclave.Datum) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	assert.Greater(w.c.t, d.Version, w.last.Version, "I11: versions of %s rise", w.dataID)
+	assert.Greater(w.s.t, d.Version, w.last.Version, "I11: versions of %s rise", w.dataID)
 	for _, v := range w.must {
-		if w.c.over.Load() {
+		if w.s.isOver() {
 			break
 		}
-		assert.Contains(w.c.t, d.Values, v, "I7: a push of %s at version %d misses a live publisher", w.dataID, d.Version)
+		assert.Contains(w.s.t, d.Values, v, "I7: a push of %s at version %d misses a live publisher", w.dataID, d.Version)
 	}
 	w.last = d
 	w.pushes++
@@ -83,9 +83,9 @@ func (w *Watch) Pushes() int {
 
 // Sees waits until the newest push has just these values, in any order.
 func (w *Watch) Sees(limit time.Duration, values ...string) time.Duration {
-	w.c.t.Helper()
+	w.s.t.Helper()
 	want := slices.Sorted(slices.Values(values))
-	return w.c.Await(fmt.Sprintf("%s to be seen as %v", w.dataID, want), limit, func() bool {
+	return w.s.Await(fmt.Sprintf("%s to be seen as %v", w.dataID, want), limit, func() bool {
 		return w.Pushes() > 0 && slices.Equal(slices.Sorted(slices.Values(w.Last().Values)), want)
 	})
 }

@@ -23,11 +23,12 @@ import (
 type app struct {
 	stdout, stderr io.Writer
 
-	dir       string
-	metas     []string
-	asJSON    bool
-	token     string
-	tokenFile string
+	dir        string
+	metas      []string
+	asJSON     bool
+	token      string
+	tokenFile  string
+	sessionsAt []string // of --session
 
 	entered bool // a command's own code was reached: what fails from here on is no wrong usage
 	http    *http.Client
@@ -94,8 +95,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 	group("cluster", a.leaderCommand(), a.electionsCommand(), a.resignCommand(), a.electionCommand(), a.slotsCommand(), a.nodesCommand(),
 		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.eventsCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand())
-	group("tool", a.benchCommand(), a.dbCommand(), a.versionCommand())
-	root.AddCommand(a.superviseCommand(), a.demoCommand())
+	group("tool", a.chaosCommand(), a.benchCommand(), a.dbCommand(), a.versionCommand())
+	root.AddCommand(a.superviseCommand(), a.demoCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand())
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	return root

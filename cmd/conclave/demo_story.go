@@ -73,6 +73,11 @@ func (s *story) figure(name, value, note string) {
 	s.say("         | %s %s   %s", pad(name, nameWidth), padLeft(value, valueWidth), note)
 }
 
+// progress is a line of a long scene.
+func (s *story) progress(format string, args ...any) {
+	s.say("         . %s", fmt.Sprintf(format, args...))
+}
+
 // look says where the same can be seen.
 func (s *story) look(where string) {
 	s.last().Look = where

@@ -19,7 +19,8 @@ import (
 // registryFlags name the tenant and the group, as every command here takes them.
 type registryFlags struct{ group, instance string }
 
-func (f *registryFlags) add(cmd *cobra.Command) {
+func (a *app) addRegistryFlags(cmd *cobra.Command, f *registryFlags) {
+	cmd.Flags().StringSliceVar(&a.sessionsAt, "session", nil, "addresses of sessions, instead of those that the metas name (ADDR,...)")
 	cmd.Flags().StringVar(&f.group, "group", conclave.DefaultGroup, "the group")
 	cmd.Flags().StringVar(&f.instance, "instance", conclave.DefaultInstance, "the instance (a tenant)")
 }
@@ -39,6 +40,9 @@ func (f *registryFlags) check(dataID string) error {
 // sessions is how a client of this tool finds sessions: those of the local
 // cluster, also while no meta answers, or those that the metas name.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
+	if len(a.sessionsAt) > 0 { // the names that metas know them by may mean nothing here
+		return func(context.Context) ([]string, error) { return a.sessionsAt, nil }, nil
+	}
 	metas, err := a.metaAddresses()
 	if err != nil {
 		return nil, err
@@ -135,7 +139,7 @@ interrupted, and then withdraws them. One DATAID may be given several values.`,
 			return leave(linger <= 0)
 		},
 	}
-	f.add(cmd)
+	a.addRegistryFlags(cmd, &f)
 	cmd.Flags().BoolVar(&hold, "hold", false, "stay until interrupted, then withdraw")
 	cmd.Flags().DurationVar(&linger, "linger", 5*time.Second, "how long the values stay after the tool left; 0 withdraws them when it leaves")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up when data does not have them after this long")
@@ -232,7 +236,7 @@ func (a *app) subscribeCommand() *cobra.Command {
 			return a.subscribe(cmd.Context(), f, args, count, timeout)
 		},
 	}
-	f.add(cmd)
+	a.addRegistryFlags(cmd, &f)
 	cmd.Flags().IntVar(&count, "count", 0, "end after this many pushes")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "end after this long")
 	return cmd
@@ -247,7 +251,7 @@ func (a *app) getCommand() *cobra.Command {
 			return a.subscribe(cmd.Context(), f, args, 1, timeout)
 		},
 	}
-	f.add(cmd)
+	a.addRegistryFlags(cmd, &f)
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "give up after this long")
 	return cmd
 }

@@ -37,7 +37,7 @@ type Common struct {
 
 // commonFlags are the flags behind Common.
 type commonFlags struct {
-	name, listen, advertise, dataCenter, tokenFile, config, logLevel string
+	name, listen, advertise, dialFrom, dataCenter, tokenFile, config, logLevel string
 
 	insecure, logJSON, printConfig bool
 	stopTimeout                    time.Duration
@@ -47,6 +47,7 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, listen string) {
 	fs.StringVar(&f.name, "name", "", "name of this node, unique in the cluster (needed)")
 	fs.StringVar(&f.listen, "listen", listen, "address to listen on; port 0 takes a free one")
 	fs.StringVar(&f.advertise, "advertise", "", "address that other nodes are told (default: the one listened on)")
+	fs.StringVar(&f.dialFrom, "dial-from", "", "IP address of this machine that connections leave from (default: the kernel's choice)")
 	fs.StringVar(&f.dataCenter, "data-center", "default", "data center; nodes of different ones do not meet")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must show")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen beyond loopback without a token")
@@ -82,11 +83,19 @@ func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, err
 	if err := checkAdvertise(f.listen, f.advertise); err != nil {
 		return Common{}, err
 	}
+	network := wire.NewTCP()
+	if f.dialFrom != "" {
+		ip := net.ParseIP(f.dialFrom)
+		if ip == nil || ip.IsUnspecified() {
+			return Common{}, fmt.Errorf("--dial-from %q: want an IP address of this machine", f.dialFrom)
+		}
+		network.LocalAddr = &net.TCPAddr{IP: ip}
+	}
 	r := newRand()
 	return Common{
 		Node:   conclave.NodeID{Name: f.name, Incarnation: conclave.NewIncarnation(r)},
 		Listen: f.listen, Advertise: f.advertise, DataCenter: f.dataCenter, Token: token, Insecure: f.insecure,
-		Network: wire.NewTCP(), Rand: r, Now: time.Now, Version: Version(),
+		Network: network, Rand: r, Now: time.Now, Version: Version(),
 		Logger: hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr}),
 	}, nil
 }
@@ -135,8 +144,15 @@ func newRand() *rand.Rand {
 	return rand.New(rand.NewChaCha8(seed))
 }
 
-// Version is that of the module the program was built from.
+// version is set by the Makefile with -ldflags.
+var version string
+
+// Version is the one the Makefile gave, or that of the module the program was
+// built from.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -72,6 +72,11 @@ type Config struct {
 	// is killed. Default 15 s.
 	StopWait time.Duration `json:"stopWait,omitempty"`
 
+	// Detour, when set, is asked for every process that listens where others are
+	// told that it does, and from which address of this machine it dials; empty
+	// answers change nothing. A network with faults stands between them this way.
+	Detour func(name, listens string) (told, dialFrom string, err error) `json:"-"`
+
 	Logger hclog.Logger `json:"-"`
 }
 

@@ -98,6 +98,12 @@ func (h *Handle) Addresses(role string) ([]string, error) {
 	return out, nil
 }
 
+// Command is what a process of the cluster is started as.
+func (h *Handle) Command(name string) (program string, args []string, err error) {
+	_, r, err := h.record(name)
+	return r.Program, slices.Clone(r.Args), err
+}
+
 // Token is what the cluster asks for.
 func (h *Handle) Token() string {
 	s, err := load(h.dir)

@@ -30,7 +30,11 @@ type spec struct {
 	Program string   `json:"program"`
 	Args    []string `json:"args"`
 	Address string   `json:"address,omitempty"` // of its one port; of the db's MySQL port
+	Told    string   `json:"told,omitempty"`    // where others are told it is, when that is not Address
 }
+
+// told is where others find the process.
+func (s spec) told() string { return orElse(s.Told, s.Address) }
 
 // plan lays out the processes of a configuration in the order in which ps shows
 // them, and writes the files that they are told of (secrets are never arguments:
@@ -54,11 +58,15 @@ func plan(cfg Config) ([]spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		specs = append(specs, spec{
+		db := spec{
 			Name: roleDB, Role: roleDB, Program: filepath.Join(cfg.Bin, "devdb"), Address: address,
 			Args: []string{"--listen", address, "--file", filepath.Join(dir, "db.sql")},
-		})
-		dsn = "root@tcp(" + address + ")/conclave"
+		}
+		if db.Told, _, err = cfg.detour(db.Name, address); err != nil {
+			return nil, err
+		}
+		specs = append(specs, db)
+		dsn = "root@tcp(" + db.told() + ")/conclave"
 	}
 	dsnFile := filepath.Join(dir, "dsn")
 	if err := os.WriteFile(dsnFile, []byte(dsn+"\n"), 0o600); err != nil {
@@ -71,8 +79,20 @@ func plan(cfg Config) ([]spec, error) {
 			return err
 		}
 		name := role + "-" + strconv.Itoa(i)
+		told, from, err := cfg.detour(name, address)
+		if err != nil {
+			return err
+		}
 		args := append([]string{"--name", name, "--listen", address}, common...)
-		specs = append(specs, spec{Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address})
+		if told != "" {
+			args = append(args, "--advertise", told)
+		}
+		if from != "" {
+			args = append(args, "--dial-from", from)
+		}
+		specs = append(specs, spec{
+			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Told: told,
+		})
 		return nil
 	}
 	for i := range cfg.Metas {
@@ -80,7 +100,7 @@ func plan(cfg Config) ([]spec, error) {
 			return nil, err
 		}
 	}
-	metas := strings.Join(addressesOf(specs, roleMeta), ",")
+	metas := strings.Join(toldOf(specs, roleMeta), ",")
 	for i := range cfg.Datas {
 		if err := node(roleData, i+1, "--meta", metas); err != nil {
 			return nil, err
@@ -139,14 +159,23 @@ func clientSpecs(cfg Config) []spec {
 	return specs
 }
 
-func addressesOf(specs []spec, role string) []string {
+// toldOf lists where others find the processes of a role.
+func toldOf(specs []spec, role string) []string {
 	var out []string
 	for _, s := range specs {
 		if s.Role == role {
-			out = append(out, s.Address)
+			out = append(out, s.told())
 		}
 	}
 	return out
+}
+
+// detour asks Config.Detour, if there is one.
+func (c Config) detour(name, listens string) (told, dialFrom string, err error) {
+	if c.Detour == nil {
+		return "", "", nil
+	}
+	return c.Detour(name, listens)
 }
 
 // ports picks loopback addresses for one cluster.

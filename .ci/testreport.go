@@ -1,0 +1,143 @@
+// testreport reads what `go test -json` prints and says what people want to know: a
+// line for each package, all output of what failed, and at the end what was skipped
+// and why. It fails when a test has failed, or none has run.
+//
+//	go test -json ./... | go run .ci/testreport.go
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// event is one line of test2json, or of the build before it.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of a build event
+	Test       string
+	Elapsed    float64
+	Output     string
+}
+
+// place is the file and line before what a test has said.
+var place = regexp.MustCompile(`^[\w.-]+\.go:\d+: `)
+
+func main() {
+	output := map[[2]string][]string{} // by package and test, until it has ended
+	skipped := map[string][]string{}   // by reason
+	passed, failed, packages := 0, 0, 0
+
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			fmt.Println(lines.Text()) // not of the test: what the go command says itself
+			continue
+		}
+		key := [2]string{e.Package, e.Test}
+		switch e.Action {
+		case "output":
+			if strings.HasPrefix(e.Output, "mysqltest: ") {
+				fmt.Print(e.Output)
+			}
+			output[key] = append(output[key], e.Output)
+		case "build-output":
+			fmt.Print(e.Output)
+		case "pass", "fail", "skip":
+			said := output[key]
+			delete(output, key)
+			if e.Test == "" {
+				if e.Action != "skip" { // a package without tests
+					packages++
+					fmt.Printf("%-4s %s %.1fs\n", map[string]string{"pass": "ok", "fail": "FAIL"}[e.Action], e.Package, e.Elapsed)
+				}
+				if e.Action == "fail" {
+					failed++
+					fmt.Print(strings.Join(said, ""))
+				}
+				continue
+			}
+			switch e.Action {
+			case "pass":
+				passed++
+			case "fail":
+				failed++
+				fmt.Print(strings.Join(said, ""))
+			case "skip":
+				why := reason(said)
+				skipped[why] = append(skipped[why], e.Package+"."+e.Test)
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Println("testreport:", err)
+		failed++
+	}
+	for key, said := range output { // ended without a word: the binary has crashed
+		if key[1] != "" {
+			fmt.Printf("%s %s has not ended:\n%s", key[0], key[1], strings.Join(said, ""))
+			failed++
+		}
+	}
+	if packages == 0 {
+		fmt.Println("testreport: no package was tested")
+		failed++
+	}
+	report(skipped)
+	fmt.Printf("\n%d packages, %d tests passed, %d failed, %d skipped\n", packages, passed, failed, count(skipped))
+	if failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// reason is what a test said before it was skipped.
+func reason(said []string) string {
+	var words []string
+	for _, line := range said {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "mysqltest: ") {
+			continue
+		}
+		words = append(words, place.ReplaceAllString(line, ""))
+	}
+	if len(words) == 0 {
+		return "no reason was given"
+	}
+	return strings.Join(words, " ")
+}
+
+// report lists what was skipped, by its reason.
+func report(skipped map[string][]string) {
+	if len(skipped) == 0 {
+		fmt.Println("\nnothing was skipped")
+		return
+	}
+	fmt.Println("\nSKIPPED, and why:")
+	var reasons []string
+	for why := range skipped {
+		reasons = append(reasons, why)
+	}
+	slices.Sort(reasons)
+	for _, why := range reasons {
+		tests := skipped[why]
+		slices.Sort(tests)
+		fmt.Printf("  %s\n", why)
+		for _, test := range tests {
+			fmt.Printf("    %s\n", test)
+		}
+	}
+}
+
+func count(skipped map[string][]string) (n int) {
+	for _, tests := range skipped {
+		n += len(tests)
+	}
+	return n
+}

@@ -1,0 +1,156 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// errNobody says that a noun stood for nobody at that moment.
+var errNobody = errors.New("there is nobody to do it to")
+
+// undo is the verb that ends what a verb begins; "" for what does not last.
+func undo(v Verb) Verb {
+	return map[Verb]Verb{
+		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
+		Hold: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze,
+	}[v]
+}
+
+// deed does one line: to each of the nodes that it is about.
+func (p *player) deed(ctx context.Context, d Deed) error {
+	now := p.sample(ctx)
+	if undo(d.Verb) != "" || d.Verb == Reset || d.Verb == HalfOpen || d.Verb == LoseNext || d.Verb == Resign {
+		p.baseline = now // a fault begins: later expectations compare with this
+	}
+	if d.Verb == HealAll {
+		return p.healAll(ctx)
+	}
+	if d.Verb == Freeze || d.Verb == Unfreeze {
+		return p.act(ctx, Act{Verb: d.Verb}, d.For)
+	}
+	who := p.cast.choose(d.Who, now)
+	if len(who) == 0 {
+		p.rec.Fault(Fault{Act: Act{Verb: d.Verb, Node: string(d.Who)}, Err: errNobody})
+		return nil
+	}
+	whom := []string{""}
+	if d.Whom != "" && d.Whom != "everyone" {
+		if whom = p.cast.resolve(d.Whom, now); len(whom) == 0 {
+			p.rec.Fault(Fault{Act: Act{Verb: d.Verb, Node: string(d.Who), Peer: string(d.Whom)}, Err: errNobody})
+			return nil
+		}
+	}
+	by := d.By
+	if !d.To.IsZero() {
+		by = time.Until(d.To)
+	}
+	for _, a := range who {
+		for _, b := range whom {
+			if a == b {
+				continue
+			}
+			act := Act{Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point}
+			if err := p.act(ctx, act, d.For); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// act does one act, keeps account of what it began, and has it ended in time.
+func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
+	var err error
+	switch a.Verb {
+	case Hold:
+		p.gate.Hold(a.Node, a.Point)
+	case Release:
+		p.gate.Release(a.Node, a.Point)
+	default:
+		if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
+			p.load.kill(a.Node)
+		}
+		err = p.driver.Do(ctx, a)
+	}
+	p.rec.Fault(Fault{Act: a, Undo: ends(a), Err: err})
+	if err != nil {
+		if errors.Is(err, ErrUnsupported) || ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", a, err)
+		}
+		return nil // an operator's command that was refused, mostly: history tells it
+	}
+	p.account(a)
+	if end := undone(a); last > 0 && end.Verb != "" {
+		p.at(time.Since(p.start)+last, func(ctx context.Context) error {
+			if _, lasts := p.active[key(a)]; !lasts {
+				return nil // ended by something else
+			}
+			return p.act(ctx, end, 0)
+		})
+	}
+	return nil
+}
+
+// undone is the act that ends a.
+func undone(a Act) Act {
+	end := Act{Verb: undo(a.Verb), Node: a.Node, Peer: a.Peer, Point: a.Point}
+	if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
+		return Act{} // a client stays dead
+	}
+	return end
+}
+
+// ends says whether an act ends a fault.
+func ends(a Act) bool {
+	switch a.Verb {
+	case Start, Resume, Mend, Release, Join, Allow, Unfreeze:
+		return true
+	case Skew:
+		return a.By == 0
+	}
+	return false
+}
+
+// key names a fault: who, whom, and what would end it.
+func key(a Act) string {
+	verb := a.Verb
+	if !ends(a) || a.Verb == Skew {
+		verb = undo(a.Verb)
+	}
+	return fmt.Sprint(verb, "/", a.Node, "/", a.Peer, "/", a.Point)
+}
+
+// account notes what lasts now and what no longer does.
+func (p *player) account(a Act) {
+	switch {
+	case ends(a):
+		delete(p.active, key(a))
+		if a.Verb == Start {
+			delete(p.cast.dead, a.Node)
+		}
+	case undone(a).Verb != "":
+		p.active[key(a)] = undone(a)
+	}
+	if (a.Verb == Kill || a.Verb == Stop) && !strings.HasPrefix(a.Node, "client-") {
+		p.cast.dead[a.Node] = true
+	}
+}
+
+// healAll ends whatever lasts: first the network, so that nobody starts into a
+// cut; then clocks, held and paused nodes; then the dead start.
+func (p *player) healAll(ctx context.Context) error {
+	for _, verb := range []Verb{Mend, Skew, Release, Resume, Unfreeze, Allow, Join, Start} {
+		for _, k := range sortedKeys(p.active) {
+			if a, lasts := p.active[k]; lasts && a.Verb == verb {
+				if err := p.act(ctx, a, 0); err != nil {
+					return err
+				}
+				delete(p.active, k)
+			}
+		}
+	}
+	return nil
+}

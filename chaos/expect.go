@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// condition is something that can be expected: whether it holds, by what is seen
+// now, and otherwise why not.
+type condition struct {
+	who, point, count bool
+	about             string
+	holds             func(p *player, e *Expectation, now Sight) (bool, string)
+}
+
+// conditions of the language; a README for people who write scenarios.
+var conditions = map[string]condition{
+	"leader": {about: "some node leads and trusts itself", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
+		return now.Leader != "", "nobody leads"
+	}},
+	"no leader": {about: "no node leads", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
+		return now.Leader == "", now.Leader + " leads"
+	}},
+	"new leader": {about: "one of a higher term than before the last act", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
+		return now.Leader != "" && now.Term > p.baseline.Term, fmt.Sprintf("term %d, as before", now.Term)
+	}},
+	"same leader": {about: "the one, and the term, of before the last act", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
+		return now.Leader == p.baseline.Leader && now.Term == p.baseline.Term, fmt.Sprintf("%s leads term %d; before it was %s and %d", now.Leader, now.Term, p.baseline.Leader, p.baseline.Term)
+	}},
+	"stable": {about: "every slot has arrived at a node that runs", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
+		s := sighting(now, nil)
+		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
+	}},
+	"even": {about: "stable, and no data node leads two slots more than another", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
+		return sighting(now, p.cast.dead).Even, "slots are not even"
+	}},
+	"served without": {who: true, about: "stable, and WHO leads no slot", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
+		s := sighting(now, nil)
+		for _, n := range p.cast.resolve(e.Who, now) {
+			if led(now.Table, n) {
+				return false, n + " leads slots"
+			}
+		}
+		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
+	}},
+	"full": {about: "every subscriber sees exactly what live clients publish", holds: func(p *player, _ *Expectation, _ Sight) (bool, string) {
+		return p.load.full()
+	}},
+	"held": {who: true, point: true, about: "WHO waits at the point", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
+		for _, n := range p.cast.resolve(e.Who, now) {
+			if p.gate.Held(n, e.Point) == 0 {
+				return false, fmt.Sprintf("%s is not held at %s", n, e.Point)
+			}
+		}
+		return true, ""
+	}},
+	"frozen": {about: "the cluster protects itself: no slot moves", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) { return now.Frozen, "not frozen" }},
+	"down":   {who: true, about: "WHO has ended", holds: upOrDown(false)},
+	"up":     {who: true, about: "WHO runs", holds: upOrDown(true)},
+	"table of": {count: true, about: "the slot table is of a term of at least COUNT", holds: func(_ *player, e *Expectation, now Sight) (bool, string) {
+		return now.Table.Epoch.Term >= uint64(e.Count), now.Table.Epoch.String()
+	}},
+}
+
+func upOrDown(up bool) func(*player, *Expectation, Sight) (bool, string) {
+	return func(p *player, e *Expectation, now Sight) (bool, string) {
+		for _, n := range p.cast.resolve(e.Who, now) {
+			if slices.Contains(now.Up, n) != up {
+				return false, fmt.Sprintf("%s runs: %t", n, !up)
+			}
+		}
+		return true, ""
+	}
+}
+
+// conditionNames are sorted with the longer ones first, as a parser needs them.
+func conditionNames() []string {
+	out := sortedKeys(conditions)
+	slices.SortStableFunc(out, func(a, b string) int { return len(strings.Fields(b)) - len(strings.Fields(a)) })
+	return out
+}
+
+// open is an expectation that is being watched.
+type open struct {
+	Expectation
+	line     int
+	began    time.Time
+	progress bool // one of those that follow every story
+}
+
+// look judges one expectation now; done says that it is decided.
+func (p *player) look(o *open, now Sight) (done bool, failure error) {
+	holds, why := conditions[o.What].holds(p, &o.Expectation, now)
+	passed := time.Since(o.began)
+	switch {
+	case o.For > 0 && !holds:
+		return true, fmt.Errorf("line %d: %s: not after %s: %s", o.line, o.Expectation, passed.Round(time.Millisecond), why)
+	case o.For > 0:
+		return passed >= o.For, nil
+	case holds:
+		return true, nil
+	case passed > o.Within:
+		return true, fmt.Errorf("line %d: %s: %s", o.line, o.Expectation, why)
+	}
+	return false, nil
+}

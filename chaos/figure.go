@@ -1,0 +1,318 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// Figure is what a run has measured: a count, or how long something took.
+type Figure struct {
+	Name  string          `json:"name"`
+	Says  string          `json:"says"`
+	N     int             `json:"n"`
+	P50   time.Duration   `json:"p50,omitempty"`
+	P99   time.Duration   `json:"p99,omitempty"`
+	Max   time.Duration   `json:"max,omitempty"`
+	Times []time.Duration `json:"-"` // all of them, in order: runs are added up
+}
+
+// String is one line for people.
+func (f Figure) String() string {
+	if len(f.Times) == 0 && f.Max == 0 {
+		return fmt.Sprintf("%s: %d (%s)", f.Name, f.N, f.Says)
+	}
+	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+	return fmt.Sprintf("%s: n %d, p50 %s, p99 %s, max %s (%s)", f.Name, f.N, round(f.P50), round(f.P99), round(f.Max), f.Says)
+}
+
+type gauge struct {
+	says  string
+	times func(h *History) []time.Duration // how long; or
+	count func(h *History) int             // how often
+}
+
+// gauges are the figures that a scenario can ask for.
+var gauges = map[string]gauge{
+	"leaderless": {says: "from the end of one leader's trust to the next leader", times: leaderless},
+	"overlap":    {says: "two nodes trust themselves at once", times: overlaps},
+	"elections":  {says: "terms won", count: counter(trace.Led)},
+	"refused":    {says: "commands and writes of an older term that were refused", count: refusedCount},
+	"demotion":   {says: "from the fault to the end of its leader's trust", times: demotion},
+	"unserved":   {says: "a slot that nobody serves", times: unserved},
+	"moves":      {says: "slots given to another leader or epoch", count: movesAfterStart},
+	"empty":      {says: "pushes without any value", count: emptyPushes},
+	"push":       {says: "from a publication to each subscriber that sees it", times: pushTimes},
+	"stored":     {says: "from a publication to the word that data has it", times: storedTimes},
+	"reconnect":  {says: "a client that no session knows", times: reconnects},
+	"statements": {says: "statements about the lock row in the first second after the first fault", count: statementsAfter},
+	"held":       {says: "pushes held back by the guard", count: counter(trace.Held)},
+	"healed":     {says: "from the healing to each kind of progress", times: healed},
+	"unheard":    {says: "changes whose client was not told in time", count: opCounter(OpUnheard)},
+}
+
+// FigureNames lists them, sorted.
+func FigureNames() []string { return sortedKeys(gauges) }
+
+// Figures measures those named.
+func Figures(h *History, names []string) []Figure {
+	var out []Figure
+	for _, name := range names {
+		g, known := gauges[name]
+		if !known {
+			continue
+		}
+		f := Figure{Name: name, Says: g.says}
+		if g.count != nil {
+			f.N = g.count(h)
+		} else {
+			f = f.with(g.times(h))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// with sums the times up.
+func (f Figure) with(times []time.Duration) Figure {
+	f.Times, f.N = times, len(times)
+	sorted := slices.Sorted(slices.Values(times))
+	if n := len(sorted); n > 0 {
+		f.P50, f.P99, f.Max = sorted[(n-1)/2], sorted[(n-1)*99/100], sorted[n-1]
+	}
+	return f
+}
+
+// Add puts the figures of another run of the same scenario to these.
+func Add(to, more []Figure) []Figure {
+	for _, m := range more {
+		i := slices.IndexFunc(to, func(f Figure) bool { return f.Name == m.Name })
+		switch {
+		case i < 0:
+			to = append(to, m)
+		case gauges[m.Name].count != nil:
+			to[i].N += m.N
+		default:
+			to[i] = to[i].with(slices.Concat(to[i].Times, m.Times))
+		}
+	}
+	return to
+}
+
+func counter(k trace.Kind) func(*History) int {
+	return func(h *History) (n int) {
+		h.claims(func(_ int, at time.Duration, _ trace.Claim) {
+			if at >= 0 {
+				n++
+			}
+		}, k)
+		return n
+	}
+}
+
+func opCounter(k OpKind) func(*History) int {
+	return func(h *History) (n int) {
+		h.ops(func(int, time.Duration, Op) { n++ }, k)
+		return n
+	}
+}
+
+// leaderless are the times in the story in which nobody trusted itself; without
+// claims, those in which nobody was seen to lead.
+func leaderless(h *History) (out []time.Duration) {
+	if !h.Claims {
+		since := time.Duration(-1)
+		for _, e := range h.Entries {
+			switch {
+			case e.Sight == nil || e.At < 0:
+			case e.Sight.Leader == "" && since < 0:
+				since = e.At
+			case e.Sight.Leader != "" && since >= 0:
+				out = append(out, e.At-since)
+				since = -1
+			}
+		}
+		return out
+	}
+	until := time.Duration(-1)
+	for _, b := range h.beliefs() {
+		if until >= 0 && b.from > until {
+			out = append(out, b.from-until)
+		}
+		if b.to > 0 {
+			until = max(until, b.to)
+		}
+	}
+	return out
+}
+
+func overlaps(h *History) (out []time.Duration) {
+	all := h.beliefs()
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if d := min(a.to, b.to) - max(a.from, b.from); d > 0 {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+func refusedCount(h *History) (n int) {
+	h.claims(func(_ int, _ time.Duration, c trace.Claim) {
+		if c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil {
+			n++
+		}
+	}, trace.Refused, trace.Wrote)
+	return n
+}
+
+// demotion: the first fault of the story, and the end of the belief that was
+// held then.
+func demotion(h *History) (out []time.Duration) {
+	first := time.Duration(-1)
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		if first < 0 && !x.Undo {
+			first = at
+		}
+	})
+	for _, b := range h.beliefs() {
+		if first >= 0 && b.from <= first && b.to > first && b.to < h.end() {
+			out = append(out, b.to-first)
+		}
+	}
+	return out
+}
+
+// unserved are the gaps of each slot between one node's serving it and the next
+// one's; a node that is killed serves no longer.
+func unserved(h *History) (out []time.Duration) {
+	type state struct {
+		by    string
+		since time.Duration // nobody serves since; negative: somebody does
+	}
+	slots := map[int]*state{}
+	end := func(name string, at time.Duration) {
+		for _, s := range slots {
+			if s.by == name && s.since < 0 {
+				s.since = at
+			}
+		}
+	}
+	for _, e := range h.Entries {
+		switch {
+		case e.Fault != nil && e.Fault.Err == nil && e.Fault.Verb == Kill:
+			end(e.Fault.Node, e.At)
+		case e.Claim != nil && e.Claim.Kind == trace.Finished:
+			if s := slots[e.Claim.Slot]; s != nil && s.by == e.Claim.Node.Name && s.since < 0 {
+				s.since = e.At
+			}
+		case e.Claim != nil && e.Claim.Kind == trace.Serving:
+			if s := slots[e.Claim.Slot]; s != nil && s.since >= 0 && e.At > 0 {
+				out = append(out, e.At-s.since)
+			}
+			slots[e.Claim.Slot] = &state{e.Claim.Node.Name, -1}
+		}
+	}
+	return out
+}
+
+func movesAfterStart(h *History) (n int) {
+	for _, g := range h.grants() {
+		if h.Entries[g.i].At >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func emptyPushes(h *History) (n int) {
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if at >= 0 && len(o.Values) == 0 {
+			n++
+		}
+	}, OpPush)
+	return n
+}
+
+// pushTimes: each publication and each subscriber that sees it, or a later value
+// of it, for the first time.
+func pushTimes(h *History) (out []time.Duration) {
+	began := map[string]map[int]time.Duration{}
+	seen := map[string]int{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if o.Kind == OpPublish {
+			if began[o.ID] == nil {
+				began[o.ID] = map[int]time.Duration{}
+			}
+			began[o.ID][int(o.Version)] = at
+			return
+		}
+		for _, value := range o.Values {
+			tag, n, ok := parseValue(value)
+			if k := o.Client + " " + tag; ok && n > seen[k] && o.Client != reader {
+				seen[k] = n
+				if since, known := began[tag][n]; known && since >= 0 {
+					out = append(out, at-since)
+				}
+			}
+		}
+	}, OpPublish, OpPush)
+	return out
+}
+
+func storedTimes(h *History) (out []time.Duration) {
+	began := map[string]time.Duration{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		k := fmt.Sprint(o.ID, "#", o.Version)
+		if o.Kind != OpStored {
+			began[k] = at
+		} else if since, known := began[k]; known && since >= 0 {
+			out = append(out, at-since)
+		}
+	}, OpPublish, OpWithdraw, OpStored)
+	return out
+}
+
+func reconnects(h *History) (out []time.Duration) {
+	since := map[string]time.Duration{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		from, away := since[o.Client]
+		switch {
+		case at < 0:
+		case len(o.Values) == 0 && !away:
+			since[o.Client] = at
+		case len(o.Values) > 0 && away:
+			out = append(out, at-from)
+			delete(since, o.Client)
+		}
+	}, OpConnected)
+	return out
+}
+
+func statementsAfter(h *History) (n int) {
+	first := time.Duration(-1)
+	for _, e := range h.Entries {
+		if e.Fault != nil && e.Fault.Err == nil && first < 0 {
+			first = e.At
+		}
+		if e.Claim != nil && first >= 0 && e.At <= first+time.Second && strings.HasSuffix(string(e.Claim.Kind), "ing") && outcomes[e.Claim.Kind] != "" && e.Claim.Kind != trace.Writing {
+			n++
+		}
+	}
+	return n
+}
+
+func healed(h *History) (out []time.Duration) {
+	last := time.Duration(0)
+	h.faults(func(_ int, at time.Duration, _ Fault) { last = at })
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if o.Err == nil {
+			out = append(out, at-last)
+		}
+	}, OpProgress)
+	return out
+}

@@ -1,0 +1,267 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+)
+
+// History is all that was recorded of one run, in the order in which it was
+// recorded: entries of one node's lock, and of one client, come in the order of
+// the facts. It is only data; judges read it.
+type History struct {
+	Scenario string
+	Cluster  Cluster
+	Claims   bool      // the nodes' claims are in it
+	Began    time.Time // the clock at the beginning of the story
+	Entries  []Entry
+}
+
+// Entry is one thing that happened; exactly one of the pointers is set.
+type Entry struct {
+	At    time.Duration // since the beginning of the story; before it: negative
+	Claim *trace.Claim
+	Fault *Fault
+	Op    *Op
+	Sight *Sighting
+}
+
+// Fault is an act that was done.
+type Fault struct {
+	Act
+	Undo bool // it ends a fault
+	Err  error
+}
+
+// Op is something that a client did, was told, or saw.
+type Op struct {
+	Client  string
+	Kind    OpKind
+	Name    string   // the dataId
+	ID      string   // of the registration; of the subscriber, for pushes
+	Version int64    // of the registration, or of the datum pushed
+	Values  []string // published, seen, or wanted
+	Err     error
+}
+
+// OpKind is a kind of Op.
+type OpKind string
+
+// The kinds.
+const (
+	OpPublish   OpKind = "publish"   // a new registration, or a new version of it
+	OpWithdraw  OpKind = "withdraw"  // asked for; from now on its values may be missing
+	OpStored    OpKind = "stored"    // data has Version
+	OpUnheard   OpKind = "unheard"   // not told in time whether data has Version
+	OpPush      OpKind = "push"      // a subscriber saw Values
+	OpConnected OpKind = "connected" // Values are the sessions that know the client now
+	OpRead      OpKind = "read"      // after all was healed: what a fresh reader sees
+	OpWant      OpKind = "want"      // and what live clients publish there
+	OpProgress  OpKind = "progress"  // Name became true in time, or Err
+)
+
+// Sighting is what was seen from outside, when it changed.
+type Sighting struct {
+	Leader string
+	Term   uint64
+	Leads  int
+	Epoch  conclave.Epoch
+	Stable bool
+	Even   bool
+	Frozen bool
+	Unled  int // slots whose leader does not run
+	Up     []string
+}
+
+// Recorder writes a History. Its methods may be called from anywhere, also with
+// locks held: it only appends.
+type Recorder struct {
+	mu    sync.Mutex // guards the rest
+	start time.Time
+	h     History
+	shut  bool
+}
+
+// NewRecorder begins a history.
+func NewRecorder(scenario string, c Cluster) *Recorder {
+	return &Recorder{start: time.Now(), h: History{Scenario: scenario, Cluster: c}}
+}
+
+// Begin makes this moment the beginning of the story.
+func (r *Recorder) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for i := range r.h.Entries {
+		r.h.Entries[i].At -= now.Sub(r.start)
+	}
+	r.start = now
+}
+
+// Claim is a trace.Sink.
+func (r *Recorder) Claim(c trace.Claim) { r.add(Entry{Claim: &c}) }
+
+// Fault notes what was done.
+func (r *Recorder) Fault(f Fault) { r.add(Entry{Fault: &f}) }
+
+// Op notes what a client did or saw.
+func (r *Recorder) Op(o Op) {
+	o.Values = slices.Clone(o.Values)
+	r.add(Entry{Op: &o})
+}
+
+// Sight notes what was seen from outside.
+func (r *Recorder) Sight(s Sighting) { r.add(Entry{Sight: &s}) }
+
+func (r *Recorder) add(e Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shut {
+		return // the end of the cluster is no part of the story
+	}
+	e.At = time.Since(r.start)
+	r.h.Entries = append(r.h.Entries, e)
+}
+
+// History ends the recording.
+func (r *Recorder) History(claims bool) *History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shut = true
+	r.h.Claims, r.h.Began = claims, r.start
+	h := r.h
+	return &h
+}
+
+// claims calls f with each claim of the kinds, in order; none means all.
+func (h *History) claims(f func(i int, at time.Duration, c trace.Claim), kinds ...trace.Kind) {
+	for i, e := range h.Entries {
+		if e.Claim != nil && (len(kinds) == 0 || slices.Contains(kinds, e.Claim.Kind)) {
+			f(i, e.At, *e.Claim)
+		}
+	}
+}
+
+// ops calls f with each op of the kinds, in order.
+func (h *History) ops(f func(i int, at time.Duration, o Op), kinds ...OpKind) {
+	for i, e := range h.Entries {
+		if e.Op != nil && (len(kinds) == 0 || slices.Contains(kinds, e.Op.Kind)) {
+			f(i, e.At, *e.Op)
+		}
+	}
+}
+
+// faults calls f with each fault that was done, and did not fail.
+func (h *History) faults(f func(i int, at time.Duration, x Fault)) {
+	for i, e := range h.Entries {
+		if e.Fault != nil && e.Fault.Err == nil {
+			f(i, e.At, *e.Fault)
+		}
+	}
+}
+
+// String is one line for people.
+func (e Entry) String() string {
+	at := fmt.Sprintf("%9.3fs ", e.At.Seconds())
+	switch {
+	case e.Claim != nil:
+		return at + claimText(*e.Claim)
+	case e.Fault != nil && e.Fault.Err != nil:
+		return at + "FAULT " + e.Fault.Act.String() + ": " + e.Fault.Err.Error()
+	case e.Fault != nil:
+		return at + "FAULT " + e.Fault.Act.String()
+	case e.Op != nil:
+		o := e.Op
+		out := fmt.Sprintf("%s%s %s %s", at, o.Client, o.Kind, o.Name)
+		if o.Version > 0 {
+			out += fmt.Sprintf(" version %d", o.Version)
+		}
+		if o.Kind != OpStored {
+			out += " [" + strings.Join(o.Values, " ") + "]"
+		}
+		if o.Err != nil {
+			out += ": " + o.Err.Error()
+		}
+		return out
+	case e.Sight != nil:
+		return fmt.Sprintf("%sseen: leader %q term %d table %s stable %t even %t", at, e.Sight.Leader, e.Sight.Term, e.Sight.Epoch, e.Sight.Stable, e.Sight.Even)
+	}
+	return at
+}
+
+// String is the act in the words of the language.
+func (a Act) String() string {
+	d := Deed{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point}
+	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
+		d.Whom = "everyone"
+	}
+	return d.String()
+}
+
+func claimText(c trace.Claim) string {
+	out := fmt.Sprintf("%s %s", c.Node, c.Kind)
+	for _, p := range []struct {
+		name string
+		show bool
+		v    any
+	}{
+		{"term", c.Term != 0, c.Term}, {"beat", c.Beat != 0, c.Beat}, {"slot", slotted(c.Kind), c.Slot},
+		{"epoch", !c.Epoch.IsZero(), c.Epoch}, {"base", !c.Base.IsZero(), c.Base}, {"peer", !c.Peer.IsZero(), c.Peer},
+		{"of", c.Subject != "", c.Subject}, {"key", c.Key != "", c.Key}, {"version", c.Version != 0, c.Version},
+		{"count", c.Count != 0, c.Count}, {"flag", c.Flag, c.Flag}, {"error", c.Err != nil, c.Err},
+	} {
+		if p.show {
+			out += fmt.Sprintf(" %s %v", p.name, p.v)
+		}
+	}
+	return out
+}
+
+func slotted(k trace.Kind) bool {
+	switch k {
+	case trace.Granted, trace.Migrating, trace.Serving, trace.Finished, trace.Read, trace.Stored, trace.Removed, trace.OwnerGone,
+		trace.Adopted, trace.Answering, trace.Answered, trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Held:
+		return true
+	}
+	return false
+}
+
+// sighting sums a Sight up.
+func sighting(s Sight, dead map[string]bool) Sighting {
+	out := Sighting{Leader: s.Leader, Term: s.Term, Leads: s.Leads, Epoch: s.Table.Epoch, Frozen: s.Frozen, Up: s.Up}
+	out.Stable = len(s.Table.Slots) > 0 && s.Table.StableAll()
+	for _, row := range s.Table.Slots {
+		if !slices.Contains(s.Up, row.Leader.Name) {
+			out.Unled++
+		}
+	}
+	out.Even = out.Stable && out.Unled == 0 && even(s, dead)
+	return out
+}
+
+// even says that the data nodes that run, and are not forbidden, lead the slots
+// evenly.
+func even(s Sight, dead map[string]bool) bool {
+	leads := map[string]int{}
+	for _, n := range s.Up {
+		if strings.HasPrefix(n, "data-") && !dead[n] && !slices.Contains(s.Forbid, n) {
+			leads[n] = 0
+		}
+	}
+	for _, row := range s.Table.Slots {
+		if _, ok := leads[row.Leader.Name]; !ok {
+			return false
+		}
+		leads[row.Leader.Name]++
+	}
+	least, most := len(s.Table.Slots), 0
+	for _, n := range leads {
+		least, most = min(least, n), max(most, n)
+	}
+	return len(leads) > 0 && most-least <= 1
+}

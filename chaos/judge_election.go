@@ -1,0 +1,145 @@
+package chaos
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+)
+
+// I1 to I4: who leads, and what follows from it.
+var electionJudges = []judge{
+	{"I1", "one owner per term", oneOwnerPerTerm},
+	{"I2", "terms only rise, in the row and at each node", termsRise},
+	{"I3", "no effect of an older term after one of a newer; with takeover by lease no two overlapping beliefs", noOldEffect},
+	{"I4", "stale commands are refused", staleRefused},
+}
+
+func oneOwnerPerTerm(h *History, v *Verdict) {
+	owner := map[uint64]seenAt[conclave.NodeID]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Left {
+			return
+		}
+		first, known := owner[c.Term]
+		v.check(!known || first.v == c.Node, h, at, []int{first.i, i}, "term %d is led by %s and by %s", c.Term, first.v, c.Node)
+		if !known {
+			owner[c.Term] = seenAt[conclave.NodeID]{c.Node, i}
+		}
+	}, trace.Led, trace.Extended)
+}
+
+func termsRise(h *History, v *Verdict) {
+	led := map[conclave.NodeID]seenAt[uint64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		before, known := led[c.Node]
+		v.check(!known || before.v < c.Term, h, at, []int{before.i, i}, "%s leads term %d after it has led, or promised not to lead, term %d", c.Node, c.Term, before.v)
+		led[c.Node] = seenAt[uint64]{max(before.v, c.Term), i}
+	}, trace.Led)
+	promised := map[conclave.NodeID]seenAt[uint64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		switch before := promised[c.Node]; c.Kind {
+		case trace.Promised:
+			if c.Term > before.v {
+				promised[c.Node] = seenAt[uint64]{c.Term, i}
+			}
+		default:
+			v.check(c.Term > before.v, h, at, []int{before.i, i}, "%s leads term %d although it has promised not to lead any up to %d", c.Node, c.Term, before.v)
+		}
+	}, trace.Led, trace.Extended, trace.Promised)
+	// The row: whatever was read before another reading began is not above it.
+	reads := h.statements(trace.Looking)
+	var highest seenAt[uint64]
+	done := 0 // readings that have ended before the present one began are in highest
+	byEnd := sortedByEnd(reads)
+	for _, r := range reads {
+		for ; done < len(byEnd) && byEnd[done].done < r.call; done++ {
+			if e := byEnd[done]; e.after.Err == nil && e.after.Term >= highest.v {
+				highest = seenAt[uint64]{e.after.Term, e.done}
+			}
+		}
+		if r.done >= 0 && r.after.Err == nil {
+			v.check(r.after.Term >= highest.v, h, r.to, []int{highest.i, r.done}, "the row is read at term %d after it was at %d", r.after.Term, highest.v)
+		}
+	}
+}
+
+func noOldEffect(h *History, v *Verdict) {
+	// Effects: a row written under a term, by a statement that was sent after one
+	// of a newer term was answered.
+	var newest seenAt[uint64]
+	writes := h.statements(trace.Writing)
+	byEnd := sortedByEnd(writes)
+	done := 0
+	for _, w := range writes {
+		for ; done < len(byEnd) && byEnd[done].done < w.call; done++ {
+			if e := byEnd[done]; e.after.Flag && e.after.Term >= newest.v {
+				newest = seenAt[uint64]{e.after.Term, e.done}
+			}
+		}
+		if w.done >= 0 && w.after.Flag {
+			v.check(w.after.Term >= newest.v, h, w.to, []int{newest.i, w.call, w.done}, "%s wrote %s under term %d after term %d had written", w.after.Node, w.after.Subject, w.after.Term, newest.v)
+		}
+	}
+	if h.Cluster.Takeover != "lease" {
+		return
+	}
+	for i, a := range h.beliefs() {
+		for _, b := range h.beliefs()[i+1:] {
+			overlap := min(a.to, b.to) - max(a.from, b.from)
+			v.check(overlap <= 0, h, max(a.from, b.from), []int{a.i, b.i}, "%s (term %d) and %s (term %d) both trust themselves for %s", a.node, a.term, b.node, b.term, overlap)
+		}
+	}
+}
+
+// belief is a time in which a node trusted itself to lead.
+type belief struct {
+	node     conclave.NodeID
+	term     uint64
+	from, to time.Duration
+	i        int
+}
+
+// beliefs lists them in the order in which they began: from the win to the end
+// of trust, or earlier.
+func (h *History) beliefs() []belief {
+	var out []belief
+	at := map[conclave.NodeID]int{}
+	h.claims(func(i int, now time.Duration, c trace.Claim) {
+		n, running := at[c.Node]
+		switch c.Kind {
+		case trace.Led:
+			at[c.Node] = len(out)
+			out = append(out, belief{c.Node, c.Term, now, now + c.Until.Sub(h.clock(i)), i})
+		case trace.Extended:
+			if running {
+				out[n].to = now + c.Until.Sub(h.clock(i))
+			}
+		case trace.Left:
+			if running {
+				out[n].to = min(out[n].to, now)
+				delete(at, c.Node)
+			}
+		}
+	}, trace.Led, trace.Extended, trace.Left)
+	return out
+}
+
+// clock is the wall clock at an entry.
+func (h *History) clock(i int) time.Time { return h.Began.Add(h.Entries[i].At) }
+
+func staleRefused(h *History, v *Verdict) {
+	refused := 0
+	highest := map[conclave.NodeID]seenAt[uint64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		before := highest[c.Node]
+		if c.Kind == trace.Refused {
+			refused++
+			v.check(c.Term < c.Base.Term, h, at, []int{i}, "%s refused a command of term %d although %d was the highest it had seen", c.Node, c.Term, c.Base.Term)
+			return
+		}
+		v.check(c.Term >= before.v && c.Term >= c.Base.Term, h, at, []int{before.i, i}, "%s took a command of term %d after one of term %d", c.Node, c.Term, max(before.v, c.Base.Term))
+		highest[c.Node] = seenAt[uint64]{max(c.Term, before.v), i}
+	}, trace.Admitted, trace.Refused)
+	v.show("refused: %d", refused)
+}

@@ -1,0 +1,402 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
+)
+
+// The 17 rules that make the Java original lossless, as far as a history shows
+// them; the comments say what of a rule is looked at.
+var ruleJudges = []judge{
+	{"L1", "sessions are the source of truth", storedWasAccepted},
+	{"L2", "no slot is served before the sessions were heard, or its source's copy taken", servedAfterHearing},
+	{"L3", "no read straddles a change", readsWithinOneEpoch},
+	{"L4", "a leader change has a new leader epoch, and writes name it", writesNameTheEpoch},
+	{"L5", "epochs never go back, at any receiver", receiversRise},
+	{"L6", "two tables may coexist: a new leader's versions begin above what was read before", newLeadersBeginAbove},
+	{"L7", "the order per publisher holds, whatever is applied twice or late", publishersInOrder},
+	{"L8", "only the owner removes, and only what it had", ownersRemove},
+	{"L9", "a restarted session is a new owner", oneLifeAtATime},
+	{"L10", "nothing is deleted on weak evidence", ownersWereLost},
+	{"L11", "nothing is read as empty where something live is stored", nothingEmpty},
+	{"L12", "nothing is arranged while cold", sealedFirst},
+	{"L13", "slots move a few at a time", fewAtATime},
+	{"L14", "a drained node owns no slot", drainedOwnsNothing},
+	{"L15", "every hint has a pull behind it: in the end all go by one table", allCatchUp},
+	{"L16", "a meta outage freezes, and breaks nothing", writesGoOn},
+	{"L17", "at most one leader acts: rows are written one after the other", writesFormAChain},
+}
+
+// L1: what data takes by a write was accepted by that very session before.
+func storedWasAccepted(h *History, v *Verdict) {
+	type key struct {
+		session conclave.NodeID
+		id      string
+	}
+	accepted := map[key]seenAt[int64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Accepted {
+			k := key{c.Node, c.Subject}
+			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
+			return
+		}
+		a, known := accepted[key{c.Peer, c.Subject}]
+		v.check(known && c.Version <= a.v, h, at, []int{a.i, i}, "%s took version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, a.v)
+	}, trace.Accepted, trace.Stored)
+}
+
+// L2: a leader that serves without its source's copy was answered, at its epoch,
+// by as many sessions as it says it has heard.
+func servedAfterHearing(h *History, v *Verdict) {
+	answered := map[slotEpoch]map[conclave.NodeID]int{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		k := slotEpoch{c.Slot, c.Epoch}
+		if c.Kind == trace.Answered {
+			if answered[k] == nil {
+				answered[k] = map[conclave.NodeID]int{}
+			}
+			answered[k][c.Node] = i
+			return
+		}
+		v.check(c.Flag || len(answered[k]) >= c.Count, h, at, []int{i}, "%s serves slot %d at epoch %s and says that %d sessions were heard; %d have answered", c.Node, c.Slot, c.Epoch, c.Count, len(answered[k]))
+	}, trace.Answered, trace.Serving)
+}
+
+// L3: a session believes a read only at the epoch that it goes by at that moment.
+func readsWithinOneEpoch(h *History, v *Verdict) {
+	goesBy := map[nodeSlot]seenAt[conclave.Epoch]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		k := nodeSlot{c.Node, c.Slot}
+		if c.Kind == trace.Adopted {
+			goesBy[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+			return
+		}
+		g := goesBy[k]
+		v.check(c.Epoch == g.v, h, at, []int{g.i, i}, "%s believes an answer of slot %d at epoch %s while it goes by %s", c.Node, c.Slot, c.Epoch, g.v)
+	}, trace.Adopted, trace.Counted, trace.Settled)
+}
+
+// L4: a write is taken only by who leads the slot at the epoch that it names.
+func writesNameTheEpoch(h *History, v *Verdict) {
+	leads := map[nodeSlot]seenAt[conclave.Epoch]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		k := nodeSlot{c.Node, c.Slot}
+		switch c.Kind {
+		case trace.Migrating, trace.Serving:
+			leads[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+		case trace.Finished:
+			leads[k] = seenAt[conclave.Epoch]{i: i}
+		case trace.Stored:
+			l := leads[k]
+			v.check(l.v == c.Epoch && !c.Epoch.IsZero(), h, at, []int{l.i, i}, "%s took a write of slot %d at epoch %s, and leads at %s", c.Node, c.Slot, c.Epoch, l.v)
+		}
+	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored)
+}
+
+// L5: tables at each node, and leader epochs per slot at each session, only rise.
+func receiversRise(h *History, v *Verdict) {
+	tables := map[conclave.NodeID]seenAt[conclave.Epoch]{}
+	epochs := map[nodeSlot]seenAt[conclave.Epoch]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Took {
+			before := tables[c.Node]
+			v.check(before.v.Less(c.Epoch), h, at, []int{before.i, i}, "%s goes from table %s to %s", c.Node, before.v, c.Epoch)
+			tables[c.Node] = seenAt[conclave.Epoch]{c.Epoch, i}
+			return
+		}
+		k := nodeSlot{c.Node, c.Slot}
+		before := epochs[k]
+		v.check(before.v.Less(c.Epoch), h, at, []int{before.i, i}, "%s goes from epoch %s to %s in slot %d", c.Node, before.v, c.Epoch, c.Slot)
+		epochs[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+	}, trace.Took, trace.Adopted)
+}
+
+// L6: the counter with which a leader begins to serve is above every version that
+// a session has believed of that slot at a lower epoch.
+func newLeadersBeginAbove(h *History, v *Verdict) {
+	type top struct {
+		epoch   conclave.Epoch
+		version int64
+		i       int
+	}
+	read := map[int][]top{} // by slot, one for each epoch
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Counted {
+			n := slices.IndexFunc(read[c.Slot], func(t top) bool { return t.epoch == c.Epoch })
+			if n < 0 {
+				read[c.Slot] = append(read[c.Slot], top{c.Epoch, c.Version, i})
+			} else if t := &read[c.Slot][n]; c.Version > t.version {
+				t.version, t.i = c.Version, i
+			}
+			return
+		}
+		for _, t := range read[c.Slot] {
+			if t.epoch.Less(c.Epoch) {
+				v.check(c.Version > t.version, h, at, []int{t.i, i}, "%s serves slot %d at epoch %s from version %d; at %s version %d was read", c.Node, c.Slot, c.Epoch, c.Version, t.epoch, t.version)
+			}
+		}
+	}, trace.Counted, trace.Serving)
+}
+
+// L7: the values of one registration are seen by a subscriber in the order in
+// which they were published, and never again after an end that was seen.
+func publishersInOrder(h *History, v *Verdict) {
+	type key struct{ client, tag string }
+	last := map[key]seenAt[int]{}
+	published := map[string]int{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpPublish {
+			published[o.ID] = max(published[o.ID], int(o.Version))
+			return
+		}
+		for _, value := range o.Values {
+			tag, n, ok := parseValue(value)
+			if !ok {
+				continue
+			}
+			k := key{o.Client, tag}
+			before := last[k]
+			v.check(n >= before.v, h, at, []int{before.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, before.v)
+			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
+			last[k] = seenAt[int]{max(n, before.v), i}
+		}
+	}, OpPublish, OpPush)
+}
+
+// L8: a removal by a write comes from a session that had accepted it, and names
+// no version above what it had.
+func ownersRemove(h *History, v *Verdict) {
+	type key struct {
+		session conclave.NodeID
+		id      string
+	}
+	accepted := map[key]seenAt[int64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Accepted {
+			k := key{c.Node, c.Subject}
+			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
+			return
+		}
+		a, had := accepted[key{c.Peer, c.Subject}]
+		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, a.v)
+	}, trace.Accepted, trace.Removed)
+}
+
+// L9: once a newer incarnation of a node's name has claimed something, the older
+// one claims nothing any more. (A twin never gets so far.)
+func oneLifeAtATime(h *History, v *Verdict) {
+	now := map[string]seenAt[string]{}
+	over := map[conclave.NodeID]int{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		switch c.Kind {
+		case trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Serving, trace.Stored, trace.Read:
+		default:
+			return
+		}
+		cur, known := now[c.Node.Name]
+		if known && cur.v != c.Node.Incarnation {
+			over[conclave.NodeID{Name: c.Node.Name, Incarnation: cur.v}] = i
+		}
+		successor, old := over[c.Node]
+		v.check(!old, h, at, []int{successor, i}, "%s goes on after another incarnation of it has begun", c.Node)
+		if !old {
+			now[c.Node.Name] = seenAt[string]{c.Node.Incarnation, i}
+		}
+	})
+}
+
+// sessionGrace is how long a lost session's registrations stay: the processes'
+// default.
+const sessionGrace = 15 * time.Second
+
+// L10: what a session owned is taken away only if a fault has touched it, or the
+// network or the cluster's head, at least a session grace before.
+func ownersWereLost(h *History, v *Verdict) {
+	faults := h.faultSpans()
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Count == 0 {
+			return
+		}
+		hosts := []string{c.Peer.Name, c.Node.Name, ""}
+		v.check(faults.any(-time.Hour, at-sessionGrace, hosts...), h, at, []int{i}, "%s took %d registrations of %s away, which nothing had happened to", c.Node, c.Count, c.Peer)
+	}, trace.OwnerGone)
+}
+
+// L11: a read that is answered as empty finds nothing that data was known to have,
+// of a session that still holds it and that nothing has happened to.
+func nothingEmpty(h *History, v *Verdict) {
+	type copyOf struct {
+		session conclave.NodeID
+		id      string
+	}
+	live := map[string]map[copyOf]int{} // by dataId; the entry that settled it
+	forget := func(gone func(copyOf) bool) {
+		for _, copies := range live {
+			maps.DeleteFunc(copies, func(c copyOf, _ int) bool { return gone(c) })
+		}
+	}
+	for i, e := range h.Entries {
+		if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
+			forget(func(c copyOf) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
+		}
+		c := e.Claim
+		if c == nil {
+			continue
+		}
+		switch c.Kind {
+		case trace.Settled:
+			if live[c.Key] == nil {
+				live[c.Key] = map[copyOf]int{}
+			}
+			if !c.Flag {
+				live[c.Key][copyOf{c.Node, c.Subject}] = i
+			}
+		case trace.Accepted, trace.Dropped:
+			if c.Flag || c.Kind == trace.Dropped {
+				forget(func(x copyOf) bool { return x.id == c.Subject })
+			}
+		case trace.Read:
+			v.Checks++
+			if c.Count > 0 || c.Flag {
+				continue
+			}
+			for _, at := range live[c.Subject] {
+				v.check(false, h, e.At, []int{at, i}, "%s answers that nothing is published under %s", c.Node, c.Subject)
+				break
+			}
+		}
+	}
+}
+
+// L12: the first row that a term writes is its seal, which comes after the
+// evidence.
+func sealedFirst(h *History, v *Verdict) {
+	sealed := map[uint64]bool{}
+	for _, w := range h.statements(trace.Writing) {
+		if w.before.Subject == "seal" {
+			sealed[w.before.Term] = true
+			continue
+		}
+		v.check(sealed[w.before.Term], h, w.from, []int{w.call}, "%s writes %s in term %d, which is not sealed yet", w.before.Node, w.before.Subject, w.before.Term)
+	}
+}
+
+// L13: one table sets no more planned moves going than the limits allow.
+func fewAtATime(h *History, v *Verdict) {
+	limits := slot.DefaultLimits()
+	moves := map[conclave.Epoch][]int{}
+	for _, g := range h.grants() {
+		if g.v.Key == string(slot.Switching) {
+			moves[g.v.Base] = append(moves[g.v.Base], g.i)
+		}
+	}
+	for _, epoch := range sortedEpochs(moves) {
+		all := moves[epoch]
+		v.check(len(all) <= limits.LeaderMoves+limits.Drains, h, h.Entries[all[0]].At, all[:1], "table %s moves %d slots at once", epoch, len(all))
+	}
+}
+
+func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
+	var out []conclave.Epoch
+	for e := range m {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, conclave.Epoch.Compare)
+	return out
+}
+
+// L14: a data node that says that it was drained leads nothing then, and answers
+// nothing afterwards.
+func drainedOwnsNothing(h *History, v *Verdict) {
+	drained := map[conclave.NodeID]int{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		switch c.Kind {
+		case trace.Emptied:
+			if c.Flag {
+				v.check(c.Count == 0, h, at, []int{i}, "%s was drained and still leads %d slots", c.Node, c.Count)
+				drained[c.Node] = i
+			}
+		default:
+			if before, is := drained[c.Node]; is {
+				v.check(false, h, at, []int{before, i}, "%s answers a read of slot %d after it was drained", c.Node, c.Slot)
+			}
+		}
+	}, trace.Emptied, trace.Read)
+}
+
+// L15: at the end every node that was not stopped for good goes by the same table.
+func allCatchUp(h *History, v *Verdict) {
+	last := map[string]seenAt[trace.Claim]{}
+	var newest conclave.Epoch
+	h.claims(func(i int, _ time.Duration, c trace.Claim) {
+		last[c.Node.Name] = seenAt[trace.Claim]{c, i}
+		if newest.Less(c.Epoch) {
+			newest = c.Epoch
+		}
+	}, trace.Took)
+	var up []string
+	for _, e := range h.Entries {
+		if e.Sight != nil {
+			up = e.Sight.Up
+		}
+	}
+	healed := false
+	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
+	for _, name := range sortedKeys(last) {
+		l := last[name]
+		if !healed || !slices.Contains(up, name) {
+			continue
+		}
+		// What was written in the last lease may still be on its way.
+		if h.end()-h.firstTook(newest) < h.Cluster.Lease {
+			v.Checks++
+			continue
+		}
+		v.check(l.v.Epoch == newest, h, h.end(), []int{l.i}, "%s ends with table %s, others with %s", name, l.v.Epoch, newest)
+	}
+}
+
+func (h *History) firstTook(epoch conclave.Epoch) time.Duration {
+	for _, e := range h.Entries {
+		if e.Claim != nil && e.Claim.Kind == trace.Took && e.Claim.Epoch == epoch {
+			return e.At
+		}
+	}
+	return h.end()
+}
+
+// L16: while nothing but metas and the database are in the hands of faults, every
+// change of a client is stored in time.
+func writesGoOn(h *History, v *Verdict) {
+	faults := h.faultSpans()
+	h.ops(func(i int, at time.Duration, o Op) {
+		// A graceful or violent end of a node is felt for a grace.
+		if !faults.onlyOn(at-patience-sessionGrace-5*time.Second, at, "meta-", Database) {
+			return
+		}
+		v.check(o.Kind == OpStored, h, at, []int{i}, "%s was not told within %s that %s is stored, although only metas and the database were touched", o.Client, patience, o.ID)
+	}, OpStored, OpUnheard)
+}
+
+// L17: each row is a chain of compare-and-swaps: no two writes replace the same
+// epoch of a row, and each is higher than what it replaces.
+func writesFormAChain(h *History, v *Verdict) {
+	replaced := map[string]seenAt[trace.Claim]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if !c.Flag || c.Subject == "seal" {
+			return
+		}
+		v.check(c.Base.Less(c.Epoch), h, at, []int{i}, "%s wrote %s %s over %s", c.Node, c.Subject, c.Epoch, c.Base)
+		k := fmt.Sprint(c.Subject, c.Base)
+		other, twice := replaced[k]
+		v.check(!twice || other.v.Key == c.Key, h, at, []int{other.i, i}, "%s and %s both replaced %s %s", other.v.Node, c.Node, c.Subject, c.Base)
+		replaced[k] = seenAt[trace.Claim]{c, i}
+	}, trace.Wrote)
+}

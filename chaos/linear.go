@@ -1,0 +1,199 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"conclave"
+	"conclave/internal/trace"
+)
+
+// What must be linearizable: there is an order of all operations, each between
+// its call and its answer, in which a machine that does one at a time would have
+// answered the same. An operation whose answer was lost may have happened at any
+// time after its call, or never.
+var linearJudges = []judge{
+	{"P1", "the lock row is a register with compare-and-swap", lockRowLinear},
+	{"P2", "per registration, what subscribers see is a register that its publisher writes", registrationsLinear},
+}
+
+// linearLimit bounds one check: beyond it nothing is said.
+const linearLimit = 10 * time.Second
+
+// lockRow is the state of the model: who owns the row, in which term, at which
+// beat. Terms are those of the winners; what else the row holds decides nothing
+// here.
+type lockRow struct {
+	known bool // before the first reading the row may be anything
+	owner conclave.NodeID
+	term  uint64
+	beat  uint64
+}
+
+// lockOp is a statement and what came of it.
+type lockOp struct {
+	kind    trace.Kind // of the call
+	me      conclave.NodeID
+	expects lockRow
+	beaten  bool // a win that names the beat
+	term    uint64
+}
+
+type lockAnswer struct {
+	lost    bool // nobody knows
+	changed int
+	row     lockRow // of a reading
+}
+
+// lockModel says what a statement may do to the row. A win that changes nothing
+// is always possible: its witness may have failed.
+var lockModel = porcupine.NondeterministicModel{
+	Init: func() []any { return []any{lockRow{}} },
+	Step: func(state, input, output any) []any {
+		row, op, out := state.(lockRow), input.(lockOp), output.(lockAnswer)
+		if op.kind == trace.Looking {
+			if out.lost {
+				return []any{row}
+			}
+			if !row.known || row == out.row {
+				return []any{out.row}
+			}
+			return nil
+		}
+		next, fits := op.apply(row)
+		switch {
+		case out.lost && fits:
+			return []any{row, next}
+		case out.lost:
+			return []any{row}
+		case out.changed > 0 && fits:
+			return []any{next}
+		case out.changed > 0:
+			return nil
+		case fits && row.known && op.certain():
+			return nil // its predicate is just that: it must have changed the row
+		}
+		return []any{row}
+	},
+	Equal: func(a, b any) bool { return a == b },
+	DescribeOperation: func(input, output any) string {
+		return fmt.Sprintf("%+v -> %+v", input, output)
+	},
+}
+
+// certain says that the statement has no other predicate than owner, term, beat.
+func (o lockOp) certain() bool { return o.kind == trace.Renewing || o.kind == trace.Resigning }
+
+// apply is the statement on a row; fits says that its predicate may hold there.
+func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
+	e := o.expects
+	switch o.kind {
+	case trace.Swapping:
+		fits = !row.known || row.owner == e.owner && row.term == e.term && (!o.beaten || row.beat == e.beat)
+		return lockRow{true, o.me, o.term, 0}, fits
+	case trace.Renewing:
+		fits = !row.known || row.owner == e.owner && row.term == e.term && row.beat == e.beat
+		return lockRow{true, e.owner, e.term, e.beat + 1}, fits
+	case trace.Reparking:
+		fits = !row.known || row.owner == e.owner && row.term == e.term && (row.beat == e.beat || row.beat == e.beat+1)
+		return lockRow{true, e.owner, e.term, e.beat + 2}, fits
+	case trace.Resigning:
+		fits = !row.known || row.owner == e.owner && row.term == e.term
+		return lockRow{true, conclave.NodeID{}, e.term, row.beat}, fits
+	}
+	return row, false
+}
+
+func lockRowLinear(h *History, v *Verdict) {
+	var ops []porcupine.Operation
+	client := map[conclave.NodeID]int{}
+	all := h.statements(trace.Looking, trace.Swapping, trace.Renewing, trace.Reparking, trace.Resigning)
+	for _, s := range all {
+		if _, known := client[s.before.Node]; !known {
+			client[s.before.Node] = len(client)
+		}
+		lost := s.done < 0 || s.after.Err != nil
+		if lost && s.before.Kind == trace.Looking {
+			continue
+		}
+		to := int64(s.done)
+		if lost { // it may land at any time after
+			to = int64(len(h.Entries)) + int64(s.call)
+		}
+		ops = append(ops, porcupine.Operation{
+			ClientId: client[s.before.Node], Call: int64(s.call), Return: to,
+			Input: lockOp{
+				kind: s.before.Kind, me: s.before.Node, beaten: s.before.Flag, term: s.before.Epoch.Term,
+				expects: lockRow{true, s.before.Peer, s.before.Term, s.before.Beat},
+			},
+			Output: lockAnswer{lost: lost, changed: s.after.Count, row: lockRow{true, s.after.Peer, s.after.Term, s.after.Beat}},
+		})
+	}
+	v.Checks = len(ops)
+	if len(ops) == 0 {
+		return
+	}
+	switch porcupine.CheckOperationsTimeout(lockModel.ToModel(), ops, linearLimit) {
+	case porcupine.Illegal:
+		v.Violations = append(v.Violations, Violation{At: h.end(), What: fmt.Sprintf("no order of %d statements explains what each of them changed and read", len(ops))})
+	case porcupine.Unknown:
+		v.show("not decided within %s", linearLimit)
+	}
+}
+
+// regOp is one value of a registration, written by its publisher or seen by one
+// subscriber.
+type regOp struct {
+	write bool
+	value int
+}
+
+// regModel is a register whose values are 1, 2, 3 ..; a write is seen late, by
+// each subscriber at its own time, so each is checked with the publisher alone.
+var regModel = porcupine.Model{
+	Init: func() any { return 0 },
+	Step: func(state, input, _ any) (bool, any) {
+		op, now := input.(regOp), state.(int)
+		if op.write {
+			return op.value == now+1, op.value
+		}
+		return op.value == now, now
+	},
+}
+
+func registrationsLinear(h *History, v *Verdict) {
+	type pair struct{ client, tag string }
+	writes, reads := map[string][]porcupine.Operation{}, map[pair][]porcupine.Operation{}
+	end := int64(len(h.Entries))
+	last := map[pair]int{}
+	h.ops(func(i int, _ time.Duration, o Op) {
+		call := int64(i)
+		if o.Kind == OpPublish { // seen at any time from now on
+			writes[o.ID] = append(writes[o.ID], porcupine.Operation{Call: call, Return: end + o.Version, Input: regOp{true, int(o.Version)}})
+			return
+		}
+		for _, value := range o.Values {
+			tag, n, ok := parseValue(value)
+			if k := (pair{o.Client, tag}); ok && last[k] != n { // the same again says nothing new
+				last[k] = n
+				reads[k] = append(reads[k], porcupine.Operation{ClientId: 1, Call: call, Return: call, Input: regOp{false, n}})
+			}
+		}
+	}, OpPublish, OpPush)
+	pairs := make([]pair, 0, len(reads))
+	for k := range reads {
+		pairs = append(pairs, k)
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.tag, b.tag), cmp.Compare(a.client, b.client)) })
+	for _, k := range pairs {
+		v.Checks += len(reads[k])
+		ops := slices.Concat(writes[k.tag], reads[k])
+		if porcupine.CheckOperationsTimeout(regModel, ops, linearLimit) == porcupine.Illegal && len(v.Violations) < most {
+			v.Violations = append(v.Violations, Violation{At: h.end(), What: fmt.Sprintf("no order explains how %s saw %s change, as %d values", k.client, k.tag, len(reads[k]))})
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave"
+)
+
+// load is the clients at work. Each publishes under some names and subscribes to
+// all. A value says who published it and how often it was changed, like
+// "client-2/7#13": the registration client-2/7 at its 13th value. So a list that
+// is pushed tells by itself what is missing and what is old.
+type load struct {
+	of      Load
+	driver  Driver
+	rec     *Recorder
+	working sync.WaitGroup
+
+	mu      sync.Mutex // guards the rest
+	clients map[string]*worker
+	live    map[string]string // tag -> value: published by live clients, and not withdrawn
+	names   map[string]string // tag -> name
+	ending  map[string]bool   // tags whose end is under way: may be seen or not
+	last    map[[2]string][]string
+}
+
+// worker is one client.
+type worker struct {
+	name   string
+	client Client
+	pubs   []*offer
+	rand   *rand.Rand
+	gone   chan struct{} // closed when it is killed
+	once   sync.Once
+}
+
+// offer is one registration of a worker.
+type offer struct {
+	name, tag string
+	pub       Publication
+	count     int
+}
+
+func newLoad(of Load, d Driver, rec *Recorder) *load {
+	return &load{
+		of: of, driver: d, rec: rec, clients: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
+		ending: map[string]bool{}, last: map[[2]string][]string{},
+	}
+}
+
+func serviceName(i int) string { return fmt.Sprintf("service-%d", i+1) }
+
+// begin starts the clients; work goes on until ctx ends.
+func (l *load) begin(ctx context.Context, seed uint64) error {
+	for i := range l.of.Clients {
+		name := fmt.Sprintf("client-%d", i+1)
+		c, err := l.driver.Client(name)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", name, err)
+		}
+		w := &worker{name: name, client: c, rand: rand.New(rand.NewPCG(seed, uint64(i+1))), gone: make(chan struct{})}
+		l.mu.Lock()
+		l.clients[name] = w
+		l.mu.Unlock()
+		for n := range l.of.Names {
+			if err := l.subscribe(w, serviceName(n)); err != nil {
+				return err
+			}
+		}
+		for n := range l.of.Names {
+			if n%l.of.Clients == i || l.of.Clients > 1 && (n+1)%l.of.Clients == i {
+				w.pubs = append(w.pubs, &offer{name: serviceName(n)})
+			}
+		}
+		l.working.Go(func() { l.work(ctx, w) })
+	}
+	return nil
+}
+
+func (l *load) subscribe(w *worker, name string) error {
+	return w.client.Subscribe(name, func(d conclave.Datum) {
+		l.rec.Op(Op{Client: w.name, Kind: OpPush, Name: name, ID: w.name, Version: d.Version, Values: d.Values})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.last[[2]string{w.name, name}] = slices.Sorted(slices.Values(d.Values))
+	})
+}
+
+// work publishes, changes and replaces until ctx ends or the client is killed.
+func (l *load) work(ctx context.Context, w *worker) {
+	for _, o := range w.pubs {
+		l.publish(ctx, w, o)
+	}
+	if len(w.pubs) == 0 {
+		return
+	}
+	next := func(d time.Duration) time.Time { // never: far away
+		if d == 0 {
+			return time.Now().Add(1000 * time.Hour)
+		}
+		return time.Now().Add(d/2 + time.Duration(w.rand.Int64N(int64(d)+1)))
+	}
+	change, replace := next(l.of.Every), next(l.of.Replace)
+	for {
+		at := change
+		if replace.Before(at) {
+			at = replace
+		}
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+		case <-w.gone:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		o := w.pubs[w.rand.IntN(len(w.pubs))]
+		if at.Equal(change) {
+			l.change(ctx, w, o)
+			change = next(l.of.Every)
+			continue
+		}
+		l.withdraw(ctx, w, o)
+		l.publish(ctx, w, o)
+		replace = next(l.of.Replace)
+	}
+}
+
+// publish makes a registration under a tag that was never used before.
+func (l *load) publish(ctx context.Context, w *worker, o *offer) {
+	o.count = 1
+	l.mu.Lock()
+	o.tag = fmt.Sprintf("%s/%d", w.name, len(l.names)+1)
+	value := fmt.Sprintf("%s#%d", o.tag, o.count)
+	l.live[o.tag], l.names[o.tag] = value, o.name
+	l.mu.Unlock()
+	l.rec.Op(Op{Client: w.name, Kind: OpPublish, Name: o.name, ID: o.tag, Version: 1, Values: []string{value}})
+	pub, err := w.client.Publish(ctx, o.name, []string{value})
+	if err != nil { // the story is over, or the client was killed
+		l.forget(o.tag)
+		o.pub = nil
+		return
+	}
+	o.pub = pub
+	l.await(ctx, w, o)
+}
+
+func (l *load) change(ctx context.Context, w *worker, o *offer) {
+	if o.pub == nil {
+		return
+	}
+	o.count++
+	value := fmt.Sprintf("%s#%d", o.tag, o.count)
+	l.mu.Lock()
+	l.live[o.tag] = value
+	l.mu.Unlock()
+	l.rec.Op(Op{Client: w.name, Kind: OpPublish, Name: o.name, ID: o.tag, Version: int64(o.count), Values: []string{value}})
+	if err := o.pub.Update([]string{value}); err == nil {
+		l.await(ctx, w, o)
+	}
+}
+
+func (l *load) withdraw(ctx context.Context, w *worker, o *offer) {
+	if o.pub == nil {
+		return
+	}
+	l.forget(o.tag)
+	l.rec.Op(Op{Client: w.name, Kind: OpWithdraw, Name: o.name, ID: o.tag, Version: int64(o.count) + 1})
+	if err := o.pub.Withdraw(); err == nil {
+		o.count++
+		l.await(ctx, w, o)
+	}
+}
+
+// patience is how long a client waits to be told that data has its change.
+const patience = 5 * time.Second
+
+func (l *load) await(ctx context.Context, w *worker, o *offer) {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := o.pub.Stored(limited)
+	if ctx.Err() != nil {
+		return
+	}
+	kind := OpStored
+	if err != nil {
+		kind = OpUnheard
+	}
+	l.rec.Op(Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Err: err})
+}
+
+// forget says that a tag may be missing from now on.
+func (l *load) forget(tag string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.live, tag)
+	l.ending[tag] = true
+}
+
+// kill ends a client's work: what it had may be seen or not from now on.
+func (l *load) kill(name string) {
+	l.mu.Lock()
+	w := l.clients[name]
+	for tag := range l.live {
+		if strings.HasPrefix(tag, name+"/") {
+			delete(l.live, tag)
+			l.ending[tag] = true
+			l.rec.Op(Op{Client: name, Kind: OpWithdraw, Name: l.names[tag], ID: tag})
+		}
+	}
+	delete(l.clients, name)
+	l.mu.Unlock()
+	if w != nil {
+		w.once.Do(func() { close(w.gone) })
+	}
+}
+
+// wants is what live clients publish under a name now, sorted.
+func (l *load) wants(name string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wanted(name)
+}
+
+func (l *load) wanted(name string) []string {
+	out := []string{}
+	for tag, value := range l.live {
+		if l.names[tag] == name {
+			out = append(out, value)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// full says whether every subscriber sees what live clients publish; values
+// whose end is under way count neither way.
+func (l *load) full() (bool, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.of.Names {
+		name := serviceName(i)
+		want := l.wanted(name)
+		for _, client := range sortedKeys(l.clients) {
+			seen := l.settled(l.last[[2]string{client, name}])
+			if !slices.Equal(seen, want) {
+				return false, fmt.Sprintf("%s sees %s as %v, published are %v", client, name, seen, want)
+			}
+		}
+	}
+	return true, ""
+}
+
+// settled are the values whose end is not under way.
+func (l *load) settled(values []string) []string {
+	out := []string{}
+	for _, v := range values {
+		if tag, _, ok := parseValue(v); !ok || !l.ending[tag] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// connections notes which sessions know each client, when that changed.
+func (l *load) connections(before map[string]string) {
+	l.mu.Lock()
+	clients := make([]*worker, 0, len(l.clients))
+	for _, name := range sortedKeys(l.clients) {
+		clients = append(clients, l.clients[name])
+	}
+	l.mu.Unlock()
+	for _, w := range clients {
+		var at []string
+		for _, n := range w.client.Connected() {
+			at = append(at, n.String())
+		}
+		if all := strings.Join(at, " "); all != before[w.name] {
+			before[w.name] = all
+			l.rec.Op(Op{Client: w.name, Kind: OpConnected, Values: at})
+		}
+	}
+}
+
+// parseValue reads "client-2/7#13".
+func parseValue(v string) (tag string, n int, ok bool) {
+	tag, count, ok := strings.Cut(v, "#")
+	n, err := strconv.Atoi(count)
+	return tag, n, ok && err == nil
+}

@@ -1,0 +1,36 @@
+package outside
+
+import (
+	"context"
+
+	"conclave/chaos"
+	"conclave/client"
+)
+
+// Client is a client that can be killed.
+type Client struct {
+	chaos.SDK
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+// NewClient starts a client.
+func NewClient(c client.Config) (*Client, error) {
+	sdk, err := client.New(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	out := &Client{SDK: chaos.SDK{Client: sdk}, end: end, done: make(chan struct{})}
+	go func() {
+		defer close(out.done)
+		_ = sdk.Run(ctx) // it ends by Close, or by Kill
+	}()
+	return out, nil
+}
+
+// Kill ends it as if its process had died; it returns when nothing of it runs.
+func (c *Client) Kill() {
+	c.end()
+	<-c.done
+}

@@ -1,0 +1,444 @@
+package chaos
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// Parse reads a scenario; file names it in errors, which say FILE:LINE and the
+// word that is not understood.
+func Parse(file, text string) (Scenario, error) {
+	p := &parser{file: file, lease: defaultLease}
+	p.s.Name = strings.TrimSuffix(path.Base(file), ".txt")
+	top := true
+	for i, line := range strings.Split(text, "\n") {
+		p.line = i + 1
+		line = strings.TrimSpace(line)
+		if about, ok := strings.CutPrefix(line, "#"); ok {
+			if top {
+				p.s.About += strings.TrimSpace(about) + "\n"
+			}
+			continue
+		}
+		line, _, _ = strings.Cut(line, " #")
+		if p.words = strings.Fields(line); len(p.words) == 0 {
+			continue
+		}
+		top = false
+		if err := p.statement(); err != nil {
+			return Scenario{}, fmt.Errorf("%s:%d: %w", p.file, p.line, err)
+		}
+		if len(p.words) > 0 {
+			return Scenario{}, fmt.Errorf("%s:%d: %q is left over", p.file, p.line, strings.Join(p.words, " "))
+		}
+	}
+	p.s.About = strings.TrimSpace(p.s.About)
+	p.s = p.s.withDefaults()
+	if err := p.s.check(); err != nil {
+		return Scenario{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return p.s, nil
+}
+
+// parser reads one line at a time, word by word.
+type parser struct {
+	file  string
+	line  int
+	words []string
+	lease time.Duration
+	s     Scenario
+}
+
+// next takes a word; "" at the end of the line.
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+// accept takes the words if they are next.
+func (p *parser) accept(words ...string) bool {
+	if len(p.words) < len(words) || !slices.Equal(p.words[:len(words)], words) {
+		return false
+	}
+	p.words = p.words[len(words):]
+	return true
+}
+
+func (p *parser) want(words ...string) error {
+	if p.accept(words...) {
+		return nil
+	}
+	return fmt.Errorf("want %q, found %q", strings.Join(words, " "), strings.Join(p.words, " "))
+}
+
+func (p *parser) statement() error {
+	switch w := p.next(); w {
+	case "cluster":
+		return p.cluster()
+	case "takeover":
+		if p.s.Cluster.Takeover = p.next(); p.s.Cluster.Takeover != "witness" && p.s.Cluster.Takeover != "lease" {
+			return fmt.Errorf("takeover %q is none of witness, lease", p.s.Cluster.Takeover)
+		}
+		return nil
+	case "lease":
+		d, err := p.duration()
+		p.s.Cluster.Lease, p.lease = d, d
+		return err
+	case "clients":
+		return p.clients()
+	case "until":
+		d, err := p.duration()
+		p.s.Until = d
+		return err
+	case "figure":
+		name := p.next()
+		if !slices.Contains(FigureNames(), name) {
+			return fmt.Errorf("figure %q is none of %s", name, strings.Join(FigureNames(), ", "))
+		}
+		p.s.Figures = append(p.s.Figures, name)
+		return nil
+	case "at", "every":
+		return p.step(w)
+	default:
+		return fmt.Errorf("%q is none of cluster, takeover, lease, clients, at, every, until, figure", w)
+	}
+}
+
+func (p *parser) cluster() error {
+	for len(p.words) > 0 {
+		n, err := p.number()
+		if err != nil {
+			return err
+		}
+		switch w := p.next(); w {
+		case "meta", "metas":
+			p.s.Cluster.Metas = n
+		case "session", "sessions":
+			p.s.Cluster.Sessions = n
+		case "data", "datas":
+			p.s.Cluster.Datas = n
+		case "slot", "slots":
+			p.s.Cluster.Slots = n
+		case "replica", "replicas":
+			p.s.Cluster.Replicas = n
+		default:
+			return fmt.Errorf("%q is none of meta, session, data, slots, replicas", w)
+		}
+	}
+	return nil
+}
+
+func (p *parser) clients() (err error) {
+	if p.s.Load.Clients, err = p.number(); err != nil {
+		return err
+	}
+	p.s.Load.Names = p.s.Load.Clients
+	for len(p.words) > 0 && err == nil {
+		switch w := p.next(); w {
+		case "names":
+			p.s.Load.Names, err = p.number()
+		case "every":
+			p.s.Load.Every, err = p.duration()
+		case "replace":
+			p.s.Load.Replace, err = p.duration()
+		default:
+			return fmt.Errorf("%q is none of names, every, replace", w)
+		}
+	}
+	return err
+}
+
+func (p *parser) step(w string) (err error) {
+	s := Step{Line: p.line}
+	if w == "every" {
+		if s.Every, err = p.duration(); err != nil {
+			return err
+		}
+		if s.Every <= 0 {
+			return fmt.Errorf("every %s: want more than nothing", s.Every)
+		}
+		if err = p.want("from"); err != nil {
+			return err
+		}
+	}
+	if s.At, err = p.duration(); err != nil {
+		return err
+	}
+	if w == "every" {
+		if err = p.want("to"); err != nil {
+			return err
+		}
+		if s.To, err = p.duration(); err != nil {
+			return err
+		}
+	}
+	if p.accept("expect") {
+		s.Expect, err = p.expectation()
+	} else {
+		s.Deed, err = p.deed()
+	}
+	if err == nil {
+		p.s.Steps = append(p.s.Steps, s)
+	}
+	return err
+}
+
+// deed reads what is done.
+func (p *parser) deed() (*Deed, error) {
+	d := &Deed{}
+	var err error
+	who := func() { d.Who, err = p.selector() }
+	whom := func() {
+		if err == nil {
+			d.Whom, err = p.selector()
+		}
+	}
+	word := func(words ...string) {
+		if err == nil {
+			err = p.want(words...)
+		}
+	}
+	switch w := p.next(); w {
+	case "kill", "stop", "start", "pause", "resume", "twin", "resign", "quit", "join", "forbid", "allow":
+		d.Verb = Verb(w)
+		who()
+	case "freeze", "unfreeze":
+		d.Verb = Verb(w)
+	case "heal":
+		d.Verb = HealAll
+		word("all")
+	case "cut":
+		d.Verb = Cut
+		if p.accept("one", "way") {
+			d.Verb = CutOne
+			who()
+			word("->")
+			whom()
+			break
+		}
+		who()
+		word("from")
+		whom()
+	case "mend":
+		d.Verb = Mend
+		who()
+		word("from")
+		whom()
+	case "slow":
+		d.Verb = Slow
+		who()
+		if p.accept("from") {
+			whom()
+		}
+		err = p.slowness(d, err)
+	case "reset", "half-open":
+		d.Verb = Verb(w)
+		word("links", "of")
+		if err == nil {
+			who()
+		}
+		if p.accept("to") {
+			whom()
+		}
+	case "lose":
+		d.Verb = LoseNext
+		word("the", "next", "answer", "of")
+		if whom(); err == nil {
+			word("to")
+		}
+		if err == nil {
+			who()
+		}
+	case "skew", "step", "set":
+		err = p.clock(d, w)
+	case "hold", "release":
+		d.Verb = Verb(w)
+		who()
+		word("at")
+		if err == nil {
+			d.Point, err = p.point()
+		}
+	default:
+		return nil, fmt.Errorf("%q is nothing that can be done", w)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.accept("for") {
+		if d.For, err = p.duration(); err == nil && undo(d.Verb) == "" {
+			err = fmt.Errorf("%s ... for: it does not last", d.Verb)
+		}
+	}
+	return d, err
+}
+
+func (p *parser) slowness(d *Deed, err error) error {
+	for err == nil && len(p.words) > 0 {
+		switch {
+		case p.accept("by"):
+			d.By, err = p.duration()
+		case p.accept("jitter"):
+			d.Jitter, err = p.duration()
+		case p.accept("rate"):
+			d.Rate, err = p.number()
+		default:
+			return nil
+		}
+	}
+	if err == nil && d.By == 0 && d.Rate == 0 {
+		return fmt.Errorf("slow %s: want by DURATION or rate BYTES", d.Who)
+	}
+	return err
+}
+
+// clock reads "skew clock of X by D", "step database clock by D" and "set clock
+// of X to TIME".
+func (p *parser) clock(d *Deed, verb string) (err error) {
+	d.Verb = Skew
+	switch {
+	case p.accept("database", "clock"):
+		d.Who = Database
+	default:
+		if err = p.want("clock", "of"); err != nil {
+			return err
+		}
+		if d.Who, err = p.selector(); err != nil {
+			return err
+		}
+	}
+	if verb == "set" {
+		if err = p.want("to"); err != nil {
+			return err
+		}
+		w := p.next()
+		if d.To, err = time.Parse(time.RFC3339, w); err != nil {
+			return fmt.Errorf("%q is no time like 2038-01-19T03:14:00Z", w)
+		}
+		return nil
+	}
+	if err = p.want("by"); err != nil {
+		return err
+	}
+	d.By, err = p.duration()
+	return err
+}
+
+func (p *parser) point() (trace.Kind, error) {
+	w := trace.Kind(p.next())
+	if !slices.Contains(trace.Points(), w) {
+		return "", fmt.Errorf("%q is no point where a node can be held: %v", w, trace.Points())
+	}
+	return w, nil
+}
+
+// expectation reads what must become true.
+func (p *parser) expectation() (e *Expectation, err error) {
+	e = &Expectation{}
+	if e.What = p.condition(); e.What == "" {
+		return nil, fmt.Errorf("%q is nothing that can be expected: %s", strings.Join(p.words, " "), strings.Join(conditionNames(), ", "))
+	}
+	c := conditions[e.What]
+	if c.who {
+		if e.Who, err = p.selector(); err != nil {
+			return nil, err
+		}
+	}
+	if c.point {
+		if err = p.want("at"); err != nil {
+			return nil, err
+		}
+		if e.Point, err = p.point(); err != nil {
+			return nil, err
+		}
+	}
+	if c.count {
+		if e.Count, err = p.number(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case p.accept("within"):
+		e.Within, err = p.duration()
+	case p.accept("for"):
+		if e.For, err = p.duration(); err == nil && e.For <= 0 {
+			err = fmt.Errorf("for %s: want more than nothing", e.For)
+		}
+	default:
+		err = fmt.Errorf("expect %s: want within DURATION or for DURATION", e.What)
+	}
+	return e, err
+}
+
+func (p *parser) condition() string {
+	for _, name := range conditionNames() { // longer ones first
+		if p.accept(strings.Fields(name)...) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (p *parser) number() (int, error) {
+	w := p.next()
+	n, err := strconv.Atoi(w)
+	if err != nil || n < 0 || n > 1e9 {
+		return 0, fmt.Errorf("%q is no number", w)
+	}
+	return n, nil
+}
+
+// duration reads a sum like 500ms, lease+10s or 2lease.
+func (p *parser) duration() (time.Duration, error) {
+	w := p.next()
+	var sum time.Duration
+	for term := range strings.SplitSeq(w, "+") {
+		if n, ok := strings.CutSuffix(term, "lease"); ok {
+			times := 1.0
+			if n != "" {
+				var err error
+				if times, err = strconv.ParseFloat(n, 64); err != nil || times < 0 || times > 1000 {
+					return 0, fmt.Errorf("%q is no number of leases", term)
+				}
+			}
+			sum += time.Duration(times * float64(p.lease))
+			continue
+		}
+		d, err := time.ParseDuration(term)
+		if err != nil || d > 1000*time.Hour || d < -1000*time.Hour {
+			return 0, fmt.Errorf("%q is no duration", w)
+		}
+		sum += d
+	}
+	return sum, nil
+}
+
+// check finds what cannot be, whatever the words are.
+func (s Scenario) check() error {
+	for _, step := range s.Steps {
+		switch {
+		case step.At < 0 || step.Every < 0:
+			return fmt.Errorf("line %d: %s lies before the beginning", step.Line, step.At)
+		case step.At > s.Until || step.To > s.Until:
+			return fmt.Errorf("line %d: %s lies after the end (until %s)", step.Line, max(step.At, step.To), s.Until)
+		case step.Every > 0 && (step.To-step.At)/step.Every > 10_000:
+			return fmt.Errorf("line %d: that is more than 10,000 times", step.Line)
+		}
+	}
+	if s.Load.Clients > 0 && s.Load.Names == 0 {
+		return fmt.Errorf("clients without names: nobody would publish anything")
+	}
+	if s.Cluster.Slots&(s.Cluster.Slots-1) != 0 {
+		return fmt.Errorf("%d slots: want a power of two", s.Cluster.Slots)
+	}
+	return nil
+}

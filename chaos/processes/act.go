@@ -1,0 +1,122 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"conclave/chaos"
+	"conclave/internal/supervisor"
+)
+
+// Can says which acts are possible here at all.
+func Can(v chaos.Verb) bool { return v != chaos.Skew && v != chaos.Hold && v != chaos.Release }
+
+// Do does one act.
+func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
+	if done, err := d.view.Operate(ctx, a); done {
+		return err
+	}
+	switch a.Verb {
+	case chaos.Kill:
+		return d.kill(ctx, a.Node)
+	case chaos.Stop:
+		return d.signal(ctx, a.Node, syscall.SIGTERM)
+	case chaos.Pause:
+		return d.signal(ctx, a.Node, syscall.SIGSTOP)
+	case chaos.Resume:
+		return d.signal(ctx, a.Node, syscall.SIGCONT)
+	case chaos.Start:
+		if err := d.nodes.Start(ctx, a.Node); !errors.Is(err, supervisor.ErrRunning) {
+			return err
+		}
+		return nil
+	case chaos.Twin:
+		return d.twin(a.Node)
+	}
+	if d.net == nil {
+		return fmt.Errorf("%s, in a cluster that was started without proxies: %w", a.Verb, chaos.ErrUnsupported)
+	}
+	return d.disturb(a)
+}
+
+// disturb does the acts on the network.
+func (d *Driver) disturb(a chaos.Act) error {
+	switch a.Verb {
+	case chaos.Cut:
+		d.between(a, func(from, to string) { d.net.Cut(from, to); d.net.Cut(to, from) })
+	case chaos.CutOne:
+		d.between(a, d.net.Cut)
+	case chaos.Mend:
+		d.between(a, func(from, to string) { d.net.Mend(from, to); d.net.Mend(to, from) })
+	case chaos.Slow:
+		d.between(a, func(from, to string) {
+			d.net.Slow(from, to, a.By, a.Jitter, a.Rate)
+			d.net.Slow(to, from, a.By, a.Jitter, a.Rate)
+		})
+	case chaos.Reset:
+		d.between(a, d.net.Reset)
+	case chaos.HalfOpen:
+		d.between(a, d.net.HalfOpen)
+	case chaos.LoseNext:
+		d.between(a, func(from, to string) { d.net.LoseNext(to, from) })
+	default:
+		return fmt.Errorf("%s: %w", a.Verb, chaos.ErrUnsupported)
+	}
+	return nil
+}
+
+// between does something between the act's node and its peer, or everybody else.
+func (d *Driver) between(a chaos.Act, do func(node, peer string)) {
+	if a.Peer != "" {
+		do(a.Node, a.Peer)
+		return
+	}
+	for _, peer := range d.hosts() {
+		if peer != a.Node {
+			do(a.Node, peer)
+		}
+	}
+}
+
+// hosts are all names in the network.
+func (d *Driver) hosts() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []string
+	for name := range d.told {
+		out = append(out, name)
+	}
+	for name := range d.clients {
+		out = append(out, name)
+	}
+	return out
+}
+
+func (d *Driver) kill(ctx context.Context, name string) error {
+	d.mu.Lock()
+	c := d.clients[name]
+	d.mu.Unlock()
+	if c != nil {
+		c.Kill()
+		return nil
+	}
+	return d.signal(ctx, name, syscall.SIGKILL)
+}
+
+// signal sends one; what is down already is no error.
+func (d *Driver) signal(ctx context.Context, name string, sig syscall.Signal) error {
+	err := d.nodes.Kill(ctx, name, sig)
+	if errors.Is(err, supervisor.ErrDown) {
+		return nil
+	}
+	return err
+}
+
+// isNode says that the name is one of a node of the cluster.
+func isNode(name string) bool {
+	role, _, found := strings.Cut(name, "-")
+	return found && (role == "meta" || role == "data" || role == "session")
+}

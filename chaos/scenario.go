@@ -1,0 +1,230 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// Scenario is a story: a cluster, a load, and what is done to it when. Files are
+// read by Parse; String writes one back.
+type Scenario struct {
+	Name    string // of the file, without its ending
+	About   string // the comment on top of the file
+	Cluster Cluster
+	Load    Load
+	Until   time.Duration // end of the story; then all is healed, and progress is demanded
+	Steps   []Step        // in the order of the file
+	Figures []string      // names of figures, in order
+}
+
+// Load is what the clients do while the story is told.
+type Load struct {
+	Clients int           // client-1, client-2 ..; each subscribes to every name
+	Names   int           // service-1 ..; two clients publish under each
+	Every   time.Duration // each client changes one of its values; 0: never
+	Replace time.Duration // each client withdraws one and publishes it anew; 0: never
+}
+
+// Step is one line: a Deed or an Expectation, at a time from the beginning of
+// the story, once or again and again.
+type Step struct {
+	Line   int
+	At     time.Duration
+	Every  time.Duration // 0: once
+	To     time.Duration // the last repetition
+	Deed   *Deed
+	Expect *Expectation
+}
+
+// Deed is an Act whose nodes are still to be chosen.
+type Deed struct {
+	Verb      Verb
+	Who, Whom Selector
+	For       time.Duration // how long, if it ends by itself; 0: until it is undone
+	By        time.Duration
+	To        time.Time // Skew: what the clock is to show, instead of By
+	Jitter    time.Duration
+	Rate      int
+	Point     trace.Kind
+}
+
+// HealAll is the Deed that ends every fault: it mends, resumes, releases, sets
+// the clocks right, and starts what is dead.
+const HealAll Verb = "heal all"
+
+// Expectation is what must become true in time, or stay true.
+type Expectation struct {
+	What   string // one of the conditions
+	Who    Selector
+	Point  trace.Kind
+	Count  int
+	Within time.Duration
+	For    time.Duration // must hold all the time, instead of becoming true
+}
+
+// Selector is a noun of the language: which nodes a line is about.
+type Selector string
+
+// String writes the scenario as a file that Parse reads.
+func (s Scenario) String() string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(strings.TrimSpace(s.About), "\n") {
+		if line != "" {
+			fmt.Fprintf(&b, "# %s\n", line)
+		}
+	}
+	c := s.Cluster
+	fmt.Fprintf(&b, "cluster %d meta %d session %d data %d slots %d replicas\n", c.Metas, c.Sessions, c.Datas, c.Slots, c.Replicas)
+	if c.Takeover != "witness" {
+		fmt.Fprintf(&b, "takeover %s\n", c.Takeover)
+	}
+	if c.Lease != defaultLease {
+		fmt.Fprintf(&b, "lease %s\n", c.Lease)
+	}
+	if s.Load.Clients > 0 {
+		fmt.Fprintf(&b, "clients %d names %d", s.Load.Clients, s.Load.Names)
+		if s.Load.Every > 0 {
+			fmt.Fprintf(&b, " every %s", s.Load.Every)
+		}
+		if s.Load.Replace > 0 {
+			fmt.Fprintf(&b, " replace %s", s.Load.Replace)
+		}
+		b.WriteString("\n")
+	}
+	for _, step := range s.Steps {
+		b.WriteString(step.String() + "\n")
+	}
+	if s.Until > 0 {
+		fmt.Fprintf(&b, "until %s\n", s.Until)
+	}
+	for _, f := range s.Figures {
+		fmt.Fprintf(&b, "figure %s\n", f)
+	}
+	return b.String()
+}
+
+// String is the line.
+func (s Step) String() string {
+	when := fmt.Sprintf("at %s ", s.At)
+	if s.Every > 0 {
+		when = fmt.Sprintf("every %s from %s to %s ", s.Every, s.At, s.To)
+	}
+	if s.Expect != nil {
+		return when + s.Expect.String()
+	}
+	return when + s.Deed.String()
+}
+
+// String is the deed in the words of the language.
+func (d Deed) String() string {
+	out := ""
+	switch d.Verb {
+	case Cut:
+		out = fmt.Sprintf("cut %s from %s", d.Who, d.Whom)
+	case CutOne:
+		out = fmt.Sprintf("cut one way %s -> %s", d.Who, d.Whom)
+	case Mend:
+		out = fmt.Sprintf("mend %s from %s", d.Who, d.Whom)
+	case Slow:
+		out = "slow " + string(d.Who)
+		if d.Whom != "" {
+			out += " from " + string(d.Whom)
+		}
+		if d.By > 0 {
+			out += " by " + d.By.String()
+		}
+		if d.Jitter > 0 {
+			out += " jitter " + d.Jitter.String()
+		}
+		if d.Rate > 0 {
+			out += fmt.Sprintf(" rate %d", d.Rate)
+		}
+	case Reset, HalfOpen:
+		out = fmt.Sprintf("%s links of %s", d.Verb, d.Who)
+		if d.Whom != "" {
+			out += " to " + string(d.Whom)
+		}
+	case LoseNext:
+		out = fmt.Sprintf("lose the next answer of %s to %s", d.Whom, d.Who)
+	case Skew:
+		if !d.To.IsZero() {
+			out = fmt.Sprintf("set clock of %s to %s", d.Who, d.To.Format(time.RFC3339))
+			break
+		}
+		out = fmt.Sprintf("skew clock of %s by %s", d.Who, d.By)
+	case Hold, Release:
+		out = fmt.Sprintf("%s %s at %s", d.Verb, d.Who, d.Point)
+	case Freeze, Unfreeze, HealAll:
+		out = string(d.Verb)
+	default:
+		out = fmt.Sprintf("%s %s", d.Verb, d.Who)
+	}
+	if d.For > 0 {
+		out += " for " + d.For.String()
+	}
+	return out
+}
+
+// String is the expectation in the words of the language.
+func (e Expectation) String() string {
+	out := "expect " + e.What
+	if e.Who != "" {
+		out += " " + string(e.Who)
+	}
+	if e.Point != "" {
+		out += " at " + string(e.Point)
+	}
+	if e.Count > 0 {
+		out += fmt.Sprintf(" %d", e.Count)
+	}
+	if e.For > 0 {
+		return out + " for " + e.For.String()
+	}
+	return out + " within " + e.Within.String()
+}
+
+const defaultLease = 3 * time.Second
+
+// withDefaults fills what the file left out.
+func (s Scenario) withDefaults() Scenario {
+	or := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	or(&s.Cluster.Metas, 3)
+	or(&s.Cluster.Sessions, 2)
+	or(&s.Cluster.Datas, 3)
+	or(&s.Cluster.Slots, 16)
+	or(&s.Cluster.Replicas, 2)
+	if s.Cluster.Takeover == "" {
+		s.Cluster.Takeover = "witness"
+	}
+	if s.Cluster.Lease == 0 {
+		s.Cluster.Lease = defaultLease
+	}
+	if s.Until == 0 {
+		for _, step := range s.Steps {
+			s.Until = max(s.Until, step.At, step.To)
+			if step.Deed != nil {
+				s.Until = max(s.Until, step.At+step.Deed.For)
+			}
+		}
+		s.Until += time.Second
+	}
+	return s
+}
+
+// Needs lists the verbs that a driver must be able to do, sorted and once each.
+func (s Scenario) Needs() []Verb {
+	seen := map[Verb]bool{}
+	for _, step := range s.Steps {
+		if step.Deed != nil && step.Deed.Verb != HealAll {
+			seen[step.Deed.Verb] = true
+		}
+	}
+	return sortedKeys(seen)
+}

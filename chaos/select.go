@@ -1,0 +1,176 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"conclave"
+	"conclave/slot"
+)
+
+// The nouns of the language:
+//
+//	meta-1  session-2  data-3  client-4  db      by name
+//	leader                                       the node that leads now
+//	follower                                     a meta that does not
+//	a meta, a session, a data, a client          any that runs
+//	owner of SLOT                                the data node that leads a slot
+//	metas, sessions, datas, clients, everyone    all of them
+//	half of metas|sessions|datas                 half of them, rounded up
+//	it                                           what the line before chose
+//	the dead                                     what was killed or has stopped
+//	the rest                                     all nodes but what "it" is
+
+var roles = map[string]string{"meta": "meta", "session": "session", "data": "data", "client": "client"}
+
+// selector reads a noun.
+func (p *parser) selector() (Selector, error) {
+	w := p.next()
+	switch w {
+	case "leader", "follower", "it", "everyone", "metas", "sessions", "datas", "clients", Database:
+		return Selector(w), nil
+	case "a":
+		if role := p.next(); roles[role] != "" {
+			return Selector("a " + role), nil
+		}
+		return "", fmt.Errorf("a ...: want meta, session, data or client")
+	case "the":
+		switch what := p.next(); what {
+		case "dead", "rest":
+			return Selector("the " + what), nil
+		default:
+			return "", fmt.Errorf("the %q: want dead or rest", what)
+		}
+	case "half":
+		if err := p.want("of"); err != nil {
+			return "", err
+		}
+		if all := p.next(); all == "metas" || all == "sessions" || all == "datas" {
+			return Selector("half of " + all), nil
+		}
+		return "", fmt.Errorf("half of ...: want metas, sessions or datas")
+	case "owner":
+		if err := p.want("of"); err != nil {
+			return "", err
+		}
+		n, err := p.number()
+		return Selector(fmt.Sprintf("owner of %d", n)), err
+	}
+	role, n, _ := strings.Cut(w, "-")
+	if i, err := strconv.Atoi(n); roles[role] == "" || err != nil || i < 1 {
+		return "", fmt.Errorf("%q names nothing that is here", w)
+	}
+	return Selector(w), nil
+}
+
+// cast is what selectors are resolved against.
+type cast struct {
+	cluster Cluster
+	clients int
+	dead    map[string]bool // killed or stopped
+	rand    *rand.Rand
+	it      []string // what was chosen last
+}
+
+// all are the names of a role, in order, dead or alive.
+func (c *cast) all(role string) []string {
+	n := map[string]int{"meta": c.cluster.Metas, "session": c.cluster.Sessions, "data": c.cluster.Datas, "client": c.clients}[role]
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s-%d", role, i+1)
+	}
+	return out
+}
+
+func (c *cast) nodes() []string {
+	return slices.Concat(c.all("meta"), c.all("session"), c.all("data"))
+}
+
+// choose resolves a noun; nothing is a result (nobody leads now).
+func (c *cast) choose(s Selector, now Sight) []string {
+	out := c.resolve(s, now)
+	if s != "it" && len(out) > 0 && s != "" {
+		c.it = out
+	}
+	return out
+}
+
+func (c *cast) resolve(s Selector, now Sight) []string {
+	alive := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.dead[n] })
+	}
+	one := func(names []string) []string {
+		if len(names) == 0 {
+			return nil
+		}
+		return []string{names[c.rand.IntN(len(names))]}
+	}
+	word, rest, _ := strings.Cut(string(s), " ")
+	switch word {
+	case "":
+		return nil
+	case "leader":
+		if now.Leader == "" {
+			return nil
+		}
+		return []string{now.Leader}
+	case "follower":
+		return one(slices.DeleteFunc(alive(c.all("meta")), func(n string) bool { return n == now.Leader }))
+	case "it":
+		return c.it
+	case "everyone":
+		return c.nodes()
+	case "metas", "sessions", "datas", "clients":
+		return c.all(strings.TrimSuffix(word, "s"))
+	case "a":
+		return one(alive(c.all(rest)))
+	case "the":
+		if rest == "dead" {
+			return sortedKeys(c.dead)
+		}
+		return slices.DeleteFunc(c.nodes(), func(n string) bool { return slices.Contains(c.it, n) })
+	case "half":
+		names := c.all(strings.TrimSuffix(strings.TrimPrefix(rest, "of "), "s"))
+		c.rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		names = names[:(len(names)+1)/2]
+		slices.Sort(names)
+		return names
+	case "owner":
+		id, err := strconv.Atoi(strings.TrimPrefix(rest, "of "))
+		if err != nil || id >= len(now.Table.Slots) {
+			return nil
+		}
+		return []string{now.Table.Slots[id].Leader.Name}
+	}
+	return []string{string(s)}
+}
+
+// liveData are the data nodes that run, by the ids that the table and the sight know.
+func liveData(now Sight, dead map[string]bool) []conclave.NodeID {
+	seen := map[conclave.NodeID]bool{}
+	var out []conclave.NodeID
+	for _, l := range now.Table.Loads() {
+		if !dead[l.Node.Name] && !slices.Contains(now.Forbid, l.Node.Name) && !seen[l.Node] {
+			seen[l.Node] = true
+			out = append(out, l.Node)
+		}
+	}
+	return out
+}
+
+// led says whether the named node has a place as leader.
+func led(t slot.Table, name string) bool {
+	return slices.ContainsFunc(t.Slots, func(s slot.Slot) bool { return s.Leader.Name == name })
+}
+
+func sortedKeys[K ~string, V any](m map[K]V) []K {
+	out := make([]K, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,204 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// stormLasts is the safety phase of a storm: whatever happens in it, nothing may
+// be violated. Then everything is healed, and progress is demanded.
+const stormLasts = 45 * time.Second
+
+// Storm makes a scenario from a seed: faults of all kinds at random moments. can
+// says which verbs the driver knows; nil means all.
+//
+// A budget keeps the storm inside of what the cluster promises to survive: at
+// most one session at a time is in trouble, with a pause for its clients to move;
+// all else may be in trouble together. What lasts ends by itself.
+func Storm(seed uint64, can func(Verb) bool) Scenario {
+	r := rand.New(rand.NewPCG(seed, 0x570a))
+	s := Scenario{
+		Name:    fmt.Sprintf("storm-%d", seed),
+		About:   fmt.Sprintf("Storm of seed %d.", seed),
+		Cluster: Cluster{Metas: 3, Sessions: 2, Datas: 3, Slots: 8, Replicas: 2, Seed: seed},
+		Load:    Load{Clients: 4, Names: 6, Every: 400 * time.Millisecond, Replace: 5 * time.Second},
+		Until:   stormLasts,
+		Figures: []string{"leaderless", "refused", "unserved", "push", "held", "healed"},
+	}
+	if r.IntN(3) == 0 {
+		s.Cluster.Takeover = "lease"
+	}
+	if r.IntN(4) == 0 {
+		s.Cluster.Sessions = 3
+	}
+	b := brewer{r: r, s: &s}
+	for range 6 + r.IntN(12) {
+		at := time.Second + between(r, 0, stormLasts-12*time.Second)
+		d := b.deed(at)
+		if d == nil || can != nil && !can(d.Verb) {
+			continue
+		}
+		s.Steps = append(s.Steps, Step{At: at, Deed: d})
+	}
+	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return s.withDefaults()
+}
+
+// brewer draws the faults of one storm.
+type brewer struct {
+	r        *rand.Rand
+	s        *Scenario
+	sessions []span // in which some session is in trouble
+}
+
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return (from + time.Duration(r.Int64N(int64(to-from)))).Round(time.Millisecond)
+}
+
+func (b *brewer) any(roles ...string) string {
+	role := roles[b.r.IntN(len(roles))]
+	n := map[string]int{"meta": b.s.Cluster.Metas, "session": b.s.Cluster.Sessions, "data": b.s.Cluster.Datas, "client": b.s.Load.Clients}[role]
+	if n == 0 {
+		return role // db
+	}
+	return fmt.Sprintf("%s-%d", role, 1+b.r.IntN(n))
+}
+
+// spare says whether a session may be in trouble for that long, and notes it.
+// The clients of a session that is lost need their reconnect, and data nodes
+// their grace, before the next one may go.
+func (b *brewer) spare(at, last time.Duration, hosts ...string) bool {
+	if !slices.ContainsFunc(hosts, func(h string) bool { return strings.HasPrefix(h, "session-") }) {
+		return true
+	}
+	want := span{at, at + last + 10*time.Second}
+	for _, s := range b.sessions {
+		if s.from <= want.to && want.from <= s.to {
+			return false
+		}
+	}
+	b.sessions = append(b.sessions, want)
+	return true
+}
+
+// deed draws one fault; nil when the budget forbids what was drawn.
+func (b *brewer) deed(at time.Duration) *Deed {
+	r := b.r
+	short, long := between(r, 300*time.Millisecond, 3*time.Second), between(r, time.Second, 8*time.Second)
+	x := b.any("meta", "meta", "data", "data", "session", "db")
+	y := b.any("meta", "data", "session", "db")
+	d := &Deed{Who: Selector(x), For: long}
+	switch r.IntN(20) {
+	case 0, 1, 2:
+		d.Verb = Kill
+	case 3:
+		d.Verb, d.Who = Kill, "leader"
+		x = "meta"
+	case 4, 5:
+		d.Verb = Stop
+		if x == Database {
+			d.Verb = Kill
+		}
+	case 6, 7:
+		d.Verb = Pause
+	case 8, 9:
+		d.Verb, d.Whom = Cut, Selector(y)
+	case 10, 11:
+		d.Verb, d.Whom = CutOne, Selector(y)
+	case 12, 13:
+		d.Verb, d.By, d.Jitter = Slow, between(r, 2*time.Millisecond, 250*time.Millisecond), between(r, time.Millisecond, 100*time.Millisecond)
+	case 14:
+		d.Verb, d.For = Reset, 0
+	case 15:
+		d.Verb, d.For = HalfOpen, 0
+	case 16:
+		x = b.any("meta")
+		*d = Deed{Verb: LoseNext, Who: Selector(x), Whom: Database}
+	case 17:
+		d.Verb, d.By = Skew, between(r, -time.Hour, time.Hour)
+	case 18:
+		points := trace.Points()
+		point := points[r.IntN(len(points))]
+		*d = Deed{Verb: Hold, Who: holder(b, point), Point: point, For: short}
+		x = string(d.Who)
+	case 19:
+		if r.IntN(2) == 0 {
+			x = b.any("client")
+			*d = Deed{Verb: Kill, Who: Selector(x)}
+		} else {
+			*d = Deed{Verb: Resign, Who: "leader"}
+			x = "meta"
+		}
+	}
+	if d.Whom == d.Who || !b.spare(at, d.For, x, string(d.Whom)) {
+		return nil
+	}
+	return d
+}
+
+// holder is a node that comes by the point.
+func holder(b *brewer, point trace.Kind) Selector {
+	switch point {
+	case trace.Finishing:
+		return Selector(b.any("data"))
+	case trace.Answering:
+		return Selector(b.any("session"))
+	case trace.Swapping, trace.Swapped:
+		return "follower"
+	}
+	return "leader"
+}
+
+// Shrink looks for a shorter story that still fails: it takes lines away, halves
+// at first, then fewer, as long as fails says so; then it shortens what lasts.
+// (Delta debugging: Zeller and Hildebrandt, 2002.)
+func Shrink(s Scenario, fails func(Scenario) bool) Scenario {
+	with := func(steps []Step) Scenario {
+		out := s
+		out.Steps = steps
+		return out
+	}
+	for n := 2; len(s.Steps) > 0; {
+		size := (len(s.Steps) + n - 1) / n
+		shorter := false
+		for from := 0; from < len(s.Steps); from += size {
+			rest := slices.Delete(slices.Clone(s.Steps), from, min(from+size, len(s.Steps)))
+			if fails(with(rest)) {
+				s, shorter = with(rest), true
+				break
+			}
+		}
+		switch {
+		case shorter:
+			n = max(2, n-1)
+		case size == 1:
+			return shorten(s, fails)
+		default:
+			n = min(2*n, len(s.Steps))
+		}
+	}
+	return s
+}
+
+func shorten(s Scenario, fails func(Scenario) bool) Scenario {
+	for i := range s.Steps {
+		for d := s.Steps[i].Deed; d != nil && d.For > 200*time.Millisecond; d = s.Steps[i].Deed {
+			half := *d
+			half.For = (d.For / 2).Round(time.Millisecond)
+			steps := slices.Clone(s.Steps)
+			steps[i].Deed = &half
+			next := s
+			next.Steps = steps
+			if !fails(next) {
+				break
+			}
+			s = next
+		}
+	}
+	return s
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/supervisor"
+)
+
+func TestClientsWantsAtLeastOne(t *testing.T) {
+	r := tool(t, "--meta", "127.0.0.1:1", "clients", "--count", "0")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.stderr, "--count is 0")
+	assert.Equal(t, exitFailed, tool(t, "--dir", t.TempDir(), "clients").code, "there is no cluster to be a client of")
+}
+
+// shared is a buffer that may be read while it is written to.
+type shared struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// The clients of a container, and the way into one: by --session alone.
+func TestClientsAreAtWorkUntilToldToLeave(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	defer tool(t, "--dir", dir, "down", "--now")
+	ps := decode[[]supervisor.Process](t, tool(t, "--dir", dir, "--json", "up", "--detach", "--meta-nodes", "1", "--session-nodes", "1", "--data-nodes", "1"))
+	var session string
+	for _, p := range ps {
+		if p.Role == "session" {
+			session = p.HTTP
+		}
+	}
+	require.NotEmpty(t, session)
+
+	ctx, leave := context.WithCancel(t.Context())
+	var out, complaints shared
+	code := make(chan int, 1)
+	go func() { code <- run(ctx, []string{"--dir", dir, "clients", "--count", "2"}, &out, &complaints) }()
+	require.Eventually(t, func() bool {
+		said := out.String()
+		for _, want := range []string{"publisher-1  demo.echo = 10.0.0.1:8080", "publisher-2  demo.echo = 10.0.0.2:8080"} {
+			if !strings.Contains(said, want) {
+				return false
+			}
+		}
+		return strings.Contains(said, "subscriber-1  demo.echo") && strings.Contains(said, "subscriber-2  demo.echo") &&
+			strings.Count(said, "  2 values: ") >= 2 // one at each
+	}, 10*time.Second, 20*time.Millisecond, "%s%s", &out, &complaints)
+
+	got := decode[push](t, tool(t, "--json", "get", "demo.echo", "--session", session))
+	assert.ElementsMatch(t, []string{"10.0.0.1:8080", "10.0.0.2:8080"}, got.Values)
+
+	leave()
+	assert.Equal(t, exitDone, <-code, complaints.String())
+	require.Eventually(t, func() bool {
+		return len(decode[push](t, tool(t, "--json", "get", "demo.echo", "--session", session)).Values) == 0
+	}, 3*time.Second, 20*time.Millisecond, "they said good-bye")
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"conclave/internal/compose"
+	"conclave/wire"
+)
+
+// composeOptions say which containers.
+type composeOptions struct {
+	db, takeover, project, dir, logLevel, logs string
+}
+
+func (o *composeOptions) bind(f *pflag.FlagSet) {
+	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, else mysql)")
+	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: witness: a leader's broken connection is evidence; lease: only time is")
+	f.StringVar(&o.project, "project", "conclave-demo", "with --on compose: the project's name; what an earlier run has left of it is taken down")
+	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: the folder of docker-compose.yml")
+	f.StringVar(&o.logs, "logs", "", "with --on compose: keep every container's log in this folder (default: a temporary one, when the demo fails)")
+	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: of the metas")
+}
+
+func (o *composeOptions) validate() error {
+	switch o.takeover {
+	case "witness", "lease":
+		return nil
+	}
+	return fmt.Errorf("--takeover %q is none of witness, lease", o.takeover)
+}
+
+// The services of docker-compose.yml that the demo needs: everything but the clients
+// at work there, since it has its own.
+var composeNodes = []string{"meta-1", "meta-2", "meta-3", "data-1", "data-2", "data-3", "session-1", "session-2"}
+
+const composeDB = "db"
+
+// composeLease is the metas' default, which docker-compose.yml leaves as it is.
+const composeLease = 3 * time.Second
+
+// The images of each kind of database, those that .ci/mysql-image makes without a
+// registry first.
+var databaseImages = map[string][]string{
+	"mysql":   {"mysql-local:9", "mysql:8.4"},
+	"mariadb": {"mariadb-local:10.11", "mariadb:10.11"},
+}
+
+// composeStage is a cluster in containers, reached through its published ports.
+type composeStage struct {
+	*compose.Project
+	token   string
+	network wire.Network
+	image   string // of the database
+	logs    string // folder of the containers' logs
+	keep    bool   // also when the demo succeeds
+}
+
+var (
+	_ stage        = (*composeStage)(nil)
+	_ mortal       = (*composeStage)(nil)
+	_ breakable    = (*composeStage)(nil)
+	_ wire.Network = (*compose.Outside)(nil)
+)
+
+func (a *app) composeScenery(o composeOptions) scenery {
+	return scenery{
+		title: "a service registry cluster in containers, broken on purpose",
+		more:  "Nine containers. The clients are here, outside of them; a checker holds subscribers and judges every push.",
+		each:  "a container of its own",
+		open:  func(ctx context.Context) (stage, error) { return openCompose(ctx, o) },
+		scenes: func(d *demo) []func(context.Context) error {
+			hard := &outages{demo: d, stage: d.stage.(*composeStage), lease: composeLease}
+			return []func(context.Context) error{
+				d.killLeader, hard.freezeLeader, hard.cutLeader, hard.freezeDatabase, hard.restartDatabase, d.drainData, d.killData, d.killSession,
+			}
+		},
+	}
+}
+
+func openCompose(ctx context.Context, o composeOptions) (stage, error) {
+	if err := compose.Available(ctx); err != nil {
+		return nil, err
+	}
+	env := []string{
+		"CONCLAVE_META_TAKEOVER=" + o.takeover, "CONCLAVE_META_LOG_LEVEL=" + o.logLevel,
+		"HEALTH_INTERVAL=1s", // only for the start: the demo asks the nodes itself
+	}
+	for _, n := range composeNodes { // any free port: other clusters may have the usual ones
+		env = append(env, strings.ToUpper(strings.ReplaceAll(n, "-", "_"))+"_PORT=0")
+	}
+	if image := databaseImage(ctx, o.db); image != "" {
+		env = append(env, "DB_IMAGE="+image)
+	}
+	s := &composeStage{logs: o.logs, keep: o.logs != ""}
+	var err error
+	if s.keep {
+		err = os.MkdirAll(s.logs, 0o755)
+	} else {
+		s.logs, err = os.MkdirTemp("", "conclave-demo-")
+	}
+	if err != nil {
+		return nil, err
+	}
+	said, err := os.Create(filepath.Join(s.logs, "compose.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	s.Project, err = compose.New(compose.Config{
+		Name: o.project, Dir: o.dir, Env: env, Services: append([]string{composeDB}, composeNodes...), Out: said,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.network = s.Outside()
+	starting, cancel := context.WithTimeout(ctx, 2*readyWait)
+	defer cancel()
+	err = s.Up(starting)
+	if err == nil {
+		s.token, err = composeToken(o.dir)
+	}
+	if err == nil {
+		err = s.AwaitReady(starting)
+	}
+	if err == nil {
+		var db compose.Container
+		db, err = s.Container(starting, composeDB)
+		s.image = db.Image
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, s.Close(false))
+	}
+	return s, nil
+}
+
+// databaseImage is the first image of a kind that is here, or the last of its kind,
+// which the engine will have to fetch; "" leaves it to the environment and .env.
+func databaseImage(ctx context.Context, kind string) string {
+	if kind == "" && os.Getenv("DB_IMAGE") != "" {
+		return ""
+	}
+	if kind == "" {
+		kind = "mysql"
+	}
+	images := databaseImages[kind]
+	for _, image := range images {
+		if exec.CommandContext(ctx, "docker", "image", "inspect", image).Run() == nil {
+			return image
+		}
+	}
+	if len(images) == 0 {
+		return kind // an image of the caller's own
+	}
+	return images[len(images)-1]
+}
+
+// composeToken is what the project's containers drew at their first start.
+func composeToken(dir string) (string, error) {
+	secrets := os.Getenv("CONCLAVE_SECRETS")
+	if secrets == "" {
+		secrets = filepath.Join(dir, "compose", "secrets")
+	}
+	token, err := os.ReadFile(filepath.Join(secrets, tokenSecret))
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's token: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
+// ports of the roles, inside.
+var composePorts = map[string]string{"meta": "9615", "data": "9622", "session": "9603"}
+
+// Addresses are those that nodes advertise: Network knows the way to them.
+func (s *composeStage) Addresses(role string) ([]string, error) {
+	var out []string
+	for _, n := range composeNodes {
+		if strings.HasPrefix(n, role+"-") {
+			out = append(out, n+":"+composePorts[role])
+		}
+	}
+	return out, nil
+}
+
+func (s *composeStage) Network() wire.Network { return s.network }
+
+func (s *composeStage) Token() string { return s.token }
+
+func (s *composeStage) Database() string { return s.image }
+
+func (s *composeStage) Tool() string {
+	return "conclave --meta " + strings.Join(s.Published("meta-"), ",")
+}
+
+func (s *composeStage) AwaitReady(ctx context.Context) error {
+	return s.Project.AwaitReady(ctx, composeNodes...)
+}
+
+// Died is the engine's own word.
+func (s *composeStage) Died(ctx context.Context, name string) (time.Time, error) {
+	c, err := s.Container(ctx, name)
+	if err == nil && c.State != "exited" {
+		err = fmt.Errorf("%s is %s", name, c.State)
+	}
+	return c.Finished, err
+}
+
+// Cut takes the cable to the network `database` out.
+func (s *composeStage) Cut(ctx context.Context, name string) (func(context.Context) error, error) {
+	member, err := s.Project.Cut(ctx, name, "database")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return s.Join(ctx, member) }, nil
+}
+
+// restartGrace is how long a database may take to stop.
+const restartGrace = 20 * time.Second
+
+func (s *composeStage) Restart(ctx context.Context, name string) error {
+	return s.Project.Restart(ctx, name, restartGrace)
+}
+
+// Answered reads the moment in the database's log: MySQL and MariaDB say it alike.
+func (s *composeStage) Answered(ctx context.Context, name string, since time.Time) (time.Time, error) {
+	for {
+		log, err := s.Logs(ctx, name, since)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for line := range strings.Lines(log) {
+			if stamp, text, _ := strings.Cut(line, " "); strings.Contains(text, "ready for connections") {
+				return time.Parse(time.RFC3339Nano, stamp)
+			}
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return time.Time{}, fmt.Errorf("%s does not take connections again: %w", name, err)
+		}
+	}
+}
+
+// Stop tells every node that the whole cluster stops, and stops it in the order in
+// which nobody misses what he needs.
+func (s *composeStage) Stop(ctx context.Context) error {
+	s.announceStop(ctx)
+	var errs []error
+	for _, role := range []string{"session", "data", "meta", composeDB} {
+		var stopping sync.WaitGroup
+		var mu sync.Mutex // guards errs
+		for _, n := range append([]string{composeDB}, composeNodes...) {
+			if !strings.HasPrefix(n, role) {
+				continue
+			}
+			stopping.Go(func() {
+				err := s.Project.Stop(ctx, n, restartGrace)
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			})
+		}
+		stopping.Wait()
+	}
+	all, err := s.Containers(ctx)
+	errs = append(errs, err)
+	for _, c := range all {
+		if c.State != "exited" || c.ExitCode != 0 {
+			errs = append(errs, fmt.Errorf("%s is %s with code %d", c.Service, c.State, c.ExitCode))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// announceStop: who cannot be told in a second stops as if it were alone.
+func (s *composeStage) announceStop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	web := webClient(s.network)
+	defer web.CloseIdleConnections()
+	var telling sync.WaitGroup
+	for role := range composePorts {
+		nodes, _ := s.Addresses(role) // it has no error to return
+		for _, at := range nodes {
+			telling.Go(func() {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+at+"/v1/stopping", nil)
+				if err != nil {
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+s.token)
+				if res, err := web.Do(req); err == nil {
+					res.Body.Close()
+				}
+			})
+		}
+	}
+	telling.Wait()
+}
+
+// Close takes everything down, also when the demo was interrupted.
+func (s *composeStage) Close(succeeded bool) string {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
+	if succeeded && !s.keep {
+		_ = os.RemoveAll(s.logs) // nothing in it is worth keeping
+	} else {
+		for _, n := range append([]string{composeDB}, composeNodes...) {
+			if log, err := s.Logs(ctx, n, time.Time{}); err == nil {
+				_ = os.WriteFile(filepath.Join(s.logs, n+".log"), []byte(log), 0o644) // what cannot be kept is lost
+			}
+		}
+	}
+	said := ""
+	if err := s.Down(ctx); err != nil {
+		said = fmt.Sprintf("; the project %s is not taken down: %v", s.Name(), err)
+	}
+	if !succeeded {
+		said += "; logs are in " + s.logs
+	}
+	return said
+}

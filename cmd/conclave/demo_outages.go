@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"conclave/wire"
+)
+
+// outages are the scenes that need more than a signal: hosts that freeze, cables
+// that are pulled out, a database of its own.
+type outages struct {
+	*demo
+	stage breakable
+	lease time.Duration // of the leader
+}
+
+// breakable is a stage on which nodes, and the database "db", can be frozen, cut off
+// from the database, and restarted.
+type breakable interface {
+	Pause(ctx context.Context, name string) error
+	Unpause(ctx context.Context, name string) error
+	// Cut takes a meta's cable to the database out; the function puts it back.
+	Cut(ctx context.Context, name string) (join func(context.Context) error, err error)
+	Restart(ctx context.Context, name string) error
+	// Answered waits for the moment, after since, from which the database takes
+	// connections.
+	Answered(ctx context.Context, name string, since time.Time) (time.Time, error)
+}
+
+// The claims of these scenes.
+const (
+	claimFrozen  = "a leader that was frozen never acts in its old term"
+	claimCut     = "a leader cut from its database stops within its lease"
+	claimOutage  = "what is published without a database arrives"
+	claimReturns = "a leader is back within one lease of the database"
+)
+
+// freezeLeader is the article's nightmare: a leader that does not know how long it
+// was away.
+func (o *outages) freezeLeader(ctx context.Context) error {
+	old, err := o.leader(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := address(o.demo.stage, "meta", old.Leader)
+	if err != nil {
+		return err
+	}
+	o.story.scene("FREEZE THE LEADER", fmt.Sprintf("docker pause %s, which leads term %d; it thaws when another leads, and does not know that time has passed", old.Leader, old.Term))
+	o.ledger.Phase()
+	began := time.Now()
+	if err := o.stage.Pause(ctx, old.Leader); err != nil {
+		return err
+	}
+	next, err := o.awaitTerm(ctx, old.Term)
+	if err != nil {
+		return err
+	}
+	o.story.figure("replaced by", next.Leader, fmt.Sprintf("term %d, cause %q, after %s", next.Term, next.Cause, ms(since(began))))
+
+	// A command for the old leader alone, on its way into the frozen process.
+	sending, stop := context.WithCancel(ctx)
+	answer := make(chan string, 1)
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer stop()
+	sender.Go(func() { answer <- o.commandTo(sending, at) })
+	if err := sleep(ctx, max(0, 2*o.lease-time.Since(began))); err != nil {
+		return err
+	}
+	// The first question waits inside when it thaws, and from its answer on it must
+	// not say that it leads.
+	thawed := time.Now()
+	thawing := make(chan error, 1)
+	go func() { thawing <- o.stage.Unpause(ctx, old.Leader) }() // joined below
+	asked := 0
+	waiting, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	err = poll(waiting, func() (bool, error) {
+		term, leads, err := o.leads(waiting, at)
+		if err != nil {
+			return false, nil // still frozen
+		}
+		asked++
+		o.claims.judge(claimFrozen, !leads || term > old.Term, "%s, thawed for %v, says that it leads term %d", old.Leader, time.Since(thawed).Round(time.Millisecond), term)
+		said, err := o.adminAt([]string{at}).Leader(waiting)
+		return err == nil && said.Term >= next.Term, err
+	})
+	if err = errors.Join(<-thawing, err); err != nil {
+		return fmt.Errorf("%s does not find the leader after its thaw: %w", old.Leader, err)
+	}
+	o.story.figure("thawed, it names "+next.Leader+" after", ms(since(thawed)), fmt.Sprintf("asked %d times from its first moment on, it never said that it leads", asked))
+	said := <-answer
+	refused := said == string(wire.CodeNoLeader) || said == string(wire.CodeNotLeader)
+	o.claims.judge(claimFrozen, refused, "a command that reached it frozen was answered %q", said)
+	o.story.figure("a command that reached it frozen", "refused", said)
+	if err := o.lost(ctx, at, old.Term); err != nil {
+		return err
+	}
+	if err := o.judge(ctx); err != nil {
+		return err
+	}
+	o.story.look("conclave elections, conclave events")
+	return o.settle(ctx)
+}
+
+// commandTo has one meta set a switch, as one that was handed the command on: it
+// does it itself or not at all. The answer is the code of its refusal.
+func (o *outages) commandTo(ctx context.Context, at string) string {
+	ctx, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+at+"/v1/switches/"+wire.SwitchProtectionFloor, bytes.NewBufferString(`{"value":"1"}`))
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Authorization", "Bearer "+o.token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Conclave-Proxied", "demo")
+	patient := *o.http
+	patient.Transport = patientTransport(o.http)
+	res, err := patient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	if err != nil {
+		return err.Error()
+	}
+	var refusal struct {
+		Error struct{ Code string }
+	}
+	if res.StatusCode == http.StatusOK || json.Unmarshal(body, &refusal) != nil {
+		return fmt.Sprintf("%s %s", res.Status, body)
+	}
+	return refusal.Error.Code
+}
+
+// patientTransport waits as long as the context does for an answer.
+func patientTransport(c *http.Client) http.RoundTripper {
+	t, ok := c.Transport.(*http.Transport)
+	if !ok {
+		return c.Transport
+	}
+	t = t.Clone()
+	t.ResponseHeaderTimeout, t.DisableKeepAlives = 0, true
+	return t
+}
+
+// lost waits for a meta's own word that it lost a term.
+func (o *outages) lost(ctx context.Context, at string, term uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	why := ""
+	err := poll(ctx, func() (bool, error) {
+		_ = wire.ReadEvents(ctx, o.http, at, 0, false, func(e wire.Event) error { // asked again if it broke
+			if e.Type == "leader.lost" && e.Term == term {
+				why = fmt.Sprint(e.Data["why"])
+			}
+			return nil
+		})
+		return why != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not say that it lost term %d: %w", at, term, err)
+	}
+	o.story.figure("why it stopped, in its own words", "", why)
+	return nil
+}
+
+// cutLeader pulls the leader's cable to its database out. Everybody else still
+// reaches both: it must stop by its own clock.
+func (o *outages) cutLeader(ctx context.Context) error {
+	old, err := o.leader(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := address(o.demo.stage, "meta", old.Leader)
+	if err != nil {
+		return err
+	}
+	o.story.scene("CUT THE LEADER FROM ITS DATABASE", fmt.Sprintf("docker network disconnect, for %s, which leads term %d; sessions and data nodes still reach it", old.Leader, old.Term))
+	o.ledger.Phase()
+	began := time.Now()
+	join, err := o.stage.Cut(ctx, old.Leader)
+	if err != nil {
+		return err
+	}
+	cut := time.Now() // its last renewal was before this
+	waiting, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	err = poll(waiting, func() (bool, error) {
+		_, leads, err := o.leads(waiting, at)
+		return !leads && err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s still leads: %w", old.Leader, err)
+	}
+	stopped := time.Since(cut)
+	o.claims.judge(claimCut, stopped <= o.lease, "%s led for %v after it was cut off, its lease is %v", old.Leader, stopped.Round(time.Millisecond), o.lease)
+	if said, err := o.adminAt([]string{at}).Leader(waiting); err == nil { // having none to name is right
+		o.claims.judge(claimCut, said.Leader != old.Leader, "%s, cut off, names itself at /v1/leader", old.Leader)
+	} else {
+		o.claims.judge(claimCut, wire.CodeOf(err) == wire.CodeNoLeader, "%s, cut off, answers %v", old.Leader, err)
+	}
+	o.story.figure("it stopped leading after", ms(stopped.Milliseconds()), fmt.Sprintf("by its own clock; its lease is %v", o.lease))
+	next, err := o.awaitTerm(ctx, old.Term)
+	if err != nil {
+		return err
+	}
+	o.story.figure("the next leader is", next.Leader, fmt.Sprintf("term %d, cause %q, %s after the cable was pulled", next.Term, next.Cause, ms(since(began))))
+	if err := o.lost(ctx, at, old.Term); err != nil {
+		return err
+	}
+	if err := o.judge(ctx); err != nil {
+		return err
+	}
+	o.story.look("conclave elections")
+	if err := join(ctx); err != nil {
+		return err
+	}
+	return o.settle(ctx)
+}
+
+// freezeWait is how long the database is away: eight leases.
+const freezeWait = 25 * time.Second
+
+// freezeDatabase takes the metas' only authority away.
+func (o *outages) freezeDatabase(ctx context.Context) error {
+	before, err := o.leader(ctx)
+	if err != nil {
+		return err
+	}
+	o.story.scene("FREEZE THE DATABASE", fmt.Sprintf("docker pause db, for %v: nobody can lead, and the registry goes on", freezeWait))
+	o.ledger.Phase()
+	began := time.Now()
+	if err := o.stage.Pause(ctx, "db"); err != nil {
+		return err
+	}
+	frozen := time.Now()
+	waiting, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	if err := poll(waiting, func() (bool, error) { return !o.anyLeads(waiting), nil }); err != nil {
+		return fmt.Errorf("somebody leads without a database: %w", err)
+	}
+	stopped := time.Since(frozen)
+	o.claims.judge(claimCut, stopped <= o.lease, "somebody led for %v after the database froze", stopped.Round(time.Millisecond))
+	o.story.figure("nobody leads after", ms(stopped.Milliseconds()), fmt.Sprintf("a leader's own clock says so; its lease is %v", o.lease))
+	leaderless := time.Now()
+	for time.Since(began) < freezeWait {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		o.claims.judge(claimCut, !o.anyLeads(ctx), "a meta says that it leads, %v after it found the database gone", time.Since(leaderless).Round(time.Millisecond))
+	}
+	// Whatever was published until now must be seen before the database is back.
+	seeing, stop := context.WithTimeout(ctx, 10*time.Second)
+	err = o.ledger.AwaitMark(seeing, o.ledger.Mark())
+	stop()
+	o.claims.judge(claimOutage, err == nil, "not everything that was published while the database was frozen has arrived: %v", err)
+	v := o.ledger.Phase().Values()
+	o.story.figure("updates seen meanwhile", fmt.Sprint(v.N), fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, the slowest %.0f ms", v.P50, v.P99, v.Max))
+	thawed := time.Now()
+	if err := o.stage.Unpause(ctx, "db"); err != nil {
+		return err
+	}
+	return o.leaderReturns(ctx, before.Term, thawed, "the thaw")
+}
+
+// anyLeads asks every meta whether it leads.
+func (o *outages) anyLeads(ctx context.Context) bool {
+	any := make(chan bool, len(o.admin.Metas))
+	for _, at := range o.admin.Metas {
+		go func() { // bounded by the limit of leads; the channel takes all of them
+			_, leads, _ := o.leads(ctx, at) // who does not answer leads nobody
+			any <- leads
+		}()
+	}
+	found := false
+	for range o.admin.Metas {
+		found = <-any || found
+	}
+	return found
+}
+
+// leaderReturns times the return of a leader, of this term or a later one, and ends
+// the scene.
+func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time, what string) error {
+	now, err := o.awaitTerm(ctx, term-1)
+	if err != nil {
+		return err
+	}
+	took := max(0, time.Since(from))
+	o.claims.judge(claimReturns, took <= o.lease, "it took %v after %s, the lease is %v", took.Round(time.Millisecond), what, o.lease)
+	o.story.figure("a leader is back after", ms(took.Milliseconds()), fmt.Sprintf("since %s: %s, term %d, cause %q", what, now.Leader, now.Term, now.Cause))
+	if err := o.judge(ctx); err != nil {
+		return err
+	}
+	o.story.look("conclave elections")
+	return o.settle(ctx)
+}
+
+// restartDatabase has the database forget every connection and every named lock.
+func (o *outages) restartDatabase(ctx context.Context) error {
+	before, err := o.leader(ctx)
+	if err != nil {
+		return err
+	}
+	o.story.scene("RESTART THE DATABASE", "docker restart db: every connection and every named lock is gone, the tables stay")
+	o.ledger.Phase()
+	began := time.Now()
+	if err := o.stage.Restart(ctx, "db"); err != nil {
+		return err
+	}
+	o.story.figure("the engine restarted it in", ms(since(began)), "")
+	waiting, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	up, err := o.stage.Answered(waiting, "db", began)
+	if err != nil {
+		return err
+	}
+	o.story.figure("the database answers after", ms(up.Sub(began).Milliseconds()), "")
+	return o.leaderReturns(ctx, before.Term, up, "the database's first answer")
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHealthSaysByItsExitCodeWhatAProcessAnswers(t *testing.T) {
+	hang := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{\"reasons\":[]}\n")) })
+	mux.HandleFunc("GET /not", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"reasons":["no leader is known"]}`, http.StatusServiceUnavailable)
+	})
+	mux.HandleFunc("GET /hang", func(http.ResponseWriter, *http.Request) { <-hang })
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(hang) })
+
+	r := tool(t, "health", s.URL+"/ready")
+	assert.Equal(t, exitDone, r.code, r.stderr)
+	assert.Equal(t, "200 {\"reasons\":[]}\n", r.stdout)
+
+	r = tool(t, "health", s.URL+"/not")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "503")
+	assert.Contains(t, r.stderr, "no leader is known")
+
+	began := time.Now()
+	r = tool(t, "health", "--timeout", "50ms", s.URL+"/hang")
+	assert.Equal(t, exitTimedOut, r.code)
+	assert.Less(t, time.Since(began), 2*time.Second)
+
+	assert.Equal(t, exitFailed, tool(t, "health", "http://127.0.0.1:1/readyz").code)
+	for _, wrong := range []string{"127.0.0.1:9615", "/readyz", "ftp://x/y"} {
+		r = tool(t, "health", wrong)
+		assert.Equal(t, exitUsage, r.code, wrong)
+		assert.Contains(t, r.stderr, wrong)
+	}
+}
+
+func TestSecretsAreDrawnOnceAndFitEachOther(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "secrets")
+	read := func(name string) string {
+		body, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(body)
+	}
+	r := tool(t, "secrets", dir)
+	require.Equal(t, exitDone, r.code, r.stderr)
+	assert.Equal(t, "drew cluster/token\ndrew db/root-password\ndrew db/password\ndrew meta/dsn\n", r.stdout)
+	token, root, password := read(tokenSecret), read(rootSecret), read(passwordSecret)
+	for _, s := range []string{token, root, password} {
+		assert.Regexp(t, `^[A-Z2-7]{26,}$`, s, "nothing that a shell, a DSN or a header would read otherwise")
+	}
+	assert.NotEqual(t, root, password)
+	assert.NotEqual(t, token, password)
+	assert.Equal(t, "conclave:"+password+"@tcp(db:3306)/conclave", read(dsnSecret))
+	for name, mode := range map[string]os.FileMode{".": 0o700, "cluster": 0o755, tokenSecret: 0o444, dsnSecret: 0o444} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, mode, info.Mode().Perm(), name)
+	}
+
+	// A second start changes nothing; what was lost is drawn to fit what is left.
+	require.NoError(t, os.Remove(filepath.Join(dir, dsnSecret)))
+	require.NoError(t, os.Remove(filepath.Join(dir, tokenSecret)))
+	r = tool(t, "secrets", dir)
+	require.Equal(t, exitDone, r.code, r.stderr)
+	assert.Equal(t, "drew cluster/token\ndrew meta/dsn\n", r.stdout)
+	assert.NotEqual(t, token, read(tokenSecret))
+	assert.Equal(t, password, read(passwordSecret))
+	assert.Equal(t, "conclave:"+password+"@tcp(db:3306)/conclave", read(dsnSecret))
+	assert.Empty(t, tool(t, "secrets", dir).stdout)
+
+	left, err := filepath.Glob(filepath.Join(dir, "*", ".new-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	assert.Equal(t, exitUsage, tool(t, "secrets").code)
+}
+
+func TestASecretThatCannotBeKeptIsAFailure(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	r := tool(t, "secrets", file)
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, file)
+}

@@ -1,0 +1,96 @@
+package compose
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How long a program may take, unless its caller's context ends before.
+const (
+	callLimit = 30 * time.Second
+	downLimit = time.Minute
+	upLimit   = 3 * time.Minute
+)
+
+// call is one run of the program docker.
+type call struct {
+	args []string
+	dir  string
+	env  []string  // added to this process's own
+	out  io.Writer // is told all that it says; nil: nobody
+}
+
+// docker runs the program and returns what it printed. An error says the command
+// and the last line of what it complained.
+func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end after %s", limit))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "docker", c.args...)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if c.out != nil {
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, c.out), io.MultiWriter(&complaint, c.out)
+	}
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
+	// A group of its own: a Ctrl-C meant for the caller must not stop it half way.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return out.String(), nil
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("%w: %w", ErrNoDocker, err)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	return out.String(), &commandError{what: "docker " + words(c.args), line: lastLine(complaint.String()), cause: err}
+}
+
+// compose runs docker compose for the project.
+func (p *Project) compose(ctx context.Context, limit time.Duration, args ...string) error {
+	all := append([]string{"compose", "--project-name", p.cfg.Name, "--file", p.cfg.File, "--progress", "plain"}, args...)
+	_, err := docker(ctx, limit, call{args: all, dir: p.cfg.Dir, env: p.cfg.Env, out: p.cfg.Out})
+	return err
+}
+
+// commandError is a program that failed.
+type commandError struct {
+	what, line string
+	cause      error
+}
+
+func (e *commandError) Error() string {
+	if e.line == "" {
+		return fmt.Sprintf("%s: %v", e.what, e.cause)
+	}
+	return fmt.Sprintf("%s: %v: %s", e.what, e.cause, e.line)
+}
+
+func (e *commandError) Unwrap() error { return e.cause }
+
+// words are a command as an error shows it: ids of 64 digits are cut.
+func words(args []string) string {
+	short := make([]string, len(args))
+	for i, a := range args {
+		if short[i] = a; len(a) == 64 && strings.Trim(a, "0123456789abcdef") == "" {
+			short[i] = a[:12]
+		}
+	}
+	return strings.Join(short, " ")
+}
+
+// lastLine is the last line that says something.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}

@@ -1,0 +1,185 @@
+package compose
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The labels by which compose marks what it makes.
+const (
+	labelProject = "com.docker.compose.project"
+	labelService = "com.docker.compose.service"
+	labelOneOff  = "com.docker.compose.oneoff"
+)
+
+// Container is one service of the project as the engine sees it now. Every service
+// has one.
+type Container struct {
+	Service  string
+	ID       string
+	Image    string
+	State    string // created, running, paused, restarting, exited, dead
+	Health   string // healthy, unhealthy, starting; "" without a health check
+	ExitCode int
+	Started  time.Time
+	Finished time.Time                // of its last life; zero while the first goes on
+	Ports    map[string]string        // where this machine reaches a port of it, "9615": "127.0.0.1:49153"
+	Networks map[string]NetworkMember // by the network's full name
+}
+
+// NetworkMember is a container's place in a network.
+type NetworkMember struct {
+	IP      string
+	Aliases []string
+}
+
+// Containers lists the project's, sorted by service.
+func (p *Project) Containers(ctx context.Context) ([]Container, error) {
+	label := "label=" + labelProject + "=" + p.cfg.Name
+	out, err := docker(ctx, callLimit, call{args: []string{
+		"ps", "--all", "--quiet", "--no-trunc", "--filter", label, "--filter", "label=" + labelOneOff + "=False",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	ids := strings.Fields(out)
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return inspect(ctx, ids...)
+}
+
+// Container is the one of a service.
+func (p *Project) Container(ctx context.Context, service string) (Container, error) {
+	id, err := p.id(ctx, service)
+	if err != nil {
+		return Container{}, err
+	}
+	all, err := inspect(ctx, id)
+	if err != nil {
+		return Container{}, err
+	}
+	return all[0], nil
+}
+
+// id finds a service's container: the one that was last seen, or one that another
+// process has made.
+func (p *Project) id(ctx context.Context, service string) (string, error) {
+	p.mu.Lock()
+	known := p.ids[service]
+	p.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	out, err := docker(ctx, callLimit, call{args: []string{
+		"ps", "--all", "--quiet", "--no-trunc", "--filter", "label=" + labelProject + "=" + p.cfg.Name,
+		"--filter", "label=" + labelService + "=" + service, "--filter", "label=" + labelOneOff + "=False",
+	}})
+	if err != nil {
+		return "", err
+	}
+	ids := strings.Fields(out)
+	if len(ids) != 1 {
+		return "", fmt.Errorf("%w: project %s has %d containers of service %q, not one", ErrNoContainer, p.cfg.Name, len(ids), service)
+	}
+	return ids[0], nil
+}
+
+// inspected is what is read of `docker inspect`.
+type inspected struct {
+	ID    string
+	State struct {
+		Status                string
+		ExitCode              int
+		StartedAt, FinishedAt time.Time
+		Health                *struct{ Status string }
+	}
+	Config struct {
+		Image  string
+		Labels map[string]string
+	}
+	NetworkSettings struct {
+		Ports    map[string][]struct{ HostIP, HostPort string }
+		Networks map[string]struct {
+			IPAddress string
+			Aliases   []string
+		}
+	}
+}
+
+func inspect(ctx context.Context, ids ...string) ([]Container, error) {
+	out, err := docker(ctx, callLimit, call{args: append([]string{"inspect", "--type", "container"}, ids...)})
+	if err != nil {
+		return nil, err
+	}
+	var raw []inspected
+	if err := json.Unmarshal([]byte(out), &raw); err != nil {
+		return nil, fmt.Errorf("read what docker inspect says: %w", err)
+	}
+	list := make([]Container, len(raw))
+	for i, r := range raw {
+		list[i] = r.container()
+	}
+	slices.SortFunc(list, func(a, b Container) int { return cmp.Compare(a.Service, b.Service) })
+	return list, nil
+}
+
+func (r inspected) container() Container {
+	c := Container{
+		Service: r.Config.Labels[labelService], ID: r.ID, Image: r.Config.Image, State: r.State.Status, ExitCode: r.State.ExitCode,
+		Started: r.State.StartedAt, Finished: r.State.FinishedAt, Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
+	}
+	if r.State.Health != nil {
+		c.Health = r.State.Health.Status
+	}
+	for port, bound := range r.NetworkSettings.Ports {
+		number, protocol, _ := strings.Cut(port, "/")
+		if protocol == "tcp" && len(bound) > 0 {
+			c.Ports[number] = net.JoinHostPort(reachable(bound[0].HostIP), bound[0].HostPort)
+		}
+	}
+	for name, n := range r.NetworkSettings.Networks {
+		c.Networks[name] = NetworkMember{IP: n.IPAddress, Aliases: n.Aliases}
+	}
+	return c
+}
+
+// reachable is where a port bound to an address is dialled from this machine.
+func reachable(ip string) string {
+	if ip == "" || ip == "0.0.0.0" || ip == "::" {
+		return "127.0.0.1"
+	}
+	return ip
+}
+
+// Address is where this machine reaches a service. A node publishes one port.
+func (c Container) Address() string {
+	ports := slices.Sorted(maps.Keys(c.Ports))
+	if len(ports) == 0 {
+		return ""
+	}
+	return c.Ports[ports[0]]
+}
+
+// Logs are what a service has written since a moment (the zero time: ever), both
+// streams in one, with the engine's time before each line.
+func (p *Project) Logs(ctx context.Context, service string, since time.Time) (string, error) {
+	id, err := p.id(ctx, service)
+	if err != nil {
+		return "", err
+	}
+	args := []string{"logs", "--timestamps"}
+	if !since.IsZero() {
+		args = append(args, "--since", since.UTC().Format(time.RFC3339Nano))
+	}
+	var both strings.Builder
+	_, err = docker(ctx, callLimit, call{args: append(args, id), out: &both})
+	return both.String(), err
+}

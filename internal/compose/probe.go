@@ -1,0 +1,135 @@
+package compose
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Condition is what a node says of itself.
+type Condition struct {
+	Ready       bool
+	Why         string // why it is not, or what is wrong although it is
+	Name        string
+	Incarnation string
+}
+
+// prober asks on connections of its own, one request each: a node that was frozen
+// or replaced must not answer through an old one.
+var prober = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+const probeLimit = time.Second
+
+// Probe asks the node at a published address for its /healthz and /readyz. An error
+// means that it does not answer.
+func Probe(ctx context.Context, address string) (Condition, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	var c Condition
+	var health struct{ Name, Incarnation string }
+	if _, err := get(ctx, "http://"+address+"/healthz", &health); err != nil {
+		return c, err
+	}
+	c.Name, c.Incarnation = health.Name, health.Incarnation
+	var readiness struct{ Reasons []string }
+	status, err := get(ctx, "http://"+address+"/readyz", &readiness)
+	c.Ready, c.Why = status == http.StatusOK, strings.Join(readiness.Reasons, "; ")
+	return c, err
+}
+
+func get(ctx context.Context, url string, into any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := prober.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
+}
+
+// AwaitReady waits until the nodes of these services are ready, all of them at once.
+// It fails when a container has ended, with the last line of its log, and names who
+// was not ready when ctx ended.
+func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for look := 0; ; look++ {
+		waiting := p.notReady(ctx, services)
+		if len(waiting) == 0 {
+			return nil
+		}
+		if look%20 == 19 { // it costs more than a probe
+			if err := p.ended(ctx, services); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: not ready: %s", ctx.Err(), strings.Join(waiting, ", "))
+		}
+	}
+}
+
+// notReady names those that are not, and why.
+func (p *Project) notReady(ctx context.Context, services []string) []string {
+	why := make([]string, len(services))
+	var asking sync.WaitGroup
+	for i, s := range services {
+		ways := p.Published(s)
+		if len(ways) == 0 {
+			why[i] = s + " (no port)"
+			continue
+		}
+		asking.Go(func() {
+			switch c, err := Probe(ctx, ways[0]); {
+			case err != nil:
+				why[i] = s + " (does not answer)"
+			case c.Name != s:
+				why[i] = fmt.Sprintf("%s (%s answers at %s)", s, c.Name, ways[0])
+			case !c.Ready:
+				why[i] = s + " (" + c.Why + ")"
+			}
+		})
+	}
+	asking.Wait()
+	var out []string
+	for _, w := range why {
+		if w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// ended is an error when one of the containers runs no more.
+func (p *Project) ended(ctx context.Context, services []string) error {
+	all, err := p.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range services {
+		for _, c := range all {
+			if c.Service != s || c.State == "running" || c.State == "restarting" || c.State == "created" {
+				continue
+			}
+			if c.State == "paused" {
+				return fmt.Errorf("%s is paused", s)
+			}
+			log, err := p.Logs(ctx, s, c.Started)
+			if err != nil {
+				log = err.Error()
+			}
+			return fmt.Errorf("%s has ended with code %d: %s", s, c.ExitCode, lastLine(log))
+		}
+	}
+	return p.refresh(ctx) // a port that was not known when it started
+}

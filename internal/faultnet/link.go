@@ -1,0 +1,82 @@
+package faultnet
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// fault is what is wrong in one direction.
+type fault struct {
+	cut           bool
+	delay, jitter time.Duration
+	rate          int // bytes per second; 0: no limit
+	lose          bool
+}
+
+// link is one direction between two hosts.
+type link struct {
+	mu      sync.Mutex // guards the rest
+	fault   fault
+	changed chan struct{} // closed, and made anew, when fault changes
+}
+
+func newLink() *link { return &link{changed: make(chan struct{})} }
+
+func (l *link) change(f func(*fault)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.fault)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *link) now() (fault, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault, l.changed
+}
+
+// passable waits until the link is not cut; an error when over comes first.
+func (l *link) passable(over <-chan struct{}) error {
+	for {
+		f, changed := l.now()
+		if !f.cut {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-over:
+			return net.ErrClosed
+		}
+	}
+}
+
+// due is when something that is sent now arrives.
+func (l *link) due(sent time.Time, bytes int) time.Time {
+	f, _ := l.now()
+	d := f.delay
+	if f.jitter > 0 {
+		d += rand.N(f.jitter)
+	}
+	if f.rate > 0 {
+		d += time.Duration(bytes) * time.Second / time.Duration(f.rate)
+	}
+	return sent.Add(d)
+}
+
+// loses says, once, that what comes now is to be lost.
+func (l *link) loses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.fault.lose
+	l.fault.lose = false
+	return lost
+}
+
+// closeWith closes c when ctx ends; the returned function ends that.
+func closeWith(ctx context.Context, c net.Conn) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { c.Close() })
+}

@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/chaos"
+	"conclave/meta/metaclient"
+	"conclave/sim/simnet"
+	"conclave/wire"
+)
+
+// Do does one act.
+func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
+	switch a.Verb {
+	case chaos.Kill:
+		if cl := c.client(a.Node); cl != nil {
+			cl.kill()
+			return nil
+		}
+		c.kill(a.Node)
+	case chaos.Stop:
+		c.stop(a.Node)
+	case chaos.Start:
+		return c.start(a.Node, a.Node)
+	case chaos.Twin:
+		return c.start(a.Node, a.Node+twin)
+	case chaos.Pause:
+		c.net.Freeze(a.Node)
+	case chaos.Resume:
+		c.net.Thaw(a.Node)
+	case chaos.Skew:
+		c.mu.Lock()
+		c.clocks[a.Node] = a.By
+		c.mu.Unlock()
+	case chaos.Cut, chaos.CutOne, chaos.Slow:
+		if a.Peer == "" {
+			c.mu.Lock()
+			c.alone[a.Node] = append(c.alone[a.Node], a)
+			c.mu.Unlock()
+		}
+		for _, peer := range c.peers(a) {
+			c.bend(a, peer)
+		}
+	case chaos.Mend:
+		if a.Peer == "" {
+			c.mu.Lock()
+			delete(c.alone, a.Node)
+			c.mu.Unlock()
+		}
+		for _, peer := range c.peers(a) {
+			c.bend(a, peer)
+		}
+	case chaos.Reset:
+		for _, peer := range c.peers(a) {
+			c.net.Reset(a.Node, peer)
+		}
+	case chaos.HalfOpen:
+		for _, peer := range c.peers(a) {
+			c.net.HalfOpen(a.Node, peer)
+		}
+	case chaos.LoseNext:
+		for _, peer := range c.peers(a) {
+			c.net.LoseNext(peer, a.Node)
+		}
+	case chaos.Resign:
+		if m := c.meta(a.Node); m == nil || !leads(m) {
+			return nil
+		}
+		return c.operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx) })
+	case chaos.Quit:
+		return c.operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node) })
+	case chaos.Join:
+		return c.operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Rejoin(ctx, a.Node) })
+	case chaos.Forbid:
+		return c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			return t.Forbid(ctx, a.Node, "asked for by a scenario", "operator")
+		})
+	case chaos.Allow:
+		err := c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
+		if wire.CodeOf(err) == wire.CodeNotFound {
+			return nil // it is off the list
+		}
+		return err
+	case chaos.Freeze, chaos.Unfreeze:
+		value := map[chaos.Verb]string{chaos.Freeze: "off", chaos.Unfreeze: "on"}[a.Verb]
+		return c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			_, err := t.SetSwitch(ctx, wire.SwitchArrange, value)
+			return err
+		})
+	default:
+		return fmt.Errorf("%s: %w", a.Verb, chaos.ErrUnsupported)
+	}
+	return nil
+}
+
+// twin is what follows a node's name in the name of its twin's host.
+const twin = "-twin"
+
+// peers are the hosts that the act is between A and.
+func (c *Cluster) peers(a chaos.Act) []string {
+	if a.Peer != "" {
+		return []string{a.Peer}
+	}
+	all := c.hosts()
+	for _, cl := range c.allClients() {
+		all = append(all, cl.name)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
+}
+
+// bend does to one link what the act says.
+func (c *Cluster) bend(a chaos.Act, peer string) {
+	ways := [][2]string{{a.Node, peer}, {peer, a.Node}}
+	if a.Verb == chaos.CutOne {
+		ways = ways[:1]
+	}
+	for _, w := range ways {
+		switch a.Verb {
+		case chaos.Cut, chaos.CutOne:
+			c.net.Cut(w[0], w[1])
+		case chaos.Slow:
+			c.net.Shape(w[0], w[1], simnet.Shape{
+				Latency: c.o.Link.Latency + a.By, Spread: c.o.Link.Spread + a.Jitter, Bandwidth: a.Rate,
+			})
+		case chaos.Mend:
+			c.net.Heal(w[0], w[1])
+			c.net.Unshape(w[0], w[1])
+		}
+	}
+}
+
+// appear makes a new host meet what holds between others and everybody else.
+func (c *Cluster) appear(host string) {
+	c.mu.Lock()
+	var acts []chaos.Act
+	for name, list := range c.alone {
+		if name != host {
+			acts = append(acts, list...)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortStableFunc(acts, func(x, y chaos.Act) int { return strings.Compare(x.Node, y.Node) })
+	for _, a := range acts {
+		c.bend(a, host)
+	}
+}
+
+// patience is how long an operator waits for an answer.
+const patience = 2 * time.Second
+
+// operate lets an operator do something, with the tool's own client. One meta is
+// asked, or any that runs when none is named: they hand on what the leader says.
+func (c *Cluster) operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var asked []string
+	for _, p := range c.processes() {
+		m, ok := p.server.(*metaNode)
+		if ok && c.process(p.host) == p && m.up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
+			asked = append(asked, p.host+metaPort)
+		}
+	}
+	transport := &http.Transport{DialContext: c.net.Host("operator").DialContext, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: asked, HTTP: &http.Client{Transport: transport}}))
+}

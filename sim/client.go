@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"conclave"
+	"conclave/chaos"
+	"conclave/client"
+)
+
+// Client is a client of the cluster, on a host of its own.
+type Client struct {
+	*client.Client
+	c      *Cluster
+	name   string
+	cancel context.CancelFunc
+	done   chan struct{} // closed when Run has returned
+}
+
+var _ chaos.Client = (*Client)(nil)
+
+// Client starts a client that knows every session.
+func (c *Cluster) Client(name string) (chaos.Client, error) {
+	cl, err := c.newClient(name)
+	if err != nil {
+		return nil, err
+	}
+	return cl, nil
+}
+
+func (c *Cluster) newClient(name string) (*Client, error) {
+	if c.client(name) != nil {
+		return nil, fmt.Errorf("a client %s was started already", name)
+	}
+	c.appear(name)
+	inner, err := client.New(client.Config{
+		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: c.logger(name),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cl := &Client{Client: inner, c: c, name: name, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(cl.done)
+		_ = inner.Run(ctx) // the context's own error, or nil after Close
+	}()
+	c.mu.Lock()
+	c.clients[name] = cl
+	c.mu.Unlock()
+	return cl, nil
+}
+
+// client is the one with this name that lives, or nil.
+func (c *Cluster) client(name string) *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clients[name]
+}
+
+// Publish keeps a registration.
+func (cl *Client) Publish(ctx context.Context, dataID string, values []string) (chaos.Publication, error) {
+	p, err := cl.Client.Publish(ctx, dataID, values)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Subscribe calls back with each push.
+func (cl *Client) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+	_, err := cl.Client.Subscribe(dataID, client.OnPush(pushed))
+	return err
+}
+
+// Close withdraws everything and says good-bye.
+func (cl *Client) Close(ctx context.Context) error {
+	err := cl.Client.Close(ctx)
+	cl.end()
+	return err
+}
+
+// kill is kill -9.
+func (cl *Client) kill() {
+	cl.c.net.Kill(cl.name)
+	cl.end()
+}
+
+func (cl *Client) end() {
+	cl.cancel()
+	<-cl.done
+	cl.c.mu.Lock()
+	defer cl.c.mu.Unlock()
+	if cl.c.clients[cl.name] == cl {
+		delete(cl.c.clients, cl.name)
+	}
+}

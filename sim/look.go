@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	"conclave/chaos"
+	"conclave/wire"
+)
+
+// Look reads what the nodes know, without asking them over the network.
+func (c *Cluster) Look(context.Context) chaos.Sight {
+	var out chaos.Sight
+	var newest wire.State
+	var nodes []*process
+	for _, p := range c.processes() {
+		if c.process(p.host) != p || p.host != p.node.Name {
+			continue
+		}
+		out.Up = append(out.Up, p.host)
+		nodes = append(nodes, p)
+		v, ok := p.server.(interface{ View() *wire.View })
+		if !ok {
+			continue
+		}
+		state := v.View().State()
+		if state.Table.Epoch.Compare(newest.Table.Epoch) > 0 {
+			newest.Table = state.Table
+		}
+		if state.Members.Epoch.Compare(newest.Members.Epoch) > 0 {
+			newest.Members = state.Members
+		}
+		if state.Blacklist.Epoch.Compare(newest.Blacklist.Epoch) > 0 {
+			newest.Blacklist = state.Blacklist
+		}
+		if state.Freeze.Epoch.Compare(newest.Freeze.Epoch) > 0 {
+			newest.Freeze = state.Freeze
+		}
+	}
+	for _, p := range nodes {
+		m, ok := p.server.(*metaNode)
+		switch {
+		case !ok:
+			if p.host == chaos.Database || newest.Members.Has(p.node) {
+				out.Ready = append(out.Ready, p.host)
+			}
+		case m.up():
+			if !m.Elector().Current().Leader.IsZero() {
+				out.Ready = append(out.Ready, p.host)
+			}
+			if term, ok := m.Elector().Leading(); ok {
+				out.Leads++
+				if term.Number > out.Term {
+					out.Leader, out.Term = p.host, term.Number
+				}
+			}
+		}
+	}
+	out.Table, out.Frozen = newest.Table, newest.Freeze.Frozen
+	for _, e := range newest.Blacklist.Entries {
+		out.Forbid = append(out.Forbid, e.Name)
+	}
+	slices.Sort(out.Forbid)
+	return out
+}
+
+// meta is the named meta if it runs and listens, or nil.
+func (c *Cluster) meta(host string) *metaNode {
+	p := c.process(host)
+	if p == nil {
+		return nil
+	}
+	if m, ok := p.server.(*metaNode); ok && m.up() {
+		return m
+	}
+	return nil
+}
+
+func leads(m *metaNode) bool {
+	_, ok := m.Elector().Leading()
+	return ok
+}

@@ -1,0 +1,85 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/chaos"
+	"conclave/sim"
+)
+
+var (
+	scenario = flag.String("scenario", "", "the one scenario to play: a built-in one, or a file")
+	seed     = flag.Uint64("seed", 0, "the seed to play, and to tell of")
+	record   = flag.String("record", "", "a folder for the logs and the history of what is played")
+)
+
+// Every built-in scenario, in a bubble.
+func TestStories(t *testing.T) {
+	names := chaos.Scenarios()
+	if *scenario != "" {
+		names = []string{*scenario}
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			s, err := load(name)
+			require.NoError(t, err)
+			s.Cluster.Seed = max(1, *seed)
+			tell(t, s)
+		})
+	}
+}
+
+// load reads a built-in scenario, or a file.
+func load(name string) (chaos.Scenario, error) {
+	if text, err := os.ReadFile(name); err == nil {
+		return chaos.Parse(name, string(text))
+	}
+	return chaos.Builtin(name)
+}
+
+// tell plays one scenario and judges it.
+func tell(t *testing.T, s chaos.Scenario) *chaos.Result {
+	var o sim.Options
+	if *record != "" {
+		f, err := os.Create(filepath.Join(*record, s.Name+".log"))
+		require.NoError(t, err)
+		defer f.Close()
+		o.Log = f
+	}
+	r, err := sim.Play(t, s, o)
+	require.NoError(t, err)
+	if r.Skipped != "" {
+		t.Skip(r.Skipped)
+	}
+	if *record != "" {
+		f, err := os.Create(filepath.Join(*record, s.Name+".history"))
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, sim.Transcript(f, r))
+	}
+	for _, p := range r.Problems() {
+		assert.Fail(t, p)
+	}
+	if t.Failed() {
+		t.Logf("play it again: %s", command(s))
+	}
+	for _, f := range r.Figures {
+		t.Log(f)
+	}
+	return r
+}
+
+// command is what a person types to see the same again.
+func command(s chaos.Scenario) string {
+	if s.Name == fmt.Sprintf("storm-%d", s.Cluster.Seed) {
+		return fmt.Sprintf("make sim SEED=%d", s.Cluster.Seed)
+	}
+	return fmt.Sprintf("make sim SCENARIO=%s SEED=%d", s.Name, s.Cluster.Seed)
+}
