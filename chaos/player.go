@@ -116,6 +116,7 @@ func (p *player) play(ctx context.Context) error {
 	}
 	p.rec.Begin()
 	p.start = time.Now()
+	p.baseline = p.driver.Look(ctx)
 	for _, step := range p.s.Steps {
 		p.schedule(step)
 	}

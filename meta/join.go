@@ -295,7 +295,8 @@ func (l *leader) broken(st *stream) {
 // examine looks at a suspect. Its lease goes on; it is evicted before only on
 // evidence: it was dialable, and its address refuses twice, 100 ms apart, or
 // another incarnation of it answers there. Silence, or a stranger at the
-// address, proves nothing.
+// address, proves nothing; a name that is gone proves something only after a
+// refusal.
 func (l *leader) examine(m wire.Member) {
 	refused := 0
 	for try := 0; try < 4 && l.roster.isSuspect(m.Node); try++ {
@@ -306,7 +307,7 @@ func (l *leader) examine(m wire.Member) {
 			return
 		case err == nil:
 			return // it lives, and will join again
-		case wire.Refused(err):
+		case wire.Refused(err), refused > 0 && wire.Unnamed(err):
 			refused++
 		}
 		if refused == 2 && m.Dialable {

@@ -35,3 +35,12 @@ func NewTCP() *TCP {
 // Refused says that err is a dial that reached a host on which nobody listens:
 // evidence of a stopped process, where a time-out is none.
 func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// Unnamed says that err is a dial to a name that no resolver knows (any more).
+// Docker and Kubernetes drop a container's name a moment after its process has
+// ended: alone it proves nothing, since who is cut off from a network finds no
+// names in it either; after a refusal it is the next one.
+func Unnamed(err error) bool {
+	var e *net.DNSError
+	return errors.As(err, &e) && e.IsNotFound
+}

@@ -33,7 +33,7 @@ type Driver struct {
 	cfg     Config
 	project *compose.Project
 	token   string
-	view    outside.View
+	view    *outside.View
 
 	mu      sync.Mutex // guards the rest
 	clients map[string]*outside.Client
@@ -64,7 +64,7 @@ func (d *Driver) Open(ctx context.Context, c chaos.Cluster, _ *trace.Gate) error
 	if d.project, d.token, err = d.cfg.Start(ctx, c); err != nil {
 		return err
 	}
-	d.view = outside.View{
+	d.view = &outside.View{
 		Nodes: d.published,
 		HTTP:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: d.project.Outside().DialContext}},
 		Token: d.token,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave"
@@ -26,18 +27,59 @@ type View struct {
 	HTTP *http.Client
 	// Token is shown with changes.
 	Token string
+
+	seen atomic.Pointer[string] // who led at the last look: asked first
 }
 
-// Admin is the operator's client.
-func (v *View) Admin() *metaclient.Admin {
+func (v *View) last() string {
+	if name := v.seen.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
+// admin is the operator's client, at these metas.
+func (v *View) admin(metas ...string) *metaclient.Admin {
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, Token: v.Token})
+}
+
+func isMeta(name string) bool { return strings.HasPrefix(name, string(conclave.RoleMeta)+"-") }
+
+// leader is whom the metas name. Each is asked: one that is paused or cut off must
+// not hide what the others know. The highest term counts.
+func (v *View) leader(ctx context.Context, nodes map[string]string) (found metaclient.LeaderInfo) {
+	var mu sync.Mutex // guards found
+	var asking sync.WaitGroup
+	for name, address := range nodes {
+		if !isMeta(name) {
+			continue
+		}
+		asking.Go(func() {
+			l, err := v.admin(address).Leader(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && l.Term > found.Term {
+				found = l
+			}
+		})
+	}
+	asking.Wait()
+	return found
+}
+
+// reachable are the metas, the leader's address first: it need not be asked for.
+func reachable(nodes map[string]string, leader string) []string {
 	var metas []string
-	for name, address := range v.Nodes() {
-		if strings.HasPrefix(name, string(conclave.RoleMeta)+"-") {
+	for name, address := range nodes {
+		if isMeta(name) && name != leader {
 			metas = append(metas, address)
 		}
 	}
 	slices.Sort(metas)
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, Token: v.Token})
+	if address := nodes[leader]; address != "" {
+		metas = append([]string{address}, metas...)
+	}
+	return metas
 }
 
 // Look asks everything at once. The names of those that run are the driver's to
@@ -47,12 +89,12 @@ func (v *View) Look(ctx context.Context) chaos.Sight {
 	defer cancel()
 	var sight chaos.Sight
 	var all sync.WaitGroup
-	admin := v.Admin()
+	nodes := v.Nodes()
 	all.Go(func() {
-		if l, err := admin.Leader(ctx); err == nil {
-			sight.Leader, sight.Term = l.Leader, l.Term
-		}
+		l := v.leader(ctx, nodes)
+		sight.Leader, sight.Term = l.Leader, l.Term
 	})
+	admin := v.admin(reachable(nodes, v.last())...)
 	all.Go(func() {
 		if s, err := admin.Slots(ctx); err == nil {
 			sight.Table, sight.Frozen = table(s), s.Protected
@@ -67,10 +109,10 @@ func (v *View) Look(ctx context.Context) chaos.Sight {
 		}
 	})
 	var mu sync.Mutex // guards what the questions to single nodes find
-	for name, address := range v.Nodes() {
+	for name, address := range nodes {
 		all.Go(func() {
 			ready := v.ok(ctx, address, "/readyz")
-			leads := strings.HasPrefix(name, "meta-") && v.ok(ctx, address, "/leaderz")
+			leads := isMeta(name) && v.ok(ctx, address, "/leaderz")
 			mu.Lock()
 			defer mu.Unlock()
 			if ready {
@@ -83,6 +125,7 @@ func (v *View) Look(ctx context.Context) chaos.Sight {
 	}
 	all.Wait()
 	slices.Sort(sight.Ready)
+	v.seen.Store(&sight.Leader)
 	return sight
 }
 
@@ -118,7 +161,7 @@ func table(s metaclient.SlotsInfo) slot.Table {
 
 // Operate does the acts of an operator; done is false for an act that is none.
 func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) {
-	admin := v.Admin()
+	admin := v.admin(reachable(v.Nodes(), v.last())...)
 	switch a.Verb {
 	case chaos.Resign:
 		err = admin.Resign(ctx)

@@ -33,7 +33,7 @@ type Config struct {
 type Driver struct {
 	cfg     Config
 	net     *faultnet.Net // nil on a cluster that runs already
-	view    outside.View
+	view    *outside.View
 	cluster *supervisor.Cluster
 	nodes   *supervisor.Handle
 	ended   chan error
@@ -87,7 +87,7 @@ func (d *Driver) Size(c chaos.Cluster) chaos.Cluster {
 
 // Open starts the processes, unless they run already.
 func (d *Driver) Open(_ context.Context, c chaos.Cluster, _ *trace.Gate) error {
-	d.view = outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	if d.nodes != nil {
 		d.view.Token = d.nodes.Token()
 		return nil

@@ -1,0 +1,63 @@
+package meta_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/meta"
+	"conclave/wire"
+)
+
+// resolver is a network whose names come and go, as those of containers do.
+type resolver struct {
+	wire.Network
+	gone    string       // the address whose name is gone
+	refuses atomic.Int64 // so many dials to it are refused before the name goes
+	down    atomic.Bool
+}
+
+func (r *resolver) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if r.down.Load() && address == r.gone {
+		if r.refuses.Add(-1) >= 0 {
+			return nil, syscall.ECONNREFUSED
+		}
+		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+	}
+	return r.Network.DialContext(ctx, network, address)
+}
+
+// A container's process is killed: the first dial is refused, then its name is
+// gone. Without a refusal the missing name proves nothing: it may be us who were
+// cut off.
+func TestANameThatGoesAfterARefusalIsTheSecondOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuses int64
+		evicted bool
+	}{"refused, then unnamed": {1, true}, "unnamed only": {0, false}} {
+		t.Run(name, func(t *testing.T) {
+			var names []*resolver
+			inBubble(t, 1, func(t *testing.T, cl *cluster) {
+				cl.startNodes(2, 0)
+				for _, r := range names {
+					r.refuses.Store(c.refuses)
+					r.down.Store(true)
+				}
+				start := time.Now()
+				cl.kill("data-1")
+				cl.eventually(10*time.Second, func() bool { _, found := cl.nodeInfo("data-1"); return !found })
+				assert.Equal(t, c.evicted, cl.has("node.evicted"))
+				assert.Equal(t, c.evicted, time.Since(start) < time.Second, "after %v", time.Since(start))
+			}, func(cfg *meta.Config) {
+				r := &resolver{Network: cfg.Network, gone: "data-1:9000"}
+				names = append(names, r)
+				cfg.Network = r
+			})
+		})
+	}
+}
