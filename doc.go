@@ -40,8 +40,9 @@
 //  7. session: registry.go (the truth), writer.go, fence.go and diff.go, feed.go and
 //     topics.go (from a change to a push), guard.go, stop.go.
 //  8. client: client.go, link.go (reconnect and replay), publication.go.
-//  9. sim: cluster.go and story_test.go: the whole of it in one bubble of virtual
-//     time, killed piece by piece.
-//  10. cmd/meta/main.go: how a process is put together; internal/supervisor and
-//     cmd/conclave: how a cluster is.
+//  9. chaos: doc.go, a story of scenarios/, player.go, then the judges; sim plays
+//     them on the whole cluster in one bubble of virtual time, chaos/processes and
+//     chaos/containers for real.
+//  10. cmd/meta/main.go: how a process is put together; internal/supervisor,
+//     internal/compose and cmd/conclave: how a cluster is.
 package conclave
