@@ -22,7 +22,7 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all check up down lint generate bench fuzz cover clean
+.PHONY: help build demo test test-all test-real sim check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -38,14 +38,40 @@ demo: build ## play half a minute of a cluster being killed: elect, publish, kil
 test: ## all tests that need nothing but Go
 	@echo '$(SAY_RACE)'
 	$(TEST_ENV) $(GO) test $(RACE) ./...
+	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./sim/,@true) # all stories; the race detector sees four
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
 # The packages whose tests also run on real servers: one at a time, because each
 # starts its own.
-REAL := ./internal/mysqltest/ ./sql/... ./elector/...
-test-all: test ## those, and real MySQL and MariaDB in containers; says what it skipped (REQUIRE_DOCKER=1: fails)
+REAL := ./internal/mysqltest/ ./internal/zktest/ ./internal/compose/ ./sql/... ./elector/...
+test-all: test test-real ## those, and real servers in containers: MySQL, MariaDB, ZooKeeper; says what it skipped (REQUIRE_DOCKER=1: fails)
+
+test-real: ## of test-all, what needs real servers
 	@echo '$(SAY_RACE)'
 	@TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(REAL) | $(GO) run .ci/testreport.go
+
+# Two processes of one processor each, every second seed each. With the overlay one
+# seed gives one trace; where it does not fit the installed Go, it says so.
+SIM      := $(TOOLS)/sim
+SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql
+SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 '$(SIM)/sim.test' -test.timeout 0
+sim: ## storms in virtual time: SEEDS=N (100) of them; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1
+	@mkdir -p '$(SIM)'
+	@if $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
+	  CGO_ENABLED=0 $(GO) test "$$@" $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./sim
+ifdef SCENARIO
+	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; echo "logs and histories: $(SIM)"; exit $$code
+else ifdef TWICE
+	@$(SIM_RUN) -test.v -test.run '^TestOneSeedOneTrace$$' -twice '$(TWICE)'
+else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
+	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
+else
+	@for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $$(( $(or $(SEED),1) + i )) -seeds $$(( $(or $(SEEDS),100) - i )) -every 2 \
+	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \
+	  code=0; for p in $$pids; do wait $$p || code=1; done; exit $$code
+	@$(if $(COVER),{ echo 'mode: set'; cat '$(SIM)'/cover.? | grep -v -e '^mode:' -e '\.pb\.go:' -e '\.connect\.go:'; } > '$(SIM)/cover.all' && \
+	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that the storms ran: " $$3 }',true)
+endif
 
 check: ## seconds: format, vet, import rule, unit tests
 	@test -z "$$(gofmt -l .)" || { echo 'not formatted:'; gofmt -l .; exit 1; }

@@ -56,6 +56,10 @@ var conditions = map[string]condition{
 		}
 		return true, ""
 	}},
+	"refused": {count: true, about: "COUNT commands or writes of an older term were refused in the story so far", holds: func(p *player, e *Expectation, _ Sight) (bool, string) {
+		n := p.rec.Refused() - p.refused
+		return n >= e.Count, fmt.Sprintf("%d were refused", n)
+	}},
 	"frozen": {about: "the cluster protects itself: no slot moves", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) { return now.Frozen, "not frozen" }},
 	"down":   {who: true, about: "WHO has ended", holds: upOrDown(false)},
 	"up":     {who: true, about: "WHO runs", holds: upOrDown(true)},

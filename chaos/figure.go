@@ -163,7 +163,7 @@ func overlaps(h *History) (out []time.Duration) {
 
 func refusedCount(h *History) (n int) {
 	h.claims(func(_ int, _ time.Duration, c trace.Claim) {
-		if c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil {
+		if refusal(c) {
 			n++
 		}
 	}, trace.Refused, trace.Wrote)

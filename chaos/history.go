@@ -85,6 +85,7 @@ type Recorder struct {
 	start time.Time
 	h     History
 	shut  bool
+	stale int // commands and writes of an older term that were refused
 }
 
 // NewRecorder begins a history.
@@ -124,8 +125,23 @@ func (r *Recorder) add(e Entry) {
 	if r.shut {
 		return // the end of the cluster is no part of the story
 	}
+	if e.Claim != nil && refusal(*e.Claim) {
+		r.stale++
+	}
 	e.At = time.Since(r.start)
 	r.h.Entries = append(r.h.Entries, e)
+}
+
+// Refused counts what was refused because its term was over.
+func (r *Recorder) Refused() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stale
+}
+
+// refusal says that a command or a write was refused because its term was over.
+func refusal(c trace.Claim) bool {
+	return c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil && c.Subject != "seal"
 }
 
 // History ends the recording.

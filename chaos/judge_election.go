@@ -84,8 +84,9 @@ func noOldEffect(h *History, v *Verdict) {
 	if h.Cluster.Takeover != "lease" {
 		return
 	}
-	for i, a := range h.beliefs() {
-		for _, b := range h.beliefs()[i+1:] {
+	all := h.beliefs()
+	for i, a := range all {
+		for _, b := range all[i+1:] {
 			overlap := min(a.to, b.to) - max(a.from, b.from)
 			v.check(overlap <= 0, h, max(a.from, b.from), []int{a.i, b.i}, "%s (term %d) and %s (term %d) both trust themselves for %s", a.node, a.term, b.node, b.term, overlap)
 		}

@@ -94,6 +94,9 @@ func (p *parser) statement() error {
 		d, err := p.duration()
 		p.s.Cluster.Lease, p.lease = d, d
 		return err
+	case "only":
+		p.s.Bubble = true
+		return p.want("in", "the", "bubble")
 	case "clients":
 		return p.clients()
 	case "until":
@@ -110,7 +113,7 @@ func (p *parser) statement() error {
 	case "at", "every":
 		return p.step(w)
 	default:
-		return fmt.Errorf("%q is none of cluster, takeover, lease, clients, at, every, until, figure", w)
+		return fmt.Errorf("%q is none of cluster, takeover, lease, only, clients, at, every, until, figure", w)
 	}
 }
 

@@ -92,6 +92,7 @@ type player struct {
 	active   map[string]Act    // what ends each fault that lasts, by the fault
 	seen     map[string]string // of connections
 	last     Sighting
+	refused  int // before the story
 	failures []string
 }
 
@@ -106,7 +107,11 @@ func (p *player) play(ctx context.Context) error {
 	if err := p.driver.Open(ctx, p.s.Cluster, p.gate); err != nil {
 		return fmt.Errorf("open the cluster: %w", err)
 	}
-	if slices.Contains(p.s.Needs(), Hold) && !p.driver.Claims() {
+	switch {
+	case p.driver.Claims():
+	case p.s.Bubble:
+		return fmt.Errorf("only in the bubble: %w", ErrUnsupported)
+	case slices.Contains(p.s.Needs(), Hold):
 		return fmt.Errorf("hold a node at a point: %w", ErrUnsupported)
 	}
 	work, stop := context.WithCancel(ctx)
@@ -116,7 +121,7 @@ func (p *player) play(ctx context.Context) error {
 	}
 	p.rec.Begin()
 	p.start = time.Now()
-	p.baseline = p.driver.Look(ctx)
+	p.baseline, p.refused = p.driver.Look(ctx), p.rec.Refused()
 	for _, step := range p.s.Steps {
 		p.schedule(step)
 	}

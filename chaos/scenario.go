@@ -15,6 +15,7 @@ type Scenario struct {
 	About   string // the comment on top of the file
 	Cluster Cluster
 	Load    Load
+	Bubble  bool          // only in the bubble: a machine would need too many processors
 	Until   time.Duration // end of the story; then all is healed, and progress is demanded
 	Steps   []Step        // in the order of the file
 	Figures []string      // names of figures, in order
@@ -83,6 +84,9 @@ func (s Scenario) String() string {
 	}
 	if c.Lease != defaultLease {
 		fmt.Fprintf(&b, "lease %s\n", c.Lease)
+	}
+	if s.Bubble {
+		b.WriteString("only in the bubble\n")
 	}
 	if s.Load.Clients > 0 {
 		fmt.Fprintf(&b, "clients %d names %d", s.Load.Clients, s.Load.Names)

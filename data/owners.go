@@ -188,8 +188,9 @@ func (s *Server) runSweep(ctx context.Context) {
 				r.store.Prune(now)
 			}
 			if r.store != nil {
-				for _, o := range r.store.owners {
-					copies[o.node] += int(o.count)
+				for _, owner := range r.store.Owners() {
+					n, _ := r.store.Digest(owner)
+					copies[owner] += int(n)
 				}
 			}
 			r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,16 +51,13 @@ func (f *feedStream) mark(slot int) {
 
 // feedStreams are all that are open, so that they can be woken.
 type feedStreams struct {
-	mu  sync.Mutex // guards all
-	all map[*feedStream]bool
+	mu  sync.Mutex    // guards all
+	all []*feedStream // in the order in which they were opened
 }
 
 func (fs *feedStreams) ring() {
 	fs.mu.Lock()
-	due := make([]*feedStream, 0, len(fs.all))
-	for f := range fs.all {
-		due = append(due, f)
-	}
+	due := slices.Clone(fs.all)
 	fs.mu.Unlock()
 	for _, f := range due {
 		f.mu.Lock()
@@ -75,10 +73,10 @@ func (fs *feedStreams) set(f *feedStream, open bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if open {
-		fs.all[f] = true
-	} else {
-		delete(fs.all, f)
+		fs.all = append(fs.all, f)
+		return
 	}
+	fs.all = slices.DeleteFunc(fs.all, func(x *feedStream) bool { return x == f })
 }
 
 // Replicate serves one follower until its stream ends: this goroutine reads

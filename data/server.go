@@ -74,7 +74,6 @@ func New(c Config) (*Server, error) {
 	}
 	s.view.Trace, s.fence.Trace = c.Trace, c.Trace
 	s.slots = newSlots(s)
-	s.streams.all = map[*feedStream]bool{}
 	s.follows = &follows{server: s, bell: newBell(), all: map[conclave.NodeID]*puller{}}
 	s.differ = &differ{server: s, bell: newBell(), queues: map[conclave.NodeID]*diffQueue{}}
 	s.owners = &owners{server: s, known: map[conclave.NodeID]*presence{}}

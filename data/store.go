@@ -15,7 +15,8 @@ import (
 // replaces a lower version of the same owner; a removal takes the owner's own
 // copy, never past a newer version. What subscribers see is the highest version
 // over the owners, unless it is a tombstone. So it does not matter in which
-// order, how often, or through which session the same changes arrive.
+// order, how often, or through which session the same changes arrive. What is
+// below a version that was here is never seen again (see Remove).
 type Store struct {
 	grace  time.Duration // how long a mark lasts: the session grace
 	data   map[string]*datum
@@ -45,6 +46,9 @@ type copyKey struct {
 	owner    conclave.NodeID
 	data, id string
 }
+
+// nobody owns the tombstones that stand for copies which are gone.
+var nobody conclave.NodeID
 
 // Copy is a registration as one owner holds it, outside of a store.
 type Copy struct {
@@ -113,6 +117,12 @@ func (s *Store) put(c Copy, now time.Time) bool {
 // Remove takes away an owner's copy of at most the given version, and says
 // whether there was one. A tombstone stays as long as it hides a lower version
 // of another owner. Causes that nobody confirms mark the datum for grace.
+//
+// A removal never brings an older version back: a client that moved from a lost
+// session, changed something and died would be seen with what it changed for as
+// long as the lost session's copies stay. So where the copy hides a lower one, a
+// tombstone of nobody takes its place: of the same version, so that a session
+// that shows the registration again is believed.
 func (s *Store) Remove(owner conclave.NodeID, data, id string, version int64, cause wirev1.Cause, now time.Time) bool {
 	key := copyKey{owner, data, id}
 	s.touch(key)
@@ -127,6 +137,9 @@ func (s *Store) remove(key copyKey, version int64, cause wirev1.Cause, now time.
 	c := r.copies[at]
 	if c.version > version || c.withdrawn && r.hides(c.version) {
 		return false
+	}
+	if r.hides(c.version) {
+		s.put(Copy{copyKey: copyKey{nobody, key.data, key.id}, version: c.version, withdrawn: true}, now)
 	}
 	s.take(d, r, at, cause, now)
 	return true
@@ -250,11 +263,13 @@ func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
 	return 0, 0
 }
 
-// Owners lists whose copies are here, sorted.
+// Owners lists the sessions whose copies are here, sorted.
 func (s *Store) Owners() []conclave.NodeID {
 	out := make([]conclave.NodeID, 0, len(s.owners))
 	for n := range s.owners {
-		out = append(out, n)
+		if n != nobody {
+			out = append(out, n)
+		}
 	}
 	slices.SortFunc(out, conclave.NodeID.Compare)
 	return out

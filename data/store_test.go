@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("
 func (m model) visible(data string) (values []string) {
 	best := map[string]modelCopy{}
 	for k, c := range m {
-		if k.data == data && c.version > best[k.id].version {
+		if old := best[k.id]; k.data == data && (c.version > old.version || c.version == old.version && old.withdrawn) {
 			best[k.id] = c
 		}
 	}
@@ -51,6 +52,15 @@ func (m model) hides(key copyKey, version int64) bool {
 		}
 	}
 	return false
+}
+
+// take takes a copy away; where it hid a lower one, nobody's tombstone stays.
+func (m model) take(key copyKey) {
+	c := m[key]
+	if ghost := (copyKey{nobody, key.data, key.id}); m.hides(key, c.version) && c.version > m[ghost].version {
+		m[ghost] = modelCopy{c.version, true}
+	}
+	delete(m, key)
 }
 
 func (m model) digest(owner conclave.NodeID) (count, sum uint64) {
@@ -128,15 +138,15 @@ func TestStoreIsTheModel(t *testing.T) {
 				goes := ok && c.version <= v && !(c.withdrawn && m.model.hides(key, c.version))
 				assert.Equal(t, goes, m.leader.Remove(key.owner, key.data, key.id, v, clientGone, m.now))
 				if goes {
-					delete(m.model, key)
+					m.model.take(key)
 				}
 			},
 			"owner gone": func(t *rapid.T) {
 				o := owner.Draw(t, "owner")
 				m.leader.RemoveOwner(o, ownerGone, m.now)
-				for k, c := range m.model {
+				for k, c := range maps.Clone(m.model) {
 					if k.owner == o && !(c.withdrawn && m.model.hides(k, c.version)) {
-						delete(m.model, k)
+						m.model.take(k)
 					}
 				}
 			},
@@ -269,6 +279,39 @@ func TestATombstoneHidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 1, clientGone, now))
 	s.Compact(now.Add(time.Hour), now)
 	assert.Empty(t, s.All())
+}
+
+// Found by storms: the client moved from S1, which was killed, to S2, changed its
+// value there, and died. S1's copies stay for the session grace.
+func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	s.Serve(100, time.Time{}, now)
+	s.log.follow(true)
+	from := s.log.position
+	s.Put(testOwners[0], publisher(testData[0], "r1", 20, false), now)
+	s.Put(testOwners[2], publisher(testData[0], "r1", 22, false), now)
+	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 22, clientGone, now))
+	read := func(s *Store) []string { return s.Read(testData[0], 0, 0, now).GetDatum().GetValues() }
+	assert.Empty(t, read(s), "version 20 was changed long ago")
+	assert.Equal(t, testOwners[:1], s.Owners(), "nobody is asked for it")
+
+	entries, _ := s.log.since(from, 100)
+	var e wirev1.ReplicateEvent
+	s.describe(entries, &e)
+	follower, late := NewStore(time.Second), NewStore(time.Second)
+	apply(follower, &e, now)
+	for _, c := range s.All() {
+		late.put(c, now)
+	}
+	assert.Empty(t, read(follower))
+	assert.Empty(t, read(late), "nor does a snapshot")
+
+	s.Put(testOwners[1], publisher(testData[0], "r1", 22, false), now)
+	assert.Equal(t, valuesOf("r1", 22), read(s), "whoever shows what was removed is believed")
+	s.Remove(testOwners[1], testData[0], "r1", 22, clientGone, now)
+	assert.Equal(t, 1, s.RemoveOwner(testOwners[0], ownerGone, now))
+	s.Compact(now.Add(time.Hour), now)
+	assert.Empty(t, s.All(), "and in the end nothing is left")
 }
 
 // Finding 38: a datum that was deleted and comes back has no version twice.

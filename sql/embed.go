@@ -9,7 +9,7 @@ import (
 // the reason for every predicate in its WHERE. A schema file's number is the
 // version that it brings the schema to, and the order of application.
 //
-//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql
+//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql version/*.sql row/*.sql fence/*.sql
 var files embed.FS
 
 // The statements, for the packages that elect and fence with them. The comments
@@ -44,6 +44,57 @@ var (
 
 	HistoryRecord = statement("history/record.sql")
 	HistoryList   = statement("history/list.sql")
+)
+
+// The statements of the original's election and of the other articles', and those of
+// the fence.
+var (
+	SofaLook    = statement("lock/sofa_look.sql")
+	SofaInsert  = statement("lock/sofa_insert.sql")
+	SofaFirst   = statement("lock/sofa_first.sql")
+	SofaWin     = statement("lock/sofa_win.sql")
+	SofaBeat    = statement("lock/sofa_beat.sql")
+	SofaRefresh = statement("lock/sofa_refresh.sql")
+
+	VersionTable      = statement("version/table.sql")
+	VersionSeed       = statement("version/seed.sql")
+	VersionLook       = statement("version/look.sql")
+	VersionWin        = statement("version/win.sql")
+	VersionWinExpired = statement("version/win_expired.sql")
+	VersionRenew      = statement("version/renew.sql")
+	VersionResign     = statement("version/resign.sql")
+
+	ArticleVersionTable = statement("version/article_table.sql")
+	ArticleVersionSeed  = statement("version/article_seed.sql")
+	ArticleVersionLook  = statement("version/article_look.sql")
+	ArticleVersionElect = statement("version/article_elect.sql")
+	ArticleVersionTick  = statement("version/article_tick.sql")
+
+	RowTable        = statement("row/table.sql")
+	RowAcquire      = statement("row/acquire.sql")
+	RowLook         = statement("row/look.sql")
+	RowRefresh      = statement("row/refresh.sql")
+	RowRemove       = statement("row/remove.sql")
+	RowClean        = statement("row/clean.sql")
+	RowCleanOverdue = statement("row/clean_overdue.sql")
+
+	ArticleRowTable   = statement("row/article_table.sql")
+	ArticleRowAcquire = statement("row/article_acquire.sql")
+	ArticleRowFind    = statement("row/article_find.sql")
+	ArticleRowRefresh = statement("row/article_refresh.sql")
+	ArticleRowClean   = statement("row/article_clean.sql")
+	ArticleRowRelease = statement("row/article_release.sql")
+
+	ArticleDataTable   = statement("row/article_data_table.sql")
+	ArticleDataPut     = statement("row/article_data_put.sql")
+	ArticleDataFind    = statement("row/article_data_find.sql")
+	ArticleDataList    = statement("row/article_data_list.sql")
+	ArticleDataRefresh = statement("row/article_data_refresh.sql")
+	ArticleDataClean   = statement("row/article_data_clean.sql")
+	ArticleDataDelete  = statement("row/article_data_delete.sql")
+
+	FenceTable = statement("fence/table.sql")
+	FenceCheck = statement("fence/check.sql")
 )
 
 // statement reads one file without its comment lines: the driver counts question

@@ -16,7 +16,9 @@ type Election struct {
 	At         time.Time // by the database's clock; only to be shown
 }
 
-// History is the record of one lock's elections.
+// History is the record of one lock's elections. A term that was won and lost again
+// before its winner's first write is not in it: nobody has led it. And who reads it
+// right after an election may be a beat too early, when the database was busy.
 type History struct {
 	db   *DB
 	lock Lock

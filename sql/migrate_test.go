@@ -1,8 +1,13 @@
 package sql_test
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,24 +16,53 @@ import (
 	conclavesql "conclave/sql"
 )
 
+// migratorEnv makes this test binary a process that migrates the database of the
+// DSN that it holds, when it is told to.
+const migratorEnv = "SQL_TEST_MIGRATOR"
+
+// migrator says when it is ready, waits for its standard input to end, migrates, and
+// says how that went.
+func migrator(dsn string) {
+	db, err := conclavesql.Open(dsn, conclavesql.Options{})
+	if err == nil {
+		fmt.Println("ready")
+		io.Copy(io.Discard, os.Stdin)
+		err = db.Migrate(context.Background(), conclavesql.DefaultLock())
+	}
+	fmt.Println("migrated:", err)
+}
+
 func TestThreeProcessesMigrateAtOnce(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
-		lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
-		var group sync.WaitGroup
-		errs := make([]error, 3)
-		for i := range errs {
-			db := open(t, dsn)
-			group.Go(func() { errs[i] = db.Migrate(t.Context(), lock) })
+		var start []io.Closer
+		var said []*bufio.Scanner
+		for range 3 {
+			p := exec.Command(os.Args[0])
+			p.Env = append(os.Environ(), migratorEnv+"="+dsn)
+			in, err := p.StdinPipe()
+			require.NoError(t, err)
+			out, err := p.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, p.Start())
+			t.Cleanup(func() { in.Close(); p.Process.Kill(); p.Wait() })
+			scan := bufio.NewScanner(out)
+			require.True(t, scan.Scan())
+			require.Equal(t, "ready", scan.Text())
+			start, said = append(start, in), append(said, scan)
 		}
-		group.Wait()
-		for _, err := range errs {
-			assert.NoError(t, err)
+		for _, in := range start { // all at once
+			in.Close()
+		}
+		for _, scan := range said {
+			require.True(t, scan.Scan())
+			assert.Equal(t, "migrated: <nil>", scan.Text())
 		}
 		db := open(t, dsn)
-		var rows int
-		require.NoError(t, db.QueryRow(t.Context(),
-			"SELECT COUNT(*) FROM distribute_lock WHERE data_center = ? AND lock_name = ?", []any{lock.DataCenter, lock.Name}, &rows))
-		assert.Equal(t, 1, rows)
+		for table, want := range map[string]int{"distribute_lock": 1, "schema_version": 1, "cluster_state": len(conclavesql.Kinds()), "election_history": 0} {
+			var rows int
+			require.NoError(t, db.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table, nil, &rows))
+			assert.Equal(t, want, rows, table)
+		}
 	})
 }
 

@@ -83,12 +83,8 @@ func TestWrongPasswordIsARefusal(t *testing.T) {
 
 func TestSessionIsWhatTheStatementsNeed(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
-		// Whatever the DSN asks for.
-		separator := "?"
-		if strings.Contains(dsn, "?") {
-			separator = "&"
-		}
-		db := open(t, dsn+separator+"loc=Asia%2FShanghai&parseTime=false&clientFoundRows=true&time_zone=%27%2B08%3A00%27&autocommit=0")
+		dsn, _, _ = strings.Cut(dsn, "?") // whatever the DSN asks for
+		db := open(t, dsn+"?loc=Asia%2FShanghai&parseTime=false&clientFoundRows=true&time_zone=%27%2B08%3A00%27&autocommit=0")
 		var autocommit, zone string
 		require.NoError(t, db.QueryRow(t.Context(), "SELECT @@autocommit, @@time_zone", nil, &autocommit, &zone))
 		assert.Equal(t, "1", autocommit)

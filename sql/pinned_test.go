@@ -45,6 +45,32 @@ func TestIdlePinnedConnectionNoticesItsEnd(t *testing.T) {
 	assert.ErrorIs(t, err, conclavesql.ErrUnavailable)
 }
 
+// A proxy accepts the dial, and breaks it when it finds no server behind it. Who is
+// told by the error need not be told twice: it would try again at once, and again.
+func TestPinThatFailsIsNoNews(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer listener.Close()
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	})
+	db := open(t, "root@tcp("+listener.Addr().String()+")/conclave")
+	lost := make(chan error, 10)
+	for range 10 {
+		_, err := db.Pin(t.Context(), func(err error) { lost <- err })
+		require.ErrorIs(t, err, conclavesql.ErrUnavailable)
+	}
+	assert.Empty(t, lost)
+}
+
 func TestClosingAPinnedConnectionIsNoNewsAndFreesItsLocks(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
@@ -94,6 +120,25 @@ func TestClosingEndsAWaitThatIsUnderWay(t *testing.T) {
 		assert.Error(t, <-ended)
 		assert.Less(t, time.Since(began), 10*time.Second)
 	})
+}
+
+// A waiter arms its wait again in the moment in which somebody else closes its
+// connection: it gets an error, whichever comes first.
+func TestStatementMayBeginWhileItsConnectionIsClosed(t *testing.T) {
+	db := open(t, embedded(t, devdb.Config{}))
+	for range 300 {
+		p, err := db.Pin(t.Context(), nil)
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		group.Go(func() {
+			var one int
+			for p.QueryRow(context.Background(), "SELECT 1", nil, &one) == nil {
+			}
+		})
+		group.Go(func() { assert.NoError(t, p.Close()) })
+		group.Go(func() { assert.NoError(t, p.Close()) })
+		group.Wait()
+	}
 }
 
 func TestContextOfAStatementClosesThePinnedConnection(t *testing.T) {

@@ -1,55 +1,49 @@
 package sql_test
 
 import (
-	"context"
-	"errors"
 	"net"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"conclave/internal/devdb"
+	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// servers runs a test on the embedded server and, when MYSQL_DSN is set, on that
-// one too.
-func servers(t *testing.T, test func(t *testing.T, dsn string)) {
-	t.Run("embedded", func(t *testing.T) { test(t, embedded(t, devdb.Config{})) })
-	if dsn := os.Getenv("MYSQL_DSN"); dsn != "" {
-		t.Run("mysql", func(t *testing.T) { test(t, dsn) })
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv(migratorEnv); dsn != "" {
+		migrator(dsn) // this test binary, run as a process of its own
+		return
 	}
+	mysqltest.Main(m)
 }
 
-// embedded runs a server on a port of its own until the test ends.
+// servers runs a test on every server.
+func servers(t *testing.T, test func(t *testing.T, dsn string)) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) { test(t, s.DSN) })
+}
+
+// embedded runs an embedded server of the test's own kind until the test ends.
 func embedded(t *testing.T, cfg devdb.Config) (dsn string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	cfg.Listener = listener
-	server, err := devdb.New(cfg)
-	require.NoError(t, err)
-	ctx, crash := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		crash()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the embedded server ended with %v", err)
-		}
-	})
-	return "root@tcp(" + listener.Addr().String() + ")/conclave"
+	return mysqltest.ServeEmbedded(t, cfg)
 }
 
 // open opens a database with patience: these tests are not about deadlines.
 func open(t *testing.T, dsn string) *conclavesql.DB {
 	t.Helper()
-	db, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: 10 * time.Second})
+	return openWith(t, dsn, conclavesql.Options{Deadline: 10 * time.Second})
+}
+
+func openWith(t *testing.T, dsn string, opts conclavesql.Options) *conclavesql.DB {
+	t.Helper()
+	db, err := conclavesql.Open(dsn, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
@@ -59,7 +53,7 @@ func open(t *testing.T, dsn string) *conclavesql.DB {
 func migrated(t *testing.T, dsn string) (*conclavesql.DB, conclavesql.Lock) {
 	t.Helper()
 	db := open(t, dsn)
-	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name() + time.Now().Format("/150405.000000")}
+	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
 	require.NoError(t, db.Migrate(t.Context(), lock))
 	return db, lock
 }
@@ -72,4 +66,12 @@ func elect(t *testing.T, db *conclavesql.DB, lock conclavesql.Lock, owner string
 	require.NoError(t, err)
 	require.Equal(t, int64(1), n)
 	return conclavesql.Fence{Owner: owner, Term: term}
+}
+
+// read is one kind of state as it stands.
+func read(t *testing.T, db *conclavesql.DB, lock conclavesql.Lock, kind conclavesql.Kind) conclavesql.State {
+	t.Helper()
+	states, err := conclavesql.NewStateStore(db, lock).Read(t.Context())
+	require.NoError(t, err)
+	return states[kind]
 }

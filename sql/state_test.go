@@ -126,8 +126,8 @@ func TestNoStaleWriteAmongRacingLeaders(t *testing.T) {
 					if !assert.NoError(t, db.QueryRow(t.Context(), conclavesql.StateOwner, []any{lock.DataCenter, lock.Name}, &owner, &term)) {
 						return
 					}
-					n, err := db.Exec(t.Context(), "UPDATE distribute_lock SET owner = ?, term = term + 1 WHERE data_center = ? AND lock_name = ? AND owner = ? AND term = ?",
-						me, lock.DataCenter, lock.Name, owner, term)
+					n, err := db.Exec(t.Context(), conclavesql.LockWinOwn, me, "", term, 3000, "", nil, nil,
+						lock.DataCenter, lock.Name, owner, term, "", nil, nil, "cv:none")
 					if !assert.NoError(t, err) {
 						return
 					}

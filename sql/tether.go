@@ -12,7 +12,7 @@ import (
 // driver and hands it over when asked.
 type tether struct {
 	net.Conn
-	lost func(error) // told once when the socket ends by itself; may be nil
+	lost func(error) // told once when the socket ends by itself
 
 	pieces chan []byte   // read ahead; closed by pump when the socket has ended
 	taken  chan struct{} // the driver has used the piece up; never closed
@@ -72,9 +72,7 @@ func (t *tether) end(err error) {
 	select {
 	case <-t.gone:
 	default:
-		if t.lost != nil {
-			t.lost(err)
-		}
+		t.lost(err)
 	}
 	t.err = err
 	close(t.pieces)

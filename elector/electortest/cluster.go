@@ -30,6 +30,9 @@ type World struct {
 	// Push says that the leader's beats are pushed to the other nodes, and that they
 	// notice when their stream to a killed leader breaks, as metas do.
 	Push bool
+	// Words are texts in requests, by which the suite finds those whose answers it
+	// loses. nil: words of SQL.
+	Words []string
 	// Quiet keeps the nodes' log out of the test's.
 	Quiet bool
 	// FencedWrite tries an effect of the given leader on the store, in one statement

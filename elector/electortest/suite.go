@@ -284,7 +284,11 @@ func lostAnswers(t *testing.T, w World) {
 	c := NewCluster(t, w, 2)
 	defer c.Stop()
 	leader, term := c.Leader()
-	for i, text := range []string{"SELECT", "UPDATE", "INSERT", "GET_LOCK", "GREATEST", "UPDATE", "SELECT"} {
+	words := w.Words
+	if words == nil {
+		words = []string{"SELECT", "UPDATE", "INSERT", "GET_LOCK", "GREATEST", "UPDATE", "SELECT"}
+	}
+	for i, text := range words {
 		for _, n := range c.Others(leader) {
 			n.Cable.LoseReply(text)
 		}

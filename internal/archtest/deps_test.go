@@ -26,7 +26,9 @@ const rules = `
 
 	internal/trace < elector;
 	elector < elector/electortest;
-	elector, sql < elector/termcas;
+	elector, sql < elector/termcas, elector/versioncas, elector/rowlock, elector/fence;
+	elector < elector/zklatch < elector/zklatch/memtree;
+	NONE < internal/zktest;
 
 	wire < meta/metaclient, client, sim/simnet;
 	wire, elector, sql, internal/stage, lease, meta/metaclient < meta;
@@ -35,6 +37,10 @@ const rules = `
 	internal/trace, slot, client < chaos;
 	conclave < internal/devdb < internal/mysqltest;
 	conclave, slot < internal/supervisor;
+	NONE < internal/faultnet;
+	chaos, meta/metaclient < chaos/outside;
+	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;
+	chaos/outside, internal/compose < chaos/containers;
 	wire, internal/stage < internal/cli;
 	client, meta/metaclient, internal/supervisor < bench;
 
@@ -42,8 +48,10 @@ const rules = `
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
-	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli < cmd/conclave;
+	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, elector/termcas, elector/fence < cmd/conclave;
+	chaos/processes, chaos/containers < cmd/conclave;
 	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
+	NONE < sim/onetrace;
 `
 
 // TestImports holds every package of the module against the table. A package
@@ -71,10 +79,11 @@ func TestForeignImports(t *testing.T) {
 		may  []string
 	}{
 		{"github.com/dolthub/go-mysql-server", []string{"internal/devdb"}},
-		{"database/sql", []string{"sql", "elector/termcas", "internal/mysqltest", "cmd/conclave"}}, // the tool asks the database how much it was asked
+		{"database/sql", []string{"sql", "elector/termcas", "elector/rowlock", "elector/fence", "internal/mysqltest", "cmd/conclave"}}, // the tool asks the database how much it was asked
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
-		{"testing", []string{"elector/electortest", "internal/mysqltest", "sim"}},
-		{"github.com/ory/dockertest", []string{"internal/mysqltest"}},
+		{"github.com/go-zookeeper/zk", []string{"elector/zklatch"}},
+		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "sim"}},
+		{"github.com/ory/dockertest", []string{"internal/zktest", "internal/mysqltest"}},
 	} {
 		for pkg, imports := range foreign(t) {
 			for _, imp := range imports {

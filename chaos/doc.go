@@ -1,0 +1,83 @@
+// Package chaos is the proving ground: stories of what is done to a cluster, a
+// player that tells them, a history of what happened, and judges that say whether
+// it can all be true.
+//
+// # The way of a story
+//
+//	scenarios/*.txt, or Storm(seed)
+//	      |  Parse
+//	      v
+//	  Scenario ----> player ----> Driver: bubble (package sim), processes, containers
+//	                   |             |
+//	                   |   faults    |  claims of nodes (internal/trace), pushes to clients
+//	                   v             v
+//	                 Recorder --> History --> judges: I1..I13, L1..L17, P1, P2 --> Verdicts
+//	                                    \---> gauges ----------------------------> Figures
+//
+// The parts know nothing of each other but their data. A Driver judges nothing; a
+// judge sees no cluster; the same file is played by every driver.
+//
+// # The language
+//
+// One story to a file, one thing to a line, times counted from the moment at
+// which the cluster is at rest. The comment on top says what it is about.
+//
+//	# The leader is killed while it is slow to reach the database.
+//	cluster 3 meta 2 session 3 data 16 slots 2 replicas
+//	takeover lease                         or witness, the default
+//	lease 3s
+//	only in the bubble                     where a machine would be too small
+//	clients 4 names 8 every 300ms replace 2s
+//	at 2s slow leader from db by 300ms jitter 50ms for 2lease
+//	at 3s kill it for 5s
+//	at 3s expect new leader within lease+1s
+//	every 2s from 10s to 20s reset links of a data to session-1
+//	until 25s
+//	figure leaderless
+//
+// What can be done: kill, stop, start, pause, resume, twin; cut X from Y, cut one
+// way X -> Y, mend X from Y, slow X from Y by D jitter D rate BYTES, reset links
+// of X to Y, half-open links of X to Y, lose the next answer of X to Y; skew clock
+// of X by D, step database clock by D, set clock of X to TIME; hold X at POINT,
+// release X at POINT; resign, quit, join, forbid, allow X; freeze, unfreeze; heal
+// all. Most can end with "for D". Whom: see select.go; what can be expected: see
+// expect.go; where nodes can be held: trace.Points; figures: FigureNames.
+//
+// Every story ends alike: all is healed, and within one lease there must be a
+// leader, within ten seconds more the slots must be even and every subscriber see
+// exactly what live clients publish. A fresh reader then reads everything.
+//
+// # Histories and judges
+//
+// A History is a list of entries in the order in which they were recorded. The
+// claims of one lock come in the order of the facts, because they are made under
+// it; between two nodes the order says only what was recorded first. So a judge
+// compares within one node, or by epochs, or between the end of one statement and
+// the beginning of another, and never takes the order of two nodes' claims for the
+// order of the facts.
+//
+// Every judge is a function over a History that counts what it checked. A judge
+// that checked nothing has not acquitted anybody, and reports say so: without
+// claims (processes, containers) many have nothing to look at. Each has a forged
+// history that it must reject, and one beside it that it must take (forge_test.go).
+//
+//	I1..I13  the invariants of ARCHITECTURE.md
+//	L1..L17  the rules that make the Java original lossless
+//	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
+//	P2       each subscriber sees each registration as its publisher wrote it, late at most
+//
+// I13 in particular: for one session incarnation and one datum, the pair (leader
+// epoch, version) that was read and believed never falls.
+//
+// # Storms
+//
+// Storm makes a story from a seed, within a budget: what the cluster promises to
+// survive. Shrink takes a failing story apart until nothing can be left out.
+//
+// # What is not guaranteed
+//
+//   - That a story without violations is a proof: it is one run.
+//   - Clocks that run at another speed, on processes and containers. (The bubble
+//     gives each process its own drift.)
+//   - Faults of the database's disk, and two databases that both take writes.
+package chaos

@@ -1,0 +1,225 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/chaos"
+	"conclave/internal/trace"
+	"conclave/slot"
+)
+
+// board is a driver of a cluster that does nothing wrong: it writes down what it
+// is asked to do, and when. Its registry is a map.
+type board struct {
+	cannot chaos.Verb
+	deaf   bool // nodes cannot be held
+	sticky bool // the leader is gone for good once it was killed
+
+	mu    sync.Mutex // guards the rest
+	start time.Time
+	acts  []string
+	down  map[string]bool
+	of    chaos.Cluster
+	gate  *trace.Gate
+	data  map[string]map[string][]string // dataId -> registration -> values
+	seen  map[string][]func(conclave.Datum)
+	next  int64
+}
+
+func (b *board) Open(_ context.Context, c chaos.Cluster, gate *trace.Gate) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of, b.gate, b.start, b.down = c, gate, time.Now(), map[string]bool{}
+	b.data, b.seen = map[string]map[string][]string{}, map[string][]func(conclave.Datum){}
+	return nil
+}
+
+func (b *board) Claims() bool { return !b.deaf }
+
+func (b *board) Close(context.Context) error { return nil }
+
+func (b *board) Do(_ context.Context, a chaos.Act) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.Verb == b.cannot {
+		return fmt.Errorf("%s: %w", a, chaos.ErrUnsupported)
+	}
+	b.acts = append(b.acts, fmt.Sprintf("%s %s", time.Since(b.start).Round(time.Second), a))
+	switch a.Verb {
+	case chaos.Kill, chaos.Stop:
+		b.down[a.Node] = true
+	case chaos.Start:
+		delete(b.down, a.Node)
+	}
+	return nil
+}
+
+func (b *board) Look(context.Context) chaos.Sight {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := chaos.Sight{Term: 1}
+	for _, n := range []string{"meta-1", "meta-2", "session-1", "data-1"} {
+		if !b.down[n] {
+			s.Up = append(s.Up, n)
+			if strings.HasPrefix(n, "meta") && s.Leader == "" {
+				s.Leader, s.Leads = n, 1
+			}
+		}
+	}
+	if b.sticky && s.Leader != "meta-1" {
+		s.Leader, s.Leads = "", 0
+	}
+	for i := range b.of.Slots {
+		s.Table.Slots = append(s.Table.Slots, slot.Slot{ID: i, Phase: slot.Stable, Leader: id("data-1")})
+	}
+	return s
+}
+
+type boardClient struct{ b *board }
+
+func (b *board) Client(string) (chaos.Client, error) { return boardClient{b}, nil }
+
+func (c boardClient) Connected() []conclave.NodeID { return []conclave.NodeID{id("session-1")} }
+func (c boardClient) Close(context.Context) error  { return nil }
+
+func (c boardClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+	c.b.mu.Lock()
+	c.b.seen[dataID] = append(c.b.seen[dataID], pushed)
+	c.b.mu.Unlock()
+	c.b.push(dataID)
+	return nil
+}
+
+func (c boardClient) Publish(_ context.Context, dataID string, values []string) (chaos.Publication, error) {
+	c.b.mu.Lock()
+	c.b.next++
+	p := &boardPublication{b: c.b, id: fmt.Sprint(c.b.next), dataID: dataID}
+	c.b.mu.Unlock()
+	return p, p.Update(values)
+}
+
+func (b *board) push(dataID string) {
+	b.mu.Lock()
+	b.next++
+	d := conclave.Datum{Version: b.next}
+	for _, values := range b.data[dataID] {
+		d.Values = append(d.Values, values...)
+	}
+	seen := slices.Clone(b.seen[dataID])
+	b.mu.Unlock()
+	for _, f := range seen {
+		f(d)
+	}
+}
+
+type boardPublication struct {
+	b          *board
+	id, dataID string
+}
+
+func (p *boardPublication) ID() string                     { return p.id }
+func (p *boardPublication) Version() int64                 { return 1 }
+func (p *boardPublication) Accepted(context.Context) error { return nil }
+func (p *boardPublication) Stored(context.Context) error   { return nil }
+func (p *boardPublication) Withdraw() error                { return p.Update(nil) }
+func (p *boardPublication) Update(values []string) error {
+	p.b.mu.Lock()
+	if p.b.data[p.dataID] == nil {
+		p.b.data[p.dataID] = map[string][]string{}
+	}
+	p.b.data[p.dataID][p.id] = values
+	p.b.mu.Unlock()
+	p.b.push(p.dataID)
+	return nil
+}
+
+func play(t *testing.T, b *board, text string) (r *chaos.Result) {
+	s, err := chaos.Parse("board.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\n"+text)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		r, err = chaos.Play(t.Context(), s, b)
+	})
+	require.NoError(t, err)
+	return r
+}
+
+// What lasts is ended in time; what has no end of its own is ended by the healing
+// after the story, the network first and the dead last.
+func TestWhatIsBegunIsEnded(t *testing.T) {
+	b := &board{}
+	r := play(t, b, `
+clients 2 names 2 every 300ms replace 1s
+at 1s pause data-1 for 2s
+at 2s kill leader
+at 2s cut it from db
+at 4s skew clock of data-1 by 1h
+at 5s kill data-1 for 20s
+at 6s start the dead
+until 8s`)
+	assert.Empty(t, r.Problems())
+	assert.Equal(t, []string{
+		"1s pause data-1", "2s kill meta-1", "2s cut meta-1 from db", "3s resume data-1", "4s skew clock of data-1 by 1h0m0s",
+		"5s kill data-1", "6s start data-1", "6s start meta-1", "8s mend meta-1 from db", "8s skew clock of data-1 by 0s",
+	}, b.acts)
+	assert.NotZero(t, len(r.History.Entries))
+}
+
+// What is expected and does not come is said, with its line; so is progress that
+// is not made.
+func TestWhatDoesNotComeIsSaid(t *testing.T) {
+	r := play(t, &board{sticky: true}, `
+at 1s kill leader
+at 1s expect new leader within 2s
+at 1s expect no leader for 1s
+until 5s`)
+	require.Len(t, r.Failures, 1)
+	assert.Equal(t, "line 4: expect new leader within 2s: term 1, as before", r.Failures[0])
+
+	r = play(t, &board{sticky: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
+	require.Len(t, r.Failures, 1)
+	assert.Contains(t, r.Failures[0], "line 3: expect same leader for 3s: not after 0s")
+}
+
+// Nobody is accused of what a driver cannot do.
+func TestWhatADriverCannotDoIsSkipped(t *testing.T) {
+	r := play(t, &board{cannot: chaos.Skew}, "at 1s skew clock of db by 1h")
+	assert.Contains(t, r.Skipped, "this driver cannot do that")
+	r = play(t, &board{deaf: true}, "only in the bubble\nat 1s kill leader for 1s")
+	assert.Contains(t, r.Skipped, "only in the bubble")
+	r = play(t, &board{deaf: true}, "at 1s hold leader at writing for 1s")
+	assert.Contains(t, r.Skipped, "this driver cannot do that")
+}
+
+// A node is held by the player, and let go in time.
+func TestAHeldNode(t *testing.T) {
+	b := &board{}
+	s, err := chaos.Parse("board.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\nat 1s hold leader at writing for 3s\nat 2s expect held it at writing within 1s\nuntil 6s")
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan time.Duration, 1)
+		go func() {
+			time.Sleep(1500 * time.Millisecond)
+			began := time.Now()
+			b.mu.Lock()
+			gate := b.gate
+			b.mu.Unlock()
+			gate.Sink(trace.Claim{Node: id("meta-1"), Kind: trace.Writing})
+			held <- time.Since(began)
+		}()
+		r, err := chaos.Play(t.Context(), s, b)
+		require.NoError(t, err)
+		assert.Empty(t, r.Failures)
+		assert.InDelta(t, 2.6, (<-held).Seconds(), 0.2)
+	})
+}

@@ -1,0 +1,54 @@
+package mysqltest_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryRowNamesATestThatExists holds docs/databases.md to its word: each row ends
+// with the names of its tests, and they are there.
+func TestEveryRowNamesATestThatExists(t *testing.T) {
+	page, err := os.ReadFile("../../docs/databases.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile("`(?:([a-z/]+): )?(Test\\w+)`")
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| |") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		require.Len(t, cells, 6, line)
+		tests := named.FindAllStringSubmatch(cells[5], -1)
+		assert.NotEmpty(t, tests, line)
+		pkg := ""
+		for _, test := range tests {
+			if test[1] != "" {
+				pkg = test[1]
+			}
+			assert.True(t, defines(t, pkg, test[2]), "%s has no %s", pkg, test[2])
+		}
+	}
+	assert.Greater(t, rows, 30)
+}
+
+// defines says whether a package has a test of that name.
+func defines(t *testing.T, pkg, test string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if strings.Contains(string(text), "func "+test+"(") {
+			return true
+		}
+	}
+	return false
+}

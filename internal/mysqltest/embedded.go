@@ -1,0 +1,45 @@
+package mysqltest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/devdb"
+)
+
+// NewEmbedded runs the embedded server on a port of its own until the test ends.
+func NewEmbedded(t testing.TB) *Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	dsn := ServeEmbedded(t, devdb.Config{Listener: listener})
+	config, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	root, err := open(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { root.Close() })
+	return &Server{Kind: Embedded, Version: "embedded", DSN: dsn, root: root}
+}
+
+// ServeEmbedded runs an embedded server as cfg says until the test ends; it may be
+// called inside a bubble, with a listener in memory. The DSN's user is root.
+func ServeEmbedded(t testing.TB, cfg devdb.Config) (dsn string) {
+	t.Helper()
+	server, err := devdb.New(cfg)
+	require.NoError(t, err)
+	ctx, crash := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		crash()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the embedded server ended with %v", err)
+		}
+	})
+	return "root@tcp(" + cfg.Listener.Addr().String() + ")/conclave"
+}

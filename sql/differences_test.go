@@ -1,0 +1,328 @@
+package sql_test
+
+import (
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/mysqltest"
+	conclavesql "conclave/sql"
+)
+
+// This file holds what the three servers do differently, and what they do alike
+// although one might fear otherwise. docs/databases.md is its table, with the reason
+// why the statements are right on each; a row there names its test here.
+
+// answers are what a query gives on each server: a value, "NULL", or "error" and the
+// server's number.
+type answers map[mysqltest.Kind]string
+
+// alike is one answer for all.
+func alike(answer string) answers {
+	return answers{mysqltest.Embedded: answer, mysqltest.MySQL: answer, mysqltest.MariaDB: answer}
+}
+
+// plain is the test's database as somebody opens it who knows nothing of us.
+func plain(t *testing.T, s *mysqltest.Server, params string) *stdsql.Conn {
+	t.Helper()
+	dsn, _, _ := strings.Cut(s.DSN, "?")
+	db, err := stdsql.Open("mysql", dsn+"?interpolateParams=true"+params)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// ask is a query's one value, as text.
+func ask(t *testing.T, conn *stdsql.Conn, query string) string {
+	t.Helper()
+	var value stdsql.NullString
+	err := conn.QueryRowContext(t.Context(), query).Scan(&value)
+	if err != nil {
+		n := number(err)
+		require.NotZero(t, n, "%s: %v", query, err)
+		return fmt.Sprint("error ", n)
+	}
+	if !value.Valid {
+		return "NULL"
+	}
+	return value.String
+}
+
+func TestAnswersThatDiffer(t *testing.T) {
+	for _, c := range []struct {
+		name, query string
+		want        answers
+	}{
+		{"isolation", "SELECT @@transaction_isolation",
+			answers{"embedded": "REPEATABLE-READ", "mysql": "REPEATABLE-READ", "mariadb": "error 1193"}},
+		{"isolation, old name", "SELECT @@tx_isolation",
+			answers{"embedded": "REPEATABLE-READ", "mysql": "error 1193", "mariadb": "REPEATABLE-READ"}},
+		{"nobody's lock", "SELECT IS_USED_LOCK(NULL)",
+			answers{"embedded": "error 3057", "mysql": "error 3057", "mariadb": "NULL"}},
+		{"a lock's name of 64", "SELECT GET_LOCK(REPEAT('x', 64), 0)", alike("1")},
+		{"a lock's name of 65", "SELECT GET_LOCK(REPEAT('x', 65), 0)",
+			answers{"embedded": "error 3057", "mysql": "error 4163", "mariadb": "1"}},
+		{"a lock's name of 200", "SELECT GET_LOCK(REPEAT('x', 200), 0)",
+			answers{"embedded": "error 3057", "mysql": "error 4163", "mariadb": "error 1059"}},
+		{"a lock's name of ours", "SELECT GET_LOCK(CONCAT('cv:', REPEAT('0', 32)), 0)", alike("1")},
+		{"a lock twice", "SELECT GET_LOCK('a', 0) + GET_LOCK('a', 0)", alike("2")},
+		{"a lock that is not held", "SELECT RELEASE_LOCK('never taken')", alike("NULL")},
+		{"milliseconds of NOW(3)", "SELECT LENGTH(CAST(NOW(3) AS CHAR)) >= 19", alike("1")},
+		{"whole seconds", "SELECT TIMESTAMPDIFF(SECOND, '2026-01-01 00:00:00.000', '2026-01-01 00:00:01.999')", alike("1")},
+		{"microseconds", "SELECT TIMESTAMPDIFF(MICROSECOND, '2026-01-01 00:00:00.000', '2026-01-01 00:00:01.999')", alike("1999000")},
+		{"a term", "SELECT GREATEST(CAST(4 AS UNSIGNED), 9) + 1", alike("10")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+				assert.Equal(t, c.want[s.Kind], ask(t, plain(t, s, ""), c.query), c.query)
+			})
+		})
+	}
+}
+
+// Which life of which server this is cannot be asked everywhere, so nothing asks it:
+// the evidence of a witness is a lock and a connection, seen from a connection.
+func TestServersHaveNoCommonName(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		uuid := ask(t, plain(t, s, ""), "SELECT @@server_uuid")
+		if s.Kind == mysqltest.MariaDB {
+			assert.Equal(t, "error 1193", uuid)
+			return
+		}
+		assert.NotContains(t, uuid, "error")
+	})
+}
+
+// A duplicate key has one number and three texts, and INSERT IGNORE hides it.
+func TestDuplicateKeyIsANumber(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		_, err := db.Exec(t.Context(), "INSERT INTO distribute_lock (data_center, lock_name, duration) VALUES (?, ?, 1)", lock.DataCenter, lock.Name)
+		require.EqualValues(t, 1062, number(err))
+		assert.Contains(t, err.Error(), map[mysqltest.Kind]string{
+			mysqltest.Embedded: "duplicate unique key given",
+			mysqltest.MySQL:    "for key 'distribute_lock.uk_data_center_lock_name'",
+			mysqltest.MariaDB:  "for key 'uk_data_center_lock_name'",
+		}[s.Kind])
+		n, err := db.Exec(t.Context(), conclavesql.LockSeed, lock.DataCenter, lock.Name, 3000)
+		require.NoError(t, err)
+		assert.Zero(t, n)
+	})
+}
+
+// A row that is found and not changed counts only where the client asks for it, on
+// every server. Ours does not; each statement that decides changes what it finds.
+func TestRowsThatAreFoundAndRowsThatChange(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		elect(t, db, lock, "a@1", 1)
+		const same = "UPDATE distribute_lock SET owner = 'a@1' WHERE term = 1"
+		for params, want := range map[string]int64{"": 0, "&clientFoundRows=true": 1} {
+			result, err := plain(t, s, params).ExecContext(t.Context(), same)
+			require.NoError(t, err)
+			n, err := result.RowsAffected()
+			require.NoError(t, err)
+			assert.Equal(t, want, n, params)
+		}
+		n, err := db.Exec(t.Context(), same)
+		require.NoError(t, err)
+		assert.Zero(t, n)
+		for beat := range 3 { // in the same millisecond, too
+			n, err := db.Exec(t.Context(), conclavesql.LockRenew, lock.DataCenter, lock.Name, "a@1", 1, beat)
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, n)
+		}
+	})
+}
+
+// What is finer than a column is rounded, or cut off. NOW(3) is as fine as the column.
+func TestTimesFinerThanTheirColumn(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		fraction := func() (f int) {
+			t.Helper()
+			require.NoError(t, db.QueryRow(t.Context(), "SELECT MICROSECOND(gmt_modified) FROM distribute_lock", nil, &f))
+			return f
+		}
+		set := func(value string) {
+			t.Helper()
+			_, err := db.Exec(t.Context(), "UPDATE distribute_lock SET gmt_modified = "+value+" WHERE lock_name = ?", lock.Name)
+			require.NoError(t, err)
+		}
+		set("'2026-01-01 00:00:05.999600'")
+		want := 0 // rounded up to the next second
+		if s.Kind == mysqltest.MariaDB {
+			want = 999000
+		}
+		assert.Equal(t, want, fraction())
+		set("NOW()")
+		assert.Zero(t, fraction(), "NOW() has whole seconds, whatever the column has")
+		require.Eventually(t, func() bool { set("NOW(3)"); return fraction() != 0 }, 5*time.Second, 7*time.Millisecond)
+		assert.Zero(t, fraction()%1000, "and NOW(3) is stored as it is")
+	})
+}
+
+// A column that keeps its own time moves on an UPDATE to equal values, on one server.
+// Ours have none: every time is written by the statement that means it.
+func TestNoTimeMovesByItself(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		elect(t, db, lock, "a@1", 1)
+		_, err := db.Exec(t.Context(), "UPDATE distribute_lock SET gmt_create = '2020-01-01 00:00:00', gmt_modified = '2020-01-01 00:00:00'")
+		require.NoError(t, err)
+		before := picture(t, db, lock)
+		_, err = db.Exec(t.Context(), "UPDATE distribute_lock SET owner = 'a@1'")
+		require.NoError(t, err)
+		assert.Equal(t, before, picture(t, db, lock))
+
+		_, err = db.Exec(t.Context(), "CREATE TABLE moving (id int PRIMARY KEY, at timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3))")
+		require.NoError(t, err)
+		_, err = db.Exec(t.Context(), "INSERT INTO moving VALUES (1, '2020-01-01 00:00:00')")
+		require.NoError(t, err)
+		_, err = db.Exec(t.Context(), "UPDATE moving SET id = 1")
+		require.NoError(t, err)
+		var year int
+		require.NoError(t, db.QueryRow(t.Context(), "SELECT YEAR(at) FROM moving", nil, &year))
+		assert.Equal(t, s.Kind == mysqltest.Embedded, year != 2020, "only the embedded server moves it")
+	})
+}
+
+// An instant is the same in every session's time zone, because the columns are
+// TIMESTAMP: it is kept in UTC, so a zone and its summer time change nothing. The
+// embedded server gets zones wrong, which is one reason for the fixed zone of ours.
+func TestInstantsDoNotDependOnTheZone(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		zones := []string{"+08:00", "-05:00", "+00:00"}
+		var ages []time.Duration
+		for _, writer := range zones {
+			conn := plain(t, s, "&time_zone=%27"+strings.ReplaceAll(writer, "+", "%2B")+"%27")
+			require.Equal(t, writer, ask(t, conn, "SELECT @@time_zone"))
+			_, err := conn.ExecContext(t.Context(), "UPDATE distribute_lock SET gmt_modified = NOW(3) WHERE lock_name = ?", lock.Name)
+			require.NoError(t, err)
+			for _, reader := range zones {
+				conn := plain(t, s, "&time_zone=%27"+strings.ReplaceAll(reader, "+", "%2B")+"%27")
+				var us int64
+				require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT TIMESTAMPDIFF(MICROSECOND, gmt_modified, NOW(3)) FROM distribute_lock").Scan(&us))
+				ages = append(ages, time.Duration(us)*time.Microsecond)
+			}
+		}
+		// The program's own sessions, whatever the zone of the writer was.
+		var us int64
+		var ignored any
+		require.NoError(t, db.QueryRow(t.Context(), conclavesql.LockLook, []any{lock.DataCenter, lock.Name},
+			&ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &ignored, &us))
+		ages = append(ages, time.Duration(us)*time.Microsecond)
+		wrong := 0
+		for _, age := range ages {
+			if age < 0 || age > time.Minute {
+				wrong++
+			}
+		}
+		if s.Kind == mysqltest.Embedded {
+			assert.Positive(t, wrong, "then docs/databases.md has a row too many")
+			assert.Less(t, ages[len(ages)-1], time.Minute, "UTC to UTC is right")
+			return
+		}
+		assert.Zero(t, wrong, "%v", ages)
+	})
+}
+
+// Limits that servers set for a session by themselves are lifted where they would end
+// a wait: each knows one of the two names, and refuses the other.
+func TestServerWideLimitDoesNotEndAWait(t *testing.T) {
+	limits := map[mysqltest.Kind][3]string{ // the setting, its value for this test, its default
+		mysqltest.MySQL:   {"max_execution_time", "300", "0"},
+		mysqltest.MariaDB: {"max_statement_time", "0.3", "0"},
+	}
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		s.NeedsContainer(t) // its settings are ours to change
+		limit := limits[s.Kind]
+		s.Exec(t, "SET GLOBAL "+limit[0]+" = "+limit[1])
+		t.Cleanup(func() { s.Exec(t, "SET GLOBAL "+limit[0]+" = "+limit[2]) })
+		db := open(t, s.DSN)
+		holder, err := db.Pin(t.Context(), nil)
+		require.NoError(t, err)
+		defer holder.Close()
+		waiter, err := db.Pin(t.Context(), nil)
+		require.NoError(t, err)
+		defer waiter.Close()
+		var taken, conn stdsql.NullInt64
+		require.NoError(t, holder.QueryRow(t.Context(), conclavesql.LockTake, []any{"cv:limit", "cv:limit"}, &taken, &conn))
+		began := time.Now()
+		require.NoError(t, waiter.QueryRow(t.Context(), conclavesql.LockAwait, []any{"cv:limit", 1}, &taken))
+		assert.Equal(t, stdsql.NullInt64{Int64: 0, Valid: true}, taken, "the wait was over, and nothing else")
+		assert.GreaterOrEqual(t, time.Since(began), 900*time.Millisecond)
+		var patience int
+		require.NoError(t, waiter.QueryRow(t.Context(), "SELECT @@innodb_lock_wait_timeout", nil, &patience))
+		assert.Equal(t, 2, patience)
+	})
+}
+
+// A wait of a fraction of a second is none on two servers. Ours are whole seconds.
+func TestWaitsAreWholeSeconds(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		holder, waiter := plain(t, s, ""), plain(t, s, "")
+		require.Equal(t, "1", ask(t, holder, "SELECT GET_LOCK('cv:held', 0)"))
+		shortest := time.Hour
+		for range 3 { // the machine may be busy
+			began := time.Now()
+			require.Equal(t, "0", ask(t, waiter, "SELECT GET_LOCK('cv:held', 0.4)"))
+			shortest = min(shortest, time.Since(began))
+		}
+		assert.Equal(t, s.Kind == mysqltest.MariaDB, shortest >= 350*time.Millisecond, "%v", shortest)
+		began := time.Now()
+		require.Equal(t, "0", ask(t, waiter, "SELECT GET_LOCK('cv:held', 1)"))
+		assert.GreaterOrEqual(t, time.Since(began), 900*time.Millisecond)
+	})
+}
+
+// EXISTS in the WHERE of an UPDATE is refused by the embedded server; the join means
+// the same on all.
+func TestFenceIsAJoin(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		fence := elect(t, db, lock, "a@1", 1)
+		_, err := db.Exec(t.Context(), "UPDATE cluster_state SET body = 'x' WHERE kind = 'table' AND EXISTS (SELECT 1 FROM distribute_lock l WHERE l.owner = 'a@1' AND l.term = 1)")
+		assert.Equal(t, s.Kind == mysqltest.Embedded, err != nil, "%v", err)
+		outcome, err := conclavesql.NewStateStore(db, lock).Write(t.Context(), fence, read(t, db, lock, conclavesql.KindTable),
+			conclavesql.State{Body: "{}", Seq: 1, Nonce: "n"})
+		require.NoError(t, err)
+		assert.Equal(t, conclavesql.Written, outcome)
+	})
+}
+
+// A statement's NOW(3) is the moment at which it began, on real servers: one that
+// waited for a row writes a time that is old already. That is why a leader counts its
+// trust from before it sent.
+func TestStatementThatWaitedWritesWhenItBegan(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		db, lock := migrated(t, s.DSN)
+		elect(t, db, lock, "a@1", 1)
+		theirs := transaction(t, s.DSN)
+		mustExec(t, theirs, "UPDATE distribute_lock SET address = 'theirs' WHERE lock_name = ?", lock.Name)
+		renewed := make(chan error, 1)
+		go func() {
+			_, err := db.Exec(context.Background(), conclavesql.LockRenew, lock.DataCenter, lock.Name, "a@1", 1, 0)
+			renewed <- err
+		}()
+		waiting(t, db, "term_duration + 1")
+		wait := time.NewTimer(time.Second)
+		defer wait.Stop()
+		<-wait.C
+		require.NoError(t, theirs.Commit())
+		require.NoError(t, <-renewed)
+		var age int64
+		require.NoError(t, db.QueryRow(t.Context(), "SELECT TIMESTAMPDIFF(MICROSECOND, gmt_modified, NOW(3)) FROM distribute_lock", nil, &age))
+		assert.GreaterOrEqual(t, time.Duration(age)*time.Microsecond, time.Second)
+	})
+}

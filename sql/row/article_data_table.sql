@@ -1,0 +1,14 @@
+-- What the article's registry keeps beside its locks: values under keys, of which the
+-- ephemeral ones (data_type 1) live as long as their writer refreshes last_term, a
+-- time in milliseconds by his clock; the others (2) stay.
+CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_data (
+  id               bigint       NOT NULL AUTO_INCREMENT,
+  data_key         varchar(256) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  data_value       text         CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  data_type        tinyint      NOT NULL,
+  last_term        bigint       NOT NULL,
+  last_update_time timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  create_time      timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  PRIMARY KEY (id),
+  UNIQUE KEY uk_data_key (data_key)
+)

@@ -1,0 +1,2 @@
+-- The row of a lock that was just inserted: refreshing and releasing go by its id.
+SELECT id FROM t_ds_jdbc_registry_lock WHERE lock_key = ? AND lock_owner = ?

@@ -1,0 +1,14 @@
+-- Article 001's table of locks, column by column: DolphinScheduler's. last_term is a
+-- time in milliseconds by the clock of whoever holds the lock. It is no part of the
+-- schema that Migrate keeps: no cluster needs it, and a version of its own would make
+-- every older program refuse the database.
+CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_lock (
+  id               bigint       NOT NULL AUTO_INCREMENT,
+  lock_key         varchar(256) NOT NULL,
+  lock_owner       varchar(256) NOT NULL,
+  last_term        bigint       NOT NULL,
+  last_update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  create_time      timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  PRIMARY KEY (id),
+  UNIQUE KEY uk_lock_key (lock_key)
+) CHARACTER SET ascii COLLATE ascii_bin

@@ -1,0 +1,20 @@
+-- The repaired form's row: one number orders everything that happens to it.
+--   version       rises by one with each win and each renewal, and never falls
+--   term          the version with which this leadership began; version - term is its
+--                 beat
+--   owner         name@incarnation, empty when nobody leads. A number that a process
+--                 draws (the article's leader_id) says neither who it is nor where
+--   lease_ms      the leader's own lease: observers judge by this one
+--   tick_time     the last win or renewal, by the database's clock, in milliseconds
+-- Made on demand, like article_table.sql and for the same reason.
+CREATE TABLE IF NOT EXISTS leader_version (
+  elect_key   varchar(255)    NOT NULL,
+  version     bigint unsigned NOT NULL DEFAULT 0,
+  term        bigint unsigned NOT NULL DEFAULT 0,
+  owner       varchar(512)    NOT NULL DEFAULT '',
+  address     varchar(255)    NOT NULL DEFAULT '',
+  lease_ms    bigint          NOT NULL DEFAULT 0,
+  tick_time   timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  create_time timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  PRIMARY KEY (elect_key)
+) CHARACTER SET ascii COLLATE ascii_bin

@@ -1,0 +1,9 @@
+-- Win from a leader whose lease is over. The predicates:
+--   version                  as read (win.sql). I have seen this very version for a whole
+--                            lease on my own monotonic clock, which alone makes it safe.
+--   age >= lease             the database agrees: the second guard, in microseconds.
+UPDATE leader_version
+SET term = GREATEST(version, ?) + 1, version = GREATEST(version, ?) + 1,
+    owner = ?, address = ?, lease_ms = ?, tick_time = NOW(3)
+WHERE elect_key = ? AND version = ?
+  AND TIMESTAMPDIFF(MICROSECOND, tick_time, NOW(3)) >= lease_ms * 1000
