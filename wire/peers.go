@@ -17,7 +17,7 @@ import (
 // Peers is how a node calls others: typed clients by address, over one HTTP/2
 // connection each, without TLS inside the cluster.
 type Peers struct {
-	network     Network
+	network     *tracked
 	transport   *http.Transport
 	client      *http.Client
 	interceptor *Interceptor
@@ -29,16 +29,22 @@ type Peers struct {
 func NewPeers(network Network, interceptor *Interceptor) *Peers {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
+	conns := &tracked{Network: network, open: map[*trackedConn]bool{}}
 	transport := &http.Transport{
 		Protocols:   protocols,
-		DialContext: network.DialContext,
+		DialContext: conns.DialContext,
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
 	}
-	return &Peers{network: network, transport: transport, client: &http.Client{Transport: transport}, interceptor: interceptor}
+	return &Peers{network: conns, transport: transport, client: &http.Client{Transport: transport}, interceptor: interceptor}
 }
 
-// Close drops idle connections. Calls still under way end with their contexts.
-func (p *Peers) Close() { p.transport.CloseIdleConnections() }
+// Close ends every connection, those of calls still under way and of dials that
+// are yet to succeed included: net/http knows idle ones only, and would keep what
+// a dial brings when nobody waits for it any more.
+func (p *Peers) Close() {
+	p.transport.CloseIdleConnections()
+	p.network.close()
+}
 
 // HTTP is the plain client, for the admin API and server-sent events.
 func (p *Peers) HTTP() *http.Client { return p.client }
