@@ -226,6 +226,19 @@ func (e *Elector) Remaining() time.Duration {
 	return time.Until(s.last.Seen.Add(s.last.Lease))
 }
 
+// TrustedUntil is the moment at which this node's trust in its term ends, unless the
+// term is renewed before: what Lead started must be over by then. It is known from the
+// win until Lead has returned, also while Lead winds down after a resignation (the term
+// is renewed until then) and after it was deposed; otherwise it is zero.
+func (e *Elector) TrustedUntil() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.lead == nil {
+		return time.Time{}
+	}
+	return e.state.lead.until
+}
+
 // Highest is the highest term that this node has seen anywhere.
 func (e *Elector) Highest() uint64 {
 	e.mu.Lock()

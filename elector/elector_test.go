@@ -216,6 +216,26 @@ func TestBrokenStreamIsLookedAtCloselyUntilSettled(t *testing.T) {
 	})
 }
 
+func TestTheLeaseOfALeaderWhoseStreamBrokeEndsOnTime(t *testing.T) {
+	for _, since := range []time.Duration{0, 110 * time.Millisecond, 220 * time.Millisecond, 390 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			s := ledBy(7, 0)
+			e, _ := run(t, s, "a")
+			synctest.Wait()
+			s.set(func(term *elector.Term) { term.Beat++; e.Observe(*term) }) // the last beat
+			began := time.Now()
+			time.Sleep(since)
+			e.Suspect()
+			for e.Current().Leader == other {
+				time.Sleep(time.Millisecond)
+			}
+			late := time.Since(began) - 3*time.Second
+			assert.LessOrEqual(t, late, 30*time.Millisecond, "looks each quarter beat must not step over the end")
+			assert.GreaterOrEqual(t, late, time.Duration(0))
+		})
+	}
+}
+
 func TestPromiseIsKeptWhileTheOKIsOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{block: make(chan struct{})}

@@ -213,7 +213,11 @@ func (e *Elector) nextRound() time.Time {
 	case s.failures > 0:
 		return s.sent.Add(min(beat, beat/4<<min(s.failures, 4)) + jitter)
 	case s.unsettled:
-		return s.sent.Add(beat/4 + jitter)
+		due := s.sent.Add(beat/4 + jitter)
+		if lease := e.leaseEnd(jitter); !me.Observer && time.Now().Before(lease) {
+			return earlier(due, lease) // a quarter beat would be lost at the very end
+		}
+		return due
 	}
 
 	// A follower: read each beat, or seldom while the leader's beats are pushed.
@@ -230,12 +234,17 @@ func (e *Elector) nextRound() time.Time {
 	}
 	// A candidate is also there when the lease ends; after that, each quarter beat.
 	soon := s.sent.Add(beat/4 + jitter)
-	lease := s.last.Seen.Add(s.last.Lease + time.Millisecond + jitter/10)
+	lease := e.leaseEnd(jitter)
 	switch {
 	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !time.Now().Before(lease):
 		return earlier(due, soon)
 	}
 	return earlier(due, lease)
+}
+
+// leaseEnd is when the leader's lease has been observed to its end; mu is held.
+func (e *Elector) leaseEnd(jitter time.Duration) time.Time {
+	return e.state.last.Seen.Add(e.state.last.Lease + time.Millisecond + jitter/10)
 }
 
 // poll says when a follower that is told nothing looks next: each beat, and, if the
