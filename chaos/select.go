@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"conclave"
 	"conclave/slot"
 )
 
@@ -146,19 +145,6 @@ func (c *cast) resolve(s Selector, now Sight) []string {
 		return []string{now.Table.Slots[id].Leader.Name}
 	}
 	return []string{string(s)}
-}
-
-// liveData are the data nodes that run, by the ids that the table and the sight know.
-func liveData(now Sight, dead map[string]bool) []conclave.NodeID {
-	seen := map[conclave.NodeID]bool{}
-	var out []conclave.NodeID
-	for _, l := range now.Table.Loads() {
-		if !dead[l.Node.Name] && !slices.Contains(now.Forbid, l.Node.Name) && !seen[l.Node] {
-			seen[l.Node] = true
-			out = append(out, l.Node)
-		}
-	}
-	return out
 }
 
 // led says whether the named node has a place as leader.

@@ -219,6 +219,9 @@ func writeResult(w io.Writer, r *chaos.Result) {
 // cannot names the acts of a scenario that are not possible there; "" for none.
 func cannot(on string, s chaos.Scenario) string {
 	var missing []string
+	if s.Bubble {
+		missing = append(missing, "only in the bubble")
+	}
 	for _, v := range s.Needs() {
 		if !can(on, v) {
 			missing = append(missing, string(v))

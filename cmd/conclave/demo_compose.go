@@ -82,7 +82,8 @@ func (a *app) composeScenery(o composeOptions) scenery {
 		scenes: func(d *demo) []func(context.Context) error {
 			hard := &outages{demo: d, stage: d.stage.(*composeStage), lease: composeLease}
 			return []func(context.Context) error{
-				d.killLeader, hard.freezeLeader, hard.cutLeader, hard.freezeDatabase, hard.restartDatabase, d.drainData, d.killData, d.killSession,
+				d.killLeader, hard.freezeLeader, hard.cutLeader, hard.freezeDatabase, hard.restartDatabase, hard.blackout,
+				d.drainData, d.killData, d.killSession,
 			}
 		},
 	}

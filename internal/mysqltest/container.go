@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -172,7 +171,7 @@ func (c *container) remove() error {
 	err := c.pool.Purge(c.res)
 	c.pool.Client.HTTPClient.CloseIdleConnections()
 	if err != nil {
-		return fmt.Errorf("remove container %s: %s", strconv.Quote(c.res.Container.Name), err)
+		return fmt.Errorf("remove container %q: %w", c.res.Container.Name, err)
 	}
 	return nil
 }

@@ -49,14 +49,14 @@ func (c *conn) end(what mark) {
 	c.net.forget(c)
 }
 
-// broken makes reads and writes fail; mu is held. The owner still has to close
+// broken makes reads and writes fail as a reset does; mu is held. The owner still has to close
 // its end.
-func (c *conn) broken(err error) {
+func (c *conn) broken() {
 	if c.ended {
 		return
 	}
-	c.in.fail(err)
-	c.out.failed = err
+	c.in.fail(syscall.ECONNRESET)
+	c.out.failed = syscall.ECONNRESET
 	c.out.drop()
 }
 
@@ -169,8 +169,8 @@ func (p *pipe) send(data []byte, what mark) {
 	link := p.net.link(p.from, p.to)
 	if link.loseNext && len(data) > 0 {
 		link.loseNext = false
-		p.writer.broken(syscall.ECONNRESET)
-		p.reader.broken(syscall.ECONNRESET)
+		p.writer.broken()
+		p.reader.broken()
 		return
 	}
 	if n := len(p.flight); n > 0 && link.shape.Bandwidth == 0 && p.flight[n-1].sent.Equal(now) && p.flight[n-1].what == nothing {
@@ -226,7 +226,7 @@ func (p *pipe) later(d time.Duration) {
 // deliver is called with mu held.
 func (p *pipe) deliver(arrived piece) {
 	if arrived.what == rst {
-		p.reader.broken(syscall.ECONNRESET)
+		p.reader.broken()
 		return
 	}
 	if p.closed != nil {

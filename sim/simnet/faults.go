@@ -1,7 +1,5 @@
 package simnet
 
-import "syscall"
-
 // Default shapes every link that has no shape of its own.
 func (n *Net) Default(s Shape) {
 	n.mu.Lock()
@@ -53,7 +51,7 @@ func (n *Net) Reset(a, b string) int {
 	defer n.mu.Unlock()
 	doomed := n.between(a, b)
 	for _, c := range doomed {
-		c.broken(syscall.ECONNRESET)
+		c.broken()
 	}
 	return len(doomed) / 2
 }
@@ -67,7 +65,7 @@ func (n *Net) HalfOpen(a, b string) int {
 	count := 0
 	for _, c := range n.between(a, b) {
 		if c.host == b {
-			c.broken(syscall.ECONNRESET)
+			c.broken()
 			count++
 		}
 	}
