@@ -80,6 +80,17 @@
 //		},
 //	}
 //
+// # The ways to agree
+//
+//	termcas      one row that is never deleted, a term, a witness (article 000, and
+//	             its own statements as a variant)                the cluster's own
+//	versioncas   one number that orders everything (003)         a killed leader: the lease
+//	rowlock      a row under a unique key, and its id (001)      likewise; also a plain mutex
+//	zklatch      sequential nodes in ZooKeeper (004)             a killed leader: its session
+//
+// Each passes the suite of electortest. Package fence takes a term into the
+// statements of a product's own.
+//
 // # When a part dies
 //
 //	what happens                    who notices, by what                 until there is a leader

@@ -109,7 +109,8 @@ func (s *withDatabase) Run(ctx context.Context) error {
 }
 
 // applyProfile changes the defaults of what was not set: sofa has the timings
-// that the original ships with, as measured on its version 6.6.3.
+// that the original ships with, as measured on its version 6.6.3, and elects with
+// its statements, which know no witness.
 func applyProfile(name string, flags *pflag.FlagSet, c *meta.Config, takeover *string) error {
 	switch name {
 	case "conclave":
@@ -127,6 +128,9 @@ func applyProfile(name string, flags *pflag.FlagSet, c *meta.Config, takeover *s
 	unless("beat", func() { c.Beat = time.Second })
 	unless("node-lease", func() { c.NodeLease = 20 * time.Second })
 	unless("takeover", func() { *takeover = string(termcas.Lease) })
+	if *takeover == string(termcas.Witness) {
+		return errors.New("--takeover witness and --profile sofa exclude each other: the original's statements have no witness")
+	}
 	c.WarmUp, c.Limits = 30*time.Second, slot.OriginalLimits()
 	return nil
 }

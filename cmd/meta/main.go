@@ -39,7 +39,7 @@ func process() cli.Process {
 			f.IntVar(&c.Slots, "slots", c.Slots, "slots of a table made from nothing; a power of two")
 			f.IntVar(&c.Replicas, "replicas", c.Replicas, "copies of a slot, the leader's included")
 			f.StringVar(&takeover, "takeover", string(termcas.Witness), "witness: a killed leader is replaced within milliseconds; lease: only when its lease has run out")
-			f.StringVar(&profile, "profile", "conclave", "conclave, or sofa: the original's timings")
+			f.StringVar(&profile, "profile", "conclave", "conclave, or sofa: the original's timings and statements")
 			f.BoolVar(&c.Observer, "observer", false, "never compete for the leadership")
 		},
 		New: func(ctx context.Context, common cli.Common) (cli.Server, error) {
@@ -66,7 +66,11 @@ func process() cli.Process {
 			}
 			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-				return termcas.New(termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: answers(ask), Rand: common.Rand, Logger: common.Logger.Named("termcas")})
+				election := termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: answers(ask), Rand: common.Rand, Logger: common.Logger.Named("termcas")}
+				if profile == "sofa" {
+					return termcas.NewSofa(election)
+				}
+				return termcas.New(election)
 			}
 			server, err := meta.New(c)
 			if err != nil {

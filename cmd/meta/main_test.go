@@ -137,6 +137,7 @@ func TestWrongUsage(t *testing.T) {
 		"beat and node lease": {[]string{"--dsn", "root@tcp(127.0.0.1:1)/x", "--node-lease", "2s"}, "NodeLease 2s", cli.CodeUsage},
 		"takeover":            {[]string{"--dsn", "root@tcp(127.0.0.1:1)/x", "--takeover", "force"}, "force", cli.CodeUsage},
 		"profile":             {[]string{"--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "zk"}, "zk", cli.CodeUsage},
+		"sofa has no witness": {[]string{"--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "sofa", "--takeover", "witness"}, "exclude each other", cli.CodeUsage},
 		"slots":               {[]string{"--dsn", "root@tcp(127.0.0.1:1)/x", "--slots", "100"}, "100", cli.CodeUsage},
 		"no database there": {[]string{"--dsn", "root:secret@tcp(127.0.0.1:1)/x", "--db-wait", "50ms"},
 			"was not there within --db-wait 50ms", cli.CodeTimedOut},

@@ -68,6 +68,12 @@
 // When Lead has returned: one UPDATE (no owner, resigned), release the lock, wake the
 // peers.
 //
+// # The original's statements
+//
+// [Sofa] is article 000 as it is: the same row, the original's statements in whole
+// seconds, no witness, no nonce, no resignation. It is the profile sofa's, and what all
+// of the above is measured against.
+//
 // # Guarantees
 //
 // Those of package elector. Besides: a restart of the database, a killed connection, or

@@ -65,7 +65,7 @@ func NewSofa(cfg Config) (*Sofa, error) {
 
 // Round is the article's: an observer reads; the leader beats; else read, create if
 // absent, judge by the database's time, and compete.
-func (s *Sofa) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}

@@ -51,7 +51,7 @@ const rules = `
 	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, elector/termcas, elector/fence < cmd/conclave;
 	chaos/processes, chaos/containers < cmd/conclave;
 	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
-	NONE < sim/onetrace;
+	NONE < sim/onetrace, sim/mutate;
 `
 
 // TestImports holds every package of the module against the table. A package

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/mysqltest"
+)
+
+// diary is a file into which commands write a line for each thing that they do.
+type diary string
+
+func newDiary(t *testing.T) diary { return diary(filepath.Join(t.TempDir(), "diary")) }
+
+func (d diary) lines() []string {
+	body, _ := os.ReadFile(string(d)) // not there yet: nothing was written
+	return strings.Fields(strings.ReplaceAll(string(body), " ", "_"))
+}
+
+// until waits for a line.
+func (d diary) until(t *testing.T, line string) {
+	t.Helper()
+	limit := time.Now().Add(20 * time.Second)
+	for !strings.Contains(strings.Join(d.lines(), "\n")+"\n", line+"\n") {
+		require.True(t, time.Now().Before(limit), "waited too long for %q in %v", line, d.lines())
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// leadProcess is the tool as a process of its own.
+type leadProcess struct {
+	cmd    *exec.Cmd
+	stdout io.Reader // of the tool and its command
+	end    func() int
+}
+
+// stand starts `conclave lead ... -- sh -c script`.
+func stand(t *testing.T, dsn, script string, flags ...string) *leadProcess {
+	t.Helper()
+	args := append([]string{"lead", "--dsn", dsn}, flags...)
+	p := &leadProcess{cmd: exec.Command(os.Args[0], append(args, "--", "/bin/sh", "-c", script)...)}
+	p.cmd.Env = append(os.Environ(), asTool+"=1")
+	log, err := p.cmd.StderrPipe()
+	require.NoError(t, err)
+	// A pipe of our own: the command holds its other end, too.
+	out, in, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { out.Close() })
+	p.cmd.Stdout, p.stdout = in, out
+	require.NoError(t, p.cmd.Start())
+	in.Close()
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		for scan := bufio.NewScanner(log); scan.Scan(); {
+			t.Logf("%d: %s", p.cmd.Process.Pid, scan.Text())
+		}
+	}()
+	p.end = sync.OnceValue(func() int {
+		<-logged
+		_ = p.cmd.Wait() // how it ended is in its state
+		return p.cmd.ProcessState.ExitCode()
+	})
+	t.Cleanup(func() { p.cmd.Process.Kill(); p.end() }) // a command that is still there must have no children
+	return p
+}
+
+// worked writes start and stop into the diary, and runs until SIGTERM.
+func worked(d diary) string {
+	return fmt.Sprintf(`echo start $CONCLAVE_TERM >> %[1]s
+trap 'echo stop $CONCLAVE_TERM >> %[1]s; exit 0' TERM
+while :; do sleep 0.02; done`, d)
+}
+
+func TestLeadOnceEndsWithTheCommandsCode(t *testing.T) {
+	dsn := mysqltest.NewEmbedded(t).DSN
+	file := filepath.Join(t.TempDir(), "dsn")
+	require.NoError(t, os.WriteFile(file, []byte(dsn+"\n"), 0o600))
+	show := "echo $CONCLAVE_TERM $CONCLAVE_DATA_CENTER $CONCLAVE_LOCK $CONCLAVE_OWNER; exit 7"
+	r := tool(t, "lead", "--dsn-file", file, "--lock", "nightly", "--once", "--", "sh", "-c", show)
+	assert.Equal(t, 7, r.code, r.stderr)
+	assert.Regexp(t, `^1 DefaultDataCenter nightly [A-Za-z0-9-]+@[0-9a-f]{16}\n$`, r.stdout)
+
+	r = tool(t, "lead", "--dsn", dsn, "--lock", "nightly", "--once", "--", "sh", "-c", "echo $CONCLAVE_TERM")
+	assert.Equal(t, exitDone, r.code, r.stderr)
+	assert.Equal(t, "2\n", r.stdout, "handed over: the next one need not wait")
+
+	r = tool(t, "lead", "--dsn", dsn, "--once", "--", "sh", "-c", "kill -INT $$")
+	assert.Equal(t, 128+2, r.code, "ended by a signal")
+}
+
+func TestLeadWrongUsage(t *testing.T) {
+	nowhere := "root:secret@tcp(127.0.0.1:1)/x"
+	for says, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"lead takes CMD after two dashes":     {[]string{"lead", "--dsn", nowhere}, exitUsage},
+		"conclave lead --dsn DSN -- CMD":      {[]string{"lead", "--dsn", nowhere, "sh", "x"}, exitUsage},
+		"--dsn or --dsn-file is needed":       {[]string{"lead", "--", "sh"}, exitUsage},
+		"exclude each other":                  {[]string{"lead", "--dsn", nowhere, "--dsn-file", "x", "--", "sh"}, exitUsage},
+		"/nowhere/dsn":                        {[]string{"lead", "--dsn-file", "/nowhere/dsn", "--", "sh"}, exitUsage},
+		"bad DSN":                             {[]string{"lead", "--dsn", "mysql://root:secret@db/x", "--", "sh"}, exitUsage},
+		"no-such-program":                     {[]string{"lead", "--dsn", nowhere, "--", "no-such-program"}, exitUsage},
+		"Lease 10ms is under 100ms":           {[]string{"lead", "--dsn", nowhere, "--lease", "10ms", "--", "sh"}, exitUsage},
+		"printable ASCII":                     {[]string{"lead", "--dsn", nowhere, "--lock", "schloß", "--", "sh"}, exitUsage},
+		"was not there within --db-wait 50ms": {[]string{"lead", "--dsn", nowhere, "--db-wait", "50ms", "--", "sh"}, exitTimedOut},
+	} {
+		r := tool(t, c.args...)
+		assert.Equal(t, c.code, r.code, "%v: %s", c.args, r.stderr)
+		assert.Contains(t, r.stderr, says)
+		assert.NotContains(t, r.stderr, "secret")
+	}
+	assert.Equal(t, []string{"lead", "--", "kill", "-9", "1"}, signalFlags([]string{"lead", "--", "kill", "-9", "1"}), "CMD's words are its own")
+}
+
+// Two stand; the one that leads is told to stop. Its command ends before the other's
+// begins, and nobody waits for a lease.
+func TestLeadHandsOverWhenItIsStopped(t *testing.T) {
+	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
+	first := stand(t, dsn, worked(d))
+	d.until(t, "start_1")
+	second, third := stand(t, dsn, worked(d)), stand(t, dsn, worked(d), "--once")
+	time.Sleep(300 * time.Millisecond) // they stand, and do not run their commands
+	assert.Equal(t, []string{"start_1"}, d.lines())
+	require.NoError(t, third.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, exitFailed, third.end(), "its command was never run")
+	require.NoError(t, first.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, exitDone, first.end())
+	d.until(t, "start_2")
+	require.NoError(t, second.cmd.Process.Signal(syscall.SIGINT))
+	assert.Equal(t, exitDone, second.end())
+	assert.Equal(t, []string{"start_1", "stop_1", "start_2", "stop_2"}, d.lines())
+}
+
+// Without --once a node whose command has ended stands again.
+func TestLeadStandsAgain(t *testing.T) {
+	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
+	p := stand(t, dsn, fmt.Sprintf("echo term $CONCLAVE_TERM >> %s; exit 3", d), "--lease", "300ms")
+	d.until(t, "term_3")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, exitDone, p.end())
+	assert.Equal(t, []string{"term_1", "term_2", "term_3"}, d.lines()[:3])
+}
+
+// A command that takes no SIGTERM is killed by the second signal, and what it has
+// started with it.
+func TestLeadKillsAtTheSecondSignal(t *testing.T) {
+	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
+	p := stand(t, dsn, fmt.Sprintf(`trap 'echo deaf >> %[1]s' TERM; sleep 1000 & echo start >> %[1]s; while :; do sleep 0.02; done`, d), "--once")
+	d.until(t, "start")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	d.until(t, "deaf")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 128+9, p.end(), "the command's own end")
+	_, err := io.ReadAll(p.stdout) // ends when nobody holds the pipe any more
+	assert.NoError(t, err)
+}
+
+// cutter is the way from one tool to the database, which can be cut.
+type cutter struct {
+	listener net.Listener
+	mu       sync.Mutex // guards conns and cut
+	conns    []net.Conn
+	isCut    bool
+	group    sync.WaitGroup
+}
+
+func newCutter(t *testing.T, dsn string) (c *cutter, through string) {
+	t.Helper()
+	config, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	behind := config.Addr
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	config.Addr = listener.Addr().String()
+	c = &cutter{listener: listener}
+	c.group.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", behind)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.conns = append(c.conns, near, far)
+			if c.isCut {
+				near.Close()
+				far.Close()
+			}
+			c.mu.Unlock()
+			c.group.Go(func() { _, _ = io.Copy(near, far); near.Close() })
+			c.group.Go(func() { _, _ = io.Copy(far, near); far.Close() })
+		}
+	})
+	t.Cleanup(func() { c.cut(); c.group.Wait() })
+	return c, config.FormatDSN()
+}
+
+func (c *cutter) cut() {
+	c.listener.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isCut = true
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+}
+
+// A node that leads is cut from the database. Its command is asked to stop, does not,
+// and is killed before the other node's begins.
+func TestLeadKillsBeforeTheTrustEnds(t *testing.T) {
+	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
+	cut, through := newCutter(t, dsn)
+	alive := filepath.Join(t.TempDir(), "alive")
+	first := stand(t, through, fmt.Sprintf(`echo start >> %[1]s; trap 'echo asked >> %[1]s' TERM; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "1500ms")
+	d.until(t, "start")
+	stand(t, dsn, fmt.Sprintf(`date +%%s%%N > %[1]s.next; echo next $CONCLAVE_TERM >> %[1]s; exec sleep 1000`, d), "--lease", "1500ms")
+	time.Sleep(200 * time.Millisecond)
+	began := time.Now()
+	cut.cut()
+	d.until(t, "next_2")
+	assert.Less(t, time.Since(began), 5*time.Second)
+	assert.Equal(t, []string{"start", "asked", "next_2"}, d.lines())
+
+	nanos := func(file string) int64 {
+		body, err := os.ReadFile(file)
+		require.NoError(t, err)
+		lines := strings.Fields(string(body))
+		n, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	gap := time.Duration(nanos(string(d)+".next") - nanos(alive))
+	t.Logf("from the old command's last sign of life to the new one's first: %v", gap)
+	assert.Positive(t, gap)
+	require.NoError(t, first.cmd.Process.Signal(syscall.SIGTERM)) // it stands, without a database
+	assert.Equal(t, exitDone, first.end())
+}
+
+// kill -9 of the tool takes the command along.
+func TestLeadKilledTakesTheCommandAlong(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills a command with its parent")
+	}
+	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
+	p := stand(t, dsn, fmt.Sprintf("echo start >> %s; exec sleep 1000", d))
+	d.until(t, "start")
+	require.NoError(t, p.cmd.Process.Kill())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(p.stdout) // ends when nobody holds the pipe any more
+		gone <- err
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	select {
+	case err := <-gone:
+		assert.NoError(t, err)
+	case <-ctx.Done():
+		assert.Fail(t, "the command lives on")
+	}
+}

@@ -1,0 +1,109 @@
+package elector_test
+
+import (
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/fence"
+	"conclave/elector/termcas"
+	"conclave/internal/devdb"
+	conclavesql "conclave/sql"
+)
+
+// A product with a MySQL of its own has one of its processes do the nightly work, and
+// writes under the term: a process that was stopped and wakes up too late writes nothing.
+func Example() {
+	ctx := context.Background()
+	dsn, stop := someMySQL() // yours: user:password@tcp(host:3306)/shop
+	defer stop()
+	shop, err := stdsql.Open("mysql", dsn) // the product's own way in
+	must(err)
+	defer shop.Close()
+	_, err = shop.Exec("CREATE TABLE nights (night date PRIMARY KEY, worker varchar(64), term bigint unsigned)")
+	must(err)
+
+	// 1. The lock: a row in the product's database.
+	db, err := conclavesql.Open(dsn, conclavesql.Options{})
+	must(err)
+	defer db.Close()
+	lock := conclavesql.Lock{DataCenter: "shop", Name: "nightly"}
+	must(db.Migrate(ctx, lock))
+
+	// 2. Stand for it. Lead is called when this process leads, and its context ends when
+	// it does not any more.
+	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock})
+	must(err)
+	worked := make(chan struct{})
+	me := conclave.NodeID{Name: "worker-1", Incarnation: conclave.NewIncarnation(rand.New(rand.NewPCG(1, 2)))}
+	e, err := elector.New(elector.Config{ID: me, Strategy: strategy, Lead: func(ctx context.Context, term elector.Term) error {
+		// 3. Write under the term.
+		n, err := fence.Exec(ctx, shop, fence.New(lock, term),
+			"INSERT INTO nights (night, worker, term) SELECT ?, ?, fence.term FROM {fence}", "2026-11-21", me.Name)
+		fmt.Println("leading", term.Number, "rows written:", n, "error:", err)
+		close(worked)
+		<-ctx.Done()
+		fmt.Println("not leading:", context.Cause(ctx))
+		return nil
+	}})
+	must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	<-worked
+
+	// 4. Stop: the term is handed over, and the next process leads within milliseconds.
+	must(e.Shutdown(ctx))
+	must(<-ended)
+	// Output:
+	// leading 1 rows written: 1 error: <nil>
+	// not leading: resigned
+}
+
+// What Changes tells can be shown to people, or to a health check.
+func ExampleElector_Changes() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	e, err := elector.New(elector.Config{
+		ID:       conclave.NodeID{Name: "worker-1", Incarnation: "1"},
+		Strategy: strategy{&store{}}, // any Strategy
+	})
+	must(err)
+	changes := e.Changes(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	for change := range changes {
+		fmt.Println(change.Term, "leading:", change.Leading)
+		if !change.Leading {
+			break
+		}
+		go e.Shutdown(ctx)
+	}
+	must(<-ended)
+	// Output:
+	// term 1 of worker-1@1 leading: true
+	// term 1 of worker-1@1 leading: false
+}
+
+// someMySQL is the embedded server, for who has no other.
+func someMySQL() (dsn string, stop func()) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	server, err := devdb.New(devdb.Config{Listener: listener})
+	must(err)
+	ctx, crash := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	return server.DSN(), func() { crash(); <-ended }
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,339 @@
+package fence_test
+
+import (
+	"bufio"
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the product's own way in
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/fence"
+	"conclave/elector/termcas"
+	"conclave/internal/mysqltest"
+	conclavesql "conclave/sql"
+)
+
+// workerEnv makes this test binary a leader's process: NAME DSN.
+const workerEnv = "FENCE_TEST_WORKER"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(workerEnv); args != "" {
+		name, dsn, _ := strings.Cut(args, " ")
+		worker(name, dsn)
+		return
+	}
+	mysqltest.Main(m)
+}
+
+var lock = conclavesql.Lock{DataCenter: "test", Name: "shop"}
+
+// shop is a product's database, with a lock in it.
+func shop(t *testing.T, dsn string) *stdsql.DB {
+	t.Helper()
+	ours, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: 10 * time.Second})
+	require.NoError(t, err)
+	defer ours.Close()
+	require.NoError(t, ours.Migrate(t.Context(), lock))
+	db, err := stdsql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	for _, statement := range []string{
+		"CREATE TABLE orders (id int PRIMARY KEY, state varchar(20) NOT NULL, term bigint unsigned NOT NULL DEFAULT 0)",
+		"INSERT INTO orders (id, state) VALUES (1, 'new'), (2, 'new')",
+	} {
+		_, err := db.Exec(statement)
+		require.NoError(t, err)
+	}
+	return db
+}
+
+// elect makes owner the leader of term, without an election.
+func elect(t *testing.T, db *stdsql.DB, owner string, term uint64) fence.Token {
+	t.Helper()
+	_, err := db.Exec("UPDATE distribute_lock SET owner = ?, term = ? WHERE data_center = ? AND lock_name = ?", owner, term, lock.DataCenter, lock.Name)
+	require.NoError(t, err)
+	return fence.Token{Lock: lock, Owner: owner, Term: term}
+}
+
+// orders is the table as text.
+func orders(t *testing.T, db *stdsql.DB) string {
+	t.Helper()
+	rows, err := db.Query("SELECT id, state, term FROM orders ORDER BY id")
+	require.NoError(t, err)
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var id, term int
+		var state string
+		require.NoError(t, rows.Scan(&id, &state, &term))
+		list = append(list, fmt.Sprintf("%d %s %d", id, state, term))
+	}
+	require.NoError(t, rows.Err())
+	return strings.Join(list, ", ")
+}
+
+// Every form of statement lands while the term lasts, and changes nothing afterwards.
+func TestEveryStatementIsGuarded(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db := shop(t, s.DSN)
+		statements := []struct {
+			query string
+			args  []any
+			after string
+		}{
+			{"UPDATE orders JOIN {fence} SET state = ?, orders.term = fence.term WHERE id = ?", []any{"paid", 1}, "1 paid 7, 2 new 0"},
+			{"INSERT INTO orders (id, state, term) SELECT ?, ?, fence.term FROM {fence}", []any{3, "new"}, "1 paid 7, 2 new 0, 3 new 7"},
+			{"INSERT IGNORE INTO orders (id, state) SELECT ?, ? FROM {fence}", []any{4, "new"}, "1 paid 7, 2 new 0, 3 new 7, 4 new 0"},
+			{"REPLACE INTO orders (id, state) SELECT ?, ? FROM {fence}", []any{4, "sent"}, "1 paid 7, 2 new 0, 3 new 7, 4 sent 0"},
+			{"INSERT INTO orders (id, state) SELECT ?, ? FROM {fence} ON DUPLICATE KEY UPDATE state = ?", []any{4, "x", "again"}, "1 paid 7, 2 new 0, 3 new 7, 4 again 0"},
+			{"DELETE orders FROM orders JOIN {fence} WHERE id = ?", []any{2}, "1 paid 7, 3 new 7, 4 again 0"},
+			{"UPDATE orders, {fence} SET state = 'what? {fence}' WHERE id = ? /* ? */", []any{3}, "1 paid 7, 3 what? {fence} 7, 4 again 0"},
+		}
+		token := elect(t, db, "a@1", 7)
+		for _, st := range statements {
+			n, err := fence.Exec(t.Context(), db, token, st.query, st.args...)
+			require.NoError(t, err, st.query)
+			assert.Positive(t, n, st.query)
+			assert.Equal(t, st.after, orders(t, db), st.query)
+		}
+		n, err := fence.Exec(t.Context(), db, token, "UPDATE orders JOIN {fence} SET state = ? WHERE id = ?", "x", 99)
+		require.NoError(t, err, "nothing matched: the term is not over")
+		assert.Zero(t, n)
+
+		_, err = db.Exec("DELETE FROM orders")
+		require.NoError(t, err)
+		_, err = db.Exec("INSERT INTO orders (id, state) VALUES (1, 'new'), (2, 'new'), (3, 'new')")
+		require.NoError(t, err)
+		elect(t, db, "b@1", 8)
+		for _, st := range statements {
+			_, err := fence.Exec(t.Context(), db, token, st.query, st.args...)
+			require.ErrorIs(t, err, fence.ErrOver, st.query)
+			require.Equal(t, "1 new 0, 2 new 0, 3 new 0", orders(t, db), st.query)
+		}
+		require.ErrorIs(t, token.Check(t.Context(), db), fence.ErrOver)
+	})
+}
+
+// The same owner in another term, and another owner in the same one, are strangers.
+func TestATokenIsOwnerAndTerm(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db := shop(t, s.DSN)
+		good := elect(t, db, "a@1", 7)
+		for _, other := range []fence.Token{
+			{Lock: lock, Owner: "a@1", Term: 6}, {Lock: lock, Owner: "a@1", Term: 8}, {Lock: lock, Owner: "a@2", Term: 7}, {Lock: lock, Owner: "A@1", Term: 7},
+			{Lock: conclavesql.Lock{DataCenter: "test", Name: "another"}, Owner: "a@1", Term: 7},
+		} {
+			_, err := fence.Exec(t.Context(), db, other, "UPDATE orders JOIN {fence} SET state = 'x'")
+			assert.ErrorIs(t, err, fence.ErrOver, "%s", other)
+		}
+		n, err := fence.Exec(t.Context(), db, good, "UPDATE orders JOIN {fence} SET state = 'x'")
+		require.NoError(t, err)
+		assert.Equal(t, int64(2), n)
+	})
+}
+
+// What guards nothing is not sent.
+func TestAnUnguardedStatementIsRefused(t *testing.T) {
+	db, err := stdsql.Open("mysql", "root@tcp(127.0.0.1:1)/nowhere")
+	require.NoError(t, err)
+	defer db.Close()
+	token := fence.Token{Lock: lock, Owner: "a@1", Term: 7}
+	for _, query := range []string{
+		"UPDATE orders SET state = ?", "UPDATE orders SET state = '{fence}'", "UPDATE o /* {fence} */ SET x = 1", "UPDATE o -- {fence}\n SET x = 1",
+		"UPDATE `{fence}` SET x = 1", "UPDATE o # {fence}", `UPDATE o SET x = "\"{fence}"`, "UPDATE a JOIN {fence} JOIN {fence} SET x = 1", "", "'{fence}",
+	} {
+		_, err := fence.Exec(t.Context(), db, token, query, 1)
+		assert.ErrorIs(t, err, fence.ErrUnfenced, query)
+	}
+	_, err = fence.Exec(t.Context(), db, token, "UPDATE o SET x = ?, y = ? JOIN {fence}", 1)
+	assert.ErrorContains(t, err, "1 arguments for 2 question marks")
+	for _, nothing := range []fence.Token{{}, {Lock: lock, Owner: "a@1"}, {Lock: lock, Term: 7}, {Lock: lock, Owner: "nobody", Term: 7}} {
+		_, err := fence.Exec(t.Context(), db, nothing, "UPDATE orders JOIN {fence} SET state = 'x'")
+		assert.Error(t, err, "a token that holds nothing")
+		assert.NotErrorIs(t, err, fence.ErrOver)
+	}
+}
+
+func TestATokenTravelsInTheEnvironment(t *testing.T) {
+	token := fence.New(lock, elector.Term{Number: 7, Leader: conclave.NodeID{Name: "a", Incarnation: "1"}})
+	_, err := fence.FromEnv()
+	assert.ErrorContains(t, err, "conclave lead")
+	for _, pair := range token.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	got, err := fence.FromEnv()
+	require.NoError(t, err)
+	assert.Equal(t, token, got)
+	t.Setenv(fence.EnvOwner, "")
+	_, err = fence.FromEnv()
+	assert.Error(t, err)
+}
+
+// A fenced write and an election wait for each other: the write of a leader that is in
+// the middle of it holds the lock row until it is through.
+func TestAnElectionWaitsForAFencedWrite(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		for _, level := range []stdsql.IsolationLevel{stdsql.LevelReadCommitted, stdsql.LevelRepeatableRead} {
+			t.Run(level.String(), func(t *testing.T) {
+				db := shop(t, mysqltest.New(t, s.Kind).DSN)
+				token := elect(t, db, "a@1", 7)
+				for _, query := range []string{"INSERT INTO orders (id, state) SELECT 9, 'new' FROM {fence}", "UPDATE orders JOIN {fence} SET state = 'held' WHERE id = 1"} {
+					tx, err := db.BeginTx(t.Context(), &stdsql.TxOptions{Isolation: level})
+					require.NoError(t, err)
+					n, err := fence.Exec(t.Context(), tx, token, query)
+					require.NoError(t, err)
+					require.Equal(t, int64(1), n)
+					elected := make(chan error, 1)
+					go func() {
+						_, err := db.Exec("UPDATE distribute_lock SET owner = 'b@1', term = term + 1")
+						elected <- err
+					}()
+					select {
+					case err := <-elected:
+						assert.Fail(t, "the election did not wait", "%v", err)
+					case <-time.After(200 * time.Millisecond):
+					}
+					require.NoError(t, tx.Commit())
+					require.NoError(t, <-elected)
+					_, err = fence.Exec(t.Context(), db, token, query)
+					require.ErrorIs(t, err, fence.ErrOver)
+					elect(t, db, "a@1", 7)
+				}
+			})
+		}
+	})
+}
+
+// worker is a product's process: while it leads it takes an order and, when it is told
+// to on its standard input, marks it as its own. Between being told and writing it
+// looks whether it leads; the test stops it just then.
+func worker(name, dsn string) {
+	check := func(err error) {
+		if err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+	}
+	ours, err := conclavesql.Open(dsn, conclavesql.Options{})
+	check(err)
+	db, err := stdsql.Open("mysql", dsn)
+	check(err)
+	strategy, err := termcas.New(termcas.Config{DB: ours, Lock: lock, Takeover: termcas.Lease})
+	check(err)
+	var e *elector.Elector
+	told := bufio.NewScanner(os.Stdin)
+	e, err = elector.New(elector.Config{
+		ID: conclave.NodeID{Name: name, Incarnation: "1"}, Strategy: strategy, Lease: time.Second,
+		Lead: func(ctx context.Context, term elector.Term) error {
+			token := fence.New(lock, term)
+			fmt.Println("leading", term.Number)
+			for told.Scan() {
+				if _, leading := e.Leading(); !leading { // the check before the act, that is not enough
+					fmt.Println("not leading")
+					continue
+				}
+				fmt.Println("about to write")
+				told.Scan() // the worst moment: here it is stopped, and continued, and told to go on
+				n, refused := fence.Exec(context.Background(), db, token, "UPDATE orders JOIN {fence} SET state = ?, orders.term = fence.term WHERE id = 1", name)
+				// And what would have happened without: the same statement, unguarded, on a
+				// row that only shows it.
+				_, err := db.Exec("UPDATE orders SET state = ? WHERE id = 2", name)
+				check(err)
+				fmt.Println("wrote", n, errors.Is(refused, fence.ErrOver))
+			}
+			return nil
+		},
+	})
+	check(err)
+	check(e.Run(context.Background()))
+}
+
+// started is a worker's process.
+type started struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out chan string
+}
+
+func start(t *testing.T, name, dsn string) *started {
+	p := &started{cmd: exec.Command(os.Args[0]), out: make(chan string, 100)}
+	p.cmd.Env = append(os.Environ(), workerEnv+"="+name+" "+dsn)
+	var err error
+	p.in, err = p.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		defer close(p.out)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			p.out <- scan.Text()
+		}
+	}()
+	t.Cleanup(sync.OnceFunc(func() {
+		p.cmd.Process.Kill()
+		for range p.out {
+		}
+		p.cmd.Wait()
+	}))
+	return p
+}
+
+func (p *started) tell(t *testing.T) {
+	t.Helper()
+	_, err := fmt.Fprintln(p.in, "go")
+	require.NoError(t, err)
+}
+
+// says waits for the next line, and checks it.
+func (p *started) says(t *testing.T, want string) {
+	t.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
+	select {
+	case line := <-p.out:
+		require.Equal(t, want, line)
+	case <-limit.C:
+		require.FailNow(t, "waited too long", "for %q", want)
+	}
+}
+
+// A leader is stopped (SIGSTOP) between the check and the write. Another one leads and
+// writes. The stopped one is continued: its write changes nothing.
+func TestAStoppedLeaderWakesUpAndItsWriteIsRefused(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
+		db := shop(t, s.DSN)
+		old := start(t, "old", s.DSN)
+		old.says(t, "leading 1")
+		old.tell(t)
+		old.says(t, "about to write") // it has looked: it leads
+		require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
+
+		next := start(t, "next", s.DSN)
+		next.says(t, "leading 2")
+		next.tell(t)
+		next.says(t, "about to write")
+		next.tell(t)
+		next.says(t, "wrote 1 false")
+
+		old.tell(t) // it is in the middle of its act
+		require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
+		old.says(t, "wrote 0 true")
+		assert.Equal(t, "1 next 2, 2 old 0", orders(t, db), "the unguarded write of the old leader has overwritten the new one's")
+	})
+}

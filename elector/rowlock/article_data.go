@@ -1,0 +1,169 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	conclavesql "conclave/sql"
+)
+
+// DataType says how long a value lives.
+type DataType int
+
+// The article's types.
+const (
+	Ephemeral  DataType = 1 // until its writer stops refreshing it
+	Persistent DataType = 2 // until it is deleted
+)
+
+// EventType says what happened to a value.
+type EventType string
+
+// The events of subscriptions.
+const (
+	Added   EventType = "added"
+	Updated EventType = "updated"
+	Removed EventType = "removed"
+)
+
+// Event is one difference between two looks at the values.
+type Event struct {
+	Type       EventType
+	Key, Value string // of Removed the last value that was seen
+}
+
+// listener hears of the keys with a prefix.
+type listener struct {
+	prefix string
+	hear   func(Event)
+}
+
+// Put stores a value under a key; this process refreshes it if it is ephemeral.
+func (r *Registry) Put(ctx context.Context, key, value string, kind DataType) error {
+	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataPut, key, value, int(kind), r.now()); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	var id int64
+	if err := r.cfg.DB.QueryRow(ctx, conclavesql.ArticleDataFind, []any{key}, &id); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kind == Ephemeral {
+		r.ephemeral[key] = id
+	} else {
+		delete(r.ephemeral, key)
+	}
+	return nil
+}
+
+// Delete removes a value.
+func (r *Registry) Delete(ctx context.Context, key string) error {
+	r.mu.Lock()
+	delete(r.ephemeral, key)
+	r.mu.Unlock()
+	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataDelete, key); err != nil {
+		return fmt.Errorf("delete %s: %w", key, err)
+	}
+	return nil
+}
+
+// Subscribe has every difference in the keys with a prefix told to hear, by one
+// goroutine, one after the other: what is there at the first look is Added.
+func (r *Registry) Subscribe(prefix string, hear func(Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listeners = append(r.listeners, listener{prefix, hear})
+}
+
+// refreshData is the task of the ephemeral values. It has the fault of refreshLocks.
+func (r *Registry) refreshData(ctx context.Context) error {
+	r.mu.Lock()
+	var ids []int64
+	for _, key := range slices.Sorted(maps.Keys(r.ephemeral)) {
+		ids = append(ids, r.ephemeral[key])
+	}
+	r.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, id := range ids {
+		if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataRefresh, r.now(), id); err != nil {
+			return fmt.Errorf("refresh value %d: %w", id, err)
+		}
+	}
+	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataClean, r.expired()); err != nil {
+		return fmt.Errorf("clean expired values: %w", err)
+	}
+	return nil
+}
+
+// datum is a value as the subscriptions see it.
+type datum struct {
+	value   string
+	updated time.Time
+}
+
+// runSubscriptions looks at all values at each interval, and tells the differences.
+func (r *Registry) runSubscriptions(ctx context.Context) {
+	seen := map[string]datum{}
+	r.every(ctx, func(ctx context.Context) error {
+		now := map[string]datum{}
+		err := r.cfg.DB.Query(ctx, conclavesql.ArticleDataList, nil, func(scan func(...any) error) error {
+			var key string
+			var d datum
+			err := scan(&key, &d.value, &d.updated)
+			now[key] = d
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("look at the values: %w", err)
+		}
+		r.tell(compare(seen, now))
+		seen = now
+		return nil
+	})
+}
+
+// compare is what happened between two looks, in the order of the keys. Of several
+// changes in between one is seen, and a value that came and went is not.
+func compare(before, after map[string]datum) (events []Event) {
+	keys := slices.Sorted(maps.Keys(before))
+	for key := range after {
+		if _, there := before[key]; !there {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		was, had := before[key]
+		is, has := after[key]
+		switch {
+		case !had:
+			events = append(events, Event{Added, key, is.value})
+		case !has:
+			events = append(events, Event{Removed, key, was.value})
+		case !was.updated.Equal(is.updated):
+			events = append(events, Event{Updated, key, is.value})
+		}
+	}
+	return events
+}
+
+// tell calls the listeners; they may call the registry.
+func (r *Registry) tell(events []Event) {
+	r.mu.Lock()
+	listeners := slices.Clone(r.listeners)
+	r.mu.Unlock()
+	for _, event := range events {
+		for _, l := range listeners {
+			if strings.HasPrefix(event.Key, l.prefix) {
+				l.hear(event)
+			}
+		}
+	}
+}

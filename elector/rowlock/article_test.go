@@ -1,0 +1,341 @@
+package rowlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/rowlock"
+	"conclave/internal/mysqltest"
+	conclavesql "conclave/sql"
+)
+
+// One test per claim of article 001, in the article's words retold; then one per
+// fault of it.
+
+// process is a registry at work.
+type process struct {
+	*rowlock.Registry
+	kill func() // as kill -9 does: nothing is released
+}
+
+// process starts a registry; options change its configuration.
+func (w *world) process(t *testing.T, name string, options ...func(*rowlock.RegistryConfig)) *process {
+	t.Helper()
+	require.NoError(t, rowlock.MigrateArticle(t.Context(), w.db))
+	cfg := rowlock.RegistryConfig{DB: w.open(t, w.dial, time.Second), Owner: name}
+	for _, option := range options {
+		option(&cfg)
+	}
+	r, err := rowlock.NewRegistry(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	p := &process{r, sync.OnceFunc(func() { cancel(); <-ended })}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// clock makes a process's wall clock fast or slow.
+func clock(by time.Duration) func(*rowlock.RegistryConfig) {
+	return func(c *rowlock.RegistryConfig) { c.Now = func() time.Time { return time.Now().Add(by) } }
+}
+
+// patience is a wait that ends.
+func patience(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// locked counts the rows of a key.
+func (w *world) locked(t *testing.T, key string) (n int) {
+	t.Helper()
+	require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_lock WHERE lock_key = ?", []any{key}, &n))
+	return n
+}
+
+// Article 001: "the row has id, lock_key (unique), lock_owner, last_term, last_update_time and create_time".
+func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p := w.process(t, "10.0.0.1_7")
+		require.NoError(t, p.Acquire(t.Context(), "k"))
+		for _, column := range []string{"id", "lock_key", "lock_owner", "last_term", "last_update_time", "create_time"} {
+			var n int
+			require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM t_ds_jdbc_registry_lock", nil, &n))
+			assert.Equal(t, 1, n, column)
+		}
+		_, err := w.db.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "other", 0)
+		assert.Error(t, err, "a second row is refused")
+	})
+}
+
+// Article 001: "acquire: insert; a unique violation means held: sleep an interval and try again; release: delete the row, drop it from the map".
+func TestArticleAcquireWaitsForTheRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.process(t, "a"), w.process(t, "b")
+		require.NoError(t, a.Acquire(t.Context(), "k"))
+		got := make(chan time.Time, 1)
+		go func() {
+			if assert.NoError(t, b.Acquire(context.Background(), "k")) {
+				got <- time.Now()
+			}
+		}()
+		time.Sleep(time.Minute)
+		require.Empty(t, got)
+		released := time.Now()
+		require.NoError(t, a.Release(t.Context(), "k"))
+		assert.False(t, a.Holds("k"))
+		assert.LessOrEqual(t, (<-got).Sub(released), 2100*time.Millisecond, "an interval, at most")
+		assert.True(t, b.Holds("k"))
+		require.NoError(t, a.Release(t.Context(), "k"), "who holds nothing releases nothing")
+		assert.Equal(t, 1, w.locked(t, "k"))
+	})
+}
+
+// Article 001: "a task every 2 s writes the current time into last_term of all held rows, then deletes the rows whose term has expired".
+func TestArticleRefreshesItsOwnAndCleansTheDead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		dead, alive := w.process(t, "dead"), w.process(t, "alive")
+		require.NoError(t, dead.Acquire(t.Context(), "theirs"))
+		require.NoError(t, alive.Acquire(t.Context(), "ours"))
+		term := func() (ms int64) {
+			require.NoError(t, w.db.QueryRow(t.Context(), "SELECT last_term FROM t_ds_jdbc_registry_lock WHERE lock_key = 'ours'", nil, &ms))
+			return ms
+		}
+		first := term()
+		time.Sleep(3 * time.Second)
+		assert.InDelta(t, 2000, term()-first, 200)
+		dead.kill()
+		time.Sleep(10 * time.Second)
+		assert.Zero(t, w.locked(t, "theirs"), "cleaned by one who holds another")
+		assert.Equal(t, 1, w.locked(t, "ours"))
+	})
+}
+
+// Article 001: "around it three managers start together: ephemeral data, subscriptions, locks".
+// Ephemeral values live while their writer does, persistent ones stay; subscribers are
+// told by comparison.
+func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		writer, reader := w.process(t, "writer"), w.process(t, "reader")
+		var mu sync.Mutex
+		var heard []rowlock.Event
+		reader.Subscribe("/nodes/", func(e rowlock.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, e)
+		})
+		told := func() []rowlock.Event {
+			mu.Lock()
+			defer mu.Unlock()
+			list := heard
+			heard = nil
+			return list
+		}
+		// The reader keeps one of its own alive: it cleans, too.
+		require.NoError(t, reader.Put(t.Context(), "/readers/r", "here", rowlock.Ephemeral))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1", rowlock.Ephemeral))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/b", "1", rowlock.Persistent))
+		require.NoError(t, writer.Put(t.Context(), "/other", "1", rowlock.Persistent))
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Added, Key: "/nodes/a", Value: "1"}, {Type: rowlock.Added, Key: "/nodes/b", Value: "1"}}, told())
+
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "2", rowlock.Ephemeral))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "3", rowlock.Ephemeral))
+		require.NoError(t, writer.Put(t.Context(), "/nodes/c", "1", rowlock.Ephemeral))
+		require.NoError(t, writer.Delete(t.Context(), "/nodes/c"))
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Updated, Key: "/nodes/a", Value: "3"}}, told(), "what happens between two looks is seen as one, or not at all")
+
+		time.Sleep(time.Minute)
+		assert.Empty(t, told(), "a refresh is no change")
+		writer.kill()
+		time.Sleep(13 * time.Second) // three intervals, one until somebody cleans, one until somebody looks
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Removed, Key: "/nodes/a", Value: "3"}}, told(), "the ephemeral one is gone with its writer, the persistent one stays")
+	})
+}
+
+// A known fault: nobody cleans up when the refresher holds nothing. The only holder
+// dies, and all the others wait for ever.
+func TestArticleFaultNobodyCleansForADeadHolder(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, waiter := w.process(t, "holder"), w.process(t, "waiter")
+		require.NoError(t, holder.Acquire(t.Context(), "k"))
+		holder.kill()
+		err := waiter.Acquire(patience(t, 10*time.Minute), "k")
+		assert.ErrorIs(t, err, context.DeadlineExceeded, "ten minutes are not enough")
+		assert.Equal(t, 1, w.locked(t, "k"))
+	})
+}
+
+// The same for ephemeral values: a dead node is on the list for ever, when nobody who
+// looks has a value of his own.
+func TestArticleFaultNobodyCleansForADeadWriter(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		writer := w.process(t, "writer")
+		w.process(t, "reader")
+		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1", rowlock.Ephemeral))
+		writer.kill()
+		time.Sleep(10 * time.Minute)
+		var n int
+		require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_data", nil, &n))
+		assert.Equal(t, 1, n)
+	})
+}
+
+// Repaired: whoever waits cleans.
+func TestArticleRepairedAWaiterCleansForADeadHolder(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
+		dead, err := holder.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		holder.kill()
+		began := time.Now()
+		k, err := waiter.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		assert.InDelta(t, 5, time.Since(began).Seconds(), 1.6, "what is left of a lease of 6 s")
+		assert.Greater(t, k.Token(), dead.Token())
+		assert.False(t, dead.Held(), "and the dead one would know")
+	})
+}
+
+// A known fault: the times are the processes' clocks. One that is ten seconds fast
+// deletes the locks of the living; and a holder never looks at its row again, so that
+// two hold one lock.
+func TestArticleFaultAFastClockDeletesLivingLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, fast := w.process(t, "holder"), w.process(t, "fast", clock(10*time.Second))
+		require.NoError(t, holder.Acquire(t.Context(), "k"))
+		require.NoError(t, fast.Acquire(t.Context(), "something else"))
+		require.NoError(t, fast.Acquire(patience(t, time.Minute), "k"), "it has deleted a row that was refreshed a second ago")
+		time.Sleep(time.Minute)
+		assert.True(t, holder.Holds("k"))
+		assert.True(t, fast.Holds("k"))
+		assert.Equal(t, 1, w.locked(t, "k"))
+	})
+}
+
+// Repaired: there is no clock to be fast or slow but the database's own.
+func TestArticleRepairedALeapOfTheDatabasesClock(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
+		old, err := holder.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		_, err = w.db.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // it leaps by an hour
+		require.NoError(t, err)
+		k, err := waiter.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Greater(t, k.Token(), old.Token(), "a leap ends a lock; its token tells")
+		<-old.Lost()
+		assert.False(t, old.Held(), "at its next refresh the old holder knows")
+
+		_, err = w.db.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_ADD(NOW(3), INTERVAL 1 HOUR)") // set back: ages are negative
+		require.NoError(t, err)
+		waiter.kill()
+		began := time.Now()
+		_, err = holder.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Less(t, time.Since(began), 30*time.Second, "three leases of one's own observation")
+	})
+}
+
+// A known fault: the map is filled once per key. A second thread of the process is let
+// in beside the first, and the first one's release takes the lock from both.
+func TestArticleFaultTwoThreadsOfAProcessHoldOneLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		p, other := w.process(t, "p"), w.process(t, "other")
+		require.NoError(t, p.Acquire(t.Context(), "k"))
+		require.NoError(t, p.Acquire(patience(t, time.Second), "k"), "a second thread")
+		require.NoError(t, p.Release(t.Context(), "k"), "by the first")
+		require.NoError(t, other.Acquire(patience(t, 5*time.Second), "k"), "while the second works on")
+	})
+}
+
+// Repaired: in one process, too, one holds at a time.
+func TestArticleRepairedThreadsOfAProcessTakeTurns(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := w.locks(t, "p")
+		first, err := l.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		_, err = l.TryAcquire(t.Context(), "k")
+		require.ErrorIs(t, err, rowlock.ErrHeld)
+		_, err = l.Acquire(patience(t, time.Minute), "k")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.True(t, first.Held(), "nobody has touched the first one's")
+		require.NoError(t, first.Release(t.Context()))
+		second, err := l.TryAcquire(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Greater(t, second.Token(), first.Token())
+		assert.ErrorIs(t, first.Release(t.Context()), rowlock.ErrNotHeld)
+		assert.True(t, second.Held(), "a late release hurts nobody")
+	})
+}
+
+// A known fault: waiters may spin, and each try uses an id up. (In real time: a
+// bubble's clock stands still while somebody spins.)
+func TestArticleFaultWaitersSpin(t *testing.T) {
+	w := newWorld(t, mysqltest.NewEmbedded(t).DSN, new(net.Dialer).DialContext)
+	holder := w.process(t, "holder")
+	require.NoError(t, holder.Acquire(t.Context(), "k"))
+	db := w.open(t, w.dial, time.Second)
+	waiter := w.process(t, "waiter", func(c *rowlock.RegistryConfig) { c.DB, c.Interval = db, -1 })
+	require.ErrorIs(t, waiter.Acquire(patience(t, 300*time.Millisecond), "k"), context.DeadlineExceeded)
+	t.Logf("a waiter in 0.3 s: %d statements", db.Statements())
+	assert.Greater(t, db.Statements(), uint64(10), "with the interval it would be one")
+}
+
+// Repaired: a waiter looks four times in a refresh, and inserts where there is nothing.
+func TestArticleRepairedWaitersSleep(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
+		_, err := holder.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		_, err = waiter.Acquire(patience(t, time.Minute), "k")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.LessOrEqual(t, waiter.db.Statements(), uint64(130))
+		_, err = waiter.Acquire(t.Context(), "another")
+		require.NoError(t, err)
+		var id int
+		require.NoError(t, w.db.QueryRow(t.Context(), "SELECT id FROM row_lock WHERE lock_key = 'another'", nil, &id))
+		assert.Equal(t, 2, id, "a minute of waiting has used up no number")
+	})
+}
+
+// Five processes and a counter that nobody guards but the lock.
+func TestManyProcessesTakeTurns(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		var inside, turns atomic.Int64
+		var last atomic.Uint64
+		var group sync.WaitGroup
+		for i := range 5 {
+			l := w.locks(t, fmt.Sprintf("p%d", i))
+			group.Go(func() {
+				for range 6 {
+					k, err := l.Acquire(context.Background(), "k")
+					if !assert.NoError(t, err) {
+						return
+					}
+					assert.Equal(t, int64(1), inside.Add(1), "one at a time")
+					assert.Less(t, last.Swap(k.Token()), k.Token(), "tokens rise")
+					time.Sleep(300 * time.Millisecond)
+					assert.True(t, k.Held())
+					inside.Add(-1)
+					turns.Add(1)
+					assert.NoError(t, k.Release(context.Background()))
+				}
+			})
+		}
+		group.Wait()
+		assert.Equal(t, int64(30), turns.Load())
+	})
+}

@@ -1,0 +1,119 @@
+package rowlock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector/electortest"
+	"conclave/elector/rowlock"
+	conclavesql "conclave/sql"
+)
+
+// keeper is a process with the repaired locks.
+type keeper struct {
+	*rowlock.Locks
+	db    *conclavesql.DB
+	cable *electortest.Cable
+	kill  func()
+}
+
+func (w *world) locks(t *testing.T, name string) *keeper {
+	t.Helper()
+	require.NoError(t, rowlock.Migrate(t.Context(), w.db))
+	cable := electortest.NewCable(w.dial)
+	db := w.open(t, cable.Dial, time.Second)
+	l, err := rowlock.NewLocks(rowlock.LocksConfig{
+		DB: db, Owner: conclave.NodeID{Name: name, Incarnation: "1"}, Rand: rand.New(rand.NewPCG(1, uint64(len(name)))),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	k := &keeper{l, db, cable, sync.OnceFunc(func() { cancel(); <-ended })}
+	t.Cleanup(k.kill)
+	return k
+}
+
+func TestAHolderStopsBeforeTheNextBegins(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
+		old, err := holder.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		release := holder.cable.Stall() // it is cut off, and its lock goes on in the database
+		k, err := waiter.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		assert.False(t, old.Held())
+		<-old.Lost()
+		assert.Greater(t, k.Token(), old.Token())
+		release()
+		assert.ErrorIs(t, old.Release(t.Context()), rowlock.ErrNotHeld)
+		time.Sleep(time.Minute)
+		assert.True(t, k.Held())
+	})
+}
+
+func TestARefreshWithoutAnAnswerLosesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		holder := w.locks(t, "holder")
+		k, err := holder.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		for range 5 {
+			holder.cable.LoseReply("beat + 1")
+			time.Sleep(7 * time.Second)
+			assert.True(t, k.Held())
+		}
+		assert.Equal(t, 5, holder.cable.Lost())
+	})
+}
+
+func TestAnAcquisitionWithoutAnAnswerIsNotHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := w.locks(t, "p")
+		l.cable.LoseReply("INSERT")
+		_, err := l.Acquire(t.Context(), "k")
+		require.ErrorIs(t, err, conclavesql.ErrUnavailable)
+		k, err := l.Acquire(t.Context(), "k")
+		require.NoError(t, err, "what it left behind is its own to remove")
+		assert.True(t, k.Held())
+		assert.Equal(t, uint64(2), k.Token(), "and nobody holds the first")
+	})
+}
+
+func TestKeysDoNotWaitForEachOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		l := w.locks(t, "p")
+		began := time.Now()
+		for _, key := range []string{"a", "b", "c"} {
+			k, err := l.TryAcquire(t.Context(), key)
+			require.NoError(t, err)
+			assert.Equal(t, key, k.Key())
+			defer k.Release(context.Background())
+		}
+		assert.Less(t, time.Since(began), time.Second)
+		_, err := l.Acquire(t.Context(), "")
+		assert.Error(t, err)
+		_, err = l.TryAcquire(t.Context(), "")
+		assert.Error(t, err)
+	})
+}
+
+// A row that is deleted by hand: its holder knows at the next refresh.
+func TestADeletedRowIsNoticed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		k, err := w.locks(t, "holder").Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		_, err = w.db.Exec(t.Context(), "DELETE FROM row_lock")
+		require.NoError(t, err)
+		began := time.Now()
+		<-k.Lost()
+		assert.LessOrEqual(t, time.Since(began), 2100*time.Millisecond)
+	})
+}

@@ -1,0 +1,143 @@
+package rowlock
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	conclavesql "conclave/sql"
+)
+
+// rows is the table of the repaired form.
+type rows struct{ db *conclavesql.DB }
+
+// row is one lock as read at one moment.
+type row struct {
+	id, beat       uint64
+	owner, address string
+	lease, age     time.Duration
+}
+
+// Migrate makes the table where it is missing. Any number of processes may do it at
+// once, and again.
+func Migrate(ctx context.Context, db *conclavesql.DB) error {
+	return migrate(ctx, db, conclavesql.RowTable)
+}
+
+// migrate works on a connection of its own: a table takes longer than a beat on a
+// slow disk, and the only deadline is the caller's.
+func migrate(ctx context.Context, db *conclavesql.DB, tables ...string) error {
+	conn, err := db.Pin(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("rowlock: migrate: %w", err)
+	}
+	defer conn.Close()
+	for _, table := range tables {
+		if _, err := conn.Exec(ctx, table); err != nil {
+			return fmt.Errorf("rowlock: make a table: %w", err)
+		}
+	}
+	return nil
+}
+
+// validateKey says what cannot be stored as a key.
+func validateKey(key string) error {
+	if key == "" || len(key) > 256 {
+		return fmt.Errorf("key %q: want 1 to 256 characters", key)
+	}
+	for _, c := range key {
+		if c < ' ' || c > '~' {
+			return fmt.Errorf("key %q: want printable ASCII", key)
+		}
+	}
+	return nil
+}
+
+// look reads a lock; ErrNoRows when nobody holds it.
+func (t rows) look(ctx context.Context, key string) (row, error) {
+	var r row
+	var leaseMs, ageUs int64
+	err := t.db.QueryRow(ctx, conclavesql.RowLook, []any{key}, &r.id, &r.owner, &r.address, &r.beat, &leaseMs, &ageUs)
+	if err != nil {
+		return row{}, fmt.Errorf("look at lock %s: %w", key, err)
+	}
+	r.lease = time.Duration(leaseMs) * time.Millisecond
+	r.age = time.Duration(ageUs) * time.Microsecond
+	return r, nil
+}
+
+// acquire inserts a row, and reads its id; zero when somebody was quicker. After an
+// error the row may be there, or come later: it is the owner's, who holds nothing.
+func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string, lease time.Duration) (uint64, error) {
+	n, err := t.db.Exec(ctx, conclavesql.RowAcquire, stdsql.Null[uint64]{V: id, Valid: id != 0}, key, owner, address, lease.Milliseconds())
+	if err != nil {
+		return 0, fmt.Errorf("acquire lock %s: %w", key, err)
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	r, err := t.look(ctx, key)
+	switch {
+	case errors.Is(err, conclavesql.ErrNoRows), err == nil && r.owner != owner:
+		return 0, nil // deleted by hand, in between
+	case err != nil:
+		return 0, err
+	}
+	return r.id, nil
+}
+
+// refresh counts one beat of a held row; false: the row is not as it was left.
+func (t rows) refresh(ctx context.Context, id uint64, owner string, beat uint64) (bool, error) {
+	n, err := t.db.Exec(ctx, conclavesql.RowRefresh, id, owner, beat)
+	if err != nil {
+		return false, fmt.Errorf("refresh lock row %d: %w", id, err)
+	}
+	return n == 1, nil
+}
+
+// hold is refresh, and takes up a beat of its own whose answer was lost: nobody else
+// writes a row that names this owner. It returns the new beat; false: the row is gone.
+func (t rows) hold(ctx context.Context, key string, id uint64, owner string, beat uint64) (uint64, bool, error) {
+	for range 3 {
+		ok, err := t.refresh(ctx, id, owner, beat)
+		switch {
+		case err != nil:
+			return beat, true, err
+		case ok:
+			return beat + 1, true, nil
+		}
+		r, err := t.look(ctx, key)
+		switch {
+		case errors.Is(err, conclavesql.ErrNoRows), err == nil && (r.id != id || r.owner != owner):
+			return beat, false, nil
+		case err != nil:
+			return beat, true, err
+		}
+		beat = r.beat
+	}
+	return beat, true, fmt.Errorf("refresh lock row %d: its beat moves faster than it is followed", id)
+}
+
+// remove deletes a row of one's own. It may be said twice.
+func (t rows) remove(ctx context.Context, id uint64, owner string) error {
+	if _, err := t.db.Exec(ctx, conclavesql.RowRemove, id, owner); err != nil {
+		return fmt.Errorf("remove lock row %d: %w", id, err)
+	}
+	return nil
+}
+
+// clean deletes somebody's row whose lease is over; the database says whether it is,
+// unless overdue. false: the row has changed since, or is good.
+func (t rows) clean(ctx context.Context, r row, overdue bool) (bool, error) {
+	statement := conclavesql.RowClean
+	if overdue {
+		statement = conclavesql.RowCleanOverdue
+	}
+	n, err := t.db.Exec(ctx, statement, r.id, r.beat)
+	if err != nil {
+		return false, fmt.Errorf("clean lock row %d of %s: %w", r.id, r.owner, err)
+	}
+	return n == 1, nil
+}

@@ -1,0 +1,189 @@
+package versioncas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/elector"
+	conclavesql "conclave/sql"
+)
+
+// Config is what a Strategy needs.
+type Config struct {
+	DB  *conclavesql.DB
+	Key string // of the row: 1 to 255 printable ASCII characters. Migrate makes it
+
+	Logger hclog.Logger // nil drops everything
+}
+
+// Strategy elects by a compare-and-swap of the version of one row. Its methods are
+// called by one goroutine.
+type Strategy struct {
+	cfg Config
+	log hclog.Logger
+
+	version uint64          // of the row, as our last statement left it; while a term is held
+	won     elector.Term    // the held term; zero when none is
+	owner   conclave.NodeID // the last owner that the row was seen to name
+}
+
+var _ elector.Strategy = (*Strategy)(nil)
+
+// New checks the configuration; it connects to nothing.
+func New(cfg Config) (*Strategy, error) {
+	if cfg.DB == nil {
+		return nil, errors.New("versioncas: DB is missing")
+	}
+	if err := validateKey(cfg.Key); err != nil {
+		return nil, fmt.Errorf("versioncas: %w", err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	return &Strategy{cfg: cfg, log: cfg.Logger}, nil
+}
+
+// validateKey says what cannot be stored as a key.
+func validateKey(key string) error {
+	if key == "" || len(key) > 255 {
+		return fmt.Errorf("key %q: want 1 to 255 characters", key)
+	}
+	for _, c := range key {
+		if c < ' ' || c > '~' {
+			return fmt.Errorf("key %q: want printable ASCII", key)
+		}
+	}
+	return nil
+}
+
+// Migrate makes the table and the key's row, where they are missing. Any number of
+// processes may do it at once, and again.
+func Migrate(ctx context.Context, db *conclavesql.DB, key string) error {
+	return migrate(ctx, db, key, conclavesql.VersionTable, conclavesql.VersionSeed)
+}
+
+// migrate works on a connection of its own: a table takes longer than a beat on a
+// slow disk, and the only deadline is the caller's.
+func migrate(ctx context.Context, db *conclavesql.DB, key, table, seed string) error {
+	if err := validateKey(key); err != nil {
+		return fmt.Errorf("versioncas: %w", err)
+	}
+	conn, err := db.Pin(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("versioncas: migrate: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.Exec(ctx, table); err != nil {
+		return fmt.Errorf("versioncas: make the table: %w", err)
+	}
+	if _, err := conn.Exec(ctx, seed, key); err != nil {
+		return fmt.Errorf("versioncas: seed %s: %w", key, err)
+	}
+	return nil
+}
+
+// row is the row as read at one moment.
+type row struct {
+	version, term  uint64
+	owner, address string
+	lease, age     time.Duration
+}
+
+// Round plays one round; the numbers are those of the package's chapter.
+func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+	if me.Holding != 0 {
+		return s.renew(ctx, me)
+	}
+	s.won = elector.Term{}
+
+	// 1. Look.
+	r, err := s.look(ctx)
+	if errors.Is(err, conclavesql.ErrNoRows) {
+		r, err = s.absent(ctx, me)
+	}
+	switch {
+	case err != nil:
+		return elector.Term{}, err
+	case me.Observer:
+		return s.observe(ctx, me, r)
+	}
+	// 2 and 3. Entitled? 4. Swap.
+	if g := entitled(me, r, last); g != none {
+		return s.compete(ctx, me, r, g)
+	}
+	return r.termFor(me), nil
+}
+
+// look reads the row; ErrNoRows when there is none.
+func (s *Strategy) look(ctx context.Context) (row, error) {
+	var r row
+	var leaseMs, ageUs int64
+	err := s.cfg.DB.QueryRow(ctx, conclavesql.VersionLook, []any{s.cfg.Key}, &r.version, &r.term, &r.owner, &r.address, &leaseMs, &ageUs)
+	if err != nil {
+		return row{}, fmt.Errorf("look at %s: %w", s.cfg.Key, err)
+	}
+	r.lease = time.Duration(leaseMs) * time.Millisecond
+	r.age = time.Duration(ageUs) * time.Microsecond
+	if owner, err := conclave.ParseNodeID(r.owner); err == nil && !owner.IsZero() {
+		s.owner = owner
+	}
+	return r, nil
+}
+
+// absent makes a missing row anew. Who has seen a term waits for it like for any
+// other's (entitled): its leader believes until its next beat.
+func (s *Strategy) absent(ctx context.Context, me elector.Candidate) (row, error) {
+	if me.Observer {
+		return row{lease: me.Lease}, nil
+	}
+	s.log.Warn("the row is missing and is made anew", "key", s.cfg.Key, "highest", me.Highest)
+	if _, err := s.cfg.DB.Exec(ctx, conclavesql.VersionSeed, s.cfg.Key); err != nil {
+		return row{}, fmt.Errorf("seed %s: %w", s.cfg.Key, err)
+	}
+	return s.look(ctx)
+}
+
+// termFor is the row as an Elector sees it. A row that names the reader names nobody who
+// leads: what this node leads it knows from its own statements.
+func (r row) termFor(me elector.Candidate) elector.Term {
+	t := elector.Term{Number: r.term, Beat: r.version - r.term, Lease: r.lease, Age: r.age}
+	if t.Lease <= 0 {
+		t.Lease = me.Lease
+	}
+	if owner, err := conclave.ParseNodeID(r.owner); err == nil && owner != me.ID {
+		t.Leader, t.Address = owner, r.address
+	}
+	return t
+}
+
+// observe only looks. A row that names an observer names nobody who leads: it is
+// given back, so that a candidate need not wait for its lease.
+func (s *Strategy) observe(ctx context.Context, me elector.Candidate, r row) (elector.Term, error) {
+	if r.owner == me.ID.String() {
+		if _, err := s.cfg.DB.Exec(ctx, conclavesql.VersionResign, s.cfg.Key, r.owner, r.term); err != nil {
+			return elector.Term{}, fmt.Errorf("give term %d back: %w", r.term, err)
+		}
+		s.log.Info("an observer's term was given back", "term", r.term)
+	}
+	return r.termFor(me), nil
+}
+
+// Resign empties the row. The statement names owner and term, so it may be said
+// twice: when its answer is lost it is.
+func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
+	s.won, s.owner = elector.Term{}, held.Leader
+	args := []any{s.cfg.Key, held.Leader.String(), held.Number}
+	_, err := s.cfg.DB.Exec(ctx, conclavesql.VersionResign, args...)
+	if err != nil {
+		_, err = s.cfg.DB.Exec(ctx, conclavesql.VersionResign, args...)
+	}
+	if err != nil {
+		return fmt.Errorf("resign term %d: %w", held.Number, err)
+	}
+	return nil
+}

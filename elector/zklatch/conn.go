@@ -1,0 +1,285 @@
+package zklatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/hashicorp/go-hclog"
+)
+
+// ConnConfig is what a Conn needs; Servers and Timeout are required.
+type ConnConfig struct {
+	Servers []string // host:port
+	// Timeout is how long the servers keep a session of which they hear nothing. They
+	// may grant another: see Session.Timeout.
+	Timeout time.Duration
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: TCP
+	Logger  hclog.Logger                                                      // nil drops everything
+}
+
+// Conn is a Tree on a real ZooKeeper: go-zookeeper's connection, with contexts, with
+// a count of its connections, and with proofs of life.
+//
+// Nothing is sent or read on a new connection before the watches of the last one have
+// been asked for again. (The library asks for them relative to the last answer it has
+// seen: an answer that overtakes that request would hide a change.) So that there
+// always is one to ask for, each session begins with a watch on the root.
+type Conn struct {
+	cfg   ConnConfig
+	log   hclog.Logger
+	zk    *zk.Conn
+	ctx   context.Context // ends with Close: dials
+	stop  context.CancelFunc
+	ended chan struct{}  // closed when the library's loop has ended
+	group sync.WaitGroup // requests under way and watches; Close joins them
+	once  sync.Once
+
+	mu      sync.Mutex // guards what follows
+	tap     *tap       // the present connection
+	session Session
+	links   uint64
+	rooted  bool // the root is watched in this session
+	changed chan struct{}
+	closed  bool
+	tries   int // dials since there was a session
+	next    int // server to dial
+}
+
+var _ Tree = (*Conn)(nil)
+
+// Dial prepares a connection and begins to make it.
+func Dial(cfg ConnConfig) (*Conn, error) {
+	switch {
+	case len(cfg.Servers) == 0:
+		return nil, errors.New("zklatch: Servers are missing")
+	case cfg.Timeout < time.Millisecond:
+		return nil, fmt.Errorf("zklatch: Timeout %v is under 1ms", cfg.Timeout)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	c := &Conn{cfg: cfg, log: cfg.Logger, changed: make(chan struct{}), ended: make(chan struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	ready := make(chan struct{}) // the library calls back before Connect has returned
+	var events <-chan zk.Event
+	var err error
+	c.zk, events, err = zk.Connect(cfg.Servers, cfg.Timeout,
+		zk.WithDialer(c.dial), zk.WithHostProvider(hosts{c}), zk.WithLogger(printer{c.log}), zk.WithLogInfo(false),
+		zk.WithEventCallback(func(e zk.Event) { <-ready; c.heed(e) }))
+	if err != nil {
+		c.stop()
+		return nil, fmt.Errorf("zklatch: %w", err)
+	}
+	close(ready)
+	go func() { // ends with the library's loop; Close joins it
+		defer close(c.ended)
+		for range events { // heed has them already
+		}
+	}()
+	return c, nil
+}
+
+// printer is the library's log.
+type printer struct{ log hclog.Logger }
+
+func (p printer) Printf(format string, args ...any) { p.log.Debug(fmt.Sprintf(format, args...)) }
+
+// hosts gives the library one server after the other.
+type hosts struct{ *Conn }
+
+func (h hosts) Init([]string) error { return nil }
+func (h hosts) Len() int            { return len(h.cfg.Servers) }
+func (h hosts) Connected()          {}
+
+// Next says "all were tried" only when the library should look whether it is to end:
+// the pause between tries is dial's.
+func (h hosts) Next() (server string, retryStart bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next++
+	return h.cfg.Servers[h.next%len(h.cfg.Servers)], h.closed
+}
+
+// dial connects, after a pause if the last tries came to nothing.
+func (c *Conn) dial(network, addr string, limit time.Duration) (net.Conn, error) {
+	c.mu.Lock()
+	tries := c.tries
+	c.tries++
+	c.mu.Unlock()
+	if tries > 0 {
+		pause := time.NewTimer(min(10*time.Millisecond<<min(tries, 10), c.cfg.Timeout/10))
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-c.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	conn, err := c.cfg.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	t := newTap(conn, c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		conn.Close()
+		return nil, ErrClosed
+	}
+	c.tap = t
+	return t, nil
+}
+
+// granted takes what the server said of the session; heed follows. It says whether the
+// library is going to ask for its watches again.
+func (c *Conn) granted(t *tap, id int64, timeout time.Duration, asked time.Time) (again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tap != t {
+		return false
+	}
+	c.session.Timeout = timeout
+	c.session.Heard = asked
+	return c.rooted && c.session.ID == id
+}
+
+// heardOf takes a proof of life.
+func (c *Conn) heardOf(t *tap, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tap == t && at.After(c.session.Heard) {
+		c.session.Heard = at
+	}
+}
+
+// rewatched: the watches are being asked for again, all that follows comes after.
+func (c *Conn) rewatched(t *tap) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tap == t && c.session.ID != 0 && c.session.Link == 0 {
+		c.linked()
+	}
+}
+
+// linked lets requests through; mu is held.
+func (c *Conn) linked() {
+	c.links++
+	c.session.Link = c.links
+	c.tries = 0
+	c.change()
+}
+
+// change tells who waits for it; mu is held.
+func (c *Conn) change() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// heed follows the library's state. It is called by its loop and must not block.
+func (c *Conn) heed(e zk.Event) {
+	if e.Type != zk.EventSession {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e.State {
+	case zk.StateHasSession:
+		if id := c.zk.SessionID(); id != c.session.ID {
+			c.session.ID, c.rooted = id, false
+		}
+		if !c.rooted && !c.closed {
+			c.group.Go(c.watchRoot)
+		}
+	case zk.StateExpired:
+		c.session = Session{}
+		c.rooted = false
+		c.change()
+	case zk.StateDisconnected:
+		if c.session.Link != 0 {
+			c.session.Link = 0
+			c.change()
+		}
+	}
+}
+
+// moment is left to the library, between its word that there is a session and the
+// first request: it looks in between whether there are watches to be asked for again,
+// and does not say when it has. (If it were too short, it would ask once for nothing.)
+const moment = 5 * time.Millisecond
+
+// watchRoot is a session's first request.
+func (c *Conn) watchRoot() {
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ctx.Done():
+		return
+	}
+	_, _, events, err := c.zk.ExistsW("/")
+	if err != nil {
+		return // the connection is lost: the next one tries again
+	}
+	c.mu.Lock()
+	c.rooted = true
+	if c.session.ID != 0 && c.session.Link == 0 && c.zk.State() == zk.StateHasSession {
+		c.linked()
+	}
+	c.mu.Unlock()
+	if e := <-events; e.Type == zk.EventNotWatching {
+		return // the session is over
+	}
+	c.mu.Lock()
+	c.rooted = false
+	c.mu.Unlock()
+	c.watchRoot() // somebody wrote the root
+}
+
+// Session says how this client stands with the servers.
+func (c *Conn) Session() (Session, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, c.changed
+}
+
+// Close ends the session: its nodes go at once.
+func (c *Conn) Close() error {
+	c.end(false)
+	return nil
+}
+
+// Crash drops the connection and says nothing, as the kernel of a killed process
+// does: the servers keep the session until its timeout.
+func (c *Conn) Crash() { c.end(true) }
+
+func (c *Conn) end(crash bool) {
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		t := c.tap
+		c.mu.Unlock()
+		c.stop()
+		if crash && t != nil {
+			t.Close()
+		}
+		c.zk.Close()
+	})
+	<-c.ended
+	c.mu.Lock()
+	if c.session.ID != 0 || c.session.Link != 0 {
+		c.session.ID, c.session.Link = 0, 0
+	}
+	c.change()
+	c.mu.Unlock()
+	c.group.Wait()
+}

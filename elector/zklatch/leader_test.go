@@ -1,0 +1,318 @@
+package zklatch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/zklatch"
+)
+
+// One test per claim of article 004 about leaders.
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+// watching is how many watches are set. On a real server each client watches the root.
+func (b *bench) watching() int {
+	if b.server == nil {
+		return b.real.Watches(b.t) - int(b.clients.Load())
+	}
+	return b.server.Watches()
+}
+
+// wire plays a test with the real client on a server in memory.
+func wire(t *testing.T, test func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) { test(t, onWire(t)) })
+}
+
+// candidate is a latch with a log of what it was told.
+type candidate struct {
+	*zklatch.Latch
+	user *user
+	log  *log
+}
+
+func (b *bench) candidate(id string) candidate {
+	b.t.Helper()
+	c := candidate{user: b.user(), log: &log{}}
+	c.Latch = c.user.Latch(b.path+"/leader", id)
+	c.Listen(zklatch.Listener{
+		IsLeader:  func() { c.log.say("is leader") },
+		NotLeader: func() { c.log.say("not leader") },
+	})
+	require.NoError(b.t, c.Start())
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		c.Close(ctx, zklatch.Silent)
+	})
+	return c
+}
+
+// candidates start one after the other, so that their order is known.
+func (b *bench) candidates(n int) (list []candidate) {
+	for i := range n {
+		c := b.candidate(fmt.Sprint("c", i+1))
+		b.until("it to stand in the line", func() bool { return len(b.names(c.user, "/leader")) == i+1 })
+		list = append(list, c)
+	}
+	return list
+}
+
+// Article 004: "every node has the same chance; there is one; others notice its loss and elect again".
+func TestArticleThereIsOneLeaderAndItsLossIsNoticed(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		list := b.candidates(4)
+		for i, c := range list { // kill, and kill, and kill
+			require.NoError(t, c.Await(t.Context()))
+			for _, other := range list[i+1:] {
+				assert.False(t, other.HasLeadership(), "there is one")
+			}
+			participants, err := list[3].Participants(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, fmt.Sprint("c", i+1), string(participants[0].Data), "who came first leads first")
+			if i < 3 {
+				c.user.crash()
+			}
+		}
+	})
+}
+
+// crash ends a client without a word: its session lives on until its timeout.
+func (u *user) crash() {
+	if u.memory != nil {
+		u.memory.Disconnect()
+		return
+	}
+	u.conn.Crash()
+}
+
+// Article 004: "start, close (silent, or notifying the leader's listener)".
+func TestArticleCloseIsSilentOrNotifies(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		for _, ending := range []zklatch.Ending{zklatch.Silent, zklatch.Notifying} {
+			c := b.candidate("c")
+			assert.ErrorIs(t, c.Start(), zklatch.ErrStarted)
+			require.NoError(t, c.Await(t.Context()))
+			b.until("the listener", func() bool { return len(c.log.all()) == 1 })
+			require.NoError(t, c.Close(t.Context(), ending))
+			assert.False(t, c.HasLeadership())
+			assert.ErrorIs(t, c.Await(t.Context()), zklatch.ErrClosed)
+			want := []string{"is leader"}
+			if ending == zklatch.Notifying {
+				want = append(want, "not leader")
+			}
+			assert.Equal(t, want, c.log.all())
+			assert.Empty(t, b.names(c.user, "/leader"), "its node is gone")
+		}
+	})
+}
+
+// Article 004: "await with a limit, hasLeadership".
+func TestArticleAwaitWithALimit(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		list := b.candidates(2)
+		require.NoError(t, list[0].Await(t.Context()))
+		assert.True(t, list[0].HasLeadership())
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		assert.ErrorIs(t, list[1].Await(ctx), context.DeadlineExceeded)
+		assert.False(t, list[1].HasLeadership())
+		require.NoError(t, list[0].Close(t.Context(), zklatch.Silent))
+		require.NoError(t, list[1].Await(t.Context()))
+	})
+}
+
+// A leader that is cut off stops before another one can begin, by its own clock; it
+// comes back to the same place if its session has lasted.
+//
+// Article 004: "listeners isLeader and notLeader; a reset on reconnect".
+func TestArticleAReconnectComparesTheOwner(t *testing.T) {
+	t.Run("the session has lasted", func(t *testing.T) {
+		everywhere(t, func(t *testing.T, b *bench) {
+			list := b.candidates(2)
+			require.NoError(t, list[0].Await(t.Context()))
+			before := sorted(b.names(list[1].user, "/leader"))
+			mend := list[0].user.cut()
+			b.until("the leader to stop", func() bool { return len(list[0].log.all()) == 2 })
+			mend()
+			b.until("it to lead again", func() bool { return list[0].HasLeadership() && len(list[0].log.all()) == 3 })
+			assert.Equal(t, []string{"is leader", "not leader", "is leader"}, list[0].log.all())
+			assert.Equal(t, before, sorted(b.names(list[1].user, "/leader")), "by the same node: its owner is this session")
+			assert.Zero(t, list[0].Resets())
+			assert.Empty(t, list[1].log.all())
+		})
+	})
+	t.Run("the session is over", func(t *testing.T) {
+		everywhere(t, func(t *testing.T, b *bench) {
+			list := b.candidates(2)
+			require.NoError(t, list[0].Await(t.Context()))
+			mend := list[0].user.cut()
+			require.NoError(t, list[1].Await(t.Context()))
+			assert.False(t, list[0].HasLeadership(), "it has stopped before the other could begin")
+			mend()
+			b.until("it to stand behind", func() bool { return len(b.names(list[1].user, "/leader")) == 2 })
+			assert.Equal(t, []string{"is leader", "not leader"}, list[0].log.all())
+			assert.Equal(t, 1, list[0].Resets(), "with a new node")
+			participants, err := list[1].Participants(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "c2", string(participants[0].Data))
+		})
+	})
+}
+
+// The server is killed and comes back, which takes longer than sessions last. They do
+// not end while it is away, but nobody believes in that time.
+func TestARestartOfTheServerCostsNoPlace(t *testing.T) {
+	b := onZooKeeper(t)
+	list := b.candidates(2)
+	require.NoError(t, list[0].Await(t.Context()))
+	before := sorted(b.names(list[1].user, "/leader"))
+	b.real.Restart(t)
+	require.Eventually(t, func() bool { return len(list[0].log.all()) == 3 && list[0].HasLeadership() }, time.Minute, time.Millisecond)
+	assert.Equal(t, []string{"is leader", "not leader", "is leader"}, list[0].log.all())
+	assert.Empty(t, list[1].log.all())
+	assert.Equal(t, before, sorted(b.names(list[1].user, "/leader")))
+}
+
+// cut takes the connection away until mend.
+func (u *user) cut() (mend func()) {
+	if u.memory != nil {
+		u.memory.Disconnect()
+		return u.memory.Reconnect
+	}
+	u.cable.Cut()
+	return u.cable.Mend
+}
+
+// A node that stands for a session that is over is not believed in, although it is
+// still there and carries our id; and a leader whose node is deleted by hand stops.
+//
+// Article 004: "a reset on reconnect", compared with the owner as its later versions do.
+func TestArticleANodeOfAnOlderSessionIsNotBelieved(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		c := b.candidate("c")
+		require.NoError(t, c.Await(t.Context()))
+		other := b.user()
+		node := b.path + "/leader/" + b.names(other, "/leader")[0]
+		session, _ := c.user.Session()
+		c.user.memory.Disconnect()
+		b.server.Expire(session.ID)
+		_, err := other.Create(t.Context(), node, []byte("c"), zklatch.Ephemeral) // the same name, another's session
+		require.NoError(t, err)
+		c.user.memory.Reconnect()
+		require.NoError(t, c.Await(t.Context()))
+		b.until("the impostor to be gone", func() bool {
+			names := b.names(other, "/leader")
+			return len(names) == 1 && b.path+"/leader/"+names[0] != node
+		})
+		assert.Equal(t, 1, c.Resets())
+
+		require.NoError(t, other.Delete(t.Context(), b.path+"/leader/"+b.names(other, "/leader")[0], zklatch.AnyVersion))
+		b.until("it to begin anew", func() bool { return c.Resets() == 2 && c.HasLeadership() })
+		assert.Equal(t, []string{"is leader", "not leader", "is leader", "not leader", "is leader"}, c.log.all())
+	})
+}
+
+// The connection stays open, and nothing comes through it: no event tells the leader
+// anything. Its own clock does, before the server's.
+//
+// Article 004: "others notice its loss and elect again", and it has noticed before.
+func TestArticleASilentServerEndsTheLeadershipByOurClock(t *testing.T) {
+	play := func(t *testing.T, b *bench) {
+		list := b.candidates(2)
+		require.NoError(t, list[0].Await(t.Context()))
+		release := list[0].user.cable.Stall()
+		defer release()
+		began := time.Now()
+		b.until("the leader to stop", func() bool { return !list[0].HasLeadership() })
+		stopped := time.Since(began)
+		require.NoError(t, list[1].Await(t.Context()))
+		assert.Less(t, stopped, time.Since(began))
+		assert.LessOrEqual(t, stopped, timeout)
+		t.Logf("stopped after %v, followed after %v", stopped, time.Since(began))
+	}
+	t.Run("wire", func(t *testing.T) { wire(t, play) })
+	t.Run("zookeeper", func(t *testing.T) { play(t, onZooKeeper(t)) })
+}
+
+// turn is a selector whose leaderships are let go by hand.
+type turn struct {
+	*zklatch.Selector
+	user   *user
+	began  chan context.Context
+	enough chan struct{}
+}
+
+func (b *bench) selector(id string, requeue bool) turn {
+	s := turn{user: b.user(), began: make(chan context.Context, 10), enough: make(chan struct{})}
+	s.Selector = s.user.Selector(b.path+"/selector", zklatch.SelectorConfig{ID: id, AutoRequeue: requeue,
+		TakeLeadership: func(ctx context.Context) error {
+			s.began <- ctx
+			select {
+			case <-s.enough:
+			case <-ctx.Done():
+			}
+			return nil
+		}})
+	require.NoError(b.t, s.Start())
+	b.t.Cleanup(s.Close)
+	b.until("it to stand in the line", func() bool {
+		list, err := s.Participants(b.t.Context())
+		return err == nil && slices.ContainsFunc(list, func(p zklatch.Participant) bool { return string(p.Data) == id })
+	})
+	return s
+}
+
+// Article 004: "takeLeadership runs while leading and gives up on return; autoRequeue stands again; it is built on the mutex".
+func TestArticleASelectorLeadsByTurns(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		once, again := b.selector("once", false), b.selector("again", true)
+		assert.ErrorIs(t, once.Start(), zklatch.ErrStarted)
+		<-once.began
+		assert.True(t, once.HasLeadership())
+		assert.False(t, again.HasLeadership())
+		got, err := b.user().Mutex(b.path+"/selector", nil).TryAcquire(t.Context(), 100*time.Millisecond)
+		require.NoError(t, err)
+		assert.False(t, got, "it is built on the mutex: who holds one waits for the other")
+		assert.False(t, once.Requeue(), "it stands already")
+
+		once.enough <- struct{}{} // its return gives the leadership up
+		<-again.began
+		assert.False(t, once.HasLeadership())
+		again.enough <- struct{}{}
+		<-again.began // it stands again by itself, and there is nobody else
+
+		b.until("the first one's turn to be over", once.Requeue)
+		b.until("it to wait", func() bool { list, _ := once.Participants(t.Context()); return len(list) == 2 })
+		again.Interrupt()
+		<-once.began
+		once.Close()
+		<-again.began
+	})
+}
+
+// A leader that is cut off must return, and is told so at once.
+//
+// Article 004: "takeLeadership runs while leading".
+func TestArticleASelectorThatIsCutOffIsInterrupted(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		s := b.selector("s", true)
+		ctx := <-s.began
+		s.user.memory.Disconnect()
+		<-ctx.Done()
+		assert.ErrorIs(t, context.Cause(ctx), zklatch.ErrSuspended)
+		synctest.Wait()
+		assert.False(t, s.HasLeadership())
+		time.Sleep(2 * timeout) // the session ends
+		s.user.memory.Reconnect()
+		<-s.began
+		assert.True(t, s.HasLeadership())
+	})
+}

@@ -1,0 +1,171 @@
+package memtree_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"conclave/elector/zklatch"
+	"conclave/elector/zklatch/memtree"
+	"conclave/sim/simnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// That the tree does as ZooKeeper does is tested beside the recipes (zklatch's
+// tree_test.go), on both. Here is what only it has.
+
+// A session that is connected lives; one that is not ends with its timeout, to the
+// moment, and its nodes with it.
+func TestSessionsEndInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memtree.New()
+		a, b := s.Connect(time.Second), s.Connect(time.Second)
+		defer a.Close()
+		defer b.Close()
+		_, err := a.Create(t.Context(), "/mine", nil, zklatch.Ephemeral)
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		_, _, gone, err := b.GetW(t.Context(), "/mine")
+		require.NoError(t, err, "it is still there")
+		cut := time.Now()
+		a.Disconnect()
+		<-gone
+		assert.Equal(t, time.Second, time.Since(cut))
+	})
+}
+
+// A fault comes about once, at the request that it fits.
+func TestFaults(t *testing.T) {
+	s := memtree.New()
+	a := s.Connect(time.Second)
+	defer a.Close()
+	s.LoseReply(memtree.Create, "/b")
+	s.DropRequest(memtree.Set, "/b")
+	assert.Equal(t, 2, s.Faults())
+	_, err := a.Create(t.Context(), "/a", nil, zklatch.Persistent)
+	require.NoError(t, err)
+	_, err = a.Create(t.Context(), "/b", []byte("1"), zklatch.Persistent)
+	assert.ErrorIs(t, err, zklatch.ErrConnectionLost)
+	_, err = a.Create(t.Context(), "/b", nil, zklatch.Persistent)
+	assert.ErrorIs(t, err, zklatch.ErrNodeExists, "it was carried out")
+	_, err = a.Set(t.Context(), "/b", []byte("2"), 0)
+	assert.ErrorIs(t, err, zklatch.ErrConnectionLost)
+	data, _, err := a.Get(t.Context(), "/b")
+	require.NoError(t, err)
+	assert.Equal(t, "1", string(data), "it was not carried out")
+	assert.Zero(t, s.Faults())
+	assert.Equal(t, memtree.Counts{Reads: 1, Writes: 3}, s.Counts())
+}
+
+// raw speaks the protocol by hand.
+type raw struct{ net.Conn }
+
+func (r raw) send(body []byte) {
+	packet := append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+	_, _ = r.Write(packet) // whoever is hung up on finds out when it reads
+}
+
+// read is a packet, or nil at the end.
+func (r raw) read() []byte {
+	var head [4]byte
+	if _, err := io.ReadFull(r.Conn, head[:]); err != nil {
+		return nil
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(r.Conn, body); err != nil {
+		return nil
+	}
+	return body
+}
+
+// hello asks for a session: a new one, or one of before.
+func hello(session uint64, secret []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, 0)
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, 1000)
+	b = binary.BigEndian.AppendUint64(b, session)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(secret)))
+	return append(b, secret...)
+}
+
+// serve plays with a server in a bubble.
+func serve(t *testing.T, play func(t *testing.T, s *memtree.Server, dial func() raw)) {
+	synctest.Test(t, func(t *testing.T) {
+		network := simnet.New(1)
+		listener, err := network.Host("zk").Listen(t.Context(), "tcp", "zk:2181")
+		require.NoError(t, err)
+		s := memtree.New()
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, listener) }()
+		defer func() {
+			stop()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("the server ended with %v", err)
+			}
+			time.Sleep(time.Minute) // the sessions end
+		}()
+		play(t, s, func() raw {
+			conn, err := network.Host("client").DialContext(t.Context(), "tcp", "zk:2181")
+			require.NoError(t, err)
+			t.Cleanup(func() { conn.Close() })
+			return raw{conn}
+		})
+	})
+}
+
+// A session is taken up again by who knows its secret, and by nobody else; the
+// connection of before is over then.
+func TestASessionIsTakenUpByItsSecret(t *testing.T) {
+	serve(t, func(t *testing.T, s *memtree.Server, dial func() raw) {
+		first := dial()
+		first.send(hello(0, make([]byte, 16)))
+		answer := first.read()
+		require.Len(t, answer, 36)
+		id, secret := binary.BigEndian.Uint64(answer[8:]), answer[20:]
+		assert.NotZero(t, id)
+
+		thief := dial()
+		thief.send(hello(id, make([]byte, 16)))
+		assert.Zero(t, binary.BigEndian.Uint64(thief.read()[8:]), "expired, it is told")
+		assert.Nil(t, thief.read(), "and hung up on")
+
+		again := dial()
+		again.send(hello(id, secret))
+		assert.Equal(t, id, binary.BigEndian.Uint64(again.read()[8:]))
+		assert.Nil(t, first.read(), "the session has moved")
+	})
+}
+
+// Nothing that a client sends ends the server.
+func FuzzServe(f *testing.F) {
+	f.Add([]byte{}, []byte{})
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, '/', 'a'})          // create, cut off
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 14, 255, 255, 255, 255})           // transaction, cut off
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 101, 0, 0, 0, 0, 0, 0, 0, 0, 255}) // watches
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 4, 127, 255, 255, 255, 'x'})       // a path that is too long
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 99})                               // no such request
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, '/', 0, 0, 0, 0})   // delete the root
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0})        // delete nothing: found by fuzzing
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		serve(t, func(t *testing.T, s *memtree.Server, dial func() raw) {
+			stranger := dial()
+			stranger.send(first)
+			stranger.send(second)
+			synctest.Wait()
+			good := dial()
+			good.send(hello(0, make([]byte, 16)))
+			assert.NotZero(t, binary.BigEndian.Uint64(good.read()[8:]))
+		})
+	})
+}

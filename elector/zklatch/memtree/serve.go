@@ -1,0 +1,239 @@
+package memtree
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxPacket is the longest that a client may send, as in ZooKeeper.
+const maxPacket = 1 << 20
+
+// serving is the server's wires; Server.mu guards it.
+type serving struct {
+	conns map[*wireConn]bool
+}
+
+// wireConn is one connection of a client that speaks ZooKeeper's protocol.
+// Server.mu guards its fields, but for conn.
+type wireConn struct {
+	server *Server
+	conn   net.Conn
+	ses    *session
+	out    [][]byte      // packets to be written
+	last   bool          // then hang up
+	gone   bool          // hung up
+	more   chan struct{} // there is something in out; cap 1, never closed
+}
+
+// Serve answers clients that speak ZooKeeper's protocol, until ctx ends; it joins
+// all that it started. Sessions outlive it, as long as their timeouts let them.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer s.hangUpAll()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			listener.Close()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return err
+		}
+		w := &wireConn{server: s, conn: conn, more: make(chan struct{}, 1)}
+		s.mu.Lock()
+		s.serving.conns[w] = true
+		s.mu.Unlock()
+		group.Go(w.write)
+		group.Go(func() {
+			w.read()
+			w.end()
+		})
+	}
+}
+
+// hangUpAll ends every wire.
+func (s *Server) hangUpAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.serving.conns {
+		w.hangUp()
+	}
+}
+
+// hangUp closes the wire; mu is held.
+func (w *wireConn) hangUp() {
+	w.gone = true
+	w.conn.Close()
+	w.nudge()
+}
+
+// end forgets a wire that is over; its session goes on without.
+func (w *wireConn) end() {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.hangUp()
+	delete(w.server.serving.conns, w)
+	if w.ses != nil && w.ses.conn == w {
+		w.ses.conn = nil
+		w.server.unwatch(func(x *watch) bool { return x.owner == w.ses })
+	}
+}
+
+func (w *wireConn) nudge() {
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+}
+
+// send queues a packet; mu is held.
+func (w *wireConn) send(e encoder) {
+	if !w.gone && !w.last {
+		w.out = append(w.out, e.packet())
+		w.nudge()
+	}
+}
+
+// write writes what is queued until the wire is over.
+func (w *wireConn) write() {
+	for range w.more {
+		w.server.mu.Lock()
+		out, last, gone := w.out, w.last, w.gone
+		w.out = nil
+		w.server.mu.Unlock()
+		for _, packet := range out {
+			if _, err := w.conn.Write(packet); err != nil {
+				gone = true
+			}
+		}
+		if gone || last {
+			w.conn.Close()
+			return
+		}
+	}
+}
+
+// packet reads one.
+func (w *wireConn) packet() (*decoder, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(w.conn, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxPacket {
+		return nil, errShort
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(w.conn, body); err != nil {
+		return nil, err
+	}
+	return &decoder{b: body}, nil
+}
+
+// read answers requests until the wire is over.
+func (w *wireConn) read() {
+	d, err := w.packet()
+	goesOn := err == nil && w.greet(d)
+	for goesOn {
+		d, err = w.packet()
+		goesOn = err == nil && w.answer(d)
+	}
+	w.server.mu.Lock()
+	last := w.last
+	w.server.mu.Unlock()
+	if last { // the writer hangs up, when it has said the last word
+		_, _ = io.Copy(io.Discard, w.conn)
+	}
+}
+
+// greet opens or takes up a session; false: there is nothing more to say.
+func (w *wireConn) greet(d *decoder) bool {
+	s := w.server
+	d.int()  // protocol version
+	d.long() // the last transaction seen
+	timeout := time.Duration(d.int()) * time.Millisecond
+	id, secret := d.long(), d.bytes()
+	if d.err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := newPacket()
+	e.int(0)
+	ses := s.sessions[id]
+	switch {
+	case id == 0:
+		ses = s.open(timeout)
+	case ses == nil || subtle.ConstantTimeCompare(secret, ses.secret[:]) != 1:
+		e.int(0)
+		e.long(0) // expired
+		e.bytes(make([]byte, 16))
+		w.send(e)
+		w.last = true
+		w.nudge()
+		return false
+	}
+	if old := ses.conn; old != nil {
+		old.hangUp() // the session has moved
+		s.unwatch(func(x *watch) bool { return x.owner == ses })
+	}
+	ses.conn, w.ses = w, ses
+	s.touch(ses)
+	e.int(int32(ses.timeout / time.Millisecond))
+	e.long(ses.id)
+	e.bytes(ses.secret[:])
+	w.send(e)
+	return true
+}
+
+// answer plays one request; false: the wire is over.
+func (w *wireConn) answer(d *decoder) bool {
+	s := w.server
+	xid, op := d.int(), d.int()
+	if d.err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[w.ses.id] != w.ses || w.ses.conn != w {
+		return false // expired, or moved
+	}
+	s.touch(w.ses)
+	what := requests[op]
+	request := *d
+	path := request.string()
+	if op == opMulti {
+		path = firstWrite(*d)
+	}
+	outcome := s.fault(what, path)
+	if outcome == dropRequest {
+		return false
+	}
+	body := encoder{}
+	err := w.play(op, d, &body)
+	if outcome == loseReply {
+		return false
+	}
+	e := newPacket()
+	e.int(xid)
+	e.long(s.zxid)
+	e.int(code(err))
+	if err == nil {
+		e = append(e, body...)
+	}
+	w.send(e)
+	if op == opClose {
+		w.last = true
+		s.expire(w.ses)
+		return false
+	}
+	return true
+}

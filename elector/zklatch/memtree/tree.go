@@ -1,0 +1,227 @@
+package memtree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave/elector/zklatch"
+)
+
+// Server is one ZooKeeper in memory: a tree of nodes and the sessions of its
+// clients.
+type Server struct {
+	timeouts [2]time.Duration // the shortest and the longest that a session is granted
+
+	mu       sync.Mutex // guards all that follows, and all nodes and sessions; never held across a wait
+	zxid     int64
+	root     *node
+	sessions map[int64]*session
+	ids      int64
+	fired    uint64 // watches that have told something
+	writes   uint64 // transactions asked for
+	reads    uint64 // reads asked for
+	faults   []fault
+	serving  serving
+}
+
+// Limits are the shortest and the longest session timeout that New's server grants.
+func (s *Server) Limits(shortest, longest time.Duration) {
+	s.timeouts = [2]time.Duration{shortest, longest}
+}
+
+// New is an empty tree. Its sessions time out as they ask for, between 50 ms and a
+// minute.
+func New() *Server {
+	return &Server{
+		timeouts: [2]time.Duration{50 * time.Millisecond, time.Minute},
+		root:     &node{children: map[string]*node{}, path: "/"},
+		sessions: map[int64]*session{},
+		ids:      0x1000,
+		serving:  serving{conns: map[*wireConn]bool{}},
+	}
+}
+
+// node is one node of the tree.
+type node struct {
+	path     string
+	data     []byte
+	stat     zklatch.Stat
+	made     int32 // children ever made: the number of the next one
+	children map[string]*node
+	watches  []*watch
+}
+
+// watch tells one client once.
+type watch struct {
+	owner *session
+	fire  func(zklatch.Event)
+}
+
+// Counts are what the server was asked and what it told.
+type Counts struct{ Reads, Writes, Fired uint64 }
+
+// Counts since New.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Counts{s.reads, s.writes, s.fired}
+}
+
+// find walks to a node; mu is held.
+func (s *Server) find(path string) (*node, error) {
+	if path == "/" {
+		return s.root, nil
+	}
+	below, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return nil, errPath
+	}
+	n := s.root
+	for name := range strings.SplitSeq(below, "/") {
+		if name == "" {
+			return nil, errPath
+		}
+		if n = n.children[name]; n == nil {
+			return nil, zklatch.ErrNoNode
+		}
+	}
+	return n, nil
+}
+
+// errPath: a path does not begin with a slash, ends with one, or has two in a row.
+var errPath = errors.New("not a path")
+
+// parentOf is the node above the one at path, and that one's own name; mu is held.
+func (s *Server) parentOf(path string) (parent *node, name string, err error) {
+	at := strings.LastIndexByte(path, '/')
+	if at < 0 || path == "/" {
+		return nil, "", errPath
+	}
+	parent, err = s.find(path[:max(at, 1)])
+	return parent, path[at+1:], err
+}
+
+// create makes a node; mu is held.
+func (s *Server) create(owner *session, path string, data []byte, kind zklatch.Kind) (string, error) {
+	parent, name, err := s.parentOf(path)
+	if err != nil {
+		return "", err
+	}
+	if parent.stat.Owner != 0 {
+		return "", fmt.Errorf("%s ends with a session and can have no children", parent.path)
+	}
+	above := path[:len(path)-len(name)]
+	if kind == zklatch.EphemeralNumbered || kind == zklatch.PersistentNumbered {
+		name += fmt.Sprintf("%010d", parent.made)
+	}
+	if name == "" {
+		return "", errPath
+	}
+	if parent.children[name] != nil {
+		return "", zklatch.ErrNodeExists
+	}
+	s.zxid++
+	parent.made++
+	n := &node{path: above + name, data: slices.Clone(data), children: map[string]*node{}}
+	n.stat = zklatch.Stat{Czxid: s.zxid, Mzxid: s.zxid}
+	if kind == zklatch.Ephemeral || kind == zklatch.EphemeralNumbered {
+		n.stat.Owner = owner.id
+		owner.nodes[n.path] = true
+	}
+	parent.children[name] = n
+	return n.path, nil
+}
+
+// remove takes a node out of the tree and tells who watches it; mu is held.
+func (s *Server) remove(path string, version int32) error {
+	n, err := s.find(path)
+	switch {
+	case err != nil:
+		return err
+	case version != zklatch.AnyVersion && version != n.stat.Version:
+		return zklatch.ErrBadVersion
+	case len(n.children) > 0:
+		return zklatch.ErrNotEmpty
+	}
+	parent, name, err := s.parentOf(path)
+	if err != nil {
+		return err // the root
+	}
+	s.zxid++
+	delete(parent.children, name)
+	if owner := s.sessions[n.stat.Owner]; owner != nil {
+		delete(owner.nodes, path)
+	}
+	s.tell(n, zklatch.NodeDeleted)
+	return nil
+}
+
+// write sets a node's data; mu is held.
+func (s *Server) write(path string, data []byte, version int32) (zklatch.Stat, error) {
+	n, err := s.find(path)
+	switch {
+	case err != nil:
+		return zklatch.Stat{}, err
+	case version != zklatch.AnyVersion && version != n.stat.Version:
+		return zklatch.Stat{}, zklatch.ErrBadVersion
+	}
+	s.zxid++
+	n.data = slices.Clone(data)
+	n.stat.Version++
+	n.stat.Mzxid = s.zxid
+	s.tell(n, zklatch.NodeChanged)
+	return n.stat, nil
+}
+
+// check is a fence of a transaction; mu is held.
+func (s *Server) check(path string, version int32) error {
+	n, err := s.find(path)
+	switch {
+	case err != nil:
+		return err
+	case version != zklatch.AnyVersion && version != n.stat.Version:
+		return zklatch.ErrBadVersion
+	}
+	return nil
+}
+
+// tell fires a node's watches, each once; mu is held.
+func (s *Server) tell(n *node, what zklatch.EventType) {
+	watches := n.watches
+	n.watches = nil
+	for _, w := range watches {
+		s.fired++
+		w.fire(zklatch.Event{Type: what, Path: n.path})
+	}
+}
+
+// unwatch drops the watches for which which is true; mu is held.
+func (s *Server) unwatch(which func(*watch) bool) {
+	var walk func(*node)
+	walk = func(n *node) {
+		n.watches = slices.DeleteFunc(n.watches, which)
+		for _, child := range n.children {
+			walk(child)
+		}
+	}
+	walk(s.root)
+}
+
+// Watches is how many are set now, below the root.
+func (s *Server) Watches() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var walk func(*node)
+	walk = func(at *node) {
+		for _, child := range at.children {
+			n += len(child.watches)
+			walk(child)
+		}
+	}
+	walk(s.root)
+	return n
+}

@@ -1,0 +1,165 @@
+package zklatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// call waits for a connection and plays one of the library's calls, which know no
+// context: when ctx ends first, it goes on until it is answered or Close.
+func call[T any](ctx context.Context, c *Conn, play func() (T, error)) (T, error) {
+	var none T
+	for {
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			return none, ErrClosed
+		}
+		if c.session.Connected() {
+			break
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result, 1) // nobody may be there to take it
+	c.group.Go(func() {
+		value, err := play()
+		results <- result{value, known(err)}
+	})
+	c.mu.Unlock()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// known is the library's error in this package's words.
+func known(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return ErrNoNode
+	case errors.Is(err, zk.ErrNodeExists):
+		return ErrNodeExists
+	case errors.Is(err, zk.ErrBadVersion):
+		return ErrBadVersion
+	case errors.Is(err, zk.ErrNotEmpty):
+		return ErrNotEmpty
+	case errors.Is(err, zk.ErrSessionExpired):
+		return ErrSessionExpired
+	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrSessionMoved), errors.Is(err, zk.ErrClosing):
+		return ErrConnectionLost
+	}
+	return err
+}
+
+// stat is the library's in this package's words.
+func stat(s *zk.Stat) Stat {
+	if s == nil {
+		return Stat{}
+	}
+	return Stat{Czxid: s.Czxid, Mzxid: s.Mzxid, Version: s.Version, Owner: s.EphemeralOwner}
+}
+
+// flags are the kinds in the library's words.
+var flags = map[Kind]int32{
+	Persistent: zk.FlagPersistent, Ephemeral: zk.FlagEphemeral,
+	EphemeralNumbered: zk.FlagEphemeralSequential, PersistentNumbered: zk.FlagSequence,
+}
+
+// Create makes a node that everybody may do everything with.
+func (c *Conn) Create(ctx context.Context, path string, data []byte, kind Kind) (string, error) {
+	return call(ctx, c, func() (string, error) {
+		return c.zk.Create(path, data, flags[kind], zk.WorldACL(zk.PermAll))
+	})
+}
+
+// Delete removes a node.
+func (c *Conn) Delete(ctx context.Context, path string, version int32) error {
+	_, err := call(ctx, c, func() (struct{}, error) { return struct{}{}, c.zk.Delete(path, version) })
+	return err
+}
+
+// read is what Get and GetW return.
+type read struct {
+	data   []byte
+	stat   Stat
+	events <-chan Event
+}
+
+// Get reads a node.
+func (c *Conn) Get(ctx context.Context, path string) ([]byte, Stat, error) {
+	r, err := call(ctx, c, func() (read, error) {
+		data, s, err := c.zk.Get(path)
+		return read{data: data, stat: stat(s)}, err
+	})
+	return r.data, r.stat, err
+}
+
+// GetW reads a node and watches it.
+func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, <-chan Event, error) {
+	r, err := call(ctx, c, func() (read, error) {
+		data, s, events, err := c.zk.GetW(path)
+		if err != nil {
+			return read{}, err
+		}
+		told := make(chan Event, 1)
+		c.group.Go(func() {
+			defer close(told)
+			e := <-events // the library gives each watch one event, at the latest when it ends
+			told <- Event{Type: eventTypes[e.Type], Path: path}
+		})
+		return read{data: data, stat: stat(s), events: told}, nil
+	})
+	return r.data, r.stat, r.events, err
+}
+
+// eventTypes are the library's in this package's words; what is missing is NotWatching.
+var eventTypes = map[zk.EventType]EventType{zk.EventNodeDeleted: NodeDeleted, zk.EventNodeDataChanged: NodeChanged}
+
+// Set writes a node.
+func (c *Conn) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
+	return call(ctx, c, func() (Stat, error) {
+		s, err := c.zk.Set(path, data, version)
+		return stat(s), err
+	})
+}
+
+// SetIf writes a node if the fence has the version given.
+func (c *Conn) SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (Stat, error) {
+	return call(ctx, c, func() (Stat, error) {
+		results, err := c.zk.Multi(&zk.CheckVersionRequest{Path: fence, Version: fenceVersion},
+			&zk.SetDataRequest{Path: path, Data: data, Version: version})
+		if err != nil {
+			return Stat{}, err
+		}
+		if len(results) != 2 {
+			return Stat{}, fmt.Errorf("a transaction of 2 steps has %d results", len(results))
+		}
+		return stat(results[1].Stat), nil
+	})
+}
+
+// Children lists the names under a node.
+func (c *Conn) Children(ctx context.Context, path string) ([]string, error) {
+	return call(ctx, c, func() ([]string, error) {
+		names, _, err := c.zk.Children(path)
+		return names, err
+	})
+}

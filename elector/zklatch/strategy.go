@@ -1,0 +1,311 @@
+package zklatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/elector"
+)
+
+// StrategyConfig is what the Strategy needs; Tree and Path are required.
+type StrategyConfig struct {
+	Tree Tree
+	Path string // of the election: /conclave/elections/meta
+
+	Rand   *rand.Rand   // ids; nil draws a seed from the system
+	Logger hclog.Logger // nil drops everything
+}
+
+// Strategy elects by a Latch, and numbers the terms in a record beside it. Round and
+// Resign are called by one goroutine; Wake and Suspended by any.
+type Strategy struct {
+	cfg    StrategyConfig
+	log    hclog.Logger
+	client *Client
+	wake   chan struct{}        // cap 1, never closed
+	held   atomic.Pointer[seat] // what we lead with; nil while we do not. Stored by the rounds only
+
+	latch *Latch // our place in the line; nil: we do not stand. The rounds' own
+}
+
+// seat is a leadership. It is never changed, only replaced.
+type seat struct {
+	place   place
+	record  record
+	version int32  // of the record's node, as we wrote it
+	link    uint64 // the connection on which it was last found to be ours
+	cause   elector.Cause
+	before  conclave.NodeID
+}
+
+var (
+	_ elector.Strategy  = (*Strategy)(nil)
+	_ elector.Waker     = (*Strategy)(nil)
+	_ elector.Suspender = (*Strategy)(nil)
+	_ elector.Closer    = (*Strategy)(nil)
+)
+
+// NewStrategy checks the configuration; it asks nobody.
+func NewStrategy(cfg StrategyConfig) (*Strategy, error) {
+	if cfg.Tree == nil {
+		return nil, errors.New("zklatch: Tree is missing")
+	}
+	if !strings.HasPrefix(cfg.Path, "/") || strings.HasSuffix(cfg.Path, "/") {
+		return nil, fmt.Errorf("zklatch: Path %q must begin with a slash, and not end with one", cfg.Path)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	return &Strategy{
+		cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1),
+		client: NewClient(cfg.Tree, ClientConfig{Rand: cfg.Rand, Logger: cfg.Logger}),
+	}, nil
+}
+
+// Wake is signalled when this node comes to the head of the line, and when the
+// connection that its lead rests on breaks.
+func (s *Strategy) Wake() <-chan struct{} { return s.wake }
+
+func (s *Strategy) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Suspended says that the connection is not the one on which the held term was last
+// found to be ours.
+func (s *Strategy) Suspended() bool {
+	h := s.held.Load()
+	if h == nil {
+		return false
+	}
+	now, _ := s.cfg.Tree.Session()
+	return now.ID != h.place.session || now.Link != h.link
+}
+
+// Close leaves everything as it is, as a crash does, and joins what was started. The
+// Tree is the caller's.
+func (s *Strategy) Close() error {
+	if s.latch != nil {
+		s.latch.abandon()
+	}
+	s.client.Close()
+	return nil
+}
+
+// Round plays one round; the numbers are those of the package's chapter.
+func (s *Strategy) Round(ctx context.Context, me elector.Candidate, _ elector.Term) (elector.Term, error) {
+	if me.Holding != 0 {
+		return s.renew(ctx, me)
+	}
+	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
+	defer cancel()
+	if s.held.Swap(nil) != nil || me.Observer {
+		s.leave(ctx) // a place is good for one term
+	}
+	if me.Observer {
+		return s.look(ctx, me)
+	}
+	if s.latch == nil {
+		s.stand(me)
+	}
+	if p, leads := s.latch.leads(); leads {
+		return s.compete(ctx, me, p)
+	}
+	return s.look(ctx, me)
+}
+
+// stand enters the line (1).
+func (s *Strategy) stand(me elector.Candidate) {
+	s.latch = s.client.Latch(s.cfg.Path+lineNode, me.ID.String())
+	s.latch.Listen(Listener{IsLeader: s.nudge, NotLeader: s.nudge})
+	if err := s.latch.Start(); err != nil {
+		panic(err) // it is new
+	}
+}
+
+// leave gives the place in the line up, which lets the next one lead.
+func (s *Strategy) leave(ctx context.Context) {
+	if s.latch != nil {
+		_ = s.latch.Close(ctx, Silent) // it comes about
+		s.latch = nil
+	}
+}
+
+// look reads the record, and whether the place of the leader that it names is there
+// still.
+func (s *Strategy) look(ctx context.Context, me elector.Candidate) (elector.Term, error) {
+	r, _, err := s.read(ctx)
+	if err != nil {
+		return elector.Term{}, err
+	}
+	if r.Number == 0 || r.Resigned || r.Leader == me.ID.String() {
+		return r.term(me, false), nil
+	}
+	_, _, err = s.cfg.Tree.Get(ctx, r.Node)
+	if err != nil && !errors.Is(err, ErrNoNode) {
+		return elector.Term{}, fmt.Errorf("look at the leader's place: %w", err)
+	}
+	return r.term(me, err == nil), nil
+}
+
+// compete writes the next term into the record (2): who has the first place, and only
+// while it has it.
+func (s *Strategy) compete(ctx context.Context, me elector.Candidate, p place) (elector.Term, error) {
+	now, _ := s.cfg.Tree.Session()
+	if now.Timeout < me.Lease {
+		return elector.Term{}, fmt.Errorf("the servers grant a session of %v, which ends before the lease of %v does", now.Timeout, me.Lease)
+	}
+	r, version, err := s.read(ctx)
+	if err != nil {
+		return elector.Term{}, err
+	}
+	h := &seat{place: p, cause: cause(r, me), link: now.Link}
+	if h.cause != elector.CauseFirst {
+		h.before, _ = conclave.ParseNodeID(r.Leader) // what cannot be read is nobody
+	}
+	h.record = record{
+		Number: max(r.Number, me.Highest) + 1, Leader: me.ID.String(), Address: me.Address,
+		LeaseMs: me.Lease.Milliseconds(), Node: p.path(),
+	}
+	if r.Node == p.path() {
+		// This place has won already, and the answer was lost or came too late. If that
+		// is so the term was left: it is not led, and neither is this place used again.
+		s.leave(ctx)
+		return r.term(me, false), nil
+	}
+	stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, h.record.bytes(), version, p.path(), AnyVersion)
+	switch {
+	case errors.Is(err, ErrBadVersion), errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
+		return s.look(ctx, me) // lost: somebody else has won, or our place is gone
+	case errors.Is(err, ErrConnectionLost):
+		// 3. Unheard: the record tells by the place, and a beat proves that we still
+		// have it.
+		if r, version, readErr := s.read(ctx); readErr == nil && r.Node == p.path() {
+			h.version, h.record = version, r
+			return s.beat(ctx, me, h)
+		}
+		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", h.record.Number, err)
+	case err != nil:
+		return elector.Term{}, fmt.Errorf("win term %d: %w", h.record.Number, err)
+	}
+	h.version = stat.Version
+	s.held.Store(h)
+	return h.term(me), nil
+}
+
+// cause says why there is an election.
+func cause(r record, me elector.Candidate) elector.Cause {
+	switch {
+	case me.Highest > r.Number:
+		return elector.CauseRestored
+	case r.Number == 0:
+		return elector.CauseFirst
+	case r.Resigned:
+		return elector.CauseResigned
+	}
+	return elector.CauseExpired
+}
+
+// term is the held one as the Elector sees it.
+func (h *seat) term(me elector.Candidate) elector.Term {
+	return elector.Term{
+		Number: h.record.Number, Leader: me.ID, Address: me.Address, Beat: h.record.Beat, Lease: me.Lease,
+		Cause: h.cause, Previous: h.before,
+	}
+}
+
+// renew is the leader's beat (4). ctx ends when trust does.
+func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Term, error) {
+	h := s.held.Load()
+	if h == nil || h.record.Number != me.Holding {
+		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
+	}
+	return s.beat(ctx, me, h)
+}
+
+// beat writes the record's next beat, under the place. It is repeated until there is
+// an answer: a beat whose answer was lost is found in the record.
+func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *seat) (elector.Term, error) {
+	for {
+		now, _ := s.cfg.Tree.Session()
+		next := *h
+		next.record.Beat++
+		stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, next.record.bytes(), h.version, h.place.path(), AnyVersion)
+		switch {
+		case err == nil:
+			next.version, next.link = stat.Version, now.Link
+			s.held.Store(&next)
+			return next.term(me), nil
+		case errors.Is(err, ErrConnectionLost):
+			continue // the next try waits for a connection
+		case errors.Is(err, ErrBadVersion):
+			r, version, readErr := s.read(ctx)
+			if readErr != nil {
+				return elector.Term{}, fmt.Errorf("renew term %d: %w", h.record.Number, readErr)
+			}
+			if r.Number == h.record.Number && r.Node == h.place.path() && !r.Resigned {
+				h = &seat{place: h.place, record: r, version: version, link: h.link, cause: h.cause, before: h.before}
+				continue
+			}
+			return s.deposed(ctx, me)
+		case errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
+			return s.deposed(ctx, me)
+		}
+		return elector.Term{}, fmt.Errorf("renew term %d: %w", h.record.Number, err)
+	}
+}
+
+// deposed drops what was held and reads who leads now.
+func (s *Strategy) deposed(ctx context.Context, me elector.Candidate) (elector.Term, error) {
+	s.held.Store(nil)
+	s.leave(ctx)
+	term, err := s.look(ctx, me)
+	if err != nil {
+		// Deposed is certain, by whom is not.
+		s.log.Debug("deposed, and the record cannot be read", "error", err)
+		return elector.Term{Number: me.Holding, Lease: me.Lease}, nil
+	}
+	return term, nil
+}
+
+// Resign says in the record that the term was handed over, and leaves the line, which
+// wakes the next one (5).
+func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
+	left := s.held.Swap(nil)
+	if left == nil || left.record.Number != held.Number {
+		return nil // lost already
+	}
+	h := *left
+	defer s.leave(ctx)
+	for {
+		over := h.record
+		over.Resigned = true
+		_, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, over.bytes(), h.version, h.place.path(), AnyVersion)
+		switch {
+		case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
+			return nil
+		case errors.Is(err, ErrConnectionLost):
+			continue
+		case errors.Is(err, ErrBadVersion): // by a beat or a resignation of ours whose answer was lost, or we are deposed
+			r, version, readErr := s.read(ctx)
+			if readErr == nil && (r.Node != h.place.path() || r.Resigned) {
+				return nil
+			}
+			if readErr == nil {
+				h.version, h.record = version, r
+				continue
+			}
+			err = readErr
+		}
+		return fmt.Errorf("resign term %d: %w", held.Number, err)
+	}
+}
