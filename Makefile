@@ -22,7 +22,7 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all test-real sim check up down lint generate bench fuzz cover clean
+.PHONY: help build demo test test-all test-real sim mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -72,6 +72,9 @@ else
 	@$(if $(COVER),{ echo 'mode: set'; cat '$(SIM)'/cover.? | grep -v -e '^mode:' -e '\.pb\.go:' -e '\.connect\.go:'; } > '$(SIM)/cover.all' && \
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that the storms ran: " $$3 }',true)
 endif
+
+mutate: ## takes the guards of the code out, one at a time, and lets the simulator find it (long): ONLY=WORDS, SEEDS=N
+	$(GO) run ./sim/mutate -only '$(ONLY)' -seeds $(or $(SEEDS),100)
 
 check: ## seconds: format, vet, import rule, unit tests
 	@test -z "$$(gofmt -l .)" || { echo 'not formatted:'; gofmt -l .; exit 1; }
@@ -124,6 +127,10 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	    echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
 	  done; \
 	done
+
+.PHONY: model
+model: ## the election's model, by Spin: every property, every guard taken out (FULL=1: larger bounds)
+	@docs/model/run $(if $(FULL),full,)
 
 cover: ## test coverage, by package and in all
 	$(GO) test -coverprofile=cover.out -coverpkg=./... ./...

@@ -166,6 +166,7 @@ func (c *Cluster) operate(ctx context.Context, name string, do func(context.Cont
 		}
 	}
 	transport := &http.Transport{DialContext: c.net.Host("operator").DialContext, DisableKeepAlives: true}
+	defer c.net.Kill("operator") // the tool's process ends, and leaves no connections
 	defer transport.CloseIdleConnections()
 	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: asked, HTTP: &http.Client{Transport: transport}}))
 }

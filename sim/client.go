@@ -90,6 +90,7 @@ func (cl *Client) kill() {
 func (cl *Client) end() {
 	cl.cancel()
 	<-cl.done
+	cl.c.net.Kill(cl.name) // what it left open
 	cl.c.mu.Lock()
 	defer cl.c.mu.Unlock()
 	if cl.c.clients[cl.name] == cl {

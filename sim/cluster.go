@@ -166,6 +166,7 @@ func (c *Cluster) start(name, host string) error {
 	go func() {
 		defer close(p.done)
 		p.err = s.Run(ctx)
+		c.net.Kill(host) // a process that has ended, however it did, leaves no connections
 	}()
 	c.mu.Lock()
 	c.nodes[host] = p

@@ -3,17 +3,28 @@ package sim
 import (
 	"context"
 	"io"
+	"runtime"
+	"runtime/debug"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 
 	"conclave/chaos"
 )
 
-// Play plays a scenario in a bubble of its own, which ends with it.
+// Play plays a scenario in a bubble of its own, which ends with it. Where one seed
+// is to give one trace nothing is collected meanwhile: the collector's own
+// goroutines would come between those of the bubble.
 func Play(t *testing.T, s chaos.Scenario, o Options) (*chaos.Result, error) {
 	var result *chaos.Result
 	var err error
+	if OneTrace {
+		runtime.GC()
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	}
+	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database greets with random bytes
 	synctest.Test(t, func(*testing.T) {
+		seedBubble(s.Cluster.Seed)
 		result, err = chaos.Play(context.Background(), s, New(o))
 	})
 	return result, err

@@ -30,7 +30,7 @@ func TestStorms(t *testing.T) {
 	case n == 0 && *seed > 0:
 		n = 1
 	case n == 0 && (testing.Short() || raceDetector):
-		n = 2
+		n = 1
 	case n == 0:
 		n = 10
 	}

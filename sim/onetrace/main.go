@@ -1,0 +1,159 @@
+// Command onetrace writes an overlay for the go command, with which one seed of
+// the simulator gives one trace, event by event.
+//
+// In a bubble the runtime of Go is repeatable but for what it draws at random on
+// purpose: which ready case a select takes, which of two timers of one instant
+// fires first, in which order a map is walked through and a context's children
+// are cancelled; and but for goroutines that are interrupted because they have
+// run for long. The overlay lets a bubble draw from a stream of its own, which
+// runtime.SetBubbleSeed sets, and interrupts nobody in it. Outside of bubbles
+// nothing changes. Nothing of it is in any program that is built without it.
+//
+//	go run ./sim/onetrace -out DIR     writes DIR/overlay.json
+//	go test -overlay DIR/overlay.json -tags onetrace ./sim
+//
+// The patches are texts that must occur exactly once in the sources of the
+// installed Go. Where they do not, it says so and ends with 1: the simulator then
+// runs with the runtime as it is.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// patches are by file below GOROOT/src: pairs of what is there, and what replaces
+// it.
+var patches = map[string][]string{
+	"runtime/synctest.go": {
+		"\tactive  int // other sources of activity\n}\n",
+		`	active  int // other sources of activity
+
+	stream uint64 // of what the program draws
+	order  uint64 // of what the runtime draws: ready cases, and timers of one instant
+	maps   uint64 // what orders the maps
+}
+
+// SetBubbleSeed decides what is random in the bubble of the caller.
+func SetBubbleSeed(seed uint64) {
+	b := getg().bubble
+	b.stream = seed
+	b.order = bubbleDraw(&b.stream)
+	b.maps = bubbleDraw(&b.stream)
+}
+
+// bubbleOrder draws for the runtime; at random outside of a bubble.
+func bubbleOrder() uint32 {
+	if b := getg().bubble; b != nil {
+		return uint32(bubbleDraw(&b.order) >> 32)
+	}
+	return cheaprand()
+}
+
+//go:nosplit
+func bubbleDraw(stream *uint64) uint64 {
+	*stream += 0x9e3779b97f4a7c15
+	z := *stream
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}
+`,
+	},
+	"runtime/select.go": {
+		"j := cheaprandn(uint32(norder + 1))", "j := bubbleOrder() % uint32(norder+1)",
+	},
+	"runtime/time.go": {
+		"t.rand = cheaprand()", "t.rand = bubbleOrder()",
+	},
+	"runtime/proc.go": {
+		"\tif gp == nil || gp == mp.g0 {\n\t\treturn false\n\t}\n\tif readgstatus(gp)&^_Gscan == _Gsyscall {\n\t\t// Don't bother",
+		"\tif gp == nil || gp == mp.g0 || gp.bubble != nil {\n\t\treturn false\n\t}\n\tif readgstatus(gp)&^_Gscan == _Gsyscall {\n\t\t// Don't bother",
+	},
+	"runtime/rand.go": {
+		"func rand32() uint32 {\n", "func rand32() uint32 {\n\tif b := getg().bubble; b != nil {\n\t\treturn uint32(b.maps)\n\t}\n",
+		"func rand() uint64 {\n", "func rand() uint64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn bubbleDraw(&b.stream)\n\t}\n",
+		"func maps_rand() uint64 {\n", "func maps_rand() uint64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn b.maps\n\t}\n",
+		// Hashes are the same in every process, and with them the order of maps.
+		"\tseed := &globalRand.seed\n\tif len(startupRand)", "\tseed := &globalRand.seed\n\tif seed[0] = 1; seed[0] == 1 {\n\t} else if len(startupRand)",
+	},
+	// Children are cancelled in the order in which they were made, not by address.
+	"context/context.go": {
+		"children map[canceler]struct{} // set to nil by the first cancel call", "children map[canceler]uint64 // set to nil by the first cancel call\n\tborn     uint64",
+		"p.children = make(map[canceler]struct{})", "p.children = make(map[canceler]uint64)",
+		"p.children[child] = struct{}{}", "p.born++\n\t\t\tp.children[child] = p.born",
+		"\tfor child := range c.children {\n", `	var inOrder []canceler
+	for child, born := range c.children {
+		i := len(inOrder)
+		inOrder = append(inOrder, child)
+		for ; i > 0 && c.children[inOrder[i-1]] > born; i-- {
+			inOrder[i] = inOrder[i-1]
+		}
+		inOrder[i] = child
+	}
+	for _, child := range inOrder {
+`,
+	},
+}
+
+func main() {
+	out := flag.String("out", "", "the folder to write to")
+	flag.Parse()
+	if err := run(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "onetrace:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string) error {
+	if out == "" {
+		return fmt.Errorf("-out is missing")
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("ask for GOROOT: %w", err)
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	files := make([]string, 0, len(patches))
+	for file := range patches {
+		files = append(files, file)
+	}
+	sort.Strings(files)
+	for _, file := range files {
+		from := filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(file))
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		patched := string(text)
+		for i := 0; i < len(patches[file]); i += 2 {
+			what, by := patches[file][i], patches[file][i+1]
+			if n := strings.Count(patched, what); n != 1 {
+				return fmt.Errorf("%s is not the text that is known: %d times %q", from, n, what)
+			}
+			patched = strings.Replace(patched, what, by, 1)
+		}
+		to := filepath.Join(out, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, []byte(patched), 0o644); err != nil {
+			return err
+		}
+		replace[from] = to
+	}
+	raw, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, "overlay.json"), raw, 0o644)
+}
