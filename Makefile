@@ -77,7 +77,7 @@ mutate: ## takes the guards of the code out, one at a time, and lets the simulat
 	$(GO) run ./sim/mutate -only '$(ONLY)' -seeds $(or $(SEEDS),100)
 
 check: ## seconds: format, vet, import rule, unit tests
-	@test -z "$$(gofmt -l .)" || { echo 'not formatted:'; gofmt -l .; exit 1; }
+	@bad=$$(git ls-files '*.go' | xargs gofmt -l); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }
 	$(GO) vet ./...
 	$(GO) test -short ./internal/archtest/ . ./slot/... ./lease/... ./blacklist/... ./wire/... ./internal/stage/...
 

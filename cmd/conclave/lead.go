@@ -137,8 +137,7 @@ func (a *app) lead(ctx context.Context, s standing) error {
 	if err != nil {
 		log.Warn("the others wait for the lease", "error", err)
 	}
-	<-ended // nil: it was shut down
-	return w.stopped()
+	return errors.Join(<-ended, w.stopped())
 }
 
 // source is the DSN itself.

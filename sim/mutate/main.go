@@ -39,7 +39,7 @@ func run(only string, seeds int) (missed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
 	caught := 0
 	for _, g := range guards {
 		if !strings.Contains(g.name, only) {
