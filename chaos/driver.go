@@ -39,6 +39,12 @@ type Driver interface {
 	// is not possible, and judges that need claims have nothing to check.
 	Claims() bool
 
+	// Told hands over, at the end of the story, what the nodes claimed and the gate
+	// has not heard: each with the moment at which it was made, by this machine's
+	// clock. had says that there is such a record; the history then holds the claims,
+	// though nobody could be held at them.
+	Told(told func(at time.Time, c trace.Claim)) (had bool, err error)
+
 	// Close ends whatever still runs, clients included, and joins it.
 	Close(ctx context.Context) error
 }

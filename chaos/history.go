@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,8 @@ type Recorder struct {
 	start time.Time
 	h     History
 	shut  bool
-	stale int // commands and writes of an older term that were refused
+	late  bool // some entries are not in their place
+	stale int  // commands and writes of an older term that were refused
 }
 
 // NewRecorder begins a history.
@@ -106,6 +108,14 @@ func (r *Recorder) Begin() {
 
 // Claim is a trace.Sink.
 func (r *Recorder) Claim(c trace.Claim) { r.add(Entry{Claim: &c}) }
+
+// Late notes a claim that was made earlier.
+func (r *Recorder) Late(at time.Time, c trace.Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Claim: &c})
+	r.late = true
+}
 
 // Fault notes what was done.
 func (r *Recorder) Fault(f Fault) { r.add(Entry{Fault: &f}) }
@@ -150,6 +160,9 @@ func (r *Recorder) History(claims bool) *History {
 	defer r.mu.Unlock()
 	r.shut = true
 	r.h.Claims, r.h.Began = claims, r.start
+	if r.late {
+		slices.SortStableFunc(r.h.Entries, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+	}
 	h := r.h
 	return &h
 }

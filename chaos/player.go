@@ -54,7 +54,11 @@ func Play(ctx context.Context, s Scenario, d Driver) (*Result, error) {
 	began := time.Now()
 	err := p.play(ctx)
 	r.Took = time.Since(began)
-	r.History = rec.History(d.Claims())
+	told, terr := d.Told(rec.Late)
+	if err == nil && terr != nil {
+		err = fmt.Errorf("read what the nodes claimed: %w", terr)
+	}
+	r.History = rec.History(d.Claims() || told)
 	p.freeAll()
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -47,6 +47,8 @@ func (b *board) Open(_ context.Context, c chaos.Cluster, gate *trace.Gate) error
 
 func (b *board) Claims() bool { return !b.deaf }
 
+func (b *board) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+
 func (b *board) Close(context.Context) error { return nil }
 
 func (b *board) Do(_ context.Context, a chaos.Act) error {

@@ -133,6 +133,9 @@ func (c *Cluster) Open(_ context.Context, size chaos.Cluster, gate *trace.Gate) 
 // Claims says that they reach the gate.
 func (c *Cluster) Claims() bool { return c.gate != nil }
 
+// Told has nothing to add: the gate has heard all.
+func (c *Cluster) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+
 // Net is the network, for tests that do what no act does.
 func (c *Cluster) Net() *simnet.Net { return c.net }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"conclave/chaos"
 	"conclave/chaos/outside"
@@ -120,6 +121,9 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 
 // Claims is false: nodes are in containers.
 func (d *Driver) Claims() bool { return false }
+
+// Told has nothing to tell.
+func (d *Driver) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 
 // Close ends the clients and the project.
 func (d *Driver) Close(ctx context.Context) error {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -103,7 +105,7 @@ func (d *Driver) Open(_ context.Context, c chaos.Cluster, _ *trace.Gate) error {
 			*n.have = n.want
 		}
 	}
-	cfg.Detour = d.detour
+	cfg.Detour, cfg.Trace = d.detour, d.cfg.Dir
 	var err error
 	if d.cluster, err = supervisor.New(cfg); err != nil {
 		return err
@@ -183,8 +185,26 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 	return c, nil
 }
 
-// Claims is false: nodes are other processes.
+// Claims is false: nodes are other processes, and cannot be held at what they say.
 func (d *Driver) Claims() bool { return false }
+
+// Told reads what the processes have written down. One machine, one clock: the
+// moments can be compared.
+func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err error) {
+	if d.cluster == nil {
+		return false, nil
+	}
+	files, err := filepath.Glob(filepath.Join(d.cfg.Dir, "*.trace"))
+	for _, name := range files {
+		f, ferr := os.Open(name)
+		if ferr == nil {
+			ferr = trace.Load(f, told)
+			f.Close()
+		}
+		err = errors.Join(err, ferr)
+	}
+	return len(files) > 0, err
+}
 
 // Close ends clients, processes and proxies.
 func (d *Driver) Close(ctx context.Context) error {

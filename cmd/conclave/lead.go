@@ -52,7 +52,8 @@ ends, with CMD's exit code, after the first leadership (128 + the signal, if one
 CMD). SIGTERM and Ctrl-C hand over, and wait for CMD; a second one kills it.
 
 CMD has no standard input, and a process group of its own. When this tool is killed with
--9, CMD is killed, too (on Linux), but not what CMD has started.`,
+-9, CMD is killed, too (on Linux), but not what CMD has started; and a tool that is itself
+frozen (SIGSTOP) stops nobody. Fenced writes are refused in both cases.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() != 0 {
 				return errors.New("lead takes CMD after two dashes: conclave lead --dsn DSN -- CMD")

@@ -34,7 +34,7 @@ func process() cli.Process {
 		New: func(_ context.Context, common cli.Common) (cli.Server, error) {
 			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
 			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
-			c.Rand, c.Now, c.Version = common.Rand, common.Now, common.Version
+			c.Rand, c.Now, c.Version, c.Trace = common.Rand, common.Now, common.Version, common.Trace
 			return data.New(c)
 		},
 	}

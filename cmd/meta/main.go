@@ -45,7 +45,7 @@ func process() cli.Process {
 		New: func(ctx context.Context, common cli.Common) (cli.Server, error) {
 			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
 			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
-			c.Rand, c.Now, c.Version = common.Rand, common.Now, common.Version
+			c.Rand, c.Now, c.Version, c.Trace = common.Rand, common.Now, common.Version, common.Trace
 			if err := applyProfile(profile, flags, &c, &takeover); err != nil {
 				return nil, err
 			}
@@ -66,7 +66,7 @@ func process() cli.Process {
 			}
 			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-				election := termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: answers(ask), Rand: common.Rand, Logger: common.Logger.Named("termcas")}
+				election := termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: answers(ask), Rand: common.Rand, Logger: common.Logger.Named("termcas"), Trace: common.Trace.Of(common.Node)}
 				if profile == "sofa" {
 					return termcas.NewSofa(election)
 				}

@@ -164,7 +164,7 @@ func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
 	})
 }
 
-// A known fault: nobody cleans up when the refresher holds nothing. The only holder
+// Article 001, a known fault: nobody cleans up when the refresher holds nothing. The only holder
 // dies, and all the others wait for ever.
 func TestArticleFaultNobodyCleansForADeadHolder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -177,7 +177,7 @@ func TestArticleFaultNobodyCleansForADeadHolder(t *testing.T) {
 	})
 }
 
-// The same for ephemeral values: a dead node is on the list for ever, when nobody who
+// Article 001, the same for ephemeral values: a dead node is on the list for ever, when nobody who
 // looks has a value of his own.
 func TestArticleFaultNobodyCleansForADeadWriter(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -209,7 +209,7 @@ func TestArticleRepairedAWaiterCleansForADeadHolder(t *testing.T) {
 	})
 }
 
-// A known fault: the times are the processes' clocks. One that is ten seconds fast
+// Article 001, a known fault: the times are the processes' clocks. One that is ten seconds fast
 // deletes the locks of the living; and a holder never looks at its row again, so that
 // two hold one lock.
 func TestArticleFaultAFastClockDeletesLivingLocks(t *testing.T) {
@@ -249,7 +249,7 @@ func TestArticleRepairedALeapOfTheDatabasesClock(t *testing.T) {
 	})
 }
 
-// A known fault: the map is filled once per key. A second thread of the process is let
+// Article 001, a known fault: the map is filled once per key. A second thread of the process is let
 // in beside the first, and the first one's release takes the lock from both.
 func TestArticleFaultTwoThreadsOfAProcessHoldOneLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -281,7 +281,7 @@ func TestArticleRepairedThreadsOfAProcessTakeTurns(t *testing.T) {
 	})
 }
 
-// A known fault: waiters may spin, and each try uses an id up. (In real time: a
+// Article 001, a known fault: waiters may spin, and each try uses an id up. (In real time: a
 // bubble's clock stands still while somebody spins.)
 func TestArticleFaultWaitersSpin(t *testing.T) {
 	w := newWorld(t, mysqltest.NewEmbedded(t).DSN, new(net.Dialer).DialContext)
@@ -292,6 +292,27 @@ func TestArticleFaultWaitersSpin(t *testing.T) {
 	require.ErrorIs(t, waiter.Acquire(patience(t, 300*time.Millisecond), "k"), context.DeadlineExceeded)
 	t.Logf("a waiter in 0.3 s: %d statements", db.Statements())
 	assert.Greater(t, db.Statements(), uint64(10), "with the interval it would be one")
+}
+
+// Article 001, the same: each refused try has used an id up, so that a minute of
+// waiting at a try each two seconds is 30 of them. (The embedded server gives them back.)
+func TestArticleFaultARefusedTryUsesAnIDUp(t *testing.T) {
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
+		w := newWorld(t, s.DSN, new(net.Dialer).DialContext)
+		require.NoError(t, rowlock.MigrateArticle(t.Context(), w.db))
+		id := func(key string) (id int) {
+			_, err := w.db.Exec(t.Context(), conclavesql.ArticleRowAcquire, key, "a", 0)
+			require.NoError(t, err)
+			require.NoError(t, w.db.QueryRow(t.Context(), conclavesql.ArticleRowFind, []any{key, "a"}, &id))
+			return id
+		}
+		first := id("k")
+		for range 10 {
+			_, err := w.db.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "b", 0)
+			require.Error(t, err)
+		}
+		assert.Equal(t, first+11, id("another"))
+	})
 }
 
 // Repaired: a waiter looks four times in a refresh, and inserts where there is nothing.

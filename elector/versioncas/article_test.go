@@ -156,7 +156,7 @@ func TestArticleLeaderThatLostBecomesAFollower(t *testing.T) {
 	})
 }
 
-// Its own list: "a stalled leader learns late that it has lost".
+// Article 003, its own list: "a stalled leader learns late that it has lost".
 // Two believe at the same time, and no clock of the first one ends that: its node is
 // cut from the store, and goes on believing for as long as it is.
 func TestArticleWeaknessTwoLeadersUntilTheNextTick(t *testing.T) {
@@ -174,7 +174,7 @@ func TestArticleWeaknessTwoLeadersUntilTheNextTick(t *testing.T) {
 	})
 }
 
-// Its own list: "re-election waits for the next probe".
+// Article 003, its own list: "re-election waits for the next probe".
 func TestArticleWeaknessReelectionWaitsForTheNextProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader, follower := w.start(t, nil), w.start(t, nil)
@@ -191,7 +191,7 @@ func TestArticleWeaknessReelectionWaitsForTheNextProbe(t *testing.T) {
 	})
 }
 
-// Its own list: "the herd is not avoided".
+// Article 003, its own list: "the herd is not avoided".
 func TestArticleWeaknessTheHerdSwapsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader := w.start(t, nil)
@@ -214,7 +214,7 @@ func TestArticleWeaknessTheHerdSwapsAtOnce(t *testing.T) {
 	})
 }
 
-// Found since: after a re-election the local version is 1 while the row holds more.
+// Article 003, found since: after a re-election the local version is 1 while the row holds more.
 // The first tick fails and the leader steps down; the next probe finds a dead leader;
 // and so it goes on: nobody is the leader for longer than a tick.
 func TestArticleFaultLocalVersionAfterAReelection(t *testing.T) {
@@ -277,7 +277,7 @@ func TestArticleRepairedWinnerKnowsItsVersion(t *testing.T) {
 	})
 }
 
-// Found since: elect assumes version 0, so that a cluster which is started again
+// Article 003, found since: elect assumes version 0, so that a cluster which is started again
 // elects nobody until a probe has found the old leader dead.
 func TestArticleFaultARestartedClusterCannotElect(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -292,7 +292,7 @@ func TestArticleFaultARestartedClusterCannotElect(t *testing.T) {
 	})
 }
 
-// Found since: the age of a tick is by the reader's clock. One follower whose clock
+// Article 003, found since: the age of a tick is by the reader's clock. One follower whose clock
 // is 10 s fast deposes healthy leaders for ever; one whose clock is slow never
 // follows a dead one.
 func TestArticleFaultAFollowersClockDeposes(t *testing.T) {
@@ -310,7 +310,7 @@ func TestArticleFaultAFollowersClockDeposes(t *testing.T) {
 	})
 }
 
-// Found since: the time-out is as long as the tick's period, and the clock counts
+// Article 003, found since: the time-out is as long as the tick's period, and the clock counts
 // whole seconds: a tick that is a second late deposes its leader.
 func TestArticleFaultNoRoomForALateTick(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

@@ -90,7 +90,6 @@
 //	the leader, cut off        stops at once or by its clock; then as above
 //	a connection               taken up with its session; the leader is suspended meanwhile
 //	a waiter                   who watched it looks again, and watches the one before it
-//	the server, restarts       sessions go on, if it is back within their timeouts
 //	the record, deleted        the next beat finds nothing: deposed; terms go on above the
 //	                           highest that any candidate has seen
 package zklatch

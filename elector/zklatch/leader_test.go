@@ -167,20 +167,6 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 	})
 }
 
-// The server is killed and comes back, which takes longer than sessions last. They do
-// not end while it is away, but nobody believes in that time.
-func TestARestartOfTheServerCostsNoPlace(t *testing.T) {
-	b := onZooKeeper(t)
-	list := b.candidates(2)
-	require.NoError(t, list[0].Await(t.Context()))
-	before := sorted(b.names(list[1].user, "/leader"))
-	b.real.Restart(t)
-	require.Eventually(t, func() bool { return len(list[0].log.all()) == 3 && list[0].HasLeadership() }, time.Minute, time.Millisecond)
-	assert.Equal(t, []string{"is leader", "not leader", "is leader"}, list[0].log.all())
-	assert.Empty(t, list[1].log.all())
-	assert.Equal(t, before, sorted(b.names(list[1].user, "/leader")))
-}
-
 // cut takes the connection away until mend.
 func (u *user) cut() (mend func()) {
 	if u.memory != nil {

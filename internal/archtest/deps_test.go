@@ -41,7 +41,7 @@ const rules = `
 	chaos, meta/metaclient < chaos/outside;
 	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;
 	chaos/outside, internal/compose < chaos/containers;
-	wire, internal/stage < internal/cli;
+	wire, internal/stage, internal/trace < internal/cli;
 	client, meta/metaclient, internal/supervisor < bench;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/wire"
 )
 
@@ -33,11 +34,12 @@ type Common struct {
 	Rand       *rand.Rand   // crypto-seeded: derive the streams of loops from it
 	Now        func() time.Time
 	Version    string
+	Trace      trace.Sink // --trace; nil: nobody listens
 }
 
 // commonFlags are the flags behind Common.
 type commonFlags struct {
-	name, listen, advertise, dialFrom, dataCenter, tokenFile, config, logLevel string
+	name, listen, advertise, dialFrom, dataCenter, tokenFile, config, logLevel, trace string
 
 	insecure, logJSON, printConfig bool
 	stopTimeout                    time.Duration
@@ -51,6 +53,7 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, listen string) {
 	fs.StringVar(&f.dataCenter, "data-center", "default", "data center; nodes of different ones do not meet")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must show")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen beyond loopback without a token")
+	fs.StringVar(&f.trace, "trace", "", "append what this node claims about itself to this file, for the proving ground (conclave chaos)")
 	fs.StringVar(&f.config, "config", "", "YAML file with any of these settings, by the names of the flags")
 	fs.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn, error")
 	fs.BoolVar(&f.logJSON, "log-json", false, "log one JSON document per line")
@@ -91,13 +94,29 @@ func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, err
 		}
 		network.LocalAddr = &net.TCPAddr{IP: ip}
 	}
+	claims, err := openTrace(f.trace)
+	if err != nil {
+		return Common{}, err
+	}
 	r := newRand()
 	return Common{
 		Node:   conclave.NodeID{Name: f.name, Incarnation: conclave.NewIncarnation(r)},
 		Listen: f.listen, Advertise: f.advertise, DataCenter: f.dataCenter, Token: token, Insecure: f.insecure,
-		Network: network, Rand: r, Now: time.Now, Version: Version(),
+		Network: network, Rand: r, Now: time.Now, Version: Version(), Trace: claims,
 		Logger: hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr}),
 	}, nil
+}
+
+// openTrace is where claims go. The file is the process's to its end.
+func openTrace(file string) (trace.Sink, error) {
+	if file == "" {
+		return nil, nil
+	}
+	w, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("--trace: %w", err)
+	}
+	return trace.To(w), nil
 }
 
 // readToken takes the first line of the file.

@@ -72,6 +72,9 @@ type Config struct {
 	// is killed. Default 15 s.
 	StopWait time.Duration `json:"stopWait,omitempty"`
 
+	// Trace, when not empty, is a folder in which every node writes what it claims
+	// about itself, as NAME.trace.
+	Trace string `json:"trace,omitempty"`
 	// Detour, when set, is asked for every process that listens where others are
 	// told that it does, and from which address of this machine it dials; empty
 	// answers change nothing. A network with faults stands between them this way.

@@ -90,6 +90,9 @@ func plan(cfg Config) ([]spec, error) {
 		if from != "" {
 			args = append(args, "--dial-from", from)
 		}
+		if cfg.Trace != "" {
+			args = append(args, "--trace", filepath.Join(cfg.Trace, name+".trace"))
+		}
 		specs = append(specs, spec{
 			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Told: told,
 		})

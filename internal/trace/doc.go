@@ -21,6 +21,6 @@
 //
 // # What it is not
 //
-// No log, no metric and no event: nothing of this is shown to operators, and no
-// process writes it anywhere.
+// No log, no metric and no event: nothing of this is shown to operators. A process
+// writes it to a file only where it was told to (--trace), for the proving ground.
 package trace

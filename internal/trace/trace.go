@@ -47,7 +47,7 @@ type Claim struct {
 	Version int64  // of a datum or of a registration
 	Count   int    // how many values, rows, slots
 	Flag    bool   // see the Kind
-	Err     error  // why not; nil when it went well
+	Err     error  `json:"-"` // why not; nil when it went well
 
 	Until time.Time // of a leadership: trusted until then
 }

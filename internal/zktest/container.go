@@ -50,7 +50,7 @@ func run() (*container, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find a free port: %w", err)
 	}
-	addr := listener.Addr().String() // a port that is fixed stays the same over a restart
+	addr := listener.Addr().String()
 	listener.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	name := fmt.Sprintf("conclave-zookeeper-%d-%s", os.Getpid(), port)
@@ -88,14 +88,6 @@ func choose(pool *dockertest.Pool) (string, error) {
 	}
 	return "", fmt.Errorf("the Docker engine has no image %s: .ci/zookeeper-image builds the second, ZOOKEEPER_IMAGE names another",
 		strings.Join(images, " or "))
-}
-
-// restart kills the server's process and starts it again.
-func (c *container) restart() error {
-	if err := c.pool.Client.RestartContainer(c.res.Container.ID, 0); err != nil {
-		return err
-	}
-	return c.res.Expire(lifetime) // the engine's order to end it is over with that
 }
 
 // remove ends the container, and its data.

@@ -140,22 +140,6 @@ func (s Server) Watches(t testing.TB) int {
 	return watches
 }
 
-// Restart kills the server's process and starts it again on the same data and the same
-// port; it returns when the server answers. A server that was named cannot be
-// restarted: the test is skipped.
-func (s Server) Restart(t testing.TB) {
-	t.Helper()
-	if shared.container == nil {
-		t.Skip("the ZooKeeper server is not a container of ours: it can not be restarted")
-	}
-	if err := shared.container.restart(); err != nil {
-		t.Fatalf("restart the server: %v", err)
-	}
-	if err := reach(s.Addr, patience); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Main runs the tests, ends the server if it is ours, and looks for goroutines that
 // were left behind. It does not return.
 func Main(m *testing.M) {
