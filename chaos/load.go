@@ -139,6 +139,11 @@ func (l *load) work(ctx context.Context, w *worker) {
 func (l *load) publish(ctx context.Context, w *worker, o *offer) {
 	o.count = 1
 	l.mu.Lock()
+	if l.clients[w.name] != w { // killed when this was due
+		l.mu.Unlock()
+		o.pub = nil
+		return
+	}
 	o.tag = fmt.Sprintf("%s/%d", w.name, len(l.names)+1)
 	value := fmt.Sprintf("%s#%d", o.tag, o.count)
 	l.live[o.tag], l.names[o.tag] = value, o.name
@@ -161,6 +166,10 @@ func (l *load) change(ctx context.Context, w *worker, o *offer) {
 	o.count++
 	value := fmt.Sprintf("%s#%d", o.tag, o.count)
 	l.mu.Lock()
+	if l.clients[w.name] != w { // killed when this was due
+		l.mu.Unlock()
+		return
+	}
 	l.live[o.tag] = value
 	l.mu.Unlock()
 	l.rec.Op(Op{Client: w.name, Kind: OpPublish, Name: o.name, ID: o.tag, Version: int64(o.count), Values: []string{value}})

@@ -71,24 +71,24 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 		if m := c.meta(a.Node); m == nil || !leads(m) {
 			return nil
 		}
-		return c.operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx) })
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx) })
 	case chaos.Quit:
-		return c.operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node) })
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node) })
 	case chaos.Join:
-		return c.operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Rejoin(ctx, a.Node) })
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Rejoin(ctx, a.Node) })
 	case chaos.Forbid:
-		return c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
 			return t.Forbid(ctx, a.Node, "asked for by a scenario", "operator")
 		})
 	case chaos.Allow:
-		err := c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
+		err := c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
 		if wire.CodeOf(err) == wire.CodeNotFound {
 			return nil // it is off the list
 		}
 		return err
 	case chaos.Freeze, chaos.Unfreeze:
 		value := map[chaos.Verb]string{chaos.Freeze: "off", chaos.Unfreeze: "on"}[a.Verb]
-		return c.operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
 			_, err := t.SetSwitch(ctx, wire.SwitchArrange, value)
 			return err
 		})
@@ -153,9 +153,9 @@ func (c *Cluster) appear(host string) {
 // patience is how long an operator waits for an answer.
 const patience = 2 * time.Second
 
-// operate lets an operator do something, with the tool's own client. One meta is
+// Operate lets an operator do something, with the tool's own client. One meta is
 // asked, or any that runs when none is named: they hand on what the leader says.
-func (c *Cluster) operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
+func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var asked []string
