@@ -39,6 +39,7 @@ test: ## all tests that need nothing but Go
 	@echo '$(SAY_RACE)'
 	$(TEST_ENV) $(GO) test $(RACE) ./...
 	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./sim/,@true) # all stories; the race detector sees four
+	@$(MAKE) --no-print-directory sim SEEDS=100
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
 # The packages whose tests also run on real servers: one at a time, because each
@@ -55,10 +56,10 @@ test-real: ## of test-all, what needs real servers
 SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql
 SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 '$(SIM)/sim.test' -test.timeout 0
-sim: ## storms in virtual time: SEEDS=N (100) of them; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1
+sim: ## storms in virtual time: SEEDS=N (100) of them; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
-	@if $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
-	  CGO_ENABLED=0 $(GO) test "$$@" $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./sim
+	@if [ -z '$(RACED)' ] && $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
+	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./sim
 ifdef SCENARIO
 	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; echo "logs and histories: $(SIM)"; exit $$code
 else ifdef TWICE
