@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,7 +38,8 @@ func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if c.out != nil {
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, c.out), io.MultiWriter(&complaint, c.out)
+		both := &shared{to: c.out}
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, both), io.MultiWriter(&complaint, both)
 	}
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
 	// A group of its own: a Ctrl-C meant for the caller must not stop it half way.
@@ -54,6 +56,18 @@ func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 		err = context.Cause(ctx)
 	}
 	return out.String(), &commandError{what: "docker " + words(c.args), line: lastLine(complaint.String()), cause: err}
+}
+
+// shared takes what a program says on two streams, one piece at a time.
+type shared struct {
+	mu sync.Mutex // held while to is written: what waits is the other stream
+	to io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.to.Write(p)
 }
 
 // compose runs docker compose for the project.
