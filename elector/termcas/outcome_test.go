@@ -242,3 +242,29 @@ func TestStateWrittenUnderATermThatIsOverIsRefused(t *testing.T) {
 		assert.Equal(t, conclavesql.Deposed, outcome)
 	})
 }
+
+// A node that was cut off while two terms passed, and wins after the second was
+// resigned, names the one who resigned it, not the last one that it saw.
+func TestThePreviousLeaderIsTheOneOfTheTermBefore(t *testing.T) {
+	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
+		c := electortest.NewCluster(t, b.World, 3)
+		defer c.Stop()
+		first, term := c.Leader()
+		var away *electortest.Node
+		for _, n := range c.Nodes() {
+			if n != first {
+				away = n
+			}
+		}
+		time.Sleep(b.Lease) // it has seen the first term
+		away.Cable.Cut()
+		require.NoError(t, first.Quit(t.Context()))
+		second, term := c.LeaderAfter(term.Number)
+		require.NotEqual(t, first.ID, second.ID)
+		require.NoError(t, second.Quit(t.Context()))
+		away.Cable.Mend()
+		third, next := c.LeaderAfter(term.Number)
+		require.Equal(t, away.ID, third.ID)
+		assert.Equal(t, second.ID, next.Previous)
+	})
+}

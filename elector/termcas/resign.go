@@ -18,7 +18,7 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	args := []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name, held.Leader.String(), held.Number}
 	expects := trace.Claim{Term: held.Number, Peer: held.Leader}
 	h := s.held.Swap(nil)
-	s.leftAt, s.won, s.owner = time.Now(), nil, held.Leader
+	s.leftAt, s.won, s.owner, s.ownerOf = time.Now(), nil, held.Leader, held.Number
 	if h != nil {
 		defer h.line.close()
 	}

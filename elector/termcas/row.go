@@ -35,7 +35,7 @@ func (s *Strategy) read(ctx context.Context) (row, error) {
 	r.lease = time.Duration(leaseMs) * time.Millisecond
 	r.age = time.Duration(ageUs) * time.Microsecond
 	if owner, err := conclave.ParseNodeID(r.owner); err == nil && !owner.IsZero() {
-		s.owner = owner
+		s.owner, s.ownerOf = owner, r.number
 	}
 	return r, nil
 }

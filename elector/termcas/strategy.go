@@ -99,7 +99,8 @@ type Strategy struct {
 	beat    uint64          // of the held term
 	won     *win            // the held term's election
 	ghost   *win            // a win whose answer was lost, or which was not led
-	owner   conclave.NodeID // the last owner that the row was seen to name
+	owner   conclave.NodeID // the last owner that the row was seen to name,
+	ownerOf uint64          // and in which term
 	leftAt  time.Time       // when a held term was found to be over
 	plain   bool            // no witness here: the server refuses or garbles named locks
 	checked bool            // the binary log's format was looked at

@@ -131,7 +131,9 @@ func (s *Strategy) prospect(me elector.Candidate, r row, g ground, last elector.
 	switch g {
 	case vacant:
 		w.term.Cause, w.vacant = elector.CauseResigned, r.at.Add(-r.age)
-		w.term.Previous = s.owner // resigning has emptied the row
+		if s.ownerOf == r.number {
+			w.term.Previous = s.owner // resigning has emptied the row
+		} // else the history is asked: terms have passed unseen
 		switch {
 		case r.resigned:
 		case r.number == 0:
