@@ -49,7 +49,8 @@ test-all: test test-real ## those, and real servers in containers: MySQL, MariaD
 
 test-real: ## of test-all, what needs real servers
 	@echo '$(SAY_RACE)'
-	@TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(REAL) | $(GO) run .ci/testreport.go
+	@{ TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(REAL); \
+	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, every second seed each. With the overlay one
 # seed gives one trace; where it does not fit the installed Go, it says so.

@@ -3,6 +3,9 @@
 // and why. It fails when a test has failed, or none has run.
 //
 //	go test -json ./... | go run .ci/testreport.go
+//
+// A pipe loses the code with which `go test` ends; who wants that judged, too, adds
+// a line {"Action":"exit","Elapsed":CODE}.
 package main
 
 import (
@@ -31,7 +34,7 @@ var place = regexp.MustCompile(`^[\w.-]+\.go:\d+: `)
 func main() {
 	output := map[[2]string][]string{} // by package and test, until it has ended
 	skipped := map[string][]string{}   // by reason
-	passed, failed, packages := 0, 0, 0
+	passed, failed, packages, code := 0, 0, 0, 0
 
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 16<<20)
@@ -48,6 +51,8 @@ func main() {
 				fmt.Print(e.Output)
 			}
 			output[key] = append(output[key], e.Output)
+		case "exit":
+			code = int(e.Elapsed)
 		case "build-output":
 			fmt.Print(e.Output)
 		case "pass", "fail", "skip":
@@ -85,6 +90,10 @@ func main() {
 			fmt.Printf("%s %s has not ended:\n%s", key[0], key[1], strings.Join(said, ""))
 			failed++
 		}
+	}
+	if code != 0 && failed == 0 { // killed between two tests, for instance
+		fmt.Printf("testreport: go test has ended with code %d\n", code)
+		failed++
 	}
 	if packages == 0 {
 		fmt.Println("testreport: no package was tested")

@@ -15,6 +15,14 @@ type condition struct {
 	holds             func(p *player, e *Expectation, now Sight) (bool, string)
 }
 
+// newLeaderMissing says why there is no new leader.
+func newLeaderMissing(before, now Sight) string {
+	if now.Leader == "" {
+		return "nobody leads"
+	}
+	return fmt.Sprintf("%s leads term %d; before it was term %d", now.Leader, now.Term, before.Term)
+}
+
 // conditions of the language; a README for people who write scenarios.
 var conditions = map[string]condition{
 	"leader": {about: "some node leads and trusts itself", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
@@ -24,7 +32,7 @@ var conditions = map[string]condition{
 		return now.Leader == "", now.Leader + " leads"
 	}},
 	"new leader": {about: "one of a higher term than before the last act", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
-		return now.Leader != "" && now.Term > p.baseline.Term, fmt.Sprintf("term %d, as before", now.Term)
+		return now.Leader != "" && now.Term > p.baseline.Term, newLeaderMissing(p.baseline, now)
 	}},
 	"same leader": {about: "the one, and the term, of before the last act", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
 		return now.Leader == p.baseline.Leader && now.Term == p.baseline.Term, fmt.Sprintf("%s leads term %d; before it was %s and %d", now.Leader, now.Term, p.baseline.Leader, p.baseline.Term)

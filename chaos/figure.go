@@ -50,7 +50,7 @@ var gauges = map[string]gauge{
 	"reconnect":  {says: "a client that no session knows", times: reconnects},
 	"statements": {says: "statements about the lock row in the first second after the first fault", count: statementsAfter},
 	"held":       {says: "pushes held back by the guard", count: counter(trace.Held)},
-	"healed":     {says: "from the healing to each kind of progress", times: healed},
+	"healed":     {says: "from the last act to each kind of progress, which is asked for when the story is over", times: healed},
 	"unheard":    {says: "changes whose client was not told in time", count: opCounter(OpUnheard)},
 }
 

@@ -106,6 +106,23 @@ type belief struct {
 func (h *History) beliefs() []belief {
 	var out []belief
 	at := map[conclave.NodeID]int{}
+	// Whoever is killed believes nothing any more, and cannot say so.
+	deaths := map[string][]time.Duration{}
+	h.faults(func(_ int, now time.Duration, f Fault) {
+		if f.Verb == Kill {
+			deaths[f.Node] = append(deaths[f.Node], now)
+		}
+	})
+	defer func() {
+		for i, b := range out {
+			for _, died := range deaths[b.node.Name] {
+				if died >= b.from {
+					out[i].to = min(b.to, died)
+					break
+				}
+			}
+		}
+	}()
 	h.claims(func(i int, now time.Duration, c trace.Claim) {
 		n, running := at[c.Node]
 		switch c.Kind {

@@ -427,7 +427,13 @@ func (p *parser) duration() (time.Duration, error) {
 
 // check finds what cannot be, whatever the words are.
 func (s Scenario) check() error {
+	if len(s.Steps) == 0 && s.Until == 0 {
+		return fmt.Errorf("nothing is done and nothing is expected")
+	}
 	for _, step := range s.Steps {
+		if name := s.absent(step); name != "" {
+			return fmt.Errorf("line %d: there is no %s in this cluster", step.Line, name)
+		}
 		switch {
 		case step.At < 0 || step.Every < 0:
 			return fmt.Errorf("line %d: %s lies before the beginning", step.Line, step.At)
@@ -444,4 +450,23 @@ func (s Scenario) check() error {
 		return fmt.Errorf("%d slots: want a power of two", s.Cluster.Slots)
 	}
 	return nil
+}
+
+// absent is a name in a step that none of the story's nodes and clients has.
+func (s Scenario) absent(step Step) Selector {
+	var nouns []Selector
+	if step.Deed != nil {
+		nouns = append(nouns, step.Deed.Who, step.Deed.Whom)
+	}
+	if step.Expect != nil {
+		nouns = append(nouns, step.Expect.Who)
+	}
+	c := cast{cluster: s.Cluster, clients: s.Load.Clients}
+	for _, n := range nouns {
+		role, _, named := strings.Cut(string(n), "-")
+		if named && roles[role] != "" && !slices.Contains(c.all(role), string(n)) {
+			return n
+		}
+	}
+	return ""
 }

@@ -186,7 +186,7 @@ at 1s expect new leader within 2s
 at 1s expect no leader for 1s
 until 5s`)
 	require.Len(t, r.Failures, 1)
-	assert.Equal(t, "line 4: expect new leader within 2s: term 1, as before", r.Failures[0])
+	assert.Equal(t, "line 4: expect new leader within 2s: nobody leads", r.Failures[0])
 
 	r = play(t, &board{sticky: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
 	require.Len(t, r.Failures, 1)

@@ -306,7 +306,8 @@ func TestFenceIsAJoin(t *testing.T) {
 // trust from before it sent.
 func TestStatementThatWaitedWritesWhenItBegan(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		db, lock := migrated(t, s.DSN)
+		_, lock := migrated(t, s.DSN)
+		db := openWith(t, s.DSN, conclavesql.Options{Deadline: 10 * time.Second, LockWait: 3 * time.Second})
 		elect(t, db, lock, "a@1", 1)
 		theirs := transaction(t, s.DSN)
 		mustExec(t, theirs, "UPDATE distribute_lock SET address = 'theirs' WHERE lock_name = ?", lock.Name)

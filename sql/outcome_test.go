@@ -53,7 +53,7 @@ func TestWriteThatArrivesLateLandsOnNothing(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		fence := elect(t, db, lock, "a@1", 1)
-		through, cable := cabled(t, dsn, 500*time.Millisecond)
+		through, cable := cabled(t, dsn, 2*time.Second)
 		store := conclavesql.NewStateStore(through, lock)
 		old := read(t, db, lock, conclavesql.KindTable)
 

@@ -83,27 +83,28 @@ func (d *Driver) cut(ctx context.Context, a chaos.Act) error {
 		networks = append(networks, "database")
 	}
 	for _, n := range networks {
+		if _, out := d.cables[cable{a.Node, n}]; out {
+			continue
+		}
 		m, err := d.project.Cut(ctx, a.Node, n)
 		if err != nil {
 			return err
 		}
-		d.mu.Lock()
-		d.cables[a.Node] = append(d.cables[a.Node], m)
-		d.mu.Unlock()
+		d.cables[cable{a.Node, n}] = m
 	}
 	return nil
 }
 
 // mend puts every cable of a service back.
 func (d *Driver) mend(ctx context.Context, service string) error {
-	d.mu.Lock()
-	out := d.cables[service]
-	delete(d.cables, service)
-	d.mu.Unlock()
-	for _, m := range out {
+	for c, m := range d.cables {
+		if c.service != service {
+			continue
+		}
 		if err := d.project.Join(ctx, m); err != nil {
 			return err
 		}
+		delete(d.cables, c)
 	}
 	return nil
 }

@@ -36,16 +36,20 @@ type Driver struct {
 	token   string
 	view    *outside.View
 
-	mu      sync.Mutex // guards the rest
+	cables map[cable]compose.Membership // taken out; Do's alone
+
+	mu      sync.Mutex // guards clients
 	clients map[string]*outside.Client
-	cables  map[string][]compose.Membership // taken out, by service
 }
+
+// cable is a service's way into a network of the project.
+type cable struct{ service, network string }
 
 var _ chaos.Driver = (*Driver)(nil)
 
 // New makes a driver for one run.
 func New(c Config) *Driver {
-	return &Driver{cfg: c, clients: map[string]*outside.Client{}, cables: map[string][]compose.Membership{}}
+	return &Driver{cfg: c, clients: map[string]*outside.Client{}, cables: map[cable]compose.Membership{}}
 }
 
 // Open brings the project up.

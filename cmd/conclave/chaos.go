@@ -108,13 +108,7 @@ func (o *chaosOptions) validate() error {
 	if o.times < 1 {
 		return fmt.Errorf("--times %d: want at least 1", o.times)
 	}
-	switch o.on {
-	case "local":
-		return nil
-	case "compose":
-		return o.compose.validate()
-	}
-	return fmt.Errorf("--on %q is none of local, compose", o.on)
+	return o.compose.validate(o.on)
 }
 
 // scenario finds what is to be played: a built-in one, a file, or a storm.
@@ -201,7 +195,7 @@ func writeResult(w io.Writer, r *chaos.Result) {
 	fmt.Fprintln(w)
 	t.write(w)
 	if len(idle) > 0 {
-		fmt.Fprintf(w, "not looked at, since it needs what nodes say of themselves (the simulator hears it): %s\n", strings.Join(idle, ", "))
+		fmt.Fprintf(w, "nothing to look at, for lack of an occasion or of what nodes say of themselves: %s\n", strings.Join(idle, ", "))
 	}
 	fmt.Fprintln(w)
 	for _, f := range r.Figures {

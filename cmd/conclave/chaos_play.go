@@ -32,15 +32,22 @@ func (a *app) playChaos(ctx context.Context, s chaos.Scenario, attach bool, o ch
 	if err != nil {
 		return nil, err
 	}
+	defer os.Remove(dir) // if nothing is in it
+	logs := filepath.Join(dir, "cluster", "logs")
 	var d chaos.Driver
 	switch {
 	case o.on == "compose":
+		if o.compose.logs == "" {
+			o.compose.logs = logs
+		}
+		logs = o.compose.logs
 		d = a.containersDriver(o)
 	case attach:
 		nodes, err := a.local()
 		if err != nil {
 			return nil, err
 		}
+		logs = filepath.Join(nodes.Dir(), "logs")
 		running, err := processes.Attach(nodes, dir)
 		if err != nil {
 			return nil, err
@@ -63,9 +70,9 @@ func (a *app) playChaos(ctx context.Context, s chaos.Scenario, attach bool, o ch
 		return r, os.RemoveAll(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; what is left is in %s", err, dir)
+		return nil, fmt.Errorf("%w; logs, if it came so far, are in %s", err, logs)
 	}
-	fmt.Fprintf(a.stderr, "conclave: the logs are in %s\n", filepath.Join(dir, "cluster", "logs"))
+	fmt.Fprintf(a.stderr, "conclave: the logs are in %s\n", logs)
 	return r, nil
 }
 
@@ -88,7 +95,7 @@ func (a *app) containersDriver(o chaosOptions) chaos.Driver {
 			if stage == nil {
 				return nil
 			}
-			if said := stage.Close(true); said != "" {
+			if said := stage.Close(true); said != "" { // it keeps the logs: they have a folder
 				return errors.New(strings.TrimPrefix(said, "; "))
 			}
 			return nil

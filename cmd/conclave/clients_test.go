@@ -71,7 +71,7 @@ func TestClientsAreAtWorkUntilToldToLeave(t *testing.T) {
 		}
 		return strings.Contains(said, "subscriber-1  demo.echo") && strings.Contains(said, "subscriber-2  demo.echo") &&
 			strings.Count(said, "  2 values: ") >= 2 // one at each
-	}, 10*time.Second, 20*time.Millisecond, "%s%s", &out, &complaints)
+	}, 30*time.Second, 20*time.Millisecond, "%s%s", &out, &complaints)
 
 	got := decode[push](t, tool(t, "--json", "get", "demo.echo", "--session", session))
 	assert.ElementsMatch(t, []string{"10.0.0.1:8080", "10.0.0.2:8080"}, got.Values)
@@ -80,5 +80,5 @@ func TestClientsAreAtWorkUntilToldToLeave(t *testing.T) {
 	assert.Equal(t, exitDone, <-code, complaints.String())
 	require.Eventually(t, func() bool {
 		return len(decode[push](t, tool(t, "--json", "get", "demo.echo", "--session", session)).Values) == 0
-	}, 3*time.Second, 20*time.Millisecond, "they said good-bye")
+	}, 30*time.Second, 20*time.Millisecond, "they said good-bye")
 }

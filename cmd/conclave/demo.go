@@ -45,13 +45,7 @@ func (o *demoOptions) validate() error {
 	if o.kills < 0 {
 		return fmt.Errorf("--kills %d is below zero", o.kills)
 	}
-	switch o.on {
-	case "local":
-		return nil
-	case "compose":
-		return o.compose.validate()
-	}
-	return fmt.Errorf("--on %q is none of local, compose", o.on)
+	return o.compose.validate(o.on)
 }
 
 // The cast: enough publishers that a missing one would be seen, few enough that

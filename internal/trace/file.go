@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -36,8 +37,9 @@ func To(w io.Writer) Sink {
 	}
 }
 
-// Load calls told with each claim of a file of To. A last line that was cut short
-// by the end of its process is no error.
+// Load calls told with each claim of a file of To. A line that was cut short by the
+// end of its process is no error: it is the file's last, or the next process of that
+// name has written on behind it.
 func Load(r io.Reader, told func(at time.Time, c Claim)) error {
 	lines := bufio.NewReader(r)
 	for {
@@ -47,6 +49,9 @@ func Load(r io.Reader, told func(at time.Time, c Claim)) error {
 		}
 		if err != nil {
 			return err
+		}
+		if whole := bytes.LastIndex(b, []byte(`{"at":`)); whole > 0 { // inside a text its quotes would be escaped
+			b = b[whole:]
 		}
 		var l line
 		if err := json.Unmarshal(b, &l); err != nil {

@@ -19,10 +19,13 @@ func TestClaimsSurviveAFileThatWasCutShort(t *testing.T) {
 	until := time.Now().Add(time.Second).Round(0)
 	want := []trace.Claim{
 		{Node: conclave.NodeID{Name: "meta-1", Incarnation: "i"}, Kind: trace.Led, Term: 7, Until: until},
-		{Kind: trace.Swapped, Epoch: conclave.Epoch{Term: 8, Seq: 1}, Count: 1, Flag: true, Err: errors.New("lost")},
+		{Kind: trace.Swapped, Epoch: conclave.Epoch{Term: 8, Seq: 1}, Count: 1, Flag: true, Key: `{"at":`, Err: errors.New("lost")},
 	}
 	before := time.Now().Round(0)
-	for _, c := range want {
+	for i, c := range want {
+		if i > 0 {
+			file.WriteString(`{"at":"2026-01-02T0`) // the process was killed, and its next life writes on
+		}
 		sink(c)
 	}
 	file.WriteString(`{"at":"20`) // the process was killed

@@ -19,6 +19,11 @@ var images = []string{"zookeeper:3.8", "zookeeper-local:3.8"}
 // lifetime is when the engine ends a container whose test binary did not.
 const lifetime = 30 * 60 // seconds
 
+// stay keeps a shell before the image's own entrypoint. Expire begins with a SIGTERM,
+// which the first process of a container is spared as long as it does not ask for it:
+// the shell never does, Java does as soon as it is up.
+const stay = `run=$(command -v docker-entrypoint.sh) || run=/docker-entrypoint.sh; "$run" "$@"; exit $?`
+
 // container is a server that this process has started.
 type container struct {
 	pool  *dockertest.Pool
@@ -60,6 +65,8 @@ func run() (*container, error) {
 		Tag:        tag,
 		Env: []string{fmt.Sprintf("ZOO_TICK_TIME=%d", Tick.Milliseconds()), "ZOO_MAX_CLIENT_CNXNS=0",
 			"ZOO_4LW_COMMANDS_WHITELIST=srvr,wchs", "JVMFLAGS=-Xmx160m"},
+		Entrypoint:   []string{"sh", "-c", stay, "sh"},
+		Cmd:          []string{"zkServer.sh", "start-foreground"}, // the official image's
 		ExposedPorts: []string{"2181/tcp"},
 		PortBindings: map[docker.Port][]docker.PortBinding{"2181/tcp": {{HostIP: "127.0.0.1", HostPort: port}}},
 		Labels:       map[string]string{"conclave": "zktest"},
