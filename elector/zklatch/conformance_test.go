@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("zookeeper", func(t *testing.T) {
 		zktest.New(t)
-		electortest.Run(t, false, func(t *testing.T) electortest.World { return onZooKeeper(t).world(900 * time.Millisecond) })
+		electortest.Run(t, false, func(t *testing.T) electortest.World { return onZooKeeper(t).world(2 * time.Second) })
 	})
 }
 
