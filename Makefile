@@ -22,7 +22,7 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all test-real sim mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo test test-all test-real test-zookeeper sim mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -44,12 +44,16 @@ test: ## all tests that need nothing but Go
 
 # The packages whose tests also run on real servers: one at a time, because each
 # starts its own.
-REAL := ./internal/mysqltest/ ./internal/zktest/ ./internal/compose/ ./sql/... ./elector/...
-test-all: test test-real ## those, and real servers in containers: MySQL, MariaDB, ZooKeeper; says what it skipped (REQUIRE_DOCKER=1: fails)
+REAL := ./internal/mysqltest/ ./internal/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/
+test-all: test test-real test-zookeeper ## those, and real servers in containers: MySQL, MariaDB, ZooKeeper; says what it skipped (REQUIRE_DOCKER=1: fails)
 
-test-real: ## of test-all, what needs real servers
-	@echo '$(SAY_RACE)'
-	@{ TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(REAL); \
+test-real: ## of test-all, what needs a real MySQL and MariaDB
+	@$(call on-real-servers,$(REAL))
+
+test-zookeeper: ## of test-all, what needs a real ZooKeeper
+	@$(call on-real-servers,./internal/zktest/ ./elector/zklatch/...)
+
+on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, every second seed each. With the overlay one
@@ -76,8 +80,8 @@ else
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that storms and stories ran: " $$3 }',true)
 endif
 
-mutate: ## takes the guards of the code out, one at a time, and lets the simulator find it (long): ONLY=WORDS, SEEDS=N
-	$(GO) run ./sim/mutate -only '$(ONLY)' -seeds $(or $(SEEDS),100)
+mutate: ## takes the guards of the code out, one at a time, and lets the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms
+	$(GO) run ./sim/mutate -only '$(ONLY)' $(if $(SEARCH),-search -seeds $(or $(SEEDS),20),)
 
 check: ## seconds: format, vet, import rule, unit tests
 	@bad=$$(git ls-files '*.go' | xargs gofmt -l); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }
