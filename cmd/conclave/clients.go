@@ -45,14 +45,16 @@ func (a *app) clients(ctx context.Context, count int) error {
 	errs := make([]error, 2*count)
 	var running sync.WaitGroup
 	work := func(i int, name string, f func(c *client.Client) error) {
+		c, leave, err := a.connect(name, 0) // here: it settles the token, for all
+		if err != nil {
+			errs[i] = err
+			stop()
+			return
+		}
 		running.Go(func() {
 			defer stop()
-			c, leave, err := a.connect(name, 0)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			if err = f(c); err == nil {
+			err := f(c)
+			if err == nil {
 				<-ctx.Done()
 			}
 			errs[i] = errors.Join(err, leave(err == nil))
