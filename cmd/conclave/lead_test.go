@@ -48,7 +48,15 @@ func (d diary) until(t *testing.T, line string) {
 type leadProcess struct {
 	cmd    *exec.Cmd
 	stdout io.Reader // of the tool and its command
+	log    *shared
 	end    func() int
+}
+
+// follows waits until the process stands and sees that another one leads.
+func (p *leadProcess) follows(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "the store records: term=1 leader=") },
+		20*time.Second, 5*time.Millisecond)
 }
 
 // stand starts `conclave lead ... -- sh -c script`.
@@ -57,6 +65,7 @@ func stand(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	args := append([]string{"lead", "--dsn", dsn}, flags...)
 	p := &leadProcess{cmd: exec.Command(os.Args[0], append(args, "--", "/bin/sh", "-c", script)...)}
 	p.cmd.Env = append(os.Environ(), asTool+"=1")
+	p.log = &shared{}
 	log, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	// A pipe of our own: the command holds its other end, too.
@@ -71,6 +80,7 @@ func stand(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 		defer close(logged)
 		for scan := bufio.NewScanner(log); scan.Scan(); {
 			t.Logf("%d: %s", p.cmd.Process.Pid, scan.Text())
+			fmt.Fprintln(p.log, scan.Text())
 		}
 	}()
 	p.end = sync.OnceValue(func() int {
@@ -138,7 +148,8 @@ func TestLeadHandsOverWhenItIsStopped(t *testing.T) {
 	first := stand(t, dsn, worked(d))
 	d.until(t, "start_1")
 	second, third := stand(t, dsn, worked(d)), stand(t, dsn, worked(d), "--once")
-	time.Sleep(300 * time.Millisecond) // they stand, and do not run their commands
+	second.follows(t)
+	third.follows(t)
 	assert.Equal(t, []string{"start_1"}, d.lines())
 	require.NoError(t, third.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, exitFailed, third.end(), "its command was never run")

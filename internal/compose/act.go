@@ -44,9 +44,24 @@ func (p *Project) Restart(ctx context.Context, service string, grace time.Durati
 
 // Pause freezes a service: its processes do not run, its connections stay open and
 // nobody answers on them.
+//
+// The kernel may need more than one try to freeze processes that are busy, and the
+// engine gives up at the first.
 func (p *Project) Pause(ctx context.Context, service string) error {
-	return p.act(ctx, service, "pause")
+	for try := 1; ; try++ {
+		err := p.act(ctx, service, "pause")
+		if err == nil || try == pauseTries || !strings.Contains(err.Error(), "unable to freeze") {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
+
+const pauseTries = 10
 
 // Unpause thaws it.
 func (p *Project) Unpause(ctx context.Context, service string) error {
