@@ -356,6 +356,18 @@ var forgeries = map[string]struct {
 			f.write("meta-1", "table", 7, epoch(7, 1), epoch(7, 2)).write("meta-2", "table", 8, epoch(7, 2), epoch(8, 1))
 		},
 	},
+	"I3 held": {
+		func(f *forger) { f.heldWrite(true) },
+		func(f *forger) { f.heldWrite(false) },
+	},
+	"L17 told too early": {
+		func(f *forger) {
+			f.claim("meta-1", trace.Claim{Kind: trace.Publishing, Term: 7, Epoch: epoch(7, 2)}).write("meta-1", "table", 7, epoch(7, 1), epoch(7, 2))
+		},
+		func(f *forger) {
+			f.write("meta-1", "table", 7, epoch(7, 1), epoch(7, 2)).claim("meta-1", trace.Claim{Kind: trace.Publishing, Term: 7, Epoch: epoch(7, 2)})
+		},
+	},
 	"P1": {
 		func(f *forger) { // two win from the same row
 			f.win("meta-1", "", 0, 1).win("meta-2", "", 0, 1)
@@ -429,6 +441,16 @@ func (f *forger) rested(up ...string) *forger {
 
 func (f *forger) win(node, owner string, term, next uint64) *forger {
 	return f.statement(node, trace.Swapping, trace.Swapped, trace.Claim{Term: term, Peer: id(owner), Epoch: epoch(next, 0)}, 1)
+}
+
+// heldWrite is a write of term 7 that is held until term 8 is won, and what came
+// of it.
+func (f *forger) heldWrite(wrote bool) {
+	c := trace.Claim{Kind: trace.Writing, Subject: "table", Term: 7, Base: epoch(7, 1), Epoch: epoch(7, 2)}
+	f.fault(chaos.Act{Verb: chaos.Hold, Node: "meta-1", Point: trace.Writing}).claim("meta-1", c).win("meta-2", "meta-1", 7, 8)
+	f.pause(time.Second).fault(chaos.Act{Verb: chaos.Release, Node: "meta-1", Point: trace.Writing})
+	c.Kind, c.Flag = trace.Wrote, wrote
+	f.claim("meta-1", c)
 }
 
 // lost is a win whose answer never came.

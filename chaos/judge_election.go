@@ -81,6 +81,7 @@ func noOldEffect(h *History, v *Verdict) {
 			v.check(w.after.Term >= newest.v, h, w.to, []int{newest.i, w.call, w.done}, "%s wrote %s under term %d after term %d had written", w.after.Node, w.after.Subject, w.after.Term, newest.v)
 		}
 	}
+	h.noneHeldWrote(writes, v)
 	if h.Cluster.Takeover != "lease" {
 		return
 	}
@@ -91,6 +92,33 @@ func noOldEffect(h *History, v *Verdict) {
 			v.check(overlap <= 0, h, max(a.from, b.from), []int{a.i, b.i}, "%s (term %d) and %s (term %d) both trust themselves for %s", a.node, a.term, b.node, b.term, overlap)
 		}
 	}
+}
+
+// noneHeldWrote: a statement that was held back until after a newer term had been
+// won changes nothing, whether that term has written or not.
+func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
+	wins := h.statements(trace.Swapping)
+	held := map[string]int{} // by node: the entry at which it was to be held
+	h.faults(func(i int, at time.Duration, x Fault) {
+		switch {
+		case x.Point != trace.Writing:
+		case x.Verb == Hold:
+			held[x.Node] = i
+		case x.Verb == Release:
+			from, is := held[x.Node]
+			delete(held, x.Node)
+			for _, w := range writes {
+				if !is || w.before.Node.Name != x.Node || w.call < from || w.call > i || w.done < i {
+					continue // not held, or never heard of again
+				}
+				for _, win := range wins {
+					over := w.after.Flag && win.done >= 0 && win.after.Err == nil && win.after.Count == 1 && win.to < at
+					v.check(!over || win.after.Epoch.Term <= w.after.Term, h, w.to, []int{w.call, win.done, i, w.done},
+						"%s was held, and wrote %s under term %d after term %d had been won", w.after.Node, w.after.Subject, w.after.Term, win.after.Epoch.Term)
+				}
+			}
+		}
+	})
 }
 
 // belief is a time in which a node trusted itself to lead.

@@ -386,10 +386,25 @@ func writesGoOn(h *History, v *Verdict) {
 }
 
 // L17: each row is a chain of compare-and-swaps: no two writes replace the same
-// epoch of a row, and each is higher than what it replaces.
+// epoch of a row, and each is higher than what it replaces. And no table is told
+// of before the statement that writes it.
 func writesFormAChain(h *History, v *Verdict) {
 	replaced := map[string]seenAt[trace.Claim]{}
+	type told struct {
+		node  conclave.NodeID
+		table conclave.Epoch
+	}
+	published := map[told]int{}
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		switch c.Kind {
+		case trace.Publishing:
+			published[told{c.Node, c.Epoch}] = i
+			return
+		case trace.Writing:
+			before, early := published[told{c.Node, c.Epoch}]
+			v.check(!early, h, at, []int{before, i}, "%s writes %s %s, which it has told of", c.Node, c.Subject, c.Epoch)
+			return
+		}
 		if !c.Flag || c.Subject == "seal" {
 			return
 		}
@@ -398,5 +413,5 @@ func writesFormAChain(h *History, v *Verdict) {
 		other, twice := replaced[k]
 		v.check(!twice || other.v.Key == c.Key, h, at, []int{other.i, i}, "%s and %s both replaced %s %s", other.v.Node, c.Node, c.Subject, c.Base)
 		replaced[k] = seenAt[trace.Claim]{c, i}
-	}, trace.Wrote)
+	}, trace.Publishing, trace.Writing, trace.Wrote)
 }

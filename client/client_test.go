@@ -295,6 +295,7 @@ func TestPushesAreNewestWins(t *testing.T) {
 			s.link().push("svc", v+1, fmt.Sprint(v))
 			time.Sleep(10 * time.Millisecond)
 		}
+		s.link().push("svc", 3, "what was seen long ago")
 		time.Sleep(3 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()

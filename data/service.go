@@ -102,7 +102,7 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 	}
 	for _, c := range b.puts {
 		r.store.write(c, now)
-		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: r.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
+		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
 	}
 	for _, x := range b.removals {
 		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)

@@ -29,12 +29,12 @@ const maxJump = 1 << 40
 // highest term seen. A term too high to be true is refused as well, and not
 // remembered.
 func (f *Fence) Admit(term uint64) error {
-	highest, believed := f.raise(term, true)
-	if !believed {
+	highest, verdict := f.raise(term, true)
+	switch verdict {
+	case unbelievable:
 		f.refused.Add(1)
 		return Errorf(CodeBadRequest, "term %d is too high to be true: the highest seen here is %d", term, highest)
-	}
-	if term < highest {
+	case over:
 		f.refused.Add(1)
 		e := Errorf(CodeStaleEpoch, "term %d is over: term %d has been seen here", term, highest)
 		e.Epoch = conclave.Epoch{Term: highest}
@@ -56,16 +56,28 @@ func (f *Fence) Highest() uint64 {
 // Refused counts the commands of older terms that were turned away (I4).
 func (f *Fence) Refused() uint64 { return f.refused.Load() }
 
-func (f *Fence) raise(term uint64, command bool) (highest uint64, believed bool) {
+// verdict is what is thought of a term.
+type verdict int
+
+const (
+	fresh        verdict = iota // as high as any that was seen, or higher
+	over                        // a higher one was seen
+	unbelievable                // too high to be true
+)
+
+func (f *Fence) raise(term uint64, command bool) (highest uint64, v verdict) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.highest
-	if term > f.highest+maxJump {
-		return f.highest, false
+	switch {
+	case term > before+maxJump:
+		return before, unbelievable
+	case term < before:
+		v = over
 	}
-	f.highest = max(f.highest, term)
+	f.highest = max(before, term)
 	if command {
-		f.Trace.Claim(trace.Claim{Kind: trace.Admission(term >= before), Term: term, Base: conclave.Epoch{Term: before}})
+		f.Trace.Claim(trace.Claim{Kind: trace.Admission(v != over), Term: term, Base: conclave.Epoch{Term: before}})
 	}
-	return f.highest, true
+	return f.highest, v
 }

@@ -1,30 +1,40 @@
 // Command mutate takes the guards of the cluster's code out, one at a time, and
 // lets the simulator look for what then goes wrong: a guard that nobody misses is
 // either not needed, or not tested. It prints for each guard the story or the
-// seed, and the invariant that caught it.
+// storm, with its seed, and the judge that caught it; for a guard that another one
+// covers, both are taken out together.
 //
-//	go run ./sim/mutate [-only WORDS] [-seeds N]
+//	go run ./sim/mutate [-only WORDS] [-search] [-seeds N] [-markdown]
 //
-// Nothing is changed on disk: the go command compiles with an overlay.
+// Each guard names the plays that are known to catch it: they are tried first, and
+// unless -search is given, only they. Nothing is changed on disk: the go command
+// compiles with an overlay.
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
+	"time"
 )
 
+// options are the flags.
+type options struct {
+	only   string
+	search bool
+	seeds  int
+	table  bool
+}
+
 func main() {
-	only := flag.String("only", "", "only guards with these words in their name")
-	seeds := flag.Int("seeds", 100, "how many storms to try, when the story does not catch it")
+	var o options
+	flag.StringVar(&o.only, "only", "", "only guards with one of these words in their name, separated by |")
+	flag.BoolVar(&o.search, "search", false, "when the guard's own plays do not catch it, try every story and -seeds storms")
+	flag.IntVar(&o.seeds, "seeds", 20, "how many storms a search tries")
+	flag.BoolVar(&o.table, "markdown", false, "print the rows of a table in Markdown")
 	flag.Parse()
-	missed, err := run(*only, *seeds)
+	missed, err := run(o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
@@ -34,104 +44,110 @@ func main() {
 	}
 }
 
-func run(only string, seeds int) (missed int, err error) {
+func run(o options) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
-	caught := 0
+	caught, began := 0, time.Now()
 	for _, g := range guards {
-		if !strings.Contains(g.name, only) {
+		if !g.named(o.only) {
 			continue
 		}
-		by, err := g.play(dir, seeds)
+		by, err := g.judged(dir, o)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", g.name, err)
 		}
 		if by == "" {
 			missed++
-			by = fmt.Sprintf("NOBODY in %d storms", seeds)
+			by = "NOBODY"
+			if g.open != "" {
+				by += ": " + g.open
+			}
 		} else {
 			caught++
 		}
-		fmt.Printf("%-55s caught by %s\n", g.name, by)
+		if o.table {
+			fmt.Printf("| %s | `%s` | %s |\n", g.name, g.file, strings.ReplaceAll(by, "|", "\\|"))
+		} else {
+			fmt.Printf("%-55s %s\n", g.name, by)
+		}
 	}
-	fmt.Printf("%d guards taken out, %d missed by somebody, %d by nobody\n", caught+missed, caught, missed)
+	fmt.Fprintf(os.Stderr, "%d guards taken out in %s, %d missed by somebody, %d by nobody\n", caught+missed, time.Since(began).Round(time.Second), caught, missed)
 	return missed, nil
 }
 
-// without is the file's text without the guard.
-func (g guard) without() (string, error) {
-	text, err := os.ReadFile(filepath.FromSlash(g.file))
-	if err != nil {
-		return "", err
+// named says whether the guard is asked for.
+func (g guard) named(only string) bool {
+	for words := range strings.SplitSeq(only, "|") {
+		if strings.Contains(g.name, words) {
+			return true
+		}
 	}
-	if n := strings.Count(string(text), g.was); n != 1 {
-		return "", fmt.Errorf("%s has %q %d times", g.file, g.was, n)
-	}
-	return strings.Replace(string(text), g.was, g.is, 1), nil
+	return false
 }
 
-// play compiles the simulator without the guard, and plays until something is
-// found. It says by what.
-func (g guard) play(dir string, seeds int) (string, error) {
-	text, err := g.without()
+// judged takes the guard out, alone or with those that cover it, and says what
+// was found; "" is nothing.
+func (g guard) judged(dir string, o options) (string, error) {
+	out := []guard{g}
+	for _, name := range g.covered {
+		other, err := find(name)
+		if err != nil {
+			return "", err
+		}
+		out = append(out, other)
+	}
+	binary, err := compile(dir, out)
 	if err != nil {
 		return "", err
 	}
-	patched, overlay, binary := filepath.Join(dir, filepath.Base(g.file)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
-	if err := os.WriteFile(patched, []byte(text), 0o600); err != nil {
+	by, err := g.hunt(binary, o)
+	switch {
+	case err != nil:
 		return "", err
+	case by == "" && g.test.name != "":
+		fails, err := g.test.fails(dir)
+		if err != nil || !fails {
+			return "", err
+		}
+		return fmt.Sprintf("caught by the test %s of %s, by no story", g.test.name, g.test.pkg), nil
+	case by == "":
+		return "", nil
+	case len(g.covered) > 0:
+		return fmt.Sprintf("covered by \"%s\" (taken out together: %s)", strings.Join(g.covered, `" and "`), by), nil
 	}
-	file, err := filepath.Abs(g.file)
-	if err != nil {
-		return "", err
+	return "caught by " + by, nil
+}
+
+// hunt plays until something is found.
+func (g guard) hunt(binary string, o options) (string, error) {
+	for _, p := range g.by {
+		found, err := p.play(binary)
+		if err != nil || found != "" {
+			return found, err
+		}
 	}
-	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{file: patched}})
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(overlay, raw, 0o600); err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "test", "-overlay", overlay, "-c", "-o", binary, "./sim")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
+	if !o.search {
+		return "", nil
 	}
 	for _, args := range [][]string{
-		{"-test.run", "^TestStories$", "-scenario", g.story},
-		{"-test.run", "^TestStorms$", "-seed", "1", "-seeds", fmt.Sprint(seeds), "-shrink", "0", "-test.failfast"},
+		{"-test.run", "^TestStories$", "-test.failfast"},
+		{"-test.run", "^TestStorms$", "-seed", "1", "-seeds", fmt.Sprint(o.seeds), "-shrink", "0", "-test.failfast"},
 	} {
-		run := exec.Command(binary, append(args, "-test.timeout", "20m")...)
-		run.Dir = "sim"
-		run.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
-		if out, err := run.CombinedOutput(); err != nil {
-			return finding(out), nil
+		if found, err := played(binary, args); err != nil || found != "" {
+			return found, err
 		}
 	}
 	return "", nil
 }
 
-var (
-	failed  = regexp.MustCompile(`--- FAIL: Test(?:Stories|Storms)/(\S+)`)
-	problem = regexp.MustCompile(`Error:\s+(.*)`)
-)
-
-// finding is what a failed run says: the story or the seed, and the invariant.
-func finding(out []byte) string {
-	where, what := "?", "it crashed"
-	if m := failed.FindSubmatch(out); m != nil {
-		where = string(m[1])
+func find(name string) (guard, error) {
+	for _, g := range guards {
+		if g.name == name {
+			return g, nil
+		}
 	}
-	if m := problem.FindSubmatch(out); m != nil {
-		what = string(m[1])
-	} else if i := bytes.Index(out, []byte("panic:")); i >= 0 {
-		line, _, _ := bytes.Cut(out[i:], []byte("\n"))
-		what = string(line)
-	}
-	if len(what) > 110 {
-		what = what[:110] + ".."
-	}
-	return where + ": " + what
+	return guard{}, fmt.Errorf("no guard %q", name)
 }

@@ -1,0 +1,45 @@
+package main
+
+// The guards of the slots, of the registrations, and of what subscribers are shown.
+var dataGuards = []guard{
+	{name: "reads while it hears the sessions", by: on("drained-over-slow-links", "taken-for-dead", "f17", "f20", "storm@1", "storm@2", "storm@3"), patch: patch{
+		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
+	{name: "writes at another epoch", by: on("f21"), test: unit{"./data", "TestBadWritesChangeNothing"}, patch: patch{
+		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
+	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
+		"data/service.go", "\tr.state = slot.Finished\n", ""}},
+	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
+		"data/migrate.go", "if !m.heard[n] {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
+		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
+	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
+		"session/fence.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && f.slot < 0:\n\t\treturn false, false"}},
+	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
+		"session/fence.go", "if row.epoch != epoch {", "if row.epoch != epoch && row.slot < 0 {"}},
+	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
+		"data/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
+	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
+		"data/migrate.go", "r.store.Serve(max(r.base, m.counter), marked, now)", "r.store.Serve(m.counter, marked, now)"}},
+	{name: "a copy of a lower version replaces", test: unit{"./data", "TestStoreIsTheModel"}, by: on("f20"), patch: patch{
+		"data/store.go", "case at >= 0 && r.copies[at].version >= c.version:", "case at >= 0 && r.copies[at].version == c.version:"}},
+	{name: "an older write overtakes", test: unit{"./data", "TestAWriteThatWasOvertakenIsRefused"}, by: on("f20"), patch: patch{
+		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
+	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestAWriteOvertakesADiffsAnswer"}, by: on("f16"), patch: patch{
+		"data/merge.go", "return s.touched[key] > f.since }", "return s.touched[key] > f.since && f.since > 1<<62 }"}},
+	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("f20"), patch: patch{
+		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
+	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("f19"), patch: patch{
+		"data/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
+	{name: "a removal shows what is older", by: on("mover-that-dies"), patch: patch{
+		"data/store.go", "\tif r.hides(c.version) {\n\t\ts.put(", "\tif r.hides(c.version) && len(r.copies) > 9 {\n\t\ts.put("}},
+	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
+		"data/owners.go", "case now.Sub(p.gone) >= o.server.config.SessionGrace:", "case now.Sub(p.gone) >= 0:"}},
+	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("mover-that-dies"), patch: patch{
+		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
+	{name: "an answer of another life is believed", test: unit{"./data", "TestARestartedSessionIsAnotherOwner"}, by: on("mover-that-dies"), patch: patch{
+		"data/diff.go", "err == nil && wire.NodeIn(res.Msg.GetSession()) != j.session", "err == nil && wire.NodeIn(res.Msg.GetSession()).Name != j.session.Name"}},
+	{name: "pushes are never held", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("f18"), patch: patch{
+		"session/guard.go", "if !g.on || !now.Before(m.until) || s.version >= m.below {", "if m.below >= 0 {"}},
+	{name: "older versions reach the application", test: unit{"./client", "TestPushesAreNewestWins"}, by: on("f23"), patch: patch{
+		"client/subscription.go", "if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {", "if s.closed {"}},
+}

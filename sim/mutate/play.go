@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// compile builds the simulator without the guards.
+func compile(dir string, out []guard) (binary string, err error) {
+	texts := map[string]string{}
+	for _, g := range out {
+		for _, p := range append([]patch{g.patch}, g.more...) {
+			if err := p.apply(texts); err != nil {
+				return "", err
+			}
+		}
+	}
+	replace := map[string]string{}
+	for name, text := range texts {
+		file, err := filepath.Abs(filepath.FromSlash(name))
+		if err != nil {
+			return "", err
+		}
+		patched := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(patched, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[file] = patched
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
+	if err := os.WriteFile(overlay, raw, 0o600); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "test", "-overlay", overlay, "-c", "-o", binary, "./sim")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// apply takes the guard out of the file's text; several patches may meet in one.
+func (p patch) apply(texts map[string]string) error {
+	text, known := texts[p.file]
+	if !known {
+		raw, err := os.ReadFile(filepath.FromSlash(p.file))
+		if err != nil {
+			return err
+		}
+		text = string(raw)
+	}
+	if n := strings.Count(text, p.was); n != 1 {
+		return fmt.Errorf("%s has %q %d times", p.file, p.was, n)
+	}
+	texts[p.file] = strings.Replace(text, p.was, p.is, 1)
+	return nil
+}
+
+// play plays one story, or one storm, with one seed.
+type play struct {
+	story string // "" for the storm of the seed
+	seed  uint64
+}
+
+func (p play) play(binary string) (found string, err error) {
+	args := []string{"-test.run", "^TestStorms$", "-shrink", "0"}
+	if p.story != "" {
+		args = []string{"-test.run", "^TestStories$", "-scenario", p.story}
+	}
+	return played(binary, append(args, "-seed", fmt.Sprint(p.seed)))
+}
+
+// fails says whether the test does without the guards that were taken out last.
+func (u unit) fails(dir string) (bool, error) {
+	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-v", u.pkg}
+	if u.pkg == "./data" {
+		args = append(args, "-rapid.nofailfile") // or it is written beside the tests
+	}
+	run := exec.Command("go", args...)
+	out, err := run.CombinedOutput()
+	switch {
+	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+u.name)):
+		return false, fmt.Errorf("%s: no test %s", u.pkg, u.name)
+	case err == nil:
+		return false, nil
+	case !bytes.Contains(out, []byte("--- FAIL: "+u.name)):
+		return false, fmt.Errorf("%s %s did not run: %w\n%s", u.pkg, u.name, err, out)
+	}
+	return true, nil
+}
+
+// played runs the simulator and says what it found; "" is nothing.
+func played(binary string, args []string) (found string, err error) {
+	run := exec.Command(binary, append(args, "-test.timeout", "20m")...)
+	run.Dir = "sim"
+	run.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+	out, err := run.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "", nil
+	case !errors.As(err, &exit):
+		return "", err
+	}
+	found = finding(out)
+	for i, a := range args {
+		if a == "-scenario" {
+			found = strings.Replace(found, ":", " seed "+args[i+3]+":", 1)
+		}
+	}
+	return found, nil
+}
+
+var (
+	failed  = regexp.MustCompile(`--- FAIL: Test(Stories|Storms)/(\S+)`)
+	problem = regexp.MustCompile(`Error:\s+(.*)`)
+)
+
+// finding is what a failed run says: the story or the storm, and the judge.
+func finding(out []byte) string {
+	where, what := "?", "it crashed"
+	if m := failed.FindSubmatch(out); m != nil {
+		where = string(m[2])
+		if string(m[1]) == "Storms" {
+			where = "storm " + where
+		}
+	}
+	if m := problem.FindSubmatch(out); m != nil {
+		what = string(m[1])
+	} else if i := bytes.Index(out, []byte("panic:")); i >= 0 {
+		line, _, _ := bytes.Cut(out[i:], []byte("\n"))
+		what = string(line)
+	}
+	if len(what) > 110 {
+		what = what[:110] + ".."
+	}
+	return where + ": " + what
+}
