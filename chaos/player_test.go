@@ -26,6 +26,8 @@ type board struct {
 	deaf   bool // nodes cannot be held
 	sticky bool // the leader is gone for good once it was killed
 
+	pushing sync.Mutex // held from the draw of a version to the end of its calls
+
 	mu    sync.Mutex // guards the rest
 	start time.Time
 	acts  []string
@@ -111,7 +113,10 @@ func (c boardClient) Publish(_ context.Context, dataID string, values []string) 
 	return p, p.Update(values)
 }
 
+// push calls back one at a time, in order, as a Driver's clients do.
 func (b *board) push(dataID string) {
+	b.pushing.Lock()
+	defer b.pushing.Unlock()
 	b.mu.Lock()
 	b.next++
 	d := conclave.Datum{Version: b.next}
