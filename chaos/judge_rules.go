@@ -36,6 +36,14 @@ var ruleJudges = []judge{
 
 // L1: what data takes by a write was accepted by that very session before.
 func storedWasAccepted(h *History, v *Verdict) {
+	onlyAccepted(h, v, trace.Stored, func(c trace.Claim, had int64) string {
+		return fmt.Sprintf("%s took version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, had)
+	})
+}
+
+// onlyAccepted holds claims of data about a session against what that session had
+// accepted of the registration before: no version above it.
+func onlyAccepted(h *History, v *Verdict, kind trace.Kind, says func(c trace.Claim, had int64) string) {
 	type key struct {
 		session conclave.NodeID
 		id      string
@@ -47,9 +55,9 @@ func storedWasAccepted(h *History, v *Verdict) {
 			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
 			return
 		}
-		a, known := accepted[key{c.Peer, c.Subject}]
-		v.check(known && c.Version <= a.v, h, at, []int{a.i, i}, "%s took version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, a.v)
-	}, trace.Accepted, trace.Stored)
+		a, had := accepted[key{c.Peer, c.Subject}]
+		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", says(c, a.v))
+	}, trace.Accepted, kind)
 }
 
 // L2: a leader that serves without its source's copy was answered, at its epoch,
@@ -173,20 +181,9 @@ func publishersInOrder(h *History, v *Verdict) {
 // L8: a removal by a write comes from a session that had accepted it, and names
 // no version above what it had.
 func ownersRemove(h *History, v *Verdict) {
-	type key struct {
-		session conclave.NodeID
-		id      string
-	}
-	accepted := map[key]seenAt[int64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
-		if c.Kind == trace.Accepted {
-			k := key{c.Node, c.Subject}
-			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
-			return
-		}
-		a, had := accepted[key{c.Peer, c.Subject}]
-		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, a.v)
-	}, trace.Accepted, trace.Removed)
+	onlyAccepted(h, v, trace.Removed, func(c trace.Claim, had int64) string {
+		return fmt.Sprintf("%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, had)
+	})
 }
 
 // L9: once a newer incarnation of a node's name has claimed something, the older
