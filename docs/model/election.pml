@@ -763,14 +763,16 @@ park:		atomic {
 			if :: n[i].term == t -> leave() :: else fi;
 			close_line(); goto over
 		:: else
-		fi;
+		fi };
+		/* Time may pass between the look and the sending: trust counts from the sending only. */
+		atomic {
 		if
-		:: can_open -> open_line(); prepare(); say(repark); n[i].sent = LEASE
+		:: can_open && alive -> open_line(); prepare(); say(repark); n[i].sent = LEASE
 		:: else -> goto over
 		fi };
 		atomic { hear();
 		if
-		:: heard == one_row && n[i].term == t && n[i].trust && in_time(i) ->
+		:: heard == one_row && n[i].term == t && !trust_over(i) && in_time(i) ->
 			n[i].beat = n[i].r.beat + REPARK_BY; n[i].trust = trust_of(i); n[i].lock = n[i].fresh; n[i].lost = false;
 			check_overlap()
 		:: heard == one_row && n[i].term == 0 -> begin(t, n[i].r.beat + REPARK_BY)	/* a win that was not heard */
@@ -802,7 +804,7 @@ park:		atomic {
 		look();
 		if
 #ifdef READOPT
-		:: mine -> n[i].left = 0; n[i].fresh = n[i].r.lock; n[i].sent = LEASE; begin(n[i].r.term, n[i].r.beat); goto over
+		:: mine -> n[i].left = 0; n[i].fresh = n[i].r.lock; n[i].sent = LEASE; t = n[i].r.term; begin(t, n[i].r.beat); goto over
 #else
 		:: mine && (!behind || observed(i)) -> ground = own
 #endif
