@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +44,9 @@ type Config struct {
 	Questions func(ctx context.Context) (uint64, error)
 	LogLines  func() (int, error)
 
+	// Only names the measurements to take, in their usual order; empty: all. Names
+	// lists them.
+	Only []string
 	// N is the number of repetitions of each breakage. Default 30.
 	N int
 	// Full adds the growth curves.
@@ -77,10 +82,50 @@ type run struct {
 	figures []Figure
 }
 
-// Run takes all measurements in their order. One that fails is noted as an
+// measurements are what Run does, in this order: what needs a calm cluster is first.
+var measurements = []struct {
+	name, what string
+	take       func(*run, context.Context) error
+}{
+	{"calm", "a calm cluster: memory, SQL, log lines", (*run).calm},
+	{"latency", "publish to push", (*run).latency},
+	{"updates", "20 updates a second", (*run).updates},
+	{"registrations", "registrations from one client", (*run).registrations},
+	{"fan-out", "many publishers to many subscribers", (*run).fanOut},
+	{"leader-killed", "leader killed", (*run).leaderKilled},
+	{"leader-stopped", "leader stopped", (*run).leaderStopped},
+	{"data-killed", "data node killed", (*run).dataKilled},
+	{"data-drained", "data node drained", (*run).dataDrained},
+	{"session-killed", "session killed", (*run).sessionKilled},
+	{"starts", "start to first push", (*run).starts},
+}
+
+// Names are those of the measurements, in their order.
+func Names() []string {
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Known says which of the names is none of a measurement's.
+func Known(only []string) error {
+	for _, name := range only {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("there is no measurement %q, only %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
+}
+
+// Run takes the measurements in their order. One that fails is noted as an
 // error; the rest still run, unless ctx ended.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
+	if err := Known(cfg.Only); err != nil {
+		return Report{}, err
+	}
 	start := time.Now()
 	report := Report{
 		Version: cfg.Version, At: start.UTC().Truncate(time.Millisecond),
@@ -95,25 +140,13 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	defer r.admin.HTTP.CloseIdleConnections()
 
 	var errs []error
-	for _, m := range []struct {
-		what string
-		do   func(context.Context) error
-	}{
-		{"a calm cluster: memory, SQL, log lines", r.calm},
-		{"publish to push", r.latency},
-		{"20 updates a second", r.updates},
-		{"registrations from one client", r.registrations},
-		{"many publishers to many subscribers", r.fanOut},
-		{"leader killed", r.leaderKilled},
-		{"leader stopped", r.leaderStopped},
-		{"data node killed", r.dataKilled},
-		{"data node drained", r.dataDrained},
-		{"session killed", r.sessionKilled},
-		{"start to first push", r.starts},
-	} {
+	for _, m := range measurements {
+		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
+			continue
+		}
 		began := time.Now()
 		fmt.Fprintf(r.Progress, "%-40s ", m.what)
-		err := m.do(ctx)
+		err := m.take(r, ctx)
 		if ctx.Err() != nil {
 			return report, ctx.Err()
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,10 +33,11 @@ func (r *run) leaderStopped(ctx context.Context) error {
 }
 
 // leaderGone ends the leader n times and times what follows: as the election
-// history has it, as somebody sees it who asks the other metas, and until every
-// session and data node holds its stream to the new leader.
+// history has it, as somebody sees it who asks the other metas, until the election
+// can be read in the history, and until every session and data node holds its stream
+// to the new leader.
 func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit, next, all string) error {
-	inHistory, outside, followed := NewDist(), NewDist(), NewDist()
+	inHistory, outside, recorded, followed := NewDist(), NewDist(), NewDist(), NewDist()
 	for range r.N {
 		if err := r.settled(ctx); err != nil {
 			return err
@@ -44,7 +46,7 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 		if err != nil {
 			return err
 		}
-		if err := r.oneLeaderGone(ctx, old, sig, outside, followed); err != nil {
+		if err := r.oneLeaderGone(ctx, old, sig, outside, recorded, followed); err != nil {
 			return err
 		}
 		elections, err := r.admin.Elections(ctx)
@@ -61,6 +63,7 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 		}
 	}
 	r.report(Figure{Name: name + "-leaderless", What: what + ": leaderless, by the history", Original: next}, inHistory.Values(), limit)
+	r.report(Figure{Name: name + "-recorded", What: what + ": next leader to its record in the history, from outside"}, recorded.Values(), Limit{P99: 250})
 	r.report(Figure{Name: name + "-next-leader", What: what + ": signal to next leader, from outside", Original: next}, outside.Values(), limit)
 	r.report(Figure{Name: name + "-all-follow", What: what + ": signal to all sessions and data following", Original: all}, followed.Values(), limit)
 	return nil
@@ -70,7 +73,7 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 // would be part of what is measured, on a machine with two cores.
 const lookEvery = 4 * time.Millisecond
 
-func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig syscall.Signal, outside, followed *Dist) error {
+func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig syscall.Signal, outside, recorded, followed *Dist) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var others []string
@@ -101,7 +104,15 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig 
 	}); err != nil {
 		return err
 	}
-	outside.Add(time.Since(start))
+	seen := time.Now()
+	outside.Add(seen.Sub(start))
+	if err := await(ctx, lookEvery, fmt.Sprintf("the record of term %d", term), func() bool {
+		elections, err := admin.Elections(ctx)
+		return err == nil && slices.ContainsFunc(elections, func(e metaclient.Election) bool { return e.Term == term })
+	}); err != nil {
+		return err
+	}
+	recorded.Add(time.Since(seen))
 	if err := await(ctx, lookEvery, fmt.Sprintf("all nodes to follow term %d", term), func() bool {
 		nodes, err := admin.Nodes(ctx, "")
 		return err == nil && allUp(nodes)

@@ -32,8 +32,13 @@ type Config struct {
 	// itself: for the drift between two machines' clocks and for acts that are
 	// under way. At most a third of Lease. Default Lease/50, at least 50 ms.
 	Margin time.Duration
+	// Poll is how often a follower reads the store while nobody pushes it the leader's
+	// beats. At least one Beat, at most Lease. Longer is cheaper, and a leader whose end
+	// only the lease tells is followed that much later, because a beat is observed from
+	// the first look that sees it. Default one Beat.
+	Poll time.Duration
 	// SafetyRead is how often a follower reads the store although the leader's
-	// pushed beats tell it the same. At least one Beat. Default 5 s.
+	// pushed beats tell it the same. At least one Beat. Default 10 s.
 	SafetyRead time.Duration
 
 	// Observer starts the node as one that never competes, until JoinElection.
@@ -73,8 +78,11 @@ func (c Config) withDefaults() Config {
 	if c.Margin == 0 {
 		c.Margin = max(50*time.Millisecond, c.Lease/50)
 	}
+	if c.Poll == 0 {
+		c.Poll = c.Beat
+	}
 	if c.SafetyRead == 0 {
-		c.SafetyRead = max(5*time.Second, c.Beat)
+		c.SafetyRead = max(10*time.Second, c.Beat)
 	}
 	if c.Lead == nil {
 		c.Lead = func(ctx context.Context, _ Term) error { <-ctx.Done(); return nil }
@@ -117,6 +125,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("elector: Beat %v must be positive and at most a third of Lease %v", c.Beat, c.Lease)
 	case c.Margin < 0 || c.Margin > c.Lease/3:
 		return fmt.Errorf("elector: Margin %v must be at most a third of Lease %v", c.Margin, c.Lease)
+	case c.Poll < c.Beat || c.Poll > c.Lease:
+		return fmt.Errorf("elector: Poll %v must be at least Beat %v and at most Lease %v", c.Poll, c.Beat, c.Lease)
 	case c.SafetyRead < c.Beat:
 		return fmt.Errorf("elector: SafetyRead %v is shorter than Beat %v", c.SafetyRead, c.Beat)
 	}

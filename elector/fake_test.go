@@ -9,13 +9,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/mysqltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { mysqltest.Main(m) } // which looks for goroutines left behind
 
 // store is a lock row in memory, for tests of the loop alone. Its expiry is
 // observed only, as in the protocol.

@@ -220,7 +220,7 @@ func (e *Elector) nextRound() time.Time {
 		return due
 	}
 
-	// A follower: read each beat, or seldom while the leader's beats are pushed.
+	// A follower: read each Poll, or seldom while the leader's beats are pushed.
 	due := e.poll(jitter)
 	if missed := s.pushed.Add(2*beat + jitter); time.Now().Before(missed) {
 		due = s.sent.Add(e.cfg.SafetyRead + jitter)
@@ -247,20 +247,20 @@ func (e *Elector) leaseEnd(jitter time.Duration) time.Time {
 	return e.state.last.Seen.Add(e.state.last.Lease + time.Millisecond + jitter/10)
 }
 
-// poll says when a follower that is told nothing looks next: each beat, and, if the
-// store says how old the last beat was, soon after the next one is expected. Then
-// the end of the lease is seen a twentieth of a beat late, and not up to a whole
-// one. mu is held.
+// poll says when a follower that is told nothing looks next: each Poll, and, if the
+// store says how old the last beat was, soon after one is expected. Then, with a Poll
+// of one beat, the end of the lease is seen a twentieth of a beat late, and not up to
+// a whole one. mu is held.
 func (e *Elector) poll(jitter time.Duration) time.Time {
-	s, beat := &e.state, e.cfg.Beat
+	s, beat, every := &e.state, e.cfg.Beat, e.cfg.Poll
 	if s.last.Age <= 0 || s.last.Age >= beat {
-		return s.sent.Add(beat + jitter)
+		return s.sent.Add(every + jitter)
 	}
 	due := s.last.Seen.Add(beat - s.last.Age + beat/20 + jitter)
-	for due.Before(s.sent.Add(beat / 2)) {
+	for due.Before(s.sent.Add(every - beat/2)) {
 		due = due.Add(beat)
 	}
-	return earlier(due, s.sent.Add(3*beat/2))
+	return earlier(due, s.sent.Add(every+beat/2))
 }
 
 func earlier(a, b time.Time) time.Time {

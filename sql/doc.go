@@ -11,6 +11,10 @@
 //	election_history   one row an election: who, why, how long nobody       history/*.sql
 //	schema_version     one row: the newest schema file applied here         schema/*.sql
 //
+// Beside them stand the tables of the articles' other elections and locks (version/*.sql,
+// row/*.sql), the fence (fence/*.sql) and the lab's shop (shop/*.sql), each made by who
+// uses it.
+//
 // # Two ways in
 //
 // [DB] is a small pool for short statements. Each has a deadline of half a beat,
@@ -26,8 +30,10 @@
 //     term, judged in the same statement ([StateStore.Write]).
 //   - Of two writes that replace the same decision at most one lands, however late
 //     the other comes.
-//   - All instants are TIMESTAMP and read as UTC; no lease is judged by a clock
-//     outside the database, or by another machine's.
+//   - All times are DATETIME in UTC, because each statement says so: a lease is
+//     judged alike in every session's time zone, over summer time, and after 2038. No
+//     lease is judged by a clock outside the database, or by another machine's.
+//   - The schema of an older program is changed under it while it runs, and it goes on.
 //
 // # What is not guaranteed
 //

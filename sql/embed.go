@@ -9,7 +9,7 @@ import (
 // the reason for every predicate in its WHERE. A schema file's number is the
 // version that it brings the schema to, and the order of application.
 //
-//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql version/*.sql row/*.sql fence/*.sql
+//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql version/*.sql row/*.sql fence/*.sql shop/*.sql lab/*.sql
 var files embed.FS
 
 // The statements, for the packages that elect and fence with them. The comments
@@ -18,6 +18,8 @@ var (
 	schemaRead = statement("schema/read_version.sql")
 	schemaSeed = statement("schema/seed_version.sql")
 	schemaSet  = statement("schema/set_version.sql")
+
+	schemaNarrow = statement("schema/narrow.sql")
 
 	LockSeed       = statement("lock/seed.sql")
 	LockLook       = statement("lock/look.sql")
@@ -57,6 +59,7 @@ var (
 	SofaRefresh = statement("lock/sofa_refresh.sql")
 
 	VersionTable      = statement("version/table.sql")
+	VersionTimes      = statement("version/times.sql")
 	VersionSeed       = statement("version/seed.sql")
 	VersionLook       = statement("version/look.sql")
 	VersionWin        = statement("version/win.sql")
@@ -71,6 +74,7 @@ var (
 	ArticleVersionTick  = statement("version/article_tick.sql")
 
 	RowTable        = statement("row/table.sql")
+	RowTimes        = statement("row/times.sql")
 	RowAcquire      = statement("row/acquire.sql")
 	RowLook         = statement("row/look.sql")
 	RowRefresh      = statement("row/refresh.sql")
@@ -95,6 +99,23 @@ var (
 
 	FenceTable = statement("fence/table.sql")
 	FenceCheck = statement("fence/check.sql")
+)
+
+// The statements of the lab's shop: lab/oversell.
+var (
+	ShopStockTable  = statement("shop/stock_table.sql")
+	ShopOrderTable  = statement("shop/order_table.sql")
+	ShopOpen        = statement("shop/open.sql")
+	ShopRead        = statement("shop/read.sql")
+	ShopWrite       = statement("shop/write.sql")
+	ShopTake        = statement("shop/take.sql")
+	ShopClaim       = statement("shop/claim.sql")
+	ShopWriteToken  = statement("shop/write_token.sql")
+	ShopWriteFenced = statement("shop/write_fenced.sql")
+	ShopOrder       = statement("shop/order.sql")
+	ShopOrders      = statement("shop/orders.sql")
+	ShopCloseStock  = statement("shop/close_stock.sql")
+	ShopCloseOrders = statement("shop/close_orders.sql")
 )
 
 // statement reads one file without its comment lines: the driver counts question

@@ -41,6 +41,7 @@ const (
 	errShutdown       = 1053
 	errUserConns      = 1203
 	errNoSuchTable    = 1146
+	errLockWait       = 1205
 	errKilled         = 1317
 	errConnKilled     = 1927 // MariaDB: the connection was killed
 	errPasswordExpiry = 1820

@@ -80,7 +80,8 @@ func migrations() []migration {
 // row (term 0, no owner) and each kind of state its own. Any number of processes
 // may do it at once, and again: every step changes nothing when it has been done.
 // A schema written by a newer program is refused with ErrSchemaNewer before
-// anything is touched.
+// anything is touched. A program that runs while a newer one migrates is not asked: it
+// goes on, and is refused when it starts again.
 func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	if err := lock.Validate(); err != nil {
 		return err
@@ -118,9 +119,9 @@ func schemaVersion(ctx context.Context, conn Querier) (int, error) {
 }
 
 // apply runs every schema file: those that were applied before change nothing.
-func (db *DB) apply(ctx context.Context, conn Execer, want int) error {
+func (db *DB) apply(ctx context.Context, conn *Pinned, want int) error {
 	for _, m := range migrations() {
-		if _, err := conn.Exec(ctx, statement(m.path)); err != nil {
+		if err := reshape(ctx, conn, statement(m.path)); err != nil {
 			return fmt.Errorf("migrate: apply %s: %w", m.path, err)
 		}
 	}

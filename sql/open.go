@@ -73,7 +73,7 @@ type DB struct {
 //
 // Whatever the DSN says, every connection interpolates parameters on this side
 // (so that a statement is one packet: one that timed out either left or did not),
-// reads TIMESTAMP as UTC, counts changed and not found rows, commits each
+// is at +00:00 and reads times as UTC, counts changed and not found rows, commits each
 // statement by itself, and waits no longer than LockWait for a row.
 func Open(dsn string, opts Options) (*DB, error) {
 	opts, err := opts.withDefaults()

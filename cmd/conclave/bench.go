@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the database's counter of statements is asked for in its own language
@@ -21,6 +22,7 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	var full bool
 	var n int
+	var only []string
 	var calm time.Duration
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure a cluster of its own, beside targets and the Java original", Args: want(),
@@ -33,16 +35,20 @@ said and is no failure.`,
 			if full && !cmd.Flags().Changed("repeat") {
 				n = 200
 			}
-			return a.bench(cmd.Context(), n, full, calm)
+			return a.bench(cmd.Context(), n, full, calm, only)
 		},
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "200 repetitions and growth curves, in under an hour")
 	cmd.Flags().DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is left alone, and then watched")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "take only these measurements: "+strings.Join(bench.Names(), ", "))
 	cmd.Flags().IntVar(&n, "repeat", 30, "how often each breakage is repeated")
 	return cmd
 }
 
-func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration) error {
+func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, only []string) error {
+	if err := bench.Known(only); err != nil { // before a cluster is started for it
+		return usageError{err}
+	}
 	root, err := os.MkdirTemp("", "conclave-bench-")
 	if err != nil {
 		return err
@@ -54,7 +60,7 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration) e
 	}
 	starts := 0
 	report, err := bench.Run(ctx, bench.Config{
-		Cluster: own, N: n, Full: full, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
+		Cluster: own, N: n, Full: full, Only: only, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
 		Fresh: func(ctx context.Context) (bench.Cluster, func() error, error) {
 			starts++

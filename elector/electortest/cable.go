@@ -17,6 +17,7 @@ type Cable struct {
 	mu    sync.Mutex // guards what follows
 	cut   bool
 	held  chan struct{} // closed when the stall ends; nil when there is none
+	slow  chan struct{} // closed when replies are delivered again; nil when they are
 	lose  []byte        // lose the reply to the next request with these bytes
 	lost  int           // how many replies were lost
 	delay []byte        // deliver the next request with these bytes late,
@@ -119,6 +120,23 @@ func (c *Cable) Stall() (release func()) {
 		c.held = nil
 		c.mu.Unlock()
 		close(held)
+	})
+}
+
+// HoldReplies lets everything that is sent through to the store, and holds what it
+// answers until the returned function is called: a slow way back.
+func (c *Cable) HoldReplies() (release func()) {
+	slow := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = slow
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		if c.slow == slow {
+			c.slow = nil
+		}
+		c.mu.Unlock()
+		close(slow)
 	})
 }
 
@@ -245,7 +263,7 @@ func (cc *cableConn) Read(p []byte) (int, error) {
 	c := cc.cable
 	n, err := cc.Conn.Read(p)
 	c.mu.Lock()
-	deaf, doomed := cc.deaf, cc.doomed && n > 0
+	deaf, doomed, slow := cc.deaf, cc.doomed && n > 0, c.slow
 	if doomed {
 		c.lost++
 	}
@@ -257,6 +275,13 @@ func (cc *cableConn) Read(p []byte) (int, error) {
 	if doomed {
 		cc.Close()
 		return 0, net.ErrClosed
+	}
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-cc.closed:
+			return 0, net.ErrClosed
+		}
 	}
 	if holdErr := cc.hold(); holdErr != nil {
 		return 0, holdErr

@@ -3,7 +3,6 @@ package rowlock_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/elector/electortest/sqlworld"
 	"conclave/elector/rowlock"
 	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
@@ -29,8 +29,8 @@ type process struct {
 // process starts a registry; options change its configuration.
 func (w *world) process(t *testing.T, name string, options ...func(*rowlock.RegistryConfig)) *process {
 	t.Helper()
-	require.NoError(t, rowlock.MigrateArticle(t.Context(), w.db))
-	cfg := rowlock.RegistryConfig{DB: w.open(t, w.dial, time.Second), Owner: name}
+	require.NoError(t, rowlock.MigrateArticle(t.Context(), w.DB))
+	cfg := rowlock.RegistryConfig{DB: w.Open(t, w.Dial, time.Second), Owner: name}
 	for _, option := range options {
 		option(&cfg)
 	}
@@ -59,7 +59,7 @@ func patience(t *testing.T, d time.Duration) context.Context {
 // locked counts the rows of a key.
 func (w *world) locked(t *testing.T, key string) (n int) {
 	t.Helper()
-	require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_lock WHERE lock_key = ?", []any{key}, &n))
+	require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_lock WHERE lock_key = ?", []any{key}, &n))
 	return n
 }
 
@@ -70,10 +70,10 @@ func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
 		require.NoError(t, p.Acquire(t.Context(), "k"))
 		for _, column := range []string{"id", "lock_key", "lock_owner", "last_term", "last_update_time", "create_time"} {
 			var n int
-			require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM t_ds_jdbc_registry_lock", nil, &n))
+			require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM t_ds_jdbc_registry_lock", nil, &n))
 			assert.Equal(t, 1, n, column)
 		}
-		_, err := w.db.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "other", 0)
+		_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "other", 0)
 		assert.Error(t, err, "a second row is refused")
 	})
 }
@@ -108,7 +108,7 @@ func TestArticleRefreshesItsOwnAndCleansTheDead(t *testing.T) {
 		require.NoError(t, dead.Acquire(t.Context(), "theirs"))
 		require.NoError(t, alive.Acquire(t.Context(), "ours"))
 		term := func() (ms int64) {
-			require.NoError(t, w.db.QueryRow(t.Context(), "SELECT last_term FROM t_ds_jdbc_registry_lock WHERE lock_key = 'ours'", nil, &ms))
+			require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT last_term FROM t_ds_jdbc_registry_lock WHERE lock_key = 'ours'", nil, &ms))
 			return ms
 		}
 		first := term()
@@ -187,7 +187,7 @@ func TestArticleFaultNobodyCleansForADeadWriter(t *testing.T) {
 		writer.kill()
 		time.Sleep(10 * time.Minute)
 		var n int
-		require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_data", nil, &n))
+		require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM t_ds_jdbc_registry_data", nil, &n))
 		assert.Equal(t, 1, n)
 	})
 }
@@ -231,7 +231,7 @@ func TestArticleRepairedALeapOfTheDatabasesClock(t *testing.T) {
 		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
 		old, err := holder.Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		_, err = w.db.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // it leaps by an hour
+		_, err = w.DB.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // it leaps by an hour
 		require.NoError(t, err)
 		k, err := waiter.Acquire(t.Context(), "k")
 		require.NoError(t, err)
@@ -239,7 +239,7 @@ func TestArticleRepairedALeapOfTheDatabasesClock(t *testing.T) {
 		<-old.Lost()
 		assert.False(t, old.Held(), "at its next refresh the old holder knows")
 
-		_, err = w.db.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_ADD(NOW(3), INTERVAL 1 HOUR)") // set back: ages are negative
+		_, err = w.DB.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_ADD(NOW(3), INTERVAL 1 HOUR)") // set back: ages are negative
 		require.NoError(t, err)
 		waiter.kill()
 		began := time.Now()
@@ -284,10 +284,10 @@ func TestArticleRepairedThreadsOfAProcessTakeTurns(t *testing.T) {
 // Article 001, a known fault: waiters may spin, and each try uses an id up. (In real time: a
 // bubble's clock stands still while somebody spins.)
 func TestArticleFaultWaitersSpin(t *testing.T) {
-	w := newWorld(t, mysqltest.NewEmbedded(t).DSN, new(net.Dialer).DialContext)
+	w := &world{sqlworld.New(t, mysqltest.NewEmbedded(t))}
 	holder := w.process(t, "holder")
 	require.NoError(t, holder.Acquire(t.Context(), "k"))
-	db := w.open(t, w.dial, time.Second)
+	db := w.Open(t, w.Dial, time.Second)
 	waiter := w.process(t, "waiter", func(c *rowlock.RegistryConfig) { c.DB, c.Interval = db, -1 })
 	require.ErrorIs(t, waiter.Acquire(patience(t, 300*time.Millisecond), "k"), context.DeadlineExceeded)
 	t.Logf("a waiter in 0.3 s: %d statements", db.Statements())
@@ -298,17 +298,17 @@ func TestArticleFaultWaitersSpin(t *testing.T) {
 // waiting at a try each two seconds is 30 of them. (The embedded server gives them back.)
 func TestArticleFaultARefusedTryUsesAnIDUp(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		w := newWorld(t, s.DSN, new(net.Dialer).DialContext)
-		require.NoError(t, rowlock.MigrateArticle(t.Context(), w.db))
+		w := &world{sqlworld.New(t, s)}
+		require.NoError(t, rowlock.MigrateArticle(t.Context(), w.DB))
 		id := func(key string) (id int) {
-			_, err := w.db.Exec(t.Context(), conclavesql.ArticleRowAcquire, key, "a", 0)
+			_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, key, "a", 0)
 			require.NoError(t, err)
-			require.NoError(t, w.db.QueryRow(t.Context(), conclavesql.ArticleRowFind, []any{key, "a"}, &id))
+			require.NoError(t, w.DB.QueryRow(t.Context(), conclavesql.ArticleRowFind, []any{key, "a"}, &id))
 			return id
 		}
 		first := id("k")
 		for range 10 {
-			_, err := w.db.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "b", 0)
+			_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "b", 0)
 			require.Error(t, err)
 		}
 		assert.Equal(t, first+11, id("another"))
@@ -327,7 +327,7 @@ func TestArticleRepairedWaitersSleep(t *testing.T) {
 		_, err = waiter.Acquire(t.Context(), "another")
 		require.NoError(t, err)
 		var id int
-		require.NoError(t, w.db.QueryRow(t.Context(), "SELECT id FROM row_lock WHERE lock_key = 'another'", nil, &id))
+		require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT id FROM row_lock WHERE lock_key = 'another'", nil, &id))
 		assert.Equal(t, 2, id, "a minute of waiting has used up no number")
 	})
 }

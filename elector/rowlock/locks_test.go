@@ -26,9 +26,9 @@ type keeper struct {
 
 func (w *world) locks(t *testing.T, name string) *keeper {
 	t.Helper()
-	require.NoError(t, rowlock.Migrate(t.Context(), w.db))
-	cable := electortest.NewCable(w.dial)
-	db := w.open(t, cable.Dial, time.Second)
+	require.NoError(t, rowlock.Migrate(t.Context(), w.DB))
+	cable := electortest.NewCable(w.Dial)
+	db := w.Open(t, cable.Dial, time.Second)
 	l, err := rowlock.NewLocks(rowlock.LocksConfig{
 		DB: db, Owner: conclave.NodeID{Name: name, Incarnation: "1"}, Rand: rand.New(rand.NewPCG(1, uint64(len(name)))),
 	})
@@ -110,7 +110,7 @@ func TestADeletedRowIsNoticed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		k, err := w.locks(t, "holder").Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		_, err = w.db.Exec(t.Context(), "DELETE FROM row_lock")
+		_, err = w.DB.Exec(t.Context(), "DELETE FROM row_lock")
 		require.NoError(t, err)
 		began := time.Now()
 		<-k.Lost()

@@ -39,6 +39,9 @@ func migrate(ctx context.Context, db *conclavesql.DB, tables ...string) error {
 			return fmt.Errorf("rowlock: make a table: %w", err)
 		}
 	}
+	if err := conclavesql.Widen(ctx, conn, "row_lock", conclavesql.RowTimes); err != nil {
+		return fmt.Errorf("rowlock: migrate: %w", err)
+	}
 	return nil
 }
 

@@ -20,7 +20,7 @@
 //  3. Park (observers do not): on a connection of my own, ask who holds the leader's
 //     lock. Is it the connection that the row names, then I have the evidence: on
 //     this connection, in this life of this server, I have seen the leader hold its
-//     lock. With it, wait for the lock; 4 to 6 s at a time. Without it a free lock
+//     lock. With it, wait for the lock; 12 to 16 s at a time. Without it a free lock
 //     proves nothing (after a restart of the server all locks are free): do not wait,
 //     look again.
 //

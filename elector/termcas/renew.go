@@ -23,7 +23,7 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 		return s.repark(ctx, me, h.term)
 	}
 	expects := trace.Claim{Term: h.term, Beat: s.beat, Peer: me.ID}
-	n, err := s.traced(trace.Renewing, trace.Renewed, expects, func() (int64, error) {
+	n, err := s.cfg.traced(trace.Renewing, trace.Renewed, expects, func() (int64, error) {
 		return h.line.conn.Exec(ctx, conclavesql.LockRenew,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), h.term, s.beat)
 	})
@@ -95,7 +95,7 @@ func (s *Strategy) swapWitness(ctx context.Context, me elector.Candidate, r row,
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	expects := trace.Claim{Term: r.number, Beat: r.beat, Peer: me.ID}
-	n, err := s.traced(trace.Reparking, trace.Reparked, expects, func() (int64, error) {
+	n, err := s.cfg.traced(trace.Reparking, trace.Reparked, expects, func() (int64, error) {
 		return l.exec(ctx, me.Beat/2, conclavesql.LockRepark,
 			r.beat+2, witness, conn,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,

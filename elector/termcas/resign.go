@@ -24,13 +24,13 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	}
 	said := false
 	if h != nil && !h.line.lost.Load() {
-		_, err := s.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
+		_, err := s.cfg.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
 			return h.line.conn.Exec(ctx, conclavesql.LockResign, args...)
 		})
 		said = err == nil
 	}
 	if !said {
-		if _, err := s.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
+		if _, err := s.cfg.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
 			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...)
 		}); err != nil {
 			return fmt.Errorf("resign term %d: %w", held.Number, err)

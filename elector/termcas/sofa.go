@@ -116,7 +116,7 @@ func (s *Sofa) swap(ctx context.Context, me elector.Candidate, r row, cause elec
 	if cause == elector.CauseExpired {
 		g = expired
 	}
-	n, err := s.traced(trace.Swapping, trace.Swapped, r.expects(elector.Candidate{ID: me.ID}, g), func() (int64, error) {
+	n, err := s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(elector.Candidate{ID: me.ID}, g), func() (int64, error) {
 		return s.cfg.DB.Exec(ctx, statement, args...)
 	})
 	switch {
@@ -146,7 +146,7 @@ func (s *Sofa) renew(ctx context.Context, me elector.Candidate) (elector.Term, e
 		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
 	}
 	for range 3 {
-		n, err := s.traced(trace.Renewing, trace.Renewed, trace.Claim{Term: me.Holding, Beat: s.beat, Peer: me.ID}, func() (int64, error) {
+		n, err := s.cfg.traced(trace.Renewing, trace.Renewed, trace.Claim{Term: me.Holding, Beat: s.beat, Peer: me.ID}, func() (int64, error) {
 			return s.cfg.DB.Exec(ctx, conclavesql.SofaBeat, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), me.Holding, s.beat)
 		})
 		switch {
@@ -204,14 +204,4 @@ func (s *Sofa) Record(ctx context.Context, won elector.Term) (elector.Term, erro
 		Cause: string(s.won.Cause), Leaderless: won.Leaderless,
 	})
 	return won, err
-}
-
-// traced puts the two claims around a statement that changes the row.
-func (s *Sofa) traced(before, after trace.Kind, claim trace.Claim, say func() (int64, error)) (int64, error) {
-	claim.Kind = before
-	s.cfg.Trace.Claim(claim)
-	n, err := say()
-	claim.Kind, claim.Count, claim.Err = after, int(n), err
-	s.cfg.Trace.Claim(claim)
-	return n, err
 }

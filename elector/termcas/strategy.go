@@ -259,7 +259,7 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 	if row.owner != me.ID.String() {
 		return row.term(me), nil
 	}
-	if _, err := s.traced(trace.Resigning, trace.Resigned, trace.Claim{Term: row.number, Peer: me.ID}, func() (int64, error) {
+	if _, err := s.cfg.traced(trace.Resigning, trace.Resigned, trace.Claim{Term: row.number, Peer: me.ID}, func() (int64, error) {
 		return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
 	}); err != nil {
 		return elector.Term{}, fmt.Errorf("give term %d back: %w", row.number, err)

@@ -11,15 +11,12 @@ import (
 // traced puts the two claims around a statement that changes the row: before it
 // is sent, and when its outcome is known (or will never be). claim says what the
 // row is expected to hold.
-func (s *Strategy) traced(before, after trace.Kind, claim trace.Claim, say func() (int64, error)) (int64, error) {
-	if s.cfg.Trace == nil {
-		return say()
-	}
+func (c *Config) traced(before, after trace.Kind, claim trace.Claim, say func() (int64, error)) (int64, error) {
 	claim.Kind = before
-	s.cfg.Trace(claim)
+	c.Trace.Claim(claim)
 	n, err := say()
 	claim.Kind, claim.Count, claim.Err = after, int(n), err
-	s.cfg.Trace(claim)
+	c.Trace.Claim(claim)
 	return n, err
 }
 

@@ -182,7 +182,7 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, g grou
 	case killed:
 		args = append(args, r.lock.String, r.lock.String)
 	}
-	return s.traced(trace.Swapping, trace.Swapped, r.expects(me, g), func() (int64, error) {
+	return s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(me, g), func() (int64, error) {
 		return l.exec(ctx, me.Beat/2, g.statement(), args...)
 	})
 }

@@ -99,15 +99,16 @@ func (s *Strategy) idleLine(ctx context.Context, r row) *line {
 	return w.line
 }
 
-// wait waits for the leader's lock, 4 to 6 s at a time: a half-open connection in
+// wait waits for the leader's lock, 12 to 16 s at a time: a half-open connection in
 // front of us in the queue could swallow the only wake-up, and re-arming goes to
-// the end of the queue. Whole seconds: MySQL rounds.
+// the end of the queue. More often would cost as much as reading the row does. Whole
+// seconds: MySQL rounds.
 func (s *Strategy) wait(w *watch, beat time.Duration, jitter *rand.Rand) {
 	defer s.nudge()
 	defer close(w.ended)
 	defer s.parked.Store(0)
 	for {
-		seconds := 4 + jitter.IntN(3)
+		seconds := 12 + jitter.IntN(5)
 		var taken stdsql.NullInt64
 		err := w.line.query(s.ctx, time.Duration(seconds)*time.Second+beat, conclavesql.LockAwait, []any{w.lock, seconds}, &taken)
 		switch {

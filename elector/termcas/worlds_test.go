@@ -23,11 +23,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(candidateEnv) != "" {
-		candidate() // this test binary, run as a process of its own
-		return
+	switch { // this test binary, run as a process of its own
+	case os.Getenv(candidateEnv) != "":
+		candidate()
+	case os.Getenv(databaseEnv) != "":
+		database()
+	case os.Getenv(believerEnv) != "":
+		believer()
+	default:
+		mysqltest.Main(m)
 	}
-	mysqltest.Main(m)
 }
 
 // bench is a world and the database under it.

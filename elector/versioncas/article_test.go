@@ -26,9 +26,9 @@ type node struct {
 // service makes a node that does nothing by itself.
 func (w *world) service(t *testing.T, now func() time.Time) *node {
 	t.Helper()
-	require.NoError(t, versioncas.MigrateArticle(t.Context(), w.db, key))
-	cable := electortest.NewCable(w.dial)
-	s, err := versioncas.NewService(versioncas.ServiceConfig{DB: w.open(t, cable.Dial, time.Second), Key: key, Now: now})
+	require.NoError(t, versioncas.MigrateArticle(t.Context(), w.DB, key))
+	cable := electortest.NewCable(w.Dial)
+	s, err := versioncas.NewService(versioncas.ServiceConfig{DB: w.Open(t, cable.Dial, time.Second), Key: key, Now: now})
 	require.NoError(t, err)
 	return &node{Service: s, cable: cable}
 }
@@ -66,17 +66,17 @@ func leaders(nodes ...*node) (list []*node) {
 // version is the row's.
 func (w *world) version(t *testing.T) (version, leader int64) {
 	t.Helper()
-	require.NoError(t, w.db.QueryRow(t.Context(), "SELECT version, leader_id FROM leader_election WHERE elect_key = ?", []any{key}, &version, &leader))
+	require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT version, leader_id FROM leader_election WHERE elect_key = ?", []any{key}, &version, &leader))
 	return version, leader
 }
 
 // Article 003: "the row has elect_key, version, tick_time, leader_id, create_time and update_time".
 func TestArticleTableHasItsColumns(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		require.NoError(t, versioncas.MigrateArticle(t.Context(), w.db, key))
+		require.NoError(t, versioncas.MigrateArticle(t.Context(), w.DB, key))
 		for _, column := range []string{"elect_key", "version", "tick_time", "leader_id", "create_time", "update_time"} {
 			var n int
-			require.NoError(t, w.db.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM leader_election", nil, &n))
+			require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM leader_election", nil, &n))
 			assert.Equal(t, 1, n, column)
 		}
 		version, leader := w.version(t)
@@ -259,7 +259,7 @@ func TestArticleFaultLocalVersionAfterAReelection(t *testing.T) {
 // The same in the repaired form: the winner knows the version that it wrote.
 func TestArticleRepairedWinnerKnowsItsVersion(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		c := electortest.NewCluster(t, w.repaired(t, 3*time.Second, time.Second/2, true), 2)
+		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 2)
 		defer c.Stop()
 		first, term := c.Leader()
 		c.Until("some ticks", func() bool { return first.Current().Beat >= 4 })
@@ -272,7 +272,7 @@ func TestArticleRepairedWinnerKnowsItsVersion(t *testing.T) {
 		assert.Equal(t, next.Number, now.Number, "a minute later, the same term")
 		assert.Zero(t, second.Stats().Ended)
 		var version uint64
-		require.NoError(t, w.db.QueryRow(t.Context(), "SELECT version FROM leader_version", nil, &version))
+		require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT version FROM leader_version", nil, &version))
 		assert.InDelta(t, now.Number+now.Beat, version, 1)
 	})
 }
@@ -328,10 +328,10 @@ func TestArticleFaultNoRoomForALateTick(t *testing.T) {
 // And what the repaired form makes of the same clocks: nothing.
 func TestArticleRepairedComparesNoClocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		c := electortest.NewCluster(t, w.repaired(t, 3*time.Second, time.Second/2, true), 3)
+		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 3)
 		defer c.Stop()
 		leader, term := c.Leader()
-		_, err := w.db.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // a database clock that leaps
+		_, err := w.DB.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // a database clock that leaps
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		now, leading := leader.Leading()
@@ -341,7 +341,7 @@ func TestArticleRepairedComparesNoClocks(t *testing.T) {
 		// Set back, it does not keep a dead leader alive either: three leases of one's own
 		// observation are enough.
 		leader.Kill()
-		_, err = w.db.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_ADD(NOW(3), INTERVAL 1 HOUR)")
+		_, err = w.DB.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_ADD(NOW(3), INTERVAL 1 HOUR)")
 		require.NoError(t, err)
 		began := time.Now()
 		c.LeaderAfter(term.Number)
@@ -352,7 +352,7 @@ func TestArticleRepairedComparesNoClocks(t *testing.T) {
 // A tick whose answer is lost has raised the version; the next one takes it up.
 func TestATickWithoutAnAnswerDeposesNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		c := electortest.NewCluster(t, w.repaired(t, 3*time.Second, time.Second/2, true), 2)
+		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 2)
 		defer c.Stop()
 		leader, term := c.Leader()
 		for i := range 5 {
@@ -370,7 +370,7 @@ func TestATickWithoutAnAnswerDeposesNobody(t *testing.T) {
 // A tick that arrives long after its sender has given it up matches nothing.
 func TestALateTickChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		c := electortest.NewCluster(t, w.repaired(t, 3*time.Second, time.Second/2, true), 2)
+		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 2)
 		defer c.Stop()
 		old, term := c.Leader()
 		deliver := old.Cable.Delay("version + 1")

@@ -81,6 +81,9 @@ func migrate(ctx context.Context, db *conclavesql.DB, key, table, seed string) e
 	if _, err := conn.Exec(ctx, table); err != nil {
 		return fmt.Errorf("versioncas: make the table: %w", err)
 	}
+	if err := conclavesql.Widen(ctx, conn, "leader_version", conclavesql.VersionTimes); err != nil {
+		return fmt.Errorf("versioncas: migrate: %w", err)
+	}
 	if _, err := conn.Exec(ctx, seed, key); err != nil {
 		return fmt.Errorf("versioncas: seed %s: %w", key, err)
 	}

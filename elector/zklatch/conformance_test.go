@@ -40,6 +40,9 @@ func (b *bench) world(lease time.Duration) electortest.World {
 		Bubble: b.server != nil,
 		Words:  []string{"/term", "/line", "_c_", "/line/_c_", "/term", "_c_", "/line"},
 		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
+			if b.server == nil { // else no term would ever be taken, and every test would wait for one
+				require.LessOrEqual(t, lease, zktest.Longest, "the server's longest session must last for the lease")
+			}
 			conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: lease, Dial: seat.Cable.Dial, Logger: seat.Logger})
 			require.NoError(t, err)
 			s, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: conn, Path: b.path + "/election", Rand: seat.Rand, Logger: seat.Logger})

@@ -2,6 +2,6 @@
 -- recorded owner and term, so the history cannot hold a leader that never was.
 -- IGNORE: a term is recorded once; after a lost answer it may be said again.
 INSERT IGNORE INTO election_history (data_center, lock_name, term, owner, previous, cause, leaderless_ms, at)
-SELECT l.data_center, l.lock_name, l.term, l.owner, ?, ?, ?, NOW(3)
+SELECT l.data_center, l.lock_name, l.term, l.owner, ?, ?, ?, UTC_TIMESTAMP(3)
 FROM distribute_lock l
 WHERE l.data_center = ? AND l.lock_name = ? AND l.owner = ? AND l.term = ?

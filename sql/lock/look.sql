@@ -2,6 +2,6 @@
 -- microseconds: nobody compares another machine's clock, and whole seconds would
 -- make a lease up to one second longer than it says (the original's 20 s are 21).
 SELECT owner, address, term, term_duration, duration, nonce, witness_lock, witness_conn, resigned,
-       TIMESTAMPDIFF(MICROSECOND, gmt_modified, NOW(3)) AS age_us
+       TIMESTAMPDIFF(MICROSECOND, gmt_modified, UTC_TIMESTAMP(3)) AS age_us
 FROM distribute_lock
 WHERE data_center = ? AND lock_name = ?

@@ -9,6 +9,6 @@
 -- The index is named: MariaDB would rather look for the owner, and lock that index
 -- before the row, in the way of a winner that changes it after the row: a deadlock.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
-SET term_duration = term_duration + 1, gmt_modified = NOW(3)
+SET term_duration = term_duration + 1, gmt_modified = UTC_TIMESTAMP(3)
 WHERE data_center = ? AND lock_name = ?
   AND owner = ? AND term = ? AND term_duration = ?

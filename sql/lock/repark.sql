@@ -12,7 +12,7 @@
 -- The index is named: MariaDB would rather look for the owner, and lock that index
 -- before the row, in the way of a winner that changes it after the row: a deadlock.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
-SET term_duration = ?, gmt_modified = NOW(3), witness_lock = ?, witness_conn = ?
+SET term_duration = ?, gmt_modified = UTC_TIMESTAMP(3), witness_lock = ?, witness_conn = ?
 WHERE data_center = ? AND lock_name = ?
   AND owner = ? AND term = ? AND witness_lock <=> ? AND term_duration IN (?, ?)
   AND (? IS NULL OR (CONNECTION_ID() = ? AND IS_USED_LOCK(?) = CONNECTION_ID()))

@@ -3,4 +3,4 @@
 -- (the article's ON DUPLICATE KEY UPDATE would change nothing either, and take a
 -- heavier lock).
 INSERT IGNORE INTO distribute_lock (data_center, lock_name, owner, duration, term, term_duration, gmt_create, gmt_modified)
-VALUES (?, ?, '', ?, 0, 0, NOW(3), NOW(3))
+VALUES (?, ?, '', ?, 0, 0, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))

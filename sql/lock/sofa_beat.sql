@@ -7,7 +7,7 @@
 --                            leaves the lock to nobody, for a while.
 -- The index is named for MariaDB's sake: see renew.sql.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
-SET term_duration = term_duration + 1, gmt_modified = NOW(3)
+SET term_duration = term_duration + 1, gmt_modified = UTC_TIMESTAMP(3)
 WHERE data_center = ? AND lock_name = ?
   AND owner = ? AND term = ? AND term_duration = ?
-  AND TIMESTAMPDIFF(SECOND, gmt_modified, NOW()) < duration / 1000
+  AND TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) < duration / 1000

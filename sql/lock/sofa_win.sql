@@ -7,8 +7,8 @@
 -- winner that he won when the answer is lost, no witness stands for him.
 -- The index is named for MariaDB's sake: see renew.sql.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
-SET owner = ?, address = ?, term = term + 1, term_duration = 0, duration = ?, gmt_modified = NOW(3),
+SET owner = ?, address = ?, term = term + 1, term_duration = 0, duration = ?, gmt_modified = UTC_TIMESTAMP(3),
     witness_lock = NULL, witness_conn = NULL, resigned = 0
 WHERE data_center = ? AND lock_name = ?
   AND owner = ? AND term = ? AND term_duration = ?
-  AND TIMESTAMPDIFF(SECOND, gmt_modified, NOW()) > duration / 1000
+  AND TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) > duration / 1000

@@ -13,7 +13,7 @@
 -- The index is named: MariaDB would rather look for the owner, and lock that index
 -- before the row, in the way of a winner that changes it after the row: a deadlock.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
-SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = NOW(3),
+SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = UTC_TIMESTAMP(3),
     nonce = ?, witness_lock = ?, witness_conn = ?, resigned = 0
 WHERE data_center = ? AND lock_name = ?
   AND owner = ? AND term = ? AND nonce = ?

@@ -4,4 +4,4 @@
 --                            refreshed, and for the lease that the holder has said.
 DELETE FROM row_lock
 WHERE id = ? AND beat = ?
-  AND TIMESTAMPDIFF(MICROSECOND, refreshed, NOW(3)) >= lease_ms * 1000
+  AND TIMESTAMPDIFF(MICROSECOND, refreshed, UTC_TIMESTAMP(3)) >= lease_ms * 1000

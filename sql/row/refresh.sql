@@ -4,4 +4,4 @@
 --                            wrong about whose it is.
 --   beat                     as my last refresh left it: one that was delayed on its
 --                            way matches nothing any more.
-UPDATE row_lock SET beat = beat + 1, refreshed = NOW(3) WHERE id = ? AND owner = ? AND beat = ?
+UPDATE row_lock SET beat = beat + 1, refreshed = UTC_TIMESTAMP(3) WHERE id = ? AND owner = ? AND beat = ?

@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS row_lock (
   address   varchar(255)    NOT NULL DEFAULT '',
   beat      bigint unsigned NOT NULL DEFAULT 0,
   lease_ms  bigint          NOT NULL,
-  refreshed timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  refreshed datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (id),
   UNIQUE KEY uk_lock_key (lock_key)
 ) CHARACTER SET ascii COLLATE ascii_bin

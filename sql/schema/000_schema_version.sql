@@ -5,6 +5,6 @@
 CREATE TABLE IF NOT EXISTS schema_version (
   id           int          NOT NULL,
   version      int          NOT NULL,
-  gmt_modified timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  gmt_modified datetime(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (id)
 )

@@ -12,8 +12,10 @@
 --   resigned       the leader left on purpose: anyone may win at once
 -- Everything is ascii and compared by byte: a collation that ignores case would
 -- take node A for node a, and utf8mb4 would make the article's unique key longer
--- than InnoDB allows. TIMESTAMP and not DATETIME: it is an instant in every
--- session's time zone.
+-- than InnoDB allows.
+-- Times are DATETIME, which ends in the year 9999; TIMESTAMP ends in 2038. A DATETIME
+-- is an instant because each statement says UTC_TIMESTAMP, in whatever time zone its
+-- session is: NOW() would write the session's.
 CREATE TABLE IF NOT EXISTS distribute_lock (
   id            bigint          NOT NULL AUTO_INCREMENT,
   data_center   varchar(128)    NOT NULL,
@@ -22,8 +24,8 @@ CREATE TABLE IF NOT EXISTS distribute_lock (
   duration      bigint          NOT NULL,
   term          bigint unsigned NOT NULL DEFAULT 0,
   term_duration bigint unsigned NOT NULL DEFAULT 0,
-  gmt_create    timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
-  gmt_modified  timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  gmt_create    datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+  gmt_modified  datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   address       varchar(255)    NOT NULL DEFAULT '',
   nonce         varchar(64)     NOT NULL DEFAULT '',
   witness_lock  varchar(64)     NULL,

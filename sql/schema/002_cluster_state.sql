@@ -13,6 +13,6 @@ CREATE TABLE IF NOT EXISTS cluster_state (
   term         bigint unsigned NOT NULL DEFAULT 0,
   seq          bigint unsigned NOT NULL DEFAULT 0,
   nonce        varchar(64)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
-  gmt_modified timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  gmt_modified datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (data_center, lock_name, kind)
 )

@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS election_history (
   previous      varchar(512)    NOT NULL DEFAULT '',
   cause         varchar(32)     NOT NULL,
   leaderless_ms bigint          NOT NULL DEFAULT 0,
-  at            timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  at            datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (id),
   UNIQUE KEY uk_term (data_center, lock_name, term)
 ) CHARACTER SET ascii COLLATE ascii_bin

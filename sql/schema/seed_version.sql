@@ -1,2 +1,2 @@
 -- The row that set_version.sql raises. IGNORE: three processes may start at once.
-INSERT IGNORE INTO schema_version (id, version, gmt_modified) VALUES (1, 0, NOW(3))
+INSERT IGNORE INTO schema_version (id, version, gmt_modified) VALUES (1, 0, UTC_TIMESTAMP(3))

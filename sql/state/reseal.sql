@@ -3,6 +3,6 @@
 -- write.sql; the body is not touched.
 UPDATE distribute_lock l
 JOIN cluster_state s ON s.data_center = l.data_center AND s.lock_name = l.lock_name
-SET s.term = ?, s.seq = ?, s.nonce = ?, s.gmt_modified = NOW(3)
+SET s.term = ?, s.seq = ?, s.nonce = ?, s.gmt_modified = UTC_TIMESTAMP(3)
 WHERE s.data_center = ? AND s.lock_name = ? AND s.kind = ? AND s.term = ? AND s.seq = ?
   AND l.owner = ? AND l.term = ?

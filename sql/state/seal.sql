@@ -5,6 +5,6 @@
 --   s.term < mine            whatever I have not sealed or written yet
 UPDATE distribute_lock l
 JOIN cluster_state s ON s.data_center = l.data_center AND s.lock_name = l.lock_name
-SET s.term = ?, s.seq = ?, s.nonce = ?, s.gmt_modified = NOW(3)
+SET s.term = ?, s.seq = ?, s.nonce = ?, s.gmt_modified = UTC_TIMESTAMP(3)
 WHERE s.data_center = ? AND s.lock_name = ? AND s.term < ?
   AND l.owner = ? AND l.term = ?

@@ -4,5 +4,5 @@
 --   owner, term              mine. The version says it already; but when a tick's answer
 --                            is lost I take up whatever version my own term has reached.
 UPDATE leader_version
-SET version = version + 1, tick_time = NOW(3)
+SET version = version + 1, tick_time = UTC_TIMESTAMP(3)
 WHERE elect_key = ? AND version = ? AND owner = ? AND term = ?

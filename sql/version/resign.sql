@@ -3,5 +3,5 @@
 --   owner, term              mine: a late resignation must not hurt a newer term. Not
 --                            the version: a tick of mine may still be on its way.
 UPDATE leader_version
-SET owner = '', address = '', tick_time = NOW(3)
+SET owner = '', address = '', tick_time = UTC_TIMESTAMP(3)
 WHERE elect_key = ? AND owner = ? AND term = ?

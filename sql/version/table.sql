@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS leader_version (
   owner       varchar(512)    NOT NULL DEFAULT '',
   address     varchar(255)    NOT NULL DEFAULT '',
   lease_ms    bigint          NOT NULL DEFAULT 0,
-  tick_time   timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
-  create_time timestamp(3)    NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+  tick_time   datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+  create_time datetime(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   PRIMARY KEY (elect_key)
 ) CHARACTER SET ascii COLLATE ascii_bin

@@ -7,5 +7,5 @@
 -- left to right and it must be computed from the version as it was.
 UPDATE leader_version
 SET term = GREATEST(version, ?) + 1, version = GREATEST(version, ?) + 1,
-    owner = ?, address = ?, lease_ms = ?, tick_time = NOW(3)
+    owner = ?, address = ?, lease_ms = ?, tick_time = UTC_TIMESTAMP(3)
 WHERE elect_key = ? AND version = ?

@@ -4,6 +4,6 @@
 --   age >= lease             the database agrees: the second guard, in microseconds.
 UPDATE leader_version
 SET term = GREATEST(version, ?) + 1, version = GREATEST(version, ?) + 1,
-    owner = ?, address = ?, lease_ms = ?, tick_time = NOW(3)
+    owner = ?, address = ?, lease_ms = ?, tick_time = UTC_TIMESTAMP(3)
 WHERE elect_key = ? AND version = ?
-  AND TIMESTAMPDIFF(MICROSECOND, tick_time, NOW(3)) >= lease_ms * 1000
+  AND TIMESTAMPDIFF(MICROSECOND, tick_time, UTC_TIMESTAMP(3)) >= lease_ms * 1000

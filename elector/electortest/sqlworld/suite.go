@@ -1,0 +1,89 @@
+package sqlworld
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/electortest"
+	"conclave/internal/mysqltest"
+	conclavesql "conclave/sql"
+)
+
+// Suite is what a strategy over MySQL brings to the suite of electortest. The strategy
+// has no connections of its own: each node gets a pool, which is closed with it.
+type Suite struct {
+	// Migrate makes its table.
+	Migrate func(ctx context.Context, db *conclavesql.DB) error
+	// Strategy makes one node's.
+	Strategy func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error)
+	// Lock joins its row, as l, where this key leads ...
+	Lock, Key string
+	// ... and Term is the row's column with the term. The owner is l.owner.
+	Term string
+}
+
+// World is the strategy on w; deadline is what a statement of a node may take.
+func (s Suite) World(t testing.TB, w *World, lease, deadline time.Duration) electortest.World {
+	require.NoError(t, s.Migrate(t.Context(), w.DB))
+	for _, statement := range []string{"CREATE TABLE goods (id int PRIMARY KEY, stock int NOT NULL)", "INSERT INTO goods VALUES (1, 0)"} {
+		_, err := w.DB.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	sell := "UPDATE goods JOIN " + s.Lock + " SET stock = stock + 1 WHERE goods.id = 1 AND l.owner = ? AND l." + s.Term + " = ?"
+	return electortest.World{
+		Dial: w.Dial, Lease: lease, Bubble: w.bubble,
+		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
+			db, err := conclavesql.Open(w.DSN, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: deadline})
+			require.NoError(t, err)
+			strategy, err := s.Strategy(db, seat.Logger)
+			require.NoError(t, err)
+			return pooled{strategy, db}
+		},
+		FencedWrite: func(ctx context.Context, owner conclave.NodeID, term uint64) (bool, error) {
+			n, err := w.DB.Exec(ctx, sell, s.Key, owner.String(), term)
+			return n == 1, err
+		},
+	}
+}
+
+// pooled closes a strategy's pool with it.
+type pooled struct {
+	elector.Strategy
+	db *conclavesql.DB
+}
+
+var _ elector.Closer = pooled{}
+
+func (p pooled) Close() error { return p.db.Close() }
+
+// Run plays the suite: on the embedded server in bubbles, and with TEST_ALL=1 on real
+// ones in real time. With statements that end after half a beat, as they should, a slow
+// renewal is not waited for but said again, so that there is no slow answer to be shown.
+func (s Suite) Run(t *testing.T) {
+	t.Run("patient", func(t *testing.T) {
+		electortest.Run(t, true, func(t *testing.T) electortest.World {
+			return s.World(t, Memory(t), 3*time.Second, 3*time.Second)
+		})
+	})
+	t.Run("embedded", func(t *testing.T) {
+		electortest.Run(t, true, func(t *testing.T) electortest.World {
+			return s.World(t, Memory(t), 3*time.Second, time.Second/2)
+		}, "trust counts from before the request")
+	})
+	if !mysqltest.Wanted() {
+		return
+	}
+	for _, kind := range []mysqltest.Kind{mysqltest.MySQL, mysqltest.MariaDB} {
+		t.Run(string(kind), func(t *testing.T) {
+			electortest.Run(t, false, func(t *testing.T) electortest.World {
+				return s.World(t, New(t, mysqltest.New(t, kind)), 1500*time.Millisecond, 1500*time.Millisecond)
+			})
+		})
+	}
+}

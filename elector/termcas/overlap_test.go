@@ -1,0 +1,248 @@
+package termcas_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/electortest"
+	"conclave/elector/termcas"
+	"conclave/internal/devdb"
+	"conclave/internal/mysqltest"
+	"conclave/internal/trace"
+	"conclave/sim/simnet"
+)
+
+// overlapSeeds is how many seeds TestNoTwoBeliefsOverlap plays; 0: a few. The claim
+// is made for 1,000:
+//
+//	go test ./elector/termcas -run TestNoTwoBeliefsOverlap -overlap-seeds 1000 -v
+var (
+	overlapSeeds = flag.Uint64("overlap-seeds", 0, "how many seeds TestNoTwoBeliefsOverlap plays; 0: a few")
+	overlapFrom  = flag.Uint64("overlap-from", 0, "the first of them")
+)
+
+// beliefs judges when who believed to lead, by the claims that electors make under
+// their own mutex: from the win until trust's end, or until they left before.
+type beliefs struct {
+	late time.Duration // more than 0: count trust from the answer instead, this long: a mutant
+
+	mu       sync.Mutex
+	of       map[conclave.NodeID]belief
+	overlaps []string
+	led      int
+}
+
+type belief struct {
+	term  uint64
+	until time.Time
+	left  bool // it has given the right to act away: what it renews now, it only hands over
+}
+
+// claim is a trace.Sink.
+func (b *beliefs) claim(c trace.Claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	until := c.Until
+	if b.late > 0 {
+		until = now.Add(b.late)
+	}
+	switch c.Kind {
+	case trace.Led, trace.Extended:
+		mine := b.of[c.Node]
+		if c.Kind == trace.Extended && mine.left {
+			return
+		}
+		if c.Kind == trace.Led || !mine.until.After(now) { // it begins to believe
+			for other, o := range b.of {
+				if other != c.Node && !o.left && o.until.After(now) {
+					b.overlaps = append(b.overlaps, fmt.Sprintf("%s believes to lead term %d for %v more when %s leads term %d",
+						other, o.term, o.until.Sub(now), c.Node, c.Term))
+				}
+			}
+		}
+		if c.Kind == trace.Led {
+			b.led++
+		}
+		b.of[c.Node] = belief{term: c.Term, until: until}
+	case trace.Left:
+		if b.late > 0 && errors.Is(c.Err, elector.ErrTrust) {
+			return // a mutant trusts itself longer
+		}
+		b.of[c.Node] = belief{term: c.Term, left: true}
+	}
+}
+
+// drift is by how much two clocks may run apart: 200 ppm each, in opposite directions.
+const drift = 2 * 200e-6
+
+// TestNoTwoBeliefsOverlap: with takeover by lease no two nodes believe to lead at the
+// same time, whatever happens to them and to the database: pauses of up to ten leases,
+// answers that are late or lost, requests that are delivered late, kills, resignations,
+// clocks of the nodes and of the database that step by up to an hour both ways, clocks
+// that drift. And no effect of an older term is accepted after one of a newer.
+//
+// A bubble has one clock. That a leader's runs slow, and a follower's fast, is played
+// as what it comes to: the leader trusts itself for longer, by its drift over a lease.
+//
+// The same plays are judged a second time as if trust counted from the answer: then
+// there must be overlaps, or the plays show nothing.
+func TestNoTwoBeliefsOverlap(t *testing.T) {
+	seeds := uint64(12)
+	if *overlapSeeds > 0 {
+		seeds = *overlapSeeds
+	}
+	var sum overlapping
+	for seed := *overlapFrom; seed < *overlapFrom+seeds; seed++ {
+		synctest.Test(t, func(t *testing.T) { sum.add(overlap(t, seed)) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if seeds >= 12 { // one alone may be harmless
+		assert.Positive(t, sum.mutant, "with trust counted from the answer these plays overlap")
+		assert.Positive(t, sum.refused, "and stale effects were tried")
+	}
+	t.Logf("%d seeds, %v of the nodes' time: %d leaderships, %d overlapping beliefs, %d stale effects refused, 0 accepted; "+
+		"with trust counted from the answer there would have been %d overlaps, in %d of the seeds",
+		seeds, sum.took.Round(time.Second), sum.led, sum.overlaps, sum.refused, sum.mutant, sum.mutants)
+}
+
+// overlapping is what came of plays.
+type overlapping struct {
+	led, overlaps, refused int
+	mutant, mutants        int
+	took                   time.Duration
+}
+
+func (o *overlapping) add(p overlapping) {
+	o.led, o.overlaps, o.refused, o.mutant, o.took = o.led+p.led, o.overlaps+p.overlaps, o.refused+p.refused, o.mutant+p.mutant, o.took+p.took
+	if p.mutant > 0 {
+		o.mutants++
+	}
+}
+
+// overlap plays one seed.
+func overlap(t *testing.T, seed uint64) (sum overlapping) {
+	random := rand.New(rand.NewPCG(seed, 4))
+	began := time.Now()
+
+	// The world: a database whose clock steps, and nodes whose clocks do.
+	var dbClock, nodeClock atomic.Int64
+	network := simnet.New(seed)
+	listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
+	require.NoError(t, err)
+	dsn := mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener, Now: func() time.Time { return time.Now().Add(time.Duration(dbClock.Load())) }})
+	b := newBench(t, dsn, network.Host("nodes").DialContext, termcas.Lease)
+	b.Lease, b.Bubble, b.Quiet, b.Push = 3*time.Second, true, true, seed%3 == 0
+	margin := max(50*time.Millisecond, b.Lease/50)
+
+	judge := beliefs{of: map[conclave.NodeID]belief{}}
+	mutant := beliefs{of: map[conclave.NodeID]belief{}, late: b.Lease - margin}
+	option := func(cfg *elector.Config) {
+		cfg.Margin = margin - time.Duration(random.Float64()*drift*float64(b.Lease))
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(nodeClock.Load())) }
+		cfg.Trace = func(c trace.Claim) { judge.claim(c); mutant.claim(c) }
+	}
+	c := electortest.NewCluster(t, b.World, 3, option)
+	defer c.Stop()
+
+	// effect tries what a leader does under its term: it lands while nobody else leads.
+	newest := uint64(0)
+	effect := func(e electortest.Entry) {
+		written, err := b.fencedWrite(t.Context(), e.Node, e.Term.Number)
+		switch {
+		case err != nil:
+		case written:
+			assert.GreaterOrEqual(t, e.Term.Number, newest, "an effect of term %d after one of %d", e.Term.Number, newest)
+			newest = max(newest, e.Term.Number)
+		case e.Term.Number < newest:
+			sum.refused++
+		}
+	}
+
+	leases := func(from, to float64) time.Duration {
+		return time.Duration((from + random.Float64()*(to-from)) * float64(b.Lease))
+	}
+	var repairs sync.WaitGroup // each ends by itself
+	after := func(d time.Duration, repair func()) {
+		repairs.Go(func() {
+			time.Sleep(d)
+			repair()
+		})
+	}
+	for range 20 {
+		time.Sleep(leases(0, 1.5))
+		alive := c.Others(nil)
+		n := alive[random.IntN(len(alive))]
+		if believers := c.Believers(); len(believers) > 0 && random.IntN(3) > 0 {
+			n = believers[0] // things happen to leaders
+		}
+		switch random.IntN(12) {
+		case 0, 1: // SIGSTOP: nothing leaves, and nothing that arrives is read
+			after(leases(0.1, 10), n.Cable.Stall())
+		case 2: // what it says is done, and what it is answered comes late
+			after(leases(0.1, 0.95), n.Cable.HoldReplies())
+		case 3, 4: // and then it is stopped, before it says more
+			release, d := n.Cable.HoldReplies(), leases(0.5, 3)
+			after(leases(0.15, 0.33), func() {
+				release()
+				time.Sleep(5 * time.Millisecond)
+				resume := n.Cable.Stall()
+				time.Sleep(d)
+				resume()
+			})
+		case 5: // the whole database is
+			d := leases(0.1, 1.5)
+			for _, o := range alive {
+				after(d, o.Cable.HoldReplies())
+			}
+		case 6:
+			n.Cable.LoseReply([]string{"UPDATE", "GREATEST", "SELECT", "term_duration + 1"}[random.IntN(4)])
+		case 7:
+			after(leases(0.1, 5), n.Cable.Delay([]string{"term_duration + 1", "GREATEST"}[random.IntN(2)]))
+		case 8:
+			dbClock.Store(int64((2*random.Float64() - 1) * float64(time.Hour)))
+		case 9:
+			nodeClock.Store(int64((2*random.Float64() - 1) * float64(time.Hour)))
+		case 10:
+			if random.IntN(2) == 0 {
+				repairs.Go(func() { _ = n.Resign(t.Context()) }) // it may not lead
+				break
+			}
+			n.Kill()
+			c.Add(n.ID.Name, option)
+		default:
+			n.Cable.Cut()
+			after(leases(0.1, 2), n.Cable.Mend)
+		}
+		ledger := c.Ledger()
+		for _, e := range ledger[max(0, len(ledger)-2):] {
+			effect(e)
+		}
+	}
+	repairs.Wait()
+	healed := time.Now()
+	c.Until("a leader when all is over", func() bool { return len(c.Believers()) == 1 })
+	assert.LessOrEqual(t, time.Since(healed), 5*b.Lease)
+
+	judge.mu.Lock()
+	defer judge.mu.Unlock()
+	mutant.mu.Lock()
+	defer mutant.mu.Unlock()
+	assert.Empty(t, judge.overlaps, "seed %d", seed)
+	sum.led, sum.overlaps, sum.mutant, sum.took = judge.led, len(judge.overlaps), len(mutant.overlaps), time.Since(began)
+	return sum
+}

@@ -1,0 +1,354 @@
+package termcas_test
+
+import (
+	"bufio"
+	"context"
+	stdsql "database/sql"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/fence"
+	"conclave/elector/termcas"
+	"conclave/internal/devdb"
+	"conclave/internal/mysqltest"
+	"conclave/internal/trace"
+	conclavesql "conclave/sql"
+)
+
+// Real processes, a real database process, and real SIGSTOPs. Everybody is on one
+// machine, so that the claims of all have one clock: CLOCK_MONOTONIC.
+
+// sigstops is how many leaders TestStoppedLeadersOverlapWithNobody stops; 0: two, or
+// twenty with TEST_ALL=1.
+var sigstops = flag.Int("sigstops", 0, "how many leaders are stopped with SIGSTOP; 0: two, with TEST_ALL=1 twenty")
+
+// The test binary, run as a process of its own: a database, or a believer.
+const (
+	databaseEnv = "TERMCAS_TEST_DATABASE"
+	believerEnv = "TERMCAS_TEST_BELIEVER" // NAME INCARNATION LOCK LEASE DSN
+)
+
+// monotonic is CLOCK_MONOTONIC, which Go's own reading of time counts by, too.
+func monotonic() time.Duration {
+	var now syscall.Timespec
+	const clockMonotonic = 1
+	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&now)), 0); errno != 0 {
+		panic(errno)
+	}
+	return time.Duration(now.Nano())
+}
+
+// database serves the embedded server, as cmd/devdb does, until it is killed.
+func database() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		fmt.Println("ready", listener.Addr())
+		var server *devdb.Server
+		if server, err = devdb.New(devdb.Config{Listener: listener}); err == nil {
+			err = server.Run(context.Background())
+		}
+	}
+	fmt.Println("failed", err)
+}
+
+// said is one line of a believer.
+type said struct {
+	Kind  string        // "led", "extended", "left": its belief; "acted", "refused": its effects
+	At    time.Duration // by CLOCK_MONOTONIC
+	Until time.Duration // of a belief
+	Term  uint64
+}
+
+// believer is a candidate that takes over by the lease, says what it believes, and
+// acts without a pause under the last term that it has led: also when it does not lead
+// it any more, which is what a process does that was stopped between the two.
+func believer() {
+	args := strings.SplitN(os.Getenv(believerEnv), " ", 5)
+	out := json.NewEncoder(os.Stdout)
+	var mu sync.Mutex // one line at a time, and in the order of the facts
+	check := func(err error) {
+		if err != nil {
+			mu.Lock()
+			_ = out.Encode(said{Kind: err.Error()})
+			os.Exit(1)
+		}
+	}
+	lease, err := time.ParseDuration(args[3])
+	check(err)
+	id := conclave.NodeID{Name: args[0], Incarnation: args[1]}
+	lock := conclavesql.Lock{DataCenter: "test", Name: args[2]}
+	db, err := conclavesql.Open(args[4], conclavesql.Options{Deadline: lease / 6})
+	check(err)
+	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease})
+	check(err)
+	began, anchor := time.Now(), monotonic()
+	at := func(moment time.Time) time.Duration { return anchor + moment.Sub(began) }
+	var last uint64 // guarded by mu
+	e, err := elector.New(elector.Config{ID: id, Strategy: strategy, Lease: lease, Trace: func(c trace.Claim) {
+		line := said{At: at(time.Now()), Until: at(c.Until), Term: c.Term}
+		switch c.Kind {
+		case trace.Led:
+			line.Kind = "led"
+		case trace.Extended:
+			line.Kind = "extended"
+		case trace.Left:
+			line.Kind, line.Until = "left", line.At
+		default:
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		last = c.Term
+		_ = out.Encode(line)
+	}})
+	check(err)
+	pool, err := stdsql.Open("mysql", args[4]+"?timeout=1s&readTimeout=1s&writeTimeout=1s&interpolateParams=true")
+	check(err)
+	go func() {
+		for ; ; time.Sleep(5 * time.Millisecond) {
+			mu.Lock()
+			term := last
+			mu.Unlock()
+			if term == 0 {
+				continue
+			}
+			table, values := fence.Token{Lock: lock, Owner: id.String(), Term: term}.Table()
+			result, err := pool.Exec("INSERT INTO acts (term, owner) SELECT fence.term, fence.owner FROM "+table, values...)
+			if err != nil {
+				continue
+			}
+			kind := "refused"
+			if n, err := result.RowsAffected(); err == nil && n == 1 {
+				kind = "acted"
+			}
+			mu.Lock()
+			_ = out.Encode(said{Kind: kind, At: at(time.Now()), Term: term})
+			mu.Unlock()
+		}
+	}()
+	_ = e.Run(context.Background())
+}
+
+// believed is a believer's process and what it has said.
+type believed struct {
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	said []said
+	over chan struct{} // closed at the end of its output
+}
+
+func startBeliever(t *testing.T, name string, lock string, lease time.Duration, dsn string) *believed {
+	p := &believed{cmd: exec.Command(os.Args[0]), over: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), believerEnv+"="+strings.Join([]string{name, "1", lock, lease.String(), dsn}, " "))
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		defer close(p.over)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			var line said
+			if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+				continue // cut short by its end
+			}
+			p.mu.Lock()
+			p.said = append(p.said, line)
+			p.mu.Unlock()
+		}
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *believed) kill() {
+	p.cmd.Process.Kill()
+	<-p.over
+	p.cmd.Wait()
+}
+
+// lines is what it has said so far.
+func (p *believed) lines() []said {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]said(nil), p.said...)
+}
+
+// refusals are how many of its effects were refused so far.
+func refusals(p *believed) (n int) {
+	for _, line := range p.lines() {
+		if line.Kind == "refused" {
+			n++
+		}
+	}
+	return n
+}
+
+// interval is a belief without a gap.
+type interval struct {
+	who         string
+	term        uint64
+	from, until time.Duration
+	left        bool
+}
+
+// intervals are a process's beliefs.
+func (p *believed) intervals(name string) (list []interval) {
+	for _, line := range p.lines() {
+		now := len(list) - 1
+		switch line.Kind {
+		case "led":
+			list = append(list, interval{who: name, term: line.Term, from: line.At, until: line.Until})
+		case "extended":
+			if list[now].left { // it is handed over: no belief
+				continue
+			}
+			if line.At > list[now].until { // it did not believe in between
+				list = append(list, interval{who: name, term: line.Term, from: line.At, until: line.Until})
+			} else {
+				list[now].until = line.Until
+			}
+		case "left":
+			if now >= 0 && list[now].term == line.Term {
+				list[now].until, list[now].left = min(list[now].until, line.At), true
+			}
+		}
+	}
+	return list
+}
+
+// Three processes elect by the lease, and the leader is stopped for half a lease to
+// three, again and again. No two believe at once; and whatever a process that wakes up
+// sends under its old term changes nothing.
+func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
+	times := *sigstops
+	if times == 0 {
+		times = 2
+		if mysqltest.Wanted() {
+			times = 20
+		}
+	}
+	const lease = 900 * time.Millisecond
+
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), databaseEnv+"=1")
+	out, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	first := bufio.NewScanner(out)
+	require.True(t, first.Scan())
+	addr, ok := strings.CutPrefix(first.Text(), "ready ")
+	require.True(t, ok, first.Text())
+	dsn := "root@tcp(" + addr + ")/conclave"
+	b := newBench(t, dsn, new(net.Dialer).DialContext, termcas.Lease)
+	_, err = b.db.Exec(t.Context(), "CREATE TABLE acts (id bigint PRIMARY KEY AUTO_INCREMENT, term bigint NOT NULL, owner varchar(255) NOT NULL)")
+	require.NoError(t, err)
+
+	names := []string{"a", "b", "c"}
+	processes := map[string]*believed{}
+	for _, name := range names {
+		processes[name] = startBeliever(t, name, b.lock.Name, lease, dsn)
+	}
+	// leader is who believes now, and has acted under its term.
+	leader := func() (name string, term uint64) {
+		require.Eventually(t, func() bool {
+			for _, candidate := range names {
+				lines, acted := processes[candidate].lines(), uint64(0)
+				for _, line := range lines {
+					switch {
+					case line.Kind == "acted":
+						acted = line.Term
+					case (line.Kind == "led" || line.Kind == "extended") && line.Until > monotonic() && line.Term == acted:
+						name, term = candidate, line.Term
+					case line.Kind == "left" && line.Term == term:
+						name, term = "", 0
+					}
+				}
+				if name != "" {
+					return true
+				}
+			}
+			return false
+		}, 30*time.Second, 5*time.Millisecond, "somebody leads")
+		return name, term
+	}
+	for i := range times {
+		name, _ := leader()
+		p := processes[name].cmd.Process
+		// From half a lease to three, and each time at another moment of its beat.
+		stopped := lease/2 + time.Duration(i)*(5*lease/2)/time.Duration(max(1, times-1))
+		time.Sleep(time.Duration(i*37%300) * time.Millisecond)
+		require.NoError(t, p.Signal(syscall.SIGSTOP))
+		time.Sleep(stopped)
+		before := refusals(processes[name])
+		if stopped < 2*lease {
+			require.NoError(t, p.Signal(syscall.SIGCONT))
+			continue
+		}
+		leader() // somebody else: the machine may be busy
+		require.NoError(t, p.Signal(syscall.SIGCONT))
+		require.Eventually(t, func() bool { return refusals(processes[name]) > before }, 30*time.Second, 5*time.Millisecond,
+			"what it sends under its old term is refused")
+	}
+	leader()
+	for _, p := range processes {
+		p.kill()
+	}
+
+	// Who believed when.
+	var beliefs []interval
+	acted, refused, terms := 0, 0, map[uint64]string{}
+	for name, p := range processes {
+		beliefs = append(beliefs, p.intervals(name)...)
+		for _, line := range p.lines() {
+			switch line.Kind {
+			case "led":
+				assert.Empty(t, terms[line.Term], "term %d", line.Term)
+				terms[line.Term] = name
+			case "acted":
+				acted++
+			case "refused":
+				refused++
+			}
+		}
+	}
+	for i, x := range beliefs {
+		for _, y := range beliefs[:i] {
+			if x.who != y.who {
+				assert.False(t, x.from < y.until && y.from < x.until, "%+v and %+v", x, y)
+			}
+		}
+	}
+	// What the database let in, in its order.
+	newest := uint64(0)
+	require.NoError(t, b.db.Query(t.Context(), "SELECT term, owner FROM acts ORDER BY id", nil, func(scan func(...any) error) error {
+		var term uint64
+		var owner string
+		if err := scan(&term, &owner); err != nil {
+			return err
+		}
+		assert.GreaterOrEqual(t, term, newest, "an effect of term %d after one of %d", term, newest)
+		newest = max(newest, term)
+		id, err := conclave.ParseNodeID(owner)
+		assert.NoError(t, err)
+		assert.Equal(t, terms[term], id.Name, "term %d", term)
+		return nil
+	}))
+	t.Logf("%d leaders stopped: %d terms, %d beliefs, none overlap; %d effects, none stale, %d stale ones refused", times, len(terms), len(beliefs), acted, refused)
+	assert.Greater(t, len(terms), 1, "somebody was stopped for longer than his lease")
+	assert.Positive(t, refused, "stale effects were tried")
+}

@@ -1,0 +1,7 @@
+-- DolphinScheduler's clients. beat is a client's own clock, in milliseconds.
+CREATE TABLE IF NOT EXISTS lab_dolphin_client (
+  lab  varchar(200) NOT NULL,
+  name varchar(55)  NOT NULL,
+  beat bigint       NOT NULL,
+  PRIMARY KEY (lab, name)
+) CHARACTER SET ascii COLLATE ascii_bin

@@ -1,0 +1,7 @@
+-- freno's service_election, which orchestrator's active_node is, too.
+CREATE TABLE IF NOT EXISTS lab_freno (
+  domain           varchar(255) NOT NULL,
+  service_id       varchar(128) NOT NULL,
+  last_seen_active timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  PRIMARY KEY (domain)
+) CHARACTER SET ascii COLLATE ascii_bin

@@ -1,0 +1,8 @@
+-- Numbers for leaderships that have none of their own, in the order of their first
+-- writes.
+CREATE TABLE IF NOT EXISTS lab_leadership (
+  id   bigint unsigned NOT NULL AUTO_INCREMENT,
+  name varchar(255)    NOT NULL,
+  PRIMARY KEY (id),
+  UNIQUE KEY uk_name (name)
+) CHARACTER SET ascii COLLATE ascii_bin

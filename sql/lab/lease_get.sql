@@ -1,0 +1,2 @@
+-- Get.
+SELECT holder, lease_ms, transitions, version FROM lab_lease WHERE name = ?

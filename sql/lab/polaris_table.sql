@@ -1,0 +1,8 @@
+-- Polaris's table. mtime counts whole seconds and follows each update by itself.
+CREATE TABLE IF NOT EXISTS lab_polaris (
+  elect_key varchar(255) NOT NULL,
+  version   bigint       NOT NULL DEFAULT 0,
+  leader    varchar(128) NOT NULL,
+  mtime     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (elect_key)
+) CHARACTER SET ascii COLLATE ascii_bin

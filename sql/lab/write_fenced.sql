@@ -1,0 +1,9 @@
+-- A write of a leader under its term, by the row of article 000. The predicates:
+--   l.owner, l.term          the lock row names this owner and term, in the statement
+--                            that writes. It stands first, and is locked first: see
+--                            state/write.sql.
+--   w.lab                    the lock's name: one row.
+UPDATE distribute_lock l
+JOIN lab_write w ON w.lab = l.lock_name
+SET w.fenced_stale = w.fenced_stale + IF(w.newest > ?, 1, 0), w.fenced = w.fenced + 1
+WHERE l.data_center = ? AND l.lock_name = ? AND l.owner = ? AND l.term = ?

@@ -1,0 +1,2 @@
+-- What has been counted.
+SELECT newest, writes, stale, fenced, fenced_stale FROM lab_write WHERE lab = ?

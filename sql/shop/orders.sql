@@ -1,0 +1,3 @@
+-- How many were sold, by the orders. The predicate:
+--   goods_no   the article
+SELECT COUNT(*) AS orders FROM lab_goods_order WHERE goods_no = ?
