@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -181,6 +182,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 			j.r.land(j.epoch)
 			return highest, wire.FromConnect(err)
 		}
+		d.server.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
 		d.server.owners.heard(j.session, address)
 		d.server.metrics.diffs.Inc()
 		highest = max(highest, res.Msg.GetHighestPushed())
@@ -251,6 +253,7 @@ func (d *differ) apply(j diffJob, f flight, held []Copy, m *wirev1.DiffResponse)
 		removed = r.doubt(j.session, removed)
 	}
 	added, taken = r.store.Merge(f, j.session, puts, removed, time.Now())
+	r.trace.Claim(trace.Claim{Kind: trace.Merged, Slot: r.id, Epoch: r.epoch, Peer: j.session, Key: m.GetSession().GetIncarnation(), Count: added + taken})
 	r.store.End()
 	r.publish(&d.server.watchers)
 	r.mu.Unlock()

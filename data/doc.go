@@ -96,7 +96,8 @@
 //   - This node: its slots are granted to the best copies, which hear the
 //     sessions. A restart is a new incarnation with an empty memory.
 //   - A session: its copies stay for its grace, counted here from the moment at
-//     which neither the member list nor a connection nor an answer shows it.
+//     which neither the member list nor a connection nor an answer shows it. What
+//     it offers when it comes back after that, its clients vouch for anew.
 //   - Every data node: the slots are not read until every session was heard.
 //   - The meta leader: the next one finds phases in the table and positions in
 //     the beats. Without any, everything goes on as the last table says, and

@@ -29,6 +29,7 @@ func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteReque
 		return nil, err
 	}
 	s.owners.heard(session, wire.CallerAddress(req.Header()))
+	s.config.Trace.Claim(trace.Claim{Kind: trace.Storing, Peer: session, Count: len(batches)})
 	now := time.Now()
 	results := make([]*wirev1.SlotResult, len(batches))
 	for i, b := range batches {
@@ -101,12 +102,14 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 		r.numbers[session] = number
 	}
 	for _, c := range b.puts {
-		r.store.write(c, now)
+		if !r.store.write(c, now) {
+			continue // a version that is here
+		}
 		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
 	}
 	for _, x := range b.removals {
 		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)
-		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: r.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
+		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
 	r.suspect(session)
 	r.publish(w)

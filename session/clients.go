@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"conclave/internal/trace"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -47,6 +48,7 @@ type connection struct {
 	linger     time.Duration // how long what it owns stays when it broke
 	announced  bool          // it said so itself: what goes then was meant to go
 	authorized bool
+	word       voucher // how long it vouches for what it registered
 	out        *outbox
 	kick       func()                   // ends the stream from this side; may be called from anywhere
 	settled    chan struct{}            // one token: data has more of what it registered
@@ -94,10 +96,14 @@ func (c *clients) admit(who *connection) error {
 }
 
 // release notes that a connection ended; holds says that it leaves
-// registrations that wait for its client to come back.
-func (c *clients) release(who *connection, holds bool, now time.Time) {
+// registrations that wait for its client to come back, or, when the client left
+// as it had announced, for the time that it named.
+func (c *clients) release(who *connection, holds, left bool, now time.Time) {
 	c.mu.Lock()
 	delete(c.open, who)
+	if left && who.announced && !who.asked {
+		who.word.stand(now.Add(who.linger))
+	}
 	if len(c.open) == 0 {
 		close(c.empty)
 	}
@@ -254,6 +260,7 @@ func (s *Server) expire(over []broken, now time.Time) {
 	if len(over) == 0 {
 		return
 	}
+	s.Trace.Claim(trace.Claim{Kind: trace.Expiring, Count: len(over)})
 	var unasked []*connection
 	for _, b := range over {
 		if !b.meant() {

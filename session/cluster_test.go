@@ -21,6 +21,7 @@ import (
 	"conclave"
 	"conclave/client"
 	"conclave/data"
+	"conclave/internal/trace"
 	"conclave/session"
 	"conclave/sim/simnet"
 	"conclave/wire"
@@ -44,6 +45,7 @@ type cluster struct {
 	clients  []*client.Client
 	crashes  []context.CancelFunc
 	births   int
+	gate     *trace.Gate // of sessions that can be held at a point; see gated
 }
 
 // running is a server together with its run.
@@ -86,6 +88,11 @@ func newCluster(t testing.TB, network *simnet.Net, slots, datas int) *cluster {
 
 // end stops everything that still runs.
 func (c *cluster) end() {
+	for name := range c.sessions {
+		if c.gate != nil {
+			c.gate.Free(name)
+		}
+	}
 	for _, x := range c.clients {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		_ = x.Close(ctx)

@@ -66,6 +66,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		who.announced, who.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
 	who.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease)}
+	who.word.hear(time.Now(), s.ClientLease)
 	if err := s.clients.admit(who); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if left == 0 {
 		s.registry.disown(who, wirev1.Cause_CAUSE_WITHDRAWN) // its tombstones stay, ownerless
 	}
-	s.clients.release(who, left > 0, time.Now())
+	s.clients.release(who, left > 0, err == nil, time.Now())
 	s.log.Debug("client left", "client", who.name, "goodbye", goodbye, "registrations", left, "error", err)
 	return err
 }
@@ -115,14 +116,16 @@ func (s *Server) receive(ctx context.Context, who *connection, stream *clientStr
 			return true, nil
 		}
 		m, err = stream.Receive()
-		switch {
-		case errors.Is(err, io.EOF):
-			return false, nil
-		case err != nil:
+		switch ended := errors.Is(err, io.EOF); {
+		case err != nil && !ended:
 			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 				err = errSilent
 			}
 			return false, err
+		case !who.word.hear(time.Now(), s.ClientLease):
+			return false, errSilent // too late: see vouch.go
+		case ended:
+			return false, nil
 		}
 		lively()
 	}

@@ -57,13 +57,18 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 		row.mu.Unlock()
 		return nil, refusal
 	}
-	res := s.registry.diff(n, epoch, m)
-	res.Session, res.HighestPushed = me, row.pushed
-	s.Trace.Claim(trace.Claim{Kind: trace.Answered, Slot: n, Epoch: epoch, Peer: wire.NodeIn(m.GetAsker())})
+	res, err := s.registry.diff(n, epoch, m)
+	if err == nil {
+		res.Session, res.HighestPushed = me, row.pushed
+		s.Trace.Claim(trace.Claim{Kind: trace.Answered, Slot: n, Epoch: epoch, Peer: wire.NodeIn(m.GetAsker()), Key: m.GetSession().GetIncarnation()})
+	}
 	row.mu.Unlock()
 	if changed {
 		s.log.Debug("fenced by a diff", "slot", n, "epoch", epoch.String(), "asker", m.GetAsker().GetName())
 		s.nodes.reroute()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return connect.NewResponse(res), nil
 }

@@ -12,6 +12,7 @@
 //
 //	client --Connect--> connect.go   one client's stream; outbox.go: what it is still to be told
 //	                    clients.go   who is connected, who broke lately, who is gone
+//	                    vouch.go     how long a connection vouches for what came by it
 //	  registrations  -> registry.go  the set: the truth; queue.go: what data is not known to have
 //	                    writer.go    one Write at a time to each data node          --Write-->  data
 //	  diffs          <- diff.go      what a data node lacks of the set; a fence     <--Diff---  data
@@ -35,6 +36,12 @@
 // that arrives after a newer epoch was adopted does not count, and the
 // registration is written again. Each slot's order is kept, since one Write per
 // node is under way and an id's newest change replaces the older ones in line.
+//
+// Data is told of a registration only as long as its connection vouches for it: two
+// thirds of the session grace after each word of its client. This is asked when it
+// is written and when a diff is answered, so that a session that stood still for a
+// minute, and wakes with a minute's worth of requests before any of its timers,
+// brings back nothing that its clients have changed or withdrawn elsewhere.
 //
 // # The fence
 //
@@ -88,6 +95,10 @@
 //     would empty or halve a list are held.
 //   - This session, killed: data keeps its copies for the session grace; its
 //     clients replay at others within milliseconds.
+//   - This session, frozen, or cut off from everybody: as killed, for the others.
+//     When it is back it holds back what its clients registered, until they speak;
+//     a slot that has lost all of its copies waits for that, for a client lease at
+//     most.
 //   - This session, stopped: off the clients' lists, clients moved, off the
 //     member list, then the port. Nobody notices.
 //   - A data node: its slots go to others at new epochs. What was not stored is

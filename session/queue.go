@@ -1,9 +1,12 @@
 package session
 
 import (
+	"time"
+
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/slot"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -36,10 +39,11 @@ func (r *registry) waiting() []int {
 }
 
 // take lists the oldest changes of a slot, about as many bytes as given, at
-// least one. They stay queued until settle.
+// least one, without those that are held back. They stay queued until settle.
 func (r *registry) take(slot, bytes int) (out []*change, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
 	s := &r.slots[slot]
 	if len(s.order) > 2*len(s.pending)+16 {
 		kept := make([]*change, 0, len(s.pending))
@@ -51,7 +55,7 @@ func (r *registry) take(slot, bytes int) (out []*change, size int) {
 		s.order = kept
 	}
 	for _, c := range s.order {
-		if c.settled {
+		if c.settled || c.put != nil && !r.offers(s.held[c.id], now) {
 			continue
 		}
 		if size > 0 && size+c.size > bytes {
@@ -151,26 +155,31 @@ const diffBytes = 1 << 20
 // diff compares what a data node holds of this session with the set. The caller
 // holds the slot's fence, at the asker's epoch: what is answered here is all
 // that was ever sent at a lower one.
-func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) *wirev1.DiffResponse {
+//
+// What is held back is left out. Where its client is about to come back, or to be
+// gone, that is no full answer: it is refused until then, for a client lease at
+// most, and a slot that waits for it stays unread and shows nobody less.
+func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) (res *wirev1.DiffResponse, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	res := &wirev1.DiffResponse{}
+	now := time.Now()
+	res = &wirev1.DiffResponse{}
 	s := slotSet{}
 	if n < len(r.slots) {
 		s = r.slots[n]
 		defer func() {
-			if !res.Summarize && !res.More {
+			if err == nil && !res.Summarize && !res.More {
 				r.slots[n].covered = epoch
 			}
 		}()
 	}
 	if uint64(len(s.held)) == req.GetCount() && s.digest == req.GetDigest() {
 		res.Same = true
-		return res
+		return res, nil
 	}
 	if !req.GetSummarized() && req.GetCount() > 0 {
 		res.Summarize = true
-		return res
+		return res, nil
 	}
 	theirs := make(map[string]int64, len(req.GetEntries()))
 	for _, e := range req.GetEntries() {
@@ -181,10 +190,16 @@ func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) *w
 			res.Removed = append(res.Removed, e)
 		}
 	}
-	size := 0
+	size, awaited := 0, 0
 	for _, id := range sortedKeys(s.held) {
 		reg := s.held[id]
 		if v, ok := theirs[id]; ok && v >= reg.pub.Version {
+			continue
+		}
+		if !r.offers(reg, now) {
+			if !reg.owner.announced { // who announced its end may never come back
+				awaited++
+			}
 			continue
 		}
 		c := putOf(reg)
@@ -195,7 +210,14 @@ func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) *w
 		res.Puts = append(res.Puts, c.put)
 		size += c.size
 	}
-	return res
+	switch {
+	case awaited == 0 || res.More:
+	case len(res.Puts) > 0:
+		res.More = true // these now
+	default:
+		return nil, wire.Errorf(wire.CodeUnavailable, "%d registrations of slot %d wait for a word of their clients", awaited, n)
+	}
+	return res, nil
 }
 
 // slotOf is where a key belongs; false before there is a table.

@@ -121,7 +121,13 @@ func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, er
 	case p.Version < old.pub.Version:
 		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.pub.Version, p.Version)
 	case p.Version == old.pub.Version:
+		now := time.Now()
+		back := !r.offers(old, now)
 		r.give(old, heir(old.owner, owner))
+		if back && r.offers(old, now) { // was held back: data may not have it any more
+			old.stored = conclave.Epoch{}
+			r.enqueue(old.slot, putOf(old))
+		}
 		return !old.stored.IsZero(), nil
 	}
 	reg := &registration{pub: p, key: key, slot: slot.Of(key, len(r.slots))}

@@ -2,6 +2,8 @@ package session
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +43,8 @@ func TestRegistryIsTheTruth(t *testing.T) {
 		for n := range epochs {
 			epochs[n] = conclave.Epoch{Term: 1, Seq: 1}
 		}
-		conns := []*connection{{name: "a"}, {name: "b"}, {name: "c"}}
+		conns := []*connection{heard(&connection{name: "a"}), heard(&connection{name: "b"}), heard(&connection{name: "c"})}
+		var silent []*connection
 		versions := map[string]int64{} // the highest that any client has ever shown
 		conn := rapid.SampledFrom(conns)
 		name := rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "r4", "r5"})
@@ -74,6 +77,12 @@ func TestRegistryIsTheTruth(t *testing.T) {
 				r.disown(c, wirev1.Cause_CAUSE_CLIENT_GONE)
 				assert.Empty(t, r.owned[c])
 			},
+			"connectionSilent": func(t *rapid.T) { // its client comes back by another one, or does not
+				i := rapid.IntRange(0, len(conns)-1).Draw(t, "conn")
+				conns[i].word.heard = time.Now().Add(-time.Hour)
+				silent = append(silent, conns[i])
+				conns[i] = heard(&connection{name: conns[i].name})
+			},
 			"goodbye": func(t *rapid.T) {
 				c := conn.Draw(t, "conn")
 				r.withdraw(c)
@@ -90,6 +99,9 @@ func TestRegistryIsTheTruth(t *testing.T) {
 					return
 				}
 				data.write(changes)
+				for _, c := range changes {
+					assert.True(t, c.put == nil || r.offers(r.byID[c.id], time.Now()), "nobody vouches for it")
+				}
 				switch outcome {
 				case "stored":
 					for _, a := range r.settle(n, epochs[n], changes) {
@@ -117,7 +129,14 @@ func TestRegistryIsTheTruth(t *testing.T) {
 				}
 				for round := 0; ; round++ {
 					require.Less(t, round, 4, "a diff ends")
-					if diffOnce(r, n, epochs[n], theirs) {
+					same, err := diffOnce(r, n, epochs[n], theirs)
+					if err != nil {
+						assert.True(t, slices.ContainsFunc(slices.Collect(maps.Values(r.slots[n].held)), func(reg *registration) bool {
+							return !r.offers(reg, time.Now()) && theirs[reg.pub.ID] < reg.pub.Version
+						}), "it is refused only for what is held back")
+						break
+					}
+					if same {
 						break
 					}
 				}
@@ -139,7 +158,10 @@ func TestRegistryIsTheTruth(t *testing.T) {
 			},
 		})
 
-		// Quiet at last: everything queued is written and answered.
+		// Quiet at last: the silent are gone, everything queued is written and answered.
+		for _, c := range silent {
+			r.disown(c, wirev1.Cause_CAUSE_CLIENT_GONE)
+		}
 		for _, n := range r.waiting() {
 			for {
 				changes, _ := r.take(n, 1<<20)
@@ -171,22 +193,30 @@ func (r *registry) slotFor(id string) int {
 	return n
 }
 
+// heard is a connection on which its client has just spoken.
+func heard(who *connection) *connection {
+	who.word.hear(time.Now(), 0)
+	return who
+}
+
 // diffOnce is one exchange, as a data node makes it; true when both agree.
-func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) bool {
+func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) (same bool, err error) {
 	req := &wirev1.DiffRequest{Count: uint64(len(theirs))}
 	for id, v := range theirs {
 		req.Digest += wire.EntryHash(id, v)
 	}
-	res := r.diff(n, epoch, req)
-	if res.Same {
-		return true
+	res, err := r.diff(n, epoch, req)
+	if err != nil || res.Same {
+		return err == nil, err
 	}
 	if res.Summarize {
 		req.Summarized = true
 		for _, id := range sortedKeys(theirs) {
 			req.Entries = append(req.Entries, &wirev1.DiffEntry{Id: id, Version: theirs[id]})
 		}
-		res = r.diff(n, epoch, req)
+		if res, err = r.diff(n, epoch, req); err != nil {
+			return false, err
+		}
 	}
 	for _, p := range res.Puts {
 		theirs[p.Id] = max(theirs[p.Id], p.Version)
@@ -196,13 +226,13 @@ func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) bool {
 			delete(theirs, e.Id)
 		}
 	}
-	return false
+	return false, nil
 }
 
 func TestDiffIsCutAndGoesOn(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(1)
-	owner := &connection{}
+	owner := heard(&connection{})
 	large := make([]byte, 60<<10)
 	for i := range large {
 		large[i] = 'x'
@@ -213,18 +243,20 @@ func TestDiffIsCutAndGoesOn(t *testing.T) {
 	}
 	theirs := modelData{}
 	rounds := 0
-	for !diffOnce(r, 0, conclave.Epoch{Term: 1, Seq: 1}, theirs) {
-		rounds++
+	for same := false; !same; rounds++ {
+		var err error
+		same, err = diffOnce(r, 0, conclave.Epoch{Term: 1, Seq: 1}, theirs)
+		require.NoError(t, err)
 		require.Less(t, rounds, 10)
 	}
 	assert.Len(t, theirs, 60)
-	assert.Equal(t, 4, rounds)
+	assert.Equal(t, 5, rounds)
 }
 
 func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 	r := newRegistry(time.Second)
 	r.resize(1)
-	_, err := r.put(&connection{}, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
+	_, err := r.put(heard(&connection{}), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
 	require.NoError(t, err)
 	later := time.Now().Add(time.Minute)
 	r.forgetTombstones(later)
@@ -233,14 +265,17 @@ func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 	r.settle(0, conclave.Epoch{Term: 1, Seq: 1}, changes)
 	r.forgetTombstones(time.Now())
 	assert.Len(t, r.byID, 1, "its time is not over")
+	assert.Equal(t, 1, r.audit(0, conclave.Epoch{Term: 1, Seq: 2}), "it is written again at a new epoch")
 	r.forgetTombstones(later)
 	assert.Empty(t, r.byID)
+	changes, _ = r.take(0, 1)
+	assert.Len(t, changes, 1, "also when it is forgotten meanwhile")
 }
 
 func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(4)
-	owner := &connection{}
+	owner := heard(&connection{})
 	for i := range 20 {
 		_, err := r.put(owner, conclave.Publisher{ID: fmt.Sprint(i), Data: dataOf(fmt.Sprint(i)), Version: 1})
 		require.NoError(t, err)
@@ -263,7 +298,7 @@ func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
 func TestDeadConnectionTakesNothingBack(t *testing.T) {
 	r := newRegistry(time.Hour)
 	require.True(t, r.resize(1))
-	earlier, later := &connection{client: "app", number: 1}, &connection{client: "app", number: 2}
+	earlier, later := heard(&connection{client: "app", number: 1}), heard(&connection{client: "app", number: 2})
 	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}
 	show := func(who *connection) {
 		_, err := r.put(who, p)
@@ -277,7 +312,7 @@ func TestDeadConnectionTakesNothingBack(t *testing.T) {
 	assert.Equal(t, 0, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
 	assert.Len(t, r.snapshot(""), 1)
 
-	show(&connection{client: "other", number: 1})
+	show(heard(&connection{client: "other", number: 1}))
 	show(later)
 	later.over.Store(true)
 	show(earlier) // it is the one that lives after all

@@ -38,7 +38,8 @@ func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
 	last, most := -1, writeChanges
 	for {
 		patience.renew(s.nodes.rerouted.Load())
-		req, parts, next := s.gather(n.address, patience, last, most, time.Now())
+		now := time.Now()
+		req, parts, next := s.gather(n.address, patience, last, most, now)
 		if len(parts) == 0 {
 			if !rest(ctx, n.writes, next) {
 				return
@@ -46,7 +47,9 @@ func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
 			continue
 		}
 		last = parts[len(parts)-1].slot
-		if taken := s.write(ctx, n, req, parts, patience); taken {
+		// The limit counts from before the gathering: what was gathered before this
+		// process stood still is not sent after it.
+		if taken := s.write(ctx, n, req, parts, patience, now.Add(callLimit)); taken {
 			most = min(2*most, writeChanges)
 		} else {
 			most = max(countOf(parts)/2, 1) // down to the one change that is wrong
@@ -113,8 +116,8 @@ func countOf(parts []sent) (n int) {
 
 // write sends one Write and counts what was accepted. Not taken means that data
 // refused the request as it is: fewer changes are to be tried.
-func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, parts []sent, p *patience) (taken bool) {
-	call, cancel := context.WithTimeout(ctx, callLimit)
+func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, parts []sent, p *patience, by time.Time) (taken bool) {
+	call, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
 	res, err := s.peers.Data(n.address).Write(call, connect.NewRequest(req))
 	now := time.Now()

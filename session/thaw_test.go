@@ -1,0 +1,123 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/trace"
+	"conclave/session"
+)
+
+// A process that stands still: nothing is read or written, and its timers are
+// late. Virtual time fires them all the same, so the one that would end the
+// clients' leases is held, until wake.
+func (c *cluster) standStill(name string) (thaw, wake func()) {
+	c.gate.Hold(name, trace.Expiring)
+	c.net.Freeze(name)
+	return func() { c.net.Thaw(name) }, func() { c.gate.Release(name, trace.Expiring) }
+}
+
+// gated starts a session that standStill can stop.
+func (c *cluster) gated(name string) {
+	c.gate = trace.NewGate(nil)
+	c.startSession(name, func(config *session.Config) { config.Trace = c.gate.Sink })
+}
+
+// stored is what the one data node serves of a dataId.
+func (c *cluster) stored(dataID string) (values []any) {
+	for _, d := range c.list(c.datas["data-1"].server.Address(), "/v1/datums?prefix="+dataID) {
+		values = append(values, d["values"].([]any)...)
+	}
+	return values
+}
+
+// A session stands still until data has forgotten its copies, and the tombstones
+// of what its client has withdrawn elsewhere. It brings nothing back.
+func TestSessionThatWakesBringsNothingBack(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.gated("session-2")
+		c.settle()
+		sub := c.watch(c.client("reader", "session-1"), "svc")
+		writer := c.client("writer", "session-2")
+		pub := c.published(writer, "svc", "old")
+		stays := c.published(writer, "other", "same")
+		c.eventually("it is seen", sub.shows("old"))
+
+		thaw, wake := c.standStill("session-2")
+		time.Sleep(8 * time.Second)
+		require.NoError(t, pub.Update([]string{"new"}))
+		c.eventually("the writer is elsewhere", sub.shows("new"))
+		require.NoError(t, pub.Withdraw())
+		c.eventually("the withdrawal is seen", sub.shows())
+		time.Sleep(25 * time.Second) // the grace of the session, and of the tombstone
+		seen := len(sub.all())
+
+		thaw()
+		time.Sleep(10 * time.Second)
+		wake()
+		time.Sleep(10 * time.Second)
+		assert.Len(t, sub.all(), seen, "nothing is seen again")
+		assert.Empty(t, c.stored("svc"))
+		assert.Equal(t, []any{"same"}, c.stored("other"))
+		assert.NoError(t, stays.Err())
+	})
+}
+
+// The client of a session that stood still had nobody else to go to. What data
+// has forgotten meanwhile is there again as soon as the client is, and none of its
+// subscribers has missed it.
+func TestClientsOfTheOnlySessionComeBack(t *testing.T) {
+	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
+		c.gated("session-1")
+		c.settle()
+		sub := c.watch(c.client("reader"), "svc")
+		pub := c.published(c.client("writer"), "svc", "a")
+		c.eventually("it is seen", sub.shows("a"))
+
+		thaw, wake := c.standStill("session-1")
+		time.Sleep(30 * time.Second)
+		assert.Empty(t, c.stored("svc"), "the session was lost")
+		thaw()
+		c.eventually("data has it again", func() bool { return len(c.stored("svc")) == 1 })
+		wake()
+		time.Sleep(time.Minute)
+		assert.Equal(t, []any{"a"}, c.stored("svc"))
+		neverBelow(t, sub, 1)
+		assert.NoError(t, pub.Err())
+	})
+}
+
+// All copies of a slot are lost just when a session wakes whose clients are not
+// back yet. The slot waits for them, rather than being read without them.
+func TestSlotWaitsForWhatIsHeldBack(t *testing.T) {
+	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
+		c.gated("session-1")
+		c.settle()
+		sub := c.watch(c.client("reader"), "svc")
+		c.published(c.client("writer"), "svc", "a")
+		c.eventually("it is seen", sub.shows("a"))
+
+		thaw, wake := c.standStill("session-1")
+		c.net.Cut("writer", "session-1")
+		c.net.Cut("session-1", "writer")
+		time.Sleep(12 * time.Second)
+		thaw()
+		c.eventually("the session is a member again", func() bool { _, ok := c.meta.view.State().Members.Find("session-1"); return ok })
+		kill(c, c.datas["data-1"])
+		c.startData("data-1")
+		time.Sleep(3 * time.Second)
+		assert.Empty(t, c.stored("svc"))
+		neverBelow(t, sub, 1)
+
+		c.net.Heal("writer", "session-1")
+		c.net.Heal("session-1", "writer")
+		c.eventually("the client is back", func() bool { return len(c.stored("svc")) == 1 })
+		wake()
+		time.Sleep(time.Minute)
+		neverBelow(t, sub, 1)
+		assert.Equal(t, []any{"a"}, c.stored("svc"))
+	})
+}
