@@ -15,7 +15,7 @@ var errNobody = errors.New("there is nobody to do it to")
 func undo(v Verb) Verb {
 	return map[Verb]Verb{
 		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
-		Hold: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze,
+		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze,
 	}[v]
 }
 
@@ -64,9 +64,12 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 // act does one act, keeps account of what it began, and has it ended in time.
 func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 	var err error
+	began := time.Now()
 	switch a.Verb {
 	case Hold:
 		p.gate.Hold(a.Node, a.Point)
+	case HoldOne:
+		p.gate.HoldOne(a.Node, a.Point)
 	case Release:
 		p.gate.Release(a.Node, a.Point)
 	default:
@@ -75,7 +78,12 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 		}
 		err = p.driver.Do(ctx, a)
 	}
-	p.rec.Fault(Fault{Act: a, Undo: ends(a), Err: err})
+	took, knows := p.driver.(Dated)
+	if knows && err == nil && !ends(a) {
+		p.rec.Earlier(took.TookHold(ctx, a, began), Fault{Act: a})
+	} else {
+		p.rec.Fault(Fault{Act: a, Undo: ends(a), Err: err})
+	}
 	if err != nil {
 		if errors.Is(err, ErrUnsupported) || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", a, err)

@@ -39,9 +39,10 @@
 // way X -> Y, mend X from Y, slow X from Y by D jitter D rate BYTES, reset links
 // of X to Y, half-open links of X to Y, lose the next answer of X to Y; skew clock
 // of X by D, step database clock by D, set clock of X to TIME; hold X at POINT,
-// release X at POINT; resign, quit, join, forbid, allow X; freeze, unfreeze; heal
-// all. Most can end with "for D". Whom: see select.go; what can be expected: see
-// expect.go; where nodes can be held: trace.Points; figures: FigureNames.
+// hold one X at POINT (the next that comes: those behind overtake it), release X
+// at POINT; resign, quit, join, forbid, allow X; freeze, unfreeze; heal all. Most
+// can end with "for D". Whom: see select.go; what can be expected: see expect.go;
+// where nodes can be held: trace.Points; figures: FigureNames.
 //
 // Every story ends alike: all is healed, and within one lease there must be a
 // leader, within ten seconds more the slots must be even and every subscriber see
@@ -58,7 +59,7 @@
 //
 // Every judge is a function over a History that counts what it checked. A judge
 // that checked nothing has not acquitted anybody, and reports say so: without
-// claims (processes, containers) many have nothing to look at. Each has a forged
+// claims (a cluster that ran before the story did) many have nothing to look at. Each has a forged
 // history that it must reject, and one beside it that it must take (forge_test.go).
 //
 //	I1..I13  the invariants of ARCHITECTURE.md
@@ -72,7 +73,7 @@
 // # Storms
 //
 // Storm makes a story from a seed, within a budget: what the cluster promises to
-// survive. Shrink takes a failing story apart until nothing can be left out.
+// survive, and what can be done on the Ground where it is to be played. Shrink takes a failing story apart until nothing can be left out.
 //
 // # What is not guaranteed
 //

@@ -49,6 +49,13 @@ type Driver interface {
 	Close(ctx context.Context) error
 }
 
+// Dated is a Driver whose acts take a while: it knows when one that began a fault,
+// and was done between began and now, took hold. Nothing that follows from a fault
+// may be older than the fault.
+type Dated interface {
+	TookHold(ctx context.Context, a Act, began time.Time) time.Time
+}
+
 // ErrUnsupported says that this driver cannot do such an act. A scenario whose
 // needs are known (Scenario.Needs) is skipped where they are not met.
 var ErrUnsupported = errors.New("this driver cannot do that")
@@ -94,8 +101,9 @@ const (
 	Skew Verb = "skew" // A's wall clock is By off; Database is a clock, too; 0 ends it
 
 	// Points in the code, by the claims (Act.Point). The player does these itself.
-	Hold    Verb = "hold"    // A waits when it next comes to the point
-	Release Verb = "release" // it goes on
+	Hold    Verb = "hold"     // A waits when it comes to the point, as often as it does
+	HoldOne Verb = "hold one" // A waits when it next comes to the point; what comes behind passes
+	Release Verb = "release"  // it goes on
 
 	// The operator.
 	Resign   Verb = "resign"   // the leader A is asked to hand over

@@ -56,6 +56,14 @@ var conditions = map[string]condition{
 	"full": {about: "every subscriber sees exactly what live clients publish", holds: func(p *player, _ *Expectation, _ Sight) (bool, string) {
 		return p.load.full()
 	}},
+	"without": {who: true, about: "no subscriber sees anything of WHO", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
+		for _, n := range p.cast.resolve(e.Who, now) {
+			if seen := p.load.shownOf(n); seen != "" {
+				return false, seen
+			}
+		}
+		return true, ""
+	}},
 	"held": {who: true, point: true, about: "WHO waits at the point", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
 		for _, n := range p.cast.resolve(e.Who, now) {
 			if p.gate.Held(n, e.Point) == 0 {

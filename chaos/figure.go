@@ -50,7 +50,7 @@ var gauges = map[string]gauge{
 	"reconnect":  {says: "a client that no session knows", times: reconnects},
 	"statements": {says: "statements about the lock row in the first second after the first fault", count: statementsAfter},
 	"held":       {says: "pushes held back by the guard", count: counter(trace.Held)},
-	"healed":     {says: "from the last act to each kind of progress, which is asked for when the story is over", times: healed},
+	"healed":     {says: "from the healing of all that still lasted to each kind of progress", times: healed},
 	"unheard":    {says: "changes whose client was not told in time", count: opCounter(OpUnheard)},
 }
 
@@ -307,12 +307,14 @@ func statementsAfter(h *History) (n int) {
 }
 
 func healed(h *History) (out []time.Duration) {
-	last := time.Duration(0)
-	h.faults(func(_ int, at time.Duration, _ Fault) { last = at })
+	since := time.Duration(-1)
 	h.ops(func(_ int, at time.Duration, o Op) {
-		if o.Err == nil {
-			out = append(out, at-last)
+		switch {
+		case o.Kind == OpHealed:
+			since = at
+		case o.Err == nil && since >= 0:
+			out = append(out, at-since)
 		}
-	}, OpProgress)
+	}, OpHealed, OpProgress)
 	return out
 }

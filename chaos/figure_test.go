@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,18 @@ func TestAdd(t *testing.T) {
 }
 
 // The page holds what a reader needs, and asks nobody else for anything.
+// The time to progress counts from the healing, however long ago the last fault was.
+func TestHealedCountsFromTheHealing(t *testing.T) {
+	f := forge()
+	f.fault(chaos.Act{Verb: chaos.Kill, Node: "client-1"}).pause(20 * time.Second)
+	f.op(chaos.Op{Kind: chaos.OpHealed}).pause(time.Second)
+	f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader"}).pause(time.Second)
+	f.op(chaos.Op{Kind: chaos.OpProgress, Name: "even"}).op(chaos.Op{Kind: chaos.OpProgress, Name: "full", Err: errors.New("never")})
+	healed := chaos.Figures(&f.h, []string{"healed"})[0]
+	assert.Equal(t, 2, healed.N)
+	assert.InDelta(t, 2*time.Second, healed.Max, float64(100*time.Millisecond))
+}
+
 func TestReport(t *testing.T) {
 	f := forge()
 	f.claim("meta-1", led(7, 3*time.Second)).pause(time.Second)
@@ -78,9 +91,16 @@ func TestReport(t *testing.T) {
 	for _, never := range []string{"http://", "https://", "src=", "ZgotmplZ"} {
 		assert.NotContains(t, page.String(), never)
 	}
+	for _, want := range []string{`"atMs": 1004`, `"p50Ms"`} {
+		assert.Contains(t, document.String(), want)
+	}
+	assert.Equal(t, []chaos.Done{{AtMs: report.Faults[0].AtMs, What: "kill meta-1"}}, report.Faults)
+	assert.Contains(t, page.String(), "kill meta-1")
+	assert.Equal(t, []string{"I1", "I2", "I3"}, []string{report.Verdicts[0].ID, report.Verdicts[1].ID, report.Verdicts[2].ID})
+	assert.Equal(t, []string{"P1", "P2"}, []string{report.Verdicts[len(report.Verdicts)-2].ID, report.Verdicts[len(report.Verdicts)-1].ID})
 	var back chaos.Report
 	require.NoError(t, json.Unmarshal(document.Bytes(), &back))
-	assert.Equal(t, report.Lanes, back.Lanes)
+	assert.Len(t, back.Lanes, len(report.Lanes))
 	require.NotEmpty(t, back.Lanes)
 	assert.Equal(t, "meta-1", back.Lanes[0].Host)
 	assert.Equal(t, []string{"leads", "kill"}, []string{back.Lanes[0].Spans[0].What, back.Lanes[0].Spans[1].What})

@@ -63,6 +63,7 @@ const (
 	OpConnected OpKind = "connected" // Values are the sessions that know the client now
 	OpRead      OpKind = "read"      // after all was healed: what a fresh reader sees
 	OpWant      OpKind = "want"      // and what live clients publish there
+	OpHealed    OpKind = "healed"    // everything was ended that still lasted; from now on progress is asked for
 	OpProgress  OpKind = "progress"  // Name became true in time, or Err
 )
 
@@ -114,6 +115,14 @@ func (r *Recorder) Late(at time.Time, c trace.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Claim: &c})
+	r.late = true
+}
+
+// Earlier notes a fault that took hold a while ago.
+func (r *Recorder) Earlier(at time.Time, f Fault) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Fault: &f})
 	r.late = true
 }
 
@@ -254,7 +263,7 @@ func claimText(c trace.Claim) string {
 func slotted(k trace.Kind) bool {
 	switch k {
 	case trace.Granted, trace.Migrating, trace.Serving, trace.Finished, trace.Read, trace.Stored, trace.Removed, trace.OwnerGone,
-		trace.Adopted, trace.Answering, trace.Answered, trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Held:
+		trace.Merging, trace.Merged, trace.Adopted, trace.Answering, trace.Answered, trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Held:
 		return true
 	}
 	return false

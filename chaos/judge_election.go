@@ -82,6 +82,7 @@ func noOldEffect(h *History, v *Verdict) {
 		}
 	}
 	h.noneHeldWrote(writes, v)
+	h.onlyOwnersWrote(v)
 	if h.Cluster.Takeover != "lease" {
 		return
 	}
@@ -102,7 +103,7 @@ func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
 	h.faults(func(i int, at time.Duration, x Fault) {
 		switch {
 		case x.Point != trace.Writing:
-		case x.Verb == Hold:
+		case x.Verb == Hold || x.Verb == HoldOne:
 			held[x.Node] = i
 		case x.Verb == Release:
 			from, is := held[x.Node]
@@ -119,6 +120,24 @@ func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
 			}
 		}
 	})
+}
+
+// onlyOwnersWrote: as the database says it, in the order in which it did it: no
+// row is changed by a node whose win is not the last one, or who has resigned.
+func (h *History) onlyOwnersWrote(v *Verdict) {
+	var owner seenAt[string]
+	known := false
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		switch {
+		case c.Count == 0:
+		case c.Subject == "win":
+			owner, known = seenAt[string]{c.Node.Name, i}, true
+		case c.Subject == "resign":
+			owner, known = seenAt[string]{"", i}, true
+		case known:
+			v.check(c.Node.Name == owner.v, h, at, []int{owner.i, i}, "a %s of %s to %s lands when %q owns the lock row", c.Subject, c.Node.Name, c.Epoch, owner.v)
+		}
+	}, trace.Landed)
 }
 
 // belief is a time in which a node trusted itself to lead.

@@ -34,32 +34,6 @@ var ruleJudges = []judge{
 	{"L17", "at most one leader acts: rows are written one after the other", writesFormAChain},
 }
 
-// L1: what data takes by a write was accepted by that very session before.
-func storedWasAccepted(h *History, v *Verdict) {
-	onlyAccepted(h, v, trace.Stored, func(c trace.Claim, had int64) string {
-		return fmt.Sprintf("%s took version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, had)
-	})
-}
-
-// onlyAccepted holds claims of data about a session against what that session had
-// accepted of the registration before: no version above it.
-func onlyAccepted(h *History, v *Verdict, kind trace.Kind, says func(c trace.Claim, had int64) string) {
-	type key struct {
-		session conclave.NodeID
-		id      string
-	}
-	accepted := map[key]seenAt[int64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
-		if c.Kind == trace.Accepted {
-			k := key{c.Node, c.Subject}
-			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
-			return
-		}
-		a, had := accepted[key{c.Peer, c.Subject}]
-		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", says(c, a.v))
-	}, trace.Accepted, kind)
-}
-
 // L2: a leader that serves without its source's copy was answered, at its epoch,
 // by as many sessions as it says it has heard.
 func servedAfterHearing(h *History, v *Verdict) {
@@ -77,9 +51,10 @@ func servedAfterHearing(h *History, v *Verdict) {
 	}, trace.Answered, trace.Serving)
 }
 
-// L3: a session believes a read only at the epoch that it goes by at that moment.
+// L3: a session believes a read only at the epoch that it goes by at that moment;
+// and what it has told a new leader is a fence: it goes by no lower one any more.
 func readsWithinOneEpoch(h *History, v *Verdict) {
-	goesBy := map[nodeSlot]seenAt[conclave.Epoch]{}
+	goesBy, told := map[nodeSlot]seenAt[conclave.Epoch]{}, map[nodeSlot]seenAt[conclave.Epoch]{}
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		k := nodeSlot{c.Node, c.Slot}
 		if c.Kind == trace.Adopted {
@@ -87,8 +62,14 @@ func readsWithinOneEpoch(h *History, v *Verdict) {
 			return
 		}
 		g := goesBy[k]
+		if c.Kind == trace.Answered {
+			told[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+			return
+		}
+		t := told[k]
+		v.check(!c.Epoch.Less(t.v), h, at, []int{t.i, i}, "%s believes an answer of slot %d at epoch %s after it has told the leader of %s what it has", c.Node, c.Slot, c.Epoch, t.v)
 		v.check(c.Epoch == g.v, h, at, []int{g.i, i}, "%s believes an answer of slot %d at epoch %s while it goes by %s", c.Node, c.Slot, c.Epoch, g.v)
-	}, trace.Adopted, trace.Counted, trace.Settled)
+	}, trace.Adopted, trace.Answered, trace.Counted, trace.Settled)
 }
 
 // L4: a write is taken only by who leads the slot at the epoch that it names.
@@ -101,11 +82,11 @@ func writesNameTheEpoch(h *History, v *Verdict) {
 			leads[k] = seenAt[conclave.Epoch]{c.Epoch, i}
 		case trace.Finished:
 			leads[k] = seenAt[conclave.Epoch]{i: i}
-		case trace.Stored:
+		case trace.Stored, trace.Removed:
 			l := leads[k]
 			v.check(l.v == c.Epoch && !c.Epoch.IsZero(), h, at, []int{l.i, i}, "%s took a write of slot %d at epoch %s, and leads at %s", c.Node, c.Slot, c.Epoch, l.v)
 		}
-	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored)
+	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored, trace.Removed)
 }
 
 // L5: tables at each node, and leader epochs per slot at each session, only rise.
@@ -153,47 +134,21 @@ func newLeadersBeginAbove(h *History, v *Verdict) {
 	}, trace.Counted, trace.Serving)
 }
 
-// L7: the values of one registration are seen by a subscriber in the order in
-// which they were published, and never again after an end that was seen.
-func publishersInOrder(h *History, v *Verdict) {
-	type key struct{ client, tag string }
-	last := map[key]seenAt[int]{}
-	published := map[string]int{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		if o.Kind == OpPublish {
-			published[o.ID] = max(published[o.ID], int(o.Version))
-			return
-		}
-		for _, value := range o.Values {
-			tag, n, ok := parseValue(value)
-			if !ok {
-				continue
-			}
-			k := key{o.Client, tag}
-			before := last[k]
-			v.check(n >= before.v, h, at, []int{before.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, before.v)
-			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
-			last[k] = seenAt[int]{max(n, before.v), i}
-		}
-	}, OpPublish, OpPush)
-}
-
-// L8: a removal by a write comes from a session that had accepted it, and names
-// no version above what it had.
-func ownersRemove(h *History, v *Verdict) {
-	onlyAccepted(h, v, trace.Removed, func(c trace.Claim, had int64) string {
-		return fmt.Sprintf("%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, had)
-	})
-}
-
 // L9: once a newer incarnation of a node's name has claimed something, the older
-// one claims nothing any more. (A twin never gets so far.)
+// one claims nothing any more. (A twin never gets so far.) And what one life has is
+// told, and believed, of that life only.
 func oneLifeAtATime(h *History, v *Verdict) {
 	now := map[string]seenAt[string]{}
 	over := map[conclave.NodeID]int{}
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Serving, trace.Stored, trace.Read:
+		case trace.Answered:
+			v.check(c.Key == c.Node.Incarnation, h, at, []int{i}, "%s answers for %s of its name", c.Node, c.Key)
+			return
+		case trace.Merged:
+			v.check(c.Key == c.Peer.Incarnation, h, at, []int{i}, "%s takes what %s of its name says for the word of %s", c.Node, c.Key, c.Peer)
+			return
 		default:
 			return
 		}
@@ -411,4 +366,22 @@ func writesFormAChain(h *History, v *Verdict) {
 		v.check(!twice || other.v.Key == c.Key, h, at, []int{other.i, i}, "%s and %s both replaced %s %s", other.v.Node, c.Node, c.Subject, c.Base)
 		replaced[k] = seenAt[trace.Claim]{c, i}
 	}, trace.Publishing, trace.Writing, trace.Wrote)
+	h.rowsRise(v)
+}
+
+// rowsRise: as the database says it, a row goes from one epoch to a higher one,
+// whatever comes late.
+func (h *History) rowsRise(v *Verdict) {
+	rows := map[string]seenAt[conclave.Epoch]{} // "": all of them were sealed
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Count == 0 || c.Epoch.IsZero() {
+			return
+		}
+		before := rows[c.Key]
+		if before.v.Less(rows[""].v) {
+			before = rows[""]
+		}
+		v.check(before.v.Less(c.Epoch), h, at, []int{before.i, i}, "row %s goes from %s to %s in the database", c.Key, before.v, c.Epoch)
+		rows[c.Key] = seenAt[conclave.Epoch]{c.Epoch, i}
+	}, trace.Landed)
 }

@@ -269,6 +269,23 @@ func (l *load) full() (bool, string) {
 	return true, ""
 }
 
+// shownOf says which subscriber sees something that a client has published; "" is
+// nobody.
+func (l *load) shownOf(client string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.of.Names {
+		for _, by := range sortedKeys(l.clients) {
+			for _, value := range l.last[[2]string{by, serviceName(i)}] {
+				if strings.HasPrefix(value, client+"/") {
+					return fmt.Sprintf("%s sees %s of %s", by, value, serviceName(i))
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // settled are the values whose end is not under way.
 func (l *load) settled(values []string) []string {
 	out := []string{}

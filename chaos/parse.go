@@ -266,6 +266,9 @@ func (p *parser) deed() (*Deed, error) {
 		err = p.clock(d, w)
 	case "hold", "release":
 		d.Verb = Verb(w)
+		if w == "hold" && p.accept("one") {
+			d.Verb = HoldOne
+		}
 		who()
 		word("at")
 		if err == nil {

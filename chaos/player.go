@@ -115,7 +115,7 @@ func (p *player) play(ctx context.Context) error {
 	case p.driver.Claims():
 	case p.s.Bubble:
 		return fmt.Errorf("only in the bubble: %w", ErrUnsupported)
-	case slices.Contains(p.s.Needs(), Hold):
+	case slices.Contains(p.s.Needs(), Hold), slices.Contains(p.s.Needs(), HoldOne):
 		return fmt.Errorf("hold a node at a point: %w", ErrUnsupported)
 	}
 	work, stop := context.WithCancel(ctx)
@@ -281,6 +281,7 @@ func same(a, b Sighting) bool {
 // subscribers that see everything.
 func (p *player) progress(ctx context.Context) error {
 	lease := p.s.Cluster.Lease
+	p.rec.Op(Op{Kind: OpHealed})
 	now := time.Now()
 	for _, e := range []Expectation{
 		{What: "leader", Within: lease + lease/10}, {What: "even", Within: lease + 10*time.Second}, {What: "full", Within: lease + 10*time.Second},

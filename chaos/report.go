@@ -1,11 +1,14 @@
 package chaos
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,8 +27,16 @@ type Report struct {
 	Verdicts []Verdict `json:"verdicts"`
 	Figures  []Figure  `json:"figures"`
 	Lanes    []Lane    `json:"lanes"`
+	Faults   []Done    `json:"faults"`
 	LastsMs  int64     `json:"lastsMs"`
 	Entries  int       `json:"entries"`
+}
+
+// Done is one act, as it was done.
+type Done struct {
+	AtMs int64  `json:"atMs"`
+	What string `json:"what"`
+	Err  string `json:"error,omitempty"` // why it came to nothing
 }
 
 // Lane is one host in the timeline, with what happened to it.
@@ -37,6 +48,7 @@ type Lane struct {
 // Bar is one stretch of a lane.
 type Bar struct {
 	What   string `json:"what"` // leads, or the verb of a fault
+	Short  string `json:"-"`    // what is written on it
 	FromMs int64  `json:"fromMs"`
 	ToMs   int64  `json:"toMs"`
 	Text   string `json:"text"`
@@ -46,7 +58,8 @@ type Bar struct {
 func (r *Result) Report() Report {
 	out := Report{
 		Scenario: r.Scenario.Name, About: r.Scenario.About, Text: r.Scenario.String(), Seed: r.Scenario.Cluster.Seed,
-		Ok: r.Ok(), Skipped: r.Skipped, Failures: r.Failures, Verdicts: r.Verdicts, Figures: r.Figures,
+		Ok: r.Ok(), Skipped: r.Skipped, Failures: r.Failures, Verdicts: inOrder(r.Verdicts), Figures: r.Figures,
+		Lanes: []Lane{}, Faults: []Done{},
 	}
 	if out.Failures == nil {
 		out.Failures = []string{}
@@ -57,19 +70,67 @@ func (r *Result) Report() Report {
 	out.Entries = len(r.History.Entries)
 	out.LastsMs = max(1, r.History.end().Milliseconds())
 	out.Lanes = r.History.lanes()
+	for _, e := range r.History.Entries {
+		if e.Fault == nil {
+			continue
+		}
+		d := Done{AtMs: e.At.Milliseconds(), What: e.Fault.Act.String()}
+		if e.Fault.Err != nil {
+			d.Err = e.Fault.Err.Error()
+		}
+		out.Faults = append(out.Faults, d)
+	}
 	return out
 }
+
+// inOrder are verdicts as a reader counts: I1 to I13, then the rules.
+func inOrder(verdicts []Verdict) []Verdict {
+	number := func(v Verdict) int {
+		n, err := strconv.Atoi(strings.TrimLeft(v.ID, "ILP"))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	out := slices.Clone(verdicts)
+	slices.SortStableFunc(out, func(a, b Verdict) int {
+		return cmp.Or(cmp.Compare(a.ID[:1], b.ID[:1]), cmp.Compare(number(a), number(b)))
+	})
+	return out
+}
+
+// MarshalJSON writes durations as milliseconds.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	row := map[string]any{"name": f.Name, "says": f.Says, "n": f.N}
+	if gauges[f.Name].times != nil {
+		row["p50Ms"], row["p99Ms"], row["maxMs"] = millis(f.P50), millis(f.P99), millis(f.Max)
+	}
+	return json.Marshal(row)
+}
+
+// MarshalJSON writes durations as milliseconds.
+func (v Violation) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"atMs": millis(v.At), "what": v.What, "evidence": v.Evidence})
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // lanes are the hosts in the order in which they are first heard of, metas first.
 func (h *History) lanes() []Lane {
 	bars := map[string][]Bar{}
-	add := func(host, what string, from, to time.Duration, text string) {
+	add := func(host, what, short string, from, to time.Duration, text string) {
 		if from = max(0, from); to >= from {
-			bars[host] = append(bars[host], Bar{what, from.Milliseconds(), to.Milliseconds(), text})
+			bars[host] = append(bars[host], Bar{What: what, Short: short, FromMs: from.Milliseconds(), ToMs: to.Milliseconds(), Text: text})
+		}
+	}
+	fault := func(a Act, from, to time.Duration) {
+		add(a.Node, string(a.Verb), string(a.Verb), from, to, a.String())
+		if a.Peer != "" && a.Peer != a.Node { // a fault on a link touches both ends
+			add(a.Peer, string(a.Verb), string(a.Verb), from, to, a.String())
 		}
 	}
 	for _, b := range h.beliefs() {
-		add(b.node.Name, "leads", b.from, min(b.to, h.end()), fmt.Sprintf("%s leads term %d", b.node, b.term))
+		add(b.node.Name, "leads", fmt.Sprint("term ", b.term), b.from, min(b.to, h.end()), fmt.Sprintf("%s leads term %d", b.node, b.term))
 	}
 	if !h.Claims {
 		h.seenLeaders(add)
@@ -83,20 +144,20 @@ func (h *History) lanes() []Lane {
 		k := key(a)
 		if ends(a) {
 			if began, ok := open[k]; ok {
-				add(began.Fault.Node, string(began.Fault.Verb), began.At, e.At, began.Fault.Act.String())
+				fault(began.Fault.Act, began.At, e.At)
 				delete(open, k)
 			}
 			continue
 		}
 		if undo(a.Verb) == "" {
-			add(a.Node, string(a.Verb), e.At, e.At, a.String())
+			fault(a, e.At, e.At)
 			continue
 		}
 		open[k] = e
 	}
 	for _, k := range sortedKeys(open) {
 		e := open[k]
-		add(e.Fault.Node, string(e.Fault.Verb), e.At, h.end(), e.Fault.Act.String())
+		fault(e.Fault.Act, e.At, h.end())
 	}
 	var out []Lane
 	c := cast{cluster: h.Cluster}
@@ -111,12 +172,12 @@ func (h *History) lanes() []Lane {
 }
 
 // seenLeaders are the leaders by what was seen from outside.
-func (h *History) seenLeaders(add func(host, what string, from, to time.Duration, text string)) {
+func (h *History) seenLeaders(add func(host, what, short string, from, to time.Duration, text string)) {
 	var last Sighting
 	since := time.Duration(0)
 	flush := func(at time.Duration) {
 		if last.Leader != "" {
-			add(last.Leader, "leads", since, at, fmt.Sprintf("%s leads term %d", last.Leader, last.Term))
+			add(last.Leader, "leads", fmt.Sprint("term ", last.Term), since, at, fmt.Sprintf("%s leads term %d", last.Leader, last.Term))
 		}
 	}
 	for _, e := range h.Entries {
@@ -153,6 +214,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 		}
 		return out
 	},
+	"at":      func(ms int64) string { return fmt.Sprintf("%8.3f s", float64(ms)/1000) },
 	"seconds": func(ms int64) string { return fmt.Sprintf("%d s", ms/1000) },
 }).Parse(page))
 

@@ -159,7 +159,7 @@ func (d Deed) String() string {
 			break
 		}
 		out = fmt.Sprintf("skew clock of %s by %s", d.Who, d.By)
-	case Hold, Release:
+	case Hold, HoldOne, Release:
 		out = fmt.Sprintf("%s %s at %s", d.Verb, d.Who, d.Point)
 	case Freeze, Unfreeze, HealAll:
 		out = string(d.Verb)

@@ -12,15 +12,16 @@ import (
 
 // stormLasts is the safety phase of a storm: whatever happens in it, nothing may
 // be violated. Then everything is healed, and progress is demanded.
-const stormLasts = 45 * time.Second
+const stormLasts = time.Minute
 
-// Storm makes a scenario from a seed: faults of all kinds at random moments. can
-// says which verbs the driver knows; nil means all.
+// Storm makes a scenario from a seed: faults at random moments, of all kinds that
+// can be played on the ground. nil is the bubble; elsewhere the same seed gives
+// another storm, as far as its first draw cannot be played.
 //
 // A budget keeps the storm inside of what the cluster promises to survive: at
 // most one session at a time is in trouble, with a pause for its clients to move;
 // all else may be in trouble together. What lasts ends by itself.
-func Storm(seed uint64, can func(Verb) bool) Scenario {
+func Storm(seed uint64, on *Ground) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x570a))
 	s := Scenario{
 		Name:    fmt.Sprintf("storm-%d", seed),
@@ -36,14 +37,13 @@ func Storm(seed uint64, can func(Verb) bool) Scenario {
 	if r.IntN(4) == 0 {
 		s.Cluster.Sessions = 3
 	}
-	b := brewer{r: r, s: &s}
-	for range 6 + r.IntN(12) {
+	s.Cluster = on.size(s.Cluster)
+	b := brewer{r: r, s: &s, on: on}
+	for range 8 + r.IntN(17) {
 		at := time.Second + between(r, 0, stormLasts-12*time.Second)
-		d := b.deed(at)
-		if d == nil || can != nil && !can(d.Verb) {
-			continue
+		if d := b.deed(at); d != nil {
+			s.Steps = append(s.Steps, Step{At: at, Deed: d})
 		}
-		s.Steps = append(s.Steps, Step{At: at, Deed: d})
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s.withDefaults()
@@ -53,6 +53,7 @@ func Storm(seed uint64, can func(Verb) bool) Scenario {
 type brewer struct {
 	r        *rand.Rand
 	s        *Scenario
+	on       *Ground
 	sessions []span // in which some session is in trouble
 }
 
@@ -86,8 +87,44 @@ func (b *brewer) spare(at, last time.Duration, hosts ...string) bool {
 	return true
 }
 
-// deed draws one fault; nil when the budget forbids what was drawn.
+// redraws is how often a fault is drawn again that cannot be played.
+const redraws = 50
+
+// deed draws one fault that can be played; nil when the budget forbids what was
+// drawn.
 func (b *brewer) deed(at time.Duration) *Deed {
+	d, x := b.draw()
+	for range redraws {
+		if b.playable(d) {
+			break
+		}
+		d, x = b.draw()
+	}
+	if d.Whom == d.Who || !b.playable(d) || !b.spare(at, d.For, x, string(d.Whom)) {
+		return nil
+	}
+	return d
+}
+
+// playable says whether the ground can do it. Where a pair cannot be cut, one of
+// the two may be cut from everybody.
+func (b *brewer) playable(d *Deed) bool {
+	if b.on.can(*d) == nil {
+		return true
+	}
+	if d.Verb == Cut || d.Verb == CutOne {
+		alone := *d
+		alone.Verb, alone.Whom = Cut, "everyone"
+		if b.on.can(alone) == nil {
+			*d = alone
+			return true
+		}
+	}
+	return false
+}
+
+// draw is one fault, and the host that it is about in the first place.
+func (b *brewer) draw() (*Deed, string) {
 	r := b.r
 	short, long := between(r, 300*time.Millisecond, 3*time.Second), between(r, time.Second, 8*time.Second)
 	x := b.any("meta", "meta", "data", "data", "session", "db")
@@ -135,18 +172,15 @@ func (b *brewer) deed(at time.Duration) *Deed {
 			x = "meta"
 		}
 	}
-	if d.Whom == d.Who || !b.spare(at, d.For, x, string(d.Whom)) {
-		return nil
-	}
-	return d
+	return d, x
 }
 
 // holder is a node that comes by the point.
 func holder(b *brewer, point trace.Kind) Selector {
 	switch point {
-	case trace.Finishing:
+	case trace.Finishing, trace.Storing, trace.Merging:
 		return Selector(b.any("data"))
-	case trace.Answering:
+	case trace.Answering, trace.Expiring:
 		return Selector(b.any("session"))
 	case trace.Swapping, trace.Swapped:
 		return "follower"

@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestStormsOfASeed(t *testing.T) {
 // never in trouble within one grace.
 func TestStormsKeepToTheirBudget(t *testing.T) {
 	for seed := range uint64(300) {
-		s := chaos.Storm(seed, func(v chaos.Verb) bool { return v != chaos.Hold && v != chaos.Skew })
+		s := chaos.Storm(seed, without(chaos.Hold, chaos.Skew))
 		var ends time.Duration
 		for _, step := range s.Steps {
 			d := step.Deed
@@ -51,6 +52,84 @@ func TestStormsKeepToTheirBudget(t *testing.T) {
 			ends = step.At + d.For + 10*time.Second
 		}
 	}
+}
+
+// without is a ground on which some verbs cannot be played.
+func without(verbs ...chaos.Verb) *chaos.Ground {
+	return &chaos.Ground{Can: func(d chaos.Deed) error {
+		if slices.Contains(verbs, d.Verb) {
+			return fmt.Errorf("%s: %w", d.Verb, chaos.ErrUnsupported)
+		}
+		return nil
+	}}
+}
+
+// A ground that allows everything changes no storm; one that does not has storms of
+// as many faults, of a cluster of its size, none of which it refuses.
+func TestStormsAreMadeForTheirGround(t *testing.T) {
+	narrow := without(chaos.Hold, chaos.Skew, chaos.Slow, chaos.Reset, chaos.HalfOpen, chaos.LoseNext, chaos.CutOne)
+	verbs := narrow.Can
+	narrow.Can = func(d chaos.Deed) error {
+		if d.Verb == chaos.Cut && !d.Whom.Everyone() {
+			return fmt.Errorf("a pair: %w", chaos.ErrUnsupported)
+		}
+		return verbs(d)
+	}
+	narrow.Size = func(c chaos.Cluster) chaos.Cluster {
+		c.Metas, c.Sessions, c.Datas = 1, 1, 2
+		return c
+	}
+	wide, fewer, alone := 0, 0, 0
+	for seed := range uint64(300) {
+		anywhere := chaos.Storm(seed, nil)
+		assert.Equal(t, anywhere, chaos.Storm(seed, &chaos.Ground{}))
+		s := chaos.Storm(seed, narrow)
+		assert.Equal(t, s, chaos.Storm(seed, narrow))
+		assert.Empty(t, narrow.Refuses(s), s.String())
+		assert.Equal(t, 2, s.Cluster.Datas)
+		wide, fewer = wide+len(anywhere.Steps), fewer+len(s.Steps)
+		for _, step := range s.Steps {
+			assert.NotContains(t, []chaos.Selector{"meta-2", "session-2", "data-3"}, step.Deed.Who)
+			if step.Deed.Verb == chaos.Cut {
+				alone++
+			}
+		}
+	}
+	assert.Greater(t, fewer, wide/2, "what cannot be played is drawn again")
+	assert.Positive(t, alone, "who cannot be cut from one is cut from all")
+}
+
+func TestAGroundSaysWhyItRefuses(t *testing.T) {
+	s, err := chaos.Parse("story.txt", "cluster 3 meta 1 session 3 data\nat 1s skew clock of meta-1 by 1h\nat 2s skew clock of meta-2 by 1h\nat 3s kill leader\nat 4s heal all\n")
+	require.NoError(t, err)
+	g := without(chaos.Skew)
+	assert.Equal(t, []string{"skew"}, g.Refuses(s))
+	g.Size = func(c chaos.Cluster) chaos.Cluster { c.Sessions = 2; return c }
+	assert.Equal(t, []string{"a cluster of 3 metas, 1 sessions and 3 data nodes", "skew"}, g.Refuses(s))
+	assert.Empty(t, (*chaos.Ground)(nil).Refuses(s))
+	s.Bubble = true
+	assert.Contains(t, g.Refuses(s), "only in the bubble")
+}
+
+func TestFaultsAreUnderWayUntilTheyEnd(t *testing.T) {
+	var u chaos.Underway
+	list := func() (out []string) {
+		for _, a := range u.List() {
+			out = append(out, a.String())
+		}
+		return out
+	}
+	for _, a := range []chaos.Act{
+		{Verb: chaos.Kill, Node: "client-1"}, {Verb: chaos.Resign, Node: "meta-1"}, {Verb: chaos.Start, Node: "data-9"}, // nothing that lasts
+		{Verb: chaos.Kill, Node: "data-1"}, {Verb: chaos.Skew, Node: "db", By: time.Hour}, {Verb: chaos.Cut, Node: "meta-1", Peer: "db"}, {Verb: chaos.Stop, Node: "data-1"},
+	} {
+		u.Note(a)
+	}
+	assert.Equal(t, []string{"skew clock of db by 1h0m0s", "cut meta-1 from db", "stop data-1"}, list())
+	for _, a := range []chaos.Act{{Verb: chaos.Start, Node: "data-1"}, {Verb: chaos.Skew, Node: "db"}} {
+		u.Note(a)
+	}
+	assert.Equal(t, []string{"cut meta-1 from db"}, list())
 }
 
 // The shrinker keeps what the failure needs and nothing else, and makes it short.

@@ -204,6 +204,9 @@ func (c *Cluster) kill(host string) {
 	if c.gate != nil {
 		c.gate.Free(p.node.Name)
 	}
+	if host == chaos.Database {
+		c.freeStatements()
+	}
 	p.cancel()
 	<-p.done
 	p.stop.Wait()

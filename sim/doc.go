@@ -20,6 +20,8 @@
 //	Kill      the network forgets the process, then its goroutines end; a restart is a new incarnation
 //	Pause     nothing is read, nothing that is written leaves, and at a Point between check and act it waits
 //	Cut, Slow, Reset, HalfOpen, LoseNext      see simnet
+//	Hold      a node between check and act; a request that has arrived and is not looked at; and at the database a
+//	          statement of the leader that is under way: it goes on whatever becomes of its connection (landing.go)
 //	Skew      Config.Now of a node; NOW() of the database
 //	drift     every start draws how much longer or shorter all of its durations are, up to 200 millionths
 //

@@ -52,7 +52,7 @@ func (c *Cluster) server(b birth) (server, error) {
 		if err != nil {
 			return nil, err
 		}
-		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: b.now, Logger: b.log})
+		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: b.now, Logger: b.log, Around: c.landing})
 	case "meta":
 		return c.newMeta(b)
 	case "session":

@@ -19,8 +19,8 @@ func Play(t *testing.T, s chaos.Scenario, o Options) (*chaos.Result, error) {
 	var result *chaos.Result
 	var err error
 	if OneTrace {
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // first: while there is a goal, the runtime hands free memory back
 		runtime.GC()
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	}
 	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database greets with random bytes
 	synctest.Test(t, func(*testing.T) {

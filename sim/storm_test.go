@@ -3,6 +3,8 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 var (
 	seeds  = flag.Int("seeds", 0, "how many storms, of the seeds from -seed on")
 	every  = flag.Int("every", 1, "play each so manieth seed only: for several processes side by side")
+	sumTo  = flag.String("sum", "", "a file for the sums: played, failed, virtual seconds, seconds")
 	shrink = flag.Int("shrink", 40, "how many plays the search for a shorter story of a failing seed may take")
 )
 
@@ -34,29 +37,61 @@ func TestStorms(t *testing.T) {
 	case n == 0:
 		n = 10
 	}
-	began, busy := time.Now(), cpu()
-	var played, failed int
-	var virtual time.Duration
+	if sim.OneTrace { // each play collects what the last one left, and nobody else needs to
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	}
+	sum := tally{from: from, of: (n + *every - 1) / *every, began: time.Now(), busy: cpu()}
 	for s := from; s < from+uint64(n); s += uint64(*every) {
 		ok := t.Run(fmt.Sprint(s), func(t *testing.T) {
 			r := tell(t, chaos.Storm(s, nil))
 			if r == nil {
 				return
 			}
-			virtual += r.Took
+			sum.virtual += r.Took
+			if t.Failed() {
+				// go test keeps what a test says until all have ended.
+				fmt.Printf("storm %d failed: %s; play it again: %s\n", s, kinds(r), command(r.Scenario))
+			}
 			if t.Failed() && *shrink > 0 {
 				shorten(t, r)
 			}
 		})
-		played++
-		if !ok {
-			failed++
-		}
+		sum.count(ok)
 	}
-	busy = cpu() - busy
-	took := time.Since(began)
-	fmt.Printf("storms: %d played from seed %d, %d failed; %s of virtual time in %s, %.2f CPU seconds each, %.1f simulated hours per minute\n",
-		played, from, failed, virtual.Round(time.Second), took.Round(time.Second), busy.Seconds()/float64(max(1, played)), virtual.Hours()/max(took.Minutes(), 1e-9))
+	if *sumTo != "" {
+		text := fmt.Sprintf("%d %d %.0f %.1f\n", sum.played, sum.failed, sum.virtual.Seconds(), time.Since(sum.began).Seconds())
+		require.NoError(t, os.WriteFile(*sumTo, []byte(text), 0o644))
+	}
+	fmt.Printf("storms: %s, %.2f CPU seconds each\n", sum, (cpu()-sum.busy).Seconds()/float64(max(1, sum.played)))
+}
+
+// tally counts the storms of one process, and says once a minute that it lives.
+type tally struct {
+	from               uint64
+	of, played, failed int
+	virtual            time.Duration
+	began, said        time.Time
+	busy               time.Duration
+}
+
+func (y *tally) count(ok bool) {
+	y.played++
+	if !ok {
+		y.failed++
+	}
+	if y.said.IsZero() {
+		y.said = y.began
+	}
+	if time.Since(y.said) >= time.Minute {
+		y.said = time.Now()
+		fmt.Printf("under way, %d of %d: %s\n", y.played, y.of, y)
+	}
+}
+
+func (y tally) String() string {
+	took := time.Since(y.began)
+	return fmt.Sprintf("%d played from seed %d, %d failed, %.2f virtual hours in %.0f seconds, %.1f simulated hours per minute",
+		y.played, y.from, y.failed, y.virtual.Hours(), took.Seconds(), y.virtual.Hours()/max(took.Minutes(), 1e-9))
 }
 
 // shorten looks for the fewest faults with which the seed still fails, and shows

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,6 +22,12 @@ type Peers struct {
 	transport   *http.Transport
 	client      *http.Client
 	interceptor *Interceptor
+
+	nodes    shelf[wirev1connect.NodeServiceClient]
+	metas    shelf[wirev1connect.MetaServiceClient]
+	datas    shelf[wirev1connect.DataServiceClient]
+	sessions shelf[wirev1connect.SessionServiceClient]
+	clients  shelf[wirev1connect.ClientServiceClient]
 }
 
 // NewPeers makes the clients of a node. A connection on which nothing is heard
@@ -66,23 +73,48 @@ const maxAnswer = 16 * conclave.MaxRequest
 // The clients, each for the node at an address.
 
 func (p *Peers) Node(address string) wirev1connect.NodeServiceClient {
-	return wirev1connect.NewNodeServiceClient(p.client, "http://"+address, p.options())
+	return p.nodes.at(p, address, wirev1connect.NewNodeServiceClient)
 }
 
 func (p *Peers) Meta(address string) wirev1connect.MetaServiceClient {
-	return wirev1connect.NewMetaServiceClient(p.client, "http://"+address, p.options())
+	return p.metas.at(p, address, wirev1connect.NewMetaServiceClient)
 }
 
 func (p *Peers) Data(address string) wirev1connect.DataServiceClient {
-	return wirev1connect.NewDataServiceClient(p.client, "http://"+address, p.options())
+	return p.datas.at(p, address, wirev1connect.NewDataServiceClient)
 }
 
 func (p *Peers) Session(address string) wirev1connect.SessionServiceClient {
-	return wirev1connect.NewSessionServiceClient(p.client, "http://"+address, p.options())
+	return p.sessions.at(p, address, wirev1connect.NewSessionServiceClient)
 }
 
 func (p *Peers) Client(address string) wirev1connect.ClientServiceClient {
-	return wirev1connect.NewClientServiceClient(p.client, "http://"+address, p.options())
+	return p.clients.at(p, address, wirev1connect.NewClientServiceClient)
+}
+
+// shelf keeps the typed clients of one service, by address: making one costs as
+// much as a small call. Nothing of a connection is in them.
+type shelf[C any] struct {
+	mu   sync.Mutex // guards made
+	made map[string]C
+}
+
+// shelfSize bounds a shelf: where nodes come back under ever new addresses, it is
+// emptied and begun anew.
+const shelfSize = 1024
+
+func (s *shelf[C]) at(p *Peers, address string, build func(connect.HTTPClient, string, ...connect.ClientOption) C) C {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.made[address]
+	if !ok {
+		if s.made == nil || len(s.made) >= shelfSize {
+			s.made = map[string]C{}
+		}
+		c = build(p.client, "http://"+address, p.options())
+		s.made[address] = c
+	}
+	return c
 }
 
 // Knock dials an address on a connection of its own, so that no pooled one can

@@ -4,19 +4,33 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"conclave/chaos"
 )
 
-// Can says which acts are possible here at all; Cut and Mend only from the
-// database or from everybody.
-func Can(v chaos.Verb) bool {
-	switch v {
-	case chaos.Kill, chaos.Stop, chaos.Start, chaos.Pause, chaos.Resume, chaos.Cut, chaos.Mend, chaos.HealAll,
+// Ground says what can be done here. What is cut is a cable: the one between a
+// meta and the database, or all cables of one host. It is put back whole, too.
+func Ground() *chaos.Ground { return &chaos.Ground{Can: can, Size: size} }
+
+// size is the nearest cluster for which the project has services.
+func size(c chaos.Cluster) chaos.Cluster {
+	c.Metas, c.Sessions, c.Datas = 3, max(2, min(c.Sessions, 3)), max(3, min(c.Datas, 4))
+	return c
+}
+
+func can(d chaos.Deed) error {
+	switch d.Verb {
+	case chaos.Kill, chaos.Stop, chaos.Start, chaos.Pause, chaos.Resume,
 		chaos.Resign, chaos.Quit, chaos.Join, chaos.Forbid, chaos.Allow, chaos.Freeze, chaos.Unfreeze:
-		return true
+		return nil
+	case chaos.Cut, chaos.Mend:
+		if d.Whom.Everyone() || d.Who.IsMeta() && d.Whom == chaos.Database || d.Who == chaos.Database && d.Whom.IsMeta() {
+			return nil
+		}
+		return fmt.Errorf("%s %s from %s (a container's cable is the one between a meta and db, or all of a host: from everyone): %w", d.Verb, d.Who, d.Whom, chaos.ErrUnsupported)
 	}
-	return false
+	return fmt.Errorf("%s: %w", d.Verb, chaos.ErrUnsupported)
 }
 
 // Do does one act.
@@ -28,7 +42,7 @@ func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Kill, chaos.Stop:
 		return d.end(ctx, a)
 	case chaos.Start:
-		return unless(d.is(ctx, a.Node, "running"), func() error { return d.project.Start(ctx, a.Node) })
+		return d.start(ctx, a.Node)
 	case chaos.Pause:
 		return unless(!d.is(ctx, a.Node, "running"), func() error { return d.project.Pause(ctx, a.Node) })
 	case chaos.Resume:
@@ -36,7 +50,7 @@ func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Cut:
 		return d.cut(ctx, a)
 	case chaos.Mend:
-		return d.mend(ctx, a.Node)
+		return d.mend(ctx, a)
 	}
 	return fmt.Errorf("%s: %w", a.Verb, chaos.ErrUnsupported)
 }
@@ -68,43 +82,131 @@ func (d *Driver) end(ctx context.Context, a chaos.Act) error {
 	if a.Verb == chaos.Kill {
 		return d.project.Kill(ctx, a.Node)
 	}
+	d.stopping[a.Node] = true
 	return d.project.Signal(ctx, a.Node, "TERM")
 }
 
-// cut takes cables out: the one to the database, or all of them.
-func (d *Driver) cut(ctx context.Context, a chaos.Act) error {
-	networks := []string{"cluster"}
-	switch meta := strings.HasPrefix(a.Node, "meta-"); {
-	case meta && a.Peer == chaos.Database:
-		networks = []string{"database"}
-	case a.Peer != "" || a.Node == chaos.Database:
-		return fmt.Errorf("cut %s from %s: %w", a.Node, a.Peer, chaos.ErrUnsupported)
-	case meta:
-		networks = append(networks, "database")
-	}
-	for _, n := range networks {
-		if _, out := d.cables[cable{a.Node, n}]; out {
-			continue
+// start is a new life. One that was told to stop and has not come to its end by now
+// is killed, as whoever restarts containers does when the grace is over.
+func (d *Driver) start(ctx context.Context, service string) error {
+	stopping := d.stopping[service]
+	delete(d.stopping, service)
+	if d.is(ctx, service, "running") {
+		if !stopping {
+			return nil
 		}
-		m, err := d.project.Cut(ctx, a.Node, n)
-		if err != nil {
+		if err := d.project.Kill(ctx, service); err != nil && d.is(ctx, service, "running") {
 			return err
 		}
-		d.cables[cable{a.Node, n}] = m
+	}
+	began := time.Now()
+	if err := d.project.Start(ctx, service); err != nil {
+		return err
+	}
+	for c, m := range d.cables { // the engine gives who has no network one when it starts
+		if c.service == service {
+			if err := d.project.CutAgain(ctx, m); err != nil {
+				return err
+			}
+		}
+	}
+	if service == chaos.Database {
+		return d.answers(ctx, began)
 	}
 	return nil
 }
 
-// mend puts every cable of a service back.
-func (d *Driver) mend(ctx context.Context, service string) error {
-	for c, m := range d.cables {
-		if c.service != service {
+// dbWait is how long a database may take to start.
+const dbWait = time.Minute
+
+// answers waits until the database takes connections: what happens to it before has
+// no hold on anybody.
+func (d *Driver) answers(ctx context.Context, since time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, dbWait)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		log, err := d.project.Logs(ctx, chaos.Database, since)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(log, "ready for connections") { // MySQL and MariaDB say it alike
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not take connections again: %w", chaos.Database, ctx.Err())
+		}
+	}
+}
+
+// TookHold is when an act that was done between began and now took hold: the engine
+// takes its time, and says when it has sent a signal.
+func (d *Driver) TookHold(_ context.Context, a chaos.Act, began time.Time) time.Time {
+	if a.Verb == chaos.Kill {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if at := d.killed[a.Node]; at.After(began) {
+			return at
+		}
+	}
+	return began
+}
+
+// lines are the networks in which an act's cables lie, and whose they are.
+func lines(a chaos.Act) (service string, networks []string, err error) {
+	node, peer := a.Node, a.Peer
+	if node == chaos.Database && peer != "" {
+		node, peer = peer, node
+	}
+	meta := strings.HasPrefix(node, "meta-")
+	switch {
+	case peer == chaos.Database && meta, node == chaos.Database:
+		return node, []string{"database"}, nil
+	case peer != "":
+		return "", nil, fmt.Errorf("%s %s from %s: %w", a.Verb, a.Node, a.Peer, chaos.ErrUnsupported)
+	case meta:
+		return node, []string{"cluster", "database"}, nil
+	}
+	return node, []string{"cluster"}, nil
+}
+
+// cut takes cables out: the one to the database, or all of them.
+func (d *Driver) cut(ctx context.Context, a chaos.Act) error {
+	service, networks, err := lines(a)
+	if err != nil {
+		return err
+	}
+	for _, n := range networks {
+		if _, out := d.cables[cable{service, n}]; out {
+			continue
+		}
+		m, err := d.project.Cut(ctx, service, n)
+		if err != nil {
+			return err
+		}
+		d.cables[cable{service, n}] = m
+	}
+	return nil
+}
+
+// mend puts back what cut would take out.
+func (d *Driver) mend(ctx context.Context, a chaos.Act) error {
+	service, networks, err := lines(a)
+	if err != nil {
+		return err
+	}
+	for _, n := range networks {
+		m, out := d.cables[cable{service, n}]
+		if !out {
 			continue
 		}
 		if err := d.project.Join(ctx, m); err != nil {
 			return err
 		}
-		delete(d.cables, c)
+		delete(d.cables, cable{service, n})
 	}
 	return nil
 }

@@ -2,17 +2,24 @@ package containers_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	"conclave/chaos"
 	"conclave/chaos/containers"
 	"conclave/internal/compose"
+	"conclave/internal/trace"
 )
 
 // engine is a program named docker with one container, whose cables it keeps as files.
@@ -20,46 +27,187 @@ const engine = `#!/bin/sh
 echo "$*" >> "$0.asked"
 case "$*" in
 ps*) echo 0123 ;;
+events*) [ ! -e "$0.killed" ] || cat "$0.killed"; exec sleep 60 ;;
+logs*) echo "ready for connections" ;;
+kill*TERM*) ;;
+kill*) touch "$0.dead" ;;
+start*) rm -f "$0.dead" "$0.p_cluster" ;;
 inspect*)
 	nets=
 	for n in p_cluster p_database; do [ -e "$0.$n" ] || nets="$nets,\"$n\":{}"; done
-	echo '[{"Id":"0123","State":{"Status":"running"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
+	state=running
+	[ ! -e "$0.dead" ] || state=exited
+	echo '[{"Id":"0123","State":{"Status":"'$state'","FinishedAt":"2026-01-02T03:04:05.5Z"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
 "network disconnect "*) touch "$0.$3" ;;
 "network connect "*p_database*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_database" ;;
 "network connect "*p_cluster*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_cluster" ;;
 esac
 `
 
-func TestACableIsTakenOutOnceAndPutBackInTheEnd(t *testing.T) {
-	docker := filepath.Join(t.TempDir(), "docker")
+// driver is one of a project of that engine; asked counts what it was asked.
+func driver(t *testing.T, events ...string) (d *containers.Driver, docker string, asked func(words string) int) {
+	docker = filepath.Join(t.TempDir(), "docker")
 	require.NoError(t, os.WriteFile(docker, []byte(engine), 0o755))
+	for _, said := range events {
+		require.NoError(t, os.WriteFile(docker+".killed", []byte(said), 0o644))
+	}
 	t.Setenv("PATH", filepath.Dir(docker)+":"+os.Getenv("PATH"))
 	project, err := compose.New(compose.Config{Name: "p", Dir: t.TempDir()})
 	require.NoError(t, err)
-	d := containers.New(containers.Config{
-		Start: func(context.Context, chaos.Cluster) (*compose.Project, string, error) { return project, "", nil },
-		End:   func(context.Context) error { return nil },
-		Nodes: []string{"meta-1"},
+	d = containers.New(containers.Config{
+		Dir: t.TempDir(),
+		Start: func(_ context.Context, _ chaos.Cluster, _ []string, file string) (*compose.Project, string, error) {
+			assert.FileExists(t, file)
+			return project, "", nil
+		},
+		End: func(context.Context) error { return nil },
 	})
-	require.NoError(t, d.Open(t.Context(), chaos.Cluster{Metas: 1}, nil))
-	do := func(a chaos.Act) error { return d.Do(t.Context(), a) }
-	asked := func(words string) int {
+	require.NoError(t, d.Open(t.Context(), ordinary, nil))
+	t.Cleanup(func() { assert.NoError(t, d.Close(context.Background())) })
+	return d, docker, func(words string) int {
 		text, err := os.ReadFile(docker + ".asked")
 		require.NoError(t, err)
 		return strings.Count(string(text), words)
 	}
+}
+
+var ordinary = chaos.Cluster{Metas: 3, Sessions: 2, Datas: 3, Slots: 16, Replicas: 2, Takeover: "witness", Lease: 3 * time.Second}
+
+func TestACableIsTakenOutOnceAndPutBackInTheEnd(t *testing.T) {
+	d, docker, asked := driver(t)
+	do := func(a chaos.Act) error { return d.Do(t.Context(), a) }
 
 	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: "meta-1", Peer: chaos.Database}))
-	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: "meta-1", Peer: chaos.Database}), "what is done already is no error")
+	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: chaos.Database, Peer: "meta-1"}), "what is done already is no error")
 	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: "meta-1"}), "from everybody: the one that is left")
 	assert.Equal(t, 2, asked("network disconnect"))
+
+	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1", Peer: chaos.Database}))
+	assert.NoFileExists(t, docker+".p_database")
+	assert.FileExists(t, docker+".p_cluster", "who is named is mended, and nobody else")
+	require.ErrorIs(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1", Peer: "data-1"}), chaos.ErrUnsupported)
 
 	require.NoError(t, os.WriteFile(docker+".fails", nil, 0o644))
 	require.Error(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}))
 	require.NoError(t, os.Remove(docker+".fails"))
 	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}), "what could not be put back is not forgotten")
 	assert.NoFileExists(t, docker+".p_cluster")
-	assert.NoFileExists(t, docker+".p_database")
 	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}))
-	require.NoError(t, d.Close(t.Context()))
+}
+
+// The engine gives a container that has no network one when it starts.
+func TestAStartPutsNoCableBack(t *testing.T) {
+	d, docker, asked := driver(t)
+	for _, a := range []chaos.Act{{Verb: chaos.Cut, Node: "data-1"}, {Verb: chaos.Kill, Node: "data-1"}, {Verb: chaos.Start, Node: "data-1"}} {
+		require.NoError(t, d.Do(t.Context(), a))
+	}
+	assert.FileExists(t, docker+".p_cluster")
+	assert.Equal(t, 2, asked("network disconnect p_cluster"))
+	require.NoError(t, d.Do(t.Context(), chaos.Act{Verb: chaos.Mend, Node: "data-1"}))
+	assert.NoFileExists(t, docker+".p_cluster")
+}
+
+func TestWhoIsStillStoppingWhenItShallStartIsKilled(t *testing.T) {
+	d, _, asked := driver(t)
+	start := chaos.Act{Verb: chaos.Start, Node: "data-1"}
+	require.NoError(t, d.Do(t.Context(), start), "it runs")
+	assert.Zero(t, asked("start"))
+	require.NoError(t, d.Do(t.Context(), chaos.Act{Verb: chaos.Stop, Node: "data-1"}))
+	require.NoError(t, d.Do(t.Context(), start))
+	assert.Equal(t, 1, asked("kill --signal KILL"))
+	assert.Equal(t, 1, asked("start"))
+}
+
+func TestADeathIsDatedByTheEngine(t *testing.T) {
+	died := time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC)
+	event := `{"Action":%q,"TimeNano":%d,"Actor":{"Attributes":{"com.docker.compose.service":"data-1","signal":"%d"}}}` + "\n"
+	d, _, _ := driver(t, fmt.Sprintf(event+event+event, "kill", died.UnixNano(), syscall.SIGKILL,
+		"kill", died.Add(time.Minute).UnixNano(), syscall.SIGTERM, "die", died.UnixNano(), syscall.SIGKILL))
+	kill := chaos.Act{Verb: chaos.Kill, Node: "data-1"}
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		assert.True(t, died.Equal(d.TookHold(context.Background(), kill, died.Add(-time.Second))))
+		assert.NotContains(t, d.Look(context.Background()).Up, "data-1")
+	}, 10*time.Second, 10*time.Millisecond)
+	began := died.Add(time.Hour)
+	assert.Equal(t, began, d.TookHold(t.Context(), kill, began), "the death of an earlier life")
+}
+
+// What a story adds to the project: sizes, times, and a folder for the claims, which
+// are read back from it.
+func TestNodesOfAStoryWriteTheirClaims(t *testing.T) {
+	dir := t.TempDir()
+	read := func(c chaos.Cluster) (doc struct {
+		Services map[string]struct {
+			Environment map[string]string
+			Volumes     []struct{ Source, Target string }
+		}
+	}, nodes []string, d *containers.Driver) {
+		d = containers.New(containers.Config{Dir: dir, End: func(context.Context) error { return nil },
+			Start: func(_ context.Context, _ chaos.Cluster, got []string, file string) (*compose.Project, string, error) {
+				nodes = got
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				require.NoError(t, json.Unmarshal(text, &doc))
+				return nil, "", errors.New("not today")
+			}})
+		require.ErrorContains(t, d.Open(t.Context(), c, nil), "not today")
+		return doc, nodes, d
+	}
+	large := ordinary
+	large.Sessions, large.Datas, large.Slots = 3, 4, 64
+	doc, nodes, d := read(large)
+	assert.Len(t, nodes, 10)
+	assert.Contains(t, nodes, "data-4")
+	assert.Equal(t, "64", doc.Services["meta-2"].Environment["CONCLAVE_META_SLOTS"])
+	assert.Equal(t, "3s", doc.Services["meta-2"].Environment["CONCLAVE_META_LEASE"])
+	session := doc.Services["session-3"]
+	assert.Equal(t, map[string]string{"CONCLAVE_SESSION_TRACE": "/trace/session-3.trace"}, session.Environment)
+	require.Len(t, session.Volumes, 1)
+	claim := trace.Claim{Node: conclave.NodeID{Name: "session-3"}, Kind: trace.Emptying, Count: 2}
+	file, err := os.Create(filepath.Join(session.Volumes[0].Source, "session-3.trace"))
+	require.NoError(t, err)
+	trace.To(file)(claim)
+	require.NoError(t, file.Close())
+	var heard []trace.Claim
+	had, err := d.Told(func(_ time.Time, c trace.Claim) { heard = append(heard, c) })
+	require.NoError(t, err)
+	assert.True(t, had)
+	assert.Equal(t, []trace.Claim{claim}, heard)
+
+	small := ordinary
+	small.Datas = 1
+	assert.ErrorIs(t, containers.New(containers.Config{Dir: dir}).Open(t.Context(), small, nil), chaos.ErrUnsupported)
+}
+
+// Every seed is a storm that can be played on containers.
+func TestStormsOnContainers(t *testing.T) {
+	ground := containers.Ground()
+	cuts := 0
+	for seed := range uint64(300) {
+		s := chaos.Storm(seed, ground)
+		require.Empty(t, ground.Refuses(s), s.String())
+		for _, step := range s.Steps {
+			if step.Deed.Verb == chaos.Cut {
+				cuts++
+			}
+		}
+	}
+	assert.Positive(t, cuts)
+	for story, why := range map[string]string{
+		"at 1s cut leader from db for 1s":                    "",
+		"at 1s cut db from metas for 1s":                     "",
+		"at 1s mend data-1 from everyone":                    "",
+		"at 1s mend data-1 from session-1":                   "mend data-1 from session-1",
+		"at 1s cut leader from the rest for 1s":              "from everyone",
+		"at 1s twin data-1":                                  "twin",
+		"cluster 3 meta 2 session 1 data 4 slots 1 replicas": "a cluster of 3 metas, 2 sessions and 1 data nodes",
+	} {
+		s, err := chaos.Parse("story.txt", story+"\nuntil 2s\n")
+		require.NoError(t, err, story)
+		if refused := strings.Join(ground.Refuses(s), "; "); why == "" {
+			assert.Empty(t, refused, story)
+		} else {
+			assert.Contains(t, refused, why, story)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"conclave/chaos"
@@ -19,14 +20,14 @@ import (
 
 // Config says how the project is made and ended.
 type Config struct {
-	// Start brings the project up; every node answers, and the token is what it
-	// asks for.
-	Start func(ctx context.Context, c chaos.Cluster) (p *compose.Project, token string, err error)
+	// Start brings the project up with these nodes, after the named file of compose
+	// was added to its own; every node answers, and the token is what it asks for.
+	Start func(ctx context.Context, c chaos.Cluster, nodes []string, file string) (p *compose.Project, token string, err error)
 	// End takes it down.
 	End func(ctx context.Context) error
-	// Nodes are the services that are nodes of the cluster, by their published role:
-	// meta-1 and so on.
-	Nodes []string
+	// Dir is a folder of this machine in which the nodes write what they claim. An
+	// engine on another machine cannot see it.
+	Dir string
 }
 
 // Driver is a chaos.Driver over containers.
@@ -36,10 +37,20 @@ type Driver struct {
 	token   string
 	view    *outside.View
 
-	cables map[cable]compose.Membership // taken out; Do's alone
+	nodes  []string // services
+	traces string   // folder of the claims
 
-	mu      sync.Mutex // guards clients
+	cables   map[cable]compose.Membership // taken out; Do's alone, and so is
+	stopping map[string]bool              // told to stop
+
+	watching sync.WaitGroup
+	unwatch  context.CancelFunc
+
+	mu      sync.Mutex // guards the rest
 	clients map[string]*outside.Client
+	up      map[string]bool      // services that run, or are paused
+	killed  map[string]time.Time // when each was killed last
+	blind   error                // why the engine tells nothing any more
 }
 
 // cable is a service's way into a network of the project.
@@ -49,24 +60,20 @@ var _ chaos.Driver = (*Driver)(nil)
 
 // New makes a driver for one run.
 func New(c Config) *Driver {
-	return &Driver{cfg: c, clients: map[string]*outside.Client{}, cables: map[cable]compose.Membership{}}
+	return &Driver{cfg: c, clients: map[string]*outside.Client{}, up: map[string]bool{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]bool{}}
 }
 
 // Open brings the project up.
 func (d *Driver) Open(ctx context.Context, c chaos.Cluster, _ *trace.Gate) error {
-	count := func(role string) (n int) {
-		for _, s := range d.cfg.Nodes {
-			if strings.HasPrefix(s, role+"-") {
-				n++
-			}
-		}
-		return n
-	}
-	if c.Metas != count("meta") || c.Sessions != count("session") || c.Datas != count("data") {
+	if has := size(c); c.Metas != has.Metas || c.Sessions != has.Sessions || c.Datas != has.Datas {
 		return fmt.Errorf("a cluster of %d metas, %d sessions and %d data nodes: %w", c.Metas, c.Sessions, c.Datas, chaos.ErrUnsupported)
 	}
-	var err error
-	if d.project, d.token, err = d.cfg.Start(ctx, c); err != nil {
+	d.nodes = nodes(c)
+	file, err := d.overlay(c)
+	if err != nil {
+		return err
+	}
+	if d.project, d.token, err = d.cfg.Start(ctx, c, d.nodes, file); err != nil {
 		return err
 	}
 	d.view = &outside.View{
@@ -74,13 +81,50 @@ func (d *Driver) Open(ctx context.Context, c chaos.Cluster, _ *trace.Gate) error
 		HTTP:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: d.project.Outside().DialContext}},
 		Token: d.token,
 	}
+	return d.watch(ctx)
+}
+
+// watch listens to the engine until Close: to ask it at every look would take most
+// of the time.
+func (d *Driver) watch(ctx context.Context) error {
+	from := time.Now()
+	all, err := d.project.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		d.up[c.Service] = c.State == "running" || c.State == "paused"
+	}
+	ctx, d.unwatch = context.WithCancel(context.WithoutCancel(ctx))
+	d.watching.Go(func() {
+		err := d.project.Watch(ctx, from, d.happened)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.blind = err
+	})
 	return nil
+}
+
+// happened takes the engine's word.
+func (d *Driver) happened(e compose.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch e.Action {
+	case "start":
+		d.up[e.Service] = true
+	case "die":
+		d.up[e.Service] = false
+	case "kill":
+		if e.Signal == syscall.SIGKILL {
+			d.killed[e.Service] = e.At
+		}
+	}
 }
 
 // published are the ports of this machine that lead to the nodes.
 func (d *Driver) published() map[string]string {
 	out := map[string]string{}
-	for _, s := range d.cfg.Nodes {
+	for _, s := range d.nodes {
 		if ways := d.project.Published(s); len(ways) > 0 {
 			out[s] = ways[0]
 		}
@@ -88,13 +132,14 @@ func (d *Driver) published() map[string]string {
 	return out
 }
 
-// Look asks the nodes, and the engine who runs.
+// Look asks the nodes; who runs is the engine's word.
 func (d *Driver) Look(ctx context.Context) chaos.Sight {
 	s := d.view.Look(ctx)
-	all, err := d.project.Containers(ctx)
-	for _, c := range all {
-		if err == nil && (c.State == "running" || c.State == "paused") && slices.Contains(d.cfg.Nodes, c.Service) {
-			s.Up = append(s.Up, c.Service)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.nodes {
+		if d.up[n] && d.blind == nil {
+			s.Up = append(s.Up, n)
 		}
 	}
 	slices.Sort(s.Up)
@@ -123,11 +168,14 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 	return c, nil
 }
 
-// Claims is false: nodes are in containers.
+// Claims is false: nodes are in containers, and cannot be held at what they say.
 func (d *Driver) Claims() bool { return false }
 
-// Told has nothing to tell.
-func (d *Driver) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+// Told reads what the nodes have written down. Containers of one machine have one
+// clock: the moments can be compared.
+func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err error) {
+	return outside.Claims(d.traces, told)
+}
 
 // Close ends the clients and the project.
 func (d *Driver) Close(ctx context.Context) error {
@@ -140,5 +188,9 @@ func (d *Driver) Close(ctx context.Context) error {
 	if d.project == nil {
 		return nil
 	}
-	return errors.Join(ctx.Err(), d.cfg.End(context.WithoutCancel(ctx)))
+	if d.unwatch != nil {
+		d.unwatch()
+		d.watching.Wait()
+	}
+	return errors.Join(ctx.Err(), d.blind, d.cfg.End(context.WithoutCancel(ctx)))
 }

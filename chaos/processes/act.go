@@ -11,8 +11,33 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// Can says which acts are possible here at all.
-func Can(v chaos.Verb) bool { return v != chaos.Skew && v != chaos.Hold && v != chaos.Release }
+// Ground says what can be done to processes that were started here: all but what
+// needs another clock, or a moment between two statements.
+func Ground() *chaos.Ground {
+	return &chaos.Ground{Can: func(d chaos.Deed) error {
+		switch d.Verb {
+		case chaos.Skew, chaos.Hold, chaos.HoldOne, chaos.Release:
+			return fmt.Errorf("%s: %w", d.Verb, chaos.ErrUnsupported)
+		}
+		return nil
+	}}
+}
+
+// Ground says what can be done on a cluster that runs already: it is as large as it
+// is, and has no proxies between its processes.
+func (d *Driver) Ground() *chaos.Ground {
+	all := Ground()
+	if d.net != nil {
+		return all
+	}
+	return &chaos.Ground{Size: d.Size, Can: func(x chaos.Deed) error {
+		switch x.Verb {
+		case chaos.Cut, chaos.CutOne, chaos.Mend, chaos.Slow, chaos.Reset, chaos.HalfOpen, chaos.LoseNext:
+			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, chaos.ErrUnsupported)
+		}
+		return all.Can(x)
+	}}
+}
 
 // Do does one act.
 func (d *Driver) Do(ctx context.Context, a chaos.Act) error {

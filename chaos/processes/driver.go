@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -194,16 +193,7 @@ func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err err
 	if d.cluster == nil {
 		return false, nil
 	}
-	files, err := filepath.Glob(filepath.Join(d.cfg.Dir, "*.trace"))
-	for _, name := range files {
-		f, ferr := os.Open(name)
-		if ferr == nil {
-			ferr = trace.Load(f, told)
-			f.Close()
-		}
-		err = errors.Join(err, ferr)
-	}
-	return len(files) > 0, err
+	return outside.Claims(d.cfg.Dir, told)
 }
 
 // Close ends clients, processes and proxies.

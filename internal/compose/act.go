@@ -113,6 +113,22 @@ func (p *Project) Cut(ctx context.Context, service, network string) (Membership,
 	return m, nil
 }
 
+// CutAgain takes a cable out that somebody has put back: the engine does, when a
+// service starts that has no network at all. Not being in it is no error.
+func (p *Project) CutAgain(ctx context.Context, m Membership) error {
+	c, err := p.Container(ctx, m.service)
+	if err == nil {
+		if _, there := c.Networks[p.Network(m.network)]; !there {
+			return nil
+		}
+		_, err = docker(ctx, callLimit, call{args: []string{"network", "disconnect", p.Network(m.network), c.ID}})
+	}
+	if err != nil {
+		return fmt.Errorf("cut %s from %s: %w", m.service, m.network, err)
+	}
+	return nil
+}
+
 // Join puts a service back into the network from which it was cut: under its old
 // address, where the project chose the network's subnet, and under its names, which
 // the engine does not remember. Being in it already is no error.

@@ -72,8 +72,12 @@ func (s *shared) Write(p []byte) (int, error) {
 
 // compose runs docker compose for the project.
 func (p *Project) compose(ctx context.Context, limit time.Duration, args ...string) error {
-	all := append([]string{"compose", "--project-name", p.cfg.Name, "--file", p.cfg.File, "--progress", "plain"}, args...)
-	_, err := docker(ctx, limit, call{args: all, dir: p.cfg.Dir, env: p.cfg.Env, out: p.cfg.Out})
+	all := []string{"compose", "--project-name", p.cfg.Name, "--file", p.cfg.File}
+	for _, file := range p.cfg.More {
+		all = append(all, "--file", file)
+	}
+	all = append(all, "--progress", "plain")
+	_, err := docker(ctx, limit, call{args: append(all, args...), dir: p.cfg.Dir, env: p.cfg.Env, out: p.cfg.Out})
 	return err
 }
 

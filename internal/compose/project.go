@@ -19,6 +19,8 @@ type Config struct {
 	// Dir is the folder in which compose runs, and File the file it reads there.
 	// Default docker-compose.yml.
 	Dir, File string
+	// More are files that compose reads after it: what they add or change.
+	More []string
 	// Env is added to the environment of compose, KEY=VALUE each: the settings of
 	// the file.
 	Env []string

@@ -2,6 +2,7 @@ package devdb
 
 import (
 	"context"
+	"net"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/memory"
@@ -133,6 +134,7 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	case refused:
 		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not do: %.80s", query)
 	}
+	done := s.around(c.socket.RemoteAddr(), query)
 	// 1. In.
 	if err := s.gate.enter(c); err != nil {
 		return err
@@ -145,6 +147,7 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	if err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
 		err = errInterrupted // KILL QUERY reached the engine's own waits; nothing else cancels them
 	}
+	done(answer.affected, err)
 	if err != nil {
 		c.log.Debug("statement failed", "connection", c.id, "error", err, "statement", query)
 	} else if k == shapes || k == changes && answer.affected > 0 {
@@ -162,6 +165,16 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 		return err
 	}
 	return answer.send(send)
+}
+
+// around tells who looks on from outside of one statement, before it and after.
+func (s *Server) around(from net.Addr, query string) func(changed uint64, err error) {
+	if s.cfg.Around != nil {
+		if done := s.cfg.Around(from, query); done != nil {
+			return done
+		}
+	}
+	return func(uint64, error) {}
 }
 
 // leave ends a statement. What a statement outside a transaction changed goes to the file before the gate opens; a

@@ -44,6 +44,10 @@ type Config struct {
 	// that stands idle for half of it while others wait is rolled back and its connection closed: half, so that those
 	// behind it get their turn and not the error.
 	LockWait time.Duration
+	// Around, if any, hears of every statement before it waits for its turn, from which address it came, and may keep
+	// it waiting; what it returns, unless nil, hears how many rows were changed, while no other statement is under way. For
+	// simulations: a statement goes on whatever becomes of its connection.
+	Around func(from net.Addr, query string) (done func(changed uint64, err error))
 	// Logger is optional.
 	Logger hclog.Logger
 }

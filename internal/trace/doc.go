@@ -15,8 +15,9 @@
 // # Points
 //
 // Some kinds are [Kind.Point]s: they are made without any lock, between a check
-// and the act that follows it. There a [Gate] can hold the node, which is how a
-// scenario stops a leader between "do I lead?" and the statement. So no build
+// and the act that follows it, or where something has arrived and is not looked at
+// yet. There a [Gate] can hold the node, which is how a scenario stops a leader
+// between "do I lead?" and the statement, or lets a request be overtaken. So no build
 // tag and no generated code is needed for failpoints.
 //
 // # What it is not

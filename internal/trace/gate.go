@@ -13,8 +13,15 @@ type Gate struct {
 
 	mu   sync.Mutex // guards the rest; never held while to is called
 	cond sync.Cond
-	held map[post]bool
+	held map[post]*barrier
 	in   map[post]int // who waits where
+}
+
+// barrier is what a node is held by.
+type barrier struct {
+	one  bool // only the first to come waits, those behind it pass
+	shut bool // somebody waits
+	open bool // released
 }
 
 // post is a node's name at a kind: whatever incarnation comes by is held.
@@ -25,7 +32,7 @@ type post struct {
 
 // NewGate passes what comes by on to the sink, which may be nil.
 func NewGate(to Sink) *Gate {
-	g := &Gate{to: to, held: map[post]bool{}, in: map[post]int{}}
+	g := &Gate{to: to, held: map[post]*barrier{}, in: map[post]int{}}
 	g.cond.L = &g.mu
 	return g
 }
@@ -39,25 +46,43 @@ func (g *Gate) Sink(c Claim) {
 	at := post{c.Node.Name, c.Kind}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.held[at] {
-		g.in[at]++
-		g.cond.Wait()
-		g.in[at]--
+	b := g.held[at]
+	if b == nil || b.one && b.shut {
+		return
 	}
+	b.shut = true
+	g.in[at]++
+	for !b.open {
+		g.cond.Wait()
+	}
+	g.in[at]--
 }
 
-// Hold makes the node wait when it next comes to the point.
-func (g *Gate) Hold(node string, at Kind) {
+// Hold makes the node wait when it comes to the point, as often as it does.
+func (g *Gate) Hold(node string, at Kind) { g.hold(node, at, false) }
+
+// HoldOne makes the node wait when it next comes to the point, and lets pass what
+// comes behind: one request of many that is overtaken.
+func (g *Gate) HoldOne(node string, at Kind) { g.hold(node, at, true) }
+
+func (g *Gate) hold(node string, at Kind, one bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held[post{node, at}] = true
+	if b := g.held[post{node, at}]; b != nil {
+		b.one = b.one && one
+		return
+	}
+	g.held[post{node, at}] = &barrier{one: one}
 }
 
 // Release lets it go on.
 func (g *Gate) Release(node string, at Kind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.held, post{node, at})
+	if b := g.held[post{node, at}]; b != nil {
+		b.open = true
+		delete(g.held, post{node, at})
+	}
 	g.cond.Broadcast()
 }
 
@@ -67,8 +92,9 @@ func (g *Gate) Release(node string, at Kind) {
 func (g *Gate) Free(node string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p := range g.held {
+	for p, b := range g.held {
 		if p.node == node {
+			b.open = true
 			delete(g.held, p)
 		}
 	}

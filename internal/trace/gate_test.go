@@ -34,6 +34,34 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// One waits, and is overtaken by those that come behind it.
+func TestHoldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := trace.NewGate(nil)
+		g.HoldOne("meta-1", trace.Landing)
+		passed := make(chan int, 3)
+		for i := range 3 {
+			go func() { g.Sink(claim(trace.Landing)); passed <- i }()
+			synctest.Wait()
+		}
+		assert.Equal(t, []int{1, 2}, []int{<-passed, <-passed})
+		assert.Equal(t, 1, g.Held("meta-1", trace.Landing))
+		g.Release("meta-1", trace.Landing)
+		assert.Zero(t, <-passed)
+		g.Sink(claim(trace.Landing)) // nobody is held any more
+		g.Hold("meta-1", trace.Landing)
+		g.HoldOne("meta-1", trace.Landing) // all are, already
+		for i := range 2 {
+			go func() { g.Sink(claim(trace.Landing)); passed <- i }()
+		}
+		synctest.Wait()
+		assert.Equal(t, 2, g.Held("meta-1", trace.Landing))
+		g.Free("meta-1")
+		<-passed
+		<-passed
+	})
+}
+
 // Nobody is held where a lock is held, nor is anybody else.
 func TestHoldNobodyElse(t *testing.T) {
 	g := trace.NewGate(nil)

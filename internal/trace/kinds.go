@@ -38,6 +38,14 @@ const (
 	Listed     Kind = "listed"     // the blacklist written as Epoch names Key (sorted, with commas)
 )
 
+// What the database says of a meta's statement, in its name: only in the bubble,
+// where the database can. A statement that is under way lands whatever became of
+// its connection meanwhile.
+const (
+	Landing Kind = "landing" // a Point: a change of the leader's rows (Subject: write, of the row Key, or seal) has arrived, to Epoch
+	Landed  Kind = "landed"  // it has changed Count rows; Subject is win or resign for the lock row's. Said before anything else is done
+)
+
 // Claims of every receiver, by package wire (under the mutex of what they speak of).
 const (
 	Admitted Kind = "admitted" // a command of Term; Base.Term was the highest seen
@@ -60,8 +68,11 @@ const (
 	Serving   Kind = "serving"    // answers reads of Slot at Epoch from Version on; Count sessions were heard, Flag: the source's copy was taken
 	Finished  Kind = "finished"   // no longer
 	Read      Kind = "read"       // answered a read of Subject at Version with Count values
+	Storing   Kind = "storing"    // a Point: a write of Peer has arrived, and is not looked at yet
 	Stored    Kind = "stored"     // took registration Subject at Version from session Peer; Flag: a tombstone
-	Removed   Kind = "removed"    // took it away as Peer asked; Key is the cause
+	Removed   Kind = "removed"    // took it away as Peer asked; Count is the cause
+	Merging   Kind = "merging"    // a Point between Peer's answer to a diff and what is done with it
+	Merged    Kind = "merged"     // it is done: Count copies came or went; Key is the incarnation that answered
 	OwnerGone Kind = "owner-gone" // took Count registrations of session Peer away: Flag: it was neither listed nor connected
 	Emptied   Kind = "emptied"    // a graceful stop has seen all its slots served elsewhere; Count are still led
 )
@@ -70,8 +81,9 @@ const (
 const (
 	Adopted   Kind = "adopted"   // goes by Epoch in Slot
 	Answering Kind = "answering" // a Point before it computes a diff for Peer
-	Answered  Kind = "answered"  // gave its set of Slot to Peer, fenced by Epoch
+	Answered  Kind = "answered"  // gave its set of Slot to Peer, fenced by Epoch; Key is the incarnation that was asked
 	Accepted  Kind = "accepted"  // keeps registration Subject at Version; Flag: a tombstone; Key is the dataId
+	Expiring  Kind = "expiring"  // a Point before it gives up what Count connections left whose lease is over
 	Dropped   Kind = "dropped"   // gives it up: its client is gone
 	Settled   Kind = "settled"   // data has it: counted at Epoch
 	Counted   Kind = "counted"   // a read of Subject at Epoch was believed: Version, Count values
@@ -85,7 +97,7 @@ const (
 func (k Kind) Point() bool {
 	switch k {
 	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reparking, Reparked, Resigning, Resigned,
-		Writing, Wrote, Publishing, Finishing, Answering:
+		Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Expiring:
 		return true
 	}
 	return false
@@ -93,5 +105,5 @@ func (k Kind) Point() bool {
 
 // Points lists where nodes may be held.
 func Points() []Kind {
-	return []Kind{Swapping, Swapped, Renewing, Renewed, Resigning, Resigned, Writing, Wrote, Publishing, Finishing, Answering}
+	return []Kind{Swapping, Swapped, Renewing, Renewed, Resigning, Resigned, Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Expiring}
 }

@@ -14,8 +14,8 @@
 // the first of zookeeper:3.8 and zookeeper-local:3.8 that the Docker engine has
 // (.ci/zookeeper-image builds the second without a registry). It is started by the first
 // test that wants it, is shared by the tests of the binary, and only looked for when
-// TEST_ALL=1: without that, tests need nothing but Go. Its tick is 100 ms, so that
-// sessions may be short.
+// TEST_ALL=1: without that, tests need nothing but Go. Its tick is 200 ms, so that
+// sessions may be short; they may be no longer than twenty of them, which is 4 s.
 //
 // What is missing is skipped aloud: the skip names what is missing and what would help.
 // With REQUIRE_DOCKER=1 it fails instead. A server that ZOOKEEPER_ADDR names and that

@@ -22,7 +22,11 @@ type Server struct {
 
 // Tick is the server's: sessions are granted from two of them on, and end up to one
 // later than they could.
-const Tick = 100 * time.Millisecond
+const Tick = 200 * time.Millisecond
+
+// Longest is the longest session that it grants. Who asks for more gets this, and is
+// told so in an answer that is easily overlooked: look at zklatch.Session.Timeout.
+const Longest = 20 * Tick
 
 // patience is how long a server may take to start.
 const patience = 90 * time.Second

@@ -2,9 +2,9 @@ package main
 
 // The guards of the slots, of the registrations, and of what subscribers are shown.
 var dataGuards = []guard{
-	{name: "reads while it hears the sessions", by: on("drained-over-slow-links", "taken-for-dead", "f17", "f20", "storm@1", "storm@2", "storm@3"), patch: patch{
+	{name: "reads while it hears the sessions", by: on("overtaken-answers", "overtaken-answers@2", "drained-over-slow-links", "taken-for-dead"), patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
-	{name: "writes at another epoch", by: on("f21"), test: unit{"./data", "TestBadWritesChangeNothing"}, patch: patch{
+	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestBadWritesChangeNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
 		"data/service.go", "\tr.state = slot.Finished\n", ""}},
@@ -20,26 +20,26 @@ var dataGuards = []guard{
 		"data/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
 		"data/migrate.go", "r.store.Serve(max(r.base, m.counter), marked, now)", "r.store.Serve(m.counter, marked, now)"}},
-	{name: "a copy of a lower version replaces", test: unit{"./data", "TestStoreIsTheModel"}, by: on("f20"), patch: patch{
+	{name: "a copy of a lower version replaces", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "case at >= 0 && r.copies[at].version >= c.version:", "case at >= 0 && r.copies[at].version == c.version:"}},
-	{name: "an older write overtakes", test: unit{"./data", "TestAWriteThatWasOvertakenIsRefused"}, by: on("f20"), patch: patch{
+	{name: "an older write overtakes", test: unit{"./data", "TestAWriteThatWasOvertakenIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
-	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestAWriteOvertakesADiffsAnswer"}, by: on("f16"), patch: patch{
+	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestAWriteOvertakesADiffsAnswer"}, by: on("overtaken-answers"), patch: patch{
 		"data/merge.go", "return s.touched[key] > f.since }", "return s.touched[key] > f.since && f.since > 1<<62 }"}},
-	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("f20"), patch: patch{
+	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
-	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("f19"), patch: patch{
+	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older"}, patch: patch{
 		"data/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
 	{name: "a removal shows what is older", by: on("mover-that-dies"), patch: patch{
 		"data/store.go", "\tif r.hides(c.version) {\n\t\ts.put(", "\tif r.hides(c.version) && len(r.copies) > 9 {\n\t\ts.put("}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
 		"data/owners.go", "case now.Sub(p.gone) >= o.server.config.SessionGrace:", "case now.Sub(p.gone) >= 0:"}},
-	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("mover-that-dies"), patch: patch{
+	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
-	{name: "an answer of another life is believed", test: unit{"./data", "TestARestartedSessionIsAnotherOwner"}, by: on("mover-that-dies"), patch: patch{
+	{name: "an answer of another life is believed", test: unit{"./data", "TestARestartedSessionIsAnotherOwner"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"data/diff.go", "err == nil && wire.NodeIn(res.Msg.GetSession()) != j.session", "err == nil && wire.NodeIn(res.Msg.GetSession()).Name != j.session.Name"}},
-	{name: "pushes are never held", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("f18"), patch: patch{
+	{name: "pushes are never held", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("a-session-is-lost-with-its-clients"), patch: patch{
 		"session/guard.go", "if !g.on || !now.Before(m.until) || s.version >= m.below {", "if m.below >= 0 {"}},
-	{name: "older versions reach the application", test: unit{"./client", "TestPushesAreNewestWins"}, by: on("f23"), patch: patch{
+	{name: "older versions reach the application", test: unit{"./client", "TestPushesAreNewestWins"}, by: on("moved-over-slow-links", "moved-over-slow-links@2"), patch: patch{
 		"client/subscription.go", "if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {", "if s.closed {"}},
 }

@@ -7,7 +7,8 @@
 // are cancelled; and but for goroutines that are interrupted because they have
 // run for long. The overlay lets a bubble draw from a stream of its own, which
 // runtime.SetBubbleSeed sets, and interrupts nobody in it. Outside of bubbles
-// nothing changes. Nothing of it is in any program that is built without it.
+// nothing changes but that goroutines start with a larger stack. Nothing of it is
+// in any program that is built without it.
 //
 //	go run ./sim/onetrace -out DIR     writes DIR/overlay.json
 //	go test -overlay DIR/overlay.json -tags onetrace ./sim
@@ -65,6 +66,12 @@ func bubbleDraw(stream *uint64) uint64 {
 	return z ^ (z >> 31)
 }
 `,
+	},
+	// A request's goroutine needs more than the smallest stack; growing it on the
+	// way, once or twice for each, was a tenth of the simulator's time.
+	"runtime/stack.go": {
+		"var startingStackSize uint32 = fixedStack", "var startingStackSize uint32 = 16 << 10",
+		"\tif debug.adaptivestackstart == 0 {\n", "\tif true {\n", // or the collector takes it back
 	},
 	"runtime/select.go": {
 		"j := cheaprandn(uint32(norder + 1))", "j := bubbleOrder() % uint32(norder+1)",

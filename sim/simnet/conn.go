@@ -1,9 +1,11 @@
 package simnet
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -89,7 +91,8 @@ type piece struct {
 // pipe carries bytes one way. Net.mu guards it.
 type pipe struct {
 	net            *Net
-	from, to       string
+	from, to       *host
+	link           *link
 	writer, reader *conn
 	cond           sync.Cond // on Net.mu; the reader waits on it
 
@@ -107,8 +110,9 @@ type pipe struct {
 	alarm    *time.Timer
 }
 
+// newPipe is called with mu held.
 func (n *Net) newPipe(from, to string) *pipe {
-	p := &pipe{net: n, from: from, to: to}
+	p := &pipe{net: n, from: n.hostOf(from), to: n.hostOf(to), link: n.link(from, to)}
 	p.cond.L = &n.mu
 	return p
 }
@@ -116,14 +120,13 @@ func (n *Net) newPipe(from, to string) *pipe {
 func (p *pipe) read(b []byte) (int, error) {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
-	host := p.net.hostOf(p.to)
 	for {
 		switch {
 		case p.closed != nil:
 			return 0, p.closed
 		case !p.deadline.IsZero() && !time.Now().Before(p.deadline):
 			return 0, os.ErrDeadlineExceeded
-		case host.frozen:
+		case p.to.frozen:
 		case len(p.buf) > 0:
 			n := copy(b, p.buf)
 			if p.buf = p.buf[n:]; len(p.buf) == 0 {
@@ -151,39 +154,37 @@ func (p *pipe) write(b []byte) (int, error) {
 
 // post sends, or keeps what a frozen process writes; mu is held.
 func (p *pipe) post(b []byte, what mark) {
-	data := append([]byte(nil), b...)
-	if p.net.hostOf(p.from).frozen {
-		p.held = append(p.held, piece{data: data, what: what})
+	if p.from.frozen {
+		p.held = append(p.held, piece{data: bytes.Clone(b), what: what})
 		return
 	}
-	p.send(data, what)
+	p.send(b, what)
 }
 
-// send puts a piece on its way; mu is held. What is written at one instant
-// travels together.
+// send puts a piece on its way; mu is held, and data stays the caller's. What is
+// written at one instant travels together.
 func (p *pipe) send(data []byte, what mark) {
 	if p.net.Tap != nil {
 		p.net.Tap(Sent{From: string(p.writer.local), To: string(p.writer.remote), Data: data, What: what.String()})
 	}
 	now := time.Now()
-	link := p.net.link(p.from, p.to)
-	if link.loseNext && len(data) > 0 {
-		link.loseNext = false
+	if p.link.loseNext && len(data) > 0 {
+		p.link.loseNext = false
 		p.writer.broken()
 		p.reader.broken()
 		return
 	}
-	if n := len(p.flight); n > 0 && link.shape.Bandwidth == 0 && p.flight[n-1].sent.Equal(now) && p.flight[n-1].what == nothing {
+	if n := len(p.flight); n > 0 && p.link.shape.Bandwidth == 0 && p.flight[n-1].sent.Equal(now) && p.flight[n-1].what == nothing {
 		p.flight[n-1].data = append(p.flight[n-1].data, data...)
 		p.flight[n-1].what = what
 		return
 	}
-	d, _ := link.trip(len(data))
+	d, _ := p.link.trip(len(data))
 	at := now.Add(d)
 	if n := len(p.flight); n > 0 && at.Before(p.flight[n-1].at) {
 		at = p.flight[n-1].at
 	}
-	p.flight = append(p.flight, piece{data: data, what: what, sent: now, at: at})
+	p.flight = append(p.flight, piece{data: bytes.Clone(data), what: what, sent: now, at: at})
 	if len(p.flight) == 1 {
 		p.arrive()
 	}
@@ -197,7 +198,7 @@ func (p *pipe) arrive() {
 			p.later(wait)
 			return
 		}
-		if p.net.link(p.from, p.to).cut || p.net.hostOf(p.to).down {
+		if p.link.cut || p.to.down {
 			p.again = min(max(2*p.again, resend), resendMost)
 			p.flight[0].at = now.Add(p.again)
 			p.later(p.again)
@@ -205,10 +206,9 @@ func (p *pipe) arrive() {
 		}
 		p.again = 0
 		piece := p.flight[0]
-		p.flight = p.flight[1:]
+		p.flight = slices.Delete(p.flight, 0, 1)
 		p.deliver(piece)
 	}
-	p.flight = nil
 }
 
 func (p *pipe) later(d time.Duration) {
@@ -235,7 +235,11 @@ func (p *pipe) deliver(arrived piece) {
 		}
 		return
 	}
-	p.buf = append(p.buf, arrived.data...)
+	if p.buf == nil {
+		p.buf = arrived.data
+	} else {
+		p.buf = append(p.buf, arrived.data...)
+	}
 	p.ended = p.ended || arrived.what == fin
 	p.cond.Broadcast()
 }

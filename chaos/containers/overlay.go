@@ -1,0 +1,73 @@
+package containers
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"conclave/chaos"
+)
+
+// nodes are the services of a cluster.
+func nodes(c chaos.Cluster) (out []string) {
+	for _, r := range []struct {
+		role string
+		n    int
+	}{{"meta", c.Metas}, {"data", c.Datas}, {"session", c.Sessions}} {
+		for i := range r.n {
+			out = append(out, fmt.Sprintf("%s-%d", r.role, i+1))
+		}
+	}
+	return out
+}
+
+// where the nodes' containers see the folder of the claims.
+const traceMount = "/trace"
+
+// overlay writes what a story adds to the project's own file: the scenario's sizes
+// and times, and a folder in which every node writes what it claims. A project that
+// is brought up without it is as it always was.
+func (d *Driver) overlay(c chaos.Cluster) (string, error) {
+	dir, err := filepath.Abs(d.cfg.Dir)
+	if err != nil {
+		return "", err
+	}
+	d.traces = filepath.Join(dir, "claims")
+	if err := os.MkdirAll(d.traces, 0o755); err != nil {
+		return "", err
+	}
+	// The nodes run as nobody in particular; the folder above it is closed.
+	if err := os.Chmod(d.traces, 0o777); err != nil {
+		return "", err
+	}
+	type bind struct {
+		Type   string `json:"type"`
+		Source string `json:"source"`
+		Target string `json:"target"`
+	}
+	type service struct {
+		Environment map[string]string `json:"environment"`
+		Volumes     []bind            `json:"volumes"`
+	}
+	services := map[string]service{}
+	for _, name := range d.nodes {
+		role, _, _ := strings.Cut(name, "-")
+		prefix := "CONCLAVE_" + strings.ToUpper(role) + "_"
+		environment := map[string]string{prefix + "TRACE": traceMount + "/" + name + ".trace"}
+		if role == "meta" {
+			environment[prefix+"SLOTS"] = fmt.Sprint(c.Slots)
+			environment[prefix+"REPLICAS"] = fmt.Sprint(c.Replicas)
+			environment[prefix+"LEASE"] = c.Lease.String()
+			environment[prefix+"NODE_LEASE"] = c.Lease.String()
+		}
+		services[name] = service{environment, []bind{{"bind", d.traces, traceMount}}}
+	}
+	text, err := json.MarshalIndent(map[string]any{"services": services}, "", "  ") // YAML is more than JSON
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "compose.yml")
+	return file, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "$", "$$")), 0o644)
+}

@@ -1,0 +1,155 @@
+package chaos_test
+
+import (
+	"errors"
+	"time"
+
+	"conclave/chaos"
+	"conclave/internal/trace"
+)
+
+// registrationsForgeries are for the judges of what is published, kept and pushed.
+var registrationsForgeries = map[string]forgery{
+	"I6": {
+		func(f *forger) {
+			f.op(chaos.Op{Kind: chaos.OpRead, Name: "s", Values: []string{"a#1"}}).op(chaos.Op{Kind: chaos.OpWant, Name: "s", Values: []string{"a#1", "b#1"}})
+		},
+		func(f *forger) {
+			f.op(chaos.Op{Kind: chaos.OpRead, Name: "s", Values: []string{"a#1"}}).op(chaos.Op{Kind: chaos.OpWant, Name: "s", Values: []string{"a#1"}})
+		},
+	},
+	"I7": {
+		func(f *forger) { push(push(f, "c", 5, "client-1/1#1", "client-2/2#1"), "c", 6, "client-1/1#1") },
+		func(f *forger) {
+			push(f, "c", 5, "client-1/1#1", "client-2/2#1").op(chaos.Op{Client: "client-2", Kind: chaos.OpWithdraw, Name: "s", ID: "client-2/2"})
+			push(f, "c", 6, "client-1/1#1")
+		},
+	},
+	"I10": {
+		func(f *forger) {
+			f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader", Err: errors.New("nobody leads")})
+		},
+		func(f *forger) { f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader"}) },
+	},
+	"I11": {
+		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 6, "a#2") },
+		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 7, "a#2") },
+	},
+	"I11 given": {
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 5})
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).claim("session-1'", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 5})
+		},
+	},
+	"I13": {
+		func(f *forger) { f.counted("session-1", epoch(7, 2), 9).counted("session-1", epoch(7, 2), 8) },
+		func(f *forger) { // another life of the session knows nothing of the first one's
+			f.counted("session-1", epoch(7, 2), 9).counted("session-1'", epoch(7, 2), 8)
+		},
+	},
+	"I13 epochs": {
+		func(f *forger) { f.counted("session-1", epoch(7, 3), 9).counted("session-1", epoch(7, 2), 10) },
+		func(f *forger) { f.counted("session-1", epoch(7, 2), 9).counted("session-1", epoch(7, 3), 10) },
+	},
+	"L1": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Stored, Peer: id("session-1"), Subject: "r", Version: 1})
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Accepted, Subject: "r", Version: 1})
+			f.claim("data-1", trace.Claim{Kind: trace.Stored, Peer: id("session-1"), Subject: "r", Version: 1})
+		},
+	},
+	"L7": {
+		func(f *forger) { published(f, 1, 2); push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1") },
+		func(f *forger) { published(f, 1, 2); push(push(f, "c", 5, "client-1/1#1"), "c", 6, "client-1/1#2") },
+	},
+	"L8": {
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Accepted, Subject: "r", Version: 1})
+			f.claim("data-1", trace.Claim{Kind: trace.Removed, Peer: id("session-2"), Subject: "r", Version: 1})
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Accepted, Subject: "r", Version: 1})
+			f.claim("data-1", trace.Claim{Kind: trace.Removed, Peer: id("session-1"), Subject: "r", Version: 1})
+		},
+	},
+	"L9": {
+		func(f *forger) {
+			f.counted("session-1", epoch(7, 2), 1).counted("session-1'", epoch(7, 2), 1).counted("session-1", epoch(7, 2), 2)
+		},
+		func(f *forger) {
+			f.counted("session-1", epoch(7, 2), 1).counted("session-1'", epoch(7, 2), 1).counted("session-1'", epoch(7, 2), 2)
+		},
+	},
+	"L10": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Pause, Node: "session-1"}).pause(10*time.Second).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1"), Count: 3})
+		},
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Pause, Node: "session-1"}).pause(16*time.Second).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1"), Count: 3})
+		},
+	},
+	"L11": {
+		func(f *forger) { f.settledAt("session-1", "r").readEmpty() },
+		func(f *forger) {
+			f.settledAt("session-1", "r").claim("session-1", trace.Claim{Kind: trace.Dropped, Subject: "r", Key: "s"}).readEmpty()
+		},
+	},
+	"L11 a killed session": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).settledAt("session-2", "r").readEmpty()
+		},
+		func(f *forger) {
+			f.settledAt("session-1", "r").fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).readEmpty()
+		},
+	},
+	"L16": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/1"})
+		},
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).op(stored("client-1/1"))
+		},
+	},
+	"P2": {
+		func(f *forger) { push(published(f, 1), "c", 5, "client-1/1#2"); published(f, 2) },
+		func(f *forger) {
+			push(published(f, 1), "c", 5, "client-1/1#1")
+			push(published(f, 2, 3), "c", 6, "client-1/1#3")
+		},
+	},
+	"L1 comes back": {
+		func(f *forger) {
+			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1").removed("data-1", epoch(7, 2), 1).stored("data-1", epoch(7, 2), 1)
+		},
+		func(f *forger) {
+			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1").removed("data-1", epoch(7, 2), 1)
+			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1)
+		},
+	},
+	"L7 withdrawn": {
+		func(f *forger) {
+			push(published(f, 1), "c", 5, "client-1/1#1").op(chaos.Op{Client: "client-1", Kind: chaos.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})
+			push(push(f, "c", 6), "c", 7, "client-1/1#1")
+		},
+		func(f *forger) {
+			push(published(f, 1), "c", 5, "client-1/1#1").op(chaos.Op{Client: "client-1", Kind: chaos.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})
+			push(push(f, "c", 6, "client-1/1#1"), "c", 7)
+		},
+	},
+	"L7 stored": {
+		func(f *forger) { f.stored("data-1", epoch(7, 2), 2).stored("data-1", epoch(7, 2), 1) },
+		func(f *forger) { f.stored("data-1", epoch(7, 2), 1).stored("data-1", epoch(7, 2), 2) },
+	},
+	"L9 answers": {
+		func(f *forger) { f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2), Key: "b"}) },
+		func(f *forger) { f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2), Key: "a"}) },
+	},
+	"L9 believes": {
+		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Merged, Peer: id("session-1"), Key: "b"}) },
+		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Merged, Peer: id("session-1"), Key: "a"}) },
+	},
+}

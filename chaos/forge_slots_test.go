@@ -1,0 +1,125 @@
+package chaos_test
+
+import (
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// slotsForgeries are for the judges of slots, tables and epochs.
+var slotsForgeries = map[string]forgery{
+	"I5": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2)}).claim("data-2", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2)})
+		},
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2)}).claim("data-2", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 3)})
+		},
+	},
+	"I5 grants": {
+		func(f *forger) { // written later, with a lower leader epoch
+			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(7, 4), Epoch: epoch(7, 4), Peer: id("data-1")})
+			f.claim("meta-2", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(8, 2), Epoch: epoch(7, 3), Peer: id("data-2")})
+		},
+		func(f *forger) { // heard of in the other order
+			f.claim("meta-2", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(8, 2), Epoch: epoch(8, 2), Peer: id("data-2")})
+			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(7, 4), Epoch: epoch(7, 4), Peer: id("data-1")})
+		},
+	},
+	"I8": {
+		func(f *forger) { // the list is older than the table, whoever was heard first
+			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 1, Base: epoch(7, 5), Epoch: epoch(7, 5), Peer: id("data-2")})
+			f.claim("meta-1", trace.Claim{Kind: trace.Listed, Epoch: epoch(7, 4), Key: "data-1,data-2"})
+		},
+		func(f *forger) {
+			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 1, Base: epoch(7, 5), Epoch: epoch(7, 5), Peer: id("data-2")})
+			f.claim("meta-1", trace.Claim{Kind: trace.Listed, Epoch: epoch(7, 6), Key: "data-1,data-2"})
+		},
+	},
+	"I9": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2)}).claim("data-1", trace.Claim{Kind: trace.Finished, Slot: 3, Epoch: epoch(7, 2)})
+			f.claim("data-1", trace.Claim{Kind: trace.Read, Slot: 3, Epoch: epoch(7, 2)})
+		},
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2)}).claim("data-1", trace.Claim{Kind: trace.Read, Slot: 3, Epoch: epoch(7, 2)})
+		},
+	},
+	"I12": {
+		func(f *forger) {
+			f.took("data-1", 1).took("data-2", 1).took("data-1", 2).pause(5*time.Second).took("data-2", 2)
+		},
+		func(f *forger) {
+			f.took("data-1", 1).took("data-2", 1).took("data-1", 2).pause(time.Second).took("data-2", 2)
+		},
+	},
+	"L2": {
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Answered, Slot: 3, Epoch: epoch(7, 2)})
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2), Count: 2})
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Answered, Slot: 3, Epoch: epoch(7, 2)})
+			f.claim("session-2", trace.Claim{Kind: trace.Answered, Slot: 3, Epoch: epoch(7, 2)})
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 2), Count: 2})
+		},
+	},
+	"L3": {
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Slot: 0, Epoch: epoch(7, 3)}).counted("session-1", epoch(7, 2), 9)
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Slot: 0, Epoch: epoch(7, 3)}).counted("session-1", epoch(7, 3), 9)
+		},
+	},
+	"L4": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Migrating, Slot: 3, Epoch: epoch(7, 3)}).claim("data-1", trace.Claim{Kind: trace.Stored, Slot: 3, Epoch: epoch(7, 2)})
+		},
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Migrating, Slot: 3, Epoch: epoch(7, 3)}).claim("data-1", trace.Claim{Kind: trace.Stored, Slot: 3, Epoch: epoch(7, 3)})
+		},
+	},
+	"L5": {
+		func(f *forger) { f.took("session-1", 3).took("session-1", 2) },
+		func(f *forger) { f.took("session-1", 2).took("session-1", 3).took("session-1'", 2) },
+	},
+	"L6": {
+		func(f *forger) {
+			f.counted("session-1", epoch(7, 2), 9).claim("data-2", trace.Claim{Kind: trace.Serving, Slot: 0, Epoch: epoch(7, 3), Version: 9})
+		},
+		func(f *forger) {
+			f.counted("session-1", epoch(7, 2), 9).claim("data-2", trace.Claim{Kind: trace.Serving, Slot: 0, Epoch: epoch(7, 3), Version: 10})
+		},
+	},
+	"L13": {
+		func(f *forger) { f.switched(33) },
+		func(f *forger) { f.switched(32) },
+	},
+	"L14": {
+		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true, Count: 1}) },
+		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true, Count: 0}) },
+	},
+	"L15": {
+		func(f *forger) { f.took("data-1", 1).took("data-2", 2).pause(5*time.Second).rested("data-1", "data-2") },
+		func(f *forger) { f.took("data-1", 2).took("data-2", 2).pause(5*time.Second).rested("data-1", "data-2") },
+	},
+	"L3 a fence": {
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Epoch: epoch(7, 2)}).claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})
+			f.counted("session-1", epoch(7, 2), 9)
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Epoch: epoch(7, 2)}).counted("session-1", epoch(7, 2), 9)
+			f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})
+		},
+	},
+	"L4 a removal": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Epoch: epoch(7, 3)}).removed("data-1", epoch(7, 2), 1)
+		},
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Serving, Epoch: epoch(7, 3)}).removed("data-1", epoch(7, 3), 1)
+		},
+	},
+}

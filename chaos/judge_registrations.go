@@ -1,0 +1,139 @@
+package chaos
+
+import (
+	"fmt"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+)
+
+// L1: what data takes by a write was accepted by that very session before; and
+// once it was removed there, it has been accepted anew.
+func storedWasAccepted(h *History, v *Verdict) {
+	onlyAccepted(h, v, trace.Stored, func(c trace.Claim, had int64) string {
+		return fmt.Sprintf("%s took version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, had)
+	})
+	h.removedStays(v)
+}
+
+// removedStays: what a session has given up, and a leader of its slot has removed
+// for it, comes back by no write that was sent before. Whatever a session has
+// accepted again since may come at any time: nothing is said of that.
+func (h *History) removedStays(v *Verdict) {
+	type key struct {
+		session conclave.NodeID
+		id      string
+	}
+	type place struct {
+		at nodeSlot
+		of key
+	}
+	dropped, back := map[key]bool{}, map[key]bool{}
+	removed := map[place]seenAt[bool]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		switch c.Kind {
+		case trace.Accepted:
+			back[key{c.Node, c.Subject}] = dropped[key{c.Node, c.Subject}]
+		case trace.Dropped:
+			dropped[key{c.Node, c.Subject}] = true
+		case trace.Removed:
+			of := key{c.Peer, c.Subject}
+			removed[place{nodeSlot{c.Node, c.Slot}, of}] = seenAt[bool]{dropped[of], i}
+		case trace.Stored:
+			of := key{c.Peer, c.Subject}
+			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
+			v.check(!r.v || back[of], h, at, []int{r.i, i}, "%s takes %s from %s, which has given it up and had it removed", c.Node, c.Subject, c.Peer)
+		}
+	}, trace.Accepted, trace.Dropped, trace.Removed, trace.Stored)
+}
+
+// onlyAccepted holds claims of data about a session against what that session had
+// accepted of the registration before: no version above it.
+func onlyAccepted(h *History, v *Verdict, kind trace.Kind, says func(c trace.Claim, had int64) string) {
+	type key struct {
+		session conclave.NodeID
+		id      string
+	}
+	accepted := map[key]seenAt[int64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Accepted {
+			k := key{c.Node, c.Subject}
+			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
+			return
+		}
+		a, had := accepted[key{c.Peer, c.Subject}]
+		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", says(c, a.v))
+	}, trace.Accepted, kind)
+}
+
+// L7: the values of one registration are seen by a subscriber in the order in
+// which they were published, and never again once it was withdrawn and that was
+// seen. What one leader of a slot takes of it from one session never goes back.
+func publishersInOrder(h *History, v *Verdict) {
+	type key struct{ client, tag string }
+	type shown struct{ client, name string }
+	last := map[key]seenAt[int]{}
+	withdrawn := map[string]bool{}
+	before := map[shown][]string{} // what a subscriber was pushed last
+	over := map[key]seenAt[bool]{} // its end was seen
+	published := map[string]int{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpPublish {
+			published[o.ID] = max(published[o.ID], int(o.Version))
+			return
+		}
+		if o.Kind == OpWithdraw {
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 // else its client was killed
+			return
+		}
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, n, ok := parseValue(value)
+			if !ok {
+				continue
+			}
+			k := key{o.Client, tag}
+			seen := last[k]
+			v.check(n >= seen.v, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
+			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
+			last[k] = seenAt[int]{max(n, seen.v), i}
+			v.check(!over[k].v, h, at, []int{over[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
+			now[tag] = true
+		}
+		of := shown{o.Client, o.Name}
+		for _, tag := range before[of] {
+			if withdrawn[tag] && !now[tag] {
+				over[key{o.Client, tag}] = seenAt[bool]{true, i}
+			}
+		}
+		before[of] = sortedKeys(now)
+	}, OpPublish, OpWithdraw, OpPush)
+	h.storedRises(v)
+}
+
+// storedRises: what one leader of a slot takes by writes of one session's
+// registration never goes back.
+func (h *History) storedRises(v *Verdict) {
+	type key struct {
+		at      nodeSlot
+		epoch   conclave.Epoch
+		session conclave.NodeID
+		id      string
+	}
+	stored := map[key]seenAt[int64]{}
+	h.claims(func(i int, at time.Duration, c trace.Claim) {
+		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer, c.Subject}
+		before := stored[k]
+		v.check(c.Version >= before.v, h, at, []int{before.i, i}, "%s takes version %d of %s from %s after version %d", c.Node, c.Version, c.Subject, c.Peer, before.v)
+		stored[k] = seenAt[int64]{c.Version, i}
+	}, trace.Stored)
+}
+
+// L8: a removal by a write comes from a session that had accepted it, and names
+// no version above what it had.
+func ownersRemove(h *History, v *Verdict) {
+	onlyAccepted(h, v, trace.Removed, func(c trace.Claim, had int64) string {
+		return fmt.Sprintf("%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, had)
+	})
+}

@@ -1,0 +1,44 @@
+package devdb_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/internal/devdb"
+)
+
+// Who looks on keeps a statement waiting whose client is gone meanwhile: it goes on,
+// and what it changed is told before anybody else's statement.
+func TestAStatementGoesOnWithoutItsClient(t *testing.T) {
+	arrived, goOn, told := make(chan string, 1), make(chan bool), make(chan uint64, 1)
+	var once sync.Once
+	s, _ := serve(t, devdb.Config{Around: func(from net.Addr, query string) func(uint64, error) {
+		if !strings.HasPrefix(query, "UPDATE") {
+			return nil
+		}
+		once.Do(func() { arrived <- from.String(); <-goOn })
+		return func(changed uint64, err error) {
+			assert.NoError(t, err)
+			told <- changed
+		}
+	}})
+	db := open(t, s)
+	run(t, db, "CREATE TABLE shelf (id int PRIMARY KEY, n int)")
+	run(t, db, "INSERT INTO shelf VALUES (1, 1)")
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := db.ExecContext(ctx, "UPDATE shelf SET n = 2"); left <- err }()
+	assert.NotEmpty(t, <-arrived)
+	leave()
+	assert.ErrorIs(t, <-left, context.Canceled)
+	assert.Equal(t, 1, one[int](t, db, "SELECT n FROM shelf"), "others are not kept waiting")
+	close(goOn)
+	assert.Equal(t, uint64(1), <-told)
+	assert.Eventually(t, func() bool { return one[int](t, db, "SELECT n FROM shelf") == 2 }, 5*time.Second, time.Millisecond)
+}

@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/internal/trace"
+	conclavesql "conclave/sql"
+)
+
+// written is a statement as the driver sends it: with its parameters in it.
+func written(statement string, args ...any) string {
+	for _, a := range args {
+		text := fmt.Sprint(a)
+		if s, is := a.(string); is {
+			text = "'" + s + "'"
+		}
+		statement = strings.Replace(statement, "?", text, 1)
+	}
+	return statement
+}
+
+// What the database is told to change is recognized, however it is written.
+func TestStatementsAreRecognized(t *testing.T) {
+	for statement, what := range map[string]string{
+		conclavesql.LockWinVacant: "win", conclavesql.LockWinOwn: "win", conclavesql.LockWinExpired: "win", conclavesql.LockWinOverdue: "win",
+		conclavesql.LockWinWitness: "win", conclavesql.LockResign: "resign", conclavesql.LockRenew: "", conclavesql.LockRepark: "",
+		conclavesql.StateWrite: "write", conclavesql.StateSeal: "seal", conclavesql.StateRead: "", conclavesql.HistoryRecord: "",
+	} {
+		assert.Equal(t, what, subject(written(statement, "owner")), statement)
+	}
+	var said []trace.Claim
+	c := &Cluster{gate: trace.NewGate(func(c trace.Claim) { said = append(said, c) })}
+	from, err := net.ResolveTCPAddr("tcp", "127.0.0.1:40001")
+	require.NoError(t, err)
+	body := "s.term = 1, s.seq = 1, s.nonce = 'x'"
+	done := c.landing(from, written(conclavesql.StateWrite, body, 7, 3, "nonce", "dc", "META", "table", 7, 2, "meta-1@a", 7))
+	require.Len(t, said, 1, "it is under way")
+	done(1, nil)
+	c.landing(from, written(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8))(4, nil)
+	require.Nil(t, c.landing(from, conclavesql.StateRead))
+	want := []trace.Claim{
+		{Kind: trace.Landing, Subject: "write", Key: "table", Epoch: conclave.Epoch{Term: 7, Seq: 3}},
+		{Kind: trace.Landed, Subject: "write", Key: "table", Epoch: conclave.Epoch{Term: 7, Seq: 3}, Count: 1},
+		{Kind: trace.Landing, Subject: "seal", Epoch: conclave.Epoch{Term: 8, Seq: 1}},
+		{Kind: trace.Landed, Subject: "seal", Epoch: conclave.Epoch{Term: 8, Seq: 1}, Count: 4},
+	}
+	for i := range want {
+		want[i].Node.Name = "127.0.0.1"
+	}
+	assert.Equal(t, want, said)
+}
