@@ -44,7 +44,7 @@ test: ## all tests that need nothing but Go
 
 # The packages whose tests also run on real servers: one at a time, because each
 # starts its own.
-REAL := ./internal/mysqltest/ ./internal/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/
+REAL := ./internal/mysqltest/ ./internal/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/ ./lab/...
 test-all: test test-real test-zookeeper ## those, and real servers in containers: MySQL, MariaDB, ZooKeeper; says what it skipped (REQUIRE_DOCKER=1: fails)
 
 test-real: ## of test-all, what needs a real MySQL and MariaDB
@@ -61,6 +61,7 @@ on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json 
 SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql
 SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 '$(SIM)/sim.test' -test.timeout 0
+SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 sim: ## storms in virtual time: SEEDS=N (100) of them; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
@@ -72,9 +73,9 @@ else ifdef TWICE
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
 	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
 else
-	@for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $$(( $(or $(SEED),1) + i )) -seeds $$(( $(or $(SEEDS),100) - i )) -every 2 \
+	@rm -f '$(SIM)'/sum.?; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $$(( $(or $(SEED),1) + i )) -seeds $$(( $(or $(SEEDS),100) - i )) -every 2 -sum '$(SIM)'/sum.$$i \
 	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \
-	  code=0; for p in $$pids; do wait $$p || code=1; done; exit $$code
+	  code=0; for p in $$pids; do wait $$p || code=1; done; $(SIM_SUM); exit $$code
 	@$(if $(COVER),$(SIM_RUN) -test.skip '^(TestStorms|TestOneSeedOneTrace)$$' -test.coverprofile '$(SIM)/cover.2' > /dev/null,true)
 	@$(if $(COVER),{ echo 'mode: set'; cat '$(SIM)'/cover.? | grep -v -e '^mode:' -e '\.pb\.go:' -e '\.connect\.go:'; } > '$(SIM)/cover.all' && \
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that storms and stories ran: " $$3 }',true)

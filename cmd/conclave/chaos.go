@@ -40,7 +40,7 @@ func (a *app) chaosListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows = append(rows, scenarioRow{Name: name, On: playableOn(s), About: firstLine(s.About)})
+				rows = append(rows, scenarioRow{Name: name, On: playableOn(s), About: firstSentence(s.About)})
 			}
 			return a.show(rows, func(w io.Writer) {
 				t := newTable("NAME", "ON", "ABOUT")
@@ -53,16 +53,28 @@ func (a *app) chaosListCommand() *cobra.Command {
 	}
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
+// firstSentence of a comment, without the lines in which it was written.
+func firstSentence(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	for i := range s {
+		if strings.ContainsRune(".!?", rune(s[i])) && (i+1 == len(s) || s[i+1] == ' ' && !abbreviated(s[:i])) {
+			return s[:i+1]
+		}
+	}
+	return s
+}
+
+// abbreviated says that a full stop there would end no sentence: "article no.".
+func abbreviated(s string) bool {
+	word := s[strings.LastIndexByte(s, ' ')+1:]
+	return slices.Contains([]string{"e.g", "i.e", "no", "vs", "etc"}, word)
 }
 
 // playableOn lists where a scenario can be played, as far as its acts tell.
 func playableOn(s chaos.Scenario) []string {
 	on := []string{"simulator"}
 	for _, name := range []string{"local", "compose"} {
-		if cannot(name, s) == "" {
+		if len(ground(name).Refuses(s)) == 0 {
 			on = append(on, name)
 		}
 	}
@@ -112,9 +124,9 @@ func (o *chaosOptions) validate() error {
 }
 
 // scenario finds what is to be played: a built-in one, a file, or a storm.
-func (o *chaosOptions) scenario(name string) (chaos.Scenario, error) {
+func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, error) {
 	if name == "storm" {
-		return chaos.Storm(o.seed, func(v chaos.Verb) bool { return can(o.on, v) }), nil
+		return chaos.Storm(o.seed, on), nil
 	}
 	s, err := chaos.Builtin(name)
 	if err == nil {
@@ -136,23 +148,14 @@ func (o *chaosOptions) scenario(name string) (chaos.Scenario, error) {
 func (a *app) runChaos(ctx context.Context, name string, attach bool, o chaosOptions) error {
 	var reports []chaos.Report
 	failed := 0
+	var stopped error
 	for range o.times {
-		s, err := o.scenario(name)
+		r, err := a.playChaos(ctx, name, attach, o)
 		if err != nil {
-			return err
+			stopped = err
+			break
 		}
-		if why := cannot(o.on, s); why != "" {
-			return fmt.Errorf("%s cannot be played on %s: it needs %s; `make sim SCENARIO=%s` plays it in the simulator", s.Name, o.on, why, s.Name)
-		}
-		s.Cluster.Seed = o.seed
 		o.seed++
-		r, err := a.playChaos(ctx, s, attach, o)
-		if err != nil {
-			return err
-		}
-		if r.Skipped != "" {
-			return fmt.Errorf("%s cannot be played on %s: %s", s.Name, o.on, r.Skipped)
-		}
 		if !r.Ok() {
 			failed++
 		}
@@ -161,10 +164,11 @@ func (a *app) runChaos(ctx context.Context, name string, attach bool, o chaosOpt
 			return err
 		}
 	}
-	if o.html != "" {
-		if err := writeReports(o.html, reports); err != nil {
-			return err
-		}
+	if o.html != "" && len(reports) > 0 {
+		stopped = errors.Join(stopped, writeReports(o.html, reports))
+	}
+	if stopped != nil {
+		return stopped
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %s did not hold", failed, plural(o.times, "run"))
@@ -185,7 +189,7 @@ func writeReports(file string, reports []chaos.Report) (err error) {
 func writeResult(w io.Writer, r *chaos.Result) {
 	t := newTable("INVARIANT", "", "CHECKS", "BROKEN")
 	idle := []string{}
-	for _, v := range r.Verdicts {
+	for _, v := range r.Report().Verdicts {
 		if v.Checks == 0 && len(v.Violations) == 0 {
 			idle = append(idle, v.ID)
 			continue
@@ -208,19 +212,4 @@ func writeResult(w io.Writer, r *chaos.Result) {
 	if len(problems) == 0 {
 		fmt.Fprintf(w, "%s, seed %d: all held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
 	}
-}
-
-// cannot names the acts of a scenario that are not possible there; "" for none.
-func cannot(on string, s chaos.Scenario) string {
-	var missing []string
-	if s.Bubble {
-		missing = append(missing, "only in the bubble")
-	}
-	for _, v := range s.Needs() {
-		if !can(on, v) {
-			missing = append(missing, string(v))
-		}
-	}
-	slices.Sort(missing)
-	return strings.Join(missing, ", ")
 }

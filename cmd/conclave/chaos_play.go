@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,76 +16,148 @@ import (
 	"conclave/chaos/containers"
 	"conclave/chaos/processes"
 	"conclave/internal/compose"
+	"conclave/internal/supervisor"
 )
 
-// can says whether a verb is possible on that stage.
-func can(on string, v chaos.Verb) bool {
-	if on == "compose" {
-		return containers.Can(v)
-	}
-	return processes.Can(v)
+// chaosStage is where a run is played: a driver, and what can be done with it.
+type chaosStage struct {
+	driver chaos.Driver
+	ground *chaos.Ground
+	dir    string // this run's own
+	logs   string // where its processes write
 }
 
+// ground says what can be done on a cluster of its own.
+func ground(on string) *chaos.Ground {
+	if on == "compose" {
+		return containers.Ground()
+	}
+	return processes.Ground()
+}
+
+// errInterrupted is what a Ctrl-C makes of a run.
+var errInterrupted = errors.New("interrupted: this run is not judged, and nothing of it is left")
+
 // playChaos plays one run on a cluster of its own, or on the one of --dir. What
-// the processes wrote is kept when something did not hold.
-func (a *app) playChaos(ctx context.Context, s chaos.Scenario, attach bool, o chaosOptions) (*chaos.Result, error) {
-	dir, err := os.MkdirTemp("", "conclave-chaos-")
+// the nodes wrote is kept when something did not hold.
+func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions) (*chaos.Result, error) {
+	stage, err := a.chaosStage(attach, &o)
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(dir) // if nothing is in it
-	logs := filepath.Join(dir, "cluster", "logs")
-	var d chaos.Driver
-	switch {
-	case o.on == "compose":
-		if o.compose.logs == "" {
-			o.compose.logs = logs
+	keep := false
+	defer func() {
+		if !keep {
+			_ = os.RemoveAll(stage.dir) // nothing in it is worth keeping
 		}
-		logs = o.compose.logs
-		d = a.containersDriver(o)
-	case attach:
-		nodes, err := a.local()
-		if err != nil {
-			return nil, err
-		}
-		logs = filepath.Join(nodes.Dir(), "logs")
-		running, err := processes.Attach(nodes, dir)
-		if err != nil {
-			return nil, err
-		}
-		d, s.Cluster = running, running.Size(s.Cluster)
-	default:
-		_, bin, err := toolPath()
-		if err != nil {
-			return nil, err
-		}
-		d = processes.New(processes.Config{Bin: bin, Dir: dir})
+	}()
+	s, err := o.scenario(name, stage.ground)
+	if err != nil {
+		return nil, err
+	}
+	s.Cluster.Seed = o.seed
+	if attach {
+		s.Cluster = stage.ground.Size(s.Cluster) // it is as large as it is
+	}
+	if why := stage.ground.Refuses(s); len(why) > 0 {
+		return nil, fmt.Errorf("%s cannot be played on %s: it needs %s; `make sim SCENARIO=%s` plays it in the simulator", s.Name, o.on, strings.Join(why, ", "), s.Name)
 	}
 	live := io.Discard
 	if !a.asJSON {
 		live = a.stdout
-		fmt.Fprintf(live, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstLine(s.About))
+		fmt.Fprintf(live, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
 	}
-	r, err := chaos.Play(ctx, s, &narrator{Driver: d, out: live})
-	if err == nil && r.Ok() {
-		return r, os.RemoveAll(dir)
+	r, err := chaos.Play(ctx, s, &narrator{Driver: stage.driver, out: live})
+	switch {
+	case ctx.Err() != nil && (err != nil || !r.Ok()):
+		if left := stillThere(err); left != nil {
+			return nil, fmt.Errorf("interrupted: %w", left)
+		}
+		return nil, errInterrupted
+	case err == nil && r.Ok():
+		return r, nil
+	case err == nil && r.Skipped != "":
+		return nil, fmt.Errorf("%s cannot be played on %s: %s", s.Name, o.on, r.Skipped)
+	}
+	keep = true
+	if kerr := stage.record(r); kerr != nil {
+		fmt.Fprintf(a.stderr, "conclave: the history is lost: %v\n", kerr)
+	}
+	where := stage.dir
+	if !strings.HasPrefix(stage.logs, stage.dir) {
+		where += " (logs in " + stage.logs + ")"
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; logs, if it came so far, are in %s", err, logs)
+		return nil, fmt.Errorf("%w; what was logged and recorded is in %s", err, where)
 	}
-	fmt.Fprintf(a.stderr, "conclave: the logs are in %s\n", logs)
+	fmt.Fprintf(a.stderr, "conclave: logs, claims and the history are in %s\n", where)
 	return r, nil
 }
 
+// record writes what is needed to understand a run that did not hold.
+func (s *chaosStage) record(r *chaos.Result) (err error) {
+	if r == nil || r.History == nil {
+		return nil
+	}
+	f, err := os.Create(filepath.Join(s.dir, "history.txt"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriter(f)
+	fmt.Fprintf(w, "%s\n", r.Scenario)
+	for _, e := range r.History.Entries {
+		fmt.Fprintln(w, e)
+	}
+	return w.Flush()
+}
+
+// chaosStage makes the folder and the driver of one run.
+func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
+	var nodes *supervisor.Handle
+	if attach {
+		var err error
+		if nodes, err = a.local(); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "conclave-chaos-")
+	if err != nil {
+		return nil, err
+	}
+	s := &chaosStage{ground: ground(o.on), dir: dir, logs: filepath.Join(dir, "cluster", "logs")}
+	switch {
+	case o.on == "compose":
+		if s.logs = filepath.Join(dir, "logs"); o.compose.logs != "" {
+			s.logs = o.compose.logs
+		}
+		s.driver = containersDriver(dir, s.logs, o.compose)
+	case attach:
+		s.logs = filepath.Join(nodes.Dir(), "logs")
+		var running *processes.Driver
+		if running, err = processes.Attach(nodes, dir); err == nil {
+			s.driver, s.ground = running, running.Ground()
+		}
+	default:
+		var bin string
+		if _, bin, err = toolPath(); err == nil {
+			s.driver = processes.New(processes.Config{Bin: bin, Dir: dir})
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(dir))
+	}
+	return s, nil
+}
+
 // containersDriver plays on a project of its own.
-func (a *app) containersDriver(o chaosOptions) chaos.Driver {
+func containersDriver(dir, logs string, o composeOptions) chaos.Driver {
 	var stage *composeStage
 	return containers.New(containers.Config{
-		Nodes: composeNodes,
-		Start: func(ctx context.Context, c chaos.Cluster) (*compose.Project, string, error) {
-			options := o.compose
-			options.takeover = c.Takeover
-			opened, err := openCompose(ctx, options)
+		Dir: dir,
+		Start: func(ctx context.Context, c chaos.Cluster, nodes []string, file string) (*compose.Project, string, error) {
+			o.takeover, o.nodes, o.more, o.logs = c.Takeover, nodes, []string{file}, logs
+			opened, err := openCompose(ctx, o)
 			if err != nil {
 				return nil, "", err
 			}
@@ -96,14 +169,29 @@ func (a *app) containersDriver(o chaosOptions) chaos.Driver {
 				return nil
 			}
 			if said := stage.Close(true); said != "" { // it keeps the logs: they have a folder
-				return errors.New(strings.TrimPrefix(said, "; "))
+				return &leftError{strings.TrimPrefix(said, "; ")}
 			}
 			return nil
 		},
 	})
 }
 
-// narrator is a driver that says what it does and what can be seen of it.
+// leftError says what could not be taken down.
+type leftError struct{ what string }
+
+func (e *leftError) Error() string { return e.what }
+
+// stillThere is the part of an error that says what could not be taken down.
+func stillThere(err error) error {
+	var left *leftError
+	if errors.As(err, &left) {
+		return left
+	}
+	return nil
+}
+
+// narrator is a driver that says what it does, what can be seen of it, and which
+// faults are under way.
 type narrator struct {
 	chaos.Driver
 	out io.Writer
@@ -111,7 +199,10 @@ type narrator struct {
 	mu    sync.Mutex // guards the rest
 	began time.Time
 	last  string
+	open  chaos.Underway
 }
+
+var _ chaos.Dated = (*narrator)(nil)
 
 func (n *narrator) say(text string) {
 	n.mu.Lock()
@@ -122,38 +213,76 @@ func (n *narrator) say(text string) {
 	fmt.Fprintf(n.out, "%6.1f s  %s\n", time.Since(n.began).Seconds(), text)
 }
 
-// Do says so before.
+// Do says so before, and what came of it when nothing did.
 func (n *narrator) Do(ctx context.Context, a chaos.Act) error {
 	n.say("> " + a.String())
-	return n.Driver.Do(ctx, a)
+	if err := n.Driver.Do(ctx, a); err != nil {
+		n.say("  refused: " + err.Error())
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.open.Note(a)
+	return nil
+}
+
+// TookHold is the driver's word, where it knows.
+func (n *narrator) TookHold(ctx context.Context, a chaos.Act, began time.Time) time.Time {
+	if d, knows := n.Driver.(chaos.Dated); knows {
+		return d.TookHold(ctx, a, began)
+	}
+	return time.Now()
 }
 
 // Look says what has changed.
 func (n *narrator) Look(ctx context.Context) chaos.Sight {
 	s := n.Driver.Look(ctx)
+	n.mu.Lock()
+	now := sightLine(s, n.open.List())
+	changed := now != n.last
+	n.last = now
+	n.mu.Unlock()
+	if changed {
+		n.say("  " + now)
+	}
+	return s
+}
+
+// sightLine is what can be seen at a moment, in one line.
+func sightLine(s chaos.Sight, open []chaos.Act) string {
+	now := "no leader"
+	if s.Leader != "" {
+		now = fmt.Sprintf("%s leads term %d", s.Leader, s.Term)
+	}
+	if s.Leads > 1 {
+		now += fmt.Sprintf(", %d say that they lead", s.Leads)
+	}
+	now += fmt.Sprintf(", %d of %d up are ready", len(s.Ready), len(s.Up))
 	unserved := 0
 	for _, x := range s.Table.Slots {
 		if x.Phase == "crash" || x.Phase == "switching" {
 			unserved++
 		}
 	}
-	leader := "no leader"
-	if s.Leader != "" {
-		leader = fmt.Sprintf("%s leads term %d", s.Leader, s.Term)
-	}
-	now := fmt.Sprintf("  %s, %d of %d up are ready", leader, len(s.Ready), len(s.Up))
 	if unserved > 0 {
 		now += fmt.Sprintf(", %s on the way to a new leader", plural(unserved, "slot"))
 	}
 	if s.Frozen {
 		now += ", protected"
 	}
-	n.mu.Lock()
-	changed := now != n.last
-	n.last = now
-	n.mu.Unlock()
-	if changed {
-		n.say(now)
+	for i, a := range open {
+		now += either(i == 0, "; under way: ", ", ") + lasting(a)
 	}
-	return s
+	return now
+}
+
+// lasting is a fault in the words for its duration.
+func lasting(a chaos.Act) string {
+	switch a.Verb {
+	case chaos.Kill, chaos.Stop:
+		return a.Node + " is down"
+	case chaos.Pause:
+		return a.Node + " is frozen"
+	}
+	return a.String()
 }

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"conclave/chaos"
+	"conclave/slot"
 )
 
 func TestChaosListNamesEveryScenario(t *testing.T) {
@@ -44,6 +49,76 @@ func TestChaosSaysWhatIsWrongBeforeItBreaksAnything(t *testing.T) {
 			assert.Contains(t, r.stderr, c.says)
 		})
 	}
+}
+
+func TestWhatIsListedIsWholeSentences(t *testing.T) {
+	for about, want := range map[string]string{
+		"F1: one line.": "F1: one line.",
+		"It goes on\nin a second line, at 1.5 s. And a second sentence.": "It goes on in a second line, at 1.5 s.",
+		"Is it? Yes.":     "Is it?",
+		"e.g. this one. ": "e.g. this one.",
+		"no stop\nat all": "no stop at all",
+		"":                "",
+	} {
+		assert.Equal(t, want, firstSentence(about))
+	}
+}
+
+func TestALineOfTheLiveView(t *testing.T) {
+	s := chaos.Sight{Leader: "meta-2", Term: 7, Leads: 2, Up: []string{"data-1", "meta-2"}, Ready: []string{"meta-2"}, Frozen: true,
+		Table: slot.Table{Slots: []slot.Slot{{Phase: slot.Crash}, {Phase: slot.Stable}}}}
+	assert.Equal(t, "meta-2 leads term 7, 2 say that they lead, 1 of 2 up are ready, 1 slot on the way to a new leader, protected; under way: data-3 is down, cut meta-1 from db",
+		sightLine(s, []chaos.Act{{Verb: chaos.Kill, Node: "data-3"}, {Verb: chaos.Cut, Node: "meta-1", Peer: "db"}}))
+	assert.Equal(t, "no leader, 0 of 0 up are ready", sightLine(chaos.Sight{}, nil))
+}
+
+// A driver's word on when a fault took hold is heard through the narrator.
+func TestTheNarratorPassesOnWhenAnActTookHold(t *testing.T) {
+	at := time.Unix(7, 0)
+	n := &narrator{Driver: datedDriver{at: at}}
+	assert.Equal(t, at, n.TookHold(t.Context(), chaos.Act{}, time.Now()))
+	n.Driver = nil
+	assert.WithinDuration(t, time.Now(), n.TookHold(t.Context(), chaos.Act{}, at), time.Minute)
+}
+
+type datedDriver struct {
+	chaos.Driver
+	at time.Time
+}
+
+func (d datedDriver) TookHold(context.Context, chaos.Act, time.Time) time.Time { return d.at }
+
+// A Ctrl-C says so, and leaves nothing.
+func TestARunThatIsInterruptedLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var stderr bytes.Buffer
+	heard := &listener{word: "leads term", then: interrupt}
+	code := run(ctx, []string{"chaos", "run", "f01"}, heard, &stderr)
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, "conclave: interrupted: this run is not judged, and nothing of it is left\n", stderr.String())
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// listener does something when a word is written.
+type listener struct {
+	word string
+	then func()
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), l.word) {
+		l.then()
+	}
+	return len(p), nil
 }
 
 // One story of everything that is done to processes: signals, the network between

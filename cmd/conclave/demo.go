@@ -94,16 +94,19 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 		play = func(ctx context.Context, set scenery) error { return d.playKills(ctx, set, o) }
 	}
 	err := play(ctx, set)
-	held := d.verdict(o.kills == 0)
+	verdict := d.verdict(o.kills == 0)
+	interrupted := err != nil && ctx.Err() != nil && !errors.Is(verdict, errBroke)
 	left := ""
 	if d.stage != nil {
-		left = d.stage.Close(err == nil && held)
+		left = d.stage.Close(err == nil && verdict == nil || interrupted)
 	}
 	switch {
+	case interrupted:
+		return fmt.Errorf("the demo was interrupted%s", left)
 	case err != nil:
 		return fmt.Errorf("the demo failed: %w%s", err, left)
-	case !held:
-		return fmt.Errorf("the demo failed: an invariant broke%s", left)
+	case verdict != nil:
+		return fmt.Errorf("the demo failed: %w%s", verdict, left)
 	case left != "":
 		return fmt.Errorf("the demo went well%s", left)
 	}
@@ -144,9 +147,8 @@ func (d *demo) play(ctx context.Context, set scenery) error {
 	return d.stop(ctx)
 }
 
-// verdict prints every invariant with the number of checks, and says whether all
-// held.
-func (d *demo) verdict(clients bool) bool {
+// verdict prints every invariant with the number of checks; nil when all held.
+func (d *demo) verdict(clients bool) error {
 	var all []bench.Invariant
 	var broken []string
 	if clients {

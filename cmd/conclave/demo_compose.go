@@ -21,6 +21,9 @@ import (
 // composeOptions say which containers.
 type composeOptions struct {
 	db, takeover, project, dir, logLevel, logs string
+
+	nodes []string // services that are nodes; nil: composeNodes
+	more  []string // files that compose reads after docker-compose.yml
 }
 
 func (o *composeOptions) bind(f *pflag.FlagSet) {
@@ -67,6 +70,7 @@ var databaseImages = map[string][]string{
 // composeStage is a cluster in containers, reached through its published ports.
 type composeStage struct {
 	*compose.Project
+	nodes   []string // services
 	token   string
 	network wire.Network
 	image   string // of the database
@@ -105,13 +109,16 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 		"CONCLAVE_META_TAKEOVER=" + o.takeover, "CONCLAVE_META_LOG_LEVEL=" + o.logLevel,
 		"HEALTH_INTERVAL=1s", // only for the start: the demo asks the nodes itself
 	}
-	for _, n := range composeNodes { // any free port: other clusters may have the usual ones
+	if o.nodes == nil {
+		o.nodes = composeNodes
+	}
+	for _, n := range o.nodes { // any free port: other clusters may have the usual ones
 		env = append(env, strings.ToUpper(strings.ReplaceAll(n, "-", "_"))+"_PORT=0")
 	}
 	if image := databaseImage(ctx, o.db); image != "" {
 		env = append(env, "DB_IMAGE="+image)
 	}
-	s := &composeStage{logs: o.logs, keep: o.logs != ""}
+	s := &composeStage{nodes: o.nodes, logs: o.logs, keep: o.logs != ""}
 	var err error
 	if s.keep {
 		err = os.MkdirAll(s.logs, 0o755)
@@ -127,7 +134,7 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 	}
 	defer said.Close()
 	s.Project, err = compose.New(compose.Config{
-		Name: o.project, Dir: o.dir, Env: env, Services: append([]string{composeDB}, composeNodes...), Out: said,
+		Name: o.project, Dir: o.dir, More: o.more, Env: env, Services: append([]string{composeDB}, o.nodes...), Out: said,
 	})
 	if err != nil {
 		return nil, err
@@ -148,7 +155,7 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 		s.image = db.Image
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, s.Close(false))
+		return nil, fmt.Errorf("%w%s", err, s.Close(ctx.Err() != nil))
 	}
 	return s, nil
 }
@@ -193,7 +200,7 @@ var composePorts = map[string]string{"meta": "9615", "data": "9622", "session": 
 // Addresses are those that nodes advertise: Network knows the way to them.
 func (s *composeStage) Addresses(role string) ([]string, error) {
 	var out []string
-	for _, n := range composeNodes {
+	for _, n := range s.nodes {
 		if strings.HasPrefix(n, role+"-") {
 			out = append(out, n+":"+composePorts[role])
 		}
@@ -212,7 +219,7 @@ func (s *composeStage) Tool() string {
 }
 
 func (s *composeStage) AwaitReady(ctx context.Context) error {
-	return s.Project.AwaitReady(ctx, composeNodes...)
+	return s.Project.AwaitReady(ctx, s.nodes...)
 }
 
 // Died is the engine's own word.
@@ -266,7 +273,7 @@ func (s *composeStage) Stop(ctx context.Context) error {
 	for _, role := range []string{"session", "data", "meta", composeDB} {
 		var stopping sync.WaitGroup
 		var mu sync.Mutex // guards errs
-		for _, n := range append([]string{composeDB}, composeNodes...) {
+		for _, n := range append([]string{composeDB}, s.nodes...) {
 			if !strings.HasPrefix(n, role) {
 				continue
 			}
@@ -337,7 +344,7 @@ func (s *composeStage) Close(succeeded bool) string {
 func (s *composeStage) keepLogs() {
 	ctx, cancel := context.WithTimeout(context.Background(), readyWait/3)
 	defer cancel()
-	for _, n := range append([]string{composeDB}, composeNodes...) {
+	for _, n := range append([]string{composeDB}, s.nodes...) {
 		if log, err := s.Logs(ctx, n, time.Time{}); err == nil {
 			_ = os.WriteFile(filepath.Join(s.logs, n+".log"), []byte(log), 0o644)
 		}

@@ -108,6 +108,9 @@ func openLocal(ctx context.Context) (stage, error) {
 		return nil, err
 	}
 	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
+	if err != nil && ctx.Err() != nil {
+		return nil, errors.Join(err, os.RemoveAll(root))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, "cluster", "logs"))
 	}

@@ -158,7 +158,7 @@ func TestWithoutDockerTheDemoSaysSo(t *testing.T) {
 }
 
 func TestANodeOfAStageIsFoundByItsName(t *testing.T) {
-	s := &composeStage{}
+	s := &composeStage{nodes: composeNodes}
 	at, err := address(s, "data", "data-3")
 	require.NoError(t, err)
 	assert.Equal(t, "data-3:9622", at)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -84,19 +86,34 @@ func (s *story) look(where string) {
 	s.say("         > look at: %s", where)
 }
 
-// verdict ends the story and says whether every invariant held.
-func (s *story) verdict(all []bench.Invariant, broken []string) bool {
-	held := len(all) > 0
+// What a verdict can be when not everything held.
+var (
+	errNotLooked = errors.New("nothing was looked at")
+	errNotAll    = errors.New("not every invariant was looked at")
+	errBroke     = errors.New("an invariant broke")
+)
+
+// verdict ends the story; nil when every invariant was looked at, and held.
+func (s *story) verdict(all []bench.Invariant, broken []string) error {
+	var verdict error
 	checks := 0
 	for _, i := range all {
-		held = held && i.Broken == 0 && i.Checks > 0
 		checks += i.Checks
+		if i.Checks == 0 {
+			verdict = errNotAll
+		}
+	}
+	if checks == 0 {
+		verdict = errNotLooked
+	}
+	if slices.ContainsFunc(all, func(i bench.Invariant) bool { return i.Broken > 0 }) {
+		verdict = errBroke
 	}
 	if s.quiet {
 		_ = json.NewEncoder(s.out).Encode(map[string]any{ // nobody reads: the exit code still says it
-			"scenes": s.scenes, "invariants": all, "broken": orEmpty(broken), "held": held, "tookMs": since(s.start),
+			"scenes": s.scenes, "invariants": all, "broken": orEmpty(broken), "held": verdict == nil, "tookMs": since(s.start),
 		})
-		return held
+		return verdict
 	}
 	s.say("\n%s", strings.Repeat("-", storyWidth))
 	s.say("%s %10s %8s", pad("INVARIANT", 60), "CHECKS", "BROKEN")
@@ -111,12 +128,17 @@ func (s *story) verdict(all []bench.Invariant, broken []string) bool {
 		s.say("BROKEN  %s", b)
 	}
 	s.say("%s", strings.Repeat("-", storyWidth))
-	if held {
+	switch {
+	case verdict == nil:
 		s.say("Every invariant held: %d checks in %.0f s.", checks, time.Since(s.start).Seconds())
-	} else {
+	case errors.Is(verdict, errNotLooked):
+		s.say("Nothing was looked at: it says nothing about any invariant.")
+	case errors.Is(verdict, errNotAll):
+		s.say("NOT every invariant was looked at; those that were have held.")
+	default:
 		s.say("NOT every invariant held.")
 	}
-	return held
+	return verdict
 }
 
 func orEmpty(s []string) []string {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/internal/supervisor"
+)
+
+func (a *app) labCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "lab", Short: "Ways to elect and to lock, side by side under the same faults",
+		Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
+	}
+	for _, sub := range []*cobra.Command{
+		a.labElectionsCommand(),
+		a.labOversellCommand(),
+	} {
+		cmd.AddCommand(sub)
+		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
+	}
+	cmd.AddCommand(a.labCandidateCommand())
+	return cmd
+}
+
+// labDatabase is the database of --db: a server that is there, or an embedded one of
+// this call's own. name is what reports say of it.
+func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end func() error, err error) {
+	if db != supervisor.Embedded {
+		return db, "", func() error { return nil }, nil
+	}
+	_, bin, err := toolPath()
+	if err != nil {
+		return "", "", nil, err
+	}
+	path := filepath.Join(bin, "devdb")
+	if _, err := os.Stat(path); err != nil {
+		return "", "", nil, fmt.Errorf("the program devdb is not in %s, beside the tool: build it with `make build`, or give --db a DSN", bin)
+	}
+	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0")
+	var complaints bytes.Buffer // read when it has ended: a.stderr has another writer meanwhile
+	server.Stderr = &complaints
+	// A group of its own: Ctrl-C is ours, and the server ends when we are done with it.
+	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		return "", "", nil, err
+	}
+	if err := server.Start(); err != nil {
+		return "", "", nil, fmt.Errorf("start devdb: %w", err)
+	}
+	end = func() error {
+		_ = server.Process.Signal(syscall.SIGTERM) // gone already is fine
+		late := time.AfterFunc(15*time.Second, func() { _ = server.Process.Kill() })
+		defer late.Stop()
+		err := server.Wait()
+		_, _ = complaints.WriteTo(a.stderr) // what nobody can read, nobody reads
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	dsn, ready := strings.CutPrefix(strings.TrimSpace(line), "devdb ready ")
+	if err != nil || !ready {
+		return "", "", nil, errors.Join(errors.New("the embedded database did not start"), end())
+	}
+	return dsn, "embedded (devdb, in memory)", end, nil
+}

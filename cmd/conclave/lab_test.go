@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/lab"
+)
+
+func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no such rule":    {[]string{"--rules", "conclave,paxos"}, "paxos"},
+		"no time":         {[]string{"--lease", "1ms"}, "Lease"},
+		"never":           {[]string{"--repeat", "-1"}, "Repeat"},
+		"an unreadable":   {[]string{"--db", "somewhere"}, "DSN"},
+		"not to be cut":   {[]string{"--db", "u@unix(/tmp/no.sock)/d"}, "TCP"},
+		"an argument":     {[]string{"now"}, "now"},
+		"an unknown flag": {[]string{"--fast"}, "fast"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tool(t, append([]string{"lab", "elections"}, c.args...)...)
+			assert.Equal(t, exitUsage, r.code, r.stderr)
+			assert.Contains(t, r.stderr, c.says)
+		})
+	}
+	r := tool(t, "lab")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.stderr, "elections")
+}
+
+// Two rules lose their leaders once in each way. What Conclave's promises it keeps,
+// however busy the machine is.
+func TestLabElections(t *testing.T) {
+	realPrograms(t)
+	file := filepath.Join(t.TempDir(), "lab.html")
+	r := tool(t, "lab", "elections", "--rules", "conclave-lease,freno", "--repeat", "1", "--limit", "1s", "--lease", "1500ms", "--html", file, "--json")
+	require.Equal(t, exitDone, r.code, r.stderr)
+	var report lab.Report
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report), r.stdout)
+	require.Len(t, report.Rows, 2)
+	for _, row := range report.Rows {
+		require.Len(t, row.Cells, 4, row.Rule)
+		assert.Positive(t, row.StatementsPerSecond, row.Rule)
+		for _, c := range row.Cells {
+			assert.Equal(t, 1, c.N, "%s, %s", row.Rule, c.Fault)
+			assert.Equal(t, 1, c.Never+c.Leaderless.N, "%s, %s: followed, or never", row.Rule, c.Fault)
+			assert.Len(t, c.Samples, c.Leaderless.N)
+		}
+	}
+	ours, freno := report.Rows[0], report.Rows[1]
+	require.Equal(t, "conclave-lease", ours.Rule)
+	for _, c := range ours.Cells {
+		assert.Zero(t, c.Overlap.Max, "%s: two believed", c.Fault)
+		assert.Zero(t, c.Guarded, "%s: a guarded write of the old leader landed", c.Fault)
+		assert.NotZero(t, c.Writes, c.Fault)
+	}
+	assert.Equal(t, lab.Partition, freno.Cells[3].Fault)
+	if freno.Cells[3].Leaderless.N == 1 {
+		assert.Positive(t, freno.Cells[3].Overlap.Max, "who cannot reach the database keeps leading")
+	}
+	page, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "<svg ")
+}

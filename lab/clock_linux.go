@@ -1,0 +1,17 @@
+package lab
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// shared reads CLOCK_MONOTONIC, which no step of the wall clock touches.
+func shared() int64 {
+	const clockMonotonic = 1
+	var ts syscall.Timespec
+	if _, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
+		return time.Now().UnixNano()
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,312 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"conclave/elector/zklatch/memtree"
+	"conclave/internal/faultnet"
+	conclavesql "conclave/sql"
+)
+
+// Config is what the lab needs; DSN and Spawn are required.
+type Config struct {
+	DSN       string // user:password@tcp(host:port)/database
+	Database  string // what it is, for the report
+	ZooKeeper string // host:port of a real one; empty: the tree in memory, over ZooKeeper's protocol
+
+	Rules  []Rule        // default: all
+	Lease  time.Duration // of all rules that can be told. Default 1 s
+	Own    bool          // each rule plays with its own defaults instead
+	Repeat int           // at most so many of each fault. Default 10
+	Limit  time.Duration // no fault begins after that. Default 160 s
+	Calm   time.Duration // how long each election is watched before its first fault. Default 3 s
+	Act    time.Duration // between two writes of who believes. Default 20 ms
+	AtOnce int           // rules that play at the same time, beside those that are fixed. Default 7
+
+	// Spawn prepares a process that runs Candidate on its standard input and output.
+	Spawn    func() *exec.Cmd
+	Version  string
+	Progress io.Writer // a line for each rule; nil: nobody looks
+
+	follow time.Duration // how long a successor is waited for; 0: two leases and 3 s
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	set(&c.Lease, time.Second)
+	set(&c.Limit, 160*time.Second)
+	set(&c.Calm, 3*time.Second)
+	set(&c.Act, 20*time.Millisecond)
+	if c.Repeat == 0 {
+		c.Repeat = 10
+	}
+	if c.AtOnce == 0 {
+		c.AtOnce = 7
+	}
+	if len(c.Rules) == 0 {
+		c.Rules = Rules()
+	}
+	if c.Progress == nil {
+		c.Progress = io.Discard
+	}
+	return c
+}
+
+// Validate names the field that cannot be.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.Spawn == nil:
+		return errors.New("lab: Spawn is missing")
+	case c.Lease < 300*time.Millisecond || c.Lease > time.Minute:
+		return fmt.Errorf("lab: Lease %v is not between 300ms and 1m", c.Lease)
+	case c.Act < time.Millisecond:
+		return fmt.Errorf("lab: Act %v is under 1ms", c.Act)
+	case c.Repeat < 1 || c.AtOnce < 1:
+		return fmt.Errorf("lab: Repeat %d and AtOnce %d must be at least 1", c.Repeat, c.AtOnce)
+	}
+	_, err := c.address()
+	return err
+}
+
+// address is where the database is, for the proxy before it.
+func (c Config) address() (string, error) {
+	dsn, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		return "", fmt.Errorf("lab: %w", conclavesql.ErrBadDSN)
+	}
+	if !strings.HasPrefix(dsn.Net, "tcp") {
+		return "", errors.New("lab: the database must be reached by TCP, so that it can be cut off")
+	}
+	return dsn.Addr, nil
+}
+
+// Elections plays every rule under every fault, and reports. An error says that nothing
+// could be played; which rule could not, and what a rule did not keep, is in the report.
+func Elections(ctx context.Context, cfg Config) (Report, error) {
+	if err := cfg.Validate(); err != nil {
+		return Report{}, err
+	}
+	cfg = cfg.withDefaults()
+	l, err := newLaboratory(ctx, cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	defer l.close()
+	return l.run(ctx)
+}
+
+// laboratory is what all rules share.
+type laboratory struct {
+	cfg   Config
+	db    *conclavesql.DB
+	net   *faultnet.Net
+	paths paths
+	mark  string // names this run in the tables
+	end   func() // of the tree in memory
+
+	mu sync.Mutex // guards Progress
+}
+
+func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
+	l = &laboratory{cfg: cfg, net: faultnet.New(), mark: fmt.Sprintf("%06x", rand.N(1<<24)), end: func() {}}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.db, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Deadline: 10 * time.Second, MaxConns: 8}); err != nil {
+		return nil, err
+	}
+	if err := tables("", conclavesql.LabWriteTable, conclavesql.LabLeadershipTable)(ctx, l.db, ""); err != nil {
+		return nil, fmt.Errorf("the lab's tables: %w", err)
+	}
+	behind, err := cfg.address()
+	if err != nil {
+		return nil, err
+	}
+	if l.paths.sql, err = l.net.Listen(hostSQL, behind, false); err != nil {
+		return nil, err
+	}
+	if l.paths.address = cfg.ZooKeeper; cfg.ZooKeeper == "" {
+		if l.paths.address, err = l.plant(); err != nil {
+			return nil, err
+		}
+	}
+	l.paths.tree, err = l.net.Listen(hostTree, l.paths.address, false)
+	return l, err
+}
+
+// plant serves the tree in memory.
+func (l *laboratory) plant() (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // joined by end
+		defer close(done)
+		_ = memtree.New().Serve(ctx, listener) // it ends with ctx
+	}()
+	l.end = func() { cancel(); <-done }
+	return listener.Addr().String(), nil
+}
+
+func (l *laboratory) close() {
+	l.net.Close()
+	l.end()
+	if l.db != nil {
+		l.db.Close()
+	}
+}
+
+// say writes a line of progress.
+func (l *laboratory) say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.cfg.Progress, format+"\n", args...)
+}
+
+// run plays the rules: the fixed ones all the time, because their leases are long; the
+// others in waves, of equal time; those that spin in the end, alone.
+func (l *laboratory) run(ctx context.Context) (Report, error) {
+	began := time.Now()
+	var slow, spinning []int
+	var waves [][]int
+	for i, r := range l.cfg.Rules {
+		switch {
+		case r.Alone:
+			spinning = append(spinning, i)
+		case r.Fixed:
+			slow = append(slow, i)
+		case len(waves) == 0 || len(waves[len(waves)-1]) >= l.cfg.AtOnce:
+			waves = append(waves, []int{i})
+		default:
+			waves[len(waves)-1] = append(waves[len(waves)-1], i)
+		}
+	}
+	// A rule that spins gets a sixth of the time.
+	last := began.Add(l.cfg.Limit)
+	alone := l.cfg.Limit / 6 * time.Duration(min(1, len(spinning)))
+	rows := make([]Row, len(l.cfg.Rules))
+	errs := make([]error, len(l.cfg.Rules))
+	play := func(group *sync.WaitGroup, i int, until time.Time) {
+		group.Go(func() { rows[i], errs[i] = l.play(ctx, l.cfg.Rules[i], until) })
+	}
+	var beside sync.WaitGroup
+	for _, i := range slow {
+		play(&beside, i, last.Add(-alone))
+	}
+	for w, wave := range waves {
+		var group sync.WaitGroup
+		share := time.Until(last.Add(-alone)) / time.Duration(len(waves)-w)
+		for _, i := range wave {
+			play(&group, i, time.Now().Add(share))
+		}
+		group.Wait()
+	}
+	beside.Wait()
+	for _, i := range spinning {
+		var group sync.WaitGroup
+		play(&group, i, last)
+		group.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		return Report{}, err
+	}
+	for i, err := range errs {
+		if err != nil {
+			rows[i].Failed = err.Error()
+		}
+	}
+	return Report{
+		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: l.treeName(),
+		Candidates: candidates, ActMs: ms(l.cfg.Act), LeaseMs: ms(l.cfg.Lease), Own: l.cfg.Own, Repeat: l.cfg.Repeat, AtOnce: l.cfg.AtOnce,
+		TookMs: ms(time.Since(began)), Rows: rows,
+	}, nil
+}
+
+func (l *laboratory) treeName() string {
+	if l.cfg.ZooKeeper == "" {
+		return "in memory, over ZooKeeper's protocol"
+	}
+	return l.cfg.ZooKeeper
+}
+
+// play is one rule's part: a calm while, and then the faults in turn until there are
+// enough, or the time is up.
+func (l *laboratory) play(ctx context.Context, rule Rule, until time.Time) (row Row, err error) {
+	times := rule.times(l.cfg.Lease)
+	if l.cfg.Own {
+		times = rule.Own
+	}
+	g := &group{
+		cfg: l.cfg, rule: rule, times: times, lab: "lab-" + l.mark + "-" + rule.Name,
+		net: l.net, paths: l.paths, db: l.db, news: make(chan struct{}, 1),
+	}
+	row = newRow(rule, times)
+	defer g.tearDown()
+	if err := g.setUp(ctx); err != nil {
+		return row, err
+	}
+	began := time.Now()
+	if err := g.watch(ctx, &row); err != nil {
+		return row, err
+	}
+	var trials []trial
+	defer func() { row.sum(trials) }() // also what came before an error
+	longest := time.Duration(0)
+	for n := range l.cfg.Repeat * len(Faults()) {
+		if n >= len(Faults()) && !time.Now().Add(longest).Before(until) {
+			break
+		}
+		start := time.Now()
+		t, err := g.play(ctx, Faults()[n%len(Faults())])
+		if err != nil {
+			return row, err
+		}
+		longest = max(longest, time.Since(start))
+		trials = append(trials, t)
+	}
+	g.mu.Lock()
+	row.Unasked = g.unasked
+	g.mu.Unlock()
+	row.TookMs = ms(time.Since(began))
+	l.say("%-17s %2d faults in %v", rule.Name, len(trials), time.Since(began).Round(100*time.Millisecond))
+	return row, nil
+}
+
+// watch waits for the first leader, and counts what a calm election costs.
+func (g *group) watch(ctx context.Context, row *Row) error {
+	if _, err := g.steady(ctx); err != nil {
+		return err
+	}
+	g.calmly(true)
+	before, known := g.spent(-1)
+	began := time.Now()
+	if !pause(ctx, max(g.cfg.Calm, g.times.Lease)) {
+		return ctx.Err()
+	}
+	if after, ok := g.spent(-1); ok && known {
+		took := time.Since(began).Seconds()
+		row.StatementsPerSecond = round(float64(after.Statements-before.Statements) / took)
+		row.TurnsPerSecond = round(float64(after.Turns-before.Turns) / took)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package oversell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"conclave/elector/zklatch"
+	"conclave/elector/zklatch/memtree"
+)
+
+// session is a worker's way to the tree.
+type session struct {
+	zklatch.Tree
+	client *zklatch.Client
+	close  func()
+}
+
+// treeLocks are the locks of article 004.
+type treeLocks struct {
+	sessions []session
+	server   *memtree.Server // nil on a real ZooKeeper
+	path     string          // all of it is below this one
+	make     func(c *zklatch.Client, path string) treeLock
+}
+
+// treeLock is what the three have in common.
+type treeLock interface {
+	Acquire(ctx context.Context) error
+	Release(ctx context.Context) error
+}
+
+func single(c *zklatch.Client, path string) treeLock    { return c.SingleNode(path) }
+func mutex(c *zklatch.Client, path string) treeLock     { return c.Mutex(path, nil) }
+func semaphore(c *zklatch.Client, path string) treeLock { return c.SemaphoreMutex(path) }
+
+// sessionTimeout is longer than any stall of a busy machine: nobody dies in here.
+const sessionTimeout = 30 * time.Second
+
+func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *floor) (counter, error) {
+	return func(ctx context.Context, f *floor) (counter, error) {
+		c := &treeLocks{path: "/" + f.workers[0].shop.goods, make: lock}
+		if f.cfg.ZooKeeper == "" {
+			c.server = memtree.New()
+			if f.cfg.onTree != nil {
+				f.cfg.onTree(c.server)
+			}
+		}
+		for range f.workers {
+			s := session{close: func() {}}
+			if c.server != nil {
+				local := c.server.Connect(sessionTimeout)
+				s.Tree, s.close = local, local.Close
+			} else {
+				conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{f.cfg.ZooKeeper}, Timeout: sessionTimeout})
+				if err != nil {
+					return nil, errors.Join(err, c.close(ctx))
+				}
+				s.Tree, s.close = conn, func() { conn.Close() }
+			}
+			s.client = zklatch.NewClient(s.Tree, zklatch.ClientConfig{})
+			c.sessions = append(c.sessions, s)
+		}
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if _, err := c.sessions[0].Create(limited, c.path, nil, zklatch.Persistent); err != nil {
+			return nil, errors.Join(fmt.Errorf("make %s: %w", c.path, err), c.close(ctx))
+		}
+		return c, nil
+	}
+}
+
+// serve has a handle for each buyer: a mutex is its handle's, however often it asks.
+func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
+	l := c.make(c.sessions[w.n].client, c.path+"/goods")
+	if err := l.Acquire(ctx); err != nil {
+		return err
+	}
+	h := plain(w)
+	if m, ok := l.(*zklatch.Mutex); ok {
+		h.good = m.Held
+	}
+	return errors.Join(work(ctx, h), l.Release(ctx))
+}
+
+func (c *treeLocks) close(ctx context.Context) error {
+	for i := len(c.sessions) - 1; i >= 0; i-- { // the first deletes what the others have left
+		s := c.sessions[i]
+		s.client.Close()
+		if i == 0 && c.server == nil {
+			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+			for _, path := range []string{c.path + "/goods", c.path} {
+				_ = s.Delete(limited, path, zklatch.AnyVersion) // a real one keeps two empty nodes, at worst
+			}
+			cancel()
+		}
+		s.close()
+	}
+	return nil
+}
+
+// tally counts how many waiters were woken, and what a tree in memory was asked.
+func (c *treeLocks) tally() (wakeUps, requests *uint64) {
+	var woken uint64
+	for _, s := range c.sessions {
+		woken += s.client.Woken()
+	}
+	if c.server == nil {
+		return &woken, nil
+	}
+	n := c.server.Counts()
+	asked := n.Reads + n.Writes
+	return &woken, &asked
+}

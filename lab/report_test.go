@@ -1,0 +1,87 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// forged is a report of trials that never were.
+func forged() Report {
+	kept := newRow(leaseRule, leaseRule.times(time.Second))
+	kept.StatementsPerSecond, kept.TurnsPerSecond = 9.12, 9
+	kept.sum([]trial{
+		{fault: Kill, followed: true, leaderless: 901 * time.Millisecond, costs: true, statements: 9, turns: 7, writes: 30},
+		{fault: Kill, followed: true, leaderless: 750 * time.Millisecond, costs: true, statements: 8, turns: 6, writes: 30},
+		{fault: Term, followed: true, leaderless: 3500 * time.Microsecond, writes: 12},
+		{fault: Pause, followed: true, leaderless: 903 * time.Millisecond, stale: 1, refused: 1, writes: 40},
+		{fault: Partition, followed: true, leaderless: 1020 * time.Millisecond, writes: 44},
+	})
+	fixed := newRow(article001Rule, article001Rule.times(time.Second))
+	fixed.sum([]trial{{fault: Kill}, {fault: Pause, overlap: 0}, {fault: Partition}, {fault: Term, followed: true, leaderless: 1900 * time.Millisecond}})
+	keeps := newRow(frenoRule, frenoRule.times(time.Second))
+	keeps.Unasked = 2
+	var hundred []trial
+	for i := range 100 {
+		hundred = append(hundred, trial{fault: Kill, followed: true, leaderless: time.Duration(i+1) * 10 * time.Millisecond})
+	}
+	keeps.sum(append(hundred, trial{fault: Partition, followed: true, leaderless: 1500 * time.Millisecond, overlap: 1234567 * time.Microsecond, endless: true, stale: 17, writes: 90}))
+	return Report{
+		At: time.Date(2026, 11, 21, 23, 0, 0, 0, time.UTC), Version: "v1", Database: "embedded", ZooKeeper: "in memory",
+		Candidates: 3, LeaseMs: 1000, ActMs: 20, Repeat: 10, AtOnce: 7, TookMs: 160000, Rows: []Row{kept, fixed, keeps},
+	}
+}
+
+func TestReportForPeople(t *testing.T) {
+	var out bytes.Buffer
+	forged().Write(&out)
+	golden := filepath.Join("testdata", "report.txt")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, out.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), out.String())
+}
+
+func TestReportAsJSONKeepsWhatWasMeasured(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, forged().WriteJSON(&out))
+	var got Report
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
+	assert.Equal(t, forged(), got)
+	assert.Contains(t, out.String(), `"p99": null`, "what cannot be had is said")
+}
+
+func TestPageNeedsNothingButItself(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, forged().WriteHTML(&out))
+	html := out.String()
+	assert.Equal(t, 4, strings.Count(html, "<svg "), "a plot for each fault")
+	assert.Equal(t, 5+1+101, strings.Count(html, "<circle "), "a dot for each takeover")
+	assert.Contains(t, html, "1 of 1: never")
+	for _, outside := range []string{"<script", "src=", "href=", "url(", "http:", "https:"} {
+		assert.NotContains(t, html, outside)
+	}
+}
+
+func TestBrokenPromisesAreNamed(t *testing.T) {
+	r := forged()
+	assert.Empty(t, r.Broken(), "who promises nothing breaks nothing")
+	r.Rows[0].Cells[2].Overlap.Max = 3
+	r.Rows[0].Cells[3].Guarded = 2
+	assert.Equal(t, []string{
+		"conclave-lease, pause: two believed to lead for 3.000 ms",
+		"conclave-lease, partition: 2 guarded writes of an old leader landed",
+	}, r.Broken())
+}
