@@ -1,4 +1,4 @@
-// Package lab plays fourteen ways to elect a leader under the same faults, and says what
+// Package lab plays fifteen ways to elect a leader under the same faults, and says what
 // came of it: Conclave's strategies, the articles' own forms, and the rules of other
 // projects in their own words.
 //
@@ -56,6 +56,7 @@
 //   - One machine has one wall clock. What a rule does when clocks differ is not seen.
 //   - orchestrator and freno free nothing at a stop; here they do what their operator's
 //     "reelect" does.
+//   - river's word of a resignation goes through the lab; its NOTIFY is Postgres's.
 //   - ZooKeeper is, unless a real one is named, one server in memory.
 //
 // # Promises

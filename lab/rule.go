@@ -52,7 +52,7 @@ func Rules() []Rule {
 	return []Rule{
 		witnessRule, leaseRule, sofaRule, versionRule, rowRule, zookeeperRule,
 		article003Rule, article001Rule,
-		polarisRule, orchestratorRule, frenoRule, dolphinRule, clientGoRule, curatorRule,
+		polarisRule, orchestratorRule, frenoRule, dolphinRule, riverRule, clientGoRule, curatorRule,
 	}
 }
 

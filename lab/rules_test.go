@@ -73,6 +73,9 @@ func TestRules(t *testing.T) {
 		leased   = func(t *testing.T, g *group, tr trial) {
 			assert.GreaterOrEqual(t, tr.leaderless, g.times.Lease/2, "nothing was given back: the others waited for the lease")
 		}
+		alone = func(t *testing.T, g *group, tr trial) {
+			assert.Zero(t, tr.overlap, "who is cut off ends its trust before the database gives the place away")
+		}
 		kept = func(t *testing.T, g *group, tr trial) {
 			assert.Zero(t, tr.fenced, "no guarded write of the old leader landed")
 			if g.rule.Exclusive {
@@ -95,6 +98,7 @@ func TestRules(t *testing.T) {
 		{frenoRule, Partition, overlaps},
 		{orchestratorRule, Pause, overlaps},
 		{dolphinRule, Pause, overlaps},
+		{riverRule, Partition, alone},
 		{clientGoRule, Pause, overlaps},
 		{curatorRule, Kill, kept},
 		{article003Rule, "", nil},

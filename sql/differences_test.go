@@ -85,6 +85,9 @@ func TestAnswersThatDiffer(t *testing.T) {
 			answers{"embedded": "2038", "mysql": "2038", "mariadb": "NULL"}},
 		{"whole seconds", "SELECT TIMESTAMPDIFF(SECOND, '2026-01-01 00:00:00.000', '2026-01-01 00:00:01.999')", alike("1")},
 		{"microseconds", "SELECT TIMESTAMPDIFF(MICROSECOND, '2026-01-01 00:00:00.000', '2026-01-01 00:00:01.999')", alike("1999000")},
+		{"a time and an interval", "SELECT MICROSECOND(CAST('2026-01-01 00:00:05.500' AS DATETIME(3)) + INTERVAL 1 SECOND)",
+			answers{"embedded": "0", "mysql": "500000", "mariadb": "500000"}},
+		{"a time and an interval, as a function", "SELECT MICROSECOND(TIMESTAMPADD(MICROSECOND, 1000000, CAST('2026-01-01 00:00:05.500' AS DATETIME(3))))", alike("500000")},
 		{"a term", "SELECT GREATEST(CAST(4 AS UNSIGNED), 9) + 1", alike("10")},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,7 +27,7 @@ type labElections struct {
 func (a *app) labElectionsCommand() *cobra.Command {
 	var o labElections
 	cmd := &cobra.Command{
-		Use: "elections", Short: "Elect by fourteen rules under the same faults, and compare", Args: want(),
+		Use: "elections", Short: "Elect by fifteen rules under the same faults, and compare", Args: want(),
 		Long: `Plays Conclave's strategies, the articles' own forms and the rules of other projects,
 each with three processes of its own on one database, and breaks their leaders: kill -9,
 SIGTERM, SIGSTOP, and a cut between the leader and its store. It prints how long nobody
