@@ -77,7 +77,8 @@ func (c *Client) newID() string {
 
 // Run keeps the client connected until Close, and returns nil then, or until ctx
 // ends, whose error it returns: no good-bye is said, as if the process had died,
-// and the session keeps the registrations for its client lease. Losing sessions,
+// and the session keeps the registrations for its client lease, or for Linger if
+// that was announced and all is known to be stored. Losing sessions,
 // even all of them, ends nothing: it tries for ever.
 func (c *Client) Run(ctx context.Context) error {
 	c.mu.Lock()

@@ -105,10 +105,10 @@ func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 				return next
 			case <-next.done:
 			case <-c.closing:
-				c.drop(old)
+				c.part(old)
 				return next
 			case <-ctx.Done():
-				c.drop(old)
+				c.part(old)
 				return next
 			}
 			if isDone(next) {
@@ -118,8 +118,7 @@ func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 		if isDone(next) {
 			continue // lost before it was of use: the old one is still held
 		}
-		old.end(false)
-		<-old.done
+		c.part(old)
 		c.log.Info("moved", "from", old.session.Name, "to", next.session.Name)
 		return next
 	}
@@ -140,12 +139,25 @@ func (c *Client) goodbye(l *link) {
 	<-l.done
 }
 
-// drop ends a link without a word, as the end of the process would.
+// part breaks a link off; the client goes on elsewhere.
+func (c *Client) part(l *link) {
+	l.cut()
+	<-l.done
+}
+
+// drop ends a link as the end of the process would. A client that announced that
+// it leaves so says its last word: what it published stands for its linger. If
+// something is not known to be stored it says none, since an older version may be
+// all that this session has.
 func (c *Client) drop(l *link) {
-	if l == nil {
+	switch {
+	case l == nil:
 		return
+	case c.config.Linger > 0 && !l.owes():
+		l.end(false)
+	default:
+		l.cut()
 	}
-	l.end(false)
 	<-l.done
 }
 

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -48,6 +50,7 @@ type fakeLink struct {
 	mu    sync.Mutex // guards the rest
 	heard []*wirev1.ClientMessage
 	ended bool
+	last  bool // the client ended its request: its last word
 }
 
 // world is what every test here shares.
@@ -167,6 +170,13 @@ func (l *fakeLink) isEnded() bool {
 	return l.ended
 }
 
+// lastWord says that the stream is over, and that the client ended it in order.
+func (l *fakeLink) lastWord() (over, said bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended, l.last
+}
+
 // registered lists the registrations heard, newest version of each id.
 func (l *fakeLink) registered() map[string]*wirev1.Publisher {
 	l.mu.Lock()
@@ -241,15 +251,18 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	for {
 		m, err := stream.Receive()
 		if err != nil {
+			l.mu.Lock()
+			l.last = errors.Is(err, io.EOF)
+			l.mu.Unlock()
 			return nil
 		}
 		l.mu.Lock()
 		l.heard = append(l.heard, m)
 		l.mu.Unlock()
+		s.pushAll(m) // before the answer: what is stored is seen by who subscribes then
 		if answer := s.answer(m); answer != nil {
 			l.out <- answer
 		}
-		s.pushAll(m)
 		if m.GetGoodbye() {
 			return nil
 		}

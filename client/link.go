@@ -24,7 +24,8 @@ type link struct {
 	move    chan string   // one token: the session asks to move, and why
 	settled chan struct{} // one token: owed may have become empty
 	heard   chan struct{} // one token: the session spoke
-	leave   chan struct{} // closed by end: say good-bye, or just go
+	leave   chan struct{} // closed by end: say the last word
+	cancel  context.CancelCauseFunc
 	done    chan struct{} // closed when the stream is over and both loops have returned
 	err     error         // why; read after done
 
@@ -56,20 +57,25 @@ var (
 
 // dial opens a link and waits until the session has welcomed it. Everything that
 // is wished is queued on it, and it is one of the client's links from then on,
-// until its done is closed.
+// until its done is closed; ctx bounds the dialling only.
 func (c *Client) dial(ctx context.Context, address string) (*link, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	asked := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(asked))
+	hurry := context.AfterFunc(asked, func() { cancel(context.Cause(asked)) })
 	l := &link{
-		client: c, address: address, wake: make(chan struct{}, 1), move: make(chan string, 1), settled: make(chan struct{}, 1),
+		client: c, address: address, cancel: cancel, wake: make(chan struct{}, 1), move: make(chan string, 1), settled: make(chan struct{}, 1),
 		heard: make(chan struct{}, 1), leave: make(chan struct{}), done: make(chan struct{}),
 		queued: map[*Publication]bool{}, owed: map[*Publication]bool{},
 	}
 	late := time.AfterFunc(welcomeLimit, func() { cancel(errSilent) })
-	defer late.Stop()
 	l.stream = c.peers.Client(address).Connect(ctx)
-	abort := context.AfterFunc(ctx, func() { _ = l.stream.CloseRequest() }) // see runSend
-	defer abort()
+	// net/http notices the end of the context only when it is not waiting for more
+	// of the request's body. As a last word this means nothing: nothing was registered.
+	abort := context.AfterFunc(ctx, func() { _ = l.stream.CloseRequest() })
 	welcome, err := l.hello()
+	abort() // before anything is registered: from here on only run ends the link
+	hurry()
+	late.Stop()
 	if err != nil {
 		cancel(nil)
 		_ = l.stream.CloseRequest()
@@ -92,7 +98,7 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 		cancel(err)
 	}
 	wake(l.settled)
-	c.background.Go(func() { l.run(ctx, cancel) })
+	c.background.Go(func() { l.run(ctx) })
 	return l, nil
 }
 
@@ -112,12 +118,13 @@ func (l *link) hello() (*wirev1.ServerMessage, error) {
 }
 
 // run sends and receives until the stream is over: a sender, a receiver, and
-// this one, which watches for silence.
-func (l *link) run(ctx context.Context, cancel context.CancelCauseFunc) {
+// this one, which watches for silence. However it comes to its end, the request
+// is only broken off: its end in order is the client's last word, see runSend.
+func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	var both sync.WaitGroup
 	both.Go(func() { l.runSend(ctx) })
-	both.Go(func() { cancel(l.runReceive()) })
+	both.Go(func() { l.cancel(l.runReceive()) })
 	silence := time.NewTimer(2*l.ping + l.ping/2)
 	leaving := l.leave
 	for ctx.Err() == nil {
@@ -125,7 +132,7 @@ func (l *link) run(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-l.heard:
 			silence.Reset(2*l.ping + l.ping/2)
 		case <-silence.C:
-			cancel(errSilent)
+			l.cancel(errSilent)
 		case <-leaving:
 			leaving = nil
 			silence.Reset(leaveLimit) // the session ends the stream, or this does
@@ -133,8 +140,8 @@ func (l *link) run(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 	}
 	silence.Stop()
+	_ = l.stream.CloseResponse() // breaks off what still runs, and unblocks both
 	both.Wait()
-	_ = l.stream.CloseResponse() // nothing is read any more
 	l.err = context.Cause(ctx)
 
 	c := l.client
@@ -148,14 +155,17 @@ func (l *link) run(ctx context.Context, cancel context.CancelCauseFunc) {
 	c.mu.Unlock()
 }
 
-// end asks the link to leave; with goodbye the session withdraws what it still
-// has of this client.
+// end says the client's last word: it speaks to no other session either. With
+// goodbye the session withdraws what it still has of this client.
 func (l *link) end(goodbye bool) {
 	l.client.mu.Lock()
 	l.goodbye = goodbye
 	l.client.mu.Unlock()
 	close(l.leave)
 }
+
+// cut breaks the link off, as the end of the process would.
+func (l *link) cut() { l.cancel(errLeft) }
 
 // queue puts a publication's newest version in line. The lock is held.
 func (l *link) queue(p *Publication) {
@@ -166,11 +176,11 @@ func (l *link) queue(p *Publication) {
 	}
 }
 
-// runSend sends what is queued, in messages of many, and pings. At its end it
-// closes the request: net/http notices the end of a stream's context only when
-// it is not waiting for more of the request's body.
+// runSend sends what is queued, in messages of many, and pings. It closes the
+// request only when the client leaves: a session takes the end of the request for
+// the client's last word, and vouches for what a client with a linger leaves. One
+// that goes elsewhere may change and withdraw there what it registered here.
 func (l *link) runSend(ctx context.Context) {
-	defer func() { _ = l.stream.CloseRequest() }() // fails only when the stream is over
 	pings := uint64(0)
 	ticker := time.NewTicker(l.ping)
 	defer ticker.Stop()
@@ -197,6 +207,7 @@ func (l *link) runSend(ctx context.Context) {
 			if goodbye {
 				_ = l.stream.Send(&wirev1.ClientMessage{Goodbye: true}) // if it fails the stream is over anyway
 			}
+			_ = l.stream.CloseRequest() // so does this
 			return
 		}
 	}
@@ -343,4 +354,11 @@ func (l *link) told() bool {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	return len(l.owed) == 0 && len(l.subscribes) == 0
+}
+
+// owes says that data may not have all that is wished through this session.
+func (l *link) owes() bool {
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	return len(l.owed) > 0
 }

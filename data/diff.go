@@ -22,7 +22,7 @@ import (
 //
 // Jobs wait in a queue for each session, so that a dead one holds up nobody
 // else. Fences go before repairs, and are retried until the session answers or
-// nobody waits for it any more; a repair is tried once.
+// nobody waits for it any more, from the back of the line; a repair is tried once.
 type differ struct {
 	server *Server
 	bell   bell
@@ -114,11 +114,27 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 			if !sleep(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) {
 				break
 			}
+			j = d.toTheBack(j)
 		}
 		if j.done != nil {
 			j.done(highest, err)
 		}
 	}
+}
+
+// toTheBack puts a fence that was refused behind those that wait, and takes the
+// first of them: a session that holds something back of many slots, or has not
+// seen their table yet, answers for the others meanwhile.
+func (d *differ) toTheBack(j diffJob) diffJob {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[j.session] // it is there as long as a worker is
+	if len(q.fences) == 0 {
+		return j
+	}
+	q.fences = append(q.fences, j)
+	j, q.fences = q.fences[0], q.fences[1:]
+	return j
 }
 
 func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {

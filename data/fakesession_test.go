@@ -36,6 +36,7 @@ type session struct {
 	pushed int64
 	mute   chan struct{} // diffs wait until it is closed; nil: they do not
 	diffs  []*wirev1.DiffRequest
+	holds  func(slot int) bool // diffs of which are refused; nil: none
 }
 
 type sessionRoute struct {
@@ -118,6 +119,9 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 	out := &wirev1.DiffResponse{Session: wire.NodeOut(s.id), HighestPushed: s.pushed}
 	if wire.NodeIn(m.GetSession()) != s.id {
 		return connect.NewResponse(out), nil
+	}
+	if s.holds != nil && s.holds(id) {
+		return nil, wire.ToConnect(wire.Errorf(wire.CodeUnavailable, "something of slot %d is held back", id))
 	}
 	slots := len(s.c.table().Slots)
 	var count, sum uint64

@@ -56,7 +56,7 @@ type Config struct {
 	ClientLease time.Duration
 	// SessionGrace is how long tombstones are remembered and removals count as
 	// one mass, and, with 5 s more, the longest time that the push guard holds.
-	// It must not be below ClientLease. Default 15 s, as on the data nodes.
+	// ClientLease is two thirds of it at most. Default 15 s, as on the data nodes.
 	SessionGrace time.Duration
 	// PushWindow is the time after a push of a datum within which its further
 	// changes are merged, unless the switch push-window-ms says another.
@@ -148,8 +148,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s %s is negative", f.name, f.d)
 		}
 	}
-	if c.SessionGrace < c.ClientLease {
-		return fmt.Errorf("session grace %s is below the client lease %s: a client that comes back in time must find its registrations", c.SessionGrace, c.ClientLease)
+	if c.ClientLease > c.SessionGrace*2/3 {
+		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client is heard only once in a lease, "+
+			"and nobody would vouch for its registrations in between", c.ClientLease, c.SessionGrace)
 	}
 	return nil
 }

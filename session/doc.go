@@ -41,7 +41,10 @@
 // thirds of the session grace after each word of its client. This is asked when it
 // is written and when a diff is answered, so that a session that stood still for a
 // minute, and wakes with a minute's worth of requests before any of its timers,
-// brings back nothing that its clients have changed or withdrawn elsewhere.
+// brings back nothing that its clients have changed or withdrawn elsewhere. The end
+// of a request stream, in order, is its client's last word: it speaks to no other
+// session, and what it announced to leave behind (a linger) is vouched for until
+// then. A client that goes elsewhere must break its stream off instead.
 //
 // # The fence
 //
@@ -97,8 +100,8 @@
 //     clients replay at others within milliseconds.
 //   - This session, frozen, or cut off from everybody: as killed, for the others.
 //     When it is back it holds back what its clients registered, until they speak;
-//     a slot that has lost all of its copies waits for that, for a client lease at
-//     most.
+//     a slot that has lost all of its copies waits for that, for two client leases
+//     at most.
 //   - This session, stopped: off the clients' lists, clients moved, off the
 //     member list, then the port. Nobody notices.
 //   - A data node: its slots go to others at new epochs. What was not stored is

@@ -52,7 +52,8 @@ func (v *voucher) hear(now time.Time, silence time.Duration) bool {
 	return true
 }
 
-// stand notes that the client said its last word: it speaks nowhere else.
+// stand notes that the client said its last word, which is the end of its request
+// in order: it speaks nowhere else.
 func (v *voucher) stand(until time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -18,7 +18,8 @@ const (
 	writeChanges = 1 << 16
 	// callLimit is above the three seconds after which the transport drops a
 	// connection that is silent: a call that long is dead, and its slots have
-	// moved long before.
+	// moved long before. A Write may be on its way for a third of the session grace
+	// at most: see vouch.go.
 	callLimit = 4 * time.Second
 )
 
@@ -49,7 +50,7 @@ func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
 		last = parts[len(parts)-1].slot
 		// The limit counts from before the gathering: what was gathered before this
 		// process stood still is not sent after it.
-		if taken := s.write(ctx, n, req, parts, patience, now.Add(callLimit)); taken {
+		if taken := s.write(ctx, n, req, parts, patience, now.Add(min(callLimit, s.SessionGrace/3))); taken {
 			most = min(2*most, writeChanges)
 		} else {
 			most = max(countOf(parts)/2, 1) // down to the one change that is wrong

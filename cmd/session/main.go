@@ -26,7 +26,7 @@ func process() cli.Process {
 			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of meta nodes (needed; one that answers is enough)")
 			f.DurationVar(&c.Beat, "beat", c.Beat, "time between two beats to meta, and between two of a data node's feed")
 			f.DurationVar(&c.ClientLease, "client-lease", c.ClientLease, "how long the registrations of a broken connection wait for their client")
-			f.DurationVar(&c.SessionGrace, "session-grace", c.SessionGrace, "as on the data nodes: how long tombstones are kept, and removals may be held back; at least --client-lease")
+			f.DurationVar(&c.SessionGrace, "session-grace", c.SessionGrace, "as on the data nodes: how long tombstones are kept, and removals may be held back; --client-lease is two thirds of it at most")
 			f.DurationVar(&c.PushWindow, "push-window", c.PushWindow, "changes of a datum within this time after a push are merged, unless the switch push-window-ms says another")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},

@@ -53,6 +53,7 @@ func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
 		{"", "meta"},
 		{"--meta nowhere", "nowhere"},
 		{"--meta 127.0.0.1:1 --client-lease 20s", "client lease"},
+		{"--meta 127.0.0.1:1 --client-lease 11s", "session grace"},
 		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "insecure"},
 	} {
 		var out, log output

@@ -1,0 +1,25 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/session"
+)
+
+// A client is heard once in a lease at least: the lease is within the time for
+// which a word vouches.
+func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
+	config := session.DefaultConfig()
+	config.Node, config.Metas = conclave.NodeID{Name: "session-1", Incarnation: "i1"}, []string{"127.0.0.1:1"}
+	require.NoError(t, config.Validate())
+	config.ClientLease = config.SessionGrace * 2 / 3
+	require.NoError(t, config.Validate())
+	config.ClientLease += time.Millisecond
+	assert.EqualError(t, config.Validate(), "client lease 10.001s is above two thirds of the session grace 15s: "+
+		"a client is heard only once in a lease, and nobody would vouch for its registrations in between")
+}
