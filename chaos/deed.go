@@ -88,7 +88,10 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 		if errors.Is(err, ErrUnsupported) || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}
-		return nil // an operator's command that was refused, mostly: history tells it
+		if !asked(a.Verb) { // a story whose fault did not come about shows nothing
+			p.failures = append(p.failures, fmt.Sprintf("%s: %v", a, err))
+		}
+		return nil
 	}
 	p.account(a)
 	if end := undone(a); last > 0 && end.Verb != "" {
@@ -100,6 +103,16 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 		})
 	}
 	return nil
+}
+
+// asked says that an act is an operator's command: that it was refused is no failure
+// of the story, its history tells it.
+func asked(v Verb) bool {
+	switch v {
+	case Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze:
+		return true
+	}
+	return false
 }
 
 // undone is the act that ends a.

@@ -115,6 +115,14 @@ var electionForgeries = map[string]forgery{
 			f.landed("meta-1", "win", "", conclave.Epoch{}).landed("meta-1", "write", "table", epoch(7, 2)).landed("meta-2", "win", "", conclave.Epoch{})
 		},
 	},
+	"I3 landed from an older term": {
+		func(f *forger) {
+			f.landedWin("meta-1", 7).landed("meta-1", "resign", "", conclave.Epoch{}).landedWin("meta-1", 8).landed("meta-1", "write", "table", epoch(7, 2))
+		},
+		func(f *forger) {
+			f.landedWin("meta-1", 7).landed("meta-1", "resign", "", conclave.Epoch{}).landedWin("meta-1", 8).landed("meta-1", "write", "table", epoch(8, 2))
+		},
+	},
 	"I3 resigned": {
 		func(f *forger) {
 			f.landed("meta-1", "win", "", conclave.Epoch{}).landed("meta-1", "resign", "", conclave.Epoch{}).landed("meta-1", "seal", "", epoch(7, 2))

@@ -130,6 +130,17 @@ var registrationsForgeries = map[string]forgery{
 			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1)
 		},
 	},
+	"L1 comes back twice": {
+		func(f *forger) {
+			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1").removed("data-1", epoch(7, 2), 1)
+			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1").removed("data-1", epoch(7, 2), 1)
+			f.stored("data-1", epoch(7, 2), 1)
+		},
+		func(f *forger) { // both lives are over before the removal of the first lands, and the write of the second behind it
+			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1")
+			f.accepted("session-1", 1).gone("session-1").removed("data-1", epoch(7, 2), 1).stored("data-1", epoch(7, 2), 1)
+		},
+	},
 	"L7 withdrawn": {
 		func(f *forger) {
 			push(published(f, 1), "c", 5, "client-1/1#1").op(chaos.Op{Client: "client-1", Kind: chaos.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})

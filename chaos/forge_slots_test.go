@@ -114,6 +114,16 @@ var slotsForgeries = map[string]forgery{
 			f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})
 		},
 	},
+	"L3 a fence that stays": {
+		func(f *forger) { // a leader of before, who asks late, does not take the fence down
+			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Epoch: epoch(7, 2)}).claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})
+			f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2)}).counted("session-1", epoch(7, 2), 9)
+		},
+		func(f *forger) {
+			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Epoch: epoch(7, 3)}).claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})
+			f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2)}).counted("session-1", epoch(7, 3), 9)
+		},
+	},
 	"L4 a removal": {
 		func(f *forger) {
 			f.claim("data-1", trace.Claim{Kind: trace.Serving, Epoch: epoch(7, 3)}).removed("data-1", epoch(7, 2), 1)

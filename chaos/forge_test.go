@@ -150,6 +150,11 @@ func (f *forger) landed(node, what, row string, to conclave.Epoch) *forger {
 	return f.claim(node, trace.Claim{Kind: trace.Landed, Subject: what, Key: row, Epoch: to, Count: 1})
 }
 
+// landedWin is a win of a term.
+func (f *forger) landedWin(node string, term uint64) *forger {
+	return f.claim(node, trace.Claim{Kind: trace.Landed, Subject: "win", Term: term, Count: 1})
+}
+
 // accepted, gone, stored and removed are a life of the registration r of session-1.
 func (f *forger) accepted(session string, version int64) *forger {
 	return f.claim(session, trace.Claim{Kind: trace.Accepted, Subject: "r", Version: version})

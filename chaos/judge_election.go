@@ -123,19 +123,22 @@ func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
 }
 
 // onlyOwnersWrote: as the database says it, in the order in which it did it: no
-// row is changed by a node whose win is not the last one, or who has resigned.
+// row is changed by a node whose win is not the last one, or who has resigned; nor
+// in another term than the one that was won, if the database says which.
 func (h *History) onlyOwnersWrote(v *Verdict) {
 	var owner seenAt[string]
+	var term uint64
 	known := false
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		switch {
 		case c.Count == 0:
 		case c.Subject == "win":
-			owner, known = seenAt[string]{c.Node.Name, i}, true
+			owner, term, known = seenAt[string]{c.Node.Name, i}, c.Term, true
 		case c.Subject == "resign":
 			owner, known = seenAt[string]{"", i}, true
 		case known:
-			v.check(c.Node.Name == owner.v, h, at, []int{owner.i, i}, "a %s of %s to %s lands when %q owns the lock row", c.Subject, c.Node.Name, c.Epoch, owner.v)
+			owns := c.Node.Name == owner.v && (term == 0 || c.Epoch.Term == term)
+			v.check(owns, h, at, []int{owner.i, i}, "a %s of %s to %s lands when %q owns the lock row, in term %d", c.Subject, c.Node.Name, c.Epoch, owner.v, term)
 		}
 	}, trace.Landed)
 }

@@ -18,8 +18,10 @@ func storedWasAccepted(h *History, v *Verdict) {
 }
 
 // removedStays: what a session has given up, and a leader of its slot has removed
-// for it, comes back by no write that was sent before. Whatever a session has
-// accepted again since may come at any time: nothing is said of that.
+// for it, comes back by no write that was sent before. Each time that a session
+// accepts a registration begins a life of it: what was accepted after the life that
+// was removed may come at any time. A removal that lands after two lives have ended
+// may be that of the first, and the second may be under way behind it.
 func (h *History) removedStays(v *Verdict) {
 	type key struct {
 		session conclave.NodeID
@@ -29,21 +31,28 @@ func (h *History) removedStays(v *Verdict) {
 		at nodeSlot
 		of key
 	}
-	dropped, back := map[key]bool{}, map[key]bool{}
-	removed := map[place]seenAt[bool]{}
+	type removal struct{ life, ended, i int } // ended: how many lives had ended then
+	lives, ended := map[key]int{}, map[key][]int{}
+	removed := map[place]removal{}
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted:
-			back[key{c.Node, c.Subject}] = dropped[key{c.Node, c.Subject}]
+			lives[key{c.Node, c.Subject}]++
 		case trace.Dropped:
-			dropped[key{c.Node, c.Subject}] = true
+			of := key{c.Node, c.Subject}
+			ended[of] = append(ended[of], lives[of])
 		case trace.Removed:
 			of := key{c.Peer, c.Subject}
-			removed[place{nodeSlot{c.Node, c.Slot}, of}] = seenAt[bool]{dropped[of], i}
+			at := place{nodeSlot{c.Node, c.Slot}, of}
+			life, all := removed[at].life, ended[of]
+			if since := all[removed[at].ended:]; len(since) > 0 {
+				life = since[0]
+			}
+			removed[at] = removal{life, len(all), i}
 		case trace.Stored:
 			of := key{c.Peer, c.Subject}
 			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
-			v.check(!r.v || back[of], h, at, []int{r.i, i}, "%s takes %s from %s, which has given it up and had it removed", c.Node, c.Subject, c.Peer)
+			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s takes %s from %s, which has given it up and had it removed", c.Node, c.Subject, c.Peer)
 		}
 	}, trace.Accepted, trace.Dropped, trace.Removed, trace.Stored)
 }

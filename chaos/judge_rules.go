@@ -62,11 +62,13 @@ func readsWithinOneEpoch(h *History, v *Verdict) {
 			return
 		}
 		g := goesBy[k]
+		t := told[k]
 		if c.Kind == trace.Answered {
-			told[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+			if t.v.Less(c.Epoch) { // a leader that is late undoes no fence
+				told[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+			}
 			return
 		}
-		t := told[k]
 		v.check(!c.Epoch.Less(t.v), h, at, []int{t.i, i}, "%s believes an answer of slot %d at epoch %s after it has told the leader of %s what it has", c.Node, c.Slot, c.Epoch, t.v)
 		v.check(c.Epoch == g.v, h, at, []int{g.i, i}, "%s believes an answer of slot %d at epoch %s while it goes by %s", c.Node, c.Slot, c.Epoch, g.v)
 	}, trace.Adopted, trace.Answered, trace.Counted, trace.Settled)

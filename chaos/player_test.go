@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 // is asked to do, and when. Its registry is a map.
 type board struct {
 	cannot chaos.Verb
+	fails  chaos.Verb
 	deaf   bool // nodes cannot be held
 	sticky bool // the leader is gone for good once it was killed
 
@@ -58,6 +60,9 @@ func (b *board) Do(_ context.Context, a chaos.Act) error {
 	defer b.mu.Unlock()
 	if a.Verb == b.cannot {
 		return fmt.Errorf("%s: %w", a, chaos.ErrUnsupported)
+	}
+	if a.Verb == b.fails {
+		return errors.New("the engine does not answer")
 	}
 	b.acts = append(b.acts, fmt.Sprintf("%s %s", time.Since(b.start).Round(time.Second), a))
 	switch a.Verb {
@@ -206,6 +211,20 @@ func TestWhatADriverCannotDoIsSkipped(t *testing.T) {
 	assert.Contains(t, r.Skipped, "only in the bubble")
 	r = play(t, &board{deaf: true}, "at 1s hold leader at writing for 1s")
 	assert.Contains(t, r.Skipped, "this driver cannot do that")
+}
+
+// A story whose fault did not come about, or was not ended, has failed. What an
+// operator was refused is part of the story.
+func TestAFaultThatCannotBeDoneIsSaid(t *testing.T) {
+	r := play(t, &board{fails: chaos.Pause}, "at 1s pause data-1 for 2s")
+	assert.Equal(t, []string{"pause data-1: the engine does not answer"}, r.Failures)
+	r = play(t, &board{fails: chaos.Resume}, "at 1s pause data-1 for 2s")
+	assert.Contains(t, r.Failures, "resume data-1: the engine does not answer")
+	r = play(t, &board{fails: chaos.Freeze}, "at 1s freeze for 2s")
+	assert.Empty(t, r.Failures)
+	assert.True(t, slices.ContainsFunc(r.History.Entries, func(e chaos.Entry) bool {
+		return e.Fault != nil && e.Fault.Verb == chaos.Freeze && e.Fault.Err != nil
+	}), "it was asked for")
 }
 
 // A node is held by the player, and let go in time.

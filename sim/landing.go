@@ -26,7 +26,14 @@ func (c *Cluster) landing(from net.Addr, query string) (done func(changed uint64
 		said.Epoch.Seq, _ = strconv.ParseUint(last[2], 10, 64)
 		said.Key = last[3]
 	}
-	if of == "write" || of == "seal" {
+	switch of {
+	case "win":
+		if m := won.FindStringSubmatch(query); m != nil {
+			floor, _ := strconv.ParseUint(m[1], 10, 64)
+			read, _ := strconv.ParseUint(m[2], 10, 64)
+			said.Term = max(floor, read) + 1
+		}
+	case "write", "seal":
 		c.gate.Sink(said)
 	}
 	return func(changed uint64, err error) {
@@ -38,6 +45,10 @@ func (c *Cluster) landing(from net.Addr, query string) (done func(changed uint64
 // rows finds the epoch that a statement gives to the leader's rows, and which row
 // it is about if it is about one.
 var rows = regexp.MustCompile(`s\.term = (\d+), s\.seq = (\d+), s\.nonce = '[^']*', s\.gmt_modified = [^\n]*\nWHERE [^\n]*?(?:s\.kind = '(\w+)'|s\.term < )`)
+
+// won finds the two numbers that a win's term is one above: what receivers have
+// seen, and the row's term as read, without which nothing is won.
+var won = regexp.MustCompile(`term = GREATEST\(term, (\d+)\) \+ 1, (?s:.*)\n  AND owner = '[^']*' AND term = (\d+) AND nonce = `)
 
 // subject says what a statement does to the rows of the election and of the
 // leader; "" for all others.

@@ -45,6 +45,13 @@ func TestStatementsAreRecognized(t *testing.T) {
 	done(1, nil)
 	c.landing(from, written(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8))(4, nil)
 	require.Nil(t, c.landing(from, conclavesql.StateRead))
+	for _, win := range []string{conclavesql.LockWinVacant, conclavesql.LockWinOwn, conclavesql.LockWinExpired, conclavesql.LockWinOverdue, conclavesql.LockWinWitness} {
+		won := written(win, "meta-1@a", "http://meta-1", 9, 3000, "nonce", "", 0, "dc", "META", "meta-2@a", 8, "older")
+		c.landing(from, won)(1, nil)
+		last := said[len(said)-1]
+		assert.Equal(t, []any{trace.Landed, "win", uint64(10)}, []any{last.Kind, last.Subject, last.Term}, win)
+	}
+	said = said[:4]
 	want := []trace.Claim{
 		{Kind: trace.Landing, Subject: "write", Key: "table", Epoch: conclave.Epoch{Term: 7, Seq: 3}},
 		{Kind: trace.Landed, Subject: "write", Key: "table", Epoch: conclave.Epoch{Term: 7, Seq: 3}, Count: 1},

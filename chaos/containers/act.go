@@ -67,6 +67,12 @@ func (d *Driver) is(ctx context.Context, service, state string) bool {
 	return err == nil && c.State == state
 }
 
+// lives says that a service has not come to its end: it runs, or is frozen.
+func (d *Driver) lives(ctx context.Context, service string) bool {
+	c, err := d.project.Container(ctx, service)
+	return err == nil && (c.State == "running" || c.State == "paused")
+}
+
 // end kills, or begins a graceful stop and does not wait for it.
 func (d *Driver) end(ctx context.Context, a chaos.Act) error {
 	d.mu.Lock()
@@ -76,7 +82,7 @@ func (d *Driver) end(ctx context.Context, a chaos.Act) error {
 		c.Kill()
 		return nil
 	}
-	if !d.is(ctx, a.Node, "running") && !d.is(ctx, a.Node, "paused") {
+	if !d.lives(ctx, a.Node) {
 		return nil
 	}
 	if a.Verb == chaos.Kill {
@@ -89,13 +95,11 @@ func (d *Driver) end(ctx context.Context, a chaos.Act) error {
 // start is a new life. One that was told to stop and has not come to its end by now
 // is killed, as whoever restarts containers does when the grace is over.
 func (d *Driver) start(ctx context.Context, service string) error {
-	stopping := d.stopping[service]
-	delete(d.stopping, service)
-	if d.is(ctx, service, "running") {
-		if !stopping {
+	if d.lives(ctx, service) {
+		if !d.stopping[service] {
 			return nil
 		}
-		if err := d.project.Kill(ctx, service); err != nil && d.is(ctx, service, "running") {
+		if err := d.project.Kill(ctx, service); err != nil && d.lives(ctx, service) {
 			return err
 		}
 	}
@@ -103,6 +107,7 @@ func (d *Driver) start(ctx context.Context, service string) error {
 	if err := d.project.Start(ctx, service); err != nil {
 		return err
 	}
+	delete(d.stopping, service)
 	for c, m := range d.cables { // the engine gives who has no network one when it starts
 		if c.service == service {
 			if err := d.project.CutAgain(ctx, m); err != nil {

@@ -30,13 +30,16 @@ ps*) echo 0123 ;;
 events*) [ ! -e "$0.killed" ] || cat "$0.killed"; exec sleep 60 ;;
 logs*) echo "ready for connections" ;;
 kill*TERM*) ;;
-kill*) touch "$0.dead" ;;
-start*) rm -f "$0.dead" "$0.p_cluster" ;;
+kill*) touch "$0.dead"; rm -f "$0.frozen" ;;
+pause*) touch "$0.frozen" ;;
+unpause*) rm "$0.frozen" ;;
+start*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm -f "$0.dead" "$0.p_cluster" ;;
 inspect*)
 	nets=
 	for n in p_cluster p_database; do [ -e "$0.$n" ] || nets="$nets,\"$n\":{}"; done
 	state=running
 	[ ! -e "$0.dead" ] || state=exited
+	[ ! -e "$0.frozen" ] || state=paused
 	echo '[{"Id":"0123","State":{"Status":"'$state'","FinishedAt":"2026-01-02T03:04:05.5Z"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
 "network disconnect "*) touch "$0.$3" ;;
 "network connect "*p_database*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_database" ;;
@@ -116,6 +119,26 @@ func TestWhoIsStillStoppingWhenItShallStartIsKilled(t *testing.T) {
 	require.NoError(t, d.Do(t.Context(), start))
 	assert.Equal(t, 1, asked("kill --signal KILL"))
 	assert.Equal(t, 1, asked("start"))
+}
+
+// A frozen one comes to no end, and is not put to one by what merely thaws it.
+func TestWhoIsFrozenWhileStoppingIsKilledWhenItShallStart(t *testing.T) {
+	d, docker, asked := driver(t)
+	do := func(v chaos.Verb) error { return d.Do(t.Context(), chaos.Act{Verb: v, Node: "data-1"}) }
+	require.NoError(t, do(chaos.Pause))
+	require.NoError(t, do(chaos.Start), "a frozen one lives")
+	assert.Zero(t, asked("start"))
+	require.NoError(t, do(chaos.Stop))
+	require.NoError(t, os.WriteFile(docker+".fails", nil, 0o644))
+	require.ErrorContains(t, do(chaos.Start), "no way")
+	assert.Equal(t, 1, asked("kill --signal KILL"))
+	require.NoError(t, os.Remove(docker+".fails"))
+	require.NoError(t, do(chaos.Start))
+	assert.NoFileExists(t, docker+".dead")
+	assert.Equal(t, 2, asked("start"))
+
+	require.NoError(t, do(chaos.Start), "the new life was not told to stop")
+	assert.Equal(t, 1, asked("kill --signal KILL"))
 }
 
 func TestADeathIsDatedByTheEngine(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -48,16 +49,13 @@ func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Kill:
 		return d.kill(ctx, a.Node)
 	case chaos.Stop:
-		return d.signal(ctx, a.Node, syscall.SIGTERM)
+		return d.stop(ctx, a.Node)
 	case chaos.Pause:
 		return d.signal(ctx, a.Node, syscall.SIGSTOP)
 	case chaos.Resume:
 		return d.signal(ctx, a.Node, syscall.SIGCONT)
 	case chaos.Start:
-		if err := d.nodes.Start(ctx, a.Node); !errors.Is(err, supervisor.ErrRunning) {
-			return err
-		}
-		return nil
+		return d.start(ctx, a.Node)
 	case chaos.Twin:
 		return d.twin(a.Node)
 	}
@@ -129,6 +127,54 @@ func (d *Driver) kill(ctx context.Context, name string) error {
 		return nil
 	}
 	return d.signal(ctx, name, syscall.SIGKILL)
+}
+
+// stop begins a graceful stop and does not wait for it.
+func (d *Driver) stop(ctx context.Context, name string) error {
+	pid, err := d.pid(name)
+	if err != nil || pid == 0 {
+		return err
+	}
+	d.stopping[name] = pid
+	return d.signal(ctx, name, syscall.SIGTERM)
+}
+
+// start is a new life. One that was told to stop and has not come to its end by now
+// is killed, as whoever restarts processes does when the grace is over.
+func (d *Driver) start(ctx context.Context, name string) error {
+	pid, err := d.pid(name)
+	if err != nil {
+		return err
+	}
+	if pid != 0 && pid == d.stopping[name] {
+		if err := d.signal(ctx, name, syscall.SIGKILL); err != nil {
+			return err
+		}
+		if _, err := d.nodes.AwaitEnd(ctx, name, pid); err != nil { // it may have ended by itself, and not be noted yet
+			return err
+		}
+	}
+	if err := d.nodes.Start(ctx, name); err != nil {
+		if errors.Is(err, supervisor.ErrRunning) {
+			return nil
+		}
+		return err
+	}
+	delete(d.stopping, name)
+	return nil
+}
+
+// pid is the one of a process that runs, as it is written down; 0 when it is down.
+func (d *Driver) pid(name string) (int, error) {
+	rows, err := d.nodes.Rows()
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.Name == name })
+	if i < 0 {
+		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
+	}
+	return rows[i].PID, nil
 }
 
 // signal sends one; what is down already is no error.

@@ -39,6 +39,8 @@ type Driver struct {
 	nodes   *supervisor.Handle
 	ended   chan error
 
+	stopping map[string]int // pids of lives that were told to stop; Do's alone
+
 	mu      sync.Mutex        // guards the rest
 	told    map[string]string // where each host is found, by name
 	clients map[string]*outside.Client
@@ -49,7 +51,7 @@ var _ chaos.Driver = (*Driver)(nil)
 
 // New makes a driver for one run.
 func New(c Config) *Driver {
-	return &Driver{cfg: c, net: faultnet.New(), told: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1)}
+	return &Driver{cfg: c, net: faultnet.New(), told: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}}
 }
 
 // Attach makes a driver for a cluster that runs already. It starts and ends none

@@ -67,31 +67,39 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 		live = a.stdout
 		fmt.Fprintf(live, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
 	}
-	r, err := chaos.Play(ctx, s, &narrator{Driver: stage.driver, out: live})
-	switch {
-	case ctx.Err() != nil && (err != nil || !r.Ok()):
-		if left := stillThere(err); left != nil {
-			return nil, fmt.Errorf("interrupted: %w", left)
-		}
-		return nil, errInterrupted
-	case err == nil && r.Ok():
-		return r, nil
-	case err == nil && r.Skipped != "":
+	r, keep, err := stage.play(ctx, s, live, a.stderr)
+	if err == nil && r.Skipped != "" {
 		return nil, fmt.Errorf("%s cannot be played on %s: %s", s.Name, o.on, r.Skipped)
 	}
-	keep = true
-	if kerr := stage.record(r); kerr != nil {
-		fmt.Fprintf(a.stderr, "conclave: the history is lost: %v\n", kerr)
+	return r, err
+}
+
+// play tells the story, and says whether the stage's folder is worth keeping. A
+// story that was told to its end is judged, also when a Ctrl-C came while its
+// cluster was being taken down.
+func (s *chaosStage) play(ctx context.Context, story chaos.Scenario, live, stderr io.Writer) (r *chaos.Result, keep bool, err error) {
+	r, err = chaos.Play(ctx, story, &narrator{Driver: s.driver, out: live})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		if left := stillThere(err); left != nil {
+			return nil, false, fmt.Errorf("interrupted: %w", left)
+		}
+		return nil, false, errInterrupted
+	case err == nil && r.Ok():
+		return r, false, nil
 	}
-	where := stage.dir
-	if !strings.HasPrefix(stage.logs, stage.dir) {
-		where += " (logs in " + stage.logs + ")"
+	if kerr := s.record(r); kerr != nil {
+		fmt.Fprintf(stderr, "conclave: the history is lost: %v\n", kerr)
+	}
+	where := s.dir
+	if !strings.HasPrefix(s.logs, s.dir) {
+		where += " (logs in " + s.logs + ")"
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; what was logged and recorded is in %s", err, where)
+		return nil, true, fmt.Errorf("%w; what was logged and recorded is in %s", err, where)
 	}
-	fmt.Fprintf(a.stderr, "conclave: logs, claims and the history are in %s\n", where)
-	return r, nil
+	fmt.Fprintf(stderr, "conclave: logs, claims and the history are in %s\n", where)
+	return r, true, nil
 }
 
 // record writes what is needed to understand a run that did not hold.

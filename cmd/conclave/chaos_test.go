@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	"conclave/chaos"
+	"conclave/internal/trace"
 	"conclave/slot"
 )
 
@@ -160,4 +163,51 @@ figure leaderless
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "kill leader")
 	assert.NotContains(t, string(html), "src=\"http")
+}
+
+// calm is a driver of a cluster that nothing happens to.
+type calm struct {
+	chaos.Driver
+	opens  error  // of Open
+	ending func() // called by Close
+}
+
+func (c *calm) Open(context.Context, chaos.Cluster, *trace.Gate) error { return c.opens }
+
+func (c *calm) Claims() bool { return false }
+
+func (c *calm) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+
+func (c *calm) Look(context.Context) chaos.Sight {
+	s := chaos.Sight{Leader: "meta-1", Term: 1, Leads: 1, Up: []string{"data-1", "meta-1", "session-1"}}
+	s.Table.Slots = []slot.Slot{{Phase: slot.Stable, Leader: conclave.NodeID{Name: "data-1"}}}
+	return s
+}
+
+func (c *calm) Close(context.Context) error {
+	c.ending()
+	return nil
+}
+
+// A Ctrl-C that comes while the cluster is being taken down comes too late: the
+// story was told to its end.
+func TestWhatDidNotHoldIsKeptThoughTheCleanUpWasInterrupted(t *testing.T) {
+	story, err := chaos.Parse("story.txt", "cluster 1 meta 1 session 1 data 1 slots 1 replicas\nat 1ms expect no leader within 1ms\nuntil 10ms\n")
+	require.NoError(t, err)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	stage := &chaosStage{driver: &calm{ending: interrupt}, dir: t.TempDir()}
+	var stderr bytes.Buffer
+	r, keep, err := stage.play(ctx, story, io.Discard, &stderr)
+	require.NoError(t, err)
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	assert.Len(t, r.Problems(), 1)
+	assert.True(t, keep)
+	assert.FileExists(t, filepath.Join(stage.dir, "history.txt"))
+	assert.Contains(t, stderr.String(), stage.dir)
+
+	stage.driver = &calm{opens: ctx.Err(), ending: func() {}}
+	_, keep, err = stage.play(ctx, story, io.Discard, &stderr)
+	assert.Equal(t, errInterrupted, err, "this one was not told")
+	assert.False(t, keep)
 }

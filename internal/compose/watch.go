@@ -23,8 +23,11 @@ type Event struct {
 }
 
 // Watch tells what happens to the project's containers, from a moment on and in
-// order, until ctx ends: then it returns nil.
-func (p *Project) Watch(ctx context.Context, from time.Time, tell func(Event)) error {
+// order, until parent ends: then it returns nil. What the engine says and is not
+// understood ends it, too.
+func (p *Project) Watch(parent context.Context, from time.Time, tell func(Event)) error {
+	ctx, stop := context.WithCancel(parent)
+	defer stop()
 	since := fmt.Sprintf("%d.%09d", from.Unix(), from.Nanosecond())
 	cmd := exec.CommandContext(ctx, "docker", "events", "--since", since, "--filter", "type=container",
 		"--filter", "label="+labelProject+"="+p.cfg.Name, "--format", "{{json .}}")
@@ -38,11 +41,13 @@ func (p *Project) Watch(ctx context.Context, from time.Time, tell func(Event)) e
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoDocker, err)
 	}
-	err = readEvents(out, tell)
+	if err = readEvents(out, tell); err != nil {
+		stop() // docker does not know that nobody reads any more
+	}
 	if werr := cmd.Wait(); err == nil {
 		err = werr
 	}
-	if ctx.Err() != nil {
+	if parent.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("docker events ended: %w", err)

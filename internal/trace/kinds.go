@@ -43,7 +43,7 @@ const (
 // its connection meanwhile.
 const (
 	Landing Kind = "landing" // a Point: a change of the leader's rows (Subject: write, of the row Key, or seal) has arrived, to Epoch
-	Landed  Kind = "landed"  // it has changed Count rows; Subject is win or resign for the lock row's. Said before anything else is done
+	Landed  Kind = "landed"  // it has changed Count rows; Subject is win (of Term) or resign for the lock row's. Said before anything else is done
 )
 
 // Claims of every receiver, by package wire (under the mutex of what they speak of).

@@ -34,6 +34,8 @@ var dataGuards = []guard{
 		"data/store.go", "\tif r.hides(c.version) {\n\t\ts.put(", "\tif r.hides(c.version) && len(r.copies) > 9 {\n\t\ts.put("}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
 		"data/owners.go", "case now.Sub(p.gone) >= o.server.config.SessionGrace:", "case now.Sub(p.gone) >= 0:"}},
+	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
+		"session/vouch.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.word.vouches(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
 	{name: "an answer of another life is believed", test: unit{"./data", "TestARestartedSessionIsAnotherOwner"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{

@@ -37,6 +37,8 @@ var electionGuards = []guard{
 		"elector/round.go", "trust(sent, e.cfg.Lease, e.cfg.Margin)", "trust(sent.Add(time.Since(sent)), e.cfg.Lease, e.cfg.Margin)"}},
 	{name: "write without the lock row", by: on("a-write-that-lands-late", "a-write-that-lands-late@2"), test: unit{"./sql", "TestWriteLandsOnlyUnderItsTerm"}, patch: patch{
 		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
+	{name: "write under an earlier term of its own", by: on("a-write-of-an-earlier-term-of-its-own"), patch: patch{
+		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND l.owner = ? AND ? >= 0"}},
 	{name: "write whatever was written since", by: on("a-write-behind-its-own-successor", "a-write-behind-its-own-successor@2"), test: unit{"./sql", "TestWriteLandsOnlyUnderItsTerm"}, patch: patch{
 		"sql/state/write.sql", "s.kind = ? AND s.term = ? AND s.seq = ?", "s.kind = ? AND ? >= 0 AND ? >= 0"}},
 	{name: "published before it is written", by: on("f16"), patch: patch{

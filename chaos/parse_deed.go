@@ -1,0 +1,160 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// deed reads what is done.
+func (p *parser) deed() (*Deed, error) {
+	d := &Deed{}
+	var err error
+	who := func() { d.Who, err = p.selector() }
+	whom := func() {
+		if err == nil {
+			d.Whom, err = p.selector()
+		}
+	}
+	word := func(words ...string) {
+		if err == nil {
+			err = p.want(words...)
+		}
+	}
+	switch w := p.next(); w {
+	case "kill", "stop", "start", "pause", "resume", "twin", "resign", "quit", "join", "forbid", "allow":
+		d.Verb = Verb(w)
+		who()
+	case "freeze", "unfreeze":
+		d.Verb = Verb(w)
+	case "heal":
+		d.Verb = HealAll
+		word("all")
+	case "cut":
+		d.Verb = Cut
+		if p.accept("one", "way") {
+			d.Verb = CutOne
+			who()
+			word("->")
+			whom()
+			break
+		}
+		who()
+		word("from")
+		whom()
+	case "mend":
+		d.Verb = Mend
+		who()
+		word("from")
+		whom()
+	case "slow":
+		d.Verb = Slow
+		who()
+		if p.accept("from") {
+			whom()
+		}
+		err = p.slowness(d, err)
+	case "reset", "half-open":
+		d.Verb = Verb(w)
+		word("links", "of")
+		if err == nil {
+			who()
+		}
+		if p.accept("to") {
+			whom()
+		}
+	case "lose":
+		d.Verb = LoseNext
+		word("the", "next", "answer", "of")
+		if whom(); err == nil {
+			word("to")
+		}
+		if err == nil {
+			who()
+		}
+	case "skew", "step", "set":
+		err = p.clock(d, w)
+	case "hold", "release":
+		d.Verb = Verb(w)
+		if w == "hold" && p.accept("one") {
+			d.Verb = HoldOne
+		}
+		who()
+		word("at")
+		if err == nil {
+			d.Point, err = p.point()
+		}
+	default:
+		return nil, fmt.Errorf("%q is nothing that can be done", w)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.accept("for") {
+		if d.For, err = p.duration(); err == nil && undo(d.Verb) == "" {
+			err = fmt.Errorf("%s ... for: it does not last", d.Verb)
+		}
+	}
+	return d, err
+}
+
+func (p *parser) slowness(d *Deed, err error) error {
+	for err == nil && len(p.words) > 0 {
+		switch {
+		case p.accept("by"):
+			d.By, err = p.duration()
+		case p.accept("jitter"):
+			d.Jitter, err = p.duration()
+		case p.accept("rate"):
+			d.Rate, err = p.number()
+		default:
+			return nil
+		}
+	}
+	if err == nil && d.By == 0 && d.Rate == 0 {
+		return fmt.Errorf("slow %s: want by DURATION or rate BYTES", d.Who)
+	}
+	return err
+}
+
+// clock reads "skew clock of X by D", "step database clock by D" and "set clock
+// of X to TIME".
+func (p *parser) clock(d *Deed, verb string) (err error) {
+	d.Verb = Skew
+	switch {
+	case p.accept("database", "clock"):
+		d.Who = Database
+	default:
+		if err = p.want("clock", "of"); err != nil {
+			return err
+		}
+		if d.Who, err = p.selector(); err != nil {
+			return err
+		}
+	}
+	if verb == "set" {
+		if err = p.want("to"); err != nil {
+			return err
+		}
+		w := p.next()
+		if d.To, err = time.Parse(time.RFC3339, w); err != nil {
+			return fmt.Errorf("%q is no time like 2038-01-19T03:14:00Z", w)
+		}
+		return nil
+	}
+	if err = p.want("by"); err != nil {
+		return err
+	}
+	d.By, err = p.duration()
+	return err
+}
+
+func (p *parser) point() (trace.Kind, error) {
+	w := trace.Kind(p.next())
+	if !slices.Contains(trace.Points(), w) {
+		return "", fmt.Errorf("%q is no point where a node can be held: %v", w, trace.Points())
+	}
+	return w, nil
+}
