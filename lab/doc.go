@@ -1,5 +1,5 @@
-// Package lab plays fifteen ways to elect a leader under the same faults, and says what
-// came of it: Conclave's strategies, the articles' own forms, and the rules of other
+// Package lab plays many ways ([Rules]) to elect a leader under the same faults, and says
+// what came of it: Conclave's strategies, the articles' own forms, and the rules of other
 // projects in their own words.
 //
 //	               lab (this process)
@@ -21,12 +21,16 @@
 //     different share each time, so that the fault meets every phase of a beat.
 //  2. The fault strikes the leader: [Kill], [Term], [Pause] or [Partition].
 //  3. Another one's belief begins. From the fault until then nobody led, as far as the
-//     others are concerned: that is the figure. The limit is two leases and 3 s; then
-//     it counts as never, and an operator frees the place if the rule needs one.
+//     others are concerned: that is the figure. The limit is two leases and 3 s, for
+//     the rules that promise something three leases and 15 s; then it counts as never,
+//     and an operator frees the place if the rule needs one.
 //  4. Three tenths of a lease later the fault is mended: the old leader runs on, or hears
 //     of its store again. Now it has to find out. If it has not after a lease and a
 //     second it is killed, and counted.
 //  5. Who is gone starts anew, as a new incarnation.
+//
+// A rule that promises nothing may come to no single leader that lasts: then all its
+// candidates begin anew, at most three times, and the report says so.
 //
 // # What is measured
 //
@@ -62,5 +66,8 @@
 // # Promises
 //
 // [Report.Broken] holds Conclave's own rules to what they promise: no overlap where
-// nothing but the lease ends a term, and never a guarded write of an old leader.
+// nothing but the lease ends a term, never a guarded write of an old leader, and somebody
+// who follows. A guard that lets nothing through keeps nothing: guarded writes must land.
+// In ZooKeeper a stale one is found by the newer leader's next write, so that of several
+// between two of these one is counted.
 package lab

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,11 +78,23 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: Lease %v is not between 300ms and 1m", c.Lease)
 	case c.Act < time.Millisecond:
 		return fmt.Errorf("lab: Act %v is under 1ms", c.Act)
+	case twice(c.Rules) != "":
+		return fmt.Errorf("lab: Rules has %s twice", twice(c.Rules))
 	case c.Repeat < 1 || c.AtOnce < 1:
 		return fmt.Errorf("lab: Repeat %d and AtOnce %d must be at least 1", c.Repeat, c.AtOnce)
 	}
 	_, err := c.address()
 	return err
+}
+
+// twice names a rule that is there twice: two elections of one name would be one.
+func twice(rules []Rule) string {
+	for i, r := range rules {
+		if slices.ContainsFunc(rules[:i], func(x Rule) bool { return x.Name == r.Name }) {
+			return r.Name
+		}
+	}
+	return ""
 }
 
 // address is where the database is, for the proxy before it.
@@ -97,7 +110,9 @@ func (c Config) address() (string, error) {
 }
 
 // Elections plays every rule under every fault, and reports. An error says that nothing
-// could be played; which rule could not, and what a rule did not keep, is in the report.
+// could be played, or, with a report that has rows, that ctx has ended: these are what
+// was measured until then. Which rule could not be played, and what one did not keep, is
+// in the report.
 func Elections(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return Report{}, err
@@ -205,9 +220,17 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 	last := began.Add(l.cfg.Limit)
 	alone := l.cfg.Limit / 6 * time.Duration(min(1, len(spinning)))
 	rows := make([]Row, len(l.cfg.Rules))
-	errs := make([]error, len(l.cfg.Rules))
 	play := func(group *sync.WaitGroup, i int, until time.Time) {
-		group.Go(func() { rows[i], errs[i] = l.play(ctx, l.cfg.Rules[i], until) })
+		group.Go(func() {
+			row, err := l.play(ctx, l.cfg.Rules[i], until)
+			switch {
+			case err != nil && ctx.Err() != nil:
+				row.Failed = interrupted
+			case err != nil:
+				row.Failed = err.Error()
+			}
+			rows[i] = row
+		})
 	}
 	var beside sync.WaitGroup
 	for _, i := range slow {
@@ -227,19 +250,16 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 		play(&group, i, last)
 		group.Wait()
 	}
-	if err := ctx.Err(); err != nil {
-		return Report{}, err
-	}
-	for i, err := range errs {
-		if err != nil {
-			rows[i].Failed = err.Error()
-		}
-	}
-	return Report{
+	stopped := slices.ContainsFunc(rows, func(r Row) bool { return r.Failed == interrupted })
+	report := Report{
 		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: l.treeName(),
 		Candidates: candidates, ActMs: ms(l.cfg.Act), LeaseMs: ms(l.cfg.Lease), Own: l.cfg.Own, Repeat: l.cfg.Repeat, AtOnce: l.cfg.AtOnce,
-		TookMs: ms(time.Since(began)), Rows: rows,
-	}, nil
+		TookMs: ms(time.Since(began)), Interrupted: stopped, Rows: rows,
+	}
+	if stopped {
+		return report, ctx.Err()
+	}
+	return report, nil
 }
 
 func (l *laboratory) treeName() string {
@@ -261,6 +281,9 @@ func (l *laboratory) play(ctx context.Context, rule Rule, until time.Time) (row 
 		net: l.net, paths: l.paths, db: l.db, news: make(chan struct{}, 1),
 	}
 	row = newRow(rule, times)
+	if err := ctx.Err(); err != nil {
+		return row, err
+	}
 	defer g.tearDown()
 	if err := g.setUp(ctx); err != nil {
 		return row, err
@@ -278,10 +301,17 @@ func (l *laboratory) play(ctx context.Context, rule Rule, until time.Time) (row 
 		}
 		start := time.Now()
 		t, err := g.play(ctx, Faults()[n%len(Faults())])
+		longest = max(longest, time.Since(start))
+		if errors.Is(err, errUnsteady) && !row.promises() && row.Anew < candidates {
+			row.Anew++ // that is how such a rule is
+			if err := g.anew(); err != nil {
+				return row, err
+			}
+			continue
+		}
 		if err != nil {
 			return row, err
 		}
-		longest = max(longest, time.Since(start))
 		trials = append(trials, t)
 	}
 	g.mu.Lock()
@@ -298,15 +328,16 @@ func (g *group) watch(ctx context.Context, row *Row) error {
 		return err
 	}
 	g.calmly(true)
-	before, known := g.spent(-1)
+	before, known := g.spent(ctx, -1, patient)
 	began := time.Now()
 	if !pause(ctx, max(g.cfg.Calm, g.times.Lease)) {
 		return ctx.Err()
 	}
-	if after, ok := g.spent(-1); ok && known {
+	if after, ok := g.spent(ctx, -1, patient); ok && known {
 		took := time.Since(began).Seconds()
-		row.StatementsPerSecond = round(float64(after.Statements-before.Statements) / took)
-		row.TurnsPerSecond = round(float64(after.Turns-before.Turns) / took)
+		statements := round(float64(after.Statements-before.Statements) / took)
+		turns := round(float64(after.Turns-before.Turns) / took)
+		row.StatementsPerSecond, row.TurnsPerSecond = &statements, &turns
 	}
 	return nil
 }

@@ -240,6 +240,23 @@ func (g *group) steady(ctx context.Context) (place int, err error) {
 // patience is how long a leader is waited for where nothing is wrong.
 func (g *group) patience() time.Duration { return 3*g.times.Lease + 15*time.Second }
 
+// errUnsteady: there is nobody whom a fault could be done to.
+var errUnsteady = errors.New("no one of its candidates has led alone for long enough")
+
+// anew ends all candidates and seats others, as an operator would who has waited for a
+// leader in vain.
+func (g *group) anew() error {
+	g.calmly(false) // whoever leads then has a reason
+	for place, k := range g.kids {
+		k.end()
+		g.gone(k.who, stamp(time.Now()))
+		if err := g.start(place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unsteady says why nobody leads.
 func (g *group) unsteady() error {
 	for _, k := range g.kids {
@@ -247,17 +264,17 @@ func (g *group) unsteady() error {
 			return fmt.Errorf("%s: candidate %s does not take part: %s", g.rule.Name, k.who, k.complaint())
 		}
 	}
-	return fmt.Errorf("%s: %d of its candidates lead, and not one", g.rule.Name, len(g.believers(stamp(time.Now()))))
+	return fmt.Errorf("%s: %w; now %d do", g.rule.Name, errUnsteady, len(g.believers(stamp(time.Now()))))
 }
 
 // spent sums up what the candidates other than one have cost so far; false when one of
-// them did not answer.
-func (g *group) spent(but int) (total Event, ok bool) {
+// them did not answer in time.
+func (g *group) spent(ctx context.Context, but int, limit time.Duration) (total Event, ok bool) {
 	for place, k := range g.kids {
 		if place == but {
 			continue
 		}
-		e, answered := k.ask()
+		e, answered := k.ask(ctx, limit)
 		if !answered {
 			return Event{}, false
 		}
@@ -265,6 +282,37 @@ func (g *group) spent(but int) (total Event, ok bool) {
 		total.Turns += e.Turns
 	}
 	return total, true
+}
+
+// tallies are what each candidate has counted of its guarded writes, by process. One
+// that does not answer is not in them.
+func (g *group) tallies(ctx context.Context) map[string]Event {
+	list := map[string]Event{}
+	for _, k := range g.kids {
+		if e, ok := k.ask(ctx, patient); ok {
+			list[k.who] = e
+		}
+	}
+	return list
+}
+
+// counted sums up what the candidates have counted since before. unheard is for how
+// many that live it is not known.
+func (g *group) counted(ctx context.Context, before map[string]Event) (sum Event, unheard int) {
+	now := g.tallies(ctx)
+	for _, k := range g.kids {
+		then, known := before[k.who]
+		e, answered := now[k.who]
+		switch {
+		case known && answered:
+			sum.Refused += e.Refused - then.Refused
+			sum.Stale += e.Stale - then.Stale
+			sum.Landed += e.Landed - then.Landed
+		case !k.ended():
+			unheard++
+		}
+	}
+	return sum, unheard
 }
 
 // written is what has landed.

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,11 +20,13 @@ type kid struct {
 	tell      func(*kid, Event)
 	over      chan struct{} // closed when the process has ended and all it said was heard
 
-	mu    sync.Mutex // guards what follows
-	ready bool
-	cost  Event // the last answer
-	costs int   // answers so far
-	why   string
+	asked uint64 // questions so far, by the goroutine that plays
+
+	mu      sync.Mutex // guards what follows
+	ready   bool
+	cost    Event  // the last answer
+	parting *Event // what it said unasked, when it stopped
+	why     string
 	stderr
 }
 
@@ -82,8 +85,9 @@ func (k *kid) listen(out io.Reader) {
 		case "ready":
 			k.ready = true
 		case "cost":
-			k.cost = e
-			k.costs++
+			if k.cost = e; e.Ask == 0 {
+				k.parting = &e
+			}
 		case "failed":
 			k.why = e.Why
 		}
@@ -133,29 +137,47 @@ func (k *kid) complaint() string {
 	return string(k.text)
 }
 
-// ask asks for the cost so far, and waits a while for the answer.
-func (k *kid) ask() (Event, bool) {
-	k.mu.Lock()
-	before := k.costs
-	k.mu.Unlock()
-	k.order("cost")
-	limit := time.NewTimer(200 * time.Millisecond)
-	defer limit.Stop()
+// How long an answer is waited for: while somebody takes over, when each statement
+// counts, and when nothing hurries.
+const (
+	hasty   = 200 * time.Millisecond
+	patient = 5 * time.Second
+)
+
+// ask asks what was spent and written so far, and waits a while for the answer to this
+// very question: that to an earlier one may come late. Who has stopped has said it.
+func (k *kid) ask(ctx context.Context, limit time.Duration) (Event, bool) {
+	k.asked++
+	k.order(fmt.Sprintf("cost %d", k.asked))
+	late := time.NewTimer(limit)
+	defer late.Stop()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for {
 		k.mu.Lock()
-		answer, costs := k.cost, k.costs
+		answer := k.cost
 		k.mu.Unlock()
-		if costs > before {
+		if answer.Ask == k.asked {
 			return answer, true
 		}
 		select {
 		case <-look.C:
 		case <-k.over:
+			return k.last()
+		case <-late.C:
 			return Event{}, false
-		case <-limit.C:
+		case <-ctx.Done():
 			return Event{}, false
 		}
 	}
+}
+
+// last is what a process that is gone said at the end, if it could.
+func (k *kid) last() (Event, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.parting == nil {
+		return Event{}, false
+	}
+	return *k.parting, true
 }

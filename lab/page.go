@@ -23,8 +23,9 @@ var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
 	"ticks":  func() []float64 { return []float64{1, 10, 100, 1000, 10000} },
 	"faults": Faults,
 	"title":  func(f Fault) string { return titles[f] },
-	"notes":  func() []string { return notes },
-	"lease":  Row.lease, "counts": Row.counts, "overlap": Row.overlap, "guarded": Row.guarded, "preface": Report.preface,
+	"notes":  Report.notes,
+	"known":  known,
+	"lease":  Row.lease, "counts": Row.counts, "overlap": Row.overlap, "guarded": Row.guarded, "landed": Row.landed, "preface": Report.preface,
 	"median": func(v Values) string { return Cell{}.median(v) },
 }).Parse(page))
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,10 +49,12 @@ type Event struct {
 	Number uint64 `json:"number,omitempty"` // of leads: the rule's own; 0: it has none
 	Why    string `json:"why,omitempty"`
 
+	Ask        uint64 `json:"ask,omitempty"`        // of cost: the question's number; 0: nobody asked, it stops
 	Statements uint64 `json:"statements,omitempty"` // of cost: so far
 	Turns      uint64 `json:"turns,omitempty"`
 	Refused    uint64 `json:"refused,omitempty"` // guarded writes that were refused
-	Stale      uint64 `json:"stale,omitempty"`   // guarded writes outside of SQL that came after a newer leader's
+	Landed     uint64 `json:"landed,omitempty"`  // guarded writes outside of SQL
+	Stale      uint64 `json:"stale,omitempty"`   // of an older leader's: found after an own newer one
 }
 
 // stand is what a rule has to work with in its process.
@@ -66,11 +69,14 @@ type stand struct {
 	say     func(Event)
 	turns   atomic.Uint64
 	refused atomic.Uint64
+	landed  atomic.Uint64
 	stale   atomic.Uint64
+
+	effected uint64 // the term of the last write outside of SQL, by the goroutine that acts
 }
 
 // Candidate is a candidate's process: it takes part as the seat on the first line of in
-// says, and answers the lines that follow ("cost", "wake"). When ctx ends it stops
+// says, and answers the lines that follow ("cost 17", "wake"). When ctx ends it stops
 // gracefully; when in ends it crashes.
 func Candidate(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
@@ -152,7 +158,7 @@ func (s *stand) play(ctx context.Context, rule Rule, lines *bufio.Scanner) error
 	defer cancel()
 	err = c.Stop(limited)
 	s.belief.leave("stopped")
-	s.cost(c)
+	s.cost(c, 0)
 	return err
 }
 
@@ -191,19 +197,24 @@ func (s *stand) answer(w http.ResponseWriter, r *http.Request) {
 // heed does what the lab says, until it says no more.
 func (s *stand) heed(c candidate, lines *bufio.Scanner) {
 	for lines.Scan() {
-		switch lines.Text() {
+		switch word, number, _ := strings.Cut(lines.Text(), " "); word {
 		case "cost":
-			s.cost(c)
+			if n, err := strconv.ParseUint(number, 10, 64); err == nil {
+				s.cost(c, n)
+			}
 		case "wake":
 			c.Wake()
 		}
 	}
 }
 
-// cost tells what was spent.
-func (s *stand) cost(c candidate) {
+// cost tells what was spent and written, as the answer to a question.
+func (s *stand) cost(c candidate, question uint64) {
 	statements, turns := c.Cost()
-	s.say(Event{What: "cost", At: stamp(time.Now()), Statements: statements, Turns: turns, Refused: s.refused.Load(), Stale: s.stale.Load()})
+	s.say(Event{
+		What: "cost", At: stamp(time.Now()), Ask: question, Statements: statements, Turns: turns,
+		Refused: s.refused.Load(), Landed: s.landed.Load(), Stale: s.stale.Load(),
+	})
 }
 
 // act writes as a leader does, while the candidate believes to be one: at once when it
@@ -235,7 +246,7 @@ func (s *stand) act(ctx context.Context, c candidate) {
 			}
 			own = number
 		}
-		// Whether it lands is counted where it lands.
+		// Whether it lands is counted where it lands; if none ever does, the report says so.
 		_, _ = s.writes.Exec(ctx, conclavesql.LabWrite, own, own, s.Lab)
 		if f, guards := c.(fencer); guards {
 			if done, err := f.fenced(ctx, s.writes, own); err == nil && !done {

@@ -24,7 +24,9 @@ type Report struct {
 	Repeat     int       `json:"repeat"`     // asked for; what came of it is in the cells
 	AtOnce     int       `json:"atOnce"`
 	TookMs     float64   `json:"tookMs"`
-	Rows       []Row     `json:"rows"`
+
+	Interrupted bool  `json:"interrupted,omitempty"` // some rules were not played to their end, or not at all
+	Rows        []Row `json:"rows"`
 }
 
 // Row is one rule.
@@ -40,12 +42,13 @@ type Row struct {
 	Fixed    bool     `json:"fixed"` // it cannot be told another lease
 	Alone    bool     `json:"alone"` // it had the database to itself
 
-	StatementsPerSecond float64 `json:"statementsPerSecond"` // all candidates, while nothing happens
-	TurnsPerSecond      float64 `json:"turnsPerSecond"`
-	Unasked             int     `json:"unasked"` // leaderships that began without a fault
-	Cells               []Cell  `json:"cells"`
-	TookMs              float64 `json:"tookMs"`
-	Failed              string  `json:"failed,omitempty"` // why it could not be played to its end
+	StatementsPerSecond *float64 `json:"statementsPerSecond"` // all candidates, while nothing happens; null: not known
+	TurnsPerSecond      *float64 `json:"turnsPerSecond"`      // likewise
+	Unasked             int      `json:"unasked"`             // leaderships that began without a fault
+	Anew                int      `json:"anew"`                // times nobody led alone for long, and all candidates began anew
+	Cells               []Cell   `json:"cells"`
+	TookMs              float64  `json:"tookMs"`
+	Failed              string   `json:"failed,omitempty"` // why it could not be played to its end
 
 	Exclusive bool `json:"exclusive"` // promises that no two believe
 	Fences    bool `json:"fences"`    // promises that guarded writes are never stale
@@ -71,9 +74,14 @@ type Cell struct {
 	Endless    int       `json:"endless"`               // times the old leader had to be killed for it
 	Writes     uint64    `json:"writes"`
 	Stale      uint64    `json:"staleWrites"`    // unguarded, after a newer leader's first
-	Guarded    uint64    `json:"staleGuarded"`   // guarded, the same
+	Landed     uint64    `json:"guardedLanded"`  // of the guarded ones
+	Guarded    uint64    `json:"staleGuarded"`   // of these after a newer leader's
 	Refused    uint64    `json:"refusedGuarded"` // by the guard
+	Unheard    int       `json:"unheard"`        // answers of candidates that are missing in what was guarded
 }
+
+// interrupted is why a rule was not played to its end when the run was.
+const interrupted = "interrupted"
 
 // ms is a duration in milliseconds, to a microsecond.
 func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond).Microseconds()) / 1000 }
@@ -87,6 +95,7 @@ func newRow(r Rule, t Times) Row {
 		LeaseMs: ms(t.Lease), BeatMs: ms(t.Beat), CheckMs: ms(t.Check),
 		Own:   Defaults{ms(r.Own.Lease), ms(r.Own.Beat), ms(r.Own.Check)},
 		Fixed: r.Fixed, Alone: r.Alone, Exclusive: r.Exclusive, Fences: r.Fences,
+		Cells: []Cell{},
 	}
 }
 
@@ -101,7 +110,8 @@ func (r *Row) sum(trials []trial) {
 			}
 			c.N++
 			overlap = append(overlap, ms(t.overlap))
-			c.Writes, c.Stale, c.Guarded, c.Refused = c.Writes+t.writes, c.Stale+t.stale, c.Guarded+t.fenced, c.Refused+t.refused
+			c.Writes, c.Stale = c.Writes+t.writes, c.Stale+t.stale
+			c.Landed, c.Guarded, c.Refused, c.Unheard = c.Landed+t.landed, c.Guarded+t.fenced, c.Refused+t.refused, c.Unheard+t.unheard
 			if t.endless {
 				c.Endless++
 			}
@@ -123,10 +133,16 @@ func (r *Row) sum(trials []trial) {
 // to their end.
 func (r Report) Broken() (broken []string) {
 	for _, row := range r.Rows {
-		if row.Failed != "" {
-			broken = append(broken, "not played to its end: "+row.Failed)
+		if row.Failed != "" && row.Failed != interrupted {
+			broken = append(broken, fmt.Sprintf("not played to its end: %s: %s", row.Rule, strings.TrimPrefix(row.Failed, row.Rule+": ")))
+		}
+		if c := row.total(); row.Fences && c.Writes > 0 && c.Landed == 0 {
+			broken = append(broken, row.Rule+": no guarded write landed: nothing was shown")
 		}
 		for _, c := range row.Cells {
+			if row.promises() && c.Never > 0 {
+				broken = append(broken, fmt.Sprintf("%s, %s: %d of %d times nobody followed", row.Rule, c.Fault, c.Never, c.N))
+			}
 			if row.Exclusive && c.Overlap.Max > 0 {
 				broken = append(broken, fmt.Sprintf("%s, %s: two believed to lead for %.3f ms", row.Rule, c.Fault, c.Overlap.Max))
 			}
@@ -138,11 +154,21 @@ func (r Report) Broken() (broken []string) {
 	return broken
 }
 
+// promises says whether anything is held against the rule.
+func (r Row) promises() bool { return r.Fences || r.Exclusive }
+
+// Kept says that something was promised, and that it was tried and kept.
+func (r Report) Kept() bool {
+	tried := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.promises() && row.total().N > 0 })
+	return tried && len(r.Broken()) == 0
+}
+
 // total sums a row's cells up.
 func (r Row) total() (c Cell) {
 	for _, x := range r.Cells {
 		c.N, c.Never, c.Endless = c.N+x.N, c.Never+x.Never, c.Endless+x.Endless
-		c.Writes, c.Stale, c.Guarded, c.Refused = c.Writes+x.Writes, c.Stale+x.Stale, c.Guarded+x.Guarded, c.Refused+x.Refused
+		c.Writes, c.Stale = c.Writes+x.Writes, c.Stale+x.Stale
+		c.Landed, c.Guarded, c.Refused, c.Unheard = c.Landed+x.Landed, c.Guarded+x.Guarded, c.Refused+x.Refused, c.Unheard+x.Unheard
 		c.Overlap.Max = max(c.Overlap.Max, x.Overlap.Max)
 	}
 	return c
@@ -164,6 +190,14 @@ func number(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
+}
+
+// known is a figure that may not be.
+func known(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return number(*v)
 }
 
 // cell is how long nobody led: min/p50/max, with p99 where there are enough samples.
@@ -211,14 +245,17 @@ func (r Report) Write(w io.Writer) {
 	fmt.Fprintln(t, "RULE\tSTATEMENTS/S\tPER TAKEOVER\tWAKE-UPS\tOVERLAP MS\tSTALE WRITES\tGUARDED\tREFUSED\tUNASKED")
 	for _, row := range r.Rows {
 		c := row.total()
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%d\n", row.Rule, number(row.StatementsPerSecond),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%d\n", row.Rule, known(row.StatementsPerSecond),
 			row.of(Kill).median(row.of(Kill).Statements), row.of(Kill).median(row.of(Kill).Turns), row.overlap(),
-			c.Stale, c.Writes, row.guarded(c.Guarded), row.guarded(c.Refused), row.Unasked)
+			c.Stale, c.Writes, row.landed(), row.guarded(c.Refused), row.Unasked)
 	}
 	_ = t.Flush()
 	fmt.Fprintln(w)
-	for _, line := range notes {
+	for _, line := range r.notes() {
 		fmt.Fprintln(w, line)
+	}
+	if r.Kept() {
+		fmt.Fprintln(w, "What was promised was kept.")
 	}
 	for _, b := range r.Broken() {
 		fmt.Fprintln(w, "BROKEN:", b)
@@ -239,12 +276,31 @@ func (r Report) preface() []string {
 	}
 }
 
-// notes say what the columns mean; they stand below every report.
-var notes = []string{
+// notes say what the columns mean, and what is missing in them.
+func (r Report) notes() []string {
+	list := slices.Clone(columns)
+	for _, row := range r.Rows {
+		if n := row.total().Unheard; n > 0 {
+			list = append(list, fmt.Sprintf("%s: %d answers of candidates did not come in time; what these have counted of guarded writes is missing.", row.Rule, n))
+		}
+	}
+	for _, row := range r.Rows {
+		if row.Anew > 0 {
+			list = append(list, fmt.Sprintf("%s: %d times nobody led alone for long enough to be broken, and all its candidates began anew.", row.Rule, row.Anew))
+		}
+		if row.Failed == interrupted {
+			list = append(list, fmt.Sprintf("%s: interrupted after %d faults.", row.Rule, row.total().N))
+		}
+	}
+	return list
+}
+
+// columns say what they mean; they stand below every report.
+var columns = []string{
 	"N: faults of each kind. LEASE*: fixed, it cannot be told another. Below 100 samples no p99 is given: it would be the maximum.",
 	"PER TAKEOVER, WAKE-UPS: statements and turns of the loops of who waited, from kill -9 until somebody led; the median. ZooKeeper's pings are not counted.",
 	"OVERLAP: the longest for which two processes that ran believed to lead; +: until the old one was killed for it. A stopped process does not count while it is stopped.",
-	"STALE WRITES: landed after a newer leader's first write. GUARDED: the same for writes under the rule's number, REFUSED: those that did not land; -: it has none, or guards nothing with it.",
+	"STALE WRITES: landed after a newer leader's first write. GUARDED: the same of those writes under the rule's number that landed; REFUSED: those that did not; -: it has none, or guards nothing with it.",
 	"UNASKED: leaderships that began while no fault was under way.",
 }
 
@@ -294,6 +350,15 @@ func (r Row) overlap() string {
 		plus = "+"
 	}
 	return fmt.Sprintf("%s%s (%s)", number(worst.Overlap.Max), plus, strings.ToLower(string(worst.Fault)))
+}
+
+// landed is how many guarded writes were stale, and of how many, of rules that guard.
+func (r Row) landed() string {
+	if !r.Fences {
+		return "-"
+	}
+	c := r.total()
+	return fmt.Sprintf("%d of %d", c.Guarded, c.Landed)
 }
 
 // guarded is a count, of rules that guard.

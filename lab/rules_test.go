@@ -78,6 +78,9 @@ func TestRules(t *testing.T) {
 		}
 		kept = func(t *testing.T, g *group, tr trial) {
 			assert.Zero(t, tr.fenced, "no guarded write of the old leader landed")
+			if g.rule.Fences {
+				assert.NotZero(t, tr.landed, "and others did")
+			}
 			if g.rule.Exclusive {
 				assert.Zero(t, tr.overlap, "at no time two believed")
 			}

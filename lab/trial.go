@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -32,40 +33,46 @@ type trial struct {
 	overlap    time.Duration
 	endless    bool // the old leader still believed when we had waited long enough: the overlap is at least that
 	stale      uint64
-	fenced     uint64 // stale, although guarded
+	landed     uint64 // of the guarded writes
+	fenced     uint64 // of these stale
 	refused    uint64 // by the guard
+	unheard    int    // candidates that did not say what they have counted
 	writes     uint64
 }
 
 // play breaks the leader, waits for another, mends what was broken, and waits until one
 // leads alone again.
 func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
-	// 1. Calm: one leads, all take part.
-	place, err := g.steady(ctx)
-	if err != nil {
-		return t, err
+	// 1. Calm: one leads, all take part; still, when everything has been asked.
+	var (
+		place  int
+		before written
+		counts map[string]Event
+		spent  Event
+		known  bool
+	)
+	for asked := false; !asked; {
+		if place, err = g.steady(ctx); err != nil {
+			return t, err
+		}
+		if before, err = g.written(ctx); err != nil {
+			return t, err
+		}
+		counts = g.tallies(ctx)
+		spent, known = g.spent(ctx, place, patient)
+		asked = slices.Equal(g.believers(stamp(time.Now())), []int{place})
 	}
 	old := g.kids[place]
-	before, err := g.written(ctx)
-	if err != nil {
-		return t, err
-	}
-	spent, known := g.spent(place)
-	refusals, _ := old.ask()
 
 	// 2. The fault.
 	t.fault = fault
 	g.calmly(false)
 	at := stamp(time.Now())
-	mend := g.strike(fault, place, at)
+	mend := g.strike(ctx, fault, place, at)
 
 	// 3. Another one.
-	limit := g.cfg.follow
-	if limit == 0 {
-		limit = 2*g.times.Lease + 3*time.Second
-	}
 	var next Belief
-	err = g.await(ctx, limit, func() bool {
+	err = g.await(ctx, g.follow(), func() bool {
 		beliefs, _ := g.history()
 		next, t.followed = Successor(beliefs, old.who, at)
 		return t.followed
@@ -76,7 +83,7 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 	}
 	if t.followed {
 		t.leaderless = time.Duration(next.From - at)
-		if after, ok := g.spent(place); ok && known {
+		if after, ok := g.spent(ctx, place, hasty); ok && known {
 			t.costs, t.statements, t.turns = true, after.Statements-spent.Statements, after.Turns-spent.Turns
 		}
 		pause(ctx, g.times.Lease*3/10)
@@ -90,9 +97,8 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 	}
 	t.endless = errors.Is(err, errLate)
 	pause(ctx, g.times.Lease/10) // what is on its way arrives
-	if after, ok := old.ask(); ok {
-		t.refused, t.fenced = after.Refused-refusals.Refused, after.Stale-refusals.Stale
-	}
+	sum, unheard := g.counted(ctx, counts)
+	t.refused, t.landed, t.fenced, t.unheard = sum.Refused, sum.Landed, sum.Stale, unheard
 	end := stamp(time.Now())
 
 	// 5. Who does not come round by itself, or is gone, begins anew.
@@ -103,7 +109,7 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 			return t, err
 		}
 	}
-	if !t.followed && g.rule.reset != "" {
+	if !t.followed && g.rule.reset != "" && len(g.believers(stamp(time.Now()))) == 0 { // else the old leader has it still
 		if _, err := g.db.Exec(ctx, g.rule.reset, g.lab); err != nil {
 			return t, err
 		}
@@ -115,6 +121,7 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 		return t, err
 	}
 	t.writes, t.stale = after.writes-before.writes, after.stale-before.stale
+	t.landed += after.fenced - before.fenced
 	t.fenced += after.fencedStale - before.fencedStale
 	err = g.await(ctx, g.patience(), func() bool { return len(g.believers(stamp(time.Now()))) == 1 })
 	if errors.Is(err, errLate) {
@@ -122,6 +129,18 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 	}
 	g.calmly(true)
 	return t, err
+}
+
+// follow is how long a successor is waited for. Of a rule that promises something it is
+// a broken promise if none comes, so that a busy machine is given time.
+func (g *group) follow() time.Duration {
+	switch {
+	case g.cfg.follow != 0:
+		return g.cfg.follow
+	case g.rule.Fences || g.rule.Exclusive:
+		return g.patience()
+	}
+	return 2*g.times.Lease + 3*time.Second
 }
 
 // calmly says whether whoever begins to lead now does so without a reason.
@@ -132,7 +151,7 @@ func (g *group) calmly(calm bool) {
 }
 
 // strike does the fault and returns what mends it.
-func (g *group) strike(fault Fault, place int, at int64) (mend func()) {
+func (g *group) strike(ctx context.Context, fault Fault, place int, at int64) (mend func()) {
 	k := g.kids[place]
 	switch fault {
 	case Kill:
@@ -145,6 +164,8 @@ func (g *group) strike(fault Fault, place int, at int64) (mend func()) {
 		return func() { // it has had until another led; else it is stuck
 			select {
 			case <-k.over:
+			case <-ctx.Done():
+				k.end()
 			case <-time.After(g.times.Lease + 2*time.Second):
 				k.end()
 			}

@@ -56,8 +56,9 @@ var curatorRule = Rule{
 	},
 }
 
-// effect is a leader's write in the tree, under its place in the line. One that lands
-// although a newer term's was there before it is stale.
+// effect is a leader's write in the tree, under its place in the line. What lands after
+// a newer term's is found by the newer leader's next write: it reads an older term than
+// it has written itself.
 func (s *stand) effect(ctx context.Context, conn *zklatch.Conn, client *zklatch.Client, term uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -66,10 +67,15 @@ func (s *stand) effect(ctx context.Context, conn *zklatch.Conn, client *zklatch.
 	if err != nil && !errors.Is(err, zklatch.ErrNoNode) {
 		return false, err
 	}
-	newest, _ := strconv.ParseUint(string(found), 10, 64) // nothing is there: 0
-	done, err := client.Fenced(ctx, "/"+s.Lab, s.ID(), term, path, strconv.AppendUint(nil, term, 10))
-	if err == nil && done && newest > term {
+	there, _ := strconv.ParseUint(string(found), 10, 64) // nothing is there: 0
+	if there < s.effected {
 		s.stale.Add(1)
+		s.effected = 0 // each is counted once: what follows is written anew
+	}
+	done, err := client.Fenced(ctx, "/"+s.Lab, s.ID(), term, path, strconv.AppendUint(nil, term, 10))
+	if err == nil && done {
+		s.landed.Add(1)
+		s.effected = term
 	}
 	return done, err
 }

@@ -34,6 +34,9 @@ func (a *app) labCommand() *cobra.Command {
 	return cmd
 }
 
+// errLabInterrupted: by Ctrl-C, or whoever ended ctx.
+var errLabInterrupted = errors.New("interrupted")
+
 // labDatabase is the database of --db: a server that is there, or an embedded one of
 // this call's own. name is what reports say of it.
 func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end func() error, err error) {
@@ -48,13 +51,17 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 	if _, err := os.Stat(path); err != nil {
 		return "", "", nil, fmt.Errorf("the program devdb is not in %s, beside the tool: build it with `make build`, or give --db a DSN", bin)
 	}
-	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0")
+	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0", "--with-parent")
 	var complaints bytes.Buffer // read when it has ended: a.stderr has another writer meanwhile
 	server.Stderr = &complaints
-	// A group of its own: Ctrl-C is ours, and the server ends when we are done with it.
+	// A group of its own: Ctrl-C is ours, and the server ends when we are done with it, or
+	// die: the pipe to it, of which nothing is said, ends with us.
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := server.StdoutPipe()
 	if err != nil {
+		return "", "", nil, err
+	}
+	if _, err := server.StdinPipe(); err != nil { // closed by Wait
 		return "", "", nil, err
 	}
 	if err := server.Start(); err != nil {
@@ -68,8 +75,13 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 		_, _ = complaints.WriteTo(a.stderr) // what nobody can read, nobody reads
 		return err
 	}
+	hanging := context.AfterFunc(ctx, func() { _ = server.Process.Kill() }) // it has nothing yet that could be lost
 	line, err := bufio.NewReader(out).ReadString('\n')
 	dsn, ready := strings.CutPrefix(strings.TrimSpace(line), "devdb ready ")
+	if !hanging() {
+		_ = end() // killed
+		return "", "", nil, errLabInterrupted
+	}
 	if err != nil || !ready {
 		return "", "", nil, errors.Join(errors.New("the embedded database did not start"), end())
 	}

@@ -27,7 +27,7 @@ type labElections struct {
 func (a *app) labElectionsCommand() *cobra.Command {
 	var o labElections
 	cmd := &cobra.Command{
-		Use: "elections", Short: "Elect by fifteen rules under the same faults, and compare", Args: want(),
+		Use: "elections", Short: fmt.Sprintf("Elect by %d rules under the same faults, and compare", len(lab.Rules())), Args: want(),
 		Long: `Plays Conclave's strategies, the articles' own forms and the rules of other projects,
 each with three processes of its own on one database, and breaks their leaders: kill -9,
 SIGTERM, SIGSTOP, and a cut between the leader and its store. It prints how long nobody
@@ -36,7 +36,7 @@ in under three minutes.
 
 A database of --db is given tables whose names begin with lab_, and those of the
 strategies; they stay. Exit 1 when a rule could not be played, or when one of Conclave's
-did not keep what it promises.`,
+did not keep what it promises. Ctrl-C prints what was measured until then; exit 1, too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.labElections(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -90,13 +90,18 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	if o.cfg.DSN, o.cfg.Database = dsn, name; name == "" {
-		if o.cfg.Database, err = serverVersion(ctx, dsn); err != nil {
+		if o.cfg.Database, err = serverVersion(ctx, dsn); ctx.Err() != nil {
+			return errLabInterrupted
+		} else if err != nil {
 			return err
 		}
 	}
 	report, err := lab.Elections(ctx, o.cfg)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() == nil:
 		return err
+	case err != nil && len(report.Rows) == 0:
+		return errLabInterrupted
 	}
 	if err := a.show(report, report.Write); err != nil {
 		return err
@@ -106,7 +111,11 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 			return err
 		}
 	}
-	if broken := report.Broken(); len(broken) > 0 {
+	broken := report.Broken()
+	if report.Interrupted {
+		broken = append([]string{"interrupted: not all rules were played to their end"}, broken...)
+	}
+	if len(broken) > 0 {
 		return errors.New(strings.Join(broken, "; "))
 	}
 	return nil

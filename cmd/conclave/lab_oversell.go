@@ -37,7 +37,7 @@ stand on a tree in memory, or on --zookeeper ADDR.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&db, "db", "embedded", "embedded, or a MySQL database (DSN)")
-	f.IntVar(&cfg.Buyers, "buyers", cfg.Buyers, "how many want one")
+	f.IntVar(&cfg.Buyers, "buyers", cfg.Buyers, "how many want one: more than there are items")
 	f.IntVar(&cfg.Items, "items", cfg.Items, "how many there are")
 	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "among how many sessions the buyers are spread")
 	f.DurationVar(&cfg.Think, "think", cfg.Think, "the longest that a buyer thinks between reading and writing")

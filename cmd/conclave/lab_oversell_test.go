@@ -18,6 +18,7 @@ func TestLabOversellSaysWhatIsWrongBeforeItSells(t *testing.T) {
 	}{
 		"an unknown way":          {[]string{"--only", "magic"}, "magic"},
 		"nobody":                  {[]string{"--buyers", "0"}, "buyers"},
+		"enough for all":          {[]string{"--buyers", "100"}, "more than"},
 		"nothing":                 {[]string{"--items", "0"}, "items"},
 		"a port alone":            {[]string{"--zookeeper", "2181"}, "--zookeeper"},
 		"an argument":             {[]string{"all"}, "no argument"},

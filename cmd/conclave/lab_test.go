@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +22,7 @@ func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
 	}{
 		"no such rule":    {[]string{"--rules", "conclave,paxos"}, "paxos"},
 		"no time":         {[]string{"--lease", "1ms"}, "Lease"},
+		"one twice":       {[]string{"--rules", "freno,river,freno"}, "freno twice"},
 		"never":           {[]string{"--repeat", "-1"}, "Repeat"},
 		"an unreadable":   {[]string{"--db", "somewhere"}, "DSN"},
 		"not to be cut":   {[]string{"--db", "u@unix(/tmp/no.sock)/d"}, "TCP"},
@@ -36,6 +40,22 @@ func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
 	assert.Contains(t, r.stderr, "elections")
 }
 
+// Who waits for a database that never says that it is ready can go.
+func TestLabIsInterruptedWhileItsDatabaseHangs(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "devdb"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
+	t.Setenv(binEnv, dir)
+	for _, sub := range []string{"elections", "oversell"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		var stdout, stderr bytes.Buffer
+		code := run(ctx, []string{"lab", sub}, &stdout, &stderr)
+		assert.Equal(t, exitFailed, code, sub)
+		assert.Equal(t, "conclave: interrupted\n", stderr.String(), sub)
+		assert.Empty(t, stdout.String(), sub)
+	}
+}
+
 // Two rules lose their leaders once in each way. What Conclave's promises it keeps,
 // however busy the machine is.
 func TestLabElections(t *testing.T) {
@@ -48,7 +68,9 @@ func TestLabElections(t *testing.T) {
 	require.Len(t, report.Rows, 2)
 	for _, row := range report.Rows {
 		require.Len(t, row.Cells, 4, row.Rule)
-		assert.Positive(t, row.StatementsPerSecond, row.Rule)
+		if row.StatementsPerSecond != nil { // a busy machine may be late with the answer
+			assert.Positive(t, *row.StatementsPerSecond, row.Rule)
+		}
 		for _, c := range row.Cells {
 			assert.Equal(t, 1, c.N, "%s, %s", row.Rule, c.Fault)
 			assert.Equal(t, 1, c.Never+c.Leaderless.N, "%s, %s: followed, or never", row.Rule, c.Fault)
@@ -57,11 +79,14 @@ func TestLabElections(t *testing.T) {
 	}
 	ours, freno := report.Rows[0], report.Rows[1]
 	require.Equal(t, "conclave-lease", ours.Rule)
+	var landed uint64
 	for _, c := range ours.Cells {
+		landed += c.Landed
 		assert.Zero(t, c.Overlap.Max, "%s: two believed", c.Fault)
 		assert.Zero(t, c.Guarded, "%s: a guarded write of the old leader landed", c.Fault)
 		assert.NotZero(t, c.Writes, c.Fault)
 	}
+	assert.NotZero(t, landed, "guarded writes of leaders landed")
 	assert.Equal(t, lab.Partition, freno.Cells[3].Fault)
 	if freno.Cells[3].Leaderless.N == 1 {
 		assert.Positive(t, freno.Cells[3].Overlap.Max, "who cannot reach the database keeps leading")

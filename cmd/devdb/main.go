@@ -1,5 +1,8 @@
 // Devdb is the embedded MySQL server as a program: for a laptop, a demo, a test. It answers the statements of Conclave,
 // on loopback, and keeps its tables in one file. What it promises and what it does not, see package internal/devdb.
+//
+// It ends with SIGTERM. With --with-parent it ends with its standard input, too: who starts it keeps the other end of a
+// pipe open, and leaves no server behind however it dies.
 package main
 
 import (
@@ -26,7 +29,7 @@ var errUsage = errors.New("wrong usage")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal stops gracefully, a second one kills
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
+	switch err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); {
 	case err == nil:
 	case errors.Is(err, errUsage):
 		os.Exit(2)
@@ -37,7 +40,7 @@ func main() {
 }
 
 // run serves until ctx is cancelled, then stops gracefully.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("devdb", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	listen := flags.String("listen", "127.0.0.1:3306", "address to serve on; port 0 takes a free one")
@@ -45,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	database := flags.String("database", "conclave", "the database to create")
 	level := flags.String("log-level", "warn", "trace, debug, info, warn, error or off")
 	insecure := flags.Bool("insecure", false, "serve on an address that others can reach, without a password")
+	withParent := flags.Bool("with-parent", false, "stop when the standard input ends, as it does when who holds its other end dies")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -66,6 +70,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if !addr.IP.IsLoopback() && !*insecure {
 		return usage("--listen %s can be reached from other machines, and there is no password: choose a loopback address or add --insecure", *listen)
+	}
+
+	if *withParent {
+		watched, orphaned := context.WithCancel(ctx)
+		defer orphaned()
+		ctx = watched
+		go func() { // ends with stdin, which outlives this function only in a process that ends
+			defer orphaned()
+			_, _ = io.Copy(io.Discard, stdin) // broken or over: nobody is there
+		}()
 	}
 
 	// A little time for a small process: a database of some hundred rows needs no room to breathe.

@@ -45,7 +45,9 @@ func TestRunServesUntilItIsToldToStop(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, []string{"--listen", "127.0.0.1:0", "--database", "shop"}, in, io.Discard) }()
+	go func() {
+		ended <- run(ctx, []string{"--listen", "127.0.0.1:0", "--database", "shop"}, nil, in, io.Discard)
+	}()
 	db, err := sql.Open("mysql", dsnOf(t, out))
 	require.NoError(t, err)
 	defer db.Close()
@@ -55,6 +57,23 @@ func TestRunServesUntilItIsToldToStop(t *testing.T) {
 	stop()
 	assert.NoError(t, <-ended)
 	assert.Error(t, db.Ping())
+}
+
+// Who starts it holds a pipe to it, which the kernel closes however that one dies.
+func TestWithParentItEndsWithItsInput(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "--listen", "127.0.0.1:0", "--with-parent")
+	cmd.Env = append(os.Environ(), "DEVDB_TEST_MAIN=1")
+	parent, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	db, err := sql.Open("mysql", dsnOf(t, out))
+	require.NoError(t, err)
+	defer db.Close()
+	assert.NoError(t, db.Ping(), "it serves while its input is open")
+	require.NoError(t, parent.Close())
+	assert.NoError(t, cmd.Wait(), "exit code 0")
 }
 
 func TestWrongUsageNamesTheThing(t *testing.T) {
@@ -76,7 +95,7 @@ func TestWrongUsageNamesTheThing(t *testing.T) {
 		{[]string{"--listen", "127.0.0.1:0", "--file", "/nowhere/db.sql"}, "/nowhere/db.sql", false},
 	} {
 		var stderr bytes.Buffer
-		err := run(t.Context(), c.args, io.Discard, &stderr)
+		err := run(t.Context(), c.args, nil, io.Discard, &stderr)
 		require.Error(t, err, c.args)
 		assert.Equal(t, c.usage, errors.Is(err, errUsage), c.args)
 		assert.Contains(t, stderr.String()+err.Error(), c.says)

@@ -192,6 +192,7 @@ func TestWhatCannotBePlayedIsSaid(t *testing.T) {
 	for says, change := range map[string]func(*oversell.Config){
 		"DSN":     func(c *oversell.Config) { c.DSN = "" },
 		"buyers":  func(c *oversell.Config) { c.Buyers = 0 },
+		"more":    func(c *oversell.Config) { c.Buyers = c.Items },
 		"items":   func(c *oversell.Config) { c.Items = 0 },
 		"workers": func(c *oversell.Config) { c.Workers = 1 },
 		"think":   func(c *oversell.Config) { c.Think = -1 },

@@ -20,7 +20,7 @@ type Config struct {
 	DSN      string // a MySQL database in which tables may be made
 	Database string // what it is called in the report
 
-	Buyers int // at least one
+	Buyers int // more than items
 	Items  int // at least one
 	// Workers are the processes among which the buyers are spread. At least two: one
 	// alone has nobody to race with.
@@ -61,10 +61,10 @@ func (c Config) Validate() error {
 	switch {
 	case c.DSN == "":
 		return fmt.Errorf("%w: DSN is missing", ErrConfig)
-	case c.Buyers < 1:
-		return fmt.Errorf("%w: %d buyers: want at least 1", ErrConfig, c.Buyers)
 	case c.Items < 1:
 		return fmt.Errorf("%w: %d items: want at least 1", ErrConfig, c.Items)
+	case c.Buyers <= c.Items:
+		return fmt.Errorf("%w: %d buyers of %d items: want more than there are items, or there is nothing to sell twice", ErrConfig, c.Buyers, c.Items)
 	case c.Workers < 2:
 		return fmt.Errorf("%w: %d workers: want at least 2, who race", ErrConfig, c.Workers)
 	case c.Think < 0 || c.Think > 10*time.Second:
@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	began := time.Now()
 	report := Report{
-		At: began.UTC(), Buyers: cfg.Buyers, Items: cfg.Items, Workers: cfg.Workers, ThinkMs: cfg.Think.Milliseconds(),
+		At: began.UTC().Truncate(time.Millisecond), Buyers: cfg.Buyers, Items: cfg.Items, Workers: cfg.Workers, ThinkMs: cfg.Think.Milliseconds(),
 		Database: cfg.Database, Tree: "in memory", Ways: []Row{},
 	}
 	if cfg.ZooKeeper != "" {
@@ -128,8 +128,8 @@ func play(ctx context.Context, cfg Config, way Way, goods string) (row Row, err 
 		return Row{}, err
 	}
 	buyers := cfg.Buyers
-	if most := way.most(cfg); most > 0 && most < buyers {
-		buyers = most
+	if most := way.most(cfg); most > 0 {
+		buyers = min(buyers, max(most, cfg.Items+1))
 	}
 	return f.sell(ctx, buyers)
 }

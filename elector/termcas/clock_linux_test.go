@@ -1,0 +1,17 @@
+package termcas_test
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// monotonic is CLOCK_MONOTONIC, which Go's own reading of time counts by, too.
+func monotonic() time.Duration {
+	var now syscall.Timespec
+	const clockMonotonic = 1
+	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&now)), 0); errno != 0 {
+		panic(errno)
+	}
+	return time.Duration(now.Nano())
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package termcas_test
+
+import "time"
+
+// monotonic is the clock that all processes share here; it may be set.
+func monotonic() time.Duration { return time.Duration(time.Now().UnixNano()) }

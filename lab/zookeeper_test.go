@@ -1,0 +1,55 @@
+package lab
+
+import (
+	"encoding/json"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/zklatch"
+)
+
+// An older leader's write that came last is found by the newer one's next, once.
+func TestAStaleWriteInTheTreeIsFoundByTheNextOne(t *testing.T) {
+	l := &laboratory{}
+	address, err := l.plant()
+	require.NoError(t, err)
+	defer l.end()
+	s := &stand{Seat: Seat{Name: "n1", Incarnation: "1", Lab: "line", Tree: address, ThroughTree: address, Times: Times{Lease: 3 * time.Second}}}
+	s.dial = (&net.Dialer{}).DialContext
+	_, conn, err := s.tree()
+	require.NoError(t, err)
+	defer conn.Close()
+	client := zklatch.NewClient(conn, zklatch.ClientConfig{})
+	defer client.Close()
+	record, err := json.Marshal(map[string]any{"term": 5, "leader": s.ID().String(), "node": "/line/place"})
+	require.NoError(t, err)
+	for _, n := range []struct {
+		path string
+		data []byte
+	}{{"/line", nil}, {"/line/term", record}, {"/line/place", nil}} {
+		_, err := conn.Create(t.Context(), n.path, n.data, zklatch.Persistent)
+		require.NoError(t, err)
+	}
+	write := func(landed, stale uint64) {
+		t.Helper()
+		done, err := s.effect(t.Context(), conn, client, 5)
+		require.NoError(t, err)
+		assert.True(t, done)
+		assert.Equal(t, landed, s.landed.Load())
+		assert.Equal(t, stale, s.stale.Load())
+	}
+	write(1, 0)
+	write(2, 0)
+	_, err = conn.Set(t.Context(), "/line/effect", []byte("4"), zklatch.AnyVersion)
+	require.NoError(t, err)
+	write(3, 1)
+	write(4, 1)
+	done, err := s.effect(t.Context(), conn, client, 4)
+	require.NoError(t, err)
+	assert.False(t, done, "the record names another term")
+	assert.Equal(t, uint64(4), s.landed.Load())
+}
