@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,9 +122,10 @@ func resigning(t *testing.T, w World) {
 
 func leadReturns(t *testing.T, w World) {
 	enough := make(chan struct{})
+	var led atomic.Bool // not every store's first term is 1
 	c := NewCluster(t, w, 2, func(cfg *elector.Config) {
-		cfg.Lead = func(ctx context.Context, term elector.Term) error {
-			if term.Number > 1 {
+		cfg.Lead = func(ctx context.Context, _ elector.Term) error {
+			if led.Swap(true) {
 				<-ctx.Done()
 				return nil
 			}

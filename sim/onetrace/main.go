@@ -90,6 +90,42 @@ func bubbleDraw(stream *uint64) uint64 {
 		// Hashes are the same in every process, and with them the order of maps.
 		"\tseed := &globalRand.seed\n\tif len(startupRand)", "\tseed := &globalRand.seed\n\tif seed[0] = 1; seed[0] == 1 {\n\t} else if len(startupRand)",
 	},
+	// Connections are closed in the order of their addresses in the network, not in
+	// memory: with more than eight of them the map's order depends on those.
+	"net/http/server.go": {
+		"\tfor c := range s.activeConn {\n\t\tc.rwc.Close()\n", "\tfor _, c := range connsInOrder(s.activeConn) {\n\t\tc.rwc.Close()\n",
+		"\tquiescent := true\n\tfor c := range s.activeConn {\n", "\tquiescent := true\n\tfor _, c := range connsInOrder(s.activeConn) {\n",
+		"// closeIdleConns closes all idle connections and reports whether the\n", `func connsInOrder(active map[*conn]struct{}) []*conn {
+	var inOrder []*conn
+	for c := range active {
+		i := len(inOrder)
+		inOrder = append(inOrder, c)
+		for ; i > 0 && inOrder[i-1].rwc.RemoteAddr().String() > c.rwc.RemoteAddr().String(); i-- {
+			inOrder[i] = inOrder[i-1]
+		}
+		inOrder[i] = c
+	}
+	return inOrder
+}
+
+// closeIdleConns closes all idle connections and reports whether the
+`,
+	},
+	"net/http/h2_bundle.go": {
+		"\tfor sc := range s.activeConns {\n\t\tsc.startGracefulShutdown()\n\t}\n", `	var inOrder []*http2serverConn
+	for sc := range s.activeConns {
+		i := len(inOrder)
+		inOrder = append(inOrder, sc)
+		for ; i > 0 && inOrder[i-1].remoteAddrStr > sc.remoteAddrStr; i-- {
+			inOrder[i] = inOrder[i-1]
+		}
+		inOrder[i] = sc
+	}
+	for _, sc := range inOrder {
+		sc.startGracefulShutdown()
+	}
+`,
+	},
 	// Children are cancelled in the order in which they were made, not by address.
 	"context/context.go": {
 		"children map[canceler]struct{} // set to nil by the first cancel call", "children map[canceler]uint64 // set to nil by the first cancel call\n\tborn     uint64",
