@@ -80,6 +80,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: Act %v is under 1ms", c.Act)
 	case twice(c.Rules) != "":
 		return fmt.Errorf("lab: Rules has %s twice", twice(c.Rules))
+	case c.Limit < 0:
+		return fmt.Errorf("lab: Limit %v is negative", c.Limit)
 	case c.Repeat < 1 || c.AtOnce < 1:
 		return fmt.Errorf("lab: Repeat %d and AtOnce %d must be at least 1", c.Repeat, c.AtOnce)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/internal/supervisor"
+	conclavesql "conclave/sql"
 )
 
 func (a *app) labCommand() *cobra.Command {
@@ -36,6 +38,31 @@ func (a *app) labCommand() *cobra.Command {
 
 // errLabInterrupted: by Ctrl-C, or whoever ended ctx.
 var errLabInterrupted = errors.New("interrupted")
+
+// checkLab says what is wrong with what both labs take, before anything is started: a
+// DSN or an address that cannot be read, a page that cannot be written.
+func checkLab(db, zookeeper, html string) error {
+	if db != supervisor.Embedded {
+		opened, err := conclavesql.Open(db, conclavesql.Options{}) // connects at its first statement
+		if err != nil {
+			return usageError{fmt.Errorf("--db: %w", err)}
+		}
+		opened.Close()
+	}
+	if zookeeper != "" {
+		if _, _, err := net.SplitHostPort(zookeeper); err != nil {
+			return usageError{fmt.Errorf("--zookeeper %q: want HOST:PORT", zookeeper)}
+		}
+	}
+	if html == "" {
+		return nil
+	}
+	page, err := os.OpenFile(html, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return page.Close()
+}
 
 // labDatabase is the database of --db: a server that is there, or an embedded one of
 // this call's own. name is what reports say of it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,11 +26,6 @@ and oversells, or that is arranged to oversell and does not, is a failure: exit 
 embedded one is started (the program devdb). The locks that are built on ZooKeeper
 stand on a tree in memory, or on --zookeeper ADDR.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cfg.ZooKeeper != "" {
-				if _, _, err := net.SplitHostPort(cfg.ZooKeeper); err != nil {
-					return usageError{fmt.Errorf("--zookeeper %q: want HOST:PORT", cfg.ZooKeeper)}
-				}
-			}
 			return a.oversell(cmd.Context(), cfg, db, html)
 		},
 	}
@@ -52,6 +46,9 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 	cfg.DSN, cfg.Progress = db, a.stderr
 	if err := cfg.Validate(); err != nil { // before a database is started
 		return usageError{err}
+	}
+	if err := checkLab(db, cfg.ZooKeeper, html); err != nil {
+		return err
 	}
 	dsn, name, end, err := a.labDatabase(ctx, db)
 	if err != nil {

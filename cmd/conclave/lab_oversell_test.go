@@ -21,6 +21,7 @@ func TestLabOversellSaysWhatIsWrongBeforeItSells(t *testing.T) {
 		"enough for all":          {[]string{"--buyers", "100"}, "more than"},
 		"nothing":                 {[]string{"--items", "0"}, "items"},
 		"a port alone":            {[]string{"--zookeeper", "2181"}, "--zookeeper"},
+		"no DSN":                  {[]string{"--db", "garbage"}, "missing the slash"},
 		"an argument":             {[]string{"all"}, "no argument"},
 		"a thought for the night": {[]string{"--think", "8h"}, "thinking"},
 	} {
@@ -30,7 +31,10 @@ func TestLabOversellSaysWhatIsWrongBeforeItSells(t *testing.T) {
 			assert.Contains(t, r.stderr, c.says)
 		})
 	}
-	r := tool(t, "lab", "oversell", "--db", "root:secret@tcp(127.0.0.1:1)/shop", "--only", "no-lock")
+	r := tool(t, "lab", "oversell", "--html", filepath.Join(t.TempDir(), "nowhere", "page.html"))
+	assert.Equal(t, exitFailed, r.code, r.stderr)
+	assert.Contains(t, r.stderr, "--html")
+	r = tool(t, "lab", "oversell", "--db", "root:secret@tcp(127.0.0.1:1)/shop", "--only", "no-lock")
 	assert.Equal(t, exitFailed, r.code, r.stderr)
 	assert.Contains(t, r.stderr, "no-lock")
 	assert.NotContains(t, r.stderr, "secret")

@@ -22,6 +22,8 @@ func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
 	}{
 		"no such rule":    {[]string{"--rules", "conclave,paxos"}, "paxos"},
 		"no time":         {[]string{"--lease", "1ms"}, "Lease"},
+		"a limit below":   {[]string{"--limit", "-1s"}, "Limit"},
+		"a host alone":    {[]string{"--zookeeper", "nohost"}, "--zookeeper"},
 		"one twice":       {[]string{"--rules", "freno,river,freno"}, "freno twice"},
 		"never":           {[]string{"--repeat", "-1"}, "Repeat"},
 		"an unreadable":   {[]string{"--db", "somewhere"}, "DSN"},
