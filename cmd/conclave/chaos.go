@@ -165,7 +165,7 @@ func (a *app) runChaos(ctx context.Context, name string, attach bool, o chaosOpt
 		}
 	}
 	if o.html != "" && len(reports) > 0 {
-		stopped = errors.Join(stopped, writeReports(o.html, reports))
+		stopped = errors.Join(stopped, writePage(o.html, func(w io.Writer) error { return chaos.WriteHTML(w, reports...) }))
 	}
 	if stopped != nil {
 		return stopped
@@ -174,15 +174,6 @@ func (a *app) runChaos(ctx context.Context, name string, attach bool, o chaosOpt
 		return fmt.Errorf("%d of %s did not hold", failed, plural(o.times, "run"))
 	}
 	return nil
-}
-
-func writeReports(file string, reports []chaos.Report) (err error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return chaos.WriteHTML(f, reports...)
 }
 
 // writeResult prints what was judged: what was not looked at is left out.

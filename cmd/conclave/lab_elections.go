@@ -110,7 +110,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 		return err
 	}
 	if o.html != "" {
-		if err := writePage(o.html, report); err != nil {
+		if err := writePage(o.html, report.WriteHTML); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 func serverVersion(ctx context.Context, dsn string) (version string, err error) {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
-		return "", usageError{errors.New("--db: the DSN cannot be read, want user:password@tcp(host:port)/database")}
+		return "", err
 	}
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -137,15 +137,6 @@ func serverVersion(ctx context.Context, dsn string) (version string, err error) 
 		return "", fmt.Errorf("ask the database of --db for its version: %w", err)
 	}
 	return version, nil
-}
-
-func writePage(file string, r lab.Report) (err error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return r.WriteHTML(f)
 }
 
 // labCandidateCommand is one candidate's process: `lab elections` starts it.

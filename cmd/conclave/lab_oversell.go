@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +59,7 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 	if len(report.Ways) > 0 {
 		err = errors.Join(err, a.show(report, func(w io.Writer) { writeOversell(w, report) }))
 		if html != "" {
-			err = errors.Join(err, writeOversellPage(html, report))
+			err = errors.Join(err, writePage(html, report.WriteHTML))
 		}
 	}
 	if err != nil {
@@ -93,13 +92,4 @@ func writeOversell(w io.Writer, r oversell.Report) {
 		fmt.Fprintln(w, note)
 	}
 	fmt.Fprintf(w, "%d items; a thought of up to %d ms; %s, a tree %s; %s in all.\n", r.Items, r.ThinkMs, r.Database, r.Tree, ms(r.TookMs))
-}
-
-func writeOversellPage(file string, r oversell.Report) (err error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return r.WriteHTML(f)
 }

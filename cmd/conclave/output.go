@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +25,16 @@ func (a *app) printJSON(v any) error {
 	}
 	_, err := a.stdout.Write(buf.Bytes())
 	return err
+}
+
+// writePage writes a report to the file of --html.
+func writePage(file string, write func(io.Writer) error) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return write(f)
 }
 
 // show prints v with --json, and what human writes otherwise.
