@@ -273,8 +273,11 @@ func (p *pipe) setDeadline(t time.Time) {
 		p.alarm.Stop()
 		p.alarm = nil
 	}
-	if !t.IsZero() && p.closed == nil {
-		p.alarm = time.AfterFunc(time.Until(t), func() {
+	// A timer that is due at once is none: the broadcast below wakes the reader. (And under
+	// the race detector Go 1.26.8 crashes when two goroutines of a bubble run such timers at
+	// the same moment: both use the one context that the detector has for the bubble's timers.)
+	if wait := time.Until(t); !t.IsZero() && wait > 0 && p.closed == nil {
+		p.alarm = time.AfterFunc(wait, func() {
 			p.net.mu.Lock()
 			defer p.net.mu.Unlock()
 			p.cond.Broadcast()
