@@ -148,7 +148,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s %s is negative", f.name, f.d)
 		}
 	}
-	if c.ClientLease > c.SessionGrace*2/3 {
+	if c.ClientLease > wordAge(c.SessionGrace) {
 		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client is heard only once in a lease, "+
 			"and nobody would vouch for its registrations in between", c.ClientLease, c.SessionGrace)
 	}

@@ -60,11 +60,14 @@ func (v *voucher) stand(until time.Time) {
 	v.until = until
 }
 
+// wordAge is for how long a word vouches: two thirds of the grace.
+func wordAge(grace time.Duration) time.Duration { return grace * 2 / 3 }
+
 // vouches says whether the last word is young enough.
 func (v *voucher) vouches(now time.Time, grace time.Duration) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return now.Sub(v.heard) < grace*2/3 || now.Before(v.until)
+	return now.Sub(v.heard) < wordAge(grace) || now.Before(v.until)
 }
 
 // offers says whether data may be told of a registration; the lock is held.

@@ -101,23 +101,6 @@ var (
 	FenceCheck = statement("fence/check.sql")
 )
 
-// The statements of the lab's shop: lab/oversell.
-var (
-	ShopStockTable  = statement("shop/stock_table.sql")
-	ShopOrderTable  = statement("shop/order_table.sql")
-	ShopOpen        = statement("shop/open.sql")
-	ShopRead        = statement("shop/read.sql")
-	ShopWrite       = statement("shop/write.sql")
-	ShopTake        = statement("shop/take.sql")
-	ShopClaim       = statement("shop/claim.sql")
-	ShopWriteToken  = statement("shop/write_token.sql")
-	ShopWriteFenced = statement("shop/write_fenced.sql")
-	ShopOrder       = statement("shop/order.sql")
-	ShopOrders      = statement("shop/orders.sql")
-	ShopCloseStock  = statement("shop/close_stock.sql")
-	ShopCloseOrders = statement("shop/close_orders.sql")
-)
-
 // statement reads one file without its comment lines: the driver counts question
 // marks in comments as parameters. A missing file is a broken build and panics at
 // start, in every test.

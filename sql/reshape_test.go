@@ -211,15 +211,21 @@ func TestTablesMadeOnDemandAreWidenedOnce(t *testing.T) {
 	})
 }
 
+// readAndLeftOpen is an older program's lock, and a transaction that has read its row.
+func readAndLeftOpen(t *testing.T, s *mysqltest.Server) (conclavesql.Lock, *stdsql.Tx) {
+	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
+	version3(t, s, lock)
+	theirs := transaction(t, s.DSN)
+	var term int
+	require.NoError(t, theirs.QueryRow("SELECT term FROM distribute_lock").Scan(&term))
+	return lock, theirs
+}
+
 // Somebody has left a transaction open that has read the lock row. A change of the
 // table has to wait for it, and who comes after the change would wait behind it.
 func TestMigrationThatWaitsDeposesNobody(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
-		version3(t, s, lock)
-		theirs := transaction(t, s.DSN)
-		var term int
-		require.NoError(t, theirs.QueryRow("SELECT term FROM distribute_lock").Scan(&term))
+		lock, theirs := readAndLeftOpen(t, s)
 
 		db := open(t, s.DSN)
 		migrated := make(chan error, 1)
@@ -252,11 +258,7 @@ func TestMigrationThatWaitsDeposesNobody(t *testing.T) {
 // And who migrates gives up when his own time is over.
 func TestMigrationGivesUpWithItsContext(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
-		version3(t, s, lock)
-		theirs := transaction(t, s.DSN)
-		var term int
-		require.NoError(t, theirs.QueryRow("SELECT term FROM distribute_lock").Scan(&term))
+		lock, theirs := readAndLeftOpen(t, s)
 		db := open(t, s.DSN)
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
