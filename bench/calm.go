@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // calm leaves the cluster alone and reads what it costs then: resident memory
@@ -17,7 +19,7 @@ func (r *run) calm(ctx context.Context) error {
 	if err := r.settled(ctx); err != nil {
 		return err
 	}
-	if err := sleep(ctx, r.Settle); err != nil {
+	if err := sleep.For(ctx, r.Settle); err != nil {
 		return err
 	}
 	if err := r.memory(ctx); err != nil {
@@ -28,7 +30,7 @@ func (r *run) calm(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := sleep(ctx, r.Calm); err != nil {
+	if err := sleep.For(ctx, r.Calm); err != nil {
 		return err
 	}
 	linesAfter, statementsAfter, err := r.counts(ctx)
@@ -108,13 +110,4 @@ func resident(ctx context.Context, pid int) (float64, error) {
 	}
 	n, err := strconv.ParseFloat(kib, 64)
 	return n / 1024, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

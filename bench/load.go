@@ -9,6 +9,7 @@ import (
 
 	"conclave"
 	"conclave/client"
+	"conclave/internal/sleep"
 )
 
 // latency times a publish until it is pushed, with one subscriber and with many
@@ -73,7 +74,7 @@ func (r *run) publishToPush(ctx context.Context, connections, updates int, name 
 		if err := l.AwaitSeen(ctx); err != nil {
 			return err
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil { // beyond the push window
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil { // beyond the push window
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
 )
 
@@ -198,7 +199,7 @@ func (r *run) sessionKilled(ctx context.Context) error {
 			if err := r.Cluster.Kill(ctx, victim.Name, syscall.SIGKILL); err != nil {
 				return err
 			}
-			return sleep(ctx, time.Second)
+			return sleep.For(ctx, time.Second)
 		})
 		if err == nil {
 			worst.AddMs(s.ledger.Phase().Values().Max)

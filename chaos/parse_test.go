@@ -103,8 +103,23 @@ func TestBuiltinStories(t *testing.T) {
 	f4, err := chaos.Builtin("F4")
 	require.NoError(t, err)
 	assert.Equal(t, "f04-held-before-the-write", f4.Name)
-	_, err = chaos.Builtin("nothing")
-	assert.ErrorContains(t, err, `scenario "nothing": 0 are built in by that name`)
+}
+
+// A name that is none is answered by those that may have been meant.
+func TestAWrongNameIsAnsweredByThoseNearIt(t *testing.T) {
+	for name, want := range map[string]string{
+		"magic":           `there is no scenario "magic"`,
+		"nothing":         `there is no scenario "nothing" (near it: f23-half-of-the-sessions-hear-nothing-new)`,
+		"f99":             `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session)`,
+		"kil-the-leader":  `there is no scenario "kil-the-leader" (near it: f01-kill-the-leader)`,
+		"Pause":           `there is no scenario "Pause" (near it: f03-pause-the-leader, session-paused-over-its-lease)`,
+		"published-latte": `there is no scenario "published-latte" (near it: published-late)`,
+		"f2x":             `there is no scenario "f2x" (near it: f20-stop-a-session-and-a-data-node, f21-a-data-node-that-flaps, f22-half-of-the-data-nodes-vanish)`,
+		"f0":              `9 scenarios begin with "f0", as f01-kill-the-leader, f02-stop-the-leader, f03-pause-the-leader`,
+	} {
+		_, err := chaos.Builtin(name)
+		assert.EqualError(t, err, want)
+	}
 }
 
 func FuzzParse(f *testing.F) {

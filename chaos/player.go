@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"conclave/internal/sleep"
 	"conclave/internal/trace"
 )
 
@@ -159,7 +160,7 @@ func (p *player) settle(ctx, work context.Context) error {
 				}
 				return nil
 			}
-			if err := rest(ctx, sampleOpen); err != nil {
+			if err := sleep.For(ctx, sampleOpen); err != nil {
 				return err
 			}
 		}
@@ -173,7 +174,7 @@ func (p *player) settle(ctx, work context.Context) error {
 		return err
 	}
 	// What is published first takes a moment to be counted as live.
-	if err := rest(ctx, 100*time.Millisecond); err != nil {
+	if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
 	return wait("full")
@@ -234,7 +235,7 @@ func (p *player) run(ctx context.Context, until time.Duration) error {
 				pause = min(pause, wait)
 			}
 		}
-		if err := rest(ctx, pause); err != nil {
+		if err := sleep.For(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -315,7 +316,7 @@ func (p *player) readAll(ctx context.Context) error {
 		if full, _ := l.full(); full {
 			break
 		}
-		if err := rest(ctx, sampleOpen); err != nil {
+		if err := sleep.For(ctx, sampleOpen); err != nil {
 			return err
 		}
 	}
@@ -334,17 +335,5 @@ func (p *player) readAll(ctx context.Context) error {
 func (p *player) freeAll() {
 	for _, n := range p.cast.nodes() {
 		p.gate.Free(n)
-	}
-}
-
-// rest lets time pass.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

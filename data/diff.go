@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
@@ -111,7 +112,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 				break
 			}
 			d.server.log.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
-			if !sleep(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) {
+			if sleep.For(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) != nil {
 				break
 			}
 			j = d.toTheBack(j)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -127,7 +128,7 @@ func (p *puller) run(ctx context.Context) {
 		case <-p.bell:
 			p.bell.ring() // for the stream that comes
 			timer.Stop()
-			if !sleep(ctx, time.Millisecond) {
+			if sleep.For(ctx, time.Millisecond) != nil {
 				return
 			}
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/slot"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) runRepair(ctx context.Context) {
 	next := 0 // the slot with which the slow round over everything goes on
 	for {
 		every := s.config.RepairEvery
-		if !sleep(ctx, every*4/5+time.Duration(rng.Int64N(int64(every)*2/5+1))) {
+		if sleep.For(ctx, every*4/5+time.Duration(rng.Int64N(int64(every)*2/5+1))) != nil {
 			return
 		}
 		all := s.slots.all()

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
@@ -178,7 +179,7 @@ func (s *Server) runStart(ctx context.Context) {
 			return
 		}
 		s.log.Warn("could not leave the blacklist, will retry", "error", err)
-		if !sleep(ctx, s.config.Beat) {
+		if sleep.For(ctx, s.config.Beat) != nil {
 			return
 		}
 	}
@@ -194,7 +195,7 @@ func (s *Server) say(ctx context.Context, line string, args ...any) (done func()
 	ctx, cancel := context.WithCancel(ctx)
 	var saying sync.WaitGroup
 	saying.Go(func() {
-		for sleep(ctx, 5*time.Second) {
+		for sleep.For(ctx, 5*time.Second) == nil {
 			s.log.Warn(line, args...)
 		}
 	})

@@ -2,9 +2,7 @@ package data
 
 import (
 	"cmp"
-	"context"
 	"slices"
-	"time"
 
 	"conclave"
 )
@@ -30,18 +28,6 @@ func sortedNodes[V any](m map[conclave.NodeID]V) []conclave.NodeID {
 }
 
 func containsNode(nodes []conclave.NodeID, n conclave.NodeID) bool { return slices.Contains(nodes, n) }
-
-// sleep waits for d; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 func sortDatums(d []DatumInfo) {
 	slices.SortFunc(d, func(a, b DatumInfo) int { return cmp.Compare(a.String(), b.String()) })

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -42,7 +43,7 @@ func (d *dolphin) Run(ctx context.Context) error {
 		if _, err := d.s.db.Exec(ctx, conclavesql.LabDolphinRegister, d.s.Lab, d.name(), time.Now().UnixMilli()); err == nil {
 			break
 		}
-		d.sleep(ctx, d.s.Times.Beat)
+		_ = sleep.For(ctx, d.s.Times.Beat)
 	}
 	var group sync.WaitGroup
 	group.Go(func() { d.beat(ctx) })
@@ -62,7 +63,7 @@ func (d *dolphin) Run(ctx context.Context) error {
 func (d *dolphin) acquire(ctx context.Context) {
 	for ctx.Err() == nil {
 		if d.holding() != 0 {
-			d.sleep(ctx, d.s.Times.Beat)
+			_ = sleep.For(ctx, d.s.Times.Beat)
 			continue
 		}
 		d.s.turns.Add(1)
@@ -136,19 +137,8 @@ func (d *dolphin) holder(ctx context.Context) (id int64, client string, err erro
 
 // every does a task, and again a while after it has ended.
 func (d *dolphin) every(ctx context.Context, pause time.Duration, task func(context.Context)) {
-	for d.sleep(ctx, pause) {
+	for sleep.For(ctx, pause) == nil {
 		task(ctx)
-	}
-}
-
-func (d *dolphin) sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

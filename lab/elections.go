@@ -17,6 +17,7 @@ import (
 
 	"conclave/elector/zklatch/memtree"
 	"conclave/internal/faultnet"
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -332,7 +333,7 @@ func (g *group) watch(ctx context.Context, row *Row) error {
 	g.calmly(true)
 	before, known := g.spent(ctx, -1, patient)
 	began := time.Now()
-	if !pause(ctx, max(g.cfg.Calm, g.times.Lease)) {
+	if sleep.For(ctx, max(g.cfg.Calm, g.times.Lease)) != nil {
 		return ctx.Err()
 	}
 	if after, ok := g.spent(ctx, -1, patient); ok && known {

@@ -169,18 +169,6 @@ func (g *group) await(ctx context.Context, limit time.Duration, claim func() boo
 	return nil
 }
 
-// pause waits, and says false when ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // setUp makes the tables and seats the candidates.
 func (g *group) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // Fault is what happens to a leader.
@@ -86,7 +88,7 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 		if after, ok := g.spent(ctx, place, hasty); ok && known {
 			t.costs, t.statements, t.turns = true, after.Statements-spent.Statements, after.Turns-spent.Turns
 		}
-		pause(ctx, g.times.Lease*3/10)
+		_ = sleep.For(ctx, g.times.Lease*3/10)
 	}
 
 	// 4. Mended: the old leader finds out, or does not.
@@ -96,7 +98,7 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 		return t, err
 	}
 	t.endless = errors.Is(err, errLate)
-	pause(ctx, g.times.Lease/10) // what is on its way arrives
+	_ = sleep.For(ctx, g.times.Lease/10) // what is on its way arrives
 	sum, unheard := g.counted(ctx, counts)
 	t.refused, t.landed, t.fenced, t.unheard = sum.Refused, sum.Landed, sum.Stale, unheard
 	end := stamp(time.Now())

@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 	"conclave/wire"
@@ -261,7 +262,7 @@ func (a *arranger) sealAll(ctx context.Context) error {
 			return errDeposed
 		case conclavesql.Unknown:
 			a.log.Warn("the outcome of the seal is unknown, it is repeated", "error", err)
-			if !sleep(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) {
+			if sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) != nil {
 				return ctx.Err()
 			}
 			continue
@@ -310,7 +311,7 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, writ
 		outcome, err := write()
 		for outcome == conclavesql.Unknown {
 			a.log.Warn("the outcome of a write is unknown, it is read", "kind", old.Kind, "seq", next.Seq, "error", err)
-			if !sleep(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) {
+			if sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) != nil {
 				return outcome, ctx.Err()
 			}
 			try++
@@ -328,7 +329,7 @@ func (a *arranger) mayAct(ctx context.Context) error {
 		if _, ok := a.l.s.elector.Leading(); ok {
 			return nil
 		}
-		if !sleep(ctx, 5*time.Millisecond) {
+		if sleep.For(ctx, 5*time.Millisecond) != nil {
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -71,7 +72,7 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 	})
 	err = l.talk(ctx, st, conn, first)
 	if l.ctx.Err() != nil {
-		sleep(request, linger)
+		_ = sleep.For(request, linger)
 	}
 	return err
 }
@@ -314,7 +315,7 @@ func (l *leader) examine(m wire.Member) {
 			l.evict(m, "its address refused twice")
 			return
 		}
-		if !sleep(l.ctx, 100*time.Millisecond) {
+		if sleep.For(l.ctx, 100*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -335,16 +336,4 @@ func (l *leader) knock(ctx context.Context, address string) (conclave.NodeID, er
 	defer cancel()
 	id, _, err := l.s.peers.Knock(ctx, address)
 	return id, err
-}
-
-// sleep waits, unless ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

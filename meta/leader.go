@@ -12,6 +12,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -117,7 +118,7 @@ func (l *leader) announce(to []wire.Member) {
 				if refused == 1 && m.Dialable && l.roster.dead(m.Node) {
 					l.arranger.wake()
 				}
-				if !sleep(l.ctx, 100*time.Millisecond) {
+				if sleep.For(l.ctx, 100*time.Millisecond) != nil {
 					return
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/sleep"
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
@@ -32,7 +33,7 @@ func (a *arranger) load(ctx context.Context) error {
 			return ctx.Err()
 		}
 		a.log.Warn("cannot read the cluster's state, will retry", "error", err)
-		if !sleep(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)) {
+		if sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)) != nil {
 			return ctx.Err()
 		}
 	}
@@ -104,7 +105,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		case errors.Is(err, errDeposed) || ctx.Err() != nil:
 			return err
 		case errors.Is(err, errAgain):
-			if !sleep(ctx, time.Millisecond) {
+			if sleep.For(ctx, time.Millisecond) != nil {
 				return ctx.Err()
 			}
 			continue
@@ -113,7 +114,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		if try%10 == 0 { // whoever has the newer table does not hand it out
 			a.l.evidence.forget()
 		}
-		if !sleep(ctx, a.l.s.cfg.Beat/10) {
+		if sleep.For(ctx, a.l.s.cfg.Beat/10) != nil {
 			return ctx.Err()
 		}
 	}

@@ -43,11 +43,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetContext(ctx)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.entered {
 		err = usageError{err}
 	}
-	return a.report(err)
+	return a.report(cmd, err)
 }
 
 // newHTTPClient gives up on hosts that do not answer, so that the next meta is
@@ -67,8 +67,11 @@ publishes and subscribes, and measures.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.entered = true
+			if err := refuseNegative(cmd.Flags()); err != nil {
+				return err
+			}
 			return a.readToken()
 		},
 	}
@@ -95,8 +98,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 	group("cluster", a.leaderCommand(), a.electionsCommand(), a.resignCommand(), a.electionCommand(), a.slotsCommand(), a.nodesCommand(),
 		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.eventsCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand())
-	group("tool", a.leadCommand(), a.chaosCommand(), a.benchCommand(), a.labCommand(), a.dbCommand(), a.versionCommand())
-	root.AddCommand(a.superviseCommand(), a.demoCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand())
+	group("tool", a.demoCommand(), a.leadCommand(), a.chaosCommand(), a.benchCommand(), a.labCommand(), a.dbCommand(), a.versionCommand())
+	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand()) // hidden: programs and containers call them
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	return root

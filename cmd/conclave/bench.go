@@ -35,6 +35,9 @@ said and is no failure.`,
 			if full && !cmd.Flags().Changed("repeat") {
 				n = 200
 			}
+			if n == 0 {
+				return usageError{errors.New("--repeat 0: want at least 1")}
+			}
 			return a.bench(cmd.Context(), n, full, calm, only)
 		},
 	}
@@ -45,7 +48,7 @@ said and is no failure.`,
 	return cmd
 }
 
-func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, only []string) error {
+func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, only []string) (err error) {
 	if err := bench.Known(only); err != nil { // before a cluster is started for it
 		return usageError{err}
 	}
@@ -53,7 +56,7 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(root) }() // it is in the temporary folder
+	defer func() { err = endOfFolder(ctx, root, err) }()
 	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
 	if err != nil {
 		return err
@@ -76,6 +79,18 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 		err = errors.Join(err, a.show(report, report.Write))
 	}
 	return err
+}
+
+// endOfFolder removes a call's own temporary folder, or says in the call's error that the
+// logs in it are kept: when it failed, was not interrupted, and left any.
+func endOfFolder(ctx context.Context, root string, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return errors.Join(err, os.RemoveAll(root))
+	}
+	if os.Remove(root) == nil { // nothing was written into it
+		return err
+	}
+	return fmt.Errorf("%w; logs are in %s", err, root)
 }
 
 // ownCluster is a cluster that one call of the tool runs for itself: for the

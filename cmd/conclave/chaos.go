@@ -112,7 +112,7 @@ proxies between its processes. With --json it prints one report per run.`,
 	f.Uint64Var(&o.seed, "seed", 1, "of every random choice")
 	f.IntVar(&o.times, "times", 1, "play it so many times, each with the next seed")
 	f.StringVar(&o.html, "html", "", "write the report to this file, as a page that needs nothing but itself")
-	o.compose.bind(f)
+	o.compose.bind(f, "conclave-chaos", "when something did not hold")
 	return cmd
 }
 
@@ -132,10 +132,14 @@ func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, 
 	if err == nil {
 		return s, nil
 	}
-	text, fileErr := os.ReadFile(name)
-	if errors.Is(fileErr, os.ErrNotExist) {
-		return s, usageError{fmt.Errorf("%w, and there is no file of that name; `conclave chaos list` shows them", err)}
+	info, fileErr := os.Stat(name)
+	switch {
+	case errors.Is(fileErr, os.ErrNotExist):
+		return s, usageError{fmt.Errorf("%w; there is no file of that name either; `conclave chaos list` shows all scenarios", err)}
+	case fileErr == nil && info.IsDir():
+		return s, usageError{fmt.Errorf("%s is a directory: name one file in it, or a scenario of `conclave chaos list`", name)}
 	}
+	text, fileErr := os.ReadFile(name)
 	if fileErr != nil {
 		return s, fileErr
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/bench"
+	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
 )
 
@@ -26,7 +27,11 @@ type demoOptions struct {
 func (a *app) demoCommand() *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
-		Use: "demo", Hidden: true, Args: want(), Short: "Play the story of a cluster being killed",
+		Use: "demo", Args: want(), Short: "Play the story of a cluster being killed, and judge it",
+		Long: `Starts a cluster of its own, kills its leader, drains and kills a data node, kills a
+session, and stops it: a scene each, with its figures, in about half a minute. With
+--on compose the nodes are containers on a real database, which is broken, too
+("make compose-demo" makes the image first). Exit 1 when an invariant did not hold.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return usageError{err}
@@ -37,7 +42,7 @@ func (a *app) demoCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.on, "on", "local", "local: processes of this machine; compose: containers")
 	f.IntVar(&o.kills, "kills", 0, "instead of the story: kill the leader so many times, and print the distribution")
-	o.compose.bind(f)
+	o.compose.bind(f, "conclave-demo", "when the demo fails")
 	return cmd
 }
 
@@ -135,7 +140,7 @@ func (d *demo) play(ctx context.Context, set scenery) error {
 		if err := scene(ctx); err != nil {
 			return err
 		}
-		if err := sleep(ctx, demoPause); err != nil {
+		if err := sleep.For(ctx, demoPause); err != nil {
 			return err
 		}
 	}

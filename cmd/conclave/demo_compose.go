@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave/internal/compose"
+	"conclave/internal/sleep"
 	"conclave/wire"
 )
 
@@ -26,12 +27,14 @@ type composeOptions struct {
 	more  []string // files that compose reads after docker-compose.yml
 }
 
-func (o *composeOptions) bind(f *pflag.FlagSet) {
+// bind adds the flags: project is the name of this command's own, kept says when its logs
+// are kept without being asked for.
+func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, else mysql)")
 	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: witness: a leader's broken connection is evidence; lease: only time is")
-	f.StringVar(&o.project, "project", "conclave-demo", "with --on compose: the project's name; what an earlier run has left of it is taken down")
+	f.StringVar(&o.project, "project", project, "with --on compose: the project's name; what an earlier run has left of it is taken down")
 	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: the folder of docker-compose.yml")
-	f.StringVar(&o.logs, "logs", "", "with --on compose: keep every container's log in this folder (default: a temporary one, when the demo fails)")
+	f.StringVar(&o.logs, "logs", "", "with --on compose: keep every container's log in this folder (default: a temporary one, "+kept+")")
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: of the metas")
 }
 
@@ -101,7 +104,7 @@ func (a *app) composeScenery(o composeOptions) scenery {
 	}
 }
 
-func openCompose(ctx context.Context, o composeOptions) (stage, error) {
+func openCompose(ctx context.Context, o composeOptions) (_ stage, err error) {
 	if err := compose.Available(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +122,6 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 		env = append(env, "DB_IMAGE="+image)
 	}
 	s := &composeStage{nodes: o.nodes, logs: o.logs, keep: o.logs != ""}
-	var err error
 	if s.keep {
 		err = os.MkdirAll(s.logs, 0o755)
 	} else {
@@ -259,7 +261,7 @@ func (s *composeStage) Answered(ctx context.Context, name string, since time.Tim
 				return time.Parse(time.RFC3339Nano, stamp)
 			}
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 			return time.Time{}, fmt.Errorf("%s does not take connections again: %w", name, err)
 		}
 	}

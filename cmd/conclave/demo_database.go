@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // The outages of the database, the metas' only authority.
@@ -33,7 +35,7 @@ func (o *outages) freezeDatabase(ctx context.Context) error {
 	o.claims.judge(claimCut, led <= o.lease, "somebody led %v after the database froze", led.Round(time.Millisecond))
 	o.story.figure("nobody leads after", ms(stopped.Milliseconds()), fmt.Sprintf("a leader's own clock says so; its lease is %v", o.lease))
 	for time.Since(began) < freezeWait {
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 		asked := time.Since(frozen)
@@ -150,7 +152,7 @@ func (o *outages) blackout(ctx context.Context) error {
 	if err := each(dark, func(name string) error { return o.demo.stage.Kill(ctx, name) }); err != nil {
 		return err
 	}
-	if err := sleep(ctx, darkWait); err != nil {
+	if err := sleep.For(ctx, darkWait); err != nil {
 		return err
 	}
 	o.published(ctx, "killed")

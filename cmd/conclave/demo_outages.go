@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
 )
 
@@ -72,7 +73,7 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	defer sender.Wait()
 	defer stop()
 	sender.Go(func() { answer <- o.commandTo(sending, at) })
-	if err := sleep(ctx, max(0, 2*o.lease-time.Since(began))); err != nil {
+	if err := sleep.For(ctx, max(0, 2*o.lease-time.Since(began))); err != nil {
 		return err
 	}
 	// The first question waits inside when it thaws, and from its answer on it must

@@ -13,6 +13,7 @@ import (
 
 	"conclave/bench"
 	"conclave/client"
+	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
 )
 
@@ -156,7 +157,7 @@ func (d *demo) awaitTerm(ctx context.Context, term uint64) (metaclient.LeaderInf
 						return
 					}
 				}
-				_ = sleep(ctx, lookEvery)
+				_ = sleep.For(ctx, lookEvery)
 			}
 		})
 	}
@@ -216,7 +217,7 @@ func (d *demo) awaitElection(ctx context.Context, term uint64) (metaclient.Elect
 
 // after ends a scene of killing: what the subscribers saw, and the process back.
 func (d *demo) after(ctx context.Context, name, look string) error {
-	if err := sleep(ctx, time.Second); err != nil { // let them see it
+	if err := sleep.For(ctx, time.Second); err != nil { // let them see it
 		return err
 	}
 	if err := d.judge(ctx); err != nil {

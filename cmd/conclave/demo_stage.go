@@ -108,11 +108,8 @@ func openLocal(ctx context.Context) (stage, error) {
 		return nil, err
 	}
 	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
-	if err != nil && ctx.Err() != nil {
-		return nil, errors.Join(err, os.RemoveAll(root))
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, "cluster", "logs"))
+		return nil, endOfFolder(ctx, root, err)
 	}
 	return &localStage{ownCluster: own, root: root, network: wire.NewTCP()}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"conclave/internal/supervisor"
 	"conclave/wire"
 )
@@ -32,8 +34,8 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // errTimedOut is met when a time that the caller gave has passed.
 var errTimedOut = errors.New("timed out")
 
-// report writes an error as one line and turns it into an exit code.
-func (a *app) report(err error) int {
+// report writes the error of cmd as one line and turns it into an exit code.
+func (a *app) report(cmd *cobra.Command, err error) int {
 	var exit exitError
 	switch {
 	case err == nil:
@@ -41,7 +43,7 @@ func (a *app) report(err error) int {
 	case errors.As(err, &exit):
 		return exit.code
 	}
-	code, advice := classify(err)
+	code, advice := classify(cmd, err)
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	fmt.Fprintf(a.stderr, "conclave: %s%s\n", line, advice)
 	return code
@@ -49,11 +51,11 @@ func (a *app) report(err error) int {
 
 // classify says with which code err ends the tool, and what to do about it when
 // the error does not say so itself.
-func classify(err error) (int, string) {
+func classify(cmd *cobra.Command, err error) (int, string) {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage), errors.Is(err, supervisor.ErrConfig):
-		return exitUsage, " (see `conclave help`)"
+		return exitUsage, fmt.Sprintf(" (see `conclave help%s`)", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 	case errors.Is(err, errTimedOut), errors.Is(err, context.DeadlineExceeded):
 		return exitTimedOut, ""
 	}

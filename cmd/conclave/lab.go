@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave/internal/supervisor"
-	conclavesql "conclave/sql"
 )
 
 func (a *app) labCommand() *cobra.Command {
@@ -42,12 +41,8 @@ var errLabInterrupted = errors.New("interrupted")
 // checkLab says what is wrong with what both labs take, before anything is started: a
 // DSN or an address that cannot be read, a page that cannot be written.
 func checkLab(db, zookeeper, html string) error {
-	if db != supervisor.Embedded {
-		opened, err := conclavesql.Open(db, conclavesql.Options{}) // connects at its first statement
-		if err != nil {
-			return usageError{fmt.Errorf("--db: %w", err)}
-		}
-		opened.Close()
+	if err := checkDatabase(db); err != nil {
+		return err
 	}
 	if zookeeper != "" {
 		if _, _, err := net.SplitHostPort(zookeeper); err != nil {

@@ -87,6 +87,9 @@ func (a *app) lead(ctx context.Context, s standing) error {
 	if err := lock.Validate(); err != nil {
 		return usageError{fmt.Errorf("--lock: %w", err)}
 	}
+	if s.lease < leastLease {
+		return usageError{fmt.Errorf("--lease %v: want at least %v", s.lease, leastLease)}
+	}
 	dsn, err := s.source()
 	if err != nil {
 		return err

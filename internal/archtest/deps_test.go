@@ -21,7 +21,8 @@ const rules = `
 	conclave < slot, lease, blacklist, internal/trace;
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
-	NONE < internal/stage, internal/compose;
+	NONE < internal/stage, internal/compose, internal/sleep;
+	internal/sleep < data, meta, chaos, bench, lab, cmd/conclave;
 	conclave < sql;
 
 	internal/trace < elector;

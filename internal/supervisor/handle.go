@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -131,12 +132,19 @@ func (h *Handle) record(name string) (state, record, error) {
 func (h *Handle) AwaitReady(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	var waiting []string
+	late := func() error {
+		return fmt.Errorf("%w: not ready: %s; their logs are in %s", ctx.Err(), strings.Join(waiting, ", "), filepath.Join(h.dir, "logs"))
+	}
 	for {
 		processes, err := h.Processes(ctx)
 		if err != nil && !errors.Is(err, ErrNone) {
 			return err
 		}
-		var waiting []string
+		if ctx.Err() != nil && waiting != nil { // nobody was asked to the end: what was seen before counts
+			return late()
+		}
+		waiting = nil
 		for _, p := range processes {
 			switch p.State {
 			case stateExited, stateKilled:
@@ -152,7 +160,7 @@ func (h *Handle) AwaitReady(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: not ready: %v; their logs are in %s", ctx.Err(), waiting, filepath.Join(h.dir, "logs"))
+			return late()
 		}
 	}
 }
