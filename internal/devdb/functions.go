@@ -25,7 +25,7 @@ func (p *provider) Function(_ *sql.Context, name string) (sql.Function, bool) {
 	return f, ok
 }
 
-// functions are the ones that wait, or that look at what others wait for.
+// functions are the ones that wait, or that look at what others wait for; and the time, see utc.go.
 func (s *Server) functions() map[string]sql.Function {
 	all := make(map[string]sql.Function)
 	define := func(name string, args int, result sql.Type, eval func(*sql.Context, []any) (any, error)) {
@@ -59,6 +59,7 @@ func (s *Server) functions() map[string]sql.Function {
 		return truth(s.locks.owner(name) == 0), nil
 	})
 	define("sleep", 1, types.Int64, s.sleep)
+	all["utc_timestamp"] = sql.FunctionN{Name: "utc_timestamp", Fn: newUTCTimestamp}
 	return all
 }
 
