@@ -39,7 +39,9 @@ func TestChaosSaysWhatIsWrongBeforeItBreaksAnything(t *testing.T) {
 		code int
 		says string
 	}{
-		"an unknown name":         {[]string{"nothing-like-it"}, exitUsage, "nothing-like-it"},
+		"an unknown name":         {[]string{"f99"}, exitUsage, `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session); there is no file of that name either; ` + "`conclave chaos list`"},
+		"more than one":           {[]string{"f0"}, exitUsage, `9 scenarios begin with "f0"`},
+		"a folder":                {[]string{filepath.Dir(file)}, exitUsage, "is a directory"},
 		"a word that is none":     {[]string{file}, exitUsage, "story.txt:3"},
 		"an act of the simulator": {[]string{held}, exitFailed, "skew"},
 		"nowhere":                 {[]string{"f01", "--on", "moon"}, exitUsage, "moon"},

@@ -45,18 +45,18 @@ const leastLease = 100 * time.Millisecond
 // What a meta takes (meta.Config, and cmd/meta for the profile sofa): it would refuse the
 // rest, too, but as a line in the log of a process that has ended.
 const (
-	mostReplicas    = 16
-	metaLease       = 3 * time.Second        // of both kinds, when none is given
-	sofaLease       = 20 * time.Second       // the same, with the profile sofa
-	sofaBeat        = time.Second            // whatever the lease is
-	beatsPerLease   = 3                      // of a leader, and of a node that is silent
-	metaTableSettle = 250 * time.Millisecond // a node must outlast it
+	mostReplicas  = 16
+	usualLease    = 3 * time.Second        // of a leader and of a node, when none is given
+	sofaLease     = 20 * time.Second       // the same, with the profile sofa
+	sofaBeat      = time.Second            // whatever the lease is; else a third of it
+	beatsPerLease = 3                      // at least, in both leases
+	tableSettle   = 250 * time.Millisecond // shorter than a node's lease
 )
 
 // checkUp says which of the flags of `up` cannot be, alone or with another.
 func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	zero := func(name string, is bool) bool { return is && flags.Changed(name) } // else: the meta's default
-	lease, nodeLease := metaLease, metaLease
+	lease, nodeLease := usualLease, usualLease
 	if cfg.Profile == "sofa" {
 		lease, nodeLease = sofaLease, sofaLease
 	}
@@ -80,14 +80,12 @@ func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 		return wrong("--lease %v: want at least %v", cfg.Lease, leastLease)
 	case beat > lease/beatsPerLease:
 		return wrong("--lease %v: want at least %v with --profile sofa, whose leader renews every %v", cfg.Lease, beatsPerLease*beat, beat)
-	case zero("node-lease", cfg.NodeLease == 0), nodeLease <= metaTableSettle:
-		return wrong("--node-lease %v: want more than %v", cfg.NodeLease, metaTableSettle)
+	case zero("node-lease", cfg.NodeLease == 0), nodeLease <= tableSettle:
+		return wrong("--node-lease %v: want more than %v", cfg.NodeLease, tableSettle)
 	case nodeLease < beatsPerLease*beat:
 		return wrong("--node-lease %v is too short for --lease %v: want at least %v", nodeLease, lease, (beatsPerLease * beat).Round(time.Microsecond))
 	case cfg.Profile == "sofa" && cfg.Takeover == "witness":
 		return wrong("--takeover witness and --profile sofa exclude each other: the original's statements have no witness")
-	case cfg.DB == "":
-		return nil // Validate says it
 	}
 	return checkDatabase(cfg.DB)
 }

@@ -49,9 +49,13 @@ func (o *composeOptions) validate(on string) error {
 	}
 	switch o.takeover {
 	case "witness", "lease":
-		return nil
+	default:
+		return fmt.Errorf("--takeover %q is none of witness, lease", o.takeover)
 	}
-	return fmt.Errorf("--takeover %q is none of witness, lease", o.takeover)
+	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
+		return fmt.Errorf("--project: %w", err)
+	}
+	return nil
 }
 
 // The services of docker-compose.yml that the demo needs: everything but the clients
@@ -104,7 +108,7 @@ func (a *app) composeScenery(o composeOptions) scenery {
 	}
 }
 
-func openCompose(ctx context.Context, o composeOptions) (_ stage, err error) {
+func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 	if err := compose.Available(ctx); err != nil {
 		return nil, err
 	}
@@ -122,6 +126,7 @@ func openCompose(ctx context.Context, o composeOptions) (_ stage, err error) {
 		env = append(env, "DB_IMAGE="+image)
 	}
 	s := &composeStage{nodes: o.nodes, logs: o.logs, keep: o.logs != ""}
+	var err error
 	if s.keep {
 		err = os.MkdirAll(s.logs, 0o755)
 	} else {

@@ -143,6 +143,7 @@ func TestTheDemoRefusesWhatItCannotPlay(t *testing.T) {
 		`--on "cloud" is none of local, compose`:       {"--on", "cloud"},
 		"--kills -1 is below zero":                     {"--kills", "-1"},
 		`--takeover "force" is none of witness, lease`: {"--on", "compose", "--takeover", "force"},
+		`--project: project name "My cluster"`:         {"--on", "compose", "--project", "My cluster"},
 	} {
 		r := tool(t, append([]string{"demo"}, args...)...)
 		assert.Equal(t, exitUsage, r.code, says)

@@ -22,10 +22,10 @@ func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
 	}{
 		"no such rule":    {[]string{"--rules", "conclave,paxos"}, "paxos"},
 		"no time":         {[]string{"--lease", "1ms"}, "Lease"},
-		"a limit below":   {[]string{"--limit", "-1s"}, "Limit"},
+		"a limit below":   {[]string{"--limit", "-1s"}, "--limit"},
 		"a host alone":    {[]string{"--zookeeper", "nohost"}, "--zookeeper"},
 		"one twice":       {[]string{"--rules", "freno,river,freno"}, "freno twice"},
-		"never":           {[]string{"--repeat", "-1"}, "Repeat"},
+		"never":           {[]string{"--repeat", "-1"}, "--repeat"},
 		"an unreadable":   {[]string{"--db", "somewhere"}, "DSN"},
 		"not to be cut":   {[]string{"--db", "u@unix(/tmp/no.sock)/d"}, "TCP"},
 		"an argument":     {[]string{"now"}, "now"},

@@ -129,7 +129,7 @@ func TestLeadWrongUsage(t *testing.T) {
 		"/nowhere/dsn":                        {[]string{"lead", "--dsn-file", "/nowhere/dsn", "--", "sh"}, exitUsage},
 		"bad DSN":                             {[]string{"lead", "--dsn", "mysql://root:secret@db/x", "--", "sh"}, exitUsage},
 		"no-such-program":                     {[]string{"lead", "--dsn", nowhere, "--", "no-such-program"}, exitUsage},
-		"Lease 10ms is under 100ms":           {[]string{"lead", "--dsn", nowhere, "--lease", "10ms", "--", "sh"}, exitUsage},
+		"--lease 10ms: want at least 100ms":   {[]string{"lead", "--dsn", nowhere, "--lease", "10ms", "--", "sh"}, exitUsage},
 		"printable ASCII":                     {[]string{"lead", "--dsn", nowhere, "--lock", "schloß", "--", "sh"}, exitUsage},
 		"was not there within --db-wait 50ms": {[]string{"lead", "--dsn", nowhere, "--db-wait", "50ms", "--", "sh"}, exitTimedOut},
 	} {

@@ -84,6 +84,10 @@ func TestWrongUsageExitsTwoInOneLineThatSaysWhat(t *testing.T) {
 		`signal "7": want -9, -15, -STOP`:   {"kill", "meta-1", "-7"},
 		`role "chief" is none of meta`:      {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
 		`--meta "nowhere": want HOST:PORT`:  {"--meta", "nowhere", "leader"},
+		"--count -1 is below zero":          {"subscribe", "x", "--count", "-1"},
+		"--wait -1s is below zero":          {"leader", "--wait", "-1s"},
+		"--lease 0s: want at least 100ms":   {"lead", "--lease", "0s", "--dsn", "u@tcp(127.0.0.1:1)/d", "--", "true"},
+		"--repeat 0: want at least 1":       {"bench", "--repeat", "0"},
 		"--token and --token-file exclude":  {"--token", "a", "--token-file", "b", "version"},
 		`invalid argument "soon" for "--wa`: {"leader", "--wait", "soon"},
 	} {

@@ -301,3 +301,12 @@ func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
 	_, err := newCluster(t.TempDir(), t.TempDir())
 	assert.ErrorContains(t, err, `"meta"`)
 }
+
+// Who waits in vain hears who was not ready, and not that nobody could be asked any more.
+func TestAWaitInVainNamesThoseThatWereNotReady(t *testing.T) {
+	_, h, _ := up(t, nil)
+	require.NoError(t, h.Kill(within(t, 5*time.Second), "data-1", syscall.SIGSTOP))
+	err := h.AwaitReady(within(t, 2*time.Second))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, "not ready: data-1 (suspended); their logs are in")
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What `up` is told and cannot be: each is what metas refuse, or what nobody can start.
+var neverUp = map[string]string{
+	"--db garbage":                      "--db: bad DSN: missing the slash separating the database name; want user:password@tcp(host:port)/database, or embedded",
+	"--db mysql://u:secret@h/d":         "--db: bad DSN: it looks like a URL",
+	"--db=":                             "db is empty",
+	"--meta-nodes 0":                    "at least one meta",
+	"--session-nodes -1":                "--session-nodes -1 is below zero",
+	"--restart -1s":                     "--restart -1s is below zero",
+	"--replicas 17":                     "--replicas 17: want 1 to 16",
+	"--replicas 0":                      "--replicas 0: want 1 to 16",
+	"--slots 0":                         "--slots 0: want a power of two",
+	"--lease 0s":                        "--lease 0s: want at least 100ms",
+	"--lease -1s":                       "--lease -1s is below zero",
+	"--lease 99ms":                      "--lease 99ms: want at least 100ms",
+	"--lease 10s":                       "--node-lease 3s is too short for --lease 10s: want at least 10s",
+	"--node-lease 0s":                   "--node-lease 0s: want more than 250ms",
+	"--lease 200ms --node-lease 250ms":  "--node-lease 250ms: want more than 250ms",
+	"--node-lease 2s":                   "--node-lease 2s is too short for --lease 3s",
+	"--profile sofa --lease 2s":         "--lease 2s: want at least 3s with --profile sofa",
+	"--profile sofa --node-lease 2s":    "--node-lease 2s is too short for --lease 20s: want at least 3s",
+	"--profile sofa --takeover witness": "exclude each other",
+	"--profile nacos":                   "profile",
+	"--takeover coup":                   "takeover",
+	"--slots 100":                       "slots is 100: want a power of two",
+}
+
+// And what is strange, but can be: more copies than data nodes, since more of them may join.
+var strangeUp = []string{
+	"--replicas 16", "--replicas 1", "--slots 1", "--lease 10s --node-lease 10s", "--lease 100ms", "--lease 400ms --node-lease 401ms",
+	"--profile sofa --lease 3s --node-lease 3s", "--profile sofa --takeover lease", "--node-lease 1h",
+}
+
+func TestUpRefusesWhatCanNeverRunBeforeItStartsAnything(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c")
+	t.Setenv(binEnv, t.TempDir()) // no program is there: what is let through ends with that
+	for args, says := range neverUp {
+		for _, how := range [][]string{nil, {"--detach"}} {
+			r := tool(t, append(append([]string{"--dir", dir, "up"}, strings.Fields(args)...), how...)...)
+			assert.Equal(t, exitUsage, r.code, "%s: %s", args, r.stderr)
+			assert.Contains(t, r.stderr, says, args)
+			assert.Contains(t, r.stderr, "(see `conclave help up`)", args)
+			assert.NotContains(t, r.stderr, "secret", args)
+			assert.NoDirExists(t, dir, args)
+		}
+	}
+	for _, args := range strangeUp {
+		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
+		assert.Equal(t, exitFailed, r.code, "%s: %s", args, r.stderr)
+		assert.Contains(t, r.stderr, `the program "meta" is not in`, args)
+	}
+}
+
+// The metas have the last word: what the tool says of their flags is what they say.
+func TestTheToolRefusesWhatAMetaRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	refuses := func(args string) bool {
+		meta := exec.Command(filepath.Join(buildDir, "meta"), append([]string{
+			"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", "root@tcp(127.0.0.1:1)/nowhere", "--db-wait", "1ms",
+		}, strings.Fields(args)...)...)
+		said, err := meta.CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, args)
+		if exit.ExitCode() != exitUsage {
+			require.Equal(t, exitTimedOut, exit.ExitCode(), "%s: %s", args, said)
+		}
+		return exit.ExitCode() == exitUsage
+	}
+	for args := range neverUp {
+		switch flag, _, _ := strings.Cut(args, " "); flag {
+		case "--lease", "--node-lease", "--replicas", "--profile", "--takeover", "--slots":
+			if !strings.HasSuffix(args, " 0") && !strings.HasSuffix(args, " 0s") { // which stand for the default there
+				assert.True(t, refuses(args), args)
+			}
+		}
+	}
+	for _, args := range strangeUp {
+		assert.False(t, refuses(args), args)
+	}
+}
+
+func TestTheHintNamesTheCommandThatWasUsedWrongly(t *testing.T) {
+	for args, hint := range map[string]string{
+		"up --sloots 3":           "conclave help up",
+		"chaos run --frob":        "conclave help chaos run",
+		"chaos run f01 --times 0": "conclave help chaos run",
+		"chaos":                   "conclave help chaos",
+		"blacklist add":           "conclave help blacklist add",
+		"frob":                    "conclave help",
+		"--frob":                  "conclave help",
+		"leader --wait soon":      "conclave help leader",
+		"lab elections --rules x": "conclave help lab elections",
+	} {
+		r := tool(t, strings.Fields(args)...)
+		assert.Equal(t, exitUsage, r.code, args)
+		assert.Contains(t, r.stderr, "(see `"+hint+"`)", args)
+		help := tool(t, strings.Fields(strings.TrimPrefix(hint, "conclave "))...)
+		assert.Equal(t, exitDone, help.code, hint)
+		assert.Contains(t, help.stdout, "conclave "+strings.TrimSpace(strings.TrimPrefix(hint, "conclave help")), hint)
+	}
+}
+
+func TestHelpListsWhatAUserCallsAndHidesWhatContainersDo(t *testing.T) {
+	root := (&app{}).root()
+	shown := tool(t, "help").stdout
+	for _, name := range []string{"up", "demo", "chaos", "bench", "lab", "lead"} {
+		assert.Regexp(t, `(?m)^  `+name+` +\S`, shown)
+	}
+	for _, name := range []string{"supervise", "health", "secrets", "clients"} {
+		assert.NotRegexp(t, `(?m)^  `+name+` `, shown)
+		cmd, _, err := root.Find([]string{name})
+		require.NoError(t, err)
+		assert.True(t, cmd.Hidden, name)
+	}
+}
+
+// Two commands in containers at once take nothing down of each other's.
+func TestTheDemoAndChaosHaveProjectsOfTheirOwn(t *testing.T) {
+	root := (&app{}).root()
+	flag := func(name string, path ...string) *pflag.Flag {
+		var cmd *cobra.Command
+		cmd, _, err := root.Find(path)
+		require.NoError(t, err)
+		return cmd.Flags().Lookup(name)
+	}
+	assert.Equal(t, "conclave-demo", flag("project", "demo").DefValue)
+	assert.Equal(t, "conclave-chaos", flag("project", "chaos", "run").DefValue)
+	assert.Contains(t, flag("logs", "demo").Usage, "demo")
+	assert.NotContains(t, flag("logs", "chaos", "run").Usage, "demo")
+}
+
+// A call's own folder is removed when it went well; when it failed it says where it is.
+func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
+	failure := errors.New("it broke")
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for name, c := range map[string]struct {
+		ctx   context.Context
+		err   error
+		file  bool
+		keeps bool
+	}{
+		"done":                 {t.Context(), nil, true, false},
+		"failed":               {t.Context(), failure, true, true},
+		"failed without a log": {t.Context(), failure, false, false},
+		"interrupted":          {interrupted, failure, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "own")
+			require.NoError(t, os.Mkdir(root, 0o755))
+			if c.file {
+				require.NoError(t, os.WriteFile(filepath.Join(root, "meta-1.log"), nil, 0o644))
+			}
+			err := endOfFolder(c.ctx, root, c.err)
+			assert.ErrorIs(t, err, c.err)
+			if !c.keeps {
+				assert.NoDirExists(t, root)
+				return
+			}
+			assert.DirExists(t, root)
+			assert.ErrorContains(t, err, root)
+		})
+	}
+}
+
+// Without its programs nothing is started, and nothing is left.
+func TestWhatCannotBeStartedLeavesNoFolder(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv(binEnv, t.TempDir())
+	for _, args := range [][]string{{"demo"}, {"bench"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		var stdout, stderr bytes.Buffer
+		assert.Equal(t, exitFailed, run(ctx, args, &stdout, &stderr), args)
+		cancel()
+		assert.Contains(t, stderr.String(), `the program "meta" is not in`, args)
+		assert.NotContains(t, stderr.String(), temp, args)
+		left, err := os.ReadDir(temp)
+		require.NoError(t, err)
+		assert.Empty(t, left, args)
+	}
+}
