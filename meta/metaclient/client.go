@@ -136,7 +136,7 @@ func (c *Client) Run(ctx context.Context) error {
 			return fmt.Errorf("join the cluster as %s: %w", c.Self.Node.Name, err)
 		}
 		c.Logger.Debug("no leader yet", "target", target.Address, "error", err)
-		if !c.hintedSoon(ctx, pause.next(c.LostFor() > c.NodeLease())) {
+		if !c.hintedSoon(ctx, pause.next()) {
 			return ctx.Err()
 		}
 	}

@@ -140,9 +140,10 @@ ask:
 	return Leader{}, err
 }
 
-// pause is the time between two tries: 5 ms, growing to 50, and to 250 when no
-// leader has been heard for a lease. Each is jittered by half, so that a cluster
-// does not ask in step. A leader that appears ends a pause by announcing itself.
+// pause is the time between two tries: 5 ms, and twice as long each time, to 250 ms.
+// Each is jittered by half, so that a cluster does not ask in step. A leader that
+// appears ends a pause by announcing itself; only who cannot be told finds it by
+// asking.
 type pause struct {
 	rand *rand.Rand
 	last time.Duration
@@ -155,11 +156,7 @@ func newPause(r *rand.Rand) *pause { return &pause{rand: r} }
 // while they elect would only keep them from it.
 func (p *pause) broke() { p.last = 12 * time.Millisecond }
 
-func (p *pause) next(orphaned bool) time.Duration {
-	limit := 50 * time.Millisecond
-	if orphaned {
-		limit = 250 * time.Millisecond
-	}
-	p.last = min(max(2*p.last, 5*time.Millisecond), limit)
+func (p *pause) next() time.Duration {
+	p.last = min(max(2*p.last, 5*time.Millisecond), 250*time.Millisecond)
 	return p.last/2 + time.Duration(p.rand.Int64N(int64(p.last)))
 }
