@@ -28,7 +28,8 @@
 //     function), tend.go. Then lease and blacklist, both small.
 //  3. elector: strategy.go (the seam), elector.go and round.go (the loop),
 //     leadership.go (a term is a context). Then elector/termcas: strategy.go (a
-//     round), win.go, renew.go, witness.go, beside the statements in sql/lock.
+//     round), win.go, renew.go, witness.go, beside the statements in sql/lock; sql is
+//     what they are sent with. Other ways to agree: versioncas, rowlock, zklatch.
 //  4. wire: v1/*.proto, the protocol; interceptor.go, fence.go and view.go, what
 //     every receiver does.
 //  5. meta: server.go, leader.go (all that exists only while leading), join.go
@@ -37,12 +38,13 @@
 //  6. data: store.go (copies, versions), slots.go (what the table asks of a node),
 //     migrate.go and diff.go (how a slot comes to serve), replicate.go and
 //     follow.go, owners.go (when a session is really gone), stop.go.
-//  7. session: registry.go (the truth), writer.go, fence.go and diff.go, feed.go and
-//     topics.go (from a change to a push), guard.go, stop.go.
+//  7. session: registry.go (the truth), writer.go, fence.go and diff.go, feed.go,
+//     topics.go and push.go (from a change to a push), guard.go, stop.go.
 //  8. client: client.go, link.go (reconnect and replay), publication.go.
 //  9. chaos: doc.go, a story of scenarios/, player.go, then the judges; sim plays
 //     them on the whole cluster in one bubble of virtual time, chaos/processes and
 //     chaos/containers for real.
 //  10. cmd/meta/main.go: how a process is put together; internal/supervisor,
-//     internal/compose and cmd/conclave: how a cluster is.
+//     internal/compose and cmd/conclave: how a cluster is. Then bench, which measures
+//     one, and lab, which compares elections.
 package conclave

@@ -1,10 +1,10 @@
 // Package bench measures a real cluster of processes from outside: it publishes
 // and subscribes through the SDK, asks the metas over HTTP, and kills. What it
-// prints stands beside the target of the design and what the Java original
+// prints stands beside a target of its own and what the Java original
 // (SOFARegistry 6.6.3) did on two cores of the same kind of machine.
 //
-// Every latency is a distribution over n repetitions (30 by default, 200 and
-// more with Full), kept in an HDR histogram; a mean would hide the one second
+// Every latency is a distribution over n repetitions (30 by default; --full of the
+// tool makes it 200), kept in an HDR histogram; a mean would hide the one second
 // that matters. Times are read from one monotonic clock, this process's: a push
 // is timed from just before the call that caused it to the moment at which the
 // subscriber's callback runs. Where the cluster keeps the figure itself (the

@@ -86,9 +86,10 @@ func PublishAll(ctx context.Context, c *client.Client, l *Ledger, prefix string,
 	return t, nil
 }
 
-// DataID names the i-th dataId of a prefix; DataIDs the first n.
+// DataID names the i-th dataId of a prefix, from 0.
 func DataID(prefix string, i int) string { return prefix + "." + strconv.Itoa(i) }
 
+// DataIDs lists the first n of a prefix, in their order.
 func DataIDs(prefix string, n int) []string {
 	out := make([]string, n)
 	for i := range out {

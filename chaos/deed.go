@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -164,7 +166,7 @@ func (p *player) account(a Act) {
 // cut; then clocks, held and paused nodes; then the dead start.
 func (p *player) healAll(ctx context.Context) error {
 	for _, verb := range []Verb{Mend, Skew, Release, Resume, Unfreeze, Allow, Join, Start} {
-		for _, k := range sortedKeys(p.active) {
+		for _, k := range slices.Sorted(maps.Keys(p.active)) {
 			if a, lasts := p.active[k]; lasts && a.Verb == verb {
 				if err := p.act(ctx, a, 0); err != nil {
 					return err

@@ -59,8 +59,9 @@
 //
 // Every judge is a function over a History that counts what it checked. A judge
 // that checked nothing has not acquitted anybody, and reports say so: without
-// claims (a cluster that ran before the story did) many have nothing to look at. Each has a forged
-// history that it must reject, and one beside it that it must take (forge_test.go).
+// claims (a cluster that ran before the story did) many have nothing to look at.
+// Each has a forged history that it must reject, and one beside it that it must
+// take (forge_test.go).
 //
 //	I1..I13  the invariants of ARCHITECTURE.md
 //	L1..L17  the rules that make the Java original lossless
@@ -73,7 +74,8 @@
 // # Storms
 //
 // Storm makes a story from a seed, within a budget: what the cluster promises to
-// survive, and what can be done on the Ground where it is to be played. Shrink takes a failing story apart until nothing can be left out.
+// survive, and what can be done on the Ground where it is to be played. Shrink
+// takes a failing story apart until nothing can be left out.
 //
 // # What is not guaranteed
 //

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func newLeaderMissing(before, now Sight) string {
 	return fmt.Sprintf("%s leads term %d; before it was term %d", now.Leader, now.Term, before.Term)
 }
 
-// conditions of the language; a README for people who write scenarios.
+// conditions are what can be expected; about says it to people who write scenarios.
 var conditions = map[string]condition{
 	"leader": {about: "some node leads and trusts itself", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
 		return now.Leader != "", "nobody leads"
@@ -97,7 +98,7 @@ func upOrDown(up bool) func(*player, *Expectation, Sight) (bool, string) {
 
 // conditionNames are sorted with the longer ones first, as a parser needs them.
 func conditionNames() []string {
-	out := sortedKeys(conditions)
+	out := slices.Sorted(maps.Keys(conditions))
 	slices.SortStableFunc(out, func(a, b string) int { return len(strings.Fields(b)) - len(strings.Fields(a)) })
 	return out
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ var gauges = map[string]gauge{
 }
 
 // FigureNames lists them, sorted.
-func FigureNames() []string { return sortedKeys(gauges) }
+func FigureNames() []string { return slices.Sorted(maps.Keys(gauges)) }
 
 // Figures measures those named.
 func Figures(h *History, names []string) []Figure {

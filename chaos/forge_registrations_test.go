@@ -106,6 +106,31 @@ var registrationsForgeries = map[string]forgery{
 			f.settledAt("session-1", "r").fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).readEmpty()
 		},
 	},
+	"L11 withdrawn elsewhere": { // a tombstone hides older copies only
+		func(f *forger) {
+			f.accepted("session-2", 1).withdrawn("session-1", 2).settled("session-2", 2).readEmpty()
+		},
+		func(f *forger) {
+			f.accepted("session-2", 1).withdrawn("session-1", 2).settled("session-2", 1).readEmpty()
+		},
+	},
+	"L11 registered again": {
+		func(f *forger) {
+			f.withdrawn("session-1", 2).accepted("session-2", 3).settled("session-2", 3).readEmpty()
+		},
+		func(f *forger) {
+			f.withdrawn("session-1", 2).accepted("session-2", 3).withdrawn("session-1", 4).settled("session-2", 3).readEmpty()
+		},
+	},
+	"L11 beside one withdrawn": { // the old copy hides nobody else
+		func(f *forger) {
+			f.withdrawn("session-1", 2).settledAt("session-1", "other").settled("session-2", 1).readEmpty()
+		},
+		func(f *forger) {
+			f.withdrawn("session-1", 2).settledAt("session-1", "other").settled("session-2", 1)
+			f.claim("session-1", trace.Claim{Kind: trace.Dropped, Subject: "other", Key: "s"}).readEmpty()
+		},
+	},
 	"L16": {
 		func(f *forger) {
 			f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/1"})

@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"errors"
 	"time"
 
 	"conclave/internal/trace"
@@ -34,6 +35,22 @@ var slotsForgeries = map[string]forgery{
 		func(f *forger) {
 			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 1, Base: epoch(7, 5), Epoch: epoch(7, 5), Peer: id("data-2")})
 			f.claim("meta-1", trace.Claim{Kind: trace.Listed, Epoch: epoch(7, 6), Key: "data-1,data-2"})
+		},
+	},
+	"I8 untold": {
+		func(f *forger) { // a later list was refused: the older one stands
+			f.listed(epoch(7, 4), "data-2").writeOfList(epoch(7, 6), nil).granted(1, epoch(8, 5), "data-2")
+		},
+		func(f *forger) { // a later list's answer was lost: it may be the list
+			f.granted(2, epoch(7, 3), "data-2").listed(epoch(7, 4), "data-2").writeOfList(epoch(7, 6), errors.New("the connection broke")).granted(1, epoch(8, 5), "data-2")
+		},
+	},
+	"I8 told after all": {
+		func(f *forger) { // lost, read, and found to be the list
+			f.writeOfList(epoch(7, 6), errors.New("the connection broke")).listed(epoch(7, 6), "data-2").granted(1, epoch(8, 5), "data-2")
+		},
+		func(f *forger) {
+			f.writeOfList(epoch(7, 6), errors.New("the connection broke")).listed(epoch(7, 6), "data-1").granted(1, epoch(8, 5), "data-2")
 		},
 	},
 	"I9": {

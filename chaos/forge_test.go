@@ -145,6 +145,22 @@ func (f *forger) win(node, owner string, term, next uint64) *forger {
 	return f.statement(node, trace.Swapping, trace.Swapped, trace.Claim{Term: term, Peer: id(owner), Epoch: epoch(next, 0)}, 1)
 }
 
+func (f *forger) listed(e conclave.Epoch, names string) *forger {
+	return f.claim("meta-1", trace.Claim{Kind: trace.Listed, Epoch: e, Key: names})
+}
+
+func (f *forger) granted(slot int, e conclave.Epoch, data string) *forger {
+	return f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: slot, Base: e, Epoch: e, Peer: id(data)})
+}
+
+// writeOfList is a write of the blacklist that was refused, or whose answer was lost.
+func (f *forger) writeOfList(e conclave.Epoch, lost error) *forger {
+	c := trace.Claim{Kind: trace.Writing, Subject: "blacklist", Term: e.Term, Epoch: e}
+	f.claim("meta-1", c)
+	c.Kind, c.Err = trace.Wrote, lost
+	return f.claim("meta-1", c)
+}
+
 // landed is a statement that has changed a row, as the database says it.
 func (f *forger) landed(node, what, row string, to conclave.Epoch) *forger {
 	return f.claim(node, trace.Claim{Kind: trace.Landed, Subject: what, Key: row, Epoch: to, Count: 1})
@@ -158,6 +174,15 @@ func (f *forger) landedWin(node string, term uint64) *forger {
 // accepted, gone, stored and removed are a life of the registration r of session-1.
 func (f *forger) accepted(session string, version int64) *forger {
 	return f.claim(session, trace.Claim{Kind: trace.Accepted, Subject: "r", Version: version})
+}
+
+// withdrawn and settled are of r as well, whoever has it.
+func (f *forger) withdrawn(session string, version int64) *forger {
+	return f.claim(session, trace.Claim{Kind: trace.Accepted, Subject: "r", Key: "s", Version: version, Flag: true})
+}
+
+func (f *forger) settled(session string, version int64) *forger {
+	return f.claim(session, trace.Claim{Kind: trace.Settled, Subject: "r", Key: "s", Version: version})
 }
 
 func (f *forger) gone(session string) *forger {

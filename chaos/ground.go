@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -51,7 +52,7 @@ func (g *Ground) Refuses(s Scenario) []string {
 			why[strings.TrimSuffix(err.Error(), ": "+ErrUnsupported.Error())] = true
 		}
 	}
-	return sortedKeys(why)
+	return slices.Sorted(maps.Keys(why))
 }
 
 // IsMeta says that whomever a noun stands for is a meta, whatever the moment.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func nothingMissing(h *History, v *Verdict) {
 				now[tag] = i
 			}
 		}
-		for _, tag := range sortedKeys(knows[k]) {
+		for _, tag := range slices.Sorted(maps.Keys(knows[k])) {
 			seen := knows[k][tag]
 			client, _, _ := strings.Cut(tag, "/")
 			if _, still := now[tag]; still || ended[tag] || excused(client, h.Entries[seen].At, at) {

@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"conclave"
@@ -116,7 +118,7 @@ func publishersInOrder(h *History, v *Verdict) {
 				over[key{o.Client, tag}] = seenAt[bool]{true, i}
 			}
 		}
-		before[of] = sortedKeys(now)
+		before[of] = slices.Sorted(maps.Keys(now))
 	}, OpPublish, OpWithdraw, OpPush)
 	h.storedRises(v)
 }

@@ -184,13 +184,16 @@ func ownersWereLost(h *History, v *Verdict) {
 }
 
 // L11: a read that is answered as empty finds nothing that data was known to have,
-// of a session that still holds it and that nothing has happened to.
+// of a session that still holds it and that nothing has happened to. A session that
+// its client has left settles its old copy with every new leader, until the client
+// lease is over: that copy lives only if it is not below what withdrew it elsewhere.
 func nothingEmpty(h *History, v *Verdict) {
 	type copyOf struct {
 		session conclave.NodeID
 		id      string
 	}
 	live := map[string]map[copyOf]int{} // by dataId; the entry that settled it
+	withdrawn := map[string]int64{}     // by registration; the highest version that withdrew it
 	forget := func(gone func(copyOf) bool) {
 		for _, copies := range live {
 			maps.DeleteFunc(copies, func(c copyOf, _ int) bool { return gone(c) })
@@ -209,10 +212,13 @@ func nothingEmpty(h *History, v *Verdict) {
 			if live[c.Key] == nil {
 				live[c.Key] = map[copyOf]int{}
 			}
-			if !c.Flag {
+			if !c.Flag && c.Version >= withdrawn[c.Subject] {
 				live[c.Key][copyOf{c.Node, c.Subject}] = i
 			}
 		case trace.Accepted, trace.Dropped:
+			if c.Flag {
+				withdrawn[c.Subject] = max(withdrawn[c.Subject], c.Version)
+			}
 			if c.Flag || c.Kind == trace.Dropped {
 				forget(func(x copyOf) bool { return x.id == c.Subject })
 			}
@@ -303,7 +309,7 @@ func allCatchUp(h *History, v *Verdict) {
 	}
 	healed := false
 	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
-	for _, name := range sortedKeys(last) {
+	for _, name := range slices.Sorted(maps.Keys(last)) {
 		l := last[name]
 		if !healed || !slices.Contains(up, name) {
 			continue

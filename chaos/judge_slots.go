@@ -55,15 +55,21 @@ func oneLeaderPerEpoch(h *History, v *Verdict) {
 
 func noneForbidden(h *History, v *Verdict) {
 	type list struct {
-		epoch conclave.Epoch
-		names []string
-		i     int
+		epoch  conclave.Epoch
+		names  []string
+		untold bool // a write whose answer was lost: whether it is the list, and what it says, nobody told
+		i      int
 	}
 	var lists []list
+	for _, s := range h.statements(trace.Writing) {
+		if s.before.Subject == "blacklist" && (s.done < 0 || s.after.Err != nil) {
+			lists = append(lists, list{epoch: s.before.Epoch, untold: true})
+		}
+	}
 	h.claims(func(i int, _ time.Duration, c trace.Claim) {
-		lists = append(lists, list{c.Epoch, strings.Split(c.Key, ","), i})
+		lists = append(lists, list{epoch: c.Epoch, names: strings.Split(c.Key, ","), i: i})
 	}, trace.Listed)
-	slices.SortStableFunc(lists, func(a, b list) int { return a.epoch.Compare(b.epoch) })
+	slices.SortStableFunc(lists, func(a, b list) int { return a.epoch.Compare(b.epoch) }) // told after all: the list is behind its write
 	holder := map[int]conclave.NodeID{}
 	for _, g := range h.grants() {
 		n := len(lists)
@@ -72,8 +78,11 @@ func noneForbidden(h *History, v *Verdict) {
 		}
 		was := holder[g.v.Slot]
 		holder[g.v.Slot] = g.v.Peer
-		if n == 0 {
+		switch {
+		case n == 0:
 			v.Checks++ // nothing was forbidden yet
+			continue
+		case lists[n-1].untold:
 			continue
 		}
 		// A node that restarts is bound anew to what its name had: nothing is given.

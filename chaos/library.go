@@ -75,10 +75,11 @@ func beside(names []string) string {
 }
 
 // near are the names that somebody may have meant: they hold what was written, or differ
-// from it, whole or without their number or in it, by a slip or two.
+// from it, whole or without their number or in it, by a slip, and one more for every
+// eight letters.
 func near(name string, all []string) []string {
 	name = strings.ToLower(name)
-	slips := 1 + len(name)/8
+	slips := min(1+len(name)/8, len(name)-1)
 	far := map[string]int{}
 	var out []string
 	for _, s := range all {

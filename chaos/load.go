@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -259,7 +260,7 @@ func (l *load) full() (bool, string) {
 	for i := range l.of.Names {
 		name := serviceName(i)
 		want := l.wanted(name)
-		for _, client := range sortedKeys(l.clients) {
+		for _, client := range slices.Sorted(maps.Keys(l.clients)) {
 			seen := l.settled(l.last[[2]string{client, name}])
 			if !slices.Equal(seen, want) {
 				return false, fmt.Sprintf("%s sees %s as %v, published are %v", client, name, seen, want)
@@ -275,7 +276,7 @@ func (l *load) shownOf(client string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.of.Names {
-		for _, by := range sortedKeys(l.clients) {
+		for _, by := range slices.Sorted(maps.Keys(l.clients)) {
 			for _, value := range l.last[[2]string{by, serviceName(i)}] {
 				if strings.HasPrefix(value, client+"/") {
 					return fmt.Sprintf("%s sees %s of %s", by, value, serviceName(i))
@@ -301,7 +302,7 @@ func (l *load) settled(values []string) []string {
 func (l *load) connections(before map[string]string) {
 	l.mu.Lock()
 	clients := make([]*worker, 0, len(l.clients))
-	for _, name := range sortedKeys(l.clients) {
+	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
 		clients = append(clients, l.clients[name])
 	}
 	l.mu.Unlock()

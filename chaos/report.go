@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +156,7 @@ func (h *History) lanes() []Lane {
 		}
 		open[k] = e
 	}
-	for _, k := range sortedKeys(open) {
+	for _, k := range slices.Sorted(maps.Keys(open)) {
 		e := open[k]
 		fault(e.Fault.Act, e.At, h.end())
 	}
@@ -165,7 +166,7 @@ func (h *History) lanes() []Lane {
 		out = append(out, Lane{host, bars[host]})
 		delete(bars, host)
 	}
-	for _, host := range sortedKeys(bars) {
+	for _, host := range slices.Sorted(maps.Keys(bars)) {
 		out = append(out, Lane{host, bars[host]})
 	}
 	return out

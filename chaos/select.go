@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -128,7 +129,7 @@ func (c *cast) resolve(s Selector, now Sight) []string {
 		return one(alive(c.all(rest)))
 	case "the":
 		if rest == "dead" {
-			return sortedKeys(c.dead)
+			return slices.Sorted(maps.Keys(c.dead))
 		}
 		return slices.DeleteFunc(c.nodes(), func(n string) bool { return slices.Contains(c.it, n) })
 	case "half":
@@ -150,13 +151,4 @@ func (c *cast) resolve(s Selector, now Sight) []string {
 // led says whether the named node has a place as leader.
 func led(t slot.Table, name string) bool {
 	return slices.ContainsFunc(t.Slots, func(s slot.Slot) bool { return s.Leader.Name == name })
-}
-
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	out := make([]K, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -3,13 +3,9 @@ package client
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"time"
 )
-
-// errEOF is how a stream says that the other side has ended it.
-var errEOF = io.EOF
 
 // Pauses between attempts to reach a session.
 const (

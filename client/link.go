@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -107,7 +108,7 @@ func (l *link) hello() (*wirev1.ServerMessage, error) {
 	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{
 		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger),
 	}})
-	if err != nil && !errors.Is(err, errEOF) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	m, err := l.stream.Receive() // also says why a Send met the end
@@ -257,7 +258,7 @@ func (l *link) runReceive() error {
 	for {
 		m, err := l.stream.Receive()
 		if err != nil {
-			if errors.Is(err, errEOF) {
+			if errors.Is(err, io.EOF) {
 				return errLeft
 			}
 			return wire.FromConnect(err)

@@ -61,7 +61,7 @@ type datum struct {
 	regs    []*registration // sorted by registration id, which is the order of the values
 	version int64           // the slot's counter when the visible content last changed
 
-	// The push guard's marks (protocol section 4): the version of the last
+	// The marks for the sessions' push guard (package session): the version of the last
 	// removal that nobody confirmed, and until when it counts.
 	unexplained int64
 	until       time.Time

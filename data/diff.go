@@ -19,7 +19,7 @@ import (
 
 // differ compares slots with sessions. A diff names one session incarnation and
 // returns exactly that owner's set; its answer is a fence: the session has
-// adopted this node's epoch before it computed it (protocol section 3).
+// adopted this node's epoch before it computed it.
 //
 // Jobs wait in a queue for each session, so that a dead one holds up nobody
 // else. Fences go before repairs, and are retried until the session answers or

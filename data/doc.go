@@ -66,7 +66,7 @@
 //	runFeed      one for each follower's stream                       replicate.go
 //	Watch        one for each session's change feed                   watch.go
 //	differ.run   diffs, at most 16 under way to one session           diff.go
-//	runSweep     lost owners, old tombstones, each beat               owners.go
+//	runSweep     lost owners each beat, old tombstones each fifth     owners.go
 //	runRepair    comparisons in the background                        repair.go
 //
 // There is no goroutine for a slot, and no lock is held across a call.

@@ -92,7 +92,7 @@ func TestPendingChangesAreMerged(t *testing.T) {
 }
 
 // A follower reads snapshot and feed, a broken stream is resumed, and a feed
-// with a gap is loaded again (finding 31).
+// with a gap is loaded again.
 func TestAFollowerStaysCurrentThroughBreaks(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,13 +192,13 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 	p.mu.Unlock()
 	self := wire.NodeOut(p.server.config.Node)
 	var out []*wirev1.ReplicateRequest
-	for _, id := range sortedKeys(asked) {
+	for _, id := range slices.Sorted(maps.Keys(asked)) {
 		if _, ok := want[id]; !ok {
 			delete(asked, id)
 			out = append(out, &wirev1.ReplicateRequest{Follower: self, Ask: &wirev1.ReplicateRequest_Unfollow{Unfollow: &wirev1.Unfollow{Slot: uint32(id)}}})
 		}
 	}
-	for _, id := range sortedKeys(want) {
+	for _, id := range slices.Sorted(maps.Keys(want)) {
 		epoch := want[id]
 		if asked[id] == epoch && !again[id] {
 			continue

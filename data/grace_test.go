@@ -23,7 +23,7 @@ func serving(t *testing.T, c *cluster, adjust ...func(*data.Config)) (a, b *node
 	return a, b
 }
 
-// Finding 19: a lost session's publishers stay for the grace, and any sign of
+// A lost session's publishers stay for the grace, and any sign of
 // life starts it anew.
 func TestALostSessionsPublishersStayForTheGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -66,7 +66,7 @@ func TestAConnectedSessionIsNeverTakenForLost(t *testing.T) {
 	})
 }
 
-// Finding 21: no meta for an hour, and a session dies meanwhile.
+// No meta for an hour, and a session dies meanwhile.
 func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		lost, reader := c.session("session-1", true), c.session("session-2", true)
@@ -95,7 +95,7 @@ func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
 	})
 }
 
-// Finding 34 across nodes: withdrawn at S1 while S2 still has an older copy; S1
+// Withdrawn at S1 while S2 still has an older copy; S1
 // dies, and the slot moves to a node that never saw the withdrawal written.
 func TestATombstoneSurvivesItsSessionAndItsLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {

@@ -100,7 +100,7 @@ func TestAFreshClusterServesOnceTheSessionsWereHeard(t *testing.T) {
 	})
 }
 
-// Finding 26: the successor has a snapshot; the session publishes to the old
+// The successor has a snapshot; the session publishes to the old
 // leader and reads it there; then the slot switches. What was read once must be
 // readable after it, however late the feed is.
 func TestASuccessorServesOnlyWithAllThatItsSourceHad(t *testing.T) {
@@ -183,7 +183,7 @@ func answerMoved() (*wirev1.FinishedSlot, error) {
 	return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}, nil
 }
 
-// Finding 27: a diff is a fence. S1 answers, then publishes; S2 answers later.
+// A diff is a fence. S1 answers, then publishes; S2 answers later.
 // What S1 published went to the new leader, because it had adopted its epoch.
 func TestWhatASessionWritesAfterItsDiffIsServed(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -210,7 +210,7 @@ func TestWhatASessionWritesAfterItsDiffIsServed(t *testing.T) {
 	})
 }
 
-// Finding 28: the source keeps its copy until the successor is confirmed. The
+// The source keeps its copy until the successor is confirmed. The
 // successor dies; the copy of a dead session's publisher was the last one.
 func TestTheSourceKeepsItsCopyUntilTheSuccessorServes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -300,7 +300,7 @@ func TestAFalselyEvictedLeaderKeepsItsCopy(t *testing.T) {
 	})
 }
 
-// Finding 29: a successor's copy comes from its leader, not from the sessions
+// A successor's copy comes from its leader, not from the sessions
 // alone: a session in grace cannot be asked any more.
 func TestASuccessorHasThePublishersOfSessionsInGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -339,7 +339,7 @@ func TestASuccessorHasThePublishersOfSessionsInGrace(t *testing.T) {
 	})
 }
 
-// Finding 33: another incarnation answers at the address; its empty set says
+// Another incarnation answers at the address; its empty set says
 // nothing of the old one's publishers.
 func TestARestartedSessionIsAnotherOwner(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -377,7 +377,7 @@ func TestARestartedSessionIsAnotherOwner(t *testing.T) {
 	})
 }
 
-// Finding 17: a restarted data node gets its slots back at a new leader epoch,
+// A restarted data node gets its slots back at a new leader epoch,
 // from new versions.
 func TestARestartedNodeIsANewLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -402,7 +402,7 @@ func TestARestartedNodeIsANewLeader(t *testing.T) {
 	})
 }
 
-// Finding 18: a session that no list names yet, but that is connected, is heard.
+// A session that no list names yet, but that is connected, is heard.
 func TestAConnectedSessionIsHeardThoughNoListNamesIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		listed, joining := c.session("session-1", true), c.session("session-2", false)

@@ -49,7 +49,7 @@ func (s *Store) touch(key copyKey) {
 func (s *Store) overtaken(f flight, key copyKey) bool { return s.touched[key] > f.since }
 
 // Merge takes one owner's answer to a diff: additions before removals, so that
-// nothing vanishes between them (protocol section 3). It counts what changed.
+// nothing vanishes between them. It counts what changed.
 func (s *Store) Merge(f flight, owner conclave.NodeID, puts []conclave.Publisher, removed []Copy, now time.Time) (added, taken int) {
 	for _, p := range puts {
 		c := copyFrom(owner, p)

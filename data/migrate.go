@@ -3,6 +3,8 @@ package data
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -94,7 +96,7 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 // not for each slot.
 func (s *slots) finishAll() {
 	bySource := map[conclave.NodeID][]*migration{}
-	for _, id := range sortedKeys(s.migrations) {
+	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
 		if m := s.migrations[id]; m.phase == finishing && !m.sent {
 			m.sent = true
 			bySource[m.source] = append(bySource[m.source], m)
@@ -212,8 +214,8 @@ func (m *migration) answered(session conclave.NodeID, highest int64, err error) 
 	m.counter = max(m.counter, highest)
 }
 
-// unheard lists who must still be heard before the slot may serve (protocol
-// section 3): the sessions on the member list, those that are connected, and
+// unheard lists who must still be heard before the slot may serve: the
+// sessions on the member list, those that are connected, and
 // the owners of copies here. The member list is never older than the table,
 // since whoever hands a state on hands on all of it. An owner that is neither
 // on the list nor connected is asked once, if its address was ever known: it

@@ -20,7 +20,7 @@ import (
 // list lacks the incarnation and no connection or answer of it lives; any sign
 // of life starts it again. While no leader has been heard for a lease nobody
 // knows who is lost: nothing is removed, and the count starts again when one is
-// back (findings 19 and 21 of the review).
+// back.
 type owners struct {
 	server *Server
 

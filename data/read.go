@@ -17,7 +17,7 @@ const highestRaise = 1 << 52
 // Read answers one want of a session. A session that has pushed a version that
 // is not lower than the datum's, with another content, makes the counter rise
 // above it: no subscriber may take what comes now for older than what it has
-// (article 002's race of two tables; finding 37 of the review).
+// (article 002's race of two tables).
 func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wirev1.Fetched {
 	d := s.data[data]
 	if d == nil {

@@ -17,7 +17,7 @@ import (
 // The original compares everything every 6 s. Here a slot is compared with a
 // session within RepairEvery of the session's last write to it, or of the
 // opening of its feed, and else once in RepairAll: an idle cluster of 256 slots
-// and 2 sessions makes 1.7 small calls a second for it instead of 85.
+// and 2 sessions makes 2 small calls a second for it instead of 85.
 
 // suspect says that a slot should be compared with a session; lock held.
 func (r *replica) suspect(session conclave.NodeID) {

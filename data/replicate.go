@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -128,7 +129,7 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 				dirty[int(a.GetFollow().GetSlot())] = true
 			}
 		}
-		for _, id := range sortedKeys(dirty) {
+		for _, id := range slices.Sorted(maps.Keys(dirty)) {
 			if s.feed(f, follows, id, send) != nil {
 				return
 			}

@@ -2,6 +2,8 @@ package data
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,10 +99,10 @@ func (s *slots) round(now time.Time) (next time.Time) {
 			next = t
 		}
 	}
-	for _, id := range sortedKeys(s.migrations) {
+	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
 		earliest(s.advance(s.migrations[id], now))
 	}
-	for _, id := range sortedKeys(s.leaving) {
+	for _, id := range slices.Sorted(maps.Keys(s.leaving)) {
 		earliest(s.leave(id, now))
 	}
 	if s.refollow {

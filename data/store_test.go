@@ -28,7 +28,7 @@ type model map[copyKey]modelCopy
 
 func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("%s=%d", id, version)} }
 
-// visible applies the rule of protocol section 4 word for word.
+// visible applies the rule of Store's comment word for word.
 func (m model) visible(data string) (values []string) {
 	best := map[string]modelCopy{}
 	for k, c := range m {
@@ -36,7 +36,7 @@ func (m model) visible(data string) (values []string) {
 			best[k.id] = c
 		}
 	}
-	ids := sortedKeys(best)
+	ids := slices.Sorted(maps.Keys(best))
 	for _, id := range ids {
 		if !best[id].withdrawn {
 			values = append(values, valuesOf(id, best[id].version)...)
@@ -253,7 +253,7 @@ func TestDigestsAgreeExactlyWhenSetsDo(t *testing.T) {
 	})
 }
 
-// Finding 32: the client moved from S1 to S2; S1 says late that it is gone.
+// The client moved from S1 to S2; S1 says late that it is gone.
 func TestARemovalTouchesItsOwnersCopyOnly(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
@@ -264,7 +264,7 @@ func TestARemovalTouchesItsOwnersCopyOnly(t *testing.T) {
 	assert.Empty(t, s.TakeChanged(), "nobody sees a difference")
 }
 
-// Finding 34: withdrawn at one session while an older copy lives at another.
+// Withdrawn at one session while an older copy lives at another.
 func TestATombstoneHidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
@@ -314,7 +314,7 @@ func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
 	assert.Empty(t, s.All(), "and in the end nothing is left")
 }
 
-// Finding 38: a datum that was deleted and comes back has no version twice.
+// A datum that was deleted and comes back has no version twice.
 func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
@@ -330,7 +330,7 @@ func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
 	assert.Less(t, empty, again)
 }
 
-// Finding 37: a reader that holds more makes the leader rise above it.
+// A reader that holds more makes the leader rise above it.
 func TestAReaderThatHoldsMoreRaisesTheCounter(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)

@@ -170,7 +170,7 @@ func TestADrainUnderWritesLosesNothing(t *testing.T) {
 }
 
 // Whoever dies in whatever phase of a hand-over, the slot is served again and
-// nothing is lost or un-read (findings 26 to 30). Messages take their time here,
+// nothing is lost or un-read. Messages take their time here,
 // each connection its own, so the phases last.
 func TestCrashesInEachPhaseOfAHandOver(t *testing.T) {
 	for _, phase := range []slot.Phase{slot.Preparing, slot.Switching, slot.Stable} {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -127,11 +128,11 @@ func (ws *watchers) take(w *watcher) *wirev1.WatchEvent {
 	w.pending = make(map[int]*pendingChange)
 	ws.mu.Unlock()
 	out := &wirev1.WatchEvent{}
-	for _, id := range sortedKeys(pending) {
+	for _, id := range slices.Sorted(maps.Keys(pending)) {
 		p := pending[id]
 		c := &wirev1.SlotChange{
 			Slot: uint32(id), LeaderEpoch: wire.EpochOut(p.epoch), From: w.sent[id], Position: p.position, Reset_: p.reset, Ended: p.ended,
-			DataInfoIds: sortedKeys(p.ids),
+			DataInfoIds: slices.Sorted(maps.Keys(p.ids)),
 		}
 		w.sent[id] = p.position
 		out.Changes = append(out.Changes, c)

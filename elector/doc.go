@@ -58,7 +58,8 @@
 //
 //	leading                    each beat, counted from before the last was sent
 //	suspended                  after 2, 4, 8 ms ... a quarter beat
-//	following, beats pushed    each SafetyRead; at the end of the observed lease
+//	following, beats pushed    each SafetyRead; when two beats are missed; at the end of the
+//	                           observed lease
 //	following, polling         each Poll (a beat); at the end of the observed lease
 //	the leader's stream broke  at once, then each quarter beat until it is settled
 //	somebody woke us           at once

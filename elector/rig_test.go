@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -40,16 +39,7 @@ func newRig(t testing.TB, w *sqlworld.World, n int, change func(*electortest.Wor
 			r.dbs = append(r.dbs, db)
 			r.mu.Unlock()
 			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: r.lock, Rand: seat.Rand, Logger: seat.Logger, Trace: r.hear,
-				Ask: func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
-					switch alive, answered := seat.Ask(ctx, address, term, lock); {
-					case !answered:
-						return termcas.Silent
-					case alive:
-						return termcas.Alive
-					}
-					return termcas.Stopped
-				},
+				DB: db, Lock: r.lock, Rand: seat.Rand, Logger: seat.Logger, Trace: r.hear, Ask: seat.Ask,
 			})
 			require.NoError(t, err)
 			return pooled{s, db}

@@ -60,8 +60,8 @@ type Closer interface {
 	Close() error
 }
 
-// Trust is how long a leader may act after a statement sent at the given instant
-// was acknowledged.
+// trust is until when a leader may act once a statement that was sent at the given
+// instant is acknowledged.
 func trust(sent time.Time, lease, margin time.Duration) time.Time {
 	return sent.Add(lease - margin)
 }

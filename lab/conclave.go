@@ -113,29 +113,24 @@ func (s *stand) termcas(takeover termcas.Takeover) (candidate, error) {
 }
 
 // ask is the question at a leader's port.
-func ask(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
+func ask(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
 	query := url.Values{"term": {strconv.FormatUint(term, 10)}, "lock": {lock}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/?"+query.Encode(), nil)
 	if err != nil {
-		return termcas.Silent
+		return false, false
 	}
 	request.Close = true
 	reply, err := http.DefaultClient.Do(request)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return termcas.Stopped
-	case err != nil:
-		return termcas.Silent
+	if err != nil {
+		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	defer reply.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(reply.Body, 16))
-	switch {
-	case err == nil && string(body) == "true":
-		return termcas.Alive
-	case err == nil && string(body) == "false":
-		return termcas.Stopped
+	if err != nil {
+		return false, false
 	}
-	return termcas.Silent
+	said := string(body)
+	return said == "true", said == "true" || said == "false"
 }
 
 // guard is a write under a term.

@@ -333,8 +333,8 @@ func (g *group) watch(ctx context.Context, row *Row) error {
 	g.calmly(true)
 	before, known := g.spent(ctx, -1, patient)
 	began := time.Now()
-	if sleep.For(ctx, max(g.cfg.Calm, g.times.Lease)) != nil {
-		return ctx.Err()
+	if err := sleep.For(ctx, max(g.cfg.Calm, g.times.Lease)); err != nil {
+		return err
 	}
 	if after, ok := g.spent(ctx, -1, patient); ok && known {
 		took := time.Since(began).Seconds()

@@ -19,7 +19,7 @@ import (
 
 // arranger is the one goroutine that decides while this node leads. It owns the
 // cluster's state: each change is first one statement under the term, then
-// published (protocol 2). Nobody else writes, so nothing here is locked.
+// published. Nobody else writes, so nothing here is locked.
 type arranger struct {
 	l     *leader
 	log   hclog.Logger
@@ -262,8 +262,8 @@ func (a *arranger) sealAll(ctx context.Context) error {
 			return errDeposed
 		case conclavesql.Unknown:
 			a.log.Warn("the outcome of the seal is unknown, it is repeated", "error", err)
-			if sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) != nil {
-				return ctx.Err()
+			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)); err != nil {
+				return err
 			}
 			continue
 		case conclavesql.Conflict: // the first of two tries has landed: then this one finds nothing
@@ -311,8 +311,8 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, writ
 		outcome, err := write()
 		for outcome == conclavesql.Unknown {
 			a.log.Warn("the outcome of a write is unknown, it is read", "kind", old.Kind, "seq", next.Seq, "error", err)
-			if sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)) != nil {
-				return outcome, ctx.Err()
+			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)); err != nil {
+				return outcome, err
 			}
 			try++
 			outcome, _, err = a.store.Settle(ctx, a.fence, old, next)
@@ -329,8 +329,8 @@ func (a *arranger) mayAct(ctx context.Context) error {
 		if _, ok := a.l.s.elector.Leading(); ok {
 			return nil
 		}
-		if sleep.For(ctx, 5*time.Millisecond) != nil {
-			return ctx.Err()
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -142,17 +142,7 @@ func (c *cluster) startMeta(name string) *metaNode {
 	cfg.Slots = 16
 	cfg.Store, cfg.History, cfg.Statements = conclavesql.NewStateStore(db, lock), conclavesql.NewHistory(db, lock), db.Statements
 	cfg.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-		return termcas.New(termcas.Config{DB: db, Lock: lock, Rand: rand.New(rand.NewPCG(c.rand.Uint64(), 1)), Logger: cfg.Logger.Named("termcas"),
-			Ask: func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
-				alive, err := ask(ctx, address, term, lock)
-				switch {
-				case err == nil && alive:
-					return termcas.Alive
-				case err == nil, wire.Refused(err):
-					return termcas.Stopped
-				}
-				return termcas.Silent
-			}})
+		return termcas.New(termcas.Config{DB: db, Lock: lock, Rand: rand.New(rand.NewPCG(c.rand.Uint64(), 1)), Logger: cfg.Logger.Named("termcas"), Ask: ask})
 	}
 	c.setup(&cfg)
 	n.Server, err = meta.New(cfg)

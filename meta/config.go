@@ -36,9 +36,9 @@ type History interface {
 var _ History = (*conclavesql.History)(nil)
 
 // AskWitness asks the meta at address whether it still leads the term on the
-// record, as whoever was handed the leader's lock must (protocol 1). An error is
-// the lack of an answer; with wire.Refused(err) nobody listens there.
-type AskWitness func(ctx context.Context, address string, term uint64, lock string) (alive bool, err error)
+// record, as whoever was handed the leader's lock must: elector/termcas, rule 4c,
+// whose Config.Ask it is. A refused dial is an answer: nobody listens there.
+type AskWitness func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 
 // Config is what a Server needs. Node, Listen, Strategy, Store and History are
 // required; DefaultConfig has the rest.

@@ -6,12 +6,13 @@
 //
 // server.go is one meta node; follow.go what it does while another leads;
 // leader.go what exists only while it leads itself. From there: join.go, the
-// stream to every node; members.go, who is alive; warmup.go, how a new leader
-// learns before it decides; arranger.go, the one goroutine that decides, with
-// arrange.go (slots), protection.go (when not to) and operate.go (what it is
-// asked for). admin.go and proxy.go are the HTTP API; witness.go answers the
-// election's questions. The election itself is package elector; the slots'
-// rules are package slot.
+// stream to every node; members.go, who is alive, and census.go, what is asked of
+// them; warmup.go, how a new leader learns before it decides; arranger.go, the one
+// goroutine that decides, with arrange.go (slots), protection.go (when not to) and
+// operate.go (what it is asked for). bodies.go and packed.go are the rows as text; spread.go, trace.go and
+// metrics.go are what the leader says of itself. admin.go and proxy.go are the HTTP
+// API; witness.go answers the election's questions. The election itself is package
+// elector; the slots' rules are package slot.
 //
 // # A leader's life
 //

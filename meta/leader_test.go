@@ -71,6 +71,17 @@ func TestAdminIsAnsweredAnywhere(t *testing.T) {
 	})
 }
 
+// With the profile sofa a leader decides nothing for 30 s.
+func TestACommandThatIsHandedOnMayTakeAsLongAsAnyOther(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		ask := metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{c.someFollower().Address()}, HTTP: c.peers.HTTP()})
+		start := time.Now()
+		_, err := ask.SetSwitch(t.Context(), wire.SwitchPushWindow, "25")
+		require.NoError(t, err)
+		assert.Greater(t, time.Since(start), 20*time.Second, "it waited for the end of the warm-up")
+	}, func(cfg *meta.Config) { cfg.NodeLease, cfg.WarmUp = 20*time.Second, 30*time.Second })
+}
+
 func TestWithoutALeaderItIsSaid(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.net.Kill("db")

@@ -1,7 +1,6 @@
 package meta
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -85,35 +84,6 @@ func (r *roster) seed(stored []wire.Member, now time.Time) {
 		r.nodes[m.Node.Name] = &node{member: m, draining: m.Draining}
 		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
 	}
-}
-
-// find is the member of a name.
-func (r *roster) find(name string) (m wire.Member, found bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := r.nodes[name]
-	if n == nil {
-		n = r.metas[name]
-	}
-	if n == nil {
-		return wire.Member{}, false
-	}
-	return n.member, true
-}
-
-// holdsLease says that this incarnation is a member whose lease still runs.
-func (r *roster) holdsLease(id conclave.NodeID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := r.nodes[id.Name]
-	return n != nil && n.member.Node == id && r.leases.Remaining(id.Name, time.Now()) > 0
-}
-
-// hasLeft says that this incarnation took its leave.
-func (r *roster) hasLeft(id conclave.NodeID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left[id]
 }
 
 // admit lets a member in with its first beat on a stream. expected is whom the
@@ -224,32 +194,11 @@ func (r *roster) broken(st *stream) (m wire.Member, suspect bool) {
 	return n.member, true
 }
 
-// examined says that a data node lost its stream less than patience ago: whether
-// it is dead is being found out.
-func (r *roster) examined(now time.Time, patience time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, n := range r.nodes {
-		if n.member.Role == conclave.RoleData && n.stream == nil && !n.broke.IsZero() && now.Sub(n.broke) < patience {
-			return true
-		}
-	}
-	return false
-}
-
 // extend lets no lease end before now + d.
 func (r *roster) extend(now time.Time, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leases.Extend(now, d)
-}
-
-// isSuspect says that this very incarnation is a member without a stream.
-func (r *roster) isSuspect(id conclave.NodeID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := r.nodes[id.Name]
-	return n != nil && n.member.Node == id && n.stream == nil
 }
 
 // evict takes a suspect off that was found dead before its lease ended.
@@ -306,76 +255,6 @@ func (r *roster) leave(id conclave.NodeID) {
 	r.leases.Cancel(id.Name)
 }
 
-// members is the list as it should be written: sessions and data nodes, sorted
-// by name.
-func (r *roster) members(forbidden []string) []wire.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	list := make([]wire.Member, 0, len(r.nodes))
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		n := r.nodes[name]
-		m := n.member
-		m.Draining = n.draining || slices.Contains(forbidden, name)
-		list = append(list, m)
-	}
-	return list
-}
-
-// live are the data nodes that hold a lease, and what they reported.
-func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if n := r.nodes[name]; n.member.Role == conclave.RoleData {
-			ids = append(ids, n.member.Node)
-			reports = append(reports, n.reports...)
-		}
-	}
-	return ids, reports
-}
-
-// reached is how many sessions and data nodes there are, and when the last one
-// spoke; the zero time when none did.
-func (r *roster) reached() (members int, last time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.nodes), r.spoke
-}
-
-// settled says since when no data node has registered, and since when there is
-// one; zero times when none ever did.
-func (r *roster) settled() (last, first time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.joined, r.first
-}
-
-// allHeard says that every member has been heard in this term, or is known to be
-// dead.
-func (r *roster) allHeard() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, n := range r.nodes {
-		if !n.heard && !n.gone {
-			return false
-		}
-	}
-	return true
-}
-
-// unheard are the members of whom nothing was heard in this term.
-func (r *roster) unheard() []wire.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list []wire.Member
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if n := r.nodes[name]; !n.heard {
-			list = append(list, n.member)
-		}
-	}
-	return list
-}
-
 // dead notes that a stored member has refused twice; false when it was heard.
 func (r *roster) dead(id conclave.NodeID) bool {
 	r.mu.Lock()
@@ -398,22 +277,6 @@ func (r *roster) keep(id conclave.NodeID, now time.Time) {
 	}
 }
 
-// lost are the names of the data nodes that were taken off within the last lease
-// and are not back.
-func (r *roster) lost(now time.Time) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.losses = slices.DeleteFunc(r.losses, func(l loss) bool { return now.Sub(l.at) >= r.nodeLease })
-	var names []string
-	for _, l := range r.losses {
-		if r.nodes[l.name] == nil && !slices.Contains(names, l.name) {
-			names = append(names, l.name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // forgive forgets the losses: they were answered by a freeze that is over.
 func (r *roster) forgive() {
 	r.mu.Lock()
@@ -426,29 +289,4 @@ func (r *roster) nextExpiry() (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.leases.NextExpiry()
-}
-
-// known is a copy of everything, sorted by name: what the admin API shows.
-func (r *roster) known(now time.Time) (nodes []node, remaining []time.Duration, metas []node) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		nodes = append(nodes, *r.nodes[name])
-		remaining = append(remaining, r.leases.Remaining(name, now))
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.metas)) {
-		metas = append(metas, *r.metas[name])
-	}
-	return nodes, remaining, metas
-}
-
-// metaMembers are the metas that hold a stream, for the beats down.
-func (r *roster) metaMembers() []wire.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list []wire.Member
-	for _, name := range slices.Sorted(maps.Keys(r.metas)) {
-		list = append(list, r.metas[name].member)
-	}
-	return list
 }

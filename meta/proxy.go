@@ -14,8 +14,11 @@ import (
 // again, so that two nodes that take each other for the leader make no circle.
 const headerProxied = "Conclave-Proxied"
 
-// proxyLimit is how long the leader may take: as long as a command may.
-const proxyLimit = 10 * time.Second
+// proxyLimit is how long the leader may take: longer than a command, which waits two
+// node leases for its effect (6 s by default, 40 s with the profile sofa), so that its
+// own answer comes first. Cut off it is taken for one that nobody has had, and is
+// asked again of the next meta.
+func (s *Server) proxyLimit() time.Duration { return max(10*time.Second, 3*s.cfg.NodeLease) }
 
 // proxy hands a request on to the leader that the refusal names, query and body
 // as they came, and answers what the leader answers. The original redirects, and
@@ -26,7 +29,7 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
 		wire.WriteError(w, wire.NotLeader("", ""))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), proxyLimit)
+	ctx, cancel := context.WithTimeout(r.Context(), s.proxyLimit())
 	defer cancel()
 	url := *r.URL
 	url.Scheme, url.Host = "http", who.Address

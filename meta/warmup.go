@@ -17,8 +17,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// A new leader has announced itself; it now learns before it decides (protocol
-// 2). The original waits for a fixed 30 s. Here evidence ends the wait: every
+// A new leader has announced itself; it now learns before it decides.
+// The original waits for a fixed 30 s. Here evidence ends the wait: every
 // stored member has been heard, or one node lease has passed, after which
 // nobody silent can hold a lease.
 
@@ -33,8 +33,8 @@ func (a *arranger) load(ctx context.Context) error {
 			return ctx.Err()
 		}
 		a.log.Warn("cannot read the cluster's state, will retry", "error", err)
-		if sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)) != nil {
-			return ctx.Err()
+		if err := sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)); err != nil {
+			return err
 		}
 	}
 	// As a follower this node may have seen more than the database has now.
@@ -105,8 +105,8 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		case errors.Is(err, errDeposed) || ctx.Err() != nil:
 			return err
 		case errors.Is(err, errAgain):
-			if sleep.For(ctx, time.Millisecond) != nil {
-				return ctx.Err()
+			if err := sleep.For(ctx, time.Millisecond); err != nil {
+				return err
 			}
 			continue
 		}
@@ -114,8 +114,8 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		if try%10 == 0 { // whoever has the newer table does not hand it out
 			a.l.evidence.forget()
 		}
-		if sleep.For(ctx, a.l.s.cfg.Beat/10) != nil {
-			return ctx.Err()
+		if err := sleep.For(ctx, a.l.s.cfg.Beat/10); err != nil {
+			return err
 		}
 	}
 }
@@ -141,8 +141,8 @@ func (a *arranger) evident() (ready bool, until time.Time) {
 }
 
 // dialUnheard asks the stored members that have not been heard, all at once, and
-// keeps those that answer (finding: nodes of a frozen old leader notice its
-// silence only about now).
+// keeps those that answer: nodes of a frozen old leader notice its silence only
+// about now.
 func (a *arranger) dialUnheard(ctx context.Context) (kept, lost []string) {
 	unheard := a.l.roster.unheard()
 	answers := make([]bool, len(unheard))

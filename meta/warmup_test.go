@@ -77,8 +77,8 @@ func TestAWholeClusterThatRestartsGetsItsSlotsBack(t *testing.T) {
 	})
 }
 
-// A backup of the database is put back while the nodes go on with what they have
-// (protocol 2): terms and slot epochs still only rise, and the table that the
+// A backup of the database is put back while the nodes go on with what they have:
+// terms and slot epochs still only rise, and the table that the
 // nodes hold is gone on from.
 func TestARestoredDatabase(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

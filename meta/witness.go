@@ -12,8 +12,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The questions of the election (protocol 1): who was handed the leader's lock
-// asks the leader's port; who has resigned wakes the others; who seeks the
+// The questions of the election (package elector/termcas): who was handed the
+// leader's lock asks the leader's port; who has resigned wakes the others; who seeks the
 // leader asks anyone.
 
 // Witness testifies whether this node leads the term. "Stopped" is a promise.
@@ -54,20 +54,20 @@ func (s *Server) announced(term uint64, leader conclave.NodeID, address string) 
 // askWitness is AskWitness over the wire. It dials on a connection of its own
 // first: a pooled one to a killed process fails in ways that prove nothing, a
 // refused dial proves that nobody listens.
-func (s *Server) askWitness(ctx context.Context, address string, term uint64, lock string) (alive bool, err error) {
+func (s *Server) askWitness(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
 	conn, err := s.cfg.Network.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return false, err
+		return false, wire.Refused(err)
 	}
 	conn.Close()
 	for range 2 { // the first call may have met the pooled connection of a process that is gone
 		var res *connect.Response[wirev1.WitnessResponse]
 		res, err = s.peers.Meta(address).Witness(ctx, connect.NewRequest(&wirev1.WitnessRequest{Term: term, Lock: lock}))
 		if err == nil {
-			return res.Msg.GetAlive(), nil
+			return res.Msg.GetAlive(), true
 		}
 	}
-	return false, wire.FromConnect(err)
+	return false, wire.Refused(wire.FromConnect(err))
 }
 
 // wakePeers tells every other meta that the term was resigned.

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -298,14 +297,4 @@ func (s *Server) expire(over []broken, now time.Time) {
 		})
 	}
 	s.nodes.wakeWriters()
-}
-
-// responderKey is how the Connect handler finds the response it writes to.
-type responderKey struct{}
-
-// withResponder lets a stream's handler set deadlines on its own request.
-func withResponder(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responderKey{}, http.NewResponseController(w))))
-	})
 }

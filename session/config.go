@@ -23,7 +23,8 @@ type Config struct {
 	Listen string
 	// Advertise is the address that others are told; "" is the listener's own.
 	Advertise string
-	// DataCenter is a label, shown to people. Default "default".
+	// DataCenter is told to the leader, which refuses a node of another one.
+	// Default "default".
 	DataCenter string
 	// Metas are addresses of meta nodes; one that answers is enough.
 	Metas []string

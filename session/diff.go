@@ -30,8 +30,8 @@ type sessionService struct{ s *Server }
 //     lower epoch was in the set before, so the answer carries it; whatever
 //     comes into the set later is sent at the new epoch.
 //
-// Without it (finding 27) a session could publish to the old leader and read it
-// there, after the new leader had its answer: and then un-read it at the new one.
+// Without it a session could publish to the old leader and read it there, after
+// the new leader had its answer: and then un-read it at the new one.
 func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.DiffRequest]) (*connect.Response[wirev1.DiffResponse], error) {
 	s, m := d.s, req.Msg
 	if m.GetSlot() >= maxSlots {
@@ -48,7 +48,7 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 	row.mu.Lock()
 	address := m.GetAskerAddress()
 	if epoch == row.epoch {
-		address = "" // followers ask too, at the epoch they follow: the route is known
+		address = "" // the table named this epoch's leader, so the route is known
 	}
 	changed, ok := row.adopt(epoch, address)
 	if !ok {

@@ -19,9 +19,10 @@
 //	                    fence.go     per slot: the highest leader epoch adopted
 //	  changes        <- feed.go      which dataIds changed                          <--Watch--  data
 //	  readings       <- reader.go    one Fetch at a time from each data node        <--Fetch--  data
-//	  pushes        <-- topics.go    what is subscribed, read and pushed; guard.go: what is held back
+//	  pushes        <-- topics.go    what is subscribed and read; push.go: what of it is offered to
+//	                                 whom; guard.go: what is held back
 //	  the cluster       state.go     table, members, switches, blacklist; nodes.go: the loops per data node
-//	  the process       server.go, stop.go, http.go, config.go
+//	  the process       server.go, stop.go, http.go, metrics.go, config.go
 //
 // # A registration's way
 //

@@ -85,8 +85,8 @@ func (s *Server) watch(ctx context.Context, n *node) (heard bool, err error) {
 // follow takes one slot's changes. A gap, a new epoch or a slot not heard of on
 // this stream begin the slot's feed anew: all that is wanted of it is read, and
 // the feed goes on from the position that came along. Reading after the
-// position is known can miss nothing (finding 31 of the design's review: the
-// other order loses what changes in between).
+// position is known can miss nothing (the other order loses what changes in
+// between).
 func (s *Server) follow(n *node, places map[uint32]place, c *wirev1.SlotChange) {
 	slot, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
 	if slot < 0 || slot >= maxSlots {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"time"
@@ -44,6 +45,16 @@ func (s *Server) wire(ln net.Listener) {
 	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, wire.ClientHandlerOptions())
 	wire.Mount(r, path, withResponder(handler))
 	s.server = wire.NewHTTPServer(ln, r)
+}
+
+// responderKey is how the Connect handler finds the response it writes to.
+type responderKey struct{}
+
+// withResponder lets a stream's handler set deadlines on its own request.
+func withResponder(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responderKey{}, http.NewResponseController(w))))
+	})
 }
 
 // report is what goes up with each beat.

@@ -114,6 +114,26 @@ func (s *Server) moveClients(context.Context) error {
 	return nil
 }
 
+// waitNone blocks until no client is connected, until nobody could take them,
+// or until limit.
+func (s *Server) waitNone(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		changed := s.view.Changed()
+		if s.clients.count() > 0 && len(s.takers()) == 0 {
+			return fmt.Errorf("%d clients stay: no other session takes clients", s.clients.count())
+		}
+		select {
+		case <-s.clients.none():
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d clients have not moved: %w", s.clients.count(), ctx.Err())
+		}
+	}
+}
+
 // flush waits until data has what was registered or removed last.
 func (s *Server) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -248,7 +247,7 @@ func (t *topics) waiting() []int {
 	return out
 }
 
-// take lists up to max topics of the slot that may be read now, and when the
+// take lists up to limit topics of the slot that may be read now, and when the
 // earliest of the others may. A topic that changes while it is read becomes due
 // again.
 func (t *topics) take(slot, limit int, now time.Time) (wants []want, next time.Time) {
@@ -298,144 +297,4 @@ func (t *topics) untaken(wants []want, from time.Time) {
 	}
 	t.mu.Unlock()
 	t.wake()
-}
-
-// fetched takes what the slot's leader answered, pushes what may be pushed, and
-// says the highest version pushed. The caller holds the slot's fence, at the
-// epoch of the answer.
-func (t *topics) fetched(f *wirev1.Fetched, now time.Time) (top int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	tp := t.byKey[f.GetDatum().GetDataInfoId()]
-	if tp == nil {
-		return 0 // nobody is left to tell
-	}
-	switch {
-	case !f.GetSame():
-		d := newDatum(f.GetDatum(), f.GetHash())
-		tp.held = d
-		if d.message.Version > tp.raise {
-			tp.raise = 0
-		}
-	case tp.held == nil || tp.held.hash != f.GetHash() && f.GetHash() != 0:
-		t.read(tp, now) // the same as something that is no longer held
-		return 0
-	case tp.held.message.Version < f.GetDatum().GetVersion():
-		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values}, tp.held.hash)
-	}
-	tp.mark = mark{}
-	if ms := f.GetUnconfirmedMs(); ms > 0 {
-		tp.mark = mark{below: f.GetUnexplainedVersion(), until: now.Add(wire.FromMs(ms))}
-	}
-	return t.offerAll(tp, now)
-}
-
-func (t *topics) offerAll(tp *topic, now time.Time) int64 {
-	for _, s := range tp.subs {
-		t.offer(tp, s, now)
-	}
-	return tp.top
-}
-
-// offer gives a subscriber what is held, unless it has it, must not have it
-// yet, or holds a version that is not lower.
-func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
-	d := tp.held
-	if t.stopped {
-		return
-	}
-	if d.hash == s.hash {
-		s.held = time.Time{}
-		return // equal content is not pushed again
-	}
-	if d.message.Version <= s.version {
-		// It holds a version that this leader has not reached, or reached with
-		// another content: being asked with it makes the leader rise above it.
-		tp.raise = max(tp.raise, s.version)
-		t.read(tp, now.Add(max(t.window, 10*time.Millisecond)))
-		return
-	}
-	if reread, hold := t.guard.hold(tp.mark, s, d.count(), now); hold {
-		if s.held.IsZero() {
-			s.held = now
-			t.guard.counted()
-			t.trace.Claim(trace.Claim{Kind: trace.Held, Slot: tp.slot, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-		}
-		t.read(tp, reread)
-		return
-	}
-	t.guard.pushed(tp.mark, s, d.count(), now)
-	s.held = time.Time{}
-	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
-	tp.top = max(tp.top, s.version)
-	t.pushes++
-	t.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	s.to.out.push(s.id, d)
-}
-
-// configure takes the switches: the window, stop-push and the guard. What was
-// held back or stopped is offered again.
-func (t *topics) configure(window time.Duration, stopped, guarded bool, now time.Time) {
-	t.mu.Lock()
-	again := t.stopped && !stopped || t.guard.on && !guarded
-	t.window, t.stopped, t.guard.on = window, stopped, guarded
-	if again {
-		for _, k := range sortedKeys(t.byKey) {
-			t.read(t.byKey[k], now)
-		}
-	}
-	t.mu.Unlock()
-	if again {
-		t.wake()
-	}
-}
-
-// subscriberView is one row of /v1/subscribers.
-type subscriberView struct {
-	conclave.DataInfoID
-	ID      string `json:"id"`
-	Client  string `json:"client"`
-	Version int64  `json:"version"`
-	Values  int    `json:"values"`
-	Held    bool   `json:"held"` // the push guard holds a newer list back
-	HeldMs  int64  `json:"heldMs,omitempty"`
-	Offered *int   `json:"heldValues,omitempty"` // how many values that list has
-}
-
-// snapshot lists the subscribers of a dataId, or all, sorted.
-func (t *topics) snapshot(dataID string, now time.Time) []subscriberView {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := []subscriberView{}
-	for _, tp := range t.byKey {
-		if dataID != "" && tp.data.DataID != dataID {
-			continue
-		}
-		for _, s := range tp.subs {
-			v := subscriberView{DataInfoID: tp.data, ID: s.id, Client: s.to.name, Version: s.version, Values: s.count}
-			if !s.held.IsZero() {
-				n := tp.held.count()
-				v.Held, v.HeldMs, v.Offered = true, now.Sub(s.held).Milliseconds(), &n
-			}
-			out = append(out, v)
-		}
-	}
-	slices.SortFunc(out, func(a, b subscriberView) int {
-		return cmp.Or(cmp.Compare(a.DataInfoID.String(), b.DataInfoID.String()), cmp.Compare(a.ID, b.ID))
-	})
-	return out
-}
-
-// figures for the metrics.
-func (t *topics) figures() (subs, held int, pushes uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, tp := range t.byKey {
-		for _, s := range tp.subs {
-			if !s.held.IsZero() {
-				held++
-			}
-		}
-	}
-	return t.subs, held, t.pushes
 }

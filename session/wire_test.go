@@ -133,7 +133,7 @@ func TestSilentClientIsBroken(t *testing.T) {
 }
 
 // A client of S1 moves to S2 and withdraws there, while S1 is slow to tell data
-// of the first version: the late write does not bring it back (findings 32, 34).
+// of the first version: the late write does not bring it back.
 func TestTombstoneOutlivesTheLateBatch(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
@@ -156,7 +156,7 @@ func TestTombstoneOutlivesTheLateBatch(t *testing.T) {
 }
 
 // Equal versions from two sessions: the one that loses its connection takes away
-// its own copy only (findings 32, 35).
+// its own copy only.
 func TestRemovalTouchesItsOwnersCopyOnly(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")

@@ -19,7 +19,6 @@ import (
 	"conclave/session"
 	"conclave/sim/simnet"
 	conclavesql "conclave/sql"
-	"conclave/wire"
 )
 
 const (
@@ -92,7 +91,7 @@ func (c *Cluster) newMeta(b birth) (server, error) {
 	lock := conclavesql.DefaultLock()
 	strategy := func(ask meta.AskWitness) (elector.Strategy, error) {
 		return termcas.New(termcas.Config{
-			DB: db, Lock: lock, Takeover: termcas.Takeover(c.size.Takeover), Ask: answers(ask),
+			DB: db, Lock: lock, Takeover: termcas.Takeover(c.size.Takeover), Ask: ask,
 			Rand: c.stream(b.host + "/termcas"), Logger: b.log.Named("termcas"), Trace: b.trace.Of(b.node),
 		})
 	}
@@ -104,24 +103,10 @@ func (c *Cluster) newMeta(b birth) (server, error) {
 	return &metaNode{Server: s, db: db, lock: lock}, err
 }
 
-// answers reads what a leader says, or does not, as evidence of its life.
-func answers(ask meta.AskWitness) func(context.Context, string, uint64, string) termcas.Answer {
-	return func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
-		alive, err := ask(ctx, address, term, lock)
-		switch {
-		case err == nil && alive:
-			return termcas.Alive
-		case err == nil, wire.Refused(err):
-			return termcas.Stopped
-		}
-		return termcas.Silent
-	}
-}
-
 // Run migrates, as cmd/meta does, and serves.
 func (m *metaNode) Run(ctx context.Context) error {
 	defer m.db.Close()
-	for m.db.Migrate(ctx, m.lock) != nil {
+	for m.migrate(ctx) != nil {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -129,6 +114,12 @@ func (m *metaNode) Run(ctx context.Context) error {
 		}
 	}
 	return m.Server.Run(ctx)
+}
+
+func (m *metaNode) migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, conclavesql.MigrateTry)
+	defer cancel()
+	return m.db.Migrate(ctx, m.lock)
 }
 
 // up says that the server listens; before that it has no elector.

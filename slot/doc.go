@@ -88,7 +88,8 @@
 //     when leaders are even, up to Limits.FollowerMoves followers
 //
 // Steps 3 to 5 are what protection, a frozen table, forbids: then a slot only
-// goes to the newer incarnation of its own node, and what is on its way arrives.
+// goes to the newer incarnation of its own node, what is switching arrives, and
+// what is preparing waits.
 //
 // Balance goes on until no node leads two slots more than another. The original
 // stops between its water marks, 1.1 and 0.9 of the average; Limits.Slack does
@@ -116,9 +117,10 @@
 //
 // # How tables travel
 //
-// Full at first, then what changed: Diff makes a Delta against a base epoch, and
-// Apply refuses one made against another table (ErrBase: ask for the whole).
-// Who receives a table checks Validate and Monotone before it acts on it.
+// Full at first, then what changed: Diff makes a Delta against a base epoch. Who
+// receives a table (wire.View) refuses a delta made against another one and asks
+// for the whole, and checks Validate before it acts on it. Apply and Monotone say
+// the same rules of two tables; the tests hold Diff and Arrange to them.
 //
 // # Guarantees
 //

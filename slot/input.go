@@ -95,7 +95,7 @@ type Input struct {
 	// Replicas is how many copies a slot should have, its leader's included.
 	Replicas int
 	// Frozen is protection: no slot moves, but one whose node restarted is
-	// bound to the newer incarnation, and a slot on its way may arrive.
+	// bound to the newer incarnation, and a slot that is switching may arrive.
 	Frozen bool
 	// Reports are the newest of each node and slot; of two for the same, the
 	// later in the list counts. Reports of other incarnations than the live

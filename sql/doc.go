@@ -12,8 +12,8 @@
 //	schema_version     one row: the newest schema file applied here         schema/*.sql
 //
 // Beside them stand the tables of the articles' other elections and locks (version/*.sql,
-// row/*.sql), the fence (fence/*.sql) and the lab's shop (shop/*.sql), each made by who
-// uses it.
+// row/*.sql), the fence (fence/*.sql), the lab's rules (lab/*.sql) and its shop (shop/*.sql),
+// each made by who uses it.
 //
 // # Two ways in
 //

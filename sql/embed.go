@@ -37,12 +37,11 @@ var (
 	LockRelease    = statement("lock/release.sql")
 	LockBinlog     = statement("lock/binlog.sql")
 
-	StateSeed   = statement("state/seed.sql")
-	StateRead   = statement("state/read.sql")
-	StateOwner  = statement("state/owner.sql")
-	StateWrite  = statement("state/write.sql")
-	StateReseal = statement("state/reseal.sql")
-	StateSeal   = statement("state/seal.sql")
+	StateSeed  = statement("state/seed.sql")
+	StateRead  = statement("state/read.sql")
+	StateOwner = statement("state/owner.sql")
+	StateWrite = statement("state/write.sql")
+	StateSeal  = statement("state/seal.sql")
 
 	HistoryRecord = statement("history/record.sql")
 	HistoryList   = statement("history/list.sql")

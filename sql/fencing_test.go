@@ -68,7 +68,6 @@ func TestNoStatementOfAnOldTermChangesARow(t *testing.T) {
 			"win overdue": {conclavesql.LockWinOverdue, win(0)},
 			"win witness": {conclavesql.LockWinWitness, win("cv:old", "cv:old")},
 			"write":       {conclavesql.StateWrite, with([]any{"stale", 4, 2, "n"}, "table", 4, 1, "old@1", 4)},
-			"reseal":      {conclavesql.StateReseal, with([]any{4, 2, "n"}, "table", 4, 1, "old@1", 4)},
 			"seal":        {conclavesql.StateSeal, with([]any{4, 2, "n"}, 4, "old@1", 4)},
 			"record":      {conclavesql.HistoryRecord, with([]any{"", "first", 0}, "old@1", 4)},
 			"seed a lock": {conclavesql.LockSeed, with(nil, 3000)},

@@ -76,6 +76,12 @@ func migrations() []migration {
 	return list
 }
 
+// MigrateTry is for how long a program lets one Migrate try. A database that accepts
+// and says nothing (a frozen mysqld, a proxy with nobody behind it) would hold it for
+// ever; what is cut off in the middle of its work goes on where it was, since every
+// step changes nothing when it has been done.
+const MigrateTry = 5 * time.Second
+
 // Migrate brings the schema to SchemaVersion and makes sure that the lock has its
 // row (term 0, no owner) and each kind of state its own. Any number of processes
 // may do it at once, and again: every step changes nothing when it has been done.

@@ -87,7 +87,7 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// StateStore reads and writes the state of one cluster (protocol 2). It is for one
+// StateStore reads and writes the state of one cluster. It is for one
 // writer at a time in each process; the database keeps the processes apart.
 type StateStore struct {
 	db   *DB
@@ -143,14 +143,6 @@ func (s *StateStore) Write(ctx context.Context, fence Fence, old, next State) (O
 	n, err := s.db.Exec(ctx, StateWrite, next.Body, fence.Term, next.Seq, next.Nonce,
 		s.lock.DataCenter, s.lock.Name, string(old.Kind), old.Term, old.Seq, fence.Owner, fence.Term)
 	return s.outcome(ctx, "write", fence, old.Kind, n, err)
-}
-
-// Reseal takes old over into the fence's term under a new sequence and nonce,
-// without touching its body: the first write of a term, once for each kind.
-func (s *StateStore) Reseal(ctx context.Context, fence Fence, old State, seq uint64, nonce string) (Outcome, error) {
-	n, err := s.db.Exec(ctx, StateReseal, fence.Term, seq, nonce,
-		s.lock.DataCenter, s.lock.Name, string(old.Kind), old.Term, old.Seq, fence.Owner, fence.Term)
-	return s.outcome(ctx, "reseal", fence, old.Kind, n, err)
 }
 
 // Seal takes every decision of an older term over into the fence's, bodies

@@ -44,7 +44,7 @@ func TestWriteLandsOnlyUnderItsTerm(t *testing.T) {
 
 		// A new leader takes the state over; from then on the old one matches nothing.
 		next := elect(t, db, lock, "b@1", 2)
-		outcome, err := store.Reseal(ctx, next, first, 1, "sealed")
+		outcome, err := store.Seal(ctx, next, 1, "sealed")
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Written, outcome)
 		sealed := read()

@@ -11,7 +11,7 @@ import (
 // The nouns in their wire form. XOut writes what XIn reads; a nil message reads
 // as the zero noun.
 
-// EpochOut and EpochIn carry an epoch.
+// EpochOut writes an epoch, the zero one as no message at all.
 func EpochOut(e conclave.Epoch) *wirev1.Epoch {
 	if e.IsZero() {
 		return nil
@@ -19,11 +19,12 @@ func EpochOut(e conclave.Epoch) *wirev1.Epoch {
 	return &wirev1.Epoch{Term: e.Term, Seq: e.Seq}
 }
 
+// EpochIn is the term and the sequence as they were sent; no message is before all others.
 func EpochIn(e *wirev1.Epoch) conclave.Epoch {
 	return conclave.Epoch{Term: e.GetTerm(), Seq: e.GetSeq()}
 }
 
-// NodeOut and NodeIn carry an identity.
+// NodeOut writes an identity, nobody as no message at all.
 func NodeOut(n conclave.NodeID) *wirev1.Node {
 	if n.IsZero() {
 		return nil
@@ -31,16 +32,19 @@ func NodeOut(n conclave.NodeID) *wirev1.Node {
 	return &wirev1.Node{Name: n.Name, Incarnation: n.Incarnation}
 }
 
+// NodeIn is one life of a name; no message is nobody (IsZero).
 func NodeIn(n *wirev1.Node) conclave.NodeID {
 	return conclave.NodeID{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// PublisherOut and PublisherIn carry one registration. PublisherIn checks the
-// limits: whatever comes from outside passes here.
+// PublisherOut writes one registration.
 func PublisherOut(p conclave.Publisher) *wirev1.Publisher {
 	return &wirev1.Publisher{Id: p.ID, DataInfoId: p.Data.String(), Version: p.Version, Values: p.Values, Withdrawn: p.Withdrawn}
 }
 
+// PublisherIn checks the limits: whatever comes from outside passes here. Values beyond
+// theirs are CodeTooLarge, all else that is wrong is CodeBadRequest; the values of a
+// withdrawn registration are dropped.
 func PublisherIn(p *wirev1.Publisher) (conclave.Publisher, error) {
 	data, err := conclave.ParseDataInfoID(p.GetDataInfoId())
 	if err != nil {
@@ -62,7 +66,7 @@ func PublisherIn(p *wirev1.Publisher) (conclave.Publisher, error) {
 	return out, nil
 }
 
-// SlotOut and SlotIn carry one row of the table.
+// SlotOut writes one row of the table.
 func SlotOut(s slot.Slot) *wirev1.Slot {
 	return &wirev1.Slot{
 		Id: uint32(s.ID), Phase: string(s.Phase), Leader: NodeOut(s.Leader), LeaderEpoch: EpochOut(s.LeaderEpoch),
@@ -71,6 +75,7 @@ func SlotOut(s slot.Slot) *wirev1.Slot {
 	}
 }
 
+// SlotIn believes what the row says: whether it fits its table is judged by the View.
 func SlotIn(s *wirev1.Slot) slot.Slot {
 	return slot.Slot{
 		ID: int(s.GetId()), Phase: slot.Phase(s.GetPhase()), Leader: NodeIn(s.GetLeader()), LeaderEpoch: EpochIn(s.GetLeaderEpoch()),

@@ -13,8 +13,8 @@ import (
 
 // The headers that requests and answers between roles carry. A command of
 // leadership names its term; everything names the slot table its sender holds,
-// so that whoever is behind can fetch the table from the peer that is ahead
-// (protocol section 2), also while no meta can be reached.
+// so that whoever is behind can fetch the table from the peer that is ahead,
+// also while no meta can be reached.
 const (
 	headerTerm    = "Conclave-Term"
 	headerTable   = "Conclave-Table"

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -70,24 +68,31 @@ func (p *Peers) options() connect.ClientOption {
 // in one request, since a datum collects the values of all its publishers.
 const maxAnswer = 16 * conclave.MaxRequest
 
-// The clients, each for the node at an address.
+// The clients, each for the node at an address. Nothing is dialled before the first call.
 
+// Node asks what every role answers: who it is, what it holds; and tells it who leads.
 func (p *Peers) Node(address string) wirev1connect.NodeServiceClient {
 	return p.nodes.at(p, address, wirev1connect.NewNodeServiceClient)
 }
 
+// Meta is a node's stream to its leader and what only a leader does, which others refuse
+// with CodeNotLeader; and what metas ask each other about the election.
 func (p *Peers) Meta(address string) wirev1connect.MetaServiceClient {
 	return p.metas.at(p, address, wirev1connect.NewMetaServiceClient)
 }
 
+// Data writes to, reads from and watches slots, copies them and takes them over; an
+// answer says for each slot whether it was that node's at the epoch asked for.
 func (p *Peers) Data(address string) wirev1connect.DataServiceClient {
 	return p.datas.at(p, address, wirev1connect.NewDataServiceClient)
 }
 
+// Session asks for what a session has registered in a slot: the truth of it.
 func (p *Peers) Session(address string) wirev1connect.SessionServiceClient {
 	return p.sessions.at(p, address, wirev1connect.NewSessionServiceClient)
 }
 
+// Client speaks to a session as an application does.
 func (p *Peers) Client(address string) wirev1connect.ClientServiceClient {
 	return p.clients.at(p, address, wirev1connect.NewClientServiceClient)
 }
@@ -131,12 +136,4 @@ func (p *Peers) Knock(ctx context.Context, address string) (conclave.NodeID, con
 		return conclave.NodeID{}, "", FromConnect(err)
 	}
 	return NodeIn(res.Msg.Node), conclave.Role(res.Msg.Role), nil
-}
-
-// Silent says that err is the absence of an answer rather than a refusal: a
-// time-out, or a connection that broke.
-func Silent(err error) bool {
-	var ne net.Error
-	return err != nil && !Refused(err) &&
-		(errors.Is(err, context.DeadlineExceeded) || CodeOf(err) == CodeUnavailable || errors.As(err, &ne))
 }

@@ -90,7 +90,7 @@ func (s Switches) Get(key, byDefault string) string {
 	return byDefault
 }
 
-// Freeze is protection mode: too many nodes were lost at once, so no slot moves
+// Freeze is protection mode: too many data nodes were lost at once, so no slot moves
 // until they are back (peers: Eureka's self-preservation, Nacos' threshold).
 type Freeze struct {
 	Epoch  conclave.Epoch `json:"-"`
@@ -108,11 +108,13 @@ type State struct {
 	Freeze    Freeze
 }
 
-// MemberOut and MemberIn carry one member.
+// MemberOut writes one member.
 func MemberOut(m Member) *wirev1.Member {
 	return &wirev1.Member{Node: NodeOut(m.Node), Role: string(m.Role), Address: m.Address, Draining: m.Draining, Dialable: m.Dialable}
 }
 
+// MemberIn believes what the member says of itself: the leader judges name, role and
+// address when it joins.
 func MemberIn(m *wirev1.Member) Member {
 	return Member{Node: NodeIn(m.GetNode()), Role: conclave.Role(m.GetRole()), Address: m.GetAddress(), Draining: m.GetDraining(), Dialable: m.GetDialable()}
 }
@@ -139,11 +141,6 @@ func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
 	return out
 }
 
-// Empty says that a State message carries nothing.
-func Empty(s *wirev1.State) bool {
-	return s.GetTable() == nil && s.GetMembers() == nil && s.GetBlacklist() == nil && s.GetSwitches() == nil && s.GetFreeze() == nil
-}
-
 // EpochsOf says what s holds of each kind.
 func EpochsOf(s State) *wirev1.Epochs {
 	return &wirev1.Epochs{
@@ -152,12 +149,13 @@ func EpochsOf(s State) *wirev1.Epochs {
 	}
 }
 
-// TableOut writes a full table; DeltaOut only the rows of t that differ from
-// base, for a receiver that holds base.
+// TableOut writes a full table.
 func TableOut(t slot.Table, replicas int) *wirev1.SlotTable {
 	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Slots: mapTo(t.Slots, SlotOut), Replicas: uint32(replicas)}
 }
 
+// DeltaOut writes only the rows that changed between the table of epoch base and t. Who
+// holds another one than base meets ErrBehind, and fetches a full table; base is not zero.
 func DeltaOut(base conclave.Epoch, t slot.Table, changed []slot.Slot, replicas int) *wirev1.SlotTable {
 	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Base: EpochOut(base), Slots: mapTo(changed, SlotOut), Replicas: uint32(replicas)}
 }

@@ -87,12 +87,9 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 }
 
 // attempt tries to bring the schema up to date, for what is left of the wait and at
-// most five seconds. A database that accepts and says nothing (a frozen mysqld, a
-// proxy with nobody behind it) would hold a single attempt for ever; what was cut
-// off in the middle of its work goes on where it was, since every step of Migrate
-// changes nothing when it has been done.
+// most for one try of Migrate.
 func (d *database) attempt(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, left time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, min(max(left, time.Second), 5*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, min(max(left, time.Second), conclavesql.MigrateTry))
 	defer cancel()
 	return db.Migrate(ctx, lock)
 }

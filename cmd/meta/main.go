@@ -16,7 +16,6 @@ import (
 	"conclave/internal/cli"
 	"conclave/meta"
 	conclavesql "conclave/sql"
-	"conclave/wire"
 )
 
 func main() { cli.Main(process()) }
@@ -66,7 +65,7 @@ func process() cli.Process {
 			}
 			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-				election := termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: answers(ask), Rand: common.Rand, Logger: common.Logger.Named("termcas"), Trace: common.Trace.Of(common.Node)}
+				election := termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: ask, Rand: common.Rand, Logger: common.Logger.Named("termcas"), Trace: common.Trace.Of(common.Node)}
 				if profile == "sofa" {
 					return termcas.NewSofa(election)
 				}
@@ -79,19 +78,5 @@ func process() cli.Process {
 			}
 			return &withDatabase{server, pool}, nil
 		},
-	}
-}
-
-// answers reads what a leader says, or does not, as evidence of its life.
-func answers(ask meta.AskWitness) func(context.Context, string, uint64, string) termcas.Answer {
-	return func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
-		alive, err := ask(ctx, address, term, lock)
-		switch {
-		case err == nil && alive:
-			return termcas.Alive
-		case err == nil, wire.Refused(err): // nobody listens where it listened
-			return termcas.Stopped
-		}
-		return termcas.Silent
 	}
 }

@@ -5,5 +5,6 @@
 //
 // A strategy's test gives a [World] (how to reach its store, how to make a
 // strategy) and calls [Run]. In a synctest bubble leases pass in no time, and the
-// same stories run on a real server in real time.
+// same stories run on a real server in real time. The list of claims is in suite.go,
+// each of them is a function in claims.go.
 package electortest

@@ -19,8 +19,9 @@ type RegistryConfig struct {
 	DB    *conclavesql.DB
 	Owner string // the article's ip_processId
 
-	// Interval is the time between two refreshes, two looks of the subscriptions, and
-	// two tries of who waits for a lock. Default 2 s; below zero: no pause at all.
+	// Interval is the time between two refreshes and two looks of the subscriptions (a
+	// second at least), and two tries of who waits for a lock. Default 2 s; below zero
+	// who waits does not pause at all.
 	Interval time.Duration
 	// Expire is how old a row may be. Default three intervals.
 	Expire time.Duration

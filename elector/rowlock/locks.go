@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -127,12 +128,7 @@ func (l *Locks) list() []*Lock {
 	for _, k := range l.held {
 		list = append(list, k)
 	}
-	slices.SortFunc(list, func(a, b *Lock) int {
-		if a.key < b.key {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b *Lock) int { return strings.Compare(a.key, b.key) })
 	return list
 }
 

@@ -74,28 +74,19 @@ func candidate() {
 }
 
 // askByHTTP asks a candidate's port.
-func askByHTTP(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
+func askByHTTP(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
 	query := url.Values{"term": {strconv.FormatUint(term, 10)}, "lock": {lock}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/?"+query.Encode(), nil)
 	if err != nil {
-		return termcas.Silent
+		return false, false
 	}
 	reply, err := http.DefaultClient.Do(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return termcas.Stopped
-	}
 	if err != nil {
-		return termcas.Silent
+		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	defer reply.Body.Close()
 	body, err := io.ReadAll(reply.Body)
-	switch {
-	case err != nil:
-		return termcas.Silent
-	case string(body) == "true":
-		return termcas.Alive
-	}
-	return termcas.Stopped
+	return err == nil && string(body) == "true", err == nil
 }
 
 // process is a running candidate.

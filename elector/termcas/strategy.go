@@ -37,29 +37,6 @@ func ParseTakeover(s string) (Takeover, error) {
 	return "", fmt.Errorf("takeover %q is none of witness, lease", s)
 }
 
-// Answer is what the leader's port said to the question whether it still leads.
-type Answer int
-
-const (
-	// Silent: no answer within the limit, or none that can be trusted.
-	Silent Answer = iota
-	// Alive: the leader trusts itself.
-	Alive
-	// Stopped: the leader promised never to lead that term again, or the dial was
-	// refused: nobody is there.
-	Stopped
-)
-
-func (a Answer) String() string {
-	switch a {
-	case Alive:
-		return "alive"
-	case Stopped:
-		return "stopped"
-	}
-	return "silent"
-}
-
 // askLimit is how long a leader may take to answer.
 const askLimit = 100 * time.Millisecond
 
@@ -70,9 +47,11 @@ type Config struct {
 
 	// Takeover defaults to Witness.
 	Takeover Takeover
-	// Ask asks the leader of term at its address whether it is alive; ctx ends
-	// after 100 ms. nil answers Silent, and with Silent the witness counts.
-	Ask func(ctx context.Context, address string, term uint64, lock string) Answer
+	// Ask asks the leader of term at its address whether it is alive and trusts
+	// itself; ctx ends after 100 ms. Answered and not alive: it promised never to lead
+	// that term again, or the dial was refused: nobody is there. Without an answer
+	// that can be trusted the witness counts; so it does with nil.
+	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 
 	Rand   *rand.Rand   // nonces and jitter; nil draws a seed from the system
 	Logger hclog.Logger // nil drops everything
@@ -147,7 +126,7 @@ func New(cfg Config) (*Strategy, error) {
 		return nil, fmt.Errorf("termcas: %w", err)
 	}
 	if cfg.Ask == nil {
-		cfg.Ask = func(context.Context, string, uint64, string) Answer { return Silent }
+		cfg.Ask = func(context.Context, string, uint64, string) (alive, answered bool) { return false, false }
 	}
 	if cfg.Rand == nil {
 		var seed [32]byte

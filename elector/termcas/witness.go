@@ -154,9 +154,9 @@ func (s *Strategy) proven(ctx context.Context, me elector.Candidate, r row) bool
 	}
 	ask, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	answer := s.cfg.Ask(ask, r.address, r.number, w.lock)
-	s.log.Info("the leader's lock is ours", "term", r.number, "leader", r.owner, "answer", answer.String())
-	if answer != Alive {
+	alive, answered := s.cfg.Ask(ask, r.address, r.number, w.lock)
+	s.log.Info("the leader's lock is ours", "term", r.number, "leader", r.owner, "answered", answered, "alive", alive)
+	if !alive {
 		return true
 	}
 	// It lives and will park anew. Give its lock back, and the evidence up.
@@ -194,8 +194,7 @@ func (s *Strategy) take(ctx context.Context, me elector.Candidate, l *line, nonc
 		l.lost.Store(true)
 		return "", stdsql.NullInt64{}, err
 	}
-	switch {
-	case taken.Int64 != 1 || !conn.Valid:
+	if taken.Int64 != 1 || !conn.Valid {
 		return "", stdsql.NullInt64{}, nil
 	}
 	return lock, conn, nil

@@ -100,16 +100,7 @@ func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) 
 			require.NoError(t, err)
 			b.dbs = append(b.dbs, db)
 			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: lock, Takeover: takeover, Rand: seat.Rand, Logger: seat.Logger,
-				Ask: func(ctx context.Context, address string, term uint64, lock string) termcas.Answer {
-					switch alive, answered := seat.Ask(ctx, address, term, lock); {
-					case !answered:
-						return termcas.Silent
-					case alive:
-						return termcas.Alive
-					}
-					return termcas.Stopped
-				},
+				DB: db, Lock: lock, Takeover: takeover, Rand: seat.Rand, Logger: seat.Logger, Ask: seat.Ask,
 			})
 			require.NoError(t, err)
 			return closing{s, db}

@@ -35,18 +35,17 @@ const (
 type Latch struct {
 	line line
 
-	ctx  context.Context // ends with Close or abandon
+	ctx  context.Context // ends with Close or abandon, or with the Client
 	stop context.CancelFunc
 	done chan struct{} // closed by run
 
 	mu        sync.Mutex // guards what follows
 	started   bool
-	closed    bool
 	leading   bool
 	place     place
 	standing  bool          // place is ours, as far as is known
 	resets    int           // times it began anew
-	changed   chan struct{} // closed and replaced when leading or closed change
+	changed   chan struct{} // closed and replaced when leading changes
 	listeners []Listener
 }
 
@@ -75,7 +74,7 @@ func (l *Latch) Listen(listener Listener) {
 func (l *Latch) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.started || l.closed {
+	if l.started || l.ctx.Err() != nil {
 		return ErrStarted
 	}
 	l.started = true
@@ -106,9 +105,8 @@ func (l *Latch) abandon() { l.end() }
 func (l *Latch) end() (led bool, p place, standing bool) {
 	l.mu.Lock()
 	started := l.started
-	l.closed = true
-	l.mu.Unlock()
 	l.stop()
+	l.mu.Unlock()
 	if started {
 		<-l.done
 	}
@@ -116,14 +114,7 @@ func (l *Latch) end() (led bool, p place, standing bool) {
 	defer l.mu.Unlock()
 	led, p, standing = l.leading, l.place, l.standing
 	l.leading, l.standing = false, false
-	l.change()
 	return led, p, standing
-}
-
-// change tells who waits; mu is held.
-func (l *Latch) change() {
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // HasLeadership says whether this latch leads, and may rely on it at this moment.
@@ -140,14 +131,14 @@ func (l *Latch) leads() (place, bool) {
 	return l.place, l.leading && l.line.c.sure(s, l.place.session)
 }
 
-// Await waits until this latch leads; ErrClosed when it is closed before that.
+// Await waits until this latch leads; ErrClosed when it, or its Client, is closed.
 func (l *Latch) Await(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		leading, closed, changed := l.leading, l.closed, l.changed
+		leading, changed := l.leading, l.changed
 		l.mu.Unlock()
 		switch {
-		case closed:
+		case l.ctx.Err() != nil:
 			return fmt.Errorf("await leadership at %s: %w", l.line.dir, ErrClosed)
 		case leading:
 			return nil
@@ -179,7 +170,8 @@ func (l *Latch) lead(leading bool) {
 	news := l.leading != leading
 	if news {
 		l.leading = leading
-		l.change()
+		close(l.changed)
+		l.changed = make(chan struct{})
 	}
 	l.mu.Unlock()
 	if news {

@@ -129,6 +129,22 @@ func TestArticleAwaitWithALimit(t *testing.T) {
 	})
 }
 
+// A Client that is closed first ends what is awaited, whoever leads.
+func TestAwaitEndsWithTheClient(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		list := b.candidates(2)
+		require.NoError(t, list[0].Await(t.Context()))
+		awaited := make(chan error, 1)
+		go func() { awaited <- list[1].Await(t.Context()) }()
+		synctest.Wait()
+		list[1].user.Client.Close()
+		assert.ErrorIs(t, <-awaited, zklatch.ErrClosed)
+		assert.ErrorIs(t, list[1].Await(t.Context()), zklatch.ErrClosed)
+		list[0].user.Client.Close()
+		assert.ErrorIs(t, list[0].Await(t.Context()), zklatch.ErrClosed, "whoever leads, too")
+	})
+}
+
 // A leader that is cut off stops before another one can begin, by its own clock; it
 // comes back to the same place if its session has lasted.
 //

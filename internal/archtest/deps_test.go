@@ -1,4 +1,3 @@
-// Package archtest keeps the import rule: which package may know which.
 package archtest
 
 import (

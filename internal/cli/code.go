@@ -2,7 +2,7 @@ package cli
 
 import "errors"
 
-// The exit codes of the contract.
+// The exit codes; see the package's chapter.
 const (
 	CodeDone     = 0
 	CodeFailed   = 1

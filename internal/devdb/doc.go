@@ -64,6 +64,7 @@
 //	ts - INTERVAL n MICROSECOND        wrong by up to a second: the operator drops the fraction. DATE_SUB is exact
 //	ON UPDATE CURRENT_TIMESTAMP        moves on an UPDATE to equal values, which then counts as one row changed
 //	FLOOR(UNIX_TIMESTAMP(x) * 1000)    ends at 2^31-1. CAST(.. AS SIGNED) and ROUND are right
+//	UTC_TIMESTAMP(n)                   microseconds, whatever n; a column rounds them to what it keeps
 //	CAST(ts AS CHAR)                   drops trailing zeros; session zones other than +00:00 are wrong
 //	UPDATE .. WHERE EXISTS (SELECT ..) fails ("uninitialized subquery"): join instead
 //	INSERT .. SELECT .. ON DUPLICATE KEY UPDATE c = VALUES(c)   fails: repeat the value

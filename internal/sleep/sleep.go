@@ -10,6 +10,9 @@ import (
 
 // For waits for d; an error, the context's, says that ctx ended meanwhile.
 func For(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

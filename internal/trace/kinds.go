@@ -103,7 +103,7 @@ func (k Kind) Point() bool {
 	return false
 }
 
-// Points lists where nodes may be held.
+// Points lists where a story may hold nodes; Point allows a few more.
 func Points() []Kind {
 	return []Kind{Swapping, Swapped, Renewing, Renewed, Resigning, Resigned, Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Expiring}
 }

@@ -15,8 +15,9 @@
 //	      +----------------------------+-----------------------------+
 //	                                     broken, two beats missed
 //
-// Seeking asks all metas at once (GetLeader) and takes the first that says that
-// it leads itself. A new leader does not wait to be found: it announces itself
+// Seeking asks all metas at once (GetLeader). Once one says that it leads itself
+// the others have 10 ms more, and the highest term wins; if nobody leads, whom
+// the highest term names is tried. A new leader does not wait to be found: it announces itself
 // to every stored member, and an announcement of a higher term ends whatever
 // this client is waiting for. So a node follows a new leader one round trip
 // after its first word.
@@ -45,7 +46,7 @@
 //   - The leader is killed: the stream breaks at once, the announcement of the
 //     next one is followed.
 //   - The leader is frozen, or cut off: two missed beats, then seeking.
-//   - All metas: seeking goes on, ever more slowly, up to four times a second.
+//   - All metas: seeking goes on, ever more slowly, down to four times a second.
 //   - This node is frozen for longer than its lease: it was taken off the list.
 //     It registers again; when another process took its name meanwhile, Run
 //     returns the conflict and the process should end.

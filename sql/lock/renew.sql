@@ -1,4 +1,4 @@
--- The leader's beat (protocol 1, renewal). The predicates:
+-- The leader's beat (renewal in elector/termcas). The predicates:
 --   owner, term              still mine: no row means deposed.
 --   term_duration            the beat as I left it: a renewal sent on a connection
 --                            that I have given up may land later, and must match

@@ -1,4 +1,4 @@
--- Win a lock whose lease ran out (protocol 1.4b). The predicates:
+-- Win a lock whose lease ran out (rule 4b of elector/termcas). The predicates:
 --   owner, term, nonce       as read: of all who read the same row one changes it,
 --                            for it changes all three. The nonce tells two wins of
 --                            one name apart.

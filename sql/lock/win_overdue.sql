@@ -1,5 +1,5 @@
 -- Win a lock that has not been renewed for three leases of my own observation
--- (protocol 1.4b): as win_expired, without the database's clock. A database clock
+-- (rule 4b of elector/termcas): as win_expired, without the database's clock. A database clock
 -- that was set back an hour would stop elections for an hour. The predicates:
 --   owner, term, nonce       as read: of all who read the same row one changes it,
 --                            for it changes all three. The nonce tells two wins of

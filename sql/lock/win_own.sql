@@ -1,4 +1,4 @@
--- Win the next term from myself (protocol 1.2): the row names me, but I do not
+-- Win the next term from myself (rule 2 of elector/termcas): the row names me, but I do not
 -- lead that term, because the answer to my win was lost, or I left it, or a
 -- receiver has seen a higher one. Nobody else can be leading it. The predicates:
 --   owner, term, nonce       as read: of all who read the same row one changes it,

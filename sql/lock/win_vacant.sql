@@ -1,4 +1,4 @@
--- Win a lock that nobody holds (protocol 1.4a). The predicates:
+-- Win a lock that nobody holds (rule 4a of elector/termcas). The predicates:
 --   owner, term, nonce       as read: of all who read the same row one changes it,
 --                            for it changes all three. The nonce tells two wins of
 --                            one name apart.

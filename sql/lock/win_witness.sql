@@ -1,4 +1,4 @@
--- Win from a leader whose connection is gone (protocol 1.4c). The predicates:
+-- Win from a leader whose connection is gone (rule 4c of elector/termcas). The predicates:
 --   owner, term, nonce       as read: of all who read the same row one changes it,
 --                            for it changes all three. The nonce tells two wins of
 --                            one name apart.

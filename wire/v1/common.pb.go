@@ -1105,7 +1105,7 @@ func (x *Datum) GetValues() []string {
 	return nil
 }
 
-// ErrorDetail travels inside a Connect error; see wire/errors.go.
+// ErrorDetail travels inside a Connect error; see wire/error.go.
 type ErrorDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`

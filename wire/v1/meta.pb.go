@@ -30,7 +30,7 @@ type JoinRequest struct {
 	Member        *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
 	Have          *Epochs                `protobuf:"bytes,2,opt,name=have,proto3" json:"have,omitempty"`
 	HighestTerm   uint64                 `protobuf:"varint,3,opt,name=highest_term,json=highestTerm,proto3" json:"highest_term,omitempty"` // the highest term the node has ever seen
-	Reports       []*SlotReport          `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`                             // data: every slot it holds, when something changed, or all after `report_all`
+	Reports       []*SlotReport          `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`                             // data: what it says of the slots it holds
 	AllReports    bool                   `protobuf:"varint,5,opt,name=all_reports,json=allReports,proto3" json:"all_reports,omitempty"`    // reports is the complete list, not only what changed
 	Load          uint32                 `protobuf:"varint,6,opt,name=load,proto3" json:"load,omitempty"`                                  // session: client connections; data: publishers
 	Ready         bool                   `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`                                // the node says that it serves
@@ -133,8 +133,8 @@ func (x *JoinRequest) GetDataCenter() string {
 	return ""
 }
 
-// SlotReport is what a data node says of one slot it holds; repeated until the
-// table shows that it was heard.
+// SlotReport is what a data node says of one slot it holds; it comes again with
+// every beat.
 type SlotReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`

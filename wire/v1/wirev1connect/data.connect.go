@@ -53,7 +53,7 @@ type DataServiceClient interface {
 	// Write stores a session's registrations; each slot is judged on its own, and
 	// a batch that a slot accepted is stored when the answer leaves.
 	Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error)
-	// Fetch reads datums; access is checked before and after.
+	// Fetch reads datums; access is checked, and the copy read, under one lock.
 	Fetch(context.Context, *connect.Request[v1.FetchRequest]) (*connect.Response[v1.FetchResponse], error)
 	// Watch is a session's change feed from every slot that this node serves.
 	// While it is open the session counts as connected.
@@ -149,7 +149,7 @@ type DataServiceHandler interface {
 	// Write stores a session's registrations; each slot is judged on its own, and
 	// a batch that a slot accepted is stored when the answer leaves.
 	Write(context.Context, *connect.Request[v1.WriteRequest]) (*connect.Response[v1.WriteResponse], error)
-	// Fetch reads datums; access is checked before and after.
+	// Fetch reads datums; access is checked, and the copy read, under one lock.
 	Fetch(context.Context, *connect.Request[v1.FetchRequest]) (*connect.Response[v1.FetchResponse], error)
 	// Watch is a session's change feed from every slot that this node serves.
 	// While it is open the session counts as connected.

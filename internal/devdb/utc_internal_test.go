@@ -1,0 +1,30 @@
+package devdb
+
+import (
+	"testing"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	gmsfunction "github.com/dolthub/go-mysql-server/sql/expression/function"
+	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The parser's literal takes the short way, and what comes of it is the engine's.
+func TestUTCTimestampIsTheEngines(t *testing.T) {
+	three := expression.NewLiteral(int8(3), types.Int8)
+	ours, err := newUTCTimestamp(three)
+	require.NoError(t, err)
+	require.IsType(t, &utcTimestamp{}, ours)
+	theirs, err := gmsfunction.NewUTCTimestamp(three)
+	require.NoError(t, err)
+	assert.Equal(t, theirs.String(), ours.String(), "it is written into the file as a column's default")
+	assert.Equal(t, theirs.Type(), ours.Type())
+	ctx := sql.NewEmptyContext()
+	want, err := theirs.Eval(ctx, nil)
+	require.NoError(t, err)
+	got, err := ours.Eval(ctx, nil)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+}
