@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,9 +57,11 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	if err != nil {
 		return err
 	}
-	defer func() { err = endOfFolder(ctx, root, err) }()
+	interrupted := false
+	defer func() { err = closeFolder(root, interrupted, err) }()
 	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
 	if err != nil {
+		interrupted = ctx.Err() != nil
 		return err
 	}
 	starts := 0
@@ -74,6 +77,7 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 			return fresh, func() error { return fresh.end(false) }, nil
 		},
 	})
+	interrupted = err != nil && ctx.Err() != nil // a signal during the end, which takes seconds, is not what failed
 	err = errors.Join(err, own.end(false))
 	if len(report.Figures) > 0 {
 		err = errors.Join(err, a.show(report, report.Write))
@@ -81,16 +85,22 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	return err
 }
 
-// endOfFolder removes a call's own temporary folder, or says in the call's error that the
-// logs in it are kept: when it failed, was not interrupted, and left any.
-func endOfFolder(ctx context.Context, root string, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return errors.Join(err, os.RemoveAll(root))
-	}
-	if os.Remove(root) == nil { // nothing was written into it
+// closeFolder removes a call's own temporary folder, or says in the call's error that the
+// logs of the clusters in it are kept: when it failed, was not interrupted, and left any.
+func closeFolder(root string, interrupted bool, err error) error {
+	logs, _ := fs.Glob(os.DirFS(root), "*/logs/*.log") // the pattern is well-formed
+	if err == nil || interrupted || len(logs) == 0 {
+		_ = os.RemoveAll(root) // it is in the temporary folder: what cannot be removed is no failure of the call
 		return err
 	}
-	return fmt.Errorf("%w; logs are in %s", err, root)
+	if strings.Contains(err.Error(), "logs are in "+root) { // who waited in vain has said so, and of which cluster
+		return err
+	}
+	where := filepath.Dir(logs[0])
+	if where != filepath.Dir(logs[len(logs)-1]) {
+		where = "" // of several clusters
+	}
+	return fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, where))
 }
 
 // ownCluster is a cluster that one call of the tool runs for itself: for the

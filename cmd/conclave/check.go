@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +55,14 @@ const (
 	tableSettle   = 250 * time.Millisecond // shorter than a node's lease
 )
 
+// metasAreTold says that the environment, or a file that it names, tells the metas
+// more than the flags do.
+func metasAreTold() bool {
+	return slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metaEnvironment) })
+}
+
+const metaEnvironment = "CONCLAVE_META_"
+
 // checkUp says which of the flags of `up` cannot be, alone or with another.
 func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	zero := func(name string, is bool) bool { return is && flags.Changed(name) } // else: the meta's default
@@ -70,6 +80,7 @@ func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	if cfg.Profile == "sofa" {
 		beat = sofaBeat
 	}
+	told := metasAreTold() // then the flags are not all that counts: the metas judge how they fit
 	wrong := func(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 	switch {
 	case zero("slots", cfg.Slots == 0):
@@ -78,11 +89,11 @@ func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 		return wrong("--replicas %d: want 1 to %d, the leader included", cfg.Replicas, mostReplicas)
 	case zero("lease", cfg.Lease == 0), lease < leastLease:
 		return wrong("--lease %v: want at least %v", cfg.Lease, leastLease)
-	case beat > lease/beatsPerLease:
+	case !told && beat > lease/beatsPerLease:
 		return wrong("--lease %v: want at least %v with --profile sofa, whose leader renews every %v", cfg.Lease, beatsPerLease*beat, beat)
-	case zero("node-lease", cfg.NodeLease == 0), nodeLease <= tableSettle:
+	case zero("node-lease", cfg.NodeLease == 0), !told && nodeLease <= tableSettle:
 		return wrong("--node-lease %v: want more than %v", cfg.NodeLease, tableSettle)
-	case nodeLease < beatsPerLease*beat:
+	case !told && nodeLease < beatsPerLease*beat:
 		return wrong("--node-lease %v is too short for --lease %v: want at least %v", nodeLease, lease, (beatsPerLease * beat).Round(time.Microsecond))
 	case cfg.Profile == "sofa" && cfg.Takeover == "witness":
 		return wrong("--takeover witness and --profile sofa exclude each other: the original's statements have no witness")

@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +69,22 @@ func TestUpRefusesWhatCanNeverRunBeforeItStartsAnything(t *testing.T) {
 	}
 }
 
+// What the environment tells the metas is not the tool's to judge.
+func TestUpLeavesToTheMetasWhatTheEnvironmentTellsThem(t *testing.T) {
+	t.Setenv(binEnv, t.TempDir())
+	dir := filepath.Join(t.TempDir(), "c")
+	t.Setenv("CONCLAVE_META_NODE_LEASE", "30s")
+	for args, says := range map[string]string{
+		"--lease 10s": `the program "meta" is not in`,
+		"--lease 0s":  "--lease 0s: want at least 100ms",
+	} {
+		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
+		assert.Contains(t, r.stderr, says, args)
+	}
+}
+
 // The metas have the last word: what the tool says of their flags is what they say.
-func TestTheToolRefusesWhatAMetaRefuses(t *testing.T) {
+func TestAMetaJudgesAsTheToolDoes(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -80,6 +94,7 @@ func TestTheToolRefusesWhatAMetaRefuses(t *testing.T) {
 		meta := exec.Command(filepath.Join(buildDir, "meta"), append([]string{
 			"--name", "meta-1", "--listen", "127.0.0.1:0", "--dsn", "root@tcp(127.0.0.1:1)/nowhere", "--db-wait", "1ms",
 		}, strings.Fields(args)...)...)
+		meta.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metaEnvironment) })
 		said, err := meta.CombinedOutput()
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, args)
@@ -149,40 +164,6 @@ func TestTheDemoAndChaosHaveProjectsOfTheirOwn(t *testing.T) {
 	assert.Equal(t, "conclave-chaos", flag("project", "chaos", "run").DefValue)
 	assert.Contains(t, flag("logs", "demo").Usage, "demo")
 	assert.NotContains(t, flag("logs", "chaos", "run").Usage, "demo")
-}
-
-// A call's own folder is removed when it went well; when it failed it says where it is.
-func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
-	failure := errors.New("it broke")
-	interrupted, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	for name, c := range map[string]struct {
-		ctx   context.Context
-		err   error
-		file  bool
-		keeps bool
-	}{
-		"done":                 {t.Context(), nil, true, false},
-		"failed":               {t.Context(), failure, true, true},
-		"failed without a log": {t.Context(), failure, false, false},
-		"interrupted":          {interrupted, failure, true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := filepath.Join(t.TempDir(), "own")
-			require.NoError(t, os.Mkdir(root, 0o755))
-			if c.file {
-				require.NoError(t, os.WriteFile(filepath.Join(root, "meta-1.log"), nil, 0o644))
-			}
-			err := endOfFolder(c.ctx, root, c.err)
-			assert.ErrorIs(t, err, c.err)
-			if !c.keeps {
-				assert.NoDirExists(t, root)
-				return
-			}
-			assert.DirExists(t, root)
-			assert.ErrorContains(t, err, root)
-		})
-	}
 }
 
 // Without its programs nothing is started, and nothing is left.

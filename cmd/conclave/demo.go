@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ session, and stops it: a scene each, with its figures, in about half a minute. W
 --on compose the nodes are containers on a real database, which is broken, too
 ("make compose-demo" makes the image first). Exit 1 when an invariant did not hold.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			if err := o.compose.validate(o.on); err != nil {
 				return usageError{err}
 			}
 			return a.playDemo(cmd.Context(), o)
@@ -44,13 +45,6 @@ session, and stops it: a scene each, with its figures, in about half a minute. W
 	f.IntVar(&o.kills, "kills", 0, "instead of the story: kill the leader so many times, and print the distribution")
 	o.compose.bind(f, "conclave-demo", "when the demo fails")
 	return cmd
-}
-
-func (o *demoOptions) validate() error {
-	if o.kills < 0 {
-		return fmt.Errorf("--kills %d is below zero", o.kills)
-	}
-	return o.compose.validate(o.on)
 }
 
 // The cast: enough publishers that a missing one would be seen, few enough that
@@ -104,6 +98,9 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 	left := ""
 	if d.stage != nil {
 		left = d.stage.Close(err == nil && verdict == nil || interrupted)
+	}
+	if err != nil && strings.Contains(err.Error(), strings.TrimPrefix(left, "; ")) {
+		left = "" // who waited in vain has said where the logs are
 	}
 	switch {
 	case interrupted:

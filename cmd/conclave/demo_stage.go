@@ -109,7 +109,7 @@ func openLocal(ctx context.Context) (stage, error) {
 	}
 	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
 	if err != nil {
-		return nil, endOfFolder(ctx, root, err)
+		return nil, closeFolder(root, ctx.Err() != nil, err)
 	}
 	return &localStage{ownCluster: own, root: root, network: wire.NewTCP()}, nil
 }

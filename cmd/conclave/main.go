@@ -1,6 +1,3 @@
-// The tool conclave starts a local cluster of processes, asks and operates any
-// cluster, publishes and subscribes, and measures. `conclave help` lists its
-// commands; every command's answers, with --json, are those of the HTTP API.
 package main
 
 import (

@@ -19,8 +19,8 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// readyWait is how long `up` waits for its cluster: the metas wait as long for
-// their database.
+// readyWait is how long `up` waits for its cluster: longer than the metas wait for
+// their database (a minute).
 const readyWait = 75 * time.Second
 
 func (a *app) upCommand() *cobra.Command {
@@ -58,7 +58,7 @@ with --restart it comes back by itself.`,
 	f.IntVar(&cfg.Sessions, "session-nodes", cfg.Sessions, "number of sessions")
 	f.IntVar(&cfg.Datas, "data-nodes", cfg.Datas, "number of data nodes")
 	f.IntVar(&cfg.Slots, "slots", 0, "number of slots, a power of two (default 256)")
-	f.IntVar(&cfg.Replicas, "replicas", 0, "copies of each slot, the leader's included, 1 to 16; as many as there are data nodes to hold them (default 2)")
+	f.IntVar(&cfg.Replicas, "replicas", 0, "copies of each slot, the leader's included, 1 to 16 (default 2); fewer while there are fewer data nodes")
 	f.StringVar(&cfg.Profile, "profile", "", "conclave, or sofa: the original's timings and statements (default conclave)")
 	f.DurationVar(&cfg.Lease, "lease", 0, "how long a leader is trusted after it was last heard (default 3s)")
 	f.DurationVar(&cfg.NodeLease, "node-lease", 0, "how long a node is kept after it was last heard (default 3s)")

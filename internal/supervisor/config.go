@@ -1,21 +1,3 @@
-// Package supervisor runs a whole cluster as processes of this machine, out of
-// one folder: it finds the programs, picks ports, starts everything at once,
-// watches, and stops it again in order.
-//
-// It breaks nothing that it did not start: every pid is kept together with the
-// start time of its process, so that a recycled pid is never signalled. What was
-// killed stays down and is said to be (that is what the cluster is for), unless
-// Config.Restart brings it back.
-//
-//	DIR/lock           held (flock) by the supervisor while it lives
-//	DIR/cluster.json   who runs, where, since when; written whole, then renamed
-//	DIR/control.sock   the supervisor's ear: start and kill one, stop all
-//	DIR/logs/NAME.log  what a process wrote, appended over its lives
-//	DIR/pids/NAME.pid  its pid, while it runs
-//	DIR/db.sql         the embedded database
-//
-// Cluster is the supervisor itself; Handle is how everybody else reaches one,
-// and also works when the supervisor was killed and only its processes are left.
 package supervisor
 
 import (

@@ -129,21 +129,19 @@ func (h *Handle) record(name string) (state, record, error) {
 // AwaitReady waits until every process is ready. It fails when one ends before,
 // with the last line of its log, and names those that were not ready when ctx
 // ended.
-func (h *Handle) AwaitReady(ctx context.Context) error {
+func (h *Handle) AwaitReady(ctx context.Context) error { return h.awaitReady(ctx, h.Processes) }
+
+// awaitReady is AwaitReady by another's looks.
+func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]Process, error)) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	var waiting []string
-	late := func() error {
-		return fmt.Errorf("%w: not ready: %s; their logs are in %s", ctx.Err(), strings.Join(waiting, ", "), filepath.Join(h.dir, "logs"))
-	}
 	for {
-		processes, err := h.Processes(ctx)
+		processes, err := look(ctx)
 		if err != nil && !errors.Is(err, ErrNone) {
 			return err
 		}
-		if ctx.Err() != nil && waiting != nil { // nobody was asked to the end: what was seen before counts
-			return late()
-		}
+		before := waiting
 		waiting = nil
 		for _, p := range processes {
 			switch p.State {
@@ -157,10 +155,13 @@ func (h *Handle) AwaitReady(ctx context.Context) error {
 		if len(processes) > 0 && len(waiting) == 0 {
 			return nil
 		}
+		if ctx.Err() != nil && before != nil { // nobody was asked to the end: who waited before counts
+			waiting = before
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return late()
+			return fmt.Errorf("%w: not ready: %s; their logs are in %s", ctx.Err(), strings.Join(waiting, ", "), filepath.Join(h.dir, "logs"))
 		}
 	}
 }

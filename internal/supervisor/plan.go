@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The roles of processes. Those of the cluster have the names that package
@@ -105,16 +106,29 @@ func plan(cfg Config) ([]spec, error) {
 	}
 	metas := strings.Join(toldOf(specs, roleMeta), ",")
 	for i := range cfg.Datas {
-		if err := node(roleData, i+1, "--meta", metas); err != nil {
+		if err := node(roleData, i+1, memberArgs(cfg, metas)...); err != nil {
 			return nil, err
 		}
 	}
 	for i := range cfg.Sessions {
-		if err := node(roleSession, i+1, "--meta", metas); err != nil {
+		if err := node(roleSession, i+1, memberArgs(cfg, metas)...); err != nil {
 			return nil, err
 		}
 	}
 	return append(specs, clientSpecs(cfg)...), nil
+}
+
+// usualNodeLease is what the beats of data and session nodes, a second apart, are for.
+const usualNodeLease = 3 * time.Second
+
+// memberArgs are the flags of a data or session node. It must be heard three times in
+// a node lease, and asks nobody how long that is.
+func memberArgs(cfg Config, metas string) []string {
+	args := []string{"--meta", metas}
+	if 0 < cfg.NodeLease && cfg.NodeLease < usualNodeLease {
+		args = append(args, "--beat", (cfg.NodeLease / 3).String())
+	}
+	return args
 }
 
 // metaArgs are the flags of a meta; what the configuration leaves open is the

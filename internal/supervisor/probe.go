@@ -19,7 +19,7 @@ type Process struct {
 	PID         int    `json:"pid"`
 	State       string `json:"state"` // starting, ready, suspended, draining, exited, killed
 	HTTP        string `json:"http"`  // address of a node's one port
-	Bolt        string `json:"bolt"`
+	Bolt        string `json:"bolt"`  // empty: no node has a second port; readers of ps --json expect the key
 	Incarnation string `json:"incarnation"`
 	SQL         string `json:"sql,omitempty"`    // the db's MySQL address
 	Code        int    `json:"code,omitempty"`   // exit code, when exited

@@ -14,10 +14,11 @@ import (
 // first, so that nobody misses what he needs.
 var stopOrder = []string{roleClient, roleSession, roleData, roleMeta, roleDB}
 
-// stop ends the processes. Gracefully: every node is told that the whole cluster is
-// stopping (so that none hands anything over, and no leader counts losses), then role by
-// role SIGTERM, and SIGKILL for whoever takes longer than Config.StopWait. Now, or
-// once ctx ends: SIGKILL for all at once. It returns when all are gone, naming those that had to be killed.
+// stop ends the processes. Gracefully: sessions and data nodes are told that the
+// whole cluster is stopping (so that none hands anything over), then role by role
+// SIGTERM, and SIGKILL for whoever takes longer than Config.StopWait. Now, or once
+// ctx ends: SIGKILL for all at once. It returns when all are gone, naming those
+// that had to be killed.
 func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	var living []record
 	for _, r := range records {
@@ -64,8 +65,8 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	return nil
 }
 
-// announceStop tells every node that the cluster is stopping. Who cannot be told
-// in a second stops as if it were alone.
+// announceStop tells the nodes that the cluster is stopping; metas are asked, too, and
+// have no such path. Who cannot be told in a second stops as if it were alone.
 func announceStop(ctx context.Context, living []record, token string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

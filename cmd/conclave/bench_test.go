@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What a call's own folder leaves behind: nothing, or logs of which it is said once where
+// they are.
+func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
+	const one, other = "cluster/logs/meta-1.log", "fresh-1/logs/db.log"
+	for name, c := range map[string]struct {
+		failed      string // ROOT is the folder
+		interrupted bool
+		files       []string
+		says        string // "": the folder is gone, and the error is the one that it was
+	}{
+		"done":                        {"", false, []string{one}, ""},
+		"done, and interrupted":       {"", true, []string{one}, ""},
+		"failed before any folder":    {"it broke", false, nil, ""},
+		"failed before any process":   {"it broke", false, []string{"cluster/lock", "cluster/dsn", "cluster/pids/x.pid"}, ""},
+		"failed":                      {"it broke", false, []string{one, "cluster/logs/db.log"}, "it broke; logs are in ROOT/cluster/logs"},
+		"failed with two clusters":    {"it broke", false, []string{one, other}, "it broke; logs are in ROOT"},
+		"another path of it is named": {"open ROOT/cluster/x: no", false, []string{one}, "open ROOT/cluster/x: no; logs are in ROOT/cluster/logs"},
+		"waited in vain":              {"not ready: db; their logs are in ROOT/fresh-1/logs", false, []string{one, other}, "not ready: db; their logs are in ROOT/fresh-1/logs"},
+		"interrupted":                 {"it broke", true, []string{one}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "own")
+			require.NoError(t, os.MkdirAll(filepath.Join(root, "cluster", "logs"), 0o755))
+			for _, f := range c.files {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, f)), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(root, f), nil, 0o644))
+			}
+			var failed error
+			if c.failed != "" {
+				failed = errors.New(strings.ReplaceAll(c.failed, "ROOT", root))
+			}
+			err := closeFolder(root, c.interrupted, failed)
+			if c.says == "" {
+				assert.Equal(t, failed, err)
+				assert.NoDirExists(t, root)
+				return
+			}
+			assert.ErrorIs(t, err, failed)
+			assert.EqualError(t, err, strings.ReplaceAll(c.says, "ROOT", root))
+			assert.FileExists(t, filepath.Join(root, c.files[0]))
+		})
+	}
+}
+
+func TestAFolderThatCannotBeRemovedIsNoFailureOfTheCall(t *testing.T) {
+	root := t.TempDir() + "/." // which os.RemoveAll refuses, whoever asks
+	require.Error(t, os.RemoveAll(root))
+	assert.NoError(t, closeFolder(root, false, nil))
+	failed := errors.New("it broke")
+	assert.Equal(t, failed, closeFolder(root, false, failed))
+}
+
+// A cluster that has its folder, but cannot be supervised, has written no log.
+func TestAClusterThatCannotBeSupervisedLeavesNoFolder(t *testing.T) {
+	bin, temp := t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("d", 120)) // too deep for a socket
+	require.NoError(t, os.Mkdir(temp, 0o755))
+	for _, program := range []string{"meta", "data", "session", "devdb"} { // looked for, and never started
+		require.NoError(t, os.WriteFile(filepath.Join(bin, program), nil, 0o644))
+	}
+	t.Setenv("TMPDIR", temp)
+	t.Setenv(binEnv, bin)
+	for _, args := range [][]string{{"demo"}, {"bench"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		var stdout, stderr bytes.Buffer
+		assert.Equal(t, exitFailed, run(ctx, args, &stdout, &stderr), args)
+		cancel()
+		assert.Contains(t, stderr.String(), "listen unix", args)
+		assert.NotContains(t, stderr.String(), "logs are in", args)
+		left, err := os.ReadDir(temp)
+		require.NoError(t, err)
+		assert.Empty(t, left, args)
+	}
+}
