@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	conclavesql "conclave/sql"
 )
 
@@ -139,8 +137,7 @@ func (r *Registry) insert(ctx context.Context, key string) (id int64, err error)
 			err = r.cfg.DB.QueryRow(ctx, conclavesql.ArticleRowFind, []any{key, r.cfg.Owner}, &id)
 			return id, err
 		}
-		var refused *mysql.MySQLError
-		if !errors.As(err, &refused) || refused.Number != errDuplicate {
+		if !refusedAs(err, errDuplicate, errDeadlock) {
 			return 0, fmt.Errorf("acquire lock %s: %w", key, err)
 		}
 		if err := r.pause(ctx); err != nil {
