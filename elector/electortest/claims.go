@@ -110,10 +110,11 @@ func deadLeader(t *testing.T, w World) {
 func partition(t *testing.T, w World) {
 	stopped := make(chan error, 1)
 	c := NewCluster(t, w, 3, func(cfg *elector.Config) {
-		cfg.Lead = func(ctx context.Context, term elector.Term) error {
+		cfg.Lead = func(ctx context.Context, _ elector.Term) error {
 			<-ctx.Done()
-			if term.Number == 1 {
-				stopped <- context.Cause(ctx)
+			select {
+			case stopped <- context.Cause(ctx):
+			default: // the first to stop is the one that is cut off
 			}
 			return nil
 		}
@@ -276,7 +277,7 @@ func leadReturnsFirst(t *testing.T, w World) {
 	linger := make(chan struct{})
 	option := func(cfg *elector.Config) {
 		id := cfg.ID
-		cfg.Lead = func(ctx context.Context, term elector.Term) error {
+		cfg.Lead = func(ctx context.Context, _ elector.Term) error {
 			mu.Lock()
 			running[id]++
 			assert.Equal(t, 1, running[id], "%s leads while its last Lead still runs", id)
@@ -287,9 +288,7 @@ func leadReturnsFirst(t *testing.T, w World) {
 				mu.Unlock()
 			}()
 			<-ctx.Done()
-			if term.Number == 1 {
-				<-linger // slow to stop
-			}
+			<-linger // slow to stop
 			return nil
 		}
 	}
