@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -78,8 +79,12 @@ func classify(err error) error {
 	return err
 }
 
-// missingTable says that a statement met no table: nobody has migrated yet.
-func missingTable(err error) bool {
+// RefusedAs says that the server has read the statement, and refused it with one of
+// these error numbers of MySQL.
+func RefusedAs(err error, numbers ...uint16) bool {
 	var refused *mysql.MySQLError
-	return errors.As(err, &refused) && refused.Number == errNoSuchTable
+	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
 }
+
+// missingTable says that a statement met no table: nobody has migrated yet.
+func missingTable(err error) bool { return RefusedAs(err, errNoSuchTable) }

@@ -41,7 +41,7 @@ func reshape(ctx context.Context, conn *Pinned, change string) error {
 	}
 	for {
 		_, err := conn.Exec(ctx, change)
-		if !errors.As(err, &refused) || refused.Number != errLockWait {
+		if !RefusedAs(err, errLockWait) {
 			return err
 		}
 		pause := time.NewTimer(reshapePause)

@@ -137,7 +137,7 @@ func (r *Registry) insert(ctx context.Context, key string) (id int64, err error)
 			err = r.cfg.DB.QueryRow(ctx, conclavesql.ArticleRowFind, []any{key, r.cfg.Owner}, &id)
 			return id, err
 		}
-		if !refusedAs(err, errDuplicate, errDeadlock) {
+		if !conclavesql.RefusedAs(err, errDuplicate, errDeadlock) {
 			return 0, fmt.Errorf("acquire lock %s: %w", key, err)
 		}
 		if err := r.pause(ctx); err != nil {

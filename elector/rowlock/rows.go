@@ -5,10 +5,7 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	conclavesql "conclave/sql"
 )
@@ -78,18 +75,12 @@ func (t rows) look(ctx context.Context, key string) (row, error) {
 // each other out when it is deleted, and one of them is told to try again.
 const errDeadlock = 1213
 
-// refusedAs says that the server refused the statement with one of the numbers.
-func refusedAs(err error, numbers ...uint16) bool {
-	var refused *mysql.MySQLError
-	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
-}
-
 // acquire inserts a row, and reads its id; zero when somebody was quicker. After an
 // error the row may be there, or come later: it is the owner's, who holds nothing.
 func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string, lease time.Duration) (uint64, error) {
 	n, err := t.db.Exec(ctx, conclavesql.RowAcquire, stdsql.Null[uint64]{V: id, Valid: id != 0}, key, owner, address, lease.Milliseconds())
 	switch {
-	case refusedAs(err, errDeadlock):
+	case conclavesql.RefusedAs(err, errDeadlock):
 		return 0, nil // and nothing of it was done
 	case err != nil:
 		return 0, fmt.Errorf("acquire lock %s: %w", key, err)
