@@ -193,6 +193,7 @@ func TestMoveLeavesNoGap(t *testing.T) {
 		require.NoError(t, p.Stored(ctx))
 		two.set(func() { two.accept = true })
 		old := one.link()
+		w.eventually("it is subscribed", func() bool { return len(old.subscriptions()) == 1 })
 		old.push("svc", 7, "a")
 		old.out <- &wirev1.ServerMessage{Sessions: []string{two.address}, Move: &wirev1.Move{Reason: "drain"}}
 		w.eventually("it is told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
@@ -214,9 +215,9 @@ func TestMoveLeavesNoGap(t *testing.T) {
 			assert.False(t, m.GetGoodbye(), "without a good-bye: nothing is withdrawn")
 		}
 		assert.False(t, two.link().isEnded())
+		assert.EqualValues(t, 7, (<-sub.C()).Version)
 		two.link().push("svc", 6, "stale")
 		two.link().push("svc", 8, "b")
-		assert.EqualValues(t, 7, (<-sub.C()).Version)
 		assert.EqualValues(t, 8, (<-sub.C()).Version, "what is older than seen is dropped")
 	})
 }
