@@ -34,7 +34,9 @@ type Client struct {
 	closed   bool                     // nothing new is taken
 	muted    bool                     // no callback is started any more
 	seq      uint64                   // order in which things were asked for
-	pubs     map[string]*Publication  // all that sessions must know: live ones, and tombstones until they are stored
+	pubs     map[string]*Publication  // all that sessions must know: live ones, and tombstones until they are forgotten
+	buried   []*Publication           // of those the tombstones that data has, oldest first
+	remember time.Duration            // how long they are told again, as the last session said
 	subs     map[string]*Subscription // all that is subscribed
 	links    []*link                  // one; two while moving; none while there is no session
 	told     []string                 // sessions that take clients, as the last session said

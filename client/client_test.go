@@ -111,11 +111,11 @@ func TestReplayAtAnotherSession(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		start := time.Now()
 		w.net.Kill("s1")
-		w.eventually("all is at s2", func() bool { return two.link() != nil && len(two.link().registered()) == 19 })
+		w.eventually("all is at s2", func() bool { return two.link() != nil && len(two.link().registered()) == 20 })
 		assert.Less(t, time.Since(start), 5*time.Millisecond)
 		assert.EqualValues(t, 2, two.link().registered()[pubs[3].ID()].GetVersion())
 		assert.EqualValues(t, 1, two.link().registered()[pubs[5].ID()].GetVersion())
-		assert.Nil(t, two.link().registered()[pubs[4].ID()], "withdrawn and stored: forgotten")
+		assert.True(t, two.link().registered()[pubs[4].ID()].GetWithdrawn(), "told again, for a while")
 		require.ErrorIs(t, pubs[4].Update(nil), client.ErrWithdrawn)
 	})
 }
@@ -250,6 +250,68 @@ func TestMoveEndsWithAWithdrawalInFlight(t *testing.T) {
 			w.eventually("the old one is left", old.isEnded)
 		})
 	}
+}
+
+// A withdrawal that data has is told to each session that comes next, until it is
+// as old as those who know of it remember it; the application hears no more of it.
+func TestWithdrawalIsToldAgainUntilItIsOld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two, three := w.session("s1"), w.session("s2"), w.session("s3")
+		c := w.client(one)
+		ctx, cancel := within(20 * time.Second)
+		defer cancel()
+		stays, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		goes, err := c.Publish(ctx, "svc", []string{"b"})
+		require.NoError(t, err)
+		require.NoError(t, goes.Stored(ctx))
+		require.NoError(t, goes.Withdraw())
+		require.NoError(t, goes.Stored(ctx))
+
+		two.set(func() {
+			two.judge = func(id string) *wirev1.Refusal {
+				if id == goes.ID() {
+					return &wirev1.Refusal{Id: id, Code: "conflict"}
+				}
+				return nil
+			}
+		})
+		one.link().out <- &wirev1.ServerMessage{Sessions: []string{two.address, three.address}}
+		time.Sleep(10 * time.Second)
+		w.net.Kill("s1")
+		w.net.Kill("s3")
+		w.eventually("both are told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 2 })
+		again := two.link().registered()[goes.ID()]
+		assert.True(t, again.GetWithdrawn())
+		assert.EqualValues(t, 2, again.GetVersion())
+		w.eventually("s2 has answered", func() bool { return stays.Stored(ctx) == nil })
+		assert.NoError(t, goes.Err(), "data has it: a session that refuses to hear it again is no news")
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		c := w.client(one, two)
+		w.eventually("connected", func() bool { return len(c.Connected()) == 1 })
+		first, other := one, two
+		if c.Connected()[0].Name == "s2" {
+			first, other = two, one
+		}
+		ctx, cancel := within(60 * time.Second)
+		defer cancel()
+		for _, withdraw := range []bool{true, false} {
+			p, err := c.Publish(ctx, "svc", []string{"a"})
+			require.NoError(t, err)
+			require.NoError(t, p.Stored(ctx))
+			if withdraw {
+				require.NoError(t, p.Withdraw())
+				require.NoError(t, p.Stored(ctx))
+			}
+		}
+		time.Sleep(15 * time.Second)
+		w.net.Kill(first.name)
+		w.eventually("told to the other", func() bool { return other.link() != nil && len(other.link().registered()) > 0 })
+		time.Sleep(time.Second)
+		assert.Len(t, other.link().registered(), 1, "what was withdrawn long ago is forgotten")
+	})
 }
 
 // Asked to move with nowhere to go, it stays as long as it may.

@@ -31,7 +31,9 @@
 // changes nothing, and an older version never replaces a newer one, whichever
 // sessions they pass. So the client may repeat what it likes, and repeats
 // everything at each new session: the newest version of each publication, and
-// withdrawals until they are stored.
+// withdrawals until they are stored and for a session grace (15 s) after that.
+// Sessions and data nodes remember a withdrawal for as long; those that do may all
+// be lost at once, and then nobody but this client contradicts an older copy.
 //
 // Accepted: a session has the version in its set. It will see to it that data
 // gets it, also when data is just moving, or when this client loses its
@@ -54,6 +56,10 @@
 //   - An application that dies without Close is seen for the client lease longer
 //     (5 s by default), or for the session grace (15 s) if its session dies too:
 //     its silence and a broken network look alike.
+//   - What was withdrawn may be seen again, for a session grace, when all who know
+//     of it are lost at once: the session, the leader of the slot, whose follower
+//     has an older copy, and this client, or its memory of a withdrawal that is
+//     older than a session grace.
 //   - A first push may wait while the registry cannot tell an empty list from
 //     lost data; see the push guard in package session.
 //

@@ -235,7 +235,7 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	if refuse != nil {
 		return refuse
 	}
-	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: 5000}}
+	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: 5000, RememberMs: 15000}}
 	sender.Go(func() {
 		for {
 			select {

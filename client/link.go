@@ -89,6 +89,8 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 	l.ping = max(wire.FromMs(welcome.GetWelcome().GetClientLeaseMs())/5, 50*time.Millisecond)
 
 	c.mu.Lock()
+	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
+	c.forget(time.Now())
 	for _, p := range c.sorted() {
 		l.queue(p)
 	}
@@ -228,7 +230,7 @@ func (l *link) next() *wirev1.ClientMessage {
 			break
 		}
 		taken++
-		if p.over() {
+		if l.client.pubs[p.id] != p { // nothing of it is told any more
 			delete(l.queued, p)
 			continue
 		}
@@ -332,7 +334,11 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	if err.Code == wire.CodeUnavailable {
 		return err
 	}
-	if p := c.pubs[r.GetId()]; p != nil {
+	switch p := c.pubs[r.GetId()]; {
+	case p == nil:
+	case !p.forget.IsZero(): // it was told once more than it had to be
+		c.erase(p)
+	default:
 		c.log.Error("publication refused", "dataId", p.data.DataID, "id", p.id, "error", err)
 		p.progress(0, 0, err)
 	}

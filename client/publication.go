@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"conclave"
 	wirev1 "conclave/wire/v1"
@@ -26,6 +27,7 @@ type Publication struct {
 	accepted  int64         // the highest version that a session has taken into its set
 	stored    int64         // the highest version that data has
 	err       error         // it was refused; nothing of it is told any more
+	forget    time.Time     // of one that data knows to be withdrawn: until when that is told again
 	changed   chan struct{} // closed at the next progress; nil while nobody waits
 }
 
@@ -77,7 +79,8 @@ func (p *Publication) Update(values []string) error {
 }
 
 // Withdraw takes the values away. The client tells it until data knows: Stored
-// waits for that. Withdrawing again does nothing.
+// waits for that; see bury for how long it goes on. Withdrawing again does
+// nothing.
 func (p *Publication) Withdraw() error { return p.change("withdraw", nil, true) }
 
 func (p *Publication) change(act string, values []string, withdraw bool) error {
@@ -170,11 +173,11 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 	if err != nil && p.err == nil {
 		p.err = err
 	}
-	if p.over() {
-		delete(p.client.pubs, p.id)
-		for _, l := range p.client.links { // no later answer finds it: nobody owes one any more
-			l.settle(p)
-		}
+	switch c := p.client; {
+	case p.err != nil:
+		c.erase(p)
+	case p.withdrawn && p.stored >= p.version && p.forget.IsZero():
+		c.bury(p, time.Now())
 	}
 	if p.changed != nil {
 		close(p.changed)
@@ -182,9 +185,34 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 	}
 }
 
-// over says that nothing of it is told any more. The lock is held.
-func (p *Publication) over() bool {
-	return p.err != nil || p.withdrawn && p.stored >= p.version
+// bury keeps a withdrawal that data has, to tell it to every session that comes
+// next, for as long as sessions and data remember it themselves. The lock is held.
+//
+// Whoever was told may be lost at once: the session, and the leader of the slot,
+// whose follower was cut off and has an older copy. That copy would be shown until
+// the session's grace is over. What still stands is told anew anyway; who knows of
+// what does not is this client alone.
+func (c *Client) bury(p *Publication, now time.Time) {
+	p.forget = now.Add(c.remember)
+	c.buried = append(c.buried, p)
+	c.forget(now)
+}
+
+// forget drops the withdrawals that were remembered long enough. The lock is held.
+func (c *Client) forget(now time.Time) {
+	for len(c.buried) > 0 && !now.Before(c.buried[0].forget) {
+		c.erase(c.buried[0])
+		c.buried = c.buried[1:]
+	}
+}
+
+// erase ends what is told of a publication. No later answer finds it: no session
+// owes one any more. The lock is held.
+func (c *Client) erase(p *Publication) {
+	delete(c.pubs, p.id)
+	for _, l := range c.links {
+		l.settle(p)
+	}
 }
 
 func (p *Publication) message() *wirev1.Publisher {

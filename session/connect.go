@@ -65,7 +65,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		who.announced, who.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
-	who.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease)}
+	who.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease), RememberMs: wire.Ms(s.SessionGrace)}
 	who.word.hear(time.Now(), s.ClientLease)
 	if err := s.clients.admit(who); err != nil {
 		return err

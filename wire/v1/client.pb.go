@@ -349,6 +349,7 @@ type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	ClientLeaseMs int64                  `protobuf:"varint,2,opt,name=client_lease_ms,json=clientLeaseMs,proto3" json:"client_lease_ms,omitempty"`
+	RememberMs    int64                  `protobuf:"varint,3,opt,name=remember_ms,json=rememberMs,proto3" json:"remember_ms,omitempty"` // how long the client shall repeat withdrawals that are stored, at each session that it comes to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +394,13 @@ func (x *Welcome) GetSession() *Node {
 func (x *Welcome) GetClientLeaseMs() int64 {
 	if x != nil {
 		return x.ClientLeaseMs
+	}
+	return 0
+}
+
+func (x *Welcome) GetRememberMs() int64 {
+	if x != nil {
+		return x.RememberMs
 	}
 	return 0
 }
@@ -646,10 +654,12 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x06pushes\x18\x05 \x03(\v2\x11.conclave.v1.PushR\x06pushes\x12%\n" +
 	"\x04move\x18\x06 \x01(\v2\x11.conclave.v1.MoveR\x04move\x12\x1a\n" +
 	"\bsessions\x18\a \x03(\tR\bsessions\x12\x12\n" +
-	"\x04pong\x18\b \x01(\x04R\x04pong\"^\n" +
+	"\x04pong\x18\b \x01(\x04R\x04pong\"\x7f\n" +
 	"\aWelcome\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12&\n" +
-	"\x0fclient_lease_ms\x18\x02 \x01(\x03R\rclientLeaseMs\"/\n" +
+	"\x0fclient_lease_ms\x18\x02 \x01(\x03R\rclientLeaseMs\x12\x1f\n" +
+	"\vremember_ms\x18\x03 \x01(\x03R\n" +
+	"rememberMs\"/\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\"G\n" +
