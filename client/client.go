@@ -172,14 +172,21 @@ func (c *Client) noteIdle() {
 	c.idle = nil
 }
 
-// sorted lists the publications in the order in which they were made.
+// sorted lists the publications in the order in which they were made, withdrawn
+// ones behind: what came in the place of one is told before it.
 func (c *Client) sorted() []*Publication {
-	out := make([]*Publication, 0, len(c.pubs))
+	var live, withdrawn []*Publication
 	for _, p := range c.pubs {
-		out = append(out, p)
+		if p.withdrawn {
+			withdrawn = append(withdrawn, p)
+		} else {
+			live = append(live, p)
+		}
 	}
-	slices.SortFunc(out, func(a, b *Publication) int { return cmp.Compare(a.seq, b.seq) })
-	return out
+	bySeq := func(a, b *Publication) int { return cmp.Compare(a.seq, b.seq) }
+	slices.SortFunc(live, bySeq)
+	slices.SortFunc(withdrawn, bySeq)
+	return append(live, withdrawn...)
 }
 
 // sortedSubs lists the subscriptions in the order in which they were made.

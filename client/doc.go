@@ -56,10 +56,9 @@
 //   - An application that dies without Close is seen for the client lease longer
 //     (5 s by default), or for the session grace (15 s) if its session dies too:
 //     its silence and a broken network look alike.
-//   - What was withdrawn may be seen again, for a session grace, when all who know
-//     of it are lost at once: the session, the leader of the slot, whose follower
-//     has an older copy, and this client, or its memory of a withdrawal that is
-//     older than a session grace.
+//   - What was withdrawn may be seen again, for a session grace, when the session
+//     and the leader of the slot, whose follower has an older copy, are lost at
+//     once, and this client is gone as well, or withdrew it longer ago than that.
 //   - A first push may wait while the registry cannot tell an empty list from
 //     lost data; see the push guard in package session.
 //

@@ -12,7 +12,7 @@ import (
 func Example() {
 	session := startSession() // stands for a cluster: `conclave up` starts a real one
 	defer session.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	server, err := client.New(client.Config{Sessions: []string{session.address}, Name: "greeter"})

@@ -90,7 +90,6 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 
 	c.mu.Lock()
 	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
-	c.forget(time.Now())
 	for _, p := range c.sorted() {
 		l.queue(p)
 	}
@@ -198,7 +197,8 @@ func (l *link) runSend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.wake:
-		case <-ticker.C:
+		case now := <-ticker.C:
+			l.client.forget(now)
 			pings++
 			if l.stream.Send(&wirev1.ClientMessage{Ping: pings}) != nil {
 				return
@@ -336,8 +336,8 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	}
 	switch p := c.pubs[r.GetId()]; {
 	case p == nil:
-	case !p.forget.IsZero(): // it was told once more than it had to be
-		c.erase(p)
+	case !p.forget.IsZero(): // data has it: no news for the application
+		l.settle(p)
 	default:
 		c.log.Error("publication refused", "dataId", p.data.DataID, "id", p.id, "error", err)
 		p.progress(0, 0, err)

@@ -12,7 +12,7 @@ import (
 
 // Publication is one registration: values offered under one dataId, until it is
 // withdrawn or the client closes. Each change is a version of it; the newest is
-// what the client keeps telling sessions until data has it.
+// what the client keeps telling sessions.
 type Publication struct {
 	client *Client
 	id     string
@@ -78,9 +78,9 @@ func (p *Publication) Update(values []string) error {
 	return p.change("update", slices.Clone(values), false)
 }
 
-// Withdraw takes the values away. The client tells it until data knows: Stored
-// waits for that; see bury for how long it goes on. Withdrawing again does
-// nothing.
+// Withdraw takes the values away. The client tells it until data knows, which
+// Stored waits for, and for a while after that to each new session. Withdrawing
+// again does nothing.
 func (p *Publication) Withdraw() error { return p.change("withdraw", nil, true) }
 
 func (p *Publication) change(act string, values []string, withdraw bool) error {
@@ -190,20 +190,24 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 //
 // Whoever was told may be lost at once: the session, and the leader of the slot,
 // whose follower was cut off and has an older copy. That copy would be shown until
-// the session's grace is over. What still stands is told anew anyway; who knows of
-// what does not is this client alone.
+// the session's grace is over. What still stands is told anew anyway; of what was
+// withdrawn only this client knows.
 func (c *Client) bury(p *Publication, now time.Time) {
 	p.forget = now.Add(c.remember)
 	c.buried = append(c.buried, p)
-	c.forget(now)
 }
 
-// forget drops the withdrawals that were remembered long enough. The lock is held.
+// forget drops the withdrawals that were remembered long enough; a link does so
+// at each ping.
 func (c *Client) forget(now time.Time) {
-	for len(c.buried) > 0 && !now.Before(c.buried[0].forget) {
-		c.erase(c.buried[0])
-		c.buried = c.buried[1:]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := 0
+	for old < len(c.buried) && !now.Before(c.buried[old].forget) {
+		c.erase(c.buried[old])
+		old++
 	}
+	c.buried = slices.Delete(c.buried, 0, old)
 }
 
 // erase ends what is told of a publication. No later answer finds it: no session

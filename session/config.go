@@ -55,8 +55,8 @@ type Config struct {
 	// whole: at least three times the client's ping, which is a fifth of it.
 	// Default 5 s.
 	ClientLease time.Duration
-	// SessionGrace is how long tombstones are remembered and removals count as
-	// one mass, and, with 5 s more, the longest time that the push guard holds.
+	// SessionGrace is how long tombstones are remembered, by clients as well, how
+	// long removals count as one mass, and, with 5 s more, the longest time that the push guard holds.
 	// ClientLease is two thirds of it at most. Default 15 s, as on the data nodes.
 	SessionGrace time.Duration
 	// PushWindow is the time after a push of a datum within which its further
