@@ -60,7 +60,7 @@ on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json 
 # seed gives one trace; where it does not fit the installed Go, it says so.
 SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql
-SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 '$(SIM)/sim.test' -test.timeout 0
+SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 sim: ## storms in virtual time: SEEDS=N (100) of them; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
@@ -73,7 +73,7 @@ else ifdef TWICE
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
 	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
 else
-	@rm -f '$(SIM)'/sum.?; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $$(( $(or $(SEED),1) + i )) -seeds $$(( $(or $(SEEDS),100) - i )) -every 2 -sum '$(SIM)'/sum.$$i \
+	@rm -f '$(SIM)'/sum.? '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $(or $(SEED),1) -seeds $(or $(SEEDS),100) -queue '$(SIM)'/queue -sum '$(SIM)'/sum.$$i \
 	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \
 	  code=0; for p in $$pids; do wait $$p || code=1; done; $(SIM_SUM); exit $$code
 	@$(if $(COVER),$(SIM_RUN) -test.skip '^(TestStorms|TestOneSeedOneTrace)$$' -test.coverprofile '$(SIM)/cover.2' > /dev/null,true)

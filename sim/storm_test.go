@@ -3,6 +3,7 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 var (
 	seeds  = flag.Int("seeds", 0, "how many storms, of the seeds from -seed on")
-	every  = flag.Int("every", 1, "play each so manieth seed only: for several processes side by side")
+	queue  = flag.String("queue", "", "a file that several processes share, to play each seed once between them")
 	sumTo  = flag.String("sum", "", "a file for the sums: played, failed, virtual seconds, seconds")
 	shrink = flag.Int("shrink", 40, "how many plays the search for a shorter story of a failing seed may take")
 )
@@ -39,9 +40,18 @@ func TestStorms(t *testing.T) {
 	}
 	if sim.OneTrace { // each play collects what the last one left, and nobody else needs to
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		wantLargePages()
 	}
-	sum := tally{from: from, of: (n + *every - 1) / *every, began: time.Now(), busy: cpu()}
-	for s := from; s < from+uint64(n); s += uint64(*every) {
+	next, err := numbers(*queue)
+	require.NoError(t, err)
+	sum := tally{from: from, of: n, began: time.Now(), busy: cpu()}
+	for {
+		at, err := next()
+		require.NoError(t, err)
+		if at >= n {
+			break
+		}
+		s := from + uint64(at)
 		ok := t.Run(fmt.Sprint(s), func(t *testing.T) {
 			r := tell(t, chaos.Storm(s, nil))
 			if r == nil {
@@ -65,6 +75,27 @@ func TestStorms(t *testing.T) {
 	fmt.Printf("storms: %s, %.2f CPU seconds each\n", sum, (cpu()-sum.busy).Seconds()/float64(max(1, sum.played)))
 }
 
+// numbers gives 0, 1, 2, ...; processes that share a file of that name get each
+// number once between them. Whoever takes one appends a byte: where it lands is
+// the number. So all are busy until the end, though one has the slower processor.
+func numbers(shared string) (next func() (int, error), err error) {
+	n := -1
+	if shared == "" {
+		return func() (int, error) { n++; return n, nil }, nil
+	}
+	f, err := os.OpenFile(shared, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return func() (int, error) {
+		if _, err := f.Write([]byte{'.'}); err != nil {
+			return 0, err
+		}
+		end, err := f.Seek(0, io.SeekCurrent)
+		return int(end) - 1, err
+	}, nil
+}
+
 // tally counts the storms of one process, and says once a minute that it lives.
 type tally struct {
 	from               uint64
@@ -84,7 +115,7 @@ func (y *tally) count(ok bool) {
 	}
 	if time.Since(y.said) >= time.Minute {
 		y.said = time.Now()
-		fmt.Printf("under way, %d of %d: %s\n", y.played, y.of, y)
+		fmt.Printf("under way to %d: %s\n", y.of, y)
 	}
 }
 

@@ -42,7 +42,9 @@ func kindOf(query string) kind {
 	}
 	k, known := keywords[strings.ToLower(query[at[2]:at[3]])]
 	switch {
-	case !known && notKept.MatchString(query[at[2]:]), touchesFiles.MatchString(query):
+	case !known && notKept.MatchString(query[at[2]:]):
+		return refused
+	case strings.Contains(strings.ToLower(query), "file") && touchesFiles.MatchString(query): // the first is quick
 		return refused
 	case !known:
 		return shapes
