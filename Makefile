@@ -37,7 +37,7 @@ demo: build ## play half a minute of a cluster being killed: elect, publish, kil
 
 test: ## all tests that need nothing but Go
 	@echo '$(SAY_RACE)'
-	$(TEST_ENV) $(GO) test $(RACE) ./...
+	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) ./...
 	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./sim/,@true) # all stories; the race detector sees four
 	@$(MAKE) --no-print-directory sim SEEDS=100
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
@@ -56,7 +56,7 @@ test-zookeeper: ## of test-all, what needs a real ZooKeeper
 on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
-# Two processes of one processor each, every second seed each. With the overlay one
+# Two processes of one processor each, which share the seeds. With the overlay one
 # seed gives one trace; where it does not fit the installed Go, it says so.
 SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql

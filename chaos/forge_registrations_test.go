@@ -131,6 +131,14 @@ var registrationsForgeries = map[string]forgery{
 			f.claim("session-1", trace.Claim{Kind: trace.Dropped, Subject: "other", Key: "s"}).readEmpty()
 		},
 	},
+	"L11 at an older epoch": { // what was settled with the successor only
+		func(f *forger) {
+			f.settledIn("session-1", epoch(7, 2)).settledIn("session-1", epoch(7, 3)).readEmptyIn(epoch(7, 2))
+		},
+		func(f *forger) {
+			f.settledIn("session-1", epoch(7, 3)).readEmptyIn(epoch(7, 2))
+		},
+	},
 	"L16": {
 		func(f *forger) {
 			f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/1"})

@@ -126,8 +126,14 @@ func (f *forger) settledAt(session, id string) *forger {
 	return f.claim(session, trace.Claim{Kind: trace.Settled, Subject: id, Key: "s", Version: 1})
 }
 
-func (f *forger) readEmpty() *forger {
-	return f.claim("data-1", trace.Claim{Kind: trace.Read, Subject: "s"})
+func (f *forger) settledIn(session string, e conclave.Epoch) *forger {
+	return f.claim(session, trace.Claim{Kind: trace.Settled, Epoch: e, Subject: "r", Key: "s", Version: 1})
+}
+
+func (f *forger) readEmpty() *forger { return f.readEmptyIn(conclave.Epoch{}) }
+
+func (f *forger) readEmptyIn(e conclave.Epoch) *forger {
+	return f.claim("data-1", trace.Claim{Kind: trace.Read, Epoch: e, Subject: "s"})
 }
 
 func (f *forger) switched(n int) *forger {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -147,4 +148,68 @@ func ownersRemove(h *History, v *Verdict) {
 	onlyAccepted(h, v, trace.Removed, func(c trace.Claim, had int64) string {
 		return fmt.Sprintf("%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, had)
 	})
+}
+
+// L11: a read that is answered as empty finds nothing that data was known to have,
+// of a session that still holds it and that nothing has happened to. A session that
+// its client has left settles its old copy with every new leader, until the client
+// lease is over: that copy lives only if it is not below what withdrew it elsewhere.
+// A leader that has not heard yet that its slot went on cannot know what was settled
+// at a higher epoch; who counts its answer is L3's question.
+func nothingEmpty(h *History, v *Verdict) {
+	type copyOf struct {
+		session conclave.NodeID
+		id      string
+	}
+	type settled struct {
+		at    int            // the entry
+		epoch conclave.Epoch // the lowest at which it stands
+	}
+	live := map[string]map[copyOf]settled{} // by dataId
+	withdrawn := map[string]int64{}         // by registration; the highest version that withdrew it
+	forget := func(gone func(copyOf) bool) {
+		for _, copies := range live {
+			maps.DeleteFunc(copies, func(c copyOf, _ settled) bool { return gone(c) })
+		}
+	}
+	for i, e := range h.Entries {
+		if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
+			forget(func(c copyOf) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
+		}
+		c := e.Claim
+		if c == nil {
+			continue
+		}
+		switch c.Kind {
+		case trace.Settled:
+			if live[c.Key] == nil {
+				live[c.Key] = map[copyOf]settled{}
+			}
+			if !c.Flag && c.Version >= withdrawn[c.Subject] {
+				this, epoch := copyOf{c.Node, c.Subject}, c.Epoch
+				if before, had := live[c.Key][this]; had && before.epoch.Less(epoch) {
+					epoch = before.epoch
+				}
+				live[c.Key][this] = settled{i, epoch}
+			}
+		case trace.Accepted, trace.Dropped:
+			if c.Flag {
+				withdrawn[c.Subject] = max(withdrawn[c.Subject], c.Version)
+			}
+			if c.Flag || c.Kind == trace.Dropped {
+				forget(func(x copyOf) bool { return x.id == c.Subject })
+			}
+		case trace.Read:
+			v.Checks++
+			if c.Count > 0 || c.Flag {
+				continue
+			}
+			for _, s := range live[c.Subject] {
+				if !c.Epoch.Less(s.epoch) {
+					v.check(false, h, e.At, []int{s.at, i}, "%s answers that nothing is published under %s", c.Node, c.Subject)
+					break
+				}
+			}
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"conclave"
@@ -181,58 +180,6 @@ func ownersWereLost(h *History, v *Verdict) {
 		hosts := []string{c.Peer.Name, c.Node.Name, ""}
 		v.check(faults.any(-time.Hour, at-sessionGrace, hosts...), h, at, []int{i}, "%s took %d registrations of %s away, which nothing had happened to", c.Node, c.Count, c.Peer)
 	}, trace.OwnerGone)
-}
-
-// L11: a read that is answered as empty finds nothing that data was known to have,
-// of a session that still holds it and that nothing has happened to. A session that
-// its client has left settles its old copy with every new leader, until the client
-// lease is over: that copy lives only if it is not below what withdrew it elsewhere.
-func nothingEmpty(h *History, v *Verdict) {
-	type copyOf struct {
-		session conclave.NodeID
-		id      string
-	}
-	live := map[string]map[copyOf]int{} // by dataId; the entry that settled it
-	withdrawn := map[string]int64{}     // by registration; the highest version that withdrew it
-	forget := func(gone func(copyOf) bool) {
-		for _, copies := range live {
-			maps.DeleteFunc(copies, func(c copyOf, _ int) bool { return gone(c) })
-		}
-	}
-	for i, e := range h.Entries {
-		if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
-			forget(func(c copyOf) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
-		}
-		c := e.Claim
-		if c == nil {
-			continue
-		}
-		switch c.Kind {
-		case trace.Settled:
-			if live[c.Key] == nil {
-				live[c.Key] = map[copyOf]int{}
-			}
-			if !c.Flag && c.Version >= withdrawn[c.Subject] {
-				live[c.Key][copyOf{c.Node, c.Subject}] = i
-			}
-		case trace.Accepted, trace.Dropped:
-			if c.Flag {
-				withdrawn[c.Subject] = max(withdrawn[c.Subject], c.Version)
-			}
-			if c.Flag || c.Kind == trace.Dropped {
-				forget(func(x copyOf) bool { return x.id == c.Subject })
-			}
-		case trace.Read:
-			v.Checks++
-			if c.Count > 0 || c.Flag {
-				continue
-			}
-			for _, at := range live[c.Subject] {
-				v.check(false, h, e.At, []int{at, i}, "%s answers that nothing is published under %s", c.Node, c.Subject)
-				break
-			}
-		}
-	}
 }
 
 // L12: the first row that a term writes is its seal, which comes after the
