@@ -32,6 +32,7 @@ type fakeMeta struct {
 	seq     uint64
 	state   wire.State
 	reports map[conclave.NodeID][]slot.Report
+	gone    map[conclave.NodeID]bool // evicted, or followed by another incarnation: a late beat brings none back
 	auto    bool
 	admits  bool // Drain is granted
 	changed chan struct{}
@@ -44,7 +45,8 @@ type fakeMeta struct {
 func (c *cluster) newMeta(name string, term uint64, state wire.State) *fakeMeta {
 	m := &fakeMeta{
 		id:   conclave.NodeID{Name: name, Incarnation: "m"},
-		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, changed: make(chan struct{}),
+		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, gone: map[conclave.NodeID]bool{},
+		changed: make(chan struct{}),
 	}
 	m.start(c)
 	c.t.Cleanup(m.stop)
@@ -114,20 +116,28 @@ func (m *fakeMeta) row(id int, alter func(*slot.Slot)) conclave.Epoch {
 func (m *fakeMeta) join(member wire.Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state.Members.Has(member.Node) {
+	if m.state.Members.Has(member.Node) || m.gone[member.Node] {
 		return
 	}
 	m.change(func(s *wire.State, e conclave.Epoch) {
-		list := slices.DeleteFunc(slices.Clone(s.Members.List), func(x wire.Member) bool { return x.Node.Name == member.Node.Name })
-		s.Members = wire.Members{Epoch: e, List: append(list, member)}
+		s.Members = wire.Members{Epoch: e, List: append(m.without(s.Members.List, member.Node.Name), member)}
 	})
 	m.arrange()
 }
 
 func (m *fakeMeta) evict(name string) {
 	m.set(func(s *wire.State, e conclave.Epoch) {
-		list := slices.DeleteFunc(slices.Clone(s.Members.List), func(x wire.Member) bool { return x.Node.Name == name })
-		s.Members = wire.Members{Epoch: e, List: list}
+		s.Members = wire.Members{Epoch: e, List: m.without(s.Members.List, name)}
+	})
+}
+
+// without is the list without a name, whose incarnation is gone for good. mu is held.
+func (m *fakeMeta) without(list []wire.Member, name string) []wire.Member {
+	return slices.DeleteFunc(slices.Clone(list), func(x wire.Member) bool {
+		if x.Node.Name == name {
+			m.gone[x.Node] = true
+		}
+		return x.Node.Name == name
 	})
 }
 

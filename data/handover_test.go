@@ -149,9 +149,9 @@ func TestASilentSourceIsReplacedByFencedDiffs(t *testing.T) {
 		"refuses":  func(*cluster, *fakeSource) {},
 		"has none": func(_ *cluster, a *fakeSource) { a.finish = answerMoved },
 		"is dead":  func(c *cluster, a *fakeSource) { c.net.Kill(a.id.Name) },
-		"never feeds": func(_ *cluster, a *fakeSource) {
+		"never feeds": func(c *cluster, a *fakeSource) {
 			a.finish = func() (*wirev1.FinishedSlot, error) {
-				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(conclave.Epoch{Term: 1, Seq: 3}), Position: 99}, nil
+				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(c.table().Slots[0].SourceEpoch), Position: 99}, nil
 			}
 		},
 	} {

@@ -210,8 +210,18 @@ func playCrash(t *testing.T, c *cluster, who string, phase slot.Phase, later tim
 	reached := func(x slot.Slot) bool {
 		return x.Phase == phase && (phase != slot.Stable || x.Leader != row.Leader)
 	}
-	for end := time.Now().Add(2 * time.Second); !reached(c.table().Slots[0]); time.Sleep(100 * time.Microsecond) {
-		require.True(t, time.Now().Before(end), "the slot never came to %s", phase)
+	for end := time.After(2 * time.Second); ; { // at each change: a phase may be short
+		c.mu.Lock()
+		x, changed := c.state.Table.Slots[0], c.changed
+		c.mu.Unlock()
+		if reached(x) {
+			break
+		}
+		select {
+		case <-changed:
+		case <-end:
+			require.FailNow(t, "the slot never came to "+string(phase))
+		}
 	}
 	time.Sleep(later)
 	now := c.table().Slots[0]

@@ -206,10 +206,14 @@ func (c *cluster) settle() {
 	})
 }
 
-// eventually waits for a claim, in small steps of virtual time.
+// eventually waits for a claim, in small steps of virtual time. It asks when all
+// that happens at a moment has happened, whichever goroutine was first.
 func (c *cluster) eventually(what string, claim func() bool) {
 	c.t.Helper()
 	for range 6000 {
+		if c.net != nil {
+			synctest.Wait()
+		}
 		if claim() {
 			return
 		}

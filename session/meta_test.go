@@ -36,7 +36,8 @@ type fakeMeta struct {
 	mu      sync.Mutex // guards the rest
 	seq     uint64
 	members map[string]wire.Member
-	beating map[string]int // streams by incarnation
+	gone    map[string]bool // incarnations that left or were followed by another: a late beat brings none back
+	beating map[string]int  // streams by incarnation
 	reports map[string][]slot.Report
 	black   []blacklist.Entry
 	set     []wire.Switch
@@ -50,7 +51,7 @@ const nodeLease = 3 * time.Second
 func newFakeMeta(network wire.Network, listen string, slots, data int) *fakeMeta {
 	m := &fakeMeta{
 		id: conclave.NodeID{Name: "meta-1", Incarnation: "m1"}, slots: slots, data: data, view: wire.NewView(), fence: &wire.Fence{},
-		bell: make(chan struct{}, 1), members: map[string]wire.Member{}, beating: map[string]int{}, reports: map[string][]slot.Report{},
+		bell: make(chan struct{}, 1), members: map[string]wire.Member{}, gone: map[string]bool{}, beating: map[string]int{}, reports: map[string][]slot.Report{},
 	}
 	ln, err := network.Listen(context.Background(), "tcp", listen)
 	if err != nil {
@@ -208,7 +209,12 @@ func (m *fakeMeta) Join(ctx context.Context, stream *connect.BidiStream[wirev1.J
 func (m *fakeMeta) heard(self wire.Member, req *wirev1.JoinRequest) {
 	m.mu.Lock()
 	self.Draining = req.GetMember().GetDraining()
-	m.members[self.Node.Name] = self
+	if !m.gone[self.Node.String()] {
+		if had, ok := m.members[self.Node.Name]; ok && had.Node != self.Node {
+			m.gone[had.Node.String()] = true
+		}
+		m.members[self.Node.Name] = self
+	}
 	var reports []slot.Report
 	for _, r := range req.GetReports() {
 		reports = append(reports, slot.Report{
@@ -244,6 +250,7 @@ func (m *fakeMeta) Leave(_ context.Context, req *connect.Request[wirev1.LeaveReq
 	m.called("leave " + req.Msg.GetNode().GetName())
 	m.mu.Lock()
 	delete(m.members, req.Msg.GetNode().GetName())
+	m.gone[wire.NodeIn(req.Msg.GetNode()).String()] = true
 	m.mu.Unlock()
 	m.arrange()
 	return connect.NewResponse(&wirev1.LeaveResponse{Members: wire.EpochOut(m.view.State().Members.Epoch)}), nil

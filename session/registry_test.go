@@ -254,11 +254,11 @@ func TestDiffIsCutAndGoesOn(t *testing.T) {
 }
 
 func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
-	r := newRegistry(time.Second)
+	r := newRegistry(time.Hour)
 	r.resize(1)
 	_, err := r.put(heard(&connection{}), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
 	require.NoError(t, err)
-	later := time.Now().Add(time.Minute)
+	later := time.Now().Add(2 * time.Hour)
 	r.forgetTombstones(later)
 	assert.Len(t, r.byID, 1, "data does not have it yet")
 	changes, _ := r.take(0, 1)
