@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -85,6 +86,7 @@ func TestTakeoverOfFifty(t *testing.T) {
 				for i := range *kills { // at different moments of the beat
 					r.parked(leader, term.Number)
 					time.Sleep(time.Duration(i) * 137 * time.Millisecond)
+					synctest.Wait() // whoever has just parked is still saying so
 					r.attempts()
 					before := r.statements()
 					name := leader.ID.Name

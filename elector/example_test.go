@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 
@@ -42,7 +43,7 @@ func Example() {
 	must(err)
 	worked := make(chan struct{})
 	me := conclave.NodeID{Name: "worker-1", Incarnation: conclave.NewIncarnation(rand.New(rand.NewPCG(1, 2)))}
-	e, err := elector.New(elector.Config{ID: me, Strategy: strategy, Lead: func(ctx context.Context, term elector.Term) error {
+	e, err := elector.New(elector.Config{ID: me, Strategy: strategy, Lease: 15 * time.Second, Lead: func(ctx context.Context, term elector.Term) error {
 		// 3. Write under the term.
 		n, err := fence.Exec(ctx, shop, fence.New(lock, term),
 			"INSERT INTO nights (night, worker, term) SELECT ?, ?, fence.term FROM {fence}", "2026-11-21", me.Name)

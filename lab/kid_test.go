@@ -65,7 +65,7 @@ func TestAnInterruptedRunReportsWhatItHas(t *testing.T) {
 	defer cancel()
 	seats := 0
 	report, err := Elections(ctx, Config{
-		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{leaseRule, rowRule}, AtOnce: 1, Calm: time.Millisecond,
+		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{leaseRule, rowRule}, Lease: 3 * time.Second, AtOnce: 1, Calm: time.Millisecond,
 		Spawn: func() *exec.Cmd { // of one rule at a time
 			if seats++; seats == candidates+2 {
 				cancel() // the second fault has ended, and is not yet counted

@@ -49,12 +49,9 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestNobodyThereIsUnavailable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	const addr = "127.0.0.1:1" // and no port of which somebody else may just make use
 	db := open(t, "root:secret@tcp("+addr+")/conclave")
-	err = db.Migrate(t.Context(), conclavesql.DefaultLock())
+	err := db.Migrate(t.Context(), conclavesql.DefaultLock())
 	require.ErrorIs(t, err, conclavesql.ErrUnavailable)
 	assert.NotContains(t, err.Error(), "secret")
 	assert.Equal(t, "tcp("+addr+")/conclave", db.Addr())
@@ -70,7 +67,7 @@ func TestServerThatNeverAnswersIsUnavailableWithinTheDeadline(t *testing.T) {
 	began := time.Now()
 	_, err = db.Exec(t.Context(), "SELECT 1")
 	assert.ErrorIs(t, err, conclavesql.ErrUnavailable)
-	assert.Less(t, time.Since(began), 2*time.Second)
+	assert.Less(t, time.Since(began), 20*time.Second, "it would wait for ever")
 }
 
 func TestWrongPasswordIsARefusal(t *testing.T) {

@@ -86,7 +86,7 @@ func TestPausedServerCarriesAWriteOutThatWasGivenUp(t *testing.T) {
 		s.NeedsContainer(t)
 		db, lock := migrated(t, s.DSN)
 		fence := elect(t, db, lock, "a@1", 1)
-		through, cable := cabled(t, s.DSN, time.Second)
+		through, cable := cabled(t, s.DSN, 3*time.Second) // to pause a container takes a part of it
 		store := conclavesql.NewStateStore(through, lock)
 		old := read(t, db, lock, conclavesql.KindTable)
 
@@ -105,7 +105,7 @@ func TestPausedServerCarriesAWriteOutThatWasGivenUp(t *testing.T) {
 		require.Eventually(t, func() bool {
 			outcome, _, err := store.Settle(t.Context(), fence, old, next)
 			return err == nil && outcome == conclavesql.Written
-		}, 10*time.Second, 20*time.Millisecond, "the write lands after the pause")
+		}, 30*time.Second, 20*time.Millisecond, "the write lands after the pause")
 		outcome, err = store.Write(t.Context(), fence, old, conclavesql.State{Body: "again", Seq: 1, Nonce: "again"})
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Conflict, outcome, "of the two that replace the same decision one has landed")

@@ -234,7 +234,7 @@ func TestMigrationThatWaitsDeposesNobody(t *testing.T) {
 			var n int
 			err := db.QueryRow(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' AND info LIKE 'ALTER TABLE distribute_lock%'", nil, &n)
 			return err == nil && n == 1
-		}, 10*time.Second, 20*time.Millisecond, "the migration waits")
+		}, 30*time.Second, 20*time.Millisecond, "the migration waits")
 		elect(t, db, lock, "a@1", 1)
 		var slowest time.Duration
 		for beat := range 10 {

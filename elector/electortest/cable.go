@@ -60,6 +60,10 @@ func (c *Cable) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	cc := &cableConn{Conn: conn, cable: c, closed: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.cut { // while it was dialled
+		conn.Close()
+		return nil, ErrCut
+	}
 	c.conns[cc] = true
 	return cc, nil
 }

@@ -40,6 +40,15 @@ type World struct {
 	FencedWrite func(ctx context.Context, owner conclave.NodeID, term uint64) (bool, error)
 }
 
+// late is how long after it has happened a test may see something: at once in a bubble,
+// and on a busy machine when it is the test's turn.
+func (w World) late() time.Duration {
+	if w.Bubble {
+		return 0
+	}
+	return w.Lease / 4
+}
+
 // Seat is what one node's strategy gets.
 type Seat struct {
 	ID     conclave.NodeID

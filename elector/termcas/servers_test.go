@@ -49,7 +49,9 @@ func TestWitnessIsHeldByTheConnectionThatTheRowNames(t *testing.T) {
 		second := b.row(t)
 		assert.NotEqual(t, first.lock, second.lock, "each leader has a lock that nobody knew before")
 		assert.Equal(t, second.conn, b.holder(t, second.lock.String))
-		assert.False(t, b.holder(t, first.lock.String).Valid, "who has resigned holds nothing")
+		// A wait that was abandoned may be given it for the moment in which the server
+		// notices.
+		c.Until("who has resigned to hold nothing", func() bool { return !b.holder(t, first.lock.String).Valid })
 	})
 }
 
@@ -80,7 +82,7 @@ func TestKilledConnectionCostsNoTerm(t *testing.T) {
 // finds its name and takes the next one.
 func TestSwapThatAPausedServerCarriesOutLaterIsNeverLed(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		b := contained(t, s, 3*time.Second)
+		b := contained(t, s, 9*time.Second) // to pause a container may take longer than a statement of 3 s' lease has
 		c := electortest.NewCluster(t, b.World, 2, asObserver)
 		defer c.Stop()
 		n := c.Nodes()[0]
@@ -109,7 +111,7 @@ func TestSwapThatAPausedServerCarriesOutLaterIsNeverLed(t *testing.T) {
 // believe at any time, and a leader is back after the pause, in a higher term.
 func TestRenewalInAPausedServer(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		b := contained(t, s, 1500*time.Millisecond)
+		b := contained(t, s, 2500*time.Millisecond)
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
 		leader, term := c.Leader()
@@ -161,7 +163,7 @@ func TestPauseWithinTheLeaseCostsNoTerm(t *testing.T) {
 // takes the leader's lock, finds it alive and drops it, in a circle with the others.
 func TestRestartedServerKeepsTheTerm(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		b := contained(t, s, 15*time.Second)
+		b := contained(t, s, 30*time.Second) // of which the server may take a while to be back
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
 		leader, term := c.Leader()

@@ -59,7 +59,7 @@ func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
 // tests' sake; half a beat of it is still patience enough for a busy machine.
 func onServer(t testing.TB, s *mysqltest.Server, takeover termcas.Takeover) *bench {
 	b := newBench(t, s.DSN, new(net.Dialer).DialContext, takeover)
-	b.Lease = 1500 * time.Millisecond
+	b.Lease = 2500 * time.Millisecond
 	return b
 }
 

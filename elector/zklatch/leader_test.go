@@ -209,6 +209,7 @@ func TestArticleANodeOfAnOlderSessionIsNotBelieved(t *testing.T) {
 		_, err := other.Create(t.Context(), node, []byte("c"), zklatch.Ephemeral) // the same name, another's session
 		require.NoError(t, err)
 		c.user.memory.Reconnect()
+		synctest.Wait() // until now it may have noticed none of it, and still lead
 		require.NoError(t, c.Await(t.Context()))
 		b.until("the impostor to be gone", func() bool {
 			names := b.names(other, "/leader")

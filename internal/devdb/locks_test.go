@@ -82,25 +82,27 @@ func parked(t *testing.T, db *sql.DB, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return n == one[int](t, db, "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%, 60)' OR info LIKE 'SELECT SLEEP(%)'")
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 func TestWaiterWakesWhenTheLockIsReleased(t *testing.T) {
-	s, _ := serve(t, devdb.Config{})
-	db := open(t, s)
-	a, _ := connect(t, db)
-	b, _ := connect(t, db)
-	require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('l', 0)"))
-	got := waitFor(t, b, "l")
-	parked(t, db, 1)
-	start := time.Now()
-	require.Equal(t, 1, one[int](t, a, "SELECT RELEASE_LOCK('l')"))
-	require.NoError(t, <-got)
-	assert.Less(t, time.Since(start), 500*time.Millisecond)
+	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		a, _ := connect(t, db)
+		b, _ := connect(t, db)
+		require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('l', 0)"))
+		got := waitFor(t, b, "l")
+		parked(t, db, 1)
+		start := time.Now()
+		require.Equal(t, 1, one[int](t, a, "SELECT RELEASE_LOCK('l')"))
+		require.NoError(t, <-got)
+		assert.Zero(t, time.Since(start), "in the same instant")
+		a.Close()
+		b.Close()
+	})
 }
 
 func TestWaitersStandInLineAndBlockNobody(t *testing.T) {
-	s, _ := serve(t, devdb.Config{LockWait: 100 * time.Millisecond})
+	s, _ := serve(t, devdb.Config{LockWait: 10 * time.Second})
 	db := open(t, s)
 	counterTable(t, db)
 	holder, _ := connect(t, db)
@@ -129,15 +131,18 @@ func TestWaitersStandInLineAndBlockNobody(t *testing.T) {
 }
 
 func TestLockTimesOut(t *testing.T) {
-	s, _ := serve(t, devdb.Config{})
-	db := open(t, s)
-	a, _ := connect(t, db)
-	b, _ := connect(t, db)
-	require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('l', 0)"))
-	start := time.Now()
-	assert.Equal(t, 0, one[int](t, b, "SELECT GET_LOCK('l', 1)"))
-	assert.InDelta(t, time.Second, time.Since(start), float64(500*time.Millisecond))
-	assert.Equal(t, 0, one[int](t, b, "SELECT GET_LOCK('l', 0.4)"), "seconds are rounded: this does not wait")
+	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
+		a, _ := connect(t, db)
+		b, _ := connect(t, db)
+		require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('l', 0)"))
+		start := time.Now()
+		assert.Equal(t, 0, one[int](t, b, "SELECT GET_LOCK('l', 1)"))
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Equal(t, 0, one[int](t, b, "SELECT GET_LOCK('l', 0.4)"))
+		assert.Equal(t, time.Second, time.Since(start), "seconds are rounded: this does not wait")
+		a.Close()
+		b.Close()
+	})
 }
 
 func TestCircleOfWaitersIsRefused(t *testing.T) {
@@ -152,7 +157,7 @@ func TestCircleOfWaitersIsRefused(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('x', 1)")
 		return number(err) == 3058
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.Equal(t, 1, one[int](t, b, "SELECT RELEASE_LOCK('y')"))
 	assert.NoError(t, <-got)
 }
@@ -175,7 +180,7 @@ func TestKillQueryEndsAWait(t *testing.T) {
 }
 
 func TestSleepBlocksNobody(t *testing.T) {
-	s, _ := serve(t, devdb.Config{LockWait: 100 * time.Millisecond})
+	s, _ := serve(t, devdb.Config{LockWait: 10 * time.Second})
 	db := open(t, s)
 	counterTable(t, db)
 	sleeper, id := connect(t, db)
@@ -223,7 +228,7 @@ func (p *process) kill() {
 	}
 }
 
-// A killed leader: its kernel closes the socket, and the one who waits for its lock has it within milliseconds.
+// A killed leader: its kernel closes the socket, and the one who waits for its lock has it, long before its 60 s are over.
 func TestKilledProcessFreesItsLock(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
@@ -237,7 +242,7 @@ func TestKilledProcessFreesItsLock(t *testing.T) {
 	require.NoError(t, <-got)
 	took := time.Since(at)
 	t.Logf("the waiter had the lock %v after kill -9", took)
-	assert.Less(t, took, 250*time.Millisecond)
+	assert.Less(t, took, 10*time.Second)
 }
 
 // A killed follower must not be given the lock when its turn comes: it would swallow the wake-up.
@@ -256,7 +261,7 @@ func TestKilledWaiterLeavesTheLine(t *testing.T) {
 	at := time.Now()
 	hangUp(t, leader)
 	require.NoError(t, <-got)
-	assert.Less(t, time.Since(at), 250*time.Millisecond)
+	assert.Less(t, time.Since(at), 10*time.Second)
 }
 
 func TestManyFightForOneLock(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,12 @@ import (
 )
 
 const rivals = 16
+
+// patient is a server at which sixteen may wait for a slow disk, and for a busy machine.
+func patient(t *testing.T, file string) *devdb.Server {
+	s, _ := serve(t, devdb.Config{File: file, LockWait: time.Minute})
+	return s
+}
 
 // contend lets 16 connections swap the term of one row, all at once, round after round, and counts the winners of
 // each. Without the gate, rounds with two and more winners come up among the first dozen.
@@ -87,13 +94,11 @@ func TestSwapHasOneWinnerInEachRound(t *testing.T) {
 	if testing.Short() {
 		rounds = 500
 	}
-	s, _ := serve(t, devdb.Config{})
-	contend(t, s, rounds, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+	contend(t, patient(t, ""), rounds, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
 func TestSwapInTransactionsHasOneWinnerInEachRound(t *testing.T) {
-	s, _ := serve(t, devdb.Config{})
-	contend(t, s, 500, func(c *sql.Conn, owner string, term int) (bool, error) {
+	contend(t, patient(t, ""), 500, func(c *sql.Conn, owner string, term int) (bool, error) {
 		tx, err := c.BeginTx(context.Background(), nil)
 		if err != nil {
 			return false, err
@@ -108,8 +113,7 @@ func TestSwapInTransactionsHasOneWinnerInEachRound(t *testing.T) {
 }
 
 func TestSwapWithAFileHasOneWinnerInEachRound(t *testing.T) {
-	s, _ := serve(t, devdb.Config{File: filepath.Join(t.TempDir(), "db.sql")})
-	contend(t, s, 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+	contend(t, patient(t, filepath.Join(t.TempDir(), "db.sql")), 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
 // The engine keeps a failed statement's view of the tables, and would write it back over what others committed since.

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a server may take to start.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // host is a real server, shared by the tests of this binary.
 type host struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -13,12 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector/zklatch/memtree"
+	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
 	"conclave/lab/oversell"
 	conclavesql "conclave/sql"
 )
 
 func TestMain(m *testing.M) { mysqltest.Main(m) }
+
+// embedded is a server at which all buyers of a busy machine may wait for each other.
+func embedded(t *testing.T) (dsn string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener, LockWait: time.Minute})
+}
 
 // small is a shop of 30 buyers and 5 items, and one way.
 func small(dsn, way string) oversell.Config {
@@ -44,7 +54,7 @@ func play(t *testing.T, cfg oversell.Config) oversell.Row {
 // Article 004: "without a lock every buyer succeeds and the stock hardly moves": all
 // have read before one writes.
 func TestArticleWithoutALockEveryBuyerSucceeds(t *testing.T) {
-	cfg := small(mysqltest.NewEmbedded(t).DSN, "no-lock")
+	cfg := small(embedded(t), "no-lock")
 	var all sync.WaitGroup
 	all.Add(cfg.Buyers)
 	cfg.AfterRead = func(context.Context, string, int) { all.Done(); all.Wait() }
@@ -59,7 +69,7 @@ func TestArticleWithoutALockEveryBuyerSucceeds(t *testing.T) {
 // The known fault of article 001's lock, arranged: of one process two threads read
 // before one of them writes.
 func TestArticleFaultThreadsOfAProcessSellTheSameItem(t *testing.T) {
-	cfg := small(mysqltest.NewEmbedded(t).DSN, "rowlock-article-threads")
+	cfg := small(embedded(t), "rowlock-article-threads")
 	both := make(chan struct{})
 	var mu sync.Mutex
 	inside := map[int]int{} // threads of each process that have read
@@ -87,7 +97,7 @@ func TestArticleFaultThreadsOfAProcessSellTheSameItem(t *testing.T) {
 func TestArticleWithALockNothingIsOversold(t *testing.T) {
 	for _, way := range []string{"row-condition", "rowlock-article", "rowlock", "zk-single", "zk-mutex", "zk-semaphore", "term"} {
 		t.Run(way, func(t *testing.T) {
-			row := play(t, small(mysqltest.NewEmbedded(t).DSN, way))
+			row := play(t, small(embedded(t), way))
 			assert.Equal(t, "held", row.Verdict)
 			assert.Equal(t, 0, row.Oversold)
 			assert.Equal(t, 0, row.Lost)
@@ -103,7 +113,7 @@ func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 	const waiters = 29
 	for way, want := range map[string]uint64{"zk-single": waiters * (waiters + 1) / 2, "zk-mutex": waiters, "zk-semaphore": waiters} {
 		t.Run(way, func(t *testing.T) {
-			cfg := small(mysqltest.NewEmbedded(t).DSN, way)
+			cfg := small(embedded(t), way)
 			var tree *memtree.Server
 			cfg.OnTree(func(s *memtree.Server) { tree = s })
 			left := waiters
@@ -126,7 +136,7 @@ func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 func TestAFrozenHolderWakesUpAndWrites(t *testing.T) {
 	for _, way := range []string{"rowlock-paused", "term-paused"} {
 		t.Run(way, func(t *testing.T) {
-			row := play(t, small(mysqltest.NewEmbedded(t).DSN, way))
+			row := play(t, small(embedded(t), way))
 			assert.Equal(t, "oversold, as arranged", row.Verdict)
 			assert.Equal(t, 2, row.Oversold, "two were sold, then the stock was set back to four")
 			assert.Equal(t, 7, row.Orders)
@@ -139,7 +149,7 @@ func TestAFrozenHolderWakesUpAndWrites(t *testing.T) {
 func TestAFenceRefusesTheFrozenHoldersWrite(t *testing.T) {
 	for _, way := range []string{"rowlock-paused-token", "term-paused-fenced"} {
 		t.Run(way, func(t *testing.T) {
-			row := play(t, small(mysqltest.NewEmbedded(t).DSN, way))
+			row := play(t, small(embedded(t), way))
 			assert.Equal(t, "held", row.Verdict)
 			assert.Equal(t, 1, row.Refused, "the late write")
 			assert.Equal(t, 5, row.Orders, "all are sold, to others")
@@ -163,7 +173,7 @@ func TestARunLeavesNoRowsBehind(t *testing.T) {
 }
 
 func TestTheReportIsWhatWasFound(t *testing.T) {
-	cfg := small(mysqltest.NewEmbedded(t).DSN, "")
+	cfg := small(embedded(t), "")
 	cfg.Only, cfg.Database = []string{"row-condition", "zk-mutex"}, "embedded"
 	var progress bytes.Buffer
 	cfg.Progress = &progress

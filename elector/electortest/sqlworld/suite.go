@@ -82,7 +82,7 @@ func (s Suite) Run(t *testing.T) {
 	for _, kind := range []mysqltest.Kind{mysqltest.MySQL, mysqltest.MariaDB} {
 		t.Run(string(kind), func(t *testing.T) {
 			electortest.Run(t, false, func(t *testing.T) electortest.World {
-				return s.World(t, New(t, mysqltest.New(t, kind)), 1500*time.Millisecond, 1500*time.Millisecond)
+				return s.World(t, New(t, mysqltest.New(t, kind)), 2*time.Second, 2*time.Second)
 			})
 		})
 	}
