@@ -74,7 +74,9 @@ func TestAdminIsAnsweredAnywhere(t *testing.T) {
 // With the profile sofa a leader decides nothing for 30 s.
 func TestACommandThatIsHandedOnMayTakeAsLongAsAnyOther(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		ask := metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{c.someFollower().Address()}, HTTP: c.peers.HTTP()})
+		leader, follower := c.leader(), c.someFollower()
+		c.eventually(time.Second, func() bool { return follower.Elector().Current().Leader == leader.id }) // to whom it hands on
+		ask := metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{follower.Address()}, HTTP: c.peers.HTTP()})
 		start := time.Now()
 		_, err := ask.SetSwitch(t.Context(), wire.SwitchPushWindow, "25")
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/meta"
+	"conclave/meta/metaclient"
 	conclavesql "conclave/sql"
 	"conclave/wire"
 )
@@ -78,6 +79,11 @@ func TestLostAnswersOfTheDatabase(t *testing.T) {
 	}, func(cfg *meta.Config) { cfg.Store = &lossyStore{StateStore: cfg.Store} })
 }
 
+// adminOf asks one meta and no other: its successor may lead at the same moment.
+func (c *cluster) adminOf(m *metaNode) *metaclient.Admin {
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{m.Address()}, HTTP: c.peers.HTTP()})
+}
+
 // Another leader's write under a higher term ends a leadership: the next write
 // matches no row.
 func TestADeposedLeaderWritesNothing(t *testing.T) {
@@ -90,7 +96,7 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 		require.NoError(t, err)
 		ask, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		_, err = c.admin.SetSwitch(ask, wire.SwitchArrange, "off")
+		_, err = c.adminOf(old).SetSwitch(ask, wire.SwitchArrange, "off")
 		require.Error(t, err)
 		assert.Equal(t, epoch, old.View().State().Switches.Epoch, "it published nothing")
 		c.leaderAfter(6) // the ghost's lease runs out
@@ -111,7 +117,7 @@ func TestAnEmptiedStateIsLearnedBackFromTheNodes(t *testing.T) {
 
 		ask, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = c.admin.SetSwitch(ask, wire.SwitchPushWindow, "7")
+		_, err = c.adminOf(c.leader()).SetSwitch(ask, wire.SwitchPushWindow, "7")
 		require.Error(t, err, "this write found no row")
 		c.leaderAfter(term)
 		after, _ := c.stable(10 * time.Second)

@@ -150,7 +150,7 @@ func TestADeathIsDatedByTheEngine(t *testing.T) {
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		assert.True(t, died.Equal(d.TookHold(context.Background(), kill, died.Add(-time.Second))))
 		assert.NotContains(t, d.Look(context.Background()).Up, "data-1")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	began := died.Add(time.Hour)
 	assert.Equal(t, began, d.TookHold(t.Context(), kill, began), "the death of an earlier life")
 }

@@ -164,11 +164,18 @@ func TestLeadHandsOverWhenItIsStopped(t *testing.T) {
 // Without --once a node whose command has ended stands again.
 func TestLeadStandsAgain(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
-	p := stand(t, dsn, fmt.Sprintf("echo term $CONCLAVE_TERM >> %s; exit 3", d), "--lease", "300ms")
-	d.until(t, "term_3")
+	p := stand(t, dsn, fmt.Sprintf("echo term $CONCLAVE_TERM >> %s; exit 3", d), "--lease", "1s")
+	require.Eventually(t, func() bool { return len(d.lines()) >= 3 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, exitDone, p.end())
-	assert.Equal(t, []string{"term_1", "term_2", "term_3"}, d.lines()[:3])
+	last := 0
+	for _, line := range d.lines() { // a win that comes too late on a busy machine is not led: its term has no line
+		var term int
+		_, err := fmt.Sscanf(line, "term_%d", &term)
+		require.NoError(t, err, line)
+		assert.Greater(t, term, last)
+		last = term
+	}
 }
 
 // A command that takes no SIGTERM is killed by the second signal, and what it has
@@ -245,14 +252,14 @@ func TestLeadKillsBeforeTheTrustEnds(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	cut, through := newCutter(t, dsn)
 	alive := filepath.Join(t.TempDir(), "alive")
-	first := stand(t, through, fmt.Sprintf(`echo start >> %[1]s; trap 'echo asked >> %[1]s' TERM; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "1500ms")
+	first := stand(t, through, fmt.Sprintf(`echo start >> %[1]s; trap 'echo asked >> %[1]s' TERM; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "3s")
 	d.until(t, "start")
-	stand(t, dsn, fmt.Sprintf(`date +%%s%%N > %[1]s.next; echo next $CONCLAVE_TERM >> %[1]s; exec sleep 1000`, d), "--lease", "1500ms")
-	time.Sleep(200 * time.Millisecond)
+	second := stand(t, dsn, fmt.Sprintf(`date +%%s%%N > %[1]s.next; echo next $CONCLAVE_TERM >> %[1]s; exec sleep 1000`, d), "--lease", "3s")
+	second.follows(t)
 	began := time.Now()
 	cut.cut()
 	d.until(t, "next_2")
-	assert.Less(t, time.Since(began), 5*time.Second)
+	assert.Less(t, time.Since(began), 9*time.Second, "after one lease, not three")
 	assert.Equal(t, []string{"start", "asked", "next_2"}, d.lines())
 
 	nanos := func(file string) int64 {

@@ -32,7 +32,7 @@ func TestProcessStartsAndStops(t *testing.T) {
 		_, after, found := strings.Cut(out.String(), "answers at ")
 		address = strings.TrimSpace(after)
 		return found && strings.HasSuffix(out.String(), "\n")
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/v1/clients": http.StatusOK, "/metrics": http.StatusOK} {
 		res, err := http.Get("http://" + address + path)
 		require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	began := time.Now()
 	err := project(t, nil).Pause(ctx, "db")
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), 10*time.Second)
+	assert.Less(t, time.Since(began), 30*time.Second, "the program's 60 are not waited for")
 }
 
 func TestAServiceWithoutAContainerIsNamed(t *testing.T) {

@@ -65,8 +65,14 @@ echo 'no JSON'`)
 		{At: time.Unix(1700000000, 7), Service: "meta-1", Action: "die"},
 	}, got)
 
-	fakeEngine(t, "events", "exec sleep 60")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	e := fakeEngine(t, "events", "exec sleep 60")
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() { // once it listens
+		for ctx.Err() == nil && len(e.asked()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
 	assert.NoError(t, project(t, nil).Watch(ctx, time.Now(), func(compose.Event) {}), "its end is asked for")
 }

@@ -80,7 +80,7 @@ func (w *world) echoes(c net.Conn) {
 	w.t.Helper()
 	_, err := c.Write([]byte("ping"))
 	require.NoError(w.t, err)
-	got, err := read(c, 5*time.Second)
+	got, err := read(c, 20*time.Second)
 	require.NoError(w.t, err)
 	require.Equal(w.t, "ping", got)
 }
@@ -110,7 +110,7 @@ func TestACutHoldsBackUntilItIsMended(t *testing.T) {
 			_, err = read(c, 50*time.Millisecond)
 			silent(t, err)
 			w.net.Mend(way[0], way[1])
-			got, err := read(c, 5*time.Second)
+			got, err := read(c, 20*time.Second)
 			require.NoError(t, err)
 			assert.Equal(t, "late", got)
 		})
@@ -128,7 +128,7 @@ func TestADialAcrossACutHearsNothing(t *testing.T) {
 	_, err = read(c, 50*time.Millisecond)
 	silent(t, err)
 	w.net.Mend("b", "a")
-	got, err := read(c, 5*time.Second)
+	got, err := read(c, 20*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, "ping", got)
 }
@@ -146,7 +146,7 @@ func TestResetBreaksBothSides(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect()
 	w.net.Reset("b", "a")
-	_, err := read(c, 5*time.Second)
+	_, err := read(c, 20*time.Second)
 	assert.True(t, errors.Is(err, syscall.ECONNRESET), "%v", err)
 	w.connect()
 }
@@ -168,7 +168,7 @@ func TestLoseNextLosesTheAnswerAndBreaks(t *testing.T) {
 	w.net.LoseNext("b", "a")
 	_, err := c.Write([]byte("deed"))
 	require.NoError(t, err)
-	got, err := read(c, 5*time.Second)
+	got, err := read(c, 20*time.Second)
 	require.Error(t, err, "got %q", got)
 	w.connect()
 }
@@ -177,7 +177,7 @@ func TestADeadHostRefuses(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect()
 	w.echo.Close()
-	_, err := read(c, 5*time.Second)
+	_, err := read(c, 20*time.Second)
 	require.Error(t, err, "its connections end")
 	require.Eventually(t, func() bool {
 		c, err := w.dial()
@@ -185,7 +185,7 @@ func TestADeadHostRefuses(t *testing.T) {
 			c.Close()
 		}
 		return errors.Is(err, syscall.ECONNREFUSED)
-	}, 5*time.Second, time.Millisecond)
+	}, 20*time.Second, time.Millisecond)
 	w.start(w.behind)
 	require.Eventually(t, func() bool {
 		c, err := w.dial()
@@ -193,7 +193,7 @@ func TestADeadHostRefuses(t *testing.T) {
 			c.Close()
 		}
 		return err == nil
-	}, 5*time.Second, time.Millisecond)
+	}, 20*time.Second, time.Millisecond)
 	w.connect()
 }
 

