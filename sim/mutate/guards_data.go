@@ -28,7 +28,7 @@ var dataGuards = []guard{
 		"data/merge.go", "return s.touched[key] > f.since }", "return s.touched[key] > f.since && f.since > 1<<62 }"}},
 	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
-	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older"}, patch: patch{
+	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
 		"data/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
 	{name: "a removal shows what is older", by: on("mover-that-dies"), patch: patch{
 		"data/store.go", "\tif r.hides(c.version) {\n\t\ts.put(", "\tif r.hides(c.version) && len(r.copies) > 9 {\n\t\ts.put("}},
@@ -37,7 +37,7 @@ var dataGuards = []guard{
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/vouch.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.word.vouches(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestWithdrawalIsToldAgain"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
-		"client/publication.go", "p.forget = now.Add(c.remember)", "p.forget = now"}},
+		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
 	{name: "an answer of another life is believed", test: unit{"./data", "TestARestartedSessionIsAnotherOwner"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
