@@ -171,17 +171,8 @@ const lastRequests = 200 * time.Millisecond
 // runStart is what a start waits for, after the servers are open.
 func (s *Server) runStart(ctx context.Context) {
 	defer s.say(ctx, "waiting for a leader to register with", "metas", s.config.Metas)()
-	if s.meta.WaitRegistered(ctx) != nil {
+	if s.meta.WaitRegistered(ctx) != nil || s.meta.Restore(ctx) != nil {
 		return
-	}
-	for err := s.meta.Restore(ctx); err != nil; err = s.meta.Restore(ctx) {
-		if ctx.Err() != nil {
-			return
-		}
-		s.log.Warn("could not leave the blacklist, will retry", "error", err)
-		if sleep.For(ctx, s.config.Beat) != nil {
-			return
-		}
 	}
 	s.ready.Store(true)
 	s.poke()

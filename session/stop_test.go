@@ -43,6 +43,22 @@ func TestGracefulStop(t *testing.T) {
 	})
 }
 
+// A session that is refused when it takes its own entry back asks again, and is
+// not on the blacklist for ever.
+func TestStart_RetriesRefusedRestore(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
+		defer cancel()
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(ctx))
+		require.Len(t, c.meta.view.State().Blacklist.Entries, 1)
+		c.meta.mu.Lock()
+		c.meta.refuses = 2
+		c.meta.mu.Unlock()
+		c.startSession("session-1")
+		c.eventually("the entry is gone", func() bool { return len(c.meta.view.State().Blacklist.Entries) == 0 })
+	})
+}
+
 // An operator's blacklist entry drains a session that goes on running; without
 // the entry it takes clients again.
 func TestBlacklistDrains(t *testing.T) {

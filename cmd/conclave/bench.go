@@ -93,7 +93,7 @@ func closeFolder(root string, interrupted bool, err error) error {
 		_ = os.RemoveAll(root) // it is in the temporary folder: what cannot be removed is no failure of the call
 		return err
 	}
-	if strings.Contains(err.Error(), "logs are in "+root) { // who waited in vain has said so, and of which cluster
+	if namesLogs(err) {
 		return err
 	}
 	where := filepath.Dir(logs[0])
@@ -101,6 +101,12 @@ func closeFolder(root string, interrupted bool, err error) error {
 		where = "" // of several clusters
 	}
 	return fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, where))
+}
+
+// namesLogs reports whether the error itself names the folder of the logs.
+func namesLogs(err error) bool {
+	var notReady *supervisor.NotReadyError
+	return errors.As(err, &notReady)
 }
 
 // ownCluster is a cluster that one call of the tool runs for itself: for the

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/internal/supervisor"
 )
 
 // What a call's own folder leaves behind: nothing, or logs of which it is said once where
@@ -23,16 +25,17 @@ func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
 		interrupted bool
 		files       []string
 		says        string // "": the folder is gone, and the error is the one that it was
+		waited      bool   // the error is a supervisor.NotReadyError
 	}{
-		"done":                        {"", false, []string{one}, ""},
-		"done, and interrupted":       {"", true, []string{one}, ""},
-		"failed before any folder":    {"it broke", false, nil, ""},
-		"failed before any process":   {"it broke", false, []string{"cluster/lock", "cluster/dsn", "cluster/pids/x.pid"}, ""},
-		"failed":                      {"it broke", false, []string{one, "cluster/logs/db.log"}, "it broke; logs are in ROOT/cluster/logs"},
-		"failed with two clusters":    {"it broke", false, []string{one, other}, "it broke; logs are in ROOT"},
-		"another path of it is named": {"open ROOT/cluster/x: no", false, []string{one}, "open ROOT/cluster/x: no; logs are in ROOT/cluster/logs"},
-		"waited in vain":              {"not ready: db; their logs are in ROOT/fresh-1/logs", false, []string{one, other}, "not ready: db; their logs are in ROOT/fresh-1/logs"},
-		"interrupted":                 {"it broke", true, []string{one}, ""},
+		"done":                        {"", false, []string{one}, "", false},
+		"done, and interrupted":       {"", true, []string{one}, "", false},
+		"failed before any folder":    {"it broke", false, nil, "", false},
+		"failed before any process":   {"it broke", false, []string{"cluster/lock", "cluster/dsn", "cluster/pids/x.pid"}, "", false},
+		"failed":                      {"it broke", false, []string{one, "cluster/logs/db.log"}, "it broke; logs are in ROOT/cluster/logs", false},
+		"failed with two clusters":    {"it broke", false, []string{one, other}, "it broke; logs are in ROOT", false},
+		"another path of it is named": {"open ROOT/cluster/x: no", false, []string{one}, "open ROOT/cluster/x: no; logs are in ROOT/cluster/logs", false},
+		"not ready in time":           {"", false, []string{one, other}, "context deadline exceeded: not ready: db; their logs are in ROOT/fresh-1/logs", true},
+		"interrupted":                 {"it broke", true, []string{one}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := filepath.Join(t.TempDir(), "own")
@@ -42,7 +45,10 @@ func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(root, f), nil, 0o644))
 			}
 			var failed error
-			if c.failed != "" {
+			switch {
+			case c.waited:
+				failed = &supervisor.NotReadyError{Cause: context.DeadlineExceeded, Waiting: []string{"db"}, Logs: filepath.Join(root, "fresh-1", "logs")}
+			case c.failed != "":
 				failed = errors.New(strings.ReplaceAll(c.failed, "ROOT", root))
 			}
 			err := closeFolder(root, c.interrupted, failed)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,8 +98,8 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 	if d.stage != nil {
 		left = d.stage.Close(err == nil && verdict == nil || interrupted)
 	}
-	if err != nil && strings.Contains(err.Error(), strings.TrimPrefix(left, "; ")) {
-		left = "" // who waited in vain has said where the logs are
+	if namesLogs(err) {
+		left = ""
 	}
 	switch {
 	case interrupted:

@@ -25,7 +25,7 @@ var (
 // package (the folder, or its last part), or after another of the same package in the
 // same row; a file with its path, or after another one of the same folder.
 func TestDocsNameWhatExists(t *testing.T) {
-	for _, page := range []string{"docs/articles.md", "docs/elections.md"} {
+	for _, page := range []string{"docs/articles.md", "docs/elections.md", "docs/track-record.md"} {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("../..", page))
 			require.NoError(t, err)

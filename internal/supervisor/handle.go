@@ -161,10 +161,24 @@ func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]P
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: not ready: %s; their logs are in %s", ctx.Err(), strings.Join(waiting, ", "), filepath.Join(h.dir, "logs"))
+			return &NotReadyError{Cause: ctx.Err(), Waiting: waiting, Logs: filepath.Join(h.dir, "logs")}
 		}
 	}
 }
+
+// NotReadyError reports that a wait for the cluster's processes ended before all
+// of them were ready.
+type NotReadyError struct {
+	Cause   error    // the error of the wait's context
+	Waiting []string // the processes that were not ready, each with its state
+	Logs    string   // the folder of their logs
+}
+
+func (e *NotReadyError) Error() string {
+	return fmt.Sprintf("%v: not ready: %s; their logs are in %s", e.Cause, strings.Join(e.Waiting, ", "), e.Logs)
+}
+
+func (e *NotReadyError) Unwrap() error { return e.Cause }
 
 func orElse(s, other string) string {
 	if s == "" {

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -30,8 +31,25 @@ func (c *Client) Drain(ctx context.Context, reason string) error {
 }
 
 // Restore takes this node's own drain entry off the blacklist: the last step of
-// its start. What an operator put there stays.
+// its start. What an operator put there stays. A refusal is logged and retried
+// after a beat: a node that gave up would stay on the blacklist until it is
+// restarted. The error is that of ctx.
 func (c *Client) Restore(ctx context.Context) error {
+	for {
+		err := c.restore(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			c.Logger.Warn("could not leave the blacklist, will retry", "error", err)
+		}
+		if sleep.For(ctx, c.Beat) != nil {
+			return fmt.Errorf("leave the blacklist: %w", ctx.Err())
+		}
+	}
+}
+
+func (c *Client) restore(ctx context.Context) error {
 	return c.call(ctx, "restore", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
 		_, err := meta.Restore(ctx, connect.NewRequest(&wirev1.RestoreRequest{Node: wire.NodeOut(c.Self.Node)}))
 		return err
