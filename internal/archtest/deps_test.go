@@ -20,8 +20,9 @@ const rules = `
 	conclave < slot, lease, blacklist, internal/trace;
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
-	NONE < internal/stage, internal/compose, internal/sleep;
+	NONE < internal/stage, internal/compose, internal/sleep, internal/signal;
 	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave;
+	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 
 	internal/trace < elector;

@@ -1,0 +1,30 @@
+package signal_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/internal/signal"
+)
+
+func taken(s signal.Signal) bool {
+	select {
+	case <-s.C():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestSignal_StaysSetUntilTaken(t *testing.T) {
+	s := signal.New()
+	assert.False(t, taken(s), "a new signal is not set")
+	for range 3 {
+		s.Set() // would block if it waited for a receiver
+	}
+	assert.True(t, taken(s))
+	assert.False(t, taken(s), "three settings are taken as one")
+	s.Set()
+	assert.True(t, taken(s))
+}
