@@ -64,20 +64,9 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	}
 	r.mu.Lock()
 	was := r.state
-	if r.state == slot.Serving {
-		s.server.watchers.ended(r.id, r.epoch)
-	}
-	if r.state == slot.Serving || r.state == slot.Finished {
-		r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
-	}
-	r.hold().Ground()
-	r.state, r.epoch, r.base = slot.Migrating, row.LeaderEpoch, row.VersionBase
-	r.numbers = nil // the epoch tells older writes
+	r.enter(slot.Migrating, row.LeaderEpoch, &s.server.watchers)
+	r.base = row.VersionBase
 	r.trace.Claim(trace.Claim{Kind: trace.Migrating, Slot: r.id, Epoch: r.epoch})
-	r.takeover = r.store.Begin()
-	for f := range r.streams {
-		f.mark(r.id)
-	}
 	if row.Phase == slot.Switching && !row.Source.IsZero() {
 		m.source, m.sourceEpoch = row.Source, row.SourceEpoch
 		m.deadline = now.Add(s.server.config.FinishTimeout)
@@ -262,22 +251,16 @@ func (s *slots) serve(m *migration, now time.Time) {
 			unheard = unheard || !m.heard[n]
 		}
 	}
-	r.store.End()
-	r.takeover = flight{}
+	r.enter(slot.Serving, r.epoch, &s.server.watchers)
 	r.unfollow()
 	marked := m.marked
 	if unheard {
 		marked = now.Add(r.grace)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
-	r.state = slot.Serving
 	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.heard), Flag: !heard})
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
-	r.doubts = nil
 	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
-	for f := range r.streams {
-		f.mark(r.id)
-	}
 	r.mu.Unlock()
 	delete(s.migrations, r.id)
 	s.refollow = true

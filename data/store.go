@@ -32,7 +32,7 @@ type Store struct {
 
 	// Whatever was decided elsewhere while a session wrote here loses against
 	// what the session wrote: see Begin.
-	flights int
+	flights map[*flight]bool // those that are open
 	writes  uint64
 	touched map[copyKey]uint64
 
