@@ -426,6 +426,24 @@ func TestAWriteOvertakesTheOldLeadersFeed(t *testing.T) {
 	assert.Nil(t, s.touched)
 }
 
+// A flight that was grounded ends no other one, and brings nothing.
+func TestGroundedFlightEndsNoOther(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	o := testOwners[0]
+	old := s.Begin()
+	s.Ground()
+	f := s.Begin()
+	assert.False(t, s.open(old))
+	s.Remove(o, testData[0], "r1", 1, clientGone, now)
+	s.End(old)
+	assert.True(t, s.open(f))
+	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
+	assert.Empty(t, s.All(), "the session removed it since the answer was computed")
+	s.End(f)
+	assert.False(t, s.open(f))
+	assert.Nil(t, s.touched)
+}
+
 func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
 	var l feedLog
 	l.restart()
