@@ -54,6 +54,10 @@
 // order makes the same store, and therefore feeds, diffs and writes may run at
 // once. The one thing that order matters for, what a session itself wrote while
 // something older was on its way, is settled by flights (merge.go).
+// A flight ends with the leadership that it was begun for: every change of state
+// or leader epoch goes through replica.enter, which ends the flights, and what a
+// diff brings after that is dropped. A follower has no flights: its leader's feed
+// decides everything.
 //
 // Datum versions count per slot. A new leader epoch begins above its base, above
 // its own counter, above the source's, and above everything that any session has
