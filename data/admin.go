@@ -37,7 +37,9 @@ type DatumInfo struct {
 // isReady: none of this node's slots is migrating.
 func (s *Server) isReady() (bool, []string) {
 	var reasons []string
-	if !s.ready.Load() {
+	if err := s.meta.Refusal(); !s.ready.Load() && err != nil {
+		reasons = append(reasons, "refused by the leader: "+err.Error())
+	} else if !s.ready.Load() {
 		reasons = append(reasons, "starting: no leader has registered this node yet")
 	}
 	migrating := 0
