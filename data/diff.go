@@ -107,6 +107,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 			if err == nil || ctx.Err() != nil || !j.fence {
 				break
 			}
+			d.missed(ctx, j.session, err)
 			if !d.waitedFor(j) {
 				err = fmt.Errorf("%w: %w", errNobodyWaits, err)
 				break
@@ -201,6 +202,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 		}
 		d.server.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
 		d.server.owners.heard(j.session, address)
+		d.server.owners.attempt(j.session, true, true, time.Now())
 		d.server.metrics.diffs.Inc()
 		highest = max(highest, res.Msg.GetHighestPushed())
 		again, a, r, err := d.apply(j, flight, held, res.Msg)
@@ -270,6 +272,9 @@ func (d *differ) apply(j diffJob, f *flight, held []Copy, m *wirev1.DiffResponse
 		removed = r.doubt(j.session, removed)
 	}
 	added, taken = r.store.Merge(f, j.session, puts, removed, time.Now())
+	if !again {
+		delete(r.partial, j.session) // all that it has is here
+	}
 	r.trace.Claim(trace.Claim{Kind: trace.Merged, Slot: r.id, Epoch: r.epoch, Peer: j.session, Key: m.GetSession().GetIncarnation(), Count: added + taken})
 	r.store.End(f)
 	r.publish(&d.server.watchers)

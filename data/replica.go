@@ -44,6 +44,7 @@ type replica struct {
 	dirty   map[conclave.NodeID]bool              // sessions to compare with; see repair.go
 	doubts  map[conclave.NodeID]map[copyKey]int64 // copies that a session once did not know; see repair.go
 	numbers map[conclave.NodeID]uint64            // the newest request that was taken of each session at epoch
+	partial map[conclave.NodeID]bool              // sessions that were given up when it began to serve; see unreached.go
 	streams map[*feedStream]uint64                // who follows this leader, and how far each has read
 }
 
@@ -77,7 +78,8 @@ func (r *replica) hold() *Store {
 // enter is the only way from one state, or one leader epoch, to another. It ends
 // what belongs to the leadership that is left: reads and writes, the sessions'
 // feeds, the flights (so no diff and no takeover outlives the leadership that
-// asked for it), the sessions' request numbers, the doubts. The copy stays, with
+// asked for it), the sessions' request numbers, the doubts, the note of who was
+// given up. The copy stays, with
 // its last position. Migrating and serving at one epoch are one leadership: only
 // the takeover ends between them. The replica's lock is held.
 func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watchers) {
@@ -89,7 +91,7 @@ func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watcher
 	r.state, r.epoch = state, epoch
 	goesOn := led && r.leads() && before == epoch
 	if !goesOn {
-		r.numbers, r.doubts = nil, nil
+		r.numbers, r.doubts, r.partial = nil, nil, nil
 	}
 	switch {
 	case r.store == nil:

@@ -232,6 +232,14 @@ func (s *Store) Mark(until time.Time) {
 	}
 }
 
+// Prolong lets the slot's mark last until the given moment, if there is one:
+// what is decided meanwhile is not marked by it.
+func (s *Store) Prolong(until, now time.Time) {
+	if now.Before(s.until) && until.After(s.until) {
+		s.until = until
+	}
+}
+
 // Marked is how long the last mark in the slot still lasts: what a hand-over
 // takes along. One mark for the whole slot is more than is needed, and safe: it
 // only makes sessions hesitate to push what has shrunk.
