@@ -9,7 +9,15 @@ var dataGuards = []guard{
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
 		"data/service.go", "\tr.state = slot.Finished\n", ""}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
-		"data/migrate.go", "if !m.heard[n] {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestMemberThatCannotBeDialledIsGivenUp"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
+		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {", "if !m.heard[n] {"}},
+	{name: "a silent session is given up", test: unit{"./data", "TestSilentMemberIsWaitedFor"}, patch: patch{
+		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(began) {\n"}},
+	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestNodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
+		"data/unreached.go", "!heard && now.Sub(p.spoke) > lease", "!heard && now.Sub(p.spoke) > 1000*lease"}},
+	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
+		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
 		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
