@@ -7,7 +7,7 @@ var dataGuards = []guard{
 	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestBadWritesChangeNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
-		"data/service.go", "\tr.state = slot.Finished\n", ""}},
+		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
 		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestMemberThatCannotBeDialledIsGivenUp"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
@@ -15,7 +15,7 @@ var dataGuards = []guard{
 	{name: "a silent session is given up", test: unit{"./data", "TestSilentMemberIsWaitedFor"}, patch: patch{
 		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(began) {\n"}},
 	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestNodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
-		"data/unreached.go", "!heard && now.Sub(p.spoke) > lease", "!heard && now.Sub(p.spoke) > 1000*lease"}},
+		"data/unreached.go", "p == nil || !heard && now.Sub(p.spoke) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
 		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
