@@ -22,6 +22,7 @@ type SlotInfo struct {
 	LagMs      int64             `json:"lagMs"`
 	Publishers int               `json:"publishers"`
 	Owners     []conclave.NodeID `json:"owners"`
+	Partial    []conclave.NodeID `json:"partial,omitempty"` // sessions that could not be reached: what they have may be missing
 }
 
 // DatumInfo is what subscribers see under one id: GET /v1/datums.
@@ -37,7 +38,9 @@ type DatumInfo struct {
 // isReady: none of this node's slots is migrating.
 func (s *Server) isReady() (bool, []string) {
 	var reasons []string
-	if !s.ready.Load() {
+	if err := s.meta.Refusal(); !s.ready.Load() && err != nil {
+		reasons = append(reasons, "refused by the leader: "+err.Error())
+	} else if !s.ready.Load() {
 		reasons = append(reasons, "starting: no leader has registered this node yet")
 	}
 	migrating := 0
@@ -71,7 +74,7 @@ func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
 			Counter: rep.GetCounter(), LagMs: rep.GetLagMs(), Owners: []conclave.NodeID{},
 		}
 		r.mu.Lock()
-		info.Leader = r.leader.Name
+		info.Leader, info.Partial = r.leader.Name, sortedNodes(r.partial)
 		if r.store != nil {
 			info.Publishers, info.Owners = r.store.Visible(), r.store.Owners()
 		}

@@ -107,6 +107,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 			if err == nil || ctx.Err() != nil || !j.fence {
 				break
 			}
+			d.missed(ctx, j.session, err)
 			if !d.waitedFor(j) {
 				err = fmt.Errorf("%w: %w", errNobodyWaits, err)
 				break
@@ -196,11 +197,12 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 			err = fmt.Errorf("%w: %s", errNotThatOwner, wire.NodeIn(res.Msg.GetSession()))
 		}
 		if err != nil {
-			j.r.land(j.epoch)
+			j.r.land(flight)
 			return highest, wire.FromConnect(err)
 		}
 		d.server.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
 		d.server.owners.heard(j.session, address)
+		d.server.owners.attempt(j.session, true, true, time.Now())
 		d.server.metrics.diffs.Inc()
 		highest = max(highest, res.Msg.GetHighestPushed())
 		again, a, r, err := d.apply(j, flight, held, res.Msg)
@@ -213,12 +215,12 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 }
 
 // request builds the question, and begins a flight that apply or land ends.
-func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy, flight, bool) {
+func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy, *flight, bool) {
 	r := j.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.leads() || r.epoch != j.epoch {
-		return nil, nil, flight{}, false
+		return nil, nil, nil, false
 	}
 	count, sum := r.store.Digest(j.session)
 	req := &wirev1.DiffRequest{
@@ -238,20 +240,20 @@ func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy
 }
 
 // land ends a flight that brought nothing.
-func (r *replica) land(epoch conclave.Epoch) {
+func (r *replica) land(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.leads() && r.epoch == epoch {
-		r.store.End()
+	if r.store != nil {
+		r.store.End(f)
 	}
 }
 
 // apply takes one answer, counts what changed, and says whether to ask again.
-func (d *differ) apply(j diffJob, f flight, held []Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
+func (d *differ) apply(j diffJob, f *flight, held []Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
 	puts := make([]conclave.Publisher, len(m.GetPuts()))
 	for i, p := range m.GetPuts() {
 		if puts[i], err = wire.PublisherIn(p); err != nil {
-			j.r.land(j.epoch)
+			j.r.land(f)
 			return false, 0, 0, fmt.Errorf("diff of slot %d with %s: %w", j.r.id, j.session, err)
 		}
 	}
@@ -262,7 +264,7 @@ func (d *differ) apply(j diffJob, f flight, held []Copy, m *wirev1.DiffResponse)
 	}
 	r := j.r
 	r.mu.Lock()
-	if !r.leads() || r.epoch != j.epoch {
+	if r.store == nil || !r.store.open(f) { // the leadership that asked has ended
 		r.mu.Unlock()
 		return false, 0, 0, errNobodyWaits
 	}
@@ -270,8 +272,11 @@ func (d *differ) apply(j diffJob, f flight, held []Copy, m *wirev1.DiffResponse)
 		removed = r.doubt(j.session, removed)
 	}
 	added, taken = r.store.Merge(f, j.session, puts, removed, time.Now())
+	if !again {
+		delete(r.partial, j.session) // all that it has is here
+	}
 	r.trace.Claim(trace.Claim{Kind: trace.Merged, Slot: r.id, Epoch: r.epoch, Peer: j.session, Key: m.GetSession().GetIncarnation(), Count: added + taken})
-	r.store.End()
+	r.store.End(f)
 	r.publish(&d.server.watchers)
 	r.mu.Unlock()
 	d.server.ring()

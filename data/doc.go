@@ -44,7 +44,9 @@
 // owners of the copies that are here. A diff is a fence: the session adopts this
 // node's epoch before it answers and never again writes to a lower one, so
 // nothing can be added behind the answer. A session that does not answer is
-// waited for until it leaves the list.
+// waited for until it leaves the list. One that cannot be dialled is given up
+// after a node lease and a session grace; what is served then is marked, and
+// shown as partial (unreached.go, docs/adr/0035).
 //
 // # Copies and versions
 //
@@ -54,6 +56,10 @@
 // order makes the same store, and therefore feeds, diffs and writes may run at
 // once. The one thing that order matters for, what a session itself wrote while
 // something older was on its way, is settled by flights (merge.go).
+// A flight ends with the leadership that it was begun for: every change of state
+// or leader epoch goes through replica.enter, which ends the flights, and what a
+// diff brings after that is dropped. A follower has no flights: its leader's feed
+// decides everything.
 //
 // Datum versions count per slot. A new leader epoch begins above its base, above
 // its own counter, above the source's, and above everything that any session has
@@ -83,7 +89,9 @@
 //
 //   - That a slot is always readable. A hand-over takes one round trip; a crash
 //     takes a diff with every session, and a session that hangs holds it up until
-//     the leader evicts it.
+//     the leader evicts it; one that cannot be dialled, for a node lease and a
+//     session grace.
+//   - That a slot which was served without such a session has all that it has.
 //   - That publishers whose clients died together with their session go at once.
 //     They stay for the session grace, since they look just like clients that are
 //     about to come back.

@@ -15,42 +15,52 @@ import (
 // Without that rule a withdrawn registration comes back: (1) the session
 // answers a diff, R is in it; (2) R's client goes, the session writes the
 // removal; (3) the removal arrives before the answer does.
+//
+// A flight belongs to one leadership of the slot, and no longer than that one
+// lasts: replica.enter grounds it when the leadership ends. What a grounded
+// flight brings is not merged, and its End changes nothing, however late it
+// comes. A nil flight belongs to a follower: no session writes to it, so the
+// leader's feed overtakes everything that is here.
 type flight struct{ since uint64 }
 
-// Begin starts a flight; End must follow.
-func (s *Store) Begin() flight {
-	s.flights++
-	if s.touched == nil {
-		s.touched = map[copyKey]uint64{}
+// Begin starts a flight. It is open until End or Ground.
+func (s *Store) Begin() *flight {
+	if s.flights == nil {
+		s.flights, s.touched = map[*flight]bool{}, map[copyKey]uint64{}
 	}
-	return flight{s.writes}
+	f := &flight{s.writes}
+	s.flights[f] = true
+	return f
 }
 
-// End ends one.
-func (s *Store) End() {
-	if s.flights--; s.flights <= 0 {
+// End ends one flight, if it is open.
+func (s *Store) End(f *flight) {
+	delete(s.flights, f)
+	if len(s.flights) == 0 {
 		s.Ground()
 	}
 }
 
-// Ground ends every flight: the leader epoch that they were made for is over,
-// and what they bring will not be merged.
-func (s *Store) Ground() { s.flights, s.touched = 0, nil }
+// Ground ends every flight.
+func (s *Store) Ground() { s.flights, s.touched = nil, nil }
+
+// open reports whether what the flight brings may be merged here.
+func (s *Store) open(f *flight) bool { return s.flights[f] }
 
 // touch notes that a session writes a copy of its own.
 func (s *Store) touch(key copyKey) {
-	if s.flights > 0 {
+	if len(s.flights) > 0 {
 		s.writes++
 		s.touched[key] = s.writes
 	}
 }
 
-// overtaken says that the owner wrote the copy since the flight began.
-func (s *Store) overtaken(f flight, key copyKey) bool { return s.touched[key] > f.since }
+// overtaken reports whether the owner wrote the copy since the flight began.
+func (s *Store) overtaken(f *flight, key copyKey) bool { return f != nil && s.touched[key] > f.since }
 
 // Merge takes one owner's answer to a diff: additions before removals, so that
-// nothing vanishes between them. It counts what changed.
-func (s *Store) Merge(f flight, owner conclave.NodeID, puts []conclave.Publisher, removed []Copy, now time.Time) (added, taken int) {
+// nothing vanishes between them. It counts what changed. The flight is open.
+func (s *Store) Merge(f *flight, owner conclave.NodeID, puts []conclave.Publisher, removed []Copy, now time.Time) (added, taken int) {
 	for _, p := range puts {
 		c := copyFrom(owner, p)
 		if !s.overtaken(f, c.copyKey) && s.put(c, now) {
@@ -74,7 +84,7 @@ type Removal struct {
 // Follow takes a part of a leader's feed. What the leader decided is done: a put
 // here may be a lower version than the one held (the owner's copy went and came
 // back in between), and a removal asks no more what it hides.
-func (s *Store) Follow(f flight, puts []Copy, removals []Removal, now time.Time) {
+func (s *Store) Follow(f *flight, puts []Copy, removals []Removal, now time.Time) {
 	for _, c := range puts {
 		if s.overtaken(f, c.copyKey) {
 			continue
@@ -96,7 +106,7 @@ func (s *Store) Follow(f flight, puts []Copy, removals []Removal, now time.Time)
 
 // Adopt puts a freshly loaded snapshot in the place of what was held, but for
 // what sessions wrote here since the flight began. The old store is done with.
-func (s *Store) Adopt(f flight, loaded *Store, now time.Time) *Store {
+func (s *Store) Adopt(f *flight, loaded *Store, now time.Time) *Store {
 	loaded.Raise(s.counter)
 	for key := range s.touched {
 		if !s.overtaken(f, key) {

@@ -64,20 +64,9 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	}
 	r.mu.Lock()
 	was := r.state
-	if r.state == slot.Serving {
-		s.server.watchers.ended(r.id, r.epoch)
-	}
-	if r.state == slot.Serving || r.state == slot.Finished {
-		r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
-	}
-	r.hold().Ground()
-	r.state, r.epoch, r.base = slot.Migrating, row.LeaderEpoch, row.VersionBase
-	r.numbers = nil // the epoch tells older writes
+	r.enter(slot.Migrating, row.LeaderEpoch, &s.server.watchers)
+	r.base = row.VersionBase
 	r.trace.Claim(trace.Claim{Kind: trace.Migrating, Slot: r.id, Epoch: r.epoch})
-	r.takeover = r.store.Begin()
-	for f := range r.streams {
-		f.mark(r.id)
-	}
 	if row.Phase == slot.Switching && !row.Source.IsZero() {
 		m.source, m.sourceEpoch = row.Source, row.SourceEpoch
 		m.deadline = now.Add(s.server.config.FinishTimeout)
@@ -182,7 +171,7 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 		}
 		s.hear(m, "the source was silent, or its feed too slow")
 	}
-	missing := s.unheard(m)
+	missing := s.unheard(m, now)
 	if len(missing) == 0 {
 		s.serve(m, now)
 		return time.Time{}
@@ -199,7 +188,14 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 		m.waiting = now
 		s.server.log.Warn("slot waits for sessions", "slot", m.r.id, "epoch", m.epoch, "sessions", missing)
 	}
-	return m.waiting.Add(5 * time.Second)
+	next := m.waiting.Add(5 * time.Second)
+	for _, session := range missing {
+		at := s.server.owners.unreachable(session, m.began, len(m.heard) > 0, now)
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // answered notes how a session's fenced diff ended.
@@ -219,12 +215,13 @@ func (m *migration) answered(session conclave.NodeID, highest int64, err error) 
 // the owners of copies here. The member list is never older than the table,
 // since whoever hands a state on hands on all of it. An owner that is neither
 // on the list nor connected is asked once, if its address was ever known: it
-// does not block, and its copies stay for its grace.
-func (s *slots) unheard(m *migration) []conclave.NodeID {
+// does not block, and its copies stay for its grace. Neither does a session that
+// was given up (unreached.go).
+func (s *slots) unheard(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
 	need := s.server.owners.living()
 	for _, n := range need {
-		if !m.heard[n] {
+		if !m.heard[n] && !s.givenUp(m, n, now) {
 			out = append(out, n)
 		}
 	}
@@ -249,6 +246,7 @@ func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
 func (s *slots) serve(m *migration, now time.Time) {
 	r := m.r
 	heard := m.phase == hearing
+	partial := s.unreached(m)
 	r.mu.Lock()
 	unheard := false
 	if heard {
@@ -262,26 +260,24 @@ func (s *slots) serve(m *migration, now time.Time) {
 			unheard = unheard || !m.heard[n]
 		}
 	}
-	r.store.End()
-	r.takeover = flight{}
+	r.enter(slot.Serving, r.epoch, &s.server.watchers)
 	r.unfollow()
 	marked := m.marked
 	if unheard {
 		marked = now.Add(r.grace)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
-	r.state = slot.Serving
 	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.heard), Flag: !heard})
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
-	r.doubts = nil
+	r.partial = nodeSet(partial)
 	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
-	for f := range r.streams {
-		f.mark(r.id)
-	}
 	r.mu.Unlock()
 	delete(s.migrations, r.id)
 	s.refollow = true
 	s.server.ring()
 	s.server.poke()
 	s.server.noteServing(m, heard, unheard, now.Sub(m.began))
+	if len(partial) > 0 {
+		s.server.notePartial(m, partial)
+	}
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +45,17 @@ func newMetrics(s *Server) *metrics {
 		}))
 	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "conclave_data_slots_partial", Help: "Slots that are served without a session that could not be reached: what it has may be missing.",
+	}, func() float64 {
+		n := 0
+		for _, r := range s.slots.all() {
+			r.mu.Lock()
+			n += min(1, len(r.partial))
+			r.mu.Unlock()
+		}
+		return float64(n)
+	}))
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "conclave_data_publishers", Help: "Registrations that subscribers see, in the slots served here.",
 	}, func() float64 {
 		_, load, _, _ := s.report()
@@ -71,6 +83,21 @@ func (s *Server) noteServing(m *migration, heard, unheard bool, gap time.Duratio
 	s.events.Add(wire.Event{
 		Type: "slot.serving", Term: m.epoch.Term, Epoch: &m.epoch, Text: fmt.Sprintf("slot %d served: %s", m.r.id, how),
 		Data: map[string]any{"slot": m.r.id, "unreadableMs": float64(gap.Microseconds()) / 1000, "source": m.source.Name, "heard": len(m.heard), "unheard": unheard},
+	})
+}
+
+// notePartial tells that a slot is served although some sessions could not be
+// asked what they have.
+func (s *Server) notePartial(m *migration, without []conclave.NodeID) {
+	names := make([]string, len(without))
+	for i, n := range without {
+		names[i] = n.Name
+	}
+	s.log.Warn("slot is served without sessions that could not be reached: what they have may be missing", "slot", m.r.id, "epoch", m.epoch, "sessions", without)
+	s.events.Add(wire.Event{
+		Type: "slot.partial", Term: m.epoch.Term, Epoch: &m.epoch,
+		Text: fmt.Sprintf("slot %d is served without %s, which could not be reached", m.r.id, strings.Join(names, ", ")),
+		Data: map[string]any{"slot": m.r.id, "sessions": without},
 	})
 }
 

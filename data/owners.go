@@ -33,6 +33,10 @@ type presence struct {
 	feeds   int       // open Watch streams
 	gone    time.Time // when its count began; zero while it lives
 	listed  bool      // at the last look
+
+	spoke      time.Time // when it last sent a request, or answered one
+	undialled  time.Time // since when every try to ask it was a failed dial; zero: the last one was none
+	unanswered time.Time // since when no try to ask it was answered
 }
 
 func (o *owners) of(n conclave.NodeID) *presence {
@@ -49,7 +53,7 @@ func (o *owners) heard(n conclave.NodeID, address string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.of(n)
-	p.gone = time.Time{}
+	p.gone, p.spoke = time.Time{}, time.Now()
 	if address != "" {
 		p.address = address
 	}
@@ -144,6 +148,9 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 	for _, n := range sortedNodes(o.known) {
 		p := o.known[n]
 		p.listed = members.Has(n)
+		if unsure { // what was tried meanwhile proves nothing
+			p.undialled, p.unanswered = time.Time{}, time.Time{}
+		}
 		switch {
 		case p.feeds > 0 || p.listed:
 			p.gone = time.Time{}
@@ -176,8 +183,12 @@ func (s *Server) runSweep(ctx context.Context) {
 		}
 		now := time.Now()
 		copies := map[conclave.NodeID]int{}
+		living := s.owners.living()
 		for _, r := range s.slots.all() {
 			r.mu.Lock()
+			if r.state == slot.Serving {
+				r.watchPartial(living, now)
+			}
 			switch {
 			case n%5 != 0 || r.store == nil:
 			case r.state == slot.Serving:

@@ -38,12 +38,13 @@ type replica struct {
 	loading     *Store    // a snapshot on its way
 	fresh       time.Time // when the copy was last known to be current
 	attached    bool      // the feed is being read and the copy is current
-	takeover    flight    // begun when a grant came, while migrating
+	takeover    *flight   // open while migrating: begun when the grant came
 
 	base    int64                                 // the floor of the versions at epoch
 	dirty   map[conclave.NodeID]bool              // sessions to compare with; see repair.go
 	doubts  map[conclave.NodeID]map[copyKey]int64 // copies that a session once did not know; see repair.go
 	numbers map[conclave.NodeID]uint64            // the newest request that was taken of each session at epoch
+	partial map[conclave.NodeID]bool              // sessions that were given up when it began to serve; see unreached.go
 	streams map[*feedStream]uint64                // who follows this leader, and how far each has read
 }
 
@@ -74,12 +75,47 @@ func (r *replica) hold() *Store {
 	return r.store
 }
 
+// enter is the only way from one state, or one leader epoch, to another. It ends
+// what belongs to the leadership that is left: reads and writes, the sessions'
+// feeds, the flights (so no diff and no takeover outlives the leadership that
+// asked for it), the sessions' request numbers, the doubts, the note of who was
+// given up. The copy stays, with
+// its last position. Migrating and serving at one epoch are one leadership: only
+// the takeover ends between them. The replica's lock is held.
+func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watchers) {
+	if r.state == slot.Serving {
+		w.ended(r.id, r.epoch)
+		r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+	}
+	led, before := r.leads(), r.epoch
+	r.state, r.epoch = state, epoch
+	goesOn := led && r.leads() && before == epoch
+	if !goesOn {
+		r.numbers, r.doubts, r.partial = nil, nil, nil
+	}
+	switch {
+	case r.store == nil:
+	case goesOn:
+		r.store.End(r.takeover)
+	default:
+		r.store.Ground()
+	}
+	r.takeover = nil
+	if state == slot.Migrating {
+		r.takeover = r.hold().Begin()
+	}
+	for f := range r.streams {
+		f.mark(r.id) // what is left of the feed, or that it ends or begins
+	}
+}
+
 // forget gives the copy up.
-func (r *replica) forget() {
-	r.state, r.epoch, r.store = "", conclave.Epoch{}, nil
+func (r *replica) forget(w *watchers) {
+	r.enter("", conclave.Epoch{}, w)
+	r.store = nil
 	r.copyEpoch, r.copyPosition = conclave.Epoch{}, 0
 	r.unfollow()
-	r.dirty, r.doubts, r.numbers, r.base = nil, nil, nil, 0
+	r.dirty, r.base = nil, 0
 }
 
 // follow turns the copy to a leader's feed.

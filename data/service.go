@@ -202,11 +202,6 @@ func (r *replica) finish(w *watchers) {
 	if r.state != slot.Serving {
 		return
 	}
-	r.state = slot.Finished
 	r.trace.Claim(trace.Claim{Kind: trace.Finished, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter()})
-	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
-	w.ended(r.id, r.epoch)
-	for f := range r.streams {
-		f.mark(r.id) // what is left of the feed
-	}
+	r.enter(slot.Finished, r.epoch, w)
 }

@@ -184,13 +184,10 @@ func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.Rep
 	case row.Phase == slot.Switching && row.Source == me:
 		r.unfollow()
 	case row.Holds(me):
-		r.state = ""
+		r.enter("", r.epoch, &s.server.watchers)
 		r.follow(row.Leader, row.LeaderEpoch, now)
 	case row.Phase == slot.Stable || row.Phase == slot.Preparing:
-		r.forget()
-		for f := range r.streams {
-			f.mark(r.id)
-		}
+		r.forget(&s.server.watchers)
 	default:
 		r.unfollow() // the copy may be the last one that is complete
 	}
@@ -201,15 +198,12 @@ func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.Rep
 // replica's lock is held.
 func (s *slots) stopLeading(r *replica) {
 	delete(s.leaving, r.id)
+	delete(s.migrations, r.id)
 	switch r.state {
 	case slot.Serving:
 		r.finish(&s.server.watchers)
-		r.store.Ground()
 	case slot.Migrating:
-		r.store.Ground()
-		r.takeover = flight{}
-		r.state = ""
-		delete(s.migrations, r.id)
+		r.enter("", r.epoch, &s.server.watchers)
 	}
 }
 

@@ -19,3 +19,11 @@ func containsNode(nodes []conclave.NodeID, n conclave.NodeID) bool { return slic
 func sortDatums(d []DatumInfo) {
 	slices.SortFunc(d, func(a, b DatumInfo) int { return cmp.Compare(a.String(), b.String()) })
 }
+
+func nodeSet(all []conclave.NodeID) map[conclave.NodeID]bool {
+	set := make(map[conclave.NodeID]bool, len(all))
+	for _, n := range all {
+		set[n] = true
+	}
+	return set
+}

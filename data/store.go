@@ -32,7 +32,7 @@ type Store struct {
 
 	// Whatever was decided elsewhere while a session wrote here loses against
 	// what the session wrote: see Begin.
-	flights int
+	flights map[*flight]bool // those that are open
 	writes  uint64
 	touched map[copyKey]uint64
 
@@ -229,6 +229,14 @@ func (s *Store) Serve(floor int64, marked, now time.Time) {
 func (s *Store) Mark(until time.Time) {
 	if until.After(s.until) {
 		s.unexplained, s.until = s.counter, until
+	}
+}
+
+// Prolong lets the slot's mark last until the given moment, if there is one:
+// what is decided meanwhile is not marked by it.
+func (s *Store) Prolong(until, now time.Time) {
+	if now.Before(s.until) && until.After(s.until) {
+		s.until = until
 	}
 }
 

@@ -198,7 +198,7 @@ func apply(s *Store, e *wirev1.ReplicateEvent, now time.Time) {
 	for _, x := range e.GetRemovals() {
 		removals = append(removals, Removal{copyKey{wire.NodeIn(x.GetOwner()), x.GetDataInfoId(), x.GetId()}, x.GetCause()})
 	}
-	s.Follow(flight{}, puts, removals, now)
+	s.Follow(nil, puts, removals, now)
 }
 
 func (m *storeMachine) check(t *rapid.T) {
@@ -395,12 +395,12 @@ func TestAWriteOvertakesADiffsAnswer(t *testing.T) {
 	// The session computed this before it wrote either.
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)},
 		[]Copy{{copyKey: copyKey{o, testData[0], "r2"}, version: 1}}, now)
-	s.End()
+	s.End(f)
 	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 
 	f = s.Begin() // a later flight knows nothing of it
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
-	s.End()
+	s.End(f)
 	assert.Len(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), 2)
 	assert.Nil(t, s.touched)
 }
@@ -422,7 +422,25 @@ func TestAWriteOvertakesTheOldLeadersFeed(t *testing.T) {
 	loaded.put(Copy{copyKey{o, testData[0], "r3"}, 1, valuesOf("r3", 1), false}, now)
 	s = s.Adopt(f, loaded, now)
 	assert.Equal(t, append(valuesOf("r2", 1), valuesOf("r3", 1)...), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
-	s.End()
+	s.End(f)
+	assert.Nil(t, s.touched)
+}
+
+// A flight that was grounded ends no other one, and brings nothing.
+func TestGroundedFlightEndsNoOther(t *testing.T) {
+	s, now := NewStore(time.Second), time.Now()
+	o := testOwners[0]
+	old := s.Begin()
+	s.Ground()
+	f := s.Begin()
+	assert.False(t, s.open(old))
+	s.Remove(o, testData[0], "r1", 1, clientGone, now)
+	s.End(old)
+	assert.True(t, s.open(f))
+	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
+	assert.Empty(t, s.All(), "the session removed it since the answer was computed")
+	s.End(f)
+	assert.False(t, s.open(f))
 	assert.Nil(t, s.touched)
 }
 
@@ -450,8 +468,8 @@ func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
 func TestAFollowersStoreKeepsNothingOfWhatIsGone(t *testing.T) {
 	s, now := NewStore(15*time.Second), time.Now()
 	key := func(id string) copyKey { return copyKey{testOwners[0], testData[0], id} }
-	s.Follow(flight{}, []Copy{{key("r1"), 1, nil, true}, {copyKey{testOwners[0], testData[1], "r2"}, 1, nil, true}}, nil, now)
-	s.Follow(flight{}, nil, []Removal{{key("r1"), withdrawn}}, now)
+	s.Follow(nil, []Copy{{key("r1"), 1, nil, true}, {copyKey{testOwners[0], testData[1], "r2"}, 1, nil, true}}, nil, now)
+	s.Follow(nil, nil, []Removal{{key("r1"), withdrawn}}, now)
 	s.TakeChanged()
 	s.Prune(now.Add(time.Hour))
 	require.Len(t, s.graves, 1)

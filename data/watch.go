@@ -160,7 +160,7 @@ func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchReq
 		if r.state == slot.Serving {
 			s.watchers.show(w, r.id, r.epoch, r.store.log.position)
 			r.suspect(session) // it may have missed us for a while
-			if count, _ := r.store.Digest(session); count == 0 {
+			if count, _ := r.store.Digest(session); count == 0 || r.partial[session] {
 				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})
 			}
 		}

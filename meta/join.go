@@ -2,6 +2,7 @@ package meta
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"connectrpc.com/connect"
@@ -85,8 +86,11 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 //  3. One incarnation per name. A living process at the address on record keeps
 //     the name, and the new one is refused with conflict. A dead one is replaced.
 //     A silent one is waited for, until its lease has run out.
-//  4. Dial back, once per incarnation: only a node that answers at its address
-//     can later be declared dead by a refused dial.
+//  4. Dial back, once per incarnation: who does not answer at its address is not
+//     admitted, since data nodes must be able to ask sessions, and sessions and
+//     metas data nodes. A member stays one all the same: that the path to it
+//     fails for this meta is no reason to take it off. Only a node that was
+//     dialled can later be declared dead by a refused dial.
 func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest) error {
 	m := wire.MemberIn(first.GetMember())
 	m.Draining, m.Dialable = false, false // the leader judges
@@ -141,8 +145,13 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 				return context.Cause(ctx)
 			}
 			m.Dialable = err == nil && id == m.Node
-			if !m.Dialable {
-				l.log.Warn("cannot dial a node back: it is evicted by its lease only", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
+			member := found && old.Node == m.Node && old.Address == m.Address
+			switch {
+			case m.Dialable:
+			case member:
+				l.log.Warn("cannot dial a member back: it is evicted by its lease only", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
+			default:
+				return l.refuse(m, id, err)
 			}
 		}
 		fresh, ok := l.roster.admit(m, old.Node, st, time.Now())
@@ -158,6 +167,22 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 		l.arranger.wake()
 		return nil
 	}
+}
+
+// refuse answers a node that cannot be dialled back: another node, or none,
+// answers at its address. It is logged once for each incarnation and address;
+// the node goes on trying.
+func (l *leader) refuse(m wire.Member, answered conclave.NodeID, err error) error {
+	why := fmt.Sprintf("%s answers there", answered)
+	if err != nil {
+		why = err.Error()
+	}
+	if l.roster.refused(m) {
+		l.log.Warn("node refused: it cannot be dialled at its advertised address", "node", m.Node.Name, "role", m.Role, "address", m.Address, "why", why)
+		l.s.event("node.refused", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "why": why},
+			"%s %s was refused: it cannot be dialled at %s", m.Role, m.Node.Name, m.Address)
+	}
+	return wire.Errorf(wire.CodeUnavailable, "join: %s advertises %s, where %s cannot reach it: %s", m.Node.Name, m.Address, l.s.cfg.Node.Name, why)
 }
 
 // mayReplace says whether the name of old may go to a new incarnation.

@@ -31,6 +31,7 @@ type roster struct {
 	leases *lease.Table[string, conclave.NodeID] // of sessions and data nodes
 	metas  map[string]*node
 	left   map[conclave.NodeID]bool // took their leave: a late beat does not bring them back
+	shut   map[string]wire.Member   // by name: the newest that was refused because it could not be dialled
 	losses []loss                   // of data nodes, the newest last
 	joined time.Time                // when a data node last registered; zero: none did
 	first  time.Time                // when the first one did
@@ -66,7 +67,7 @@ type departure struct {
 func newRoster(nodeLease time.Duration) *roster {
 	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
-		nodeLease: nodeLease, nodes: map[string]*node{}, metas: map[string]*node{}, left: map[conclave.NodeID]bool{},
+		nodeLease: nodeLease, nodes: map[string]*node{}, metas: map[string]*node{}, left: map[conclave.NodeID]bool{}, shut: map[string]wire.Member{},
 		leases: lease.New(strings.Compare, same),
 	}
 }
@@ -117,6 +118,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 		}
 		book[m.Node.Name] = &node{}
 	}
+	delete(r.shut, m.Node.Name)
 	n := book[m.Node.Name]
 	n.member, n.stream, n.heard, n.gone = m, st, true, false
 	if m.Role != conclave.RoleMeta {
@@ -253,6 +255,15 @@ func (r *roster) leave(id conclave.NodeID) {
 	}
 	delete(r.nodes, id.Name)
 	r.leases.Cancel(id.Name)
+}
+
+// refused notes that a node could not be dialled, and reports whether that is new.
+func (r *roster) refused(m wire.Member) (fresh bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh = r.shut[m.Node.Name] != m
+	r.shut[m.Node.Name] = m
+	return fresh
 }
 
 // dead notes that a stored member has refused twice; false when it was heard.

@@ -1,15 +1,19 @@
 package meta_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/v1/wirev1connect"
 )
 
 func TestMembersAndTableOutliveAllMetas(t *testing.T) {
@@ -81,19 +85,49 @@ func TestASilentNodeKeepsItsNameUntilItsLeaseEnds(t *testing.T) {
 	})
 }
 
-func TestAnUndialableNodeIsEvictedByItsLeaseOnly(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.startNodes(2, 0)
-		// It advertises an address at which nobody can reach it.
-		n := c.startNode("data-3", conclave.RoleData, func(cfg *metaclient.Config) { cfg.Self.Address = "127.0.0.1:9000" })
-		require.NoError(t, n.WaitRegistered(t.Context()))
-		m, _ := c.leader().View().State().Members.Find("data-3")
-		assert.False(t, m.Dialable)
-		start := time.Now()
-		c.kill("data-3")
-		c.eventually(10*time.Second, func() bool { _, found := c.nodeInfo("data-3"); return !found })
-		assert.Greater(t, time.Since(start), 2*time.Second)
-	})
+// A node that the leader cannot dial at its advertised address is not admitted:
+// it is told the address and the reason, tries again, and joins once it can be
+// dialled.
+func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
+	for _, role := range []conclave.Role{conclave.RoleSession, conclave.RoleData} {
+		t.Run(string(role), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, c *cluster) {
+				c.startNodes(2, 1)
+				n := c.startNode("wrong-1", role, func(cfg *metaclient.Config) { cfg.Self.Address = "elsewhere:9000" })
+				c.eventually(5*time.Second, func() bool { return n.Refusal() != nil })
+				assert.ErrorContains(t, n.Refusal(), "wrong-1 advertises elsewhere:9000")
+				time.Sleep(10 * time.Second)
+				_, found := c.leader().View().State().Members.Find("wrong-1")
+				assert.False(t, found)
+				assert.False(t, n.Registered())
+				assert.Len(t, c.eventsOf("node.refused"), 1, "it is logged once, however often it is tried")
+
+				// It can be reached there after all.
+				ln, err := c.net.Host("elsewhere").Listen(t.Context(), "tcp", ":9000")
+				require.NoError(t, err)
+				r := mux.NewRouter()
+				path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), wire.HandlerOptions(&wire.Interceptor{}))
+				wire.Mount(r, path, h)
+				server, served := wire.NewHTTPServer(ln, r), make(chan struct{})
+				go func() { defer close(served); _ = server.Serve() }()
+				stop := sync.OnceFunc(func() { server.Close(); <-served })
+				t.Cleanup(stop)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				require.NoError(t, n.WaitRegistered(ctx))
+				assert.NoError(t, n.Refusal())
+
+				// A member stays one, also with the next leader, when it can be
+				// dialled no more.
+				stop()
+				c.kill(c.leader().id.Name)
+				time.Sleep(10 * time.Second)
+				_, found = c.leader().View().State().Members.Find("wrong-1")
+				assert.True(t, found)
+				assert.NoError(t, n.Refusal())
+			})
+		})
+	}
 }
 
 func TestLeavingIsNoLoss(t *testing.T) {

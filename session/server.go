@@ -204,6 +204,14 @@ func (s *Server) View() *wire.View { return s.view }
 // ready says whether clients are served, and why not, or only with what was
 // known before.
 func (s *Server) ready() (bool, []string) {
+	if err := s.meta.Refusal(); err != nil {
+		s.mu.Lock()
+		opened := s.opened
+		s.mu.Unlock()
+		if !opened {
+			return false, []string{"refused by the leader: " + err.Error()}
+		}
+	}
 	if s.view.TableEpoch().IsZero() {
 		return false, []string{"no slot table"}
 	}

@@ -36,6 +36,14 @@ func NewTCP() *TCP {
 // evidence of a stopped process, where a time-out is none.
 func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
+// DialFailed reports whether err is a dial that brought no connection: refused,
+// no route, no such name, or no answer in time. A connection that was accepted
+// and then stays silent is no failed dial.
+func DialFailed(err error) bool {
+	var e *net.OpError
+	return errors.As(err, &e) && e.Op == "dial"
+}
+
 // Unnamed says that err is a dial to a name that no resolver knows (any more).
 // Docker and Kubernetes drop a container's name a moment after its process has
 // ended: alone it proves nothing, since who is cut off from a network finds no

@@ -122,6 +122,17 @@ func (s *shelf[C]) at(p *Peers, address string, build func(connect.HTTPClient, s
 	return c
 }
 
+// Dial reports whether a connection to an address can be made, by making one of
+// its own; nothing is sent on it. An error for which DialFailed is false, such as
+// the end of ctx, proves nothing.
+func (p *Peers) Dial(ctx context.Context, address string) error {
+	conn, err := p.network.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // Knock dials an address on a connection of its own, so that no pooled one can
 // hide who is there now, and asks who answers. Refused(err) is true when the
 // host answered that nobody listens.

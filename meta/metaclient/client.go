@@ -80,6 +80,7 @@ type Client struct {
 	nodeLease  time.Duration // what the leader said
 	learned    []string      // addresses of metas that leaders told
 	ahead      string        // address of a peer that holds a newer table
+	refusal    error         // why the leader does not admit this node; nil: it does, or none was asked
 }
 
 // defaultNodeLease holds until a leader has said its own.
@@ -189,6 +190,26 @@ func (c *Client) Registered() bool {
 	return c.isWritten
 }
 
+// Refusal is why the leader that was last asked did not admit this node, for
+// instance because it cannot be dialled at the address that it advertises. Nil
+// when none has refused it since it was last admitted.
+func (c *Client) Refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusal
+}
+
+// refused keeps a refusal, and logs it when it is another one than before.
+func (c *Client) refused(why error) {
+	c.mu.Lock()
+	news := c.refusal == nil || c.refusal.Error() != why.Error()
+	c.refusal = why
+	c.mu.Unlock()
+	if news {
+		c.Logger.Warn("the leader does not admit this node, will retry", "node", c.Self.Node, "address", c.Self.Address, "why", why)
+	}
+}
+
 // WaitRegistered blocks until Registered, or until ctx ends.
 func (c *Client) WaitRegistered(ctx context.Context) error {
 	c.mu.Lock()
@@ -253,6 +274,7 @@ func (c *Client) note(l Leader, m *wirev1.JoinResponse) (changed bool) {
 	defer c.mu.Unlock()
 	changed = c.leader != l
 	c.leader, c.heard, c.everHeard = l, time.Now(), true
+	c.refusal = nil
 	if d := wire.FromMs(m.GetNodeLeaseMs()); d > 0 {
 		c.nodeLease = d
 	}

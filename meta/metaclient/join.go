@@ -85,10 +85,15 @@ func (c *Client) supersedes(current Leader) bool {
 // Unlike an announcement it does not cut the pause before that try short: two
 // metas that name each other would be asked in a circle without end.
 func (c *Client) follow(err error) error {
+	answered := connect.IsWireError(err)
 	err = wire.FromConnect(err)
 	var refusal *wire.Error
-	if errors.As(err, &refusal) && refusal.Code == wire.CodeNotLeader {
+	switch {
+	case !errors.As(err, &refusal) || !answered:
+	case refusal.Code == wire.CodeNotLeader:
 		c.suggest(Leader{Term: c.Fence.Highest(), Address: refusal.Address})
+	case refusal.Code != wire.CodeNoLeader:
+		c.refused(err)
 	}
 	return err
 }

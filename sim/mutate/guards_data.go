@@ -7,9 +7,17 @@ var dataGuards = []guard{
 	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestBadWritesChangeNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
-		"data/service.go", "\tr.state = slot.Finished\n", ""}},
+		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
-		"data/migrate.go", "if !m.heard[n] {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestMemberThatCannotBeDialledIsGivenUp"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
+		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {", "if !m.heard[n] {"}},
+	{name: "a silent session is given up", test: unit{"./data", "TestSilentMemberIsWaitedFor"}, patch: patch{
+		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(began) {\n"}},
+	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestNodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
+		"data/unreached.go", "p == nil || !heard && now.Sub(p.spoke) > lease", "p == nil"}},
+	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
+		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
 		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
@@ -25,7 +33,11 @@ var dataGuards = []guard{
 	{name: "an older write overtakes", test: unit{"./data", "TestAWriteThatWasOvertakenIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
 	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestAWriteOvertakesADiffsAnswer"}, by: on("overtaken-answers"), patch: patch{
-		"data/merge.go", "return s.touched[key] > f.since }", "return s.touched[key] > f.since && f.since > 1<<62 }"}},
+		"data/merge.go", "s.touched[key] > f.since }", "s.touched[key] > f.since && f.since > 1<<62 }"}},
+	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestNoFlightOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
+		"data/replica.go", "\t\tr.store.Ground()\n", ""}},
+	{name: "what was written to a follower overtakes its leader's feed", by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"a diff outlives the leadership that asked for it"}, patch: patch{
+		"data/merge.go", "return f != nil && s.touched[key] > f.since }", "return s.touched[key] > 0 && (f == nil || s.touched[key] > f.since) }"}},
 	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
 	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{

@@ -1,0 +1,388 @@
+package data
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// leaderships drives the state machines of three data nodes, without a network,
+// through leaderships of one slot: hand-overs, crashes, feeds, writes, and diffs
+// that are answered, and land, at any later moment.
+type leaderships struct {
+	t     *rapid.T
+	nodes []*leadershipNode
+	row   slot.Slot
+	truth map[conclave.NodeID]map[string]conclave.Publisher // by owner and registration id
+	fence map[conclave.NodeID]conclave.Epoch                // the newest epoch that a session has written to
+	diffs []*landing
+	now   time.Time
+
+	handed  map[string][]Copy // what the source had at its Finish, by data and registration id
+	written map[string]bool   // since the last grant
+}
+
+type leadershipNode struct {
+	*Server
+	id     conclave.NodeID
+	r      *replica
+	row    slot.Slot // as this node knows it
+	stream *feedStream
+	source *replica // of the open feed
+	at     *feedSlot
+	leader conclave.NodeID
+	epoch  conclave.Epoch
+}
+
+// landing is a diff in flight.
+type landing struct {
+	node     *leadershipNode
+	job      diffJob
+	req      *wirev1.DiffRequest
+	held     []Copy
+	f        *flight
+	answer   *wirev1.DiffResponse
+	answered bool
+}
+
+func newLeaderships(t *rapid.T) *leaderships {
+	w := &leaderships{t: t, truth: map[conclave.NodeID]map[string]conclave.Publisher{}, fence: map[conclave.NodeID]conclave.Epoch{}, now: time.Now()}
+	for i := range 3 {
+		c := DefaultConfig()
+		c.Node = conclave.NodeID{Name: fmt.Sprintf("data-%d", i+1), Incarnation: "i"}
+		c.Listen, c.Metas, c.Insecure, c.Rand = c.Node.Name+":9622", []string{"meta-1:9612"}, true, rand.New(rand.NewPCG(1, uint64(i)))
+		c.FinishTimeout = time.Hour
+		s, err := New(c)
+		require.NoError(t, err)
+		s.meta = metaclient.New(metaclient.Config{Rand: rand.New(rand.NewPCG(2, uint64(i)))})
+		r := &replica{id: 0, grace: c.SessionGrace}
+		list := []*replica{r}
+		s.slots.list.Store(&list)
+		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{bell: newBell(), dirty: map[int]bool{}}})
+	}
+	for _, o := range testOwners {
+		w.truth[o] = map[string]conclave.Publisher{}
+	}
+	w.grant(slot.Slot{Phase: slot.Crash, Leader: w.nodes[0].id})
+	w.deliver(w.nodes[0])
+	return w
+}
+
+func (w *leaderships) of(id conclave.NodeID) *leadershipNode {
+	i := slices.IndexFunc(w.nodes, func(n *leadershipNode) bool { return n.id == id })
+	if i < 0 {
+		return nil
+	}
+	return w.nodes[i]
+}
+
+// grant writes a row with a new leader epoch.
+func (w *leaderships) grant(row slot.Slot) {
+	row.LeaderEpoch = conclave.Epoch{Term: 1, Seq: w.row.LeaderEpoch.Seq + 1}
+	w.row, w.handed, w.written = row, nil, map[string]bool{}
+	for _, n := range w.nodes {
+		if n.id != row.Leader && n.id != row.Source {
+			w.row.Followers = append(w.row.Followers, n.id)
+		}
+	}
+}
+
+// deliver shows a node the newest row.
+func (w *leaderships) deliver(n *leadershipNode) {
+	if !n.row.Equal(w.row) {
+		n.row = w.row
+		n.slots.step(w.row, n.r, w.now)
+	}
+}
+
+func (w *leaderships) leads() (*leadershipNode, *replica) {
+	n := w.of(w.row.Leader)
+	if n.r.leads() && n.r.epoch == w.row.LeaderEpoch {
+		return n, n.r
+	}
+	return nil, nil
+}
+
+// write changes what a session has and writes it to the leader that it knows.
+func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string, gone bool) {
+	if !n.r.leads() || n.r.epoch.Less(w.fence[owner]) {
+		return
+	}
+	w.fence[owner] = n.r.epoch
+	b := batch{replica: n.r, epoch: n.r.epoch}
+	old, has := w.truth[owner][id]
+	switch {
+	case gone && has:
+		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData[0], Version: old.Version, Cause: withdrawn}}
+		delete(w.truth[owner], id)
+	default:
+		version := int64(1)
+		for _, o := range testOwners {
+			version = max(version, w.truth[o][id].Version+1)
+		}
+		p := publisher(testData[0], id, version, false)
+		w.truth[owner][id] = p
+		b.puts = []Copy{copyFrom(owner, p)}
+	}
+	access, _ := n.r.write(owner, 0, b, &n.watchers, w.now)
+	require.Equal(w.t, wirev1.Access_ACCESS_ACCEPT, access)
+	if n.id == w.row.Leader && n.r.epoch == w.row.LeaderEpoch {
+		w.written[id] = true
+	}
+}
+
+// ask begins a diff at a leader.
+func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bool) {
+	fence := n.r.state == slot.Migrating
+	if m := n.slots.migrations[0]; fence && m != nil && m.phase != hearing {
+		return
+	}
+	d := &landing{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
+	var ok bool
+	if d.req, d.held, d.f, ok = n.differ.request(d.job, summarize); ok {
+		w.diffs = append(w.diffs, d)
+	}
+}
+
+// answer computes what the session says to a diff that is on its way.
+func (w *leaderships) answer(d *landing) {
+	if d.answered || d.job.epoch.Less(w.fence[d.job.session]) {
+		return
+	}
+	w.fence[d.job.session] = d.job.epoch
+	d.answered, d.answer = true, &wirev1.DiffResponse{Session: wire.NodeOut(d.job.session)}
+	if !d.req.GetSummarized() {
+		d.answer.Summarize = true
+		return
+	}
+	theirs := map[string]int64{}
+	mine := w.truth[d.job.session]
+	for _, e := range d.req.GetEntries() {
+		theirs[e.GetId()] = e.GetVersion()
+		if _, ok := mine[e.GetId()]; !ok {
+			d.answer.Removed = append(d.answer.Removed, e)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(mine)) {
+		if theirs[id] < mine[id].Version {
+			d.answer.Puts = append(d.answer.Puts, wire.PublisherOut(mine[id]))
+		}
+	}
+}
+
+// land brings what a diff was answered, or that it failed.
+func (w *leaderships) land(i int) {
+	d := w.diffs[i]
+	w.diffs = slices.Delete(w.diffs, i, i+1)
+	if !d.answered {
+		d.node.r.land(d.f)
+		return
+	}
+	_, _, _, _ = d.node.differ.apply(d.job, d.f, d.held, d.answer)
+}
+
+// finish asks the source of a hand-over to stop, as its successor does.
+func (w *leaderships) finish(n *leadershipNode) {
+	m := n.slots.migrations[0]
+	if m == nil || m.phase != finishing {
+		return
+	}
+	source := w.of(m.source)
+	res, err := source.Finish(w.t.Context(), connect.NewRequest(&wirev1.FinishRequest{
+		Successor: wire.NodeOut(n.id), Slots: []*wirev1.FinishSlot{{LeaderEpoch: wire.EpochOut(m.epoch)}},
+	}))
+	require.NoError(w.t, err)
+	if res.Msg.GetSlots()[0].GetAccess() == wirev1.Access_ACCESS_ACCEPT {
+		w.handed = byID(source.r.store)
+	}
+	n.slots.finished(m, res.Msg.GetSlots()[0], nil)
+}
+
+// carryOn runs the loop of a node once; a slot that was handed over is served
+// with all that its source had.
+func (w *leaderships) carryOn(n *leadershipNode) {
+	m := n.slots.migrations[0]
+	n.slots.round(w.now)
+	if m == nil || m.phase != applying || n.r.state != slot.Serving || m.epoch != w.row.LeaderEpoch {
+		return
+	}
+	served := byID(n.r.store)
+	for id := range w.written {
+		delete(served, id)
+		delete(w.handed, id)
+	}
+	assert.Equal(w.t, w.handed, served, "what %s serves, but for what was written to it, is what %s had", n.id.Name, m.source.Name)
+}
+
+func byID(s *Store) map[string][]Copy {
+	out := map[string][]Copy{}
+	for _, c := range s.All() {
+		out[c.id] = append(out[c.id], c)
+	}
+	return out
+}
+
+// pull carries the feed from the leader that a node follows; it may break.
+func (w *leaderships) pull(n *leadershipNode, breaks bool) {
+	if n.r.leader.IsZero() {
+		return
+	}
+	if n.at == nil || n.leader != n.r.leader || n.epoch != n.r.leaderEpoch || n.at.sent != n.r.resume(n.r.leaderEpoch) {
+		w.hangUp(n)
+		n.leader, n.epoch, n.source = n.r.leader, n.r.leaderEpoch, w.of(n.r.leader).r
+		n.at = &feedSlot{epoch: n.epoch, sent: n.r.resume(n.epoch)}
+		n.source.mu.Lock()
+		n.source.attach(n.stream, 0)
+		n.source.mu.Unlock()
+	}
+	for more := true; more; {
+		var events []*wirev1.ReplicateEvent
+		var gone bool
+		events, more, gone = n.source.next(n.stream, n.at)
+		if breaks {
+			w.hangUp(n)
+			return
+		}
+		for _, e := range events {
+			_, _, _ = n.r.feed(n.leader, e, w.now)
+		}
+		if gone {
+			w.hangUp(n)
+			return
+		}
+	}
+}
+
+func (w *leaderships) hangUp(n *leadershipNode) {
+	if n.at == nil {
+		return
+	}
+	w.of(n.leader).detach(n.stream, 0)
+	n.detachCopies(n.leader)
+	n.at = nil
+}
+
+// check is what holds at every moment.
+func (w *leaderships) check(t *rapid.T) {
+	for _, n := range w.nodes {
+		r := n.r
+		if r.store != nil && !r.leads() {
+			assert.Empty(t, r.store.flights, "%s does not lead: nothing is in flight for it", n.id.Name)
+			assert.Empty(t, r.store.touched, n.id.Name)
+			assert.Nil(t, r.takeover, n.id.Name)
+		}
+		if r.state != "" || r.leader.IsZero() || r.leaderEpoch != r.copyEpoch {
+			continue
+		}
+		l := w.of(r.leader).r
+		if led := l.state == slot.Serving || l.state == slot.Finished; led && l.epoch == r.copyEpoch && l.store.log.position == r.copyPosition {
+			assert.Equal(t, l.store.All(), r.store.All(), "%s has all of %s up to %d", n.id.Name, r.leader.Name, r.copyPosition)
+		}
+	}
+	for owner := range w.truth {
+		for _, n := range w.nodes {
+			if n.r.store != nil {
+				count, _ := n.r.store.Digest(owner)
+				assert.Len(t, n.r.store.Of(owner), int(count))
+			}
+		}
+	}
+}
+
+// Whatever is in flight when a leadership of the slot ends, in whichever way, a
+// copy that follows a feed to a position is the leader's at that position, and
+// what is handed over is what is served.
+func TestNoFlightOutlivesItsLeadership(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newLeaderships(t)
+		node := func(t *rapid.T) *leadershipNode { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(t, "node")] }
+		owner := func(t *rapid.T) conclave.NodeID { return rapid.SampledFrom(testOwners).Draw(t, "owner") }
+		diff := func(t *rapid.T) int {
+			if len(w.diffs) == 0 {
+				t.Skip("no diff is in flight")
+			}
+			return rapid.IntRange(0, len(w.diffs)-1).Draw(t, "diff")
+		}
+		settle := func() {
+			for range 3 {
+				for _, n := range w.nodes {
+					w.deliver(n)
+					w.finish(n)
+					w.pull(n, false)
+					w.carryOn(n)
+				}
+			}
+		}
+		// handOver is chosen often enough that a run has several.
+		handOver := func(t *rapid.T) {
+			n, r := w.leads()
+			if n == nil || r.state != slot.Serving {
+				t.Skip("nothing to hand over")
+			}
+			to := node(t)
+			if to == n || to.r.copyEpoch != r.epoch {
+				t.Skip("no successor")
+			}
+			w.grant(slot.Slot{Phase: slot.Switching, Leader: to.id, Source: n.id, SourceEpoch: r.epoch})
+		}
+		write := func(t *rapid.T) {
+			w.write(node(t), owner(t), rapid.SampledFrom(testIDs).Draw(t, "id"), rapid.Bool().Draw(t, "gone"))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"write":       write,
+			"write again": write,
+			"hand over":   handOver,
+			"hand over and settle": func(t *rapid.T) {
+				settle()
+				handOver(t)
+				write(t)
+				settle()
+			},
+			"crash": func(t *rapid.T) {
+				w.grant(slot.Slot{Phase: slot.Crash, Leader: node(t).id})
+			},
+			"stable": func(t *rapid.T) {
+				n, r := w.leads()
+				if n == nil || r.state != slot.Serving || w.row.Phase == slot.Stable {
+					t.Skip("not served")
+				}
+				w.row.Phase, w.row.Source, w.row.SourceEpoch, w.row.Followers = slot.Stable, conclave.NodeID{}, conclave.Epoch{}, nil
+				dropped := rapid.IntRange(0, 9).Draw(t, "dropped") // a node that holds no copy any more, if below 3
+				for i, f := range w.nodes {
+					if f != n && i != dropped {
+						w.row.Followers = append(w.row.Followers, f.id)
+					}
+				}
+			},
+			"deliver": func(t *rapid.T) { w.deliver(node(t)) },
+			"finish":  func(t *rapid.T) { w.finish(node(t)) },
+			"feed":    func(t *rapid.T) { w.pull(node(t), rapid.IntRange(0, 9).Draw(t, "breaks") == 0) },
+			"silent source": func(t *rapid.T) {
+				n := node(t)
+				if m := n.slots.migrations[0]; m != nil && m.phase != hearing && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
+					n.slots.hear(m, "the test")
+				}
+			},
+			"carry on": func(t *rapid.T) { w.carryOn(node(t)) },
+			"settle":   func(*rapid.T) { settle() },
+			"ask":      func(t *rapid.T) { w.ask(node(t), owner(t), rapid.Bool().Draw(t, "summarize")) },
+			"answer":   func(t *rapid.T) { w.answer(w.diffs[diff(t)]) },
+			"land":     func(t *rapid.T) { w.land(diff(t)) },
+			"":         w.check,
+		})
+	})
+}

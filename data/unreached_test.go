@@ -1,0 +1,144 @@
+package data_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// served is how long a crash grant of slot 0 to n takes.
+func served(t *testing.T, c *cluster, n *node, limit time.Duration) time.Duration {
+	t.Helper()
+	start := time.Now()
+	c.crash(0, n.id)
+	eventually(t, limit, "the slot is served", func() bool { return n.state(0) == slot.Serving })
+	return time.Since(start)
+}
+
+func partial(n *node) []conclave.NodeID { return info(n, 0).Partial }
+
+// A member at whose address nothing listens is given up after a node lease and a
+// session grace; what is served is marked until the member is gone.
+func TestMemberThatCannotBeDialledIsGivenUp(t *testing.T) {
+	for name, address := range map[string]string{"refused": "session-9:1", "no route": "10.9.9.9:1", "no answer": "dark:1"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
+				c.net.PowerOff("dark")
+				s1, a := c.session("session-1", true), c.data("data-1")
+				c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+				lost := conclave.NodeID{Name: "session-9", Incarnation: "x"}
+				c.join(wire.Member{Node: lost, Role: conclave.RoleSession, Address: address})
+				assert.InDelta(t, 18*time.Second, served(t, c, a, 30*time.Second), float64(2500*time.Millisecond))
+				assert.Equal(t, []conclave.NodeID{lost}, partial(a))
+				events, _ := a.Events().Since(0)
+				assert.True(t, slices.ContainsFunc(events, func(e wire.Event) bool { return e.Type == "slot.partial" }))
+
+				marked := func() time.Duration {
+					f, _, err := s1.fetch(s1.learn(0), dataIDIn(0, 1))
+					require.NoError(t, err)
+					return wire.FromMs(f.GetUnconfirmedMs())
+				}
+				assert.Greater(t, marked(), 13*time.Second)
+				time.Sleep(30 * time.Second)
+				assert.Greater(t, marked(), 13*time.Second, "as long as it is a member")
+				c.evict("session-9")
+				time.Sleep(17 * time.Second)
+				assert.Zero(t, marked())
+				assert.Empty(t, partial(a))
+			})
+		})
+	}
+}
+
+// A member that accepts connections and says nothing is waited for.
+func TestSilentMemberIsWaitedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.session("session-1", true)
+		s2, a := c.session("session-2", true), c.data("data-1")
+		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		s2.silence()
+		c.crash(0, a.id)
+		never(t, time.Minute, "served without session-2", func() bool { return a.state(0) == slot.Serving })
+		c.evict("session-2")
+		eventually(t, 2*time.Second, "served", func() bool { return a.state(0) == slot.Serving })
+		assert.Empty(t, partial(a))
+	})
+}
+
+// A feed under an invented name holds nothing up for longer than a member that
+// cannot be dialled, whatever address it gave.
+func TestInventedFeedIsGivenUp(t *testing.T) {
+	for name, address := range map[string]string{"no address": "", "another session's address": "session-1:9603", "nothing there": "session-9:1"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
+				_, a := c.session("session-1", true), c.data("data-1")
+				c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+				peers := wire.NewPeers(c.net.Host("stranger"), &wire.Interceptor{Address: address, View: wire.NewView()})
+				ctx, cancel := context.WithCancel(t.Context())
+				stream, err := peers.Data(a.Address()).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(conclave.NodeID{Name: "session-9", Incarnation: "x"})}))
+				require.NoError(t, err)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					for stream.Receive() {
+					}
+				}()
+				t.Cleanup(func() { cancel(); <-ended; _ = stream.Close(); peers.Close() })
+				assert.InDelta(t, 18*time.Second, served(t, c, a, 30*time.Second), float64(2500*time.Millisecond))
+			})
+		})
+	}
+}
+
+// A node that reaches no session at all takes the fault for its own.
+func TestNodeThatReachesNoSessionGivesNoneUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.session("session-1", true)
+		c.session("session-2", true)
+		a := c.data("data-1")
+		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		for _, s := range []string{"session-1", "session-2"} {
+			c.net.Cut("data-1", s)
+			c.net.Cut(s, "data-1")
+		}
+		c.crash(0, a.id)
+		never(t, time.Minute, "served", func() bool { return a.state(0) == slot.Serving })
+		for _, s := range []string{"session-1", "session-2"} {
+			c.net.Heal("data-1", s)
+			c.net.Heal(s, "data-1")
+		}
+		eventually(t, 5*time.Second, "served", func() bool { return a.state(0) == slot.Serving })
+		assert.Empty(t, partial(a))
+	})
+}
+
+// A session that was given up and can be asked again makes the slot whole.
+func TestSessionThatIsBackMakesTheSlotWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.session("session-1", true)
+		s2, a := c.session("session-2", true), c.data("data-1")
+		p := pub(dataIDIn(0, 1), "r1", 1, "v1")
+		s2.put(p)
+		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.net.Cut("data-1", "session-2")
+		c.net.Cut("session-2", "data-1")
+		served(t, c, a, 30*time.Second)
+		assert.Equal(t, []conclave.NodeID{s2.id}, partial(a))
+		c.net.Heal("data-1", "session-2")
+		c.net.Heal("session-2", "data-1")
+		eventually(t, 15*time.Second, "compared", func() bool { return len(partial(a)) == 0 })
+		values, ok := s2.read(p.Data.String())
+		assert.True(t, ok)
+		assert.Equal(t, p.Values, values)
+	})
+}
