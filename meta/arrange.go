@@ -110,9 +110,9 @@ func (a *arranger) served(live []conclave.NodeID) bool {
 // one, and would drop all that comes below. A clock that is wrong costs them
 // that, and decides nothing else.
 func (a *arranger) input() slot.Input {
-	live, reports := a.l.roster.live()
+	live, silent, reports := a.l.roster.dataNodes()
 	return slot.Input{
-		Next: a.next(), Live: live, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
+		Next: a.next(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
 		Reports: reports, FloorBase: max(0, int64(a.l.s.cfg.Now().Sub(yearZero)/time.Second)) * conclave.VersionBase,
 		Limits: a.l.s.cfg.Limits,
 	}
