@@ -67,6 +67,7 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if len(moves) == 0 {
 		return time.Time{}, nil
 	}
+	a.traceCopies(in, moves)
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.replicas(), next.Slots}); err != nil {
 		return time.Time{}, fmt.Errorf("write the slot table: %w", err)
 	}
