@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"conclave/chaos"
 	"conclave/internal/trace"
 )
 
@@ -51,6 +52,61 @@ var slotsForgeries = map[string]forgery{
 		},
 		func(f *forger) {
 			f.writeOfList(epoch(7, 6), errors.New("the connection broke")).listed(epoch(7, 6), "data-1").granted(1, epoch(8, 5), "data-2")
+		},
+	},
+	"I8 another copy": {
+		func(f *forger) {
+			f.listed(epoch(7, 4), "data-2,data-1").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 1000, false)
+			f.granted(1, epoch(7, 5), "data-2").granted(1, epoch(7, 6), "data-3")
+		},
+		func(f *forger) { // forbidden too; of an older leader epoch; not fed for long
+			f.listed(epoch(7, 4), "data-2,data-1").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-1", "caughtUp", epoch(7, 2), 0, false)
+			f.copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 1), 0, false).copied(epoch(7, 5), "data-4", "caughtUp", epoch(7, 2), 1001, false)
+			f.granted(1, epoch(7, 5), "data-2").granted(1, epoch(7, 6), "data-3")
+		},
+	},
+	"I8 its own copy": {
+		func(f *forger) {
+			f.listed(epoch(7, 4), "data-2").copied(epoch(7, 5), "data-2", "following", epoch(7, 2), 0, true).granted(1, epoch(7, 5), "data-2").granted(1, epoch(7, 6), "data-3")
+		},
+		func(f *forger) { // the write was repeated, and then it had caught up
+			f.listed(epoch(7, 4), "data-2").copied(epoch(7, 5), "data-2", "following", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+			f.copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).granted(1, epoch(7, 5), "data-2").granted(1, epoch(7, 6), "data-3")
+			f.copied(epoch(7, 7), "data-3", "caughtUp", epoch(7, 2), 0, false) // of another table
+		},
+	},
+	"I8 of another slot": {
+		func(f *forger) {
+			f.listed(epoch(7, 4), "data-2").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).granted(2, epoch(7, 5), "data-2").granted(2, epoch(7, 6), "data-3")
+		},
+		func(f *forger) { f.lastCopy().granted(1, epoch(7, 6), "data-3") },
+	},
+	"I8 kept": {
+		func(f *forger) { f.lastCopy().pause(17*time.Second).granted(1, epoch(7, 6), "data-3") },
+		func(f *forger) { f.lastCopy().pause(15*time.Second).granted(1, epoch(7, 6), "data-3") },
+	},
+	"I8 kept until the end": {
+		func(f *forger) { f.lastCopy().pause(17*time.Second).runs("data-2", "data-3") },
+		func(f *forger) { f.lastCopy().pause(15*time.Second).runs("data-2", "data-3") },
+	},
+	"I8 kept behind a fault": {
+		func(f *forger) { // the fault is over; that a node is dead is no obstacle
+			f.lastCopy().fault(chaos.Act{Verb: chaos.Cut, Node: "data-2", Peer: "data-3"}).fault(chaos.Act{Verb: chaos.Kill, Node: "data-4"}).pause(30 * time.Second)
+			f.fault(chaos.Act{Verb: chaos.Mend, Node: "data-2", Peer: "data-3"}).pause(17*time.Second).granted(1, epoch(7, 6), "data-3")
+		},
+		func(f *forger) {
+			f.lastCopy().fault(chaos.Act{Verb: chaos.Cut, Node: "data-2", Peer: "data-3"}).fault(chaos.Act{Verb: chaos.Kill, Node: "data-4"}).pause(30 * time.Second)
+			f.fault(chaos.Act{Verb: chaos.Mend, Node: "data-2", Peer: "data-3"}).pause(15*time.Second).granted(1, epoch(7, 6), "data-3")
+		},
+	},
+	"I8 kept with no node to take it": {
+		func(f *forger) { f.lastCopy().runs("data-1", "data-2").pause(17 * time.Second).runs("data-2") },
+		func(f *forger) { f.lastCopy().runs("data-2", "session-1").pause(17 * time.Second).runs("data-2") },
+	},
+	"I8 kept while it was allowed": {
+		func(f *forger) { f.lastCopy().pause(17*time.Second).listed(epoch(7, 6), "data-1") },
+		func(f *forger) {
+			f.lastCopy().listed(epoch(7, 6), "data-1").pause(17*time.Second).runs("data-2", "data-3")
 		},
 	},
 	"I9": {

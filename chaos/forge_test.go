@@ -159,6 +159,23 @@ func (f *forger) granted(slot int, e conclave.Epoch, data string) *forger {
 	return f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: slot, Base: e, Epoch: e, Peer: id(data)})
 }
 
+// copied is what a leader knew of a node's copy of slot 1 when it wrote the table of e;
+// heir: the node that it was to be granted to.
+func (f *forger) copied(e conclave.Epoch, data, state string, of conclave.Epoch, lagMs int, heir bool) *forger {
+	return f.claim("meta-1", trace.Claim{Kind: trace.Copied, Slot: 1, Base: e, Peer: id(data), Key: state, Epoch: of, Count: lagMs, Flag: heir})
+}
+
+// lastCopy is a grant of slot 1 to data-2, on the blacklist, as the last complete
+// copy; then all data nodes run.
+func (f *forger) lastCopy() *forger {
+	f.listed(epoch(7, 4), "data-2").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "following", epoch(7, 2), 0, false)
+	return f.granted(1, epoch(7, 5), "data-2").runs("data-2", "data-3")
+}
+
+func (f *forger) runs(up ...string) *forger {
+	return f.add(chaos.Entry{Sight: &chaos.Sighting{Leader: "meta-1", Up: up}})
+}
+
 // writeOfList is a write of the blacklist that was refused, or whose answer was lost.
 func (f *forger) writeOfList(e conclave.Epoch, lost error) *forger {
 	c := trace.Claim{Kind: trace.Writing, Subject: "blacklist", Term: e.Term, Epoch: e}

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"conclave"
@@ -12,7 +11,7 @@ import (
 // I5, I8, I9 and I12: who has which slot.
 var slotJudges = []judge{
 	{"I5", "per slot one leader per epoch, epochs only rise", oneLeaderPerEpoch},
-	{"I8", "a blacklisted node is given no slot", noneForbidden},
+	{"I8", "a blacklisted node is given a slot only as its last complete copy, and hands it on", noneForbidden},
 	{"I9", "a slot that may not serve answers no read", readsOnlyServed},
 	{"I12", "two slot tables coexist for a bounded time", tablesConverge},
 }
@@ -51,45 +50,6 @@ func oneLeaderPerEpoch(h *History, v *Verdict) {
 		at[k] = seenAt[conclave.Epoch]{c.Epoch, i}
 		claim(slotEpoch{c.Slot, c.Epoch}, c.Node, i)
 	}, trace.Migrating, trace.Serving)
-}
-
-func noneForbidden(h *History, v *Verdict) {
-	type list struct {
-		epoch  conclave.Epoch
-		names  []string
-		untold bool // a write whose answer was lost: whether it is the list, and what it says, nobody told
-		i      int
-	}
-	var lists []list
-	for _, s := range h.statements(trace.Writing) {
-		if s.before.Subject == "blacklist" && (s.done < 0 || s.after.Err != nil) {
-			lists = append(lists, list{epoch: s.before.Epoch, untold: true})
-		}
-	}
-	h.claims(func(i int, _ time.Duration, c trace.Claim) {
-		lists = append(lists, list{epoch: c.Epoch, names: strings.Split(c.Key, ","), i: i})
-	}, trace.Listed)
-	slices.SortStableFunc(lists, func(a, b list) int { return a.epoch.Compare(b.epoch) }) // told after all: the list is behind its write
-	holder := map[int]conclave.NodeID{}
-	for _, g := range h.grants() {
-		n := len(lists)
-		for n > 0 && g.v.Base.Less(lists[n-1].epoch) {
-			n--
-		}
-		was := holder[g.v.Slot]
-		holder[g.v.Slot] = g.v.Peer
-		switch {
-		case n == 0:
-			v.Checks++ // nothing was forbidden yet
-			continue
-		case lists[n-1].untold:
-			continue
-		}
-		// A node that restarts is bound anew to what its name had: nothing is given.
-		given := was.Name != g.v.Peer.Name
-		v.check(!given || !slices.Contains(lists[n-1].names, g.v.Peer.Name), h, h.Entries[g.i].At, []int{lists[n-1].i, g.i},
-			"slot %d is given to %s, which the blacklist of %s names", g.v.Slot, g.v.Peer, lists[n-1].epoch)
-	}
 }
 
 func readsOnlyServed(h *History, v *Verdict) {

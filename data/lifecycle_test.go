@@ -71,6 +71,31 @@ func TestAStopWithoutASuccessorWaitsAndEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
+// A follower that is told to stop does not leave while its leader is dead: it may
+// have the last copy. It leads the slot if it is granted it, hands it on, and ends.
+func TestAStoppingFollowerOfADeadLeaderHandsTheSlotOnFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, b := serving(t, c)
+		eventually(t, 5*time.Second, "b has a copy", func() bool { return b.state(0) == slot.CaughtUp })
+		c.evict(a.id.Name)
+		done := make(chan error, 1)
+		go func() { done <- b.Shutdown(t.Context()) }()
+		never(t, 2*time.Second, "it left", func() bool { return !c.members().Has(b.id) })
+		c.crash(0, b.id)
+		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
+		c.settle(0)
+		d := c.data("data-3")
+		c.prepare(0, d.id)
+		eventually(t, time.Second, "d has caught up", func() bool { return d.state(0) == slot.CaughtUp })
+		assert.True(t, c.members().Has(b.id), "it waits for its successor")
+		c.switchTo(0, d.id)
+		eventually(t, time.Second, "d serves", func() bool { return d.state(0) == slot.Serving })
+		c.settle(0)
+		require.NoError(t, <-done)
+		assert.NoError(t, b.ended(t))
+	})
+}
+
 func TestAStopWithoutALeaderWaitsAndEndsAtItsDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)

@@ -20,7 +20,9 @@ import (
 //
 //  1. ask meta to blacklist this node. It is refused, with the reason, while
 //     nobody could take over; then it is asked again until somebody can.
-//  2. wait until no slot is led from here and every successor serves
+//  2. wait until no slot is led from here, every successor serves, and no slot
+//     that is followed from here has lost its leader: this copy may be the last
+//     one, and the slot may be granted to this node to be handed on (slot.Drained)
 //  3. leave the member list
 //  4. stop the feeds, close the listener
 //

@@ -67,6 +67,7 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if len(moves) == 0 {
 		return time.Time{}, nil
 	}
+	a.traceCopies(in, moves)
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.replicas(), next.Slots}); err != nil {
 		return time.Time{}, fmt.Errorf("write the slot table: %w", err)
 	}
@@ -110,9 +111,9 @@ func (a *arranger) served(live []conclave.NodeID) bool {
 // one, and would drop all that comes below. A clock that is wrong costs them
 // that, and decides nothing else.
 func (a *arranger) input() slot.Input {
-	live, reports := a.l.roster.live()
+	live, silent, reports := a.l.roster.dataNodes()
 	return slot.Input{
-		Next: a.next(), Live: live, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
+		Next: a.next(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
 		Reports: reports, FloorBase: max(0, int64(a.l.s.cfg.Now().Sub(yearZero)/time.Second)) * conclave.VersionBase,
 		Limits: a.l.s.cfg.Limits,
 	}

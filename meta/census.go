@@ -79,15 +79,29 @@ func (r *roster) members(forbidden []string) []wire.Member {
 
 // live are the data nodes that hold a lease, and what they reported.
 func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
+	ids, _, reports = r.dataNodes()
+	return ids, reports
+}
+
+// dataNodes lists the data nodes that hold a lease, those of them that have not
+// reported in this term, and what the others reported. A silent node was dialed
+// and answered, or its first beat is being read: it reports with its first beat,
+// or its lease ends.
+func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if n := r.nodes[name]; n.member.Role == conclave.RoleData {
-			ids = append(ids, n.member.Node)
-			reports = append(reports, n.reports...)
+		n := r.nodes[name]
+		if n.member.Role != conclave.RoleData {
+			continue
+		}
+		live = append(live, n.member.Node)
+		reports = append(reports, n.reports...)
+		if !n.reported {
+			silent = append(silent, n.member.Node)
 		}
 	}
-	return ids, reports
+	return live, silent, reports
 }
 
 // reached is how many sessions and data nodes there are, and when the last one

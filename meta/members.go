@@ -45,6 +45,7 @@ type node struct {
 	heard    bool    // in this term
 	gone     bool    // (warm-up) stored, and refused twice since
 	reports  []slot.Report
+	reported bool // its reports are those of a beat: what it has is known
 	load     uint32
 	ready    bool
 	table    conclave.Epoch // what it holds, as it said
@@ -152,7 +153,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	if m.GetAllReports() || len(m.GetReports()) > 0 {
 		reports := reportsIn(st.id, m.GetReports())
 		news = news || !sameNews(n.reports, reports)
-		n.reports = reports
+		n.reports, n.reported = reports, true
 	}
 	return news, true
 }

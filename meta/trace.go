@@ -6,6 +6,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/slot"
 	conclavesql "conclave/sql"
 )
 
@@ -21,6 +22,34 @@ func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql
 	claim.Kind, claim.Flag, claim.Count, claim.Err = trace.Wrote, outcome == conclavesql.Written, int(outcome), err
 	a.l.s.cfg.Trace.Claim(claim)
 	return outcome, err
+}
+
+// traceCopies claims, for each slot that is to be granted to a node on the
+// blacklist, what was known of the live nodes' copies of it: whether the grant was
+// necessary can be judged by that.
+func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
+	if a.l.s.cfg.Trace == nil {
+		return
+	}
+	for _, m := range moves {
+		if m.Kind != slot.Granted || !slices.Contains(in.Forbidden, m.To.Name) {
+			continue
+		}
+		known := trace.Claim{Kind: trace.Copied, Term: a.fence.Term, Base: in.Next, Slot: m.Slot}
+		for _, n := range append([]conclave.NodeID{m.To}, in.Live...) {
+			known.Flag, known.Peer = n == m.To, n
+			if known.Flag && known.Key != "" {
+				continue // it was the first
+			}
+			known.Key, known.Epoch, known.Count = "none", conclave.Epoch{}, 0
+			for _, r := range in.Reports {
+				if r.Slot == m.Slot && r.Node == n {
+					known.Key, known.Epoch, known.Count = string(r.State), r.Epoch, int(r.LagMs)
+				}
+			}
+			a.l.s.cfg.Trace(known)
+		}
+	}
 }
 
 // decoded takes a row that this term has written over, and claims what it says:

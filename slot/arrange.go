@@ -1,7 +1,6 @@
 package slot
 
 import (
-	"cmp"
 	"slices"
 
 	"conclave"
@@ -57,7 +56,8 @@ type arranger struct {
 
 	live      map[string]conclave.NodeID // by name
 	forbidden map[string]bool            // by name
-	open      []conclave.NodeID          // live and not forbidden, sorted: all that may be given anything
+	silent    map[conclave.NodeID]bool
+	open      []conclave.NodeID // live and not forbidden, sorted: all that may be given anything
 	reports   map[reportKey]Report
 	counters  map[int]int64 // by slot: the highest version that anyone reported
 
@@ -76,6 +76,7 @@ func newArranger(t Table, in Input) *arranger {
 		in: in, t: t.Clone().At(in.Next),
 		live:      make(map[string]conclave.NodeID, len(in.Live)),
 		forbidden: make(map[string]bool, len(in.Forbidden)),
+		silent:    make(map[conclave.NodeID]bool, len(in.Silent)),
 		reports:   make(map[reportKey]Report, len(in.Reports)),
 		counters:  make(map[int]int64),
 		leads:     make(map[conclave.NodeID]int),
@@ -83,6 +84,9 @@ func newArranger(t Table, in Input) *arranger {
 	}
 	for _, name := range in.Forbidden {
 		a.forbidden[name] = true
+	}
+	for _, n := range in.Silent {
+		a.silent[n] = true
 	}
 	for _, n := range in.Live {
 		a.live[n.Name] = n
@@ -105,10 +109,17 @@ func newArranger(t Table, in Input) *arranger {
 
 // bury, step 1: what the dead had goes to others. Dead is a node without a
 // lease, and one whose name came back as another incarnation: its memory is gone.
+//
+// While a slot's dead leader has no heir, the rest of its row stays as it is: it
+// says who may still have a copy, and a node that is lost only for a while comes
+// back with it.
 func (a *arranger) bury() {
 	for i := range a.t.Slots {
 		if s := a.t.Slots[i]; !a.up(s.Leader) {
 			a.regrant(s)
+		}
+		if !a.up(a.t.Slots[i].Leader) {
+			continue
 		}
 		if s := a.t.Slots[i]; s.Phase == Preparing && !a.mayHold(s.Successor) {
 			a.abandon(s)
@@ -118,7 +129,7 @@ func (a *arranger) bury() {
 }
 
 // regrant gives the slot of a dead leader to its heir, as crash. Copies that the
-// row names stay in it as followers: nobody knows yet which of them is needed.
+// row names stay in it as followers: it is not known yet which of them is needed.
 // Without an heir the row keeps its dead leader.
 func (a *arranger) regrant(s Slot) {
 	heir, why := a.heir(s)
@@ -140,45 +151,15 @@ func (a *arranger) regrant(s Slot) {
 	})
 }
 
-// heir is who gets the slot of a dead leader: of the copies the most advanced;
-// without a copy, the node that leads least. A frozen table lets only the dead
-// leader's own newer incarnation inherit.
-func (a *arranger) heir(s Slot) (heir conclave.NodeID, why string) {
-	if a.in.Frozen {
-		if own := a.live[s.Leader.Name]; a.mayHold(own) {
-			return own, "leader restarted while frozen"
-		}
-		return conclave.NodeID{}, ""
-	}
-	copies := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.mayHold(n) })
-	if len(copies) > 0 {
-		return slices.MinFunc(copies, func(m, n conclave.NodeID) int { return a.compareCopies(s, m, n) }), "leader lost, best copy"
-	}
-	return a.fewest(a.leads, s, func(conclave.NodeID) bool { return true }), "leader lost, no copy left"
-}
-
-// compareCopies puts the better copy of s first: a complete one before one that
-// is still loading, then the one of the newer leader epoch, then the one that is
-// further in its feed; among equals the node that leads less.
-func (a *arranger) compareCopies(s Slot, m, n conclave.NodeID) int {
-	p, q := a.report(s.ID, m), a.report(s.ID, n)
-	return cmp.Or(
-		compareBool(q.complete(), p.complete()),
-		q.Epoch.Compare(p.Epoch),
-		cmp.Compare(q.Position, p.Position),
-		cmp.Compare(a.leads[m], a.leads[n]),
-		m.Compare(n),
-	)
-}
-
 // abandon takes a slot back to stable whose successor died or was forbidden. A
-// living successor that has a copy keeps it, as the follower that it was.
+// living successor that has a copy keeps it, as the follower that it was, until
+// enough others have one.
 func (a *arranger) abandon(s Slot) {
 	why := "successor forbidden"
 	if !a.up(s.Successor) {
 		why = "successor lost"
 	}
-	keeps := a.up(s.Successor) && a.caughtUp(s, s.Successor) && len(s.Followers) < a.in.Replicas-1
+	keeps := a.up(s.Successor) && a.caughtUp(s, s.Successor) && a.completeSince(s, s.LeaderEpoch) < a.in.Replicas-1
 	a.change(Move{Slot: s.ID, Kind: Abandoned, From: s.Successor, To: s.Leader, Why: why}, func(s *Slot) {
 		if keeps {
 			s.follow(s.Successor)
@@ -213,7 +194,7 @@ func (a *arranger) hear() {
 	for _, s := range a.t.Slots {
 		switch {
 		case !a.up(s.Leader):
-			// Nobody may inherit it; a dead leader's last words count for nothing.
+			// It has no heir; the last reports of a dead leader count for nothing.
 		case s.Phase == Switching || s.Phase == Crash:
 			if r := a.report(s.ID, s.Leader); r.State == Serving && r.Epoch == s.LeaderEpoch {
 				a.settle(s)
@@ -230,11 +211,10 @@ func (a *arranger) hear() {
 	}
 }
 
-// settle ends a hand-over whose new leader serves. The source stays as follower
-// where one is missing, also a forbidden one: it has a copy, and keeps it until
-// another node has one.
+// settle ends a hand-over whose new leader serves. The source, also a forbidden
+// one, stays as follower until enough other followers have a complete copy.
 func (a *arranger) settle(s Slot) {
-	keeps := a.up(s.Source) && len(s.Followers) < a.in.Replicas-1
+	keeps := a.up(s.Source) && a.completeSince(s, s.SourceEpoch) < a.in.Replicas-1
 	a.change(Move{Slot: s.ID, Kind: Settled, From: s.Source, To: s.Leader, Why: "leader serves"}, func(s *Slot) {
 		if keeps {
 			s.follow(s.Source)

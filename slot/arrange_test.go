@@ -153,6 +153,13 @@ func TestWhatHappensWhenAPartDies(t *testing.T) {
 			[]string{"slot 0 granted b@1 -> a@1 (leader lost, best copy)"}, slot.Crash},
 		{"switching, new leader lost, source forbidden", switching, slot.Input{Live: nodes("a", "c"), Forbidden: []string{"a"}},
 			[]string{"slot 0 granted b@1 -> c@1 (leader lost, no copy left)"}, slot.Crash},
+		{"preparing, leader lost, successor forbidden: it has the last complete copy", preparing, slot.Input{Live: nodes("b", "c"), Forbidden: []string{"b"}, Reports: caughtUp},
+			[]string{"slot 0 granted a@1 -> b@1 (leader lost, last complete copy)"}, slot.Crash},
+		{"preparing, leader lost, successor not heard yet: it may have the copy", preparing,
+			slot.Input{Live: nodes("b", "c"), Silent: nodes("b"), Forbidden: []string{"b"}}, nil, slot.Preparing},
+		{"switching, new leader lost, source forbidden: it has the last complete copy", switching, slot.Input{Live: nodes("a", "c"), Forbidden: []string{"a"},
+			Reports: []slot.Report{{Node: node("a"), Epoch: epoch(1, 1), State: slot.Finished}}},
+			[]string{"slot 0 granted b@1 -> a@1 (leader lost, last complete copy)"}, slot.Crash},
 		{"switching, source lost: the new leader will be refused, and diffs", switching, slot.Input{Live: nodes("b", "c")}, nil, slot.Switching},
 		{"switching, all lost", switching, slot.Input{}, nil, slot.Switching},
 		{"all that live are forbidden; the dead one's last words change nothing", switching,
@@ -191,6 +198,81 @@ func TestTheMostAdvancedCopyInherits(t *testing.T) {
 		assert.Equal(t, node(c.want), next.Slots[0].Leader, c.why)
 		assert.Len(t, next.Slots[0].Followers, 1, "the other copy stays")
 	}
+}
+
+// A forbidden node inherits only as the last complete copy, and hands on what it
+// got as soon as it serves.
+func TestAForbiddenNodeInheritsTheLastCompleteCopy(t *testing.T) {
+	w := one(t, 3)
+	report := func(name string, state slot.ReportState, seq uint64, lag int64) slot.Report {
+		return slot.Report{Node: node(name), Epoch: epoch(1, seq), State: state, LagMs: lag, Position: 5}
+	}
+	for _, c := range []struct {
+		why     string
+		reports []slot.Report
+		want    string
+	}{
+		{"no allowed copy is complete", []slot.Report{report("b", slot.CaughtUp, 2, 0), report("c", slot.Following, 2, 0)}, "b"},
+		{"the allowed copy is of an older leader epoch", []slot.Report{report("b", slot.CaughtUp, 2, 0), report("c", slot.CaughtUp, 1, 0)}, "b"},
+		{"the allowed copy was not fed for longer", []slot.Report{report("b", slot.CaughtUp, 2, 400), report("c", slot.CaughtUp, 2, 401+slot.MaxLagMs)}, "b"},
+		{"an allowed copy is as good", []slot.Report{report("b", slot.CaughtUp, 2, 0), {Node: node("c"), Epoch: epoch(1, 2), State: slot.CaughtUp, LagMs: slot.MaxLagMs}}, "c"},
+		{"it has none either", []slot.Report{report("b", slot.Following, 2, 0)}, "c"},
+	} {
+		next, _ := step(t, w, slot.Input{Live: nodes("b", "c"), Forbidden: []string{"b"}, Replicas: 3, Reports: c.reports})
+		assert.Equal(t, node(c.want), next.Slots[0].Leader, c.why)
+	}
+
+	in := slot.Input{Live: nodes("b", "c"), Forbidden: []string{"b"}, Reports: []slot.Report{report("b", slot.CaughtUp, 1, 0)}}
+	w, moves := step(t, one(t, 2), in)
+	require.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader lost, last complete copy)"}, moves)
+	in.Reports = []slot.Report{{Node: node("b"), Epoch: w.Epoch, State: slot.Serving}}
+	_, moves = step(t, w, in)
+	assert.Equal(t, []string{"slot 0 settled  -> b@1 (leader serves)", "slot 0 prepared b@1 -> c@1 (drain)"}, moves, "in one write")
+}
+
+// A row whose leader is dead, and has no heir, keeps everything else that it says:
+// a node that is back with its copy finds its place.
+func TestARowWithoutAnHeirKeepsItsPlaces(t *testing.T) {
+	w := one(t, 2)
+	dead := slot.Input{Live: nodes("c"), Forbidden: []string{"c"}}
+	same, moves := step(t, w, dead)
+	assert.Empty(t, moves)
+	assert.Equal(t, nodes("b"), same.Slots[0].Followers)
+	back := slot.Input{Live: nodes("b", "c"), Forbidden: []string{"b", "c"}, Reports: []slot.Report{{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp}}}
+	_, moves = step(t, same, back)
+	assert.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader lost, last complete copy)"}, moves)
+}
+
+// The old leader keeps its copy after a hand-over until a follower has a complete
+// one: a follower in the row that is still loading does not stand in for it.
+func TestTheSourceStaysUntilAFollowerIsComplete(t *testing.T) {
+	for _, complete := range []bool{false, true} {
+		w := one(t, 2).Clone()
+		s := &w.Slots[0]
+		s.Phase, s.Source, s.SourceEpoch = slot.Switching, s.Leader, s.LeaderEpoch
+		s.Leader, s.LeaderEpoch, s.Followers = node("c"), epoch(1, 2), nodes("b")
+		w.Epoch = epoch(1, 2)
+		in := slot.Input{Live: nodes("a", "b", "c"), Reports: []slot.Report{{Node: node("c"), Epoch: epoch(1, 2), State: slot.Serving}}}
+		if complete {
+			in.Reports = append(in.Reports, slot.Report{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp})
+		}
+		next, _ := step(t, w, in)
+		assert.Equal(t, !complete, next.Slots[0].Holds(node("a")))
+		assert.True(t, next.Slots[0].Holds(node("b")))
+	}
+}
+
+// A follower does not stop while it may have to inherit.
+func TestAFollowerIsNotDrainedWhileItsLeaderIsDead(t *testing.T) {
+	w, forbidden := table(t, 4, 2, "a", "b"), []string{"b"}
+	for i := range w.Slots {
+		w.Slots[i].Phase, w.Slots[i].Leader, w.Slots[i].Followers = slot.Stable, node("a"), nodes("b")
+	}
+	assert.True(t, slot.Drained(w, "b", nodes("a", "b"), forbidden, 2), "no other node could have its copies")
+	assert.False(t, slot.Drained(w, "b", nodes("b"), forbidden, 2), "their leader is dead")
+	assert.ErrorContains(t, slot.CanDrain(w, "b", nodes("b"), nil), "drain b, which has copies of 4 slots without a leader: no successor: no other data node is up")
+	w.Slots[2].Phase = slot.Crash
+	assert.False(t, slot.Drained(w, "b", nodes("a", "b"), forbidden, 2), "its leader does not serve yet")
 }
 
 // Protection: nothing moves but to the newer incarnation of the same node.

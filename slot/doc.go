@@ -51,13 +51,16 @@
 // # What happens when each part dies
 //
 //	phase      who dies            what the next write does
-//	stable     the leader          crash, at a new leader epoch. It goes to the most
-//	                               advanced copy: a complete one before one that is
-//	                               still loading, then the one of the newer leader
-//	                               epoch, then the one further in the feed. Without
-//	                               a copy, to the allowed node that leads least
+//	stable     the leader          crash, at a new leader epoch. It goes to a complete
+//	                               copy of the newest leader epoch: an allowed node's
+//	                               if there is one, else a forbidden node's, which
+//	                               serves and is drained at once. Without a complete
+//	                               copy it waits for holders that have not reported
+//	                               to this meta leader yet, and goes to an allowed
+//	                               follower that loads, or to the node that leads least
 //	stable     a follower          it leaves the row, another is added; a restarted
-//	                               one keeps its place as its new incarnation
+//	                               one keeps its place as its new incarnation. While
+//	                               the leader is dead too and has no heir, it stays
 //	preparing  the successor       back to stable. Also when it was forbidden; then
 //	                               it keeps, as follower, a complete copy
 //	preparing  the leader          crash: the successor is a copy, and if it has
@@ -69,7 +72,7 @@
 //	                               with the sessions instead
 //	crash      the leader          crash again, at another leader epoch
 //	any        all data nodes      nothing: the row remembers who had what, until
-//	                               somebody is back to be granted it
+//	                               a node is back to be granted it
 //	any        the meta leader     nothing is lost: phases are in the table, reports
 //	                               come again with every beat, so the next leader
 //	                               takes the next step
@@ -100,12 +103,19 @@
 //
 // A slot should have Replicas copies, its leader's included. No drain and no
 // balancing takes a copy away before another is complete: a forbidden follower
-// stays until enough allowed ones have caught up; a forbidden leader, when its
-// successor serves, stays as follower if one is missing; a follower that is moved
+// stays until enough allowed ones have caught up; a leader that handed its slot
+// over, also a forbidden one, stays as follower until enough others have a
+// complete copy; a follower that is moved
 // is marked as Leaving and goes when the one that stands in for it has caught up.
 // So a node is Drained a little after it has stopped to lead. With too few nodes
-// left to stand in, its copies stay until it stops, and it may: CanDrain asks only
-// for somebody who can lead.
+// left to stand in, its copies stay until it stops, and it may, as long as the
+// slots' leaders are alive and serve: CanDrain asks only for a node that can lead.
+//
+// So a forbidden node may still have the only complete copy of a slot: the others
+// load theirs, and the leader dies. The slot is granted to it then, since a node
+// without a copy would show again what was withdrawn, and miss what only this
+// copy has (docs/adr/0025). It leads until it serves; the same write that makes
+// the slot stable prepares a successor, within Limits.Drains.
 //
 // # Versions
 //
@@ -129,7 +139,11 @@
 // leaders:
 //   - A slot that once had a leader has one; it never stands twice in its row.
 //   - Epochs only rise, leader epochs with the leader, version bases with them.
-//   - No slot, succession or copy is given to a dead or forbidden node.
+//   - No slot, succession or copy is given to a dead node, and none to a forbidden
+//     one, but for the slot of a dead leader of which no allowed node has a complete
+//     copy of the newest leader epoch.
+//   - The slot of a dead leader goes to a complete copy of the newest leader epoch
+//     that a live holder has reported, if there is one.
 //   - A living leader loses its slot only to a successor that has caught up, and
 //     the source stays until the new leader has said that it serves.
 //   - Once reports flow and some node is allowed: every slot becomes stable,

@@ -10,15 +10,19 @@ import (
 
 // CanDrain is the admission check before a node is put on the blacklist to be
 // drained: ErrNoSuccessor, with the reason, when it leads slots that no other
-// live node may take over. forbidden are the names on the blacklist so far.
+// live node may take over, or has copies of slots whose leader is dead: it may be
+// about to get those. forbidden are the names on the blacklist so far.
 func CanDrain(t Table, name string, live []conclave.NodeID, forbidden []string) error {
-	leads := 0
+	leads, inherits := 0, 0
 	for _, s := range t.Slots {
-		if s.Leader.Name == name {
+		switch {
+		case s.Leader.Name == name:
 			leads++
+		case s.Names(name) && !slices.Contains(live, s.Leader):
+			inherits++
 		}
 	}
-	if leads == 0 {
+	if leads+inherits == 0 {
 		return nil
 	}
 	var others []string
@@ -36,13 +40,19 @@ func CanDrain(t Table, name string, live []conclave.NodeID, forbidden []string) 
 		slices.Sort(others)
 		reason = "every other data node is blacklisted: " + strings.Join(others, ", ")
 	}
-	return fmt.Errorf("drain %s, which leads %d slots: %w: %s", name, leads, ErrNoSuccessor, reason)
+	has := fmt.Sprintf("leads %d slots", leads)
+	if leads == 0 {
+		has = fmt.Sprintf("has copies of %d slots without a leader", inherits)
+	}
+	return fmt.Errorf("drain %s, which %s: %w: %s", name, has, ErrNoSuccessor, reason)
 }
 
-// Drained says that the named node may stop without anyone missing it: it leads
-// no slot, its successors serve (it is no slot's source any more), and it follows
-// only slots that have too few other nodes to choose from: its copy there is one
-// more than the cluster will have without it.
+// Drained reports whether the named node may stop without loss: it leads no slot,
+// its successors serve (it is no slot's source any more), and every slot that it
+// follows is served by a live leader and has too few other nodes to choose from:
+// its copy there is one more than the cluster will have without it. While a
+// slot's leader is dead, or compares with the sessions, the copy of a follower may
+// be the last complete one, and the next write may make this node its leader.
 func Drained(t Table, name string, live []conclave.NodeID, forbidden []string, replicas int) bool {
 	is := func(n conclave.NodeID) bool { return n.Name == name }
 	standIns := func(s Slot) (n int) {
@@ -57,7 +67,11 @@ func Drained(t Table, name string, live []conclave.NodeID, forbidden []string, r
 		if is(s.Leader) || is(s.Successor) || is(s.Source) {
 			return false
 		}
-		if slices.ContainsFunc(s.Followers, is) && standIns(s) >= replicas-1 {
+		if !slices.ContainsFunc(s.Followers, is) {
+			continue
+		}
+		served := (s.Phase == Stable || s.Phase == Preparing) && slices.Contains(live, s.Leader)
+		if !served || standIns(s) >= replicas-1 {
 			return false
 		}
 	}

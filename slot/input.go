@@ -89,8 +89,13 @@ type Input struct {
 	// Live are the data nodes that hold a lease, one incarnation of a name;
 	// forbidden ones are among them. Its order does not matter.
 	Live []conclave.NodeID
+	// Silent are those of Live whose first report is still awaited: it is not
+	// known yet what copies they have. A node that reports no slot at all is not
+	// silent.
+	Silent []conclave.NodeID
 	// Forbidden are the names on the blacklist (of any role). They keep what
-	// they have until it is taken over, and are given nothing.
+	// they have until it is taken over. The only thing that they are given is the
+	// slot of a dead leader of which no allowed node has a complete copy.
 	Forbidden []string
 	// Replicas is how many copies a slot should have, its leader's included.
 	Replicas int

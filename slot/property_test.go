@@ -86,7 +86,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 // calm ends the storm and checks where the arranger comes to rest.
 func (w *world) calm() {
 	t := w.t
-	w.frozen = false
+	w.frozen, w.handBacks = false, make(map[int]int)
+	defer func() { w.handBacks = nil }()
 	w.settle()
 	open := w.open()
 	if len(open) == 0 {

@@ -29,6 +29,7 @@ type world struct {
 	forbidden map[string]bool
 	heard     map[conclave.NodeID][]slot.Report // what meta has of each node's newest beat
 	late      []beat                            // beats under way
+	handBacks map[int]int                       // by slot: how often a forbidden node was granted it since calm began; nil before
 }
 
 type beat struct {
@@ -46,8 +47,9 @@ type dataNode struct {
 }
 
 type copyState struct {
-	epoch conclave.Epoch
-	state slot.ReportState
+	epoch conclave.Epoch   // that it leads or has finished at, or follows
+	state slot.ReportState // "": it leads nothing
+	copy  conclave.Epoch   // its copy is complete as of this leader epoch; zero: not
 	// position and counter only have to differ between nodes.
 	position uint64
 	counter  int64
@@ -117,6 +119,11 @@ func (w *world) input() slot.Input {
 		Forbidden: slices.Sorted(maps.Keys(w.forbidden)),
 		Replicas:  w.replicas, Frozen: w.frozen, FloorBase: 5 * conclave.VersionBase, Limits: w.limits,
 	}
+	for _, id := range w.live() {
+		if _, reported := w.heard[id]; !reported {
+			in.Silent = append(in.Silent, id)
+		}
+	}
 	for _, id := range slices.SortedFunc(maps.Keys(w.heard), conclave.NodeID.Compare) {
 		in.Reports = append(in.Reports, w.heard[id]...)
 	}
@@ -150,31 +157,41 @@ func (w *world) arrange() (moved bool) {
 // shuffled is the same input in another order; the order of a node's own
 // reports on different slots carries no meaning either.
 func (w *world) shuffled(in slot.Input) slot.Input {
-	in.Live, in.Forbidden, in.Reports = slices.Clone(in.Live), slices.Clone(in.Forbidden), slices.Clone(in.Reports)
+	in.Live, in.Silent, in.Forbidden, in.Reports = slices.Clone(in.Live), slices.Clone(in.Silent), slices.Clone(in.Forbidden), slices.Clone(in.Reports)
+	slices.Reverse(in.Silent)
 	slices.Reverse(in.Live)
 	slices.Reverse(in.Forbidden)
 	slices.Reverse(in.Reports)
 	return in
 }
 
-// deliver brings the present table to a node, which takes its places in it.
+// deliver brings the present table to a node, which takes its places in it as
+// package data does: a copy stays complete as of the epoch that it was built at
+// until the snapshot of another one has arrived.
 func (w *world) deliver(n *dataNode) {
 	n.seen = w.table
 	for _, s := range n.seen.Slots {
-		have := n.state[s.ID]
+		c := n.state[s.ID]
+		leads := c.state == slot.Serving || c.state == slot.Migrating
 		switch {
-		case s.Leader == n.id && have.epoch == s.LeaderEpoch && (have.state == slot.Serving || have.state == slot.Migrating):
+		case s.Leader == n.id && c.epoch == s.LeaderEpoch && leads:
+			continue
 		case s.Leader == n.id:
-			require.Contains(w.t, []slot.Phase{slot.Switching, slot.Crash, slot.Preparing, slot.Stable}, s.Phase)
-			n.state[s.ID] = copyState{s.LeaderEpoch, slot.Migrating, have.position, max(have.counter, s.VersionBase)}
+			c = copyState{epoch: s.LeaderEpoch, state: slot.Migrating, copy: c.copy, position: c.position, counter: max(c.counter, s.VersionBase)}
 		case s.Source == n.id:
-			n.state[s.ID] = copyState{s.SourceEpoch, slot.Finished, have.position, have.counter}
-		case s.Holds(n.id) && have.epoch == s.LeaderEpoch && (have.state == slot.Following || have.state == slot.CaughtUp):
-		case s.Holds(n.id):
-			n.state[s.ID] = copyState{s.LeaderEpoch, slot.Following, 0, have.counter}
+			c.state, c.epoch = slot.Finished, s.SourceEpoch
+		case s.Holds(n.id) && c.state == "" && c.epoch == s.LeaderEpoch:
+			continue
+		case s.Holds(n.id), s.Phase == slot.Crash, s.Phase == slot.Switching:
+			c.state, c.epoch = "", s.LeaderEpoch
+			if !s.Holds(n.id) {
+				c.epoch = conclave.Epoch{}
+			}
 		default:
 			delete(n.state, s.ID)
+			continue
 		}
+		n.state[s.ID] = c
 	}
 }
 
@@ -187,13 +204,13 @@ func (w *world) work(n *dataNode, pick func(slot int) bool) {
 		}
 		switch c.state {
 		case slot.Migrating:
-			c.state = slot.Serving
-		case slot.Following:
+			c.state, c.copy = slot.Serving, c.epoch
+		case "":
 			leader := n.seen.Slots[id].Leader
 			if l := w.nodes[leader.Name]; l.id != leader || !l.up || l.state[id].state != slot.Serving || l.state[id].epoch != c.epoch {
-				continue // nobody to load from
+				continue // no leader to load from
 			}
-			c.state = slot.CaughtUp
+			c.copy = c.epoch
 		}
 		c.position++
 		c.counter++
@@ -203,10 +220,18 @@ func (w *world) work(n *dataNode, pick func(slot int) bool) {
 
 // reports is what a node's beat carries.
 func (n *dataNode) reports() []slot.Report {
-	var rs []slot.Report
+	rs := []slot.Report{}
 	for _, id := range slices.Sorted(maps.Keys(n.state)) {
 		c := n.state[id]
-		rs = append(rs, slot.Report{Node: n.id, Slot: id, Epoch: c.epoch, State: c.state, Position: c.position, Counter: c.counter})
+		r := slot.Report{Node: n.id, Slot: id, Epoch: c.epoch, State: c.state, Position: c.position, Counter: c.counter}
+		switch {
+		case c.state != "":
+		case !c.copy.IsZero():
+			r.State, r.Epoch = slot.CaughtUp, c.copy
+		default:
+			r.State = slot.Following
+		}
+		rs = append(rs, r)
 	}
 	return rs
 }
@@ -274,7 +299,7 @@ func (w *world) check(old slot.Table, in slot.Input) {
 
 func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 	t := w.t
-	require.True(t, w.mayHold(s.Leader), "slot %d was given to %s, which is dead or forbidden", s.ID, s.Leader)
+	require.True(t, w.up(s.Leader), "slot %d was given to %s, which is dead", s.ID, s.Leader)
 	require.Equal(t, in.Next, s.LeaderEpoch)
 	require.Greater(t, s.VersionBase, o.VersionBase)
 	for _, r := range in.Reports {
@@ -289,9 +314,9 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 		for _, n := range o.Holders() {
 			require.True(t, !w.up(n) || s.Holds(n), "slot %d: the living copy %s was thrown away in a crash", s.ID, n)
 		}
-		copies := slices.DeleteFunc(o.Holders()[1:], func(n conclave.NodeID) bool { return !w.mayHold(n) })
-		require.True(t, in.Frozen || len(copies) == 0 || slices.Contains(copies, s.Leader), "slot %d went to %s, though %v have copies", s.ID, s.Leader, copies)
+		w.checkHeir(o, s, in)
 	case slot.Switching:
+		require.True(t, w.mayHold(s.Leader), "slot %d was handed to %s, which is forbidden", s.ID, s.Leader)
 		require.False(t, in.Frozen, "slot %d moved while frozen", s.ID)
 		require.Equal(t, o.Successor, s.Leader)
 		require.Equal(t, o.Leader, s.Source)
@@ -300,6 +325,46 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 	default:
 		require.Fail(t, "a leader changed into phase "+string(s.Phase))
 	}
+}
+
+// checkHeir: the slot of a dead leader goes to one of the live complete copies of
+// the newest epoch, and to a forbidden node only when it has the only ones. Where
+// no copy is complete it waits for those that have not reported yet, and never
+// goes to a forbidden node.
+func (w *world) checkHeir(o, s slot.Slot, in slot.Input) {
+	t := w.t
+	if in.Frozen {
+		require.True(t, w.mayHold(s.Leader), "slot %d was given to %s, which is forbidden, while frozen", s.ID, s.Leader)
+		return
+	}
+	holders := slices.DeleteFunc(o.Holders()[1:], func(n conclave.NodeID) bool { return !w.up(n) })
+	complete := make(map[conclave.NodeID]conclave.Epoch)
+	var newest conclave.Epoch
+	for _, r := range in.Reports {
+		if slices.Contains(holders, r.Node) && r.Slot == s.ID && (r.State == slot.CaughtUp || r.State == slot.Finished || r.State == slot.Serving) {
+			complete[r.Node] = r.Epoch
+			if newest.Less(r.Epoch) {
+				newest = r.Epoch
+			}
+		}
+	}
+	if len(complete) > 0 {
+		require.Equal(t, newest, complete[s.Leader], "slot %d went to %s, though complete are %v", s.ID, s.Leader, complete)
+		for n, epoch := range complete {
+			require.False(t, epoch == newest && w.mayHold(n) && !w.mayHold(s.Leader), "slot %d went to %s, which is forbidden, though %s is complete too", s.ID, s.Leader, n)
+		}
+		if w.handBacks != nil && !w.mayHold(s.Leader) {
+			w.handBacks[s.ID]++
+			require.Equal(t, 1, w.handBacks[s.ID], "slot %d went to a forbidden node again, though nothing died since", s.ID)
+		}
+		return
+	}
+	require.True(t, w.mayHold(s.Leader), "slot %d went to %s, which is forbidden, and has no complete copy", s.ID, s.Leader)
+	for _, n := range holders {
+		require.NotContains(t, in.Silent, n, "slot %d went to %s before %s had reported", s.ID, s.Leader, n)
+	}
+	open := slices.DeleteFunc(holders, func(n conclave.NodeID) bool { return !w.mayHold(n) })
+	require.True(t, len(open) == 0 || slices.Contains(open, s.Leader), "slot %d went to %s, though %v have begun to load it", s.ID, s.Leader, open)
 }
 
 // checkCopies: a living follower leaves only when enough allowed others are

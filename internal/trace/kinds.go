@@ -35,6 +35,7 @@ const (
 	Wrote      Kind = "wrote"      // a Point after it: Key is the outcome, Flag says that the row is ours
 	Publishing Kind = "publishing" // a Point between the row and everybody: the table of Epoch
 	Granted    Kind = "granted"    // the table written as Base gives Slot at Epoch to Peer; Key is the phase, Version the base
+	Copied     Kind = "copied"     // before the table of Base, which gives Slot to a node on the blacklist, is written: Peer lives, and reported its copy as Key, of leader epoch Epoch, Count ms behind. First, with Flag, the node that is given it
 	Listed     Kind = "listed"     // the blacklist written as Epoch names Key (sorted, with commas)
 )
 
