@@ -179,7 +179,8 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 	}
 	for i, n := range nodes {
 		if role == "" || role == n.member.Role {
-			add(n, remaining[i])
+			info := add(n, remaining[i])
+			info.Last = n.member.Role == conclave.RoleSession && info.State != metaclient.NodeUp && info.State != metaclient.NodeSuspect && n.ready
 		}
 	}
 	slices.SortFunc(list, func(a, b metaclient.NodeInfo) int { return strings.Compare(a.Name, b.Name) })

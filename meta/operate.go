@@ -112,6 +112,10 @@ func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
 		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black.Names()); err != nil {
 			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
 		}
+	case conclave.RoleSession:
+		if !a.l.roster.otherSession(e.Name, a.black.Has) {
+			return wire.Errorf(wire.CodeNoSuccessor, "no other session takes clients")
+		}
 	case conclave.RoleMeta:
 		if !a.otherCandidate(e.Name) {
 			return wire.Errorf(wire.CodeNoSuccessor, "no other meta node is a candidate")

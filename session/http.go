@@ -61,7 +61,7 @@ func withResponder(next http.Handler) http.Handler {
 func (s *Server) report() (_ []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	ready, _ = s.ready()
 	s.mu.Lock()
-	draining = s.stopping
+	draining = s.marked
 	s.mu.Unlock()
 	return nil, uint32(s.clients.count()), ready, draining
 }

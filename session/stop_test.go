@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/wire"
 )
 
 // A session stops gracefully: its clients are at the other one before its port
@@ -65,18 +67,100 @@ func TestBlacklistDrains(t *testing.T) {
 	})
 }
 
-// The only session stops: nobody could take its clients, so it does not wait.
-func TestLastSessionStops(t *testing.T) {
+// The only session is told to stop: its clients are served until its deadline, in
+// case another session comes; then it ends, and the error says what was not done.
+func TestStop_OfTheLastSessionServesUntilItsDeadline(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.fill(1, "svc")
+		one := c.sessions["session-1"]
+		start := time.Now()
+		ended := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
 		defer cancel()
+		go func() { ended <- one.server.Shutdown(ctx) }()
+		c.eventually("the stop waits", func() bool {
+			code, body := c.get(one.server.Address(), "/readyz")
+			return code == http.StatusOK && strings.Contains(body, "the last session")
+		})
+		c.published(c.client("new"), "other", "x")
+		require.ErrorContains(t, <-ended, "no other session takes clients")
+		assert.InDelta(t, 10, time.Since(start).Seconds(), 1)
+		<-one.done
+		require.NoError(t, one.err)
+	})
+}
+
+// Another session comes while the last one waits to stop: the drain goes on.
+func TestStop_OfTheLastSessionGoesOnWhenAnotherComes(t *testing.T) {
+	bubble(t, 2, 1, func(t *testing.T, c *cluster) {
+		values := c.fill(3, "svc", "session-1")
+		sub := c.watch(c.client("reader"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		ended := make(chan error, 1)
+		go func() { ended <- c.sessions["session-1"].server.Shutdown(c.ctx) }()
+		time.Sleep(3 * time.Second)
+		two := c.startSession("session-2")
+		require.NoError(t, <-ended)
+		assert.Len(t, c.list(two.Address(), "/v1/clients"), 4)
+		neverBelow(t, sub, 3)
+	})
+}
+
+// A session that never took a client hands nothing over.
+func TestStop_OfASessionThatNeverOpenedWaitsForNone(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		time.Sleep(time.Second)
 		start := time.Now()
-		err := c.sessions["session-1"].server.Shutdown(ctx)
-		require.ErrorContains(t, err, "no other session takes clients")
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(c.ctx))
 		assert.Less(t, time.Since(start), time.Second)
-		<-c.sessions["session-1"].done
-		require.NoError(t, c.sessions["session-1"].err)
+	})
+}
+
+// One session is drained and the other one killed: the drained one takes clients
+// as the last session, is in the list that they are given, and reports it. When
+// the other is back, the drain goes on.
+func TestDrain_OfTheSessionThatIsLeftWaits(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		one, two := c.sessions["session-1"], c.sessions["session-2"]
+		old := c.client("old")
+		c.published(old, "svc", "old")
+		c.meta.forbid(blacklist.Entry{Name: "session-1", Role: conclave.RoleSession, Reason: "repair", By: "operator"})
+		c.eventually("session-1 has no clients", func() bool {
+			return len(c.list(one.server.Address(), "/v1/clients")) == 0 && len(c.list(two.server.Address(), "/v1/clients")) == 1
+		})
+		kill(c, two)
+		values := append(c.fill(8, "svc", "session-1"), "old") // they know session-2 only by what session-1 reports
+		sub := c.watch(c.client("reader", "session-1"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		code, body := c.get(one.server.Address(), "/readyz")
+		assert.Equal(t, http.StatusOK, code)
+		assert.Contains(t, body, "the last session")
+		events, _ := one.server.Events().Since(0)
+		assert.True(t, slices.ContainsFunc(events, func(e wire.Event) bool { return e.Type == "session.last" }))
+
+		back := c.startSession("session-2")
+		c.eventually("all clients are at session-2", func() bool {
+			code, _ := c.get(one.server.Address(), "/readyz")
+			return code == http.StatusServiceUnavailable && len(c.list(back.Address(), "/v1/clients")) == 10
+		})
+		time.Sleep(time.Minute)
+		assert.Len(t, sub.last(), 9)
+	})
+}
+
+// Both sessions are on the blacklist, which an operator can force: both serve.
+func TestDrain_OfAllSessionsLeavesThemServing(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		for _, name := range []string{"session-1", "session-2"} {
+			c.meta.forbid(blacklist.Entry{Name: name, Role: conclave.RoleSession, Reason: "repair", By: "operator"})
+		}
+		time.Sleep(time.Second)
+		for i, name := range []string{"session-1", "session-2"} {
+			c.published(c.client("only-"+name, name), "svc", name)
+			values := []string{"session-1", "session-2"}[:i+1]
+			sub := c.watch(c.client("reader-"+name, name), "svc")
+			c.eventually("all are seen", sub.shows(values...))
+		}
 	})
 }
 

@@ -113,6 +113,9 @@ func (a *app) nodesCommand() *cobra.Command {
 						if n.Leading {
 							state += ", leads"
 						}
+						if n.Last {
+							state += ", serves as the last"
+						}
 						if n.Observer {
 							state += ", observes"
 						}

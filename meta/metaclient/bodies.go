@@ -66,6 +66,7 @@ type NodeInfo struct {
 	Load             uint32        `json:"load"` // session: client connections; data: publishers
 	Leading          bool          `json:"leading,omitempty"`
 	Observer         bool          `json:"observer,omitempty"` // a meta that does not compete
+	Last             bool          `json:"last,omitempty"`     // a session that should drain, and serves: no other one takes clients
 }
 
 // NodeState is how the leader sees a node.
