@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,6 +43,8 @@ type Server struct {
 	elector     *elector.Elector
 	client      *metaclient.Client
 	metrics     *prometheus.Registry
+
+	quitting atomic.Int32 // requests to quit the election that are in progress
 
 	background group // what handlers start and Run joins
 
