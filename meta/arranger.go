@@ -174,6 +174,11 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	if err := a.list(ctx); err != nil {
 		return next, err
 	}
+	stops, err := a.expireStop(ctx)
+	if err != nil {
+		return next, err
+	}
+	next = earliest(next, stops)
 	settled, err := a.arrange(ctx)
 	return earliest(next, settled), err
 }

@@ -285,5 +285,8 @@ func (s *Server) ready() (bool, []string) {
 	if s.elector.Remaining() <= 0 {
 		return false, []string{"no leader with a valid lease is known"}
 	}
+	if left, _ := s.view.Stopping(); left > 0 {
+		return true, []string{fmt.Sprintf("the cluster stops: a stop of a node within %v hands nothing over", left.Round(time.Second))}
+	}
 	return true, nil
 }

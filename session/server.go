@@ -22,6 +22,9 @@ type Server struct {
 	terms   *wire.Fence // commands of older terms are refused
 	events  *wire.Events
 	metrics *metrics
+	// downs is what is known of a stop of the whole cluster: no session is left
+	// then to hand over to.
+	downs *metaclient.Stopping
 
 	registry *registry
 	fences   *fences
@@ -47,7 +50,6 @@ type Server struct {
 	running   bool
 	opened    bool    // clients were taken once
 	stopping  bool    // a graceful stop has begun
-	cluster   bool    // the whole cluster is stopping: nobody is left to hand over to
 	forbidden bool    // the blacklist names this session
 	refused   bool    // stopping, and the leader knows no session that could take over
 	marked    bool    // stopping, and the leader agreed, or could not be asked
@@ -80,6 +82,7 @@ func New(c Config) (*Server, error) {
 		ended:    make(chan struct{}),
 	}
 	s.topics = newTopics(c.PushWindow, newGuard(c.SessionGrace), s.nodes.wakeReaders)
+	s.downs = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
 	s.view.Trace, s.terms.Trace, s.registry.trace, s.topics.trace = c.Trace, c.Trace, c.Trace, c.Trace
 	s.metrics = newMetrics(s)
 	return s, nil
@@ -229,7 +232,7 @@ func (s *Server) ready() (bool, []string) {
 	if s.meta.LostFor() > s.meta.NodeLease() {
 		reasons = append(reasons, "stale")
 	}
-	return true, reasons
+	return true, append(reasons, s.downs.Reasons()...)
 }
 
 // advertised is what others are told to dial.

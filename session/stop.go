@@ -33,9 +33,10 @@ const (
 // the lists given to clients comes straight back.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	running, twice, cluster := s.running, s.stopping, s.cluster
+	running, twice := s.running, s.stopping
 	s.stopping = true
 	s.mu.Unlock()
+	cluster := s.downs.InForce()
 	if !running {
 		return nil
 	}
@@ -94,6 +95,9 @@ func (s *Server) markDraining(ctx context.Context, until time.Time) error {
 	defer cancel()
 	for {
 		changed := s.view.Changed()
+		if s.downs.InForce() {
+			return nil
+		}
 		err := s.askToDrain(ctx)
 		s.mu.Lock()
 		opened, first := s.opened, !s.refused
@@ -172,11 +176,17 @@ func (s *Server) moveClients(context.Context) error {
 func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	select {
-	case <-s.clients.none():
-	case <-ctx.Done():
+	for waiting := true; waiting && !s.downs.InForce(); {
+		changed := s.view.Changed()
+		select {
+		case <-s.clients.none():
+			waiting = false
+		case <-changed:
+		case <-ctx.Done():
+			waiting = false
+		}
 	}
-	if s.clients.count() == 0 {
+	if s.clients.count() == 0 || s.downs.InForce() {
 		return nil
 	}
 	if _, others := s.offered(s.view.State(), true); !others {
@@ -187,6 +197,9 @@ func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 
 // flush waits until data has what was registered or removed last.
 func (s *Server) flush(ctx context.Context) error {
+	if s.downs.InForce() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -209,6 +222,9 @@ func (s *Server) flush(ctx context.Context) error {
 // copies stay there for the session grace, under those of the sessions that its
 // clients are at now.
 func (s *Server) leaveMembers(ctx context.Context) error {
+	if s.downs.InForce() {
+		return nil
+	}
 	known, err := s.reachable()
 	s.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
 	s.leave() // or the next beat registers again

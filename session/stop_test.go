@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -169,13 +170,56 @@ func TestClusterStops(t *testing.T) {
 	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
 		c.fill(1, "svc", "session-1")
 		s := c.sessions["session-1"]
-		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping"))
+		require.Equal(t, http.StatusConflict, c.post(s.server.Address(), "/v1/stopping", `{"incarnation": "i99"}`))
+		for _, bad := range []string{"", "{}", `{"incarnation": "x", "for": 1}`, fmt.Sprintf(`{"incarnation": %q, "forMs": 60001}`, s.server.Node.Incarnation)} {
+			require.Equal(t, http.StatusBadRequest, c.post(s.server.Address(), "/v1/stopping", bad), bad)
+		}
+		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, s.server.Node.Incarnation)))
+		_, body := c.get(s.server.Address(), "/readyz")
+		assert.Contains(t, body, "the cluster stops")
 		start := time.Now()
 		require.NoError(t, s.server.Shutdown(c.ctx))
 		assert.Less(t, time.Since(start), 10*time.Millisecond)
 		assert.Empty(t, c.meta.view.State().Blacklist.Entries)
 		events, _ := s.server.Events().Since(0)
 		assert.True(t, strings.Contains(events[len(events)-1].Type, "stopping"))
+	})
+}
+
+// An announcement that the cluster stops ends by itself: what is stopped an hour
+// later hands over, whether the leader had recorded it or the node was asked alone.
+func TestClusterStops_OnlyWhileTheAnnouncementIsInForce(t *testing.T) {
+	for _, recorded := range []bool{true, false} {
+		bubble(t, 1, 2, func(t *testing.T, c *cluster) {
+			c.fill(3, "svc", "session-1")
+			one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
+			if recorded {
+				c.meta.setSwitch(wire.SwitchStopping, "60000")
+			} else {
+				require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, one.Node.Incarnation)))
+			}
+			c.eventually("it is shown", func() bool {
+				_, body := c.get(one.Address(), "/readyz")
+				return strings.Contains(body, "the cluster stops")
+			})
+			time.Sleep(time.Hour) // the leader has not cleared its record: the node counts for itself
+			require.NoError(t, one.Shutdown(c.ctx))
+			assert.Len(t, c.list(two.Address(), "/v1/clients"), 3, "the clients were handed over")
+		})
+	}
+}
+
+// The announcement comes while a stop already waits for its clients.
+func TestClusterStops_CutsADrainShort(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.fill(3, "svc", "session-1")
+		ended := make(chan error, 1)
+		start := time.Now()
+		go func() { ended <- c.sessions["session-1"].server.Shutdown(c.ctx) }()
+		time.Sleep(3 * time.Second)
+		c.meta.setSwitch(wire.SwitchStopping, "60000")
+		require.NoError(t, <-ended)
+		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }
 

@@ -21,7 +21,7 @@ const rules = `
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
 	NONE < internal/stage, internal/compose, internal/sleep;
-	internal/sleep < data, meta, chaos, bench, lab, cmd/conclave;
+	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave;
 	conclave < sql;
 
 	internal/trace < elector;
@@ -37,7 +37,7 @@ const rules = `
 	internal/trace, slot, client < chaos;
 	conclave < internal/devdb < internal/mysqltest;
 	elector/electortest, sql, internal/mysqltest, sim/simnet < elector/electortest/sqlworld;
-	conclave, slot < internal/supervisor;
+	conclave, slot, meta/metaclient < internal/supervisor;
 	NONE < internal/faultnet;
 	chaos, meta/metaclient < chaos/outside;
 	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;
