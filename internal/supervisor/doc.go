@@ -25,10 +25,9 @@
 //
 // # Reading order
 //
-// config.go says what is to run; plan.go makes of it who is started how, and where, and
-// claims.go keeps the ports;
-// cluster.go is the supervisor, child.go one process through all its lives, stop.go
-// the order of the end. state.go is the folder, process.go what a pid is worth,
+// config.go says what is to run; plan.go makes of it who is started how, and where;
+// claims.go keeps the ports; cluster.go is the supervisor, child.go one process through
+// all its lives, stop.go the order of the end. state.go is the folder, process.go what a pid is worth,
 // log.go the last line of a log. control.go is the socket, handle.go its other side;
 // probe.go finds out what each process is doing.
 //
