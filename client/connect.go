@@ -183,13 +183,20 @@ var errNoSession = errors.New("no other session is known")
 // one to avoid last.
 func (c *Client) seek(ctx context.Context, avoid string) (*link, error) {
 	l, err := c.seekOther(ctx, avoid)
+	if err != nil { // the list was no use: begin again from what was configured and resolved
+		c.mu.Lock()
+		c.told = nil
+		c.mu.Unlock()
+	}
 	if err == nil || avoid == "" || ctx.Err() != nil || c.isClosing() {
 		return l, err
 	}
 	return c.dial(ctx, avoid)
 }
 
-// seekOther tries every session but one.
+// seekOther tries every session but one. A client that is asked to move keeps the
+// list of the session that it is still at: a session that is not open yet may be
+// the only one to move to.
 func (c *Client) seekOther(ctx context.Context, not string) (*link, error) {
 	err := errNoSession
 	for _, address := range c.candidates(ctx, not) {
@@ -205,9 +212,6 @@ func (c *Client) seekOther(ctx context.Context, not string) (*link, error) {
 		}
 		c.log.Debug("session not reached", "address", address, "error", err)
 	}
-	c.mu.Lock()
-	c.told = nil // it was no use: begin again from what was configured and resolved
-	c.mu.Unlock()
 	return nil, err
 }
 

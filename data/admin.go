@@ -58,7 +58,7 @@ func (s *Server) isReady() (bool, []string) {
 	if s.draining.Load() { // it serves on until nobody needs it
 		reasons = append(reasons, "draining")
 	}
-	return ready, reasons
+	return ready, append(reasons, s.stopping.Reasons()...)
 }
 
 func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
@@ -106,11 +106,4 @@ func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
 	}
 	sortDatums(out)
 	wire.WriteJSON(w, http.StatusOK, out)
-}
-
-// postStopping is how `conclave down` says that the whole cluster stops: the
-// next Shutdown hands nothing over.
-func (s *Server) postStopping(w http.ResponseWriter, _ *http.Request) {
-	s.stopping.Store(true)
-	wire.WriteJSON(w, http.StatusOK, map[string]any{"stopping": true})
 }

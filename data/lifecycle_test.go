@@ -3,6 +3,7 @@ package data_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,7 +147,11 @@ func TestAStoppingClusterHandsNothingOver(t *testing.T) {
 		a, _ := serving(t, c)
 		c.fakeMeta.stop()
 		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
-		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", nil)
+		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "another"}`))
+		require.NoError(t, err)
+		res.Body.Close()
+		assert.Equal(t, http.StatusConflict, res.StatusCode)
+		res, err = (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "`+a.id.Incarnation+`"}`))
 		require.NoError(t, err)
 		res.Body.Close()
 		assert.Equal(t, http.StatusOK, res.StatusCode)
@@ -154,6 +159,43 @@ func TestAStoppingClusterHandsNothingOver(t *testing.T) {
 		require.NoError(t, a.Shutdown(t.Context()))
 		require.NoError(t, a.ended(t))
 		assert.Less(t, time.Since(start), time.Second)
+	})
+}
+
+// What was announced an hour ago does not count: the stop hands its slots over.
+func TestAnAnnouncedStopOfTheClusterEndsByItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, _ := serving(t, c)
+		c.set(func(s *wire.State, e conclave.Epoch) {
+			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopping, Value: "60000", Version: 1}}}
+			c.admits = false
+		})
+		tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
+		res, err := (&http.Client{Transport: tr}).Post("http://"+a.Address()+"/v1/stopping", "", strings.NewReader(`{"incarnation": "`+a.id.Incarnation+`"}`))
+		require.NoError(t, err)
+		res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		time.Sleep(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(a.Shutdown(ctx)), "it asked to be drained")
+		assert.Error(t, a.ended(t))
+	})
+}
+
+// The leader's record reaches a node that already waits for a successor.
+func TestAnAnnouncedStopCutsADrainShort(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, _ := serving(t, c)
+		c.set(func(*wire.State, conclave.Epoch) { c.admits = false })
+		done := make(chan error, 1)
+		go func() { done <- a.Shutdown(t.Context()) }()
+		time.Sleep(3 * time.Second)
+		c.set(func(s *wire.State, e conclave.Epoch) {
+			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopping, Value: "60000", Version: 1}}}
+		})
+		require.NoError(t, <-done)
+		require.NoError(t, a.ended(t))
 	})
 }
 

@@ -52,7 +52,7 @@ type Server struct {
 
 	ready    atomic.Bool // start is through
 	draining atomic.Bool
-	stopping atomic.Bool // the whole cluster stops: nothing need be handed over
+	stopping *metaclient.Stopping // the whole cluster stops: nothing need be handed over
 
 	mu      sync.Mutex // guards the rest
 	seeds   *rand.Rand
@@ -74,6 +74,7 @@ func New(c Config) (*Server, error) {
 		seeds: c.Rand,
 	}
 	s.view.Trace, s.fence.Trace = c.Trace, c.Trace
+	s.stopping = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
 	s.slots = newSlots(s)
 	s.follows = &follows{server: s, bell: newBell(), all: map[conclave.NodeID]*puller{}}
 	s.differ = &differ{server: s, bell: newBell(), queues: map[conclave.NodeID]*diffQueue{}}
@@ -203,7 +204,7 @@ func (s *Server) router(i *wire.Interceptor) *mux.Router {
 	})
 	r.HandleFunc("/v1/slots", s.getSlots).Methods(http.MethodGet)
 	r.HandleFunc("/v1/datums", s.getDatums).Methods(http.MethodGet)
-	r.HandleFunc("/v1/stopping", s.postStopping).Methods(http.MethodPost)
+	r.Handle("/v1/stopping", s.stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
 	for _, mount := range []func() (string, http.Handler){
 		func() (string, http.Handler) {
 			return wirev1connect.NewDataServiceHandler(s, wire.HandlerOptions(i))

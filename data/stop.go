@@ -31,7 +31,8 @@ import (
 // so, and its caller's deadline decides. Without a leader it waits too. When ctx
 // ends first the node ends all the same, and both Shutdown and Run return why.
 //
-// After POST /v1/stopping (the whole cluster stops) only step 4 is taken.
+// While it is announced that the whole cluster stops (`conclave down`) only step 4
+// is taken, also when that arrives while the others are waited for.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if !s.ran.Load() {
 		s.end(nil)
@@ -60,7 +61,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	var err error
 	switch {
-	case s.stopping.Load():
+	case s.stopping.InForce():
 		s.log.Info("the cluster stops: nothing is handed over")
 	case !s.ready.Load() && !s.holdsAny():
 		s.log.Info("never registered: there is nothing to hand over")
@@ -101,6 +102,9 @@ func (s *Server) drain(ctx context.Context) error {
 	var refused error
 	for {
 		changed := s.view.Changed()
+		if s.stopping.InForce() {
+			return nil
+		}
 		err := s.meta.Drain(ctx, "stopping")
 		if err == nil {
 			break
@@ -138,7 +142,7 @@ func (s *Server) handOver(ctx context.Context) error {
 	for {
 		changed := s.view.Changed()
 		st := s.view.State()
-		if drained(st, s.config.Node.Name) {
+		if drained(st, s.config.Node.Name) || s.stopping.InForce() {
 			return nil
 		}
 		select {
@@ -171,6 +175,9 @@ func drained(st wire.State, name string) bool {
 
 // leave ends the beats first, or the next one would register this node again.
 func (s *Server) leave(ctx context.Context) error {
+	if s.stopping.InForce() {
+		return nil
+	}
 	s.endMeta()
 	select {
 	case <-s.metaRan:

@@ -40,11 +40,16 @@ func (s *Server) routes() http.Handler {
 	get("/v1/nodes", (*leader).getNodes)
 	get("/v1/blacklist", (*leader).getBlacklist)
 	get("/v1/switches", (*leader).getSwitches)
+	get("/v1/stopping", (*leader).getStopping)
+	r.Handle("/v1/stopping", s.byLeader((*leader).postStopping)).Methods(http.MethodPost)
+	r.Handle("/v1/stopping", s.byLeader((*leader).deleteStopping)).Methods(http.MethodDelete)
 	r.Handle("/v1/blacklist/{name}", s.byLeader((*leader).putBlacklist)).Methods(http.MethodPut)
 	r.Handle("/v1/blacklist/{name}", s.byLeader((*leader).deleteBlacklist)).Methods(http.MethodDelete)
 	r.Handle("/v1/switches/{key}", s.byLeader((*leader).putSwitch)).Methods(http.MethodPut)
 	r.Handle("/v1/protection", s.byLeader((*leader).deleteProtection)).Methods(http.MethodDelete)
 	r.Handle("/v1/leader/resign", s.byLeader((*leader).postResign)).Methods(http.MethodPost)
+	r.Handle("/v1/observers/{name}", s.byLeader((*leader).putObserver)).Methods(http.MethodPut)
+	r.Handle("/v1/observers/{name}", s.byLeader((*leader).deleteObserver)).Methods(http.MethodDelete)
 	r.HandleFunc("/leaderz", s.getLeaderz).Methods(http.MethodGet)
 	r.HandleFunc("/v1/election/{act:quit|join}", s.postElection).Methods(http.MethodPost)
 
@@ -179,7 +184,8 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 	}
 	for i, n := range nodes {
 		if role == "" || role == n.member.Role {
-			add(n, remaining[i])
+			info := add(n, remaining[i])
+			info.Last = n.member.Role == conclave.RoleSession && info.State != metaclient.NodeUp && info.State != metaclient.NodeSuspect && n.ready
 		}
 	}
 	slices.SortFunc(list, func(a, b metaclient.NodeInfo) int { return strings.Compare(a.Name, b.Name) })
@@ -236,14 +242,21 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	entry := blacklist.Entry{
 		Name: name, Role: m.Role, Reason: in.Reason, By: in.By, Incarnation: m.Node.Incarnation, Since: l.s.cfg.Now().UTC(),
 	}
-	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.forbid(ctx, entry) })
-	return blacklistInfo(entry), err
+	return l.act(r, func() (effect, error) { return l.arranger.forbidding(entry) }, func(ctx context.Context) (any, error) {
+		return blacklistInfo(entry), l.arranger.forbid(ctx, entry)
+	})
 }
 
 func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 	name := mux.Vars(r)["name"]
-	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.allow(ctx, name) })
-	return map[string]any{"name": name}, err
+	return l.act(r, func() (effect, error) {
+		if !l.arranger.black.Has(name) {
+			return effect{}, wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
+		}
+		return fine("%s is given work again", name), nil
+	}, func(ctx context.Context) (any, error) {
+		return map[string]any{"name": name}, l.arranger.allow(ctx, name)
+	})
 }
 
 func (l *leader) getSwitches(*http.Request) (any, error) {
@@ -255,27 +268,45 @@ func (l *leader) putSwitch(r *http.Request) (any, error) {
 	if err := readBody(r, &in); err != nil {
 		return nil, err
 	}
-	var out wire.Switch
-	err := l.ask(r.Context(), func(ctx context.Context) (err error) {
-		out, err = l.arranger.setSwitch(ctx, mux.Vars(r)["key"], in.Value)
-		return err
+	key := mux.Vars(r)["key"]
+	return l.act(r, func() (effect, error) {
+		if err := checkSwitch(key, in.Value); err != nil {
+			return effect{}, err
+		}
+		return l.arranger.switching(key, in.Value), nil
+	}, func(ctx context.Context) (any, error) {
+		return l.arranger.setSwitch(ctx, key, in.Value)
 	})
-	return out, err
 }
 
 func (l *leader) deleteProtection(r *http.Request) (any, error) {
-	err := l.ask(r.Context(), func(ctx context.Context) error {
+	return l.act(r, func() (effect, error) {
 		if !l.arranger.state.Freeze.Frozen {
-			return nil
+			return fine("the cluster is not protected"), nil
 		}
-		return l.arranger.thaw(ctx, "ended by hand")
+		return fine("slots move again, with the data nodes that there are"), nil
+	}, func(ctx context.Context) (any, error) {
+		if l.arranger.state.Freeze.Frozen {
+			if err := l.arranger.thaw(ctx, "ended by hand"); err != nil {
+				return nil, err
+			}
+		}
+		return map[string]any{"protected": false}, nil
 	})
-	return map[string]any{"protected": false}, err
 }
 
-// postResign hands the leadership over. It is answered once that is done.
+// postResign hands the leadership over. It is answered once that is done. This
+// node counts as no candidate from the moment at which it is granted.
 func (l *leader) postResign(r *http.Request) (any, error) {
-	err := l.s.elector.Resign(r.Context())
+	var granted bool
+	out, err := l.act(r, func() (effect, error) { return l.arranger.resigning(), nil }, func(context.Context) (any, error) {
+		l.arranger.quits[l.s.cfg.Node], granted = true, true
+		return nil, nil
+	})
+	if err != nil || !granted {
+		return out, err
+	}
+	err = l.s.elector.Resign(r.Context())
 	if errors.Is(err, elector.ErrNotLeading) {
 		return nil, wire.NotLeader("", "")
 	}
@@ -294,21 +325,6 @@ func (s *Server) getLeaderz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	wire.WriteJSON(w, http.StatusOK, map[string]any{"leader": s.cfg.Node.Name, "term": l.term.Number})
-}
-
-// postElection makes this very node an observer, or a candidate again.
-func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
-	act := s.elector.JoinElection
-	quit := mux.Vars(r)["act"] == "quit"
-	if quit {
-		act = s.elector.Quit
-	}
-	if err := act(r.Context()); err != nil {
-		wire.WriteError(w, wire.Errorf(wire.CodeUnavailable, "%v", err))
-		return
-	}
-	s.client.Poke() // the leader shows who observes
-	wire.WriteJSON(w, http.StatusOK, map[string]any{"name": s.cfg.Node.Name, "observer": quit})
 }
 
 // readBody reads a JSON document; none at all reads as an empty one. What the

@@ -30,11 +30,13 @@ type arranger struct {
 	woken    chan struct{} // one token: look again
 	commands chan command  // from handlers; taken one at a time, once warm
 
-	rows   map[conclavesql.Kind]conclavesql.State // what the database holds
-	seq    uint64                                 // the last that this term has used
-	state  wire.State                             // the same as rows, decoded
-	black  blacklist.Set                          // the same as state.Blacklist
-	watch  protection
+	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
+	seq   uint64                                 // the last that this term has used
+	state wire.State                             // the same as rows, decoded
+	black blacklist.Set                          // the same as state.Blacklist
+	watch protection
+	// quits are the metas that were granted to quit the election in this term.
+	quits  map[conclave.NodeID]bool
 	rounds time.Time // when the last round began; zero: none did
 	// absent: until then the leaders of an adopted table are waited for, since the
 	// restored member list does not name them all.
@@ -64,7 +66,7 @@ func newArranger(l *leader) *arranger {
 	return &arranger{
 		l: l, log: l.log, store: l.s.cfg.Store,
 		fence: conclavesql.Fence{Owner: l.s.cfg.Node.String(), Term: l.term.Number},
-		rand:  derive(l.s.nonces), woken: make(chan struct{}, 1), commands: make(chan command),
+		rand:  derive(l.s.nonces), woken: make(chan struct{}, 1), commands: make(chan command), quits: map[conclave.NodeID]bool{},
 	}
 }
 
@@ -172,6 +174,11 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	if err := a.list(ctx); err != nil {
 		return next, err
 	}
+	stops, err := a.expireStop(ctx)
+	if err != nil {
+		return next, err
+	}
+	next = earliest(next, stops)
 	settled, err := a.arrange(ctx)
 	return earliest(next, settled), err
 }

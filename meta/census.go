@@ -104,6 +104,19 @@ func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Rep
 	return live, silent, reports
 }
 
+// otherSession reports whether a session besides the named one takes clients: it
+// holds its stream, is ready, and neither drains nor is forbidden.
+func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other, n := range r.nodes {
+		if other != name && n.member.Role == conclave.RoleSession && n.stream != nil && n.ready && !n.draining && !forbidden(other) {
+			return true
+		}
+	}
+	return false
+}
+
 // reached is how many sessions and data nodes there are, and when the last one
 // spoke; the zero time when none did.
 func (r *roster) reached() (members int, last time.Time) {

@@ -9,7 +9,9 @@
 // stream to every node; members.go, who is alive, and census.go, what is asked of
 // them; warmup.go, how a new leader learns before it decides; arranger.go, the one
 // goroutine that decides, with arrange.go (slots), protection.go (when not to) and
-// operate.go (what it is asked for). bodies.go and packed.go are the rows as text; spread.go, trace.go and
+// operate.go (what it is asked for); effects.go judges what operators ask for,
+// observers.go is who may quit the election, stopping.go a stop of the whole
+// cluster. bodies.go and packed.go are the rows as text; spread.go, trace.go and
 // metrics.go are what the leader says of itself. admin.go and proxy.go are the HTTP
 // API; witness.go answers the election's questions. The election itself is package
 // elector; the slots' rules are package slot.
@@ -59,6 +61,9 @@
 //     waited a whole lease and asked the silent ones at their ports.
 //   - While protected no slot moves, and that outlives leaders.
 //   - Commands are durable before they are answered, and may be repeated.
+//   - An operator's act after which the cluster would not serve is refused unless it
+//     is forced: judged and done in one command, so that of two at once one is
+//     refused (docs/adr/0029).
 //
 // # What is not guaranteed
 //

@@ -49,7 +49,7 @@ func (s *Server) runFollow(ctx context.Context) error {
 
 // report is what this node's beats say: a candidate is ready, an observer not.
 func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
-	return nil, 0, !s.elector.Observing(), false
+	return nil, 0, !s.elector.Observing() && s.quitting.Load() == 0, false
 }
 
 // heard feeds the elector with a beat that the database has acknowledged.

@@ -51,6 +51,7 @@ type node struct {
 	table    conclave.Epoch // what it holds, as it said
 	draining bool           // as it said
 	broke    time.Time      // when its stream ended
+	spoke    time.Time      // when its newest beat arrived
 }
 
 // loss is a data node that was taken off the list without having left.
@@ -121,7 +122,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 	}
 	delete(r.shut, m.Node.Name)
 	n := book[m.Node.Name]
-	n.member, n.stream, n.heard, n.gone = m, st, true, false
+	n.member, n.stream, n.heard, n.gone, n.spoke = m, st, true, false, now
 	if m.Role != conclave.RoleMeta {
 		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
 		r.spoke = now
@@ -146,6 +147,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 		r.leases.Renew(st.id.Name, st.id, at, r.nodeLease)
 		r.spoke = at
 	}
+	n.spoke = at
 	n.load, n.ready, n.table = m.GetLoad(), m.GetReady(), wire.EpochIn(m.GetHave().GetTable())
 	if d := m.GetMember().GetDraining(); d != n.draining {
 		n.draining, news = d, true

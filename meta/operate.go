@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"connectrpc.com/connect"
 
 	"conclave"
 	"conclave/blacklist"
-	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -63,6 +62,11 @@ func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainReq
 		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
 			return wire.Errorf(wire.CodeConflict, "drain: %s is another incarnation by now", entry.Name)
 		}
+		if _, changed, err := l.arranger.black.Add(entry, l.arranger.next()); err == nil && changed {
+			if err := l.arranger.canDrain(entry); err != nil {
+				return err
+			}
+		}
 		if err := l.arranger.forbid(ctx, entry); err != nil {
 			return err
 		}
@@ -97,7 +101,7 @@ func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.Restor
 	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
 }
 
-// forbid adds an entry, if somebody can take over from its node.
+// forbid adds an entry.
 func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
 	set, changed, err := a.black.Add(e, a.next())
 	if err != nil {
@@ -106,29 +110,7 @@ func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
 	if !changed {
 		return nil
 	}
-	switch e.Role {
-	case conclave.RoleData:
-		live, _ := a.l.roster.live()
-		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black.Names()); err != nil {
-			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
-		}
-	case conclave.RoleMeta:
-		if !a.otherCandidate(e.Name) {
-			return wire.Errorf(wire.CodeNoSuccessor, "no other meta node is a candidate")
-		}
-	}
 	return a.setBlacklist(ctx, set, "blacklist.added", e.Name, "%s was put on the blacklist by %s: %s", e.Name, e.By, e.Reason)
-}
-
-// otherCandidate says that some meta besides the named one may lead.
-func (a *arranger) otherCandidate(name string) bool {
-	if name != a.l.s.cfg.Node.Name && !a.black.Has(a.l.s.cfg.Node.Name) {
-		return true
-	}
-	_, _, metas := a.l.roster.known(time.Now())
-	return slices.ContainsFunc(metas, func(n node) bool {
-		return n.ready && n.member.Node.Name != name && !a.black.Has(n.member.Node.Name)
-	})
 }
 
 // allow takes a name off the blacklist, whoever put it there.
@@ -153,27 +135,28 @@ func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, na
 	return nil
 }
 
-// setSwitch changes one setting.
+// checkSwitch reports what is wrong with a key and a value.
+func checkSwitch(key, value string) error {
+	i := slices.IndexFunc(switchChecks, func(c switchCheck) bool { return c.key == key })
+	if i < 0 {
+		return wire.Errorf(wire.CodeNotFound, "no switch is called %q: there are %v", key, switchKeys())
+	}
+	if c := switchChecks[i]; !c.check(value) {
+		return wire.Errorf(wire.CodeBadRequest, "switch %s: %q is not %s", key, value, c.want)
+	}
+	return nil
+}
+
+// setSwitch changes one setting; key and value are valid.
 func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switch, error) {
 	list := switches(a.state.Switches)
 	i := slices.IndexFunc(list, func(s wire.Switch) bool { return s.Key == key })
-	if i < 0 {
-		return wire.Switch{}, wire.Errorf(wire.CodeNotFound, "no switch is called %q: there are %v", key, switchKeys())
-	}
-	for _, c := range switchChecks {
-		if c.key == key && !c.check(value) {
-			return wire.Switch{}, wire.Errorf(wire.CodeBadRequest, "switch %s: %q is not %s", key, value, c.want)
-		}
-	}
 	if list[i].Value == value {
 		return list[i], nil
 	}
-	list[i].Value = value
-	list[i].Version++
-	now := list[i]
-	set := slices.DeleteFunc(list, func(s wire.Switch) bool { return s.Version == 0 }) // the rest stays at each node's default
-	if err := a.write(ctx, conclavesql.KindSwitches, switchesBody{set}); err != nil {
-		return wire.Switch{}, fmt.Errorf("write the switches: %w", err)
+	now := wire.Switch{Key: key, Value: value, Version: list[i].Version + 1}
+	if err := a.writeSwitch(ctx, now); err != nil {
+		return wire.Switch{}, err
 	}
 	epoch := a.state.Switches.Epoch
 	a.l.s.event("switch.set", a.l.term.Number, &epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
@@ -182,13 +165,27 @@ func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switc
 	return now, nil
 }
 
-// switchChecks are the switches that may be set, each with what its value must
-// be.
-var switchChecks = []struct {
+// writeSwitch replaces one setting of the row. What was never set is not
+// written: each node has its default.
+func (a *arranger) writeSwitch(ctx context.Context, now wire.Switch) error {
+	set := slices.DeleteFunc(slices.Clone(a.state.Switches.List), func(s wire.Switch) bool { return s.Key == now.Key })
+	set = append(set, now)
+	slices.SortFunc(set, func(x, y wire.Switch) int { return strings.Compare(x.Key, y.Key) })
+	if err := a.write(ctx, conclavesql.KindSwitches, switchesBody{set}); err != nil {
+		return fmt.Errorf("write the switches: %w", err)
+	}
+	return nil
+}
+
+type switchCheck struct {
 	key   string
 	check func(string) bool
 	want  string
-}{
+}
+
+// switchChecks are the switches that may be set, each with what its value must
+// be.
+var switchChecks = []switchCheck{
 	{wire.SwitchArrange, onOff, "on or off"},
 	{wire.SwitchProtectionFloor, number, "a number of data nodes, 0 for none"},
 	{wire.SwitchPushGuard, onOff, "on or off"},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,6 +43,8 @@ type Server struct {
 	elector     *elector.Elector
 	client      *metaclient.Client
 	metrics     *prometheus.Registry
+
+	quitting atomic.Int32 // requests to quit the election that are in progress
 
 	background group // what handlers start and Run joins
 
@@ -281,6 +284,9 @@ func (s *Server) whoLeads() (name, address string) {
 func (s *Server) ready() (bool, []string) {
 	if s.elector.Remaining() <= 0 {
 		return false, []string{"no leader with a valid lease is known"}
+	}
+	if left, _ := s.view.Stopping(); left > 0 {
+		return true, []string{fmt.Sprintf("the cluster stops: a stop of a node within %v hands nothing over", left.Round(time.Second))}
 	}
 	return true, nil
 }

@@ -157,10 +157,10 @@ func TestArticleSessionsReplayWhatDataLost(t *testing.T) {
 // Article 002: "Renew with meta, the answer carries the table; ...; last, leave
 // the blacklist."
 func TestArticleLeavesTheBlacklistLast(t *testing.T) {
-	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
 		ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
-		_ = c.sessions["session-1"].server.Shutdown(ctx)
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(ctx))
 		require.Len(t, c.meta.view.State().Blacklist.Entries, 1)
 		ready := 0
 		c.meta.tell(func(call string) {
@@ -177,7 +177,7 @@ func TestArticleLeavesTheBlacklistLast(t *testing.T) {
 		c.startSession("session-1")
 		time.Sleep(10 * time.Second)
 		assert.Len(t, c.meta.view.State().Blacklist.Entries, 1)
-		x := c.client("client")
+		x := c.client("client", "session-1")
 		time.Sleep(5 * time.Second)
 		assert.Empty(t, x.Connected())
 	})

@@ -236,10 +236,10 @@ func (c *cluster) get(address, path string) (int, string) {
 }
 
 // post asks a node to do something.
-func (c *cluster) post(address, path string) int {
+func (c *cluster) post(address, path, body string) int {
 	transport := &http.Transport{DialContext: c.host("curl").DialContext, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
-	res, err := (&http.Client{Transport: transport, Timeout: time.Second}).Post("http://"+address+path, "application/json", nil)
+	res, err := (&http.Client{Transport: transport, Timeout: time.Second}).Post("http://"+address+path, "application/json", strings.NewReader(body))
 	require.NoError(c.t, err)
 	defer res.Body.Close()
 	return res.StatusCode

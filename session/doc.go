@@ -103,6 +103,9 @@
 //     When it is back it holds back what its clients registered, until they speak;
 //     a slot that has lost all of its copies waits for that, for two client leases
 //     at most.
+//   - All other sessions, while this one should drain: it serves as the last one,
+//     and is in the clients' lists, until another takes clients (docs/adr/0027). A
+//     stop waits so until its deadline, and then ends with an error.
 //   - This session, stopped: off the clients' lists, clients moved, off the
 //     member list, then the port. Nobody notices.
 //   - A data node: its slots go to others at new epochs. What was not stored is

@@ -35,7 +35,7 @@ func (s *Server) wire(ln net.Listener) {
 	r.HandleFunc("/v1/clients", s.getClients).Methods(http.MethodGet)
 	r.HandleFunc("/v1/publishers", s.getPublishers).Methods(http.MethodGet)
 	r.HandleFunc("/v1/subscribers", s.getSubscribers).Methods(http.MethodGet)
-	r.HandleFunc("/v1/stopping", s.postStopping).Methods(http.MethodPost)
+	r.Handle("/v1/stopping", s.downs).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
 	options := wire.HandlerOptions(interceptor)
 	nodes := metaclient.NewNodeService(s.Node, conclave.RoleSession, s.view, s.terms, s.meta.Announced)
 	path, handler := wirev1connect.NewNodeServiceHandler(nodes, options)
@@ -61,7 +61,7 @@ func withResponder(next http.Handler) http.Handler {
 func (s *Server) report() (_ []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	ready, _ = s.ready()
 	s.mu.Lock()
-	draining = s.stopping
+	draining = s.marked
 	s.mu.Unlock()
 	return nil, uint32(s.clients.count()), ready, draining
 }
@@ -104,13 +104,4 @@ func (s *Server) getPublishers(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) getSubscribers(w http.ResponseWriter, r *http.Request) {
 	wire.WriteJSON(w, http.StatusOK, s.topics.snapshot(r.URL.Query().Get("dataId"), time.Now()))
-}
-
-// postStopping is how `down` says that the whole cluster stops: the next
-// Shutdown has nobody to hand over to.
-func (s *Server) postStopping(w http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	s.cluster = true
-	s.mu.Unlock()
-	wire.WriteJSON(w, http.StatusOK, map[string]any{"stopping": true})
 }

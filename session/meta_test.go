@@ -259,6 +259,9 @@ func (m *fakeMeta) Leave(_ context.Context, req *connect.Request[wirev1.LeaveReq
 
 func (m *fakeMeta) Drain(_ context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
 	m.called("drain " + req.Msg.GetNode().GetName())
+	if req.Msg.GetRole() == string(conclave.RoleSession) && !m.otherSession(req.Msg.GetNode().GetName()) {
+		return nil, wire.ToConnect(wire.Errorf(wire.CodeNoSuccessor, "no other session takes clients"))
+	}
 	m.forbid(blacklist.Drain(wire.NodeIn(req.Msg.GetNode()), conclave.Role(req.Msg.GetRole()), time.Now()))
 	return connect.NewResponse(&wirev1.DrainResponse{}), nil
 }
@@ -275,6 +278,19 @@ func (m *fakeMeta) Restore(_ context.Context, req *connect.Request[wirev1.Restor
 	m.mu.Unlock()
 	m.arrange()
 	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
+}
+
+// otherSession reports whether a session besides the named one may take clients.
+func (m *fakeMeta) otherSession(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range m.members {
+		forbidden := slices.ContainsFunc(m.black, func(e blacklist.Entry) bool { return e.Name == x.Node.Name })
+		if x.Role == conclave.RoleSession && x.Node.Name != name && !x.Draining && !forbidden {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *fakeMeta) called(what string) {

@@ -22,6 +22,9 @@ type Server struct {
 	terms   *wire.Fence // commands of older terms are refused
 	events  *wire.Events
 	metrics *metrics
+	// downs is what is known of a stop of the whole cluster: no session is left
+	// then to hand over to.
+	downs *metaclient.Stopping
 
 	registry *registry
 	fences   *fences
@@ -43,12 +46,15 @@ type Server struct {
 	leave   context.CancelFunc      // ends the membership
 	left    chan struct{}           // closed when the membership's loop has returned
 
-	mu       sync.Mutex // guards the rest
-	running  bool
-	opened   bool // clients were taken once
-	stopping bool // a graceful stop has begun
-	cluster  bool // the whole cluster is stopping: nobody is left to hand over to
-	drained  bool // the blacklist names this session
+	mu        sync.Mutex // guards the rest
+	running   bool
+	opened    bool    // clients were taken once
+	stopping  bool    // a graceful stop has begun
+	forbidden bool    // the blacklist names this session
+	refused   bool    // stopping, and the leader knows no session that could take over
+	marked    bool    // stopping, and the leader agreed, or could not be asked
+	closing   bool    // stopping, and the time for the clients to move is over
+	leaving   leaving // what follows from these and the other sessions; departs sets it
 }
 
 // errStopped ends Run gracefully.
@@ -76,6 +82,7 @@ func New(c Config) (*Server, error) {
 		ended:    make(chan struct{}),
 	}
 	s.topics = newTopics(c.PushWindow, newGuard(c.SessionGrace), s.nodes.wakeReaders)
+	s.downs = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
 	s.view.Trace, s.terms.Trace, s.registry.trace, s.topics.trace = c.Trace, c.Trace, c.Trace, c.Trace
 	s.metrics = newMetrics(s)
 	return s, nil
@@ -216,17 +223,22 @@ func (s *Server) ready() (bool, []string) {
 		return false, []string{"no slot table"}
 	}
 	s.mu.Lock()
-	opened, leaving := s.opened, s.stopping || s.drained
+	opened, leaving, waits := s.opened, s.leaving, s.refused && !s.marked
 	s.mu.Unlock()
 	switch {
-	case leaving:
+	case leaving == drains:
 		return false, []string{"draining"}
 	case !opened:
 		return false, []string{"not on the member list yet"}
-	case s.meta.LostFor() > s.meta.NodeLease():
-		return true, []string{"stale"}
 	}
-	return true, nil
+	var reasons []string
+	if leaving == servesLast || waits {
+		reasons = append(reasons, "the last session: serves until another takes clients")
+	}
+	if s.meta.LostFor() > s.meta.NodeLease() {
+		reasons = append(reasons, "stale")
+	}
+	return true, append(reasons, s.downs.Reasons()...)
 }
 
 // advertised is what others are told to dial.

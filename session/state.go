@@ -107,7 +107,7 @@ func (s *Server) apply(state wire.State) {
 	}
 	wake(s.nodes.changed)
 	s.configure(state.Switches)
-	s.drainIfTold(state)
+	s.departs()
 	s.clients.tell(s.takers())
 	s.book.done()
 }
@@ -125,50 +125,100 @@ func (s *Server) configure(switches wire.Switches) {
 		time.Now())
 }
 
-// takers are the addresses of the sessions that take clients, without this one
-// while it is on its way out.
+// leaving is whether this session drains.
+type leaving int
+
+const (
+	stays      leaving = iota // takes clients
+	drains                    // takes none, and asks those that it has to move
+	servesLast                // should drain, and serves: no other session takes clients
+)
+
+// takers are the addresses that clients are given: the sessions that are neither
+// draining nor on the blacklist. If there is none, these are all sessions: each
+// of them then serves as the last one.
 func (s *Server) takers() []string {
-	state := s.view.State()
 	s.mu.Lock()
-	leaving := s.stopping || s.drained
+	leaves := s.leaves()
 	s.mu.Unlock()
-	out := []string{}
-	for _, m := range state.Members.Of(conclave.RoleSession) {
-		forbidden := slices.ContainsFunc(state.Blacklist.Entries, func(e blacklisted) bool { return e.Name == m.Node.Name })
-		if m.Node == s.Node && leaving || m.Node != s.Node && (m.Draining || forbidden) {
-			continue
-		}
-		out = append(out, m.Address)
-	}
+	out, _ := s.offered(s.view.State(), leaves)
 	return out
 }
 
-// drainIfTold asks the clients to move when the blacklist names this session,
-// and takes them again when it no longer does. An entry that an earlier
-// incarnation made for its own stop does not count: this one takes it back.
-func (s *Server) drainIfTold(state wire.State) {
-	told, reason := false, ""
-	for _, e := range state.Blacklist.Entries {
-		if e.Name == s.Node.Name && !(e.Own() && e.Incarnation != s.Node.Incarnation) {
-			told, reason = true, e.Reason
+// offered returns takers, and whether a session other than this one is among
+// them that stays. leaves is whether this one should drain: it knows that before
+// the cluster does.
+func (s *Server) offered(state wire.State, leaves bool) (addresses []string, others bool) {
+	all, staying := []string{}, []string{}
+	for _, m := range state.Members.Of(conclave.RoleSession) {
+		all = append(all, m.Address)
+		if m.Node == s.Node {
+			if !leaves {
+				staying = append(staying, m.Address)
+			}
+			continue
+		}
+		forbidden := slices.ContainsFunc(state.Blacklist.Entries, func(e blacklisted) bool { return e.Name == m.Node.Name })
+		if !m.Draining && !forbidden {
+			staying, others = append(staying, m.Address), true
 		}
 	}
+	if leaves && !others {
+		return all, false
+	}
+	return staying, others
+}
+
+// leaves reports whether this session should drain; mu is held.
+func (s *Server) leaves() bool { return s.marked || s.forbidden }
+
+// departs decides whether this session drains: because the blacklist names it,
+// or because it stops, and only while another session takes clients. As the
+// last one it serves until another is back, and the drain goes on then; but a
+// stop ends at its deadline. An entry that an earlier incarnation made for its
+// own stop does not count: this one takes it back.
+func (s *Server) departs() {
 	s.mu.Lock()
-	was, stopping := s.drained, s.stopping
-	s.drained = told
+	state := s.view.State() // read under the lock: of two calls the later one knows more
+	forbidden, reason := false, ""
+	for _, e := range state.Blacklist.Entries {
+		if e.Name == s.Node.Name && !(e.Own() && e.Incarnation != s.Node.Incarnation) {
+			forbidden, reason = true, e.Reason
+		}
+	}
+	was := s.leaving
+	s.forbidden = forbidden
+	leaves := s.leaves()
+	_, others := s.offered(state, leaves)
+	switch {
+	case !leaves:
+		s.leaving = stays
+	case others || s.closing:
+		s.leaving = drains
+	default:
+		s.leaving = servesLast
+	}
+	now, stopping := s.leaving, s.stopping
 	s.mu.Unlock()
-	if told == was || stopping { // a stop asks by itself
+	if now == was {
 		return
 	}
 	s.admission()
-	if !told {
+	if stopping {
+		reason = "the session stops"
+	}
+	switch now {
+	case stays:
 		s.events.Add(wire.Event{Type: "session.open", Text: "off the blacklist: takes clients again"})
 		s.log.Info("off the blacklist: taking clients again")
-		return
+	case servesLast:
+		s.events.Add(wire.Event{Type: "session.last", Text: "the last session: serves until another takes clients", Data: map[string]any{"reason": reason}})
+		s.log.Warn("no other session takes clients: serving until one does", "should drain because", reason)
+	case drains:
+		asked := s.clients.askToMove(reason)
+		s.events.Add(wire.Event{Type: "session.draining", Text: "clients are asked to move", Data: map[string]any{"reason": reason, "clients": asked}})
+		s.log.Info("clients are asked to move", "reason", reason, "clients", asked)
 	}
-	asked := s.clients.askToMove(reason)
-	s.events.Add(wire.Event{Type: "session.draining", Text: "on the blacklist: clients are asked to move", Data: map[string]any{"reason": reason, "clients": asked}})
-	s.log.Info("on the blacklist: clients are asked to move", "reason", reason, "clients", asked)
 }
 
 // admission tells the clients' door what the session's state asks for. It tells
@@ -180,7 +230,7 @@ func (s *Server) admission() {
 	switch {
 	case !s.opened:
 		why = "starting"
-	case s.stopping || s.drained:
+	case s.leaving == drains:
 		why = "draining"
 	}
 	s.clients.refuse(why)

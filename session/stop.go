@@ -33,9 +33,10 @@ const (
 // the lists given to clients comes straight back.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	running, twice, cluster := s.running, s.stopping, s.cluster
+	running, twice := s.running, s.stopping
 	s.stopping = true
 	s.mu.Unlock()
+	cluster := s.downs.InForce()
 	if !running {
 		return nil
 	}
@@ -46,17 +47,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if twice {
 		return s.wait(ctx)
 	}
+	until := time.Now().Add(s.DrainTimeout)
 	stages := []stage.Stage{
-		{Name: "mark draining", Do: s.markDraining},
-		{Name: "refuse new clients", Do: func(context.Context) error { s.admission(); return nil }},
+		{Name: "mark draining", Do: func(ctx context.Context) error { return s.markDraining(ctx, until) }},
 		{Name: "ask clients to move", Do: s.moveClients},
-		{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, s.DrainTimeout) }},
+		{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, until) }},
+		{Name: "refuse clients", Do: s.close},
 		{Name: "hand the last changes to data", Do: s.flush},
 		{Name: "leave the member list", Do: s.leaveMembers},
 	}
-	if cluster {
-		stages = nil // nobody is left to move to, or to tell
-		s.admission()
+	if cluster { // no session is left to move to, and no leader to notify
+		stages = []stage.Stage{{Name: "refuse clients", Do: s.close}}
 	}
 	s.events.Add(wire.Event{Type: "session.stopping", Text: "graceful stop", Data: map[string]any{"clusterStops": cluster}})
 	s.log.Info("stopping", "clients", s.clients.count(), "clusterStops", cluster)
@@ -83,17 +84,72 @@ func (s *Server) wait(ctx context.Context) error {
 }
 
 // markDraining takes this session off the lists given to clients; it stays a
-// member, so that data nodes go on asking it for diffs. In a meta outage there
-// is nobody to tell: the next beat would have said it.
-func (s *Server) markDraining(ctx context.Context) error {
-	s.meta.Poke() // the beat says draining, see report
-	s.clients.tell(s.takers())
+// member, so that data nodes go on asking it for diffs. While the leader refuses,
+// because no other session takes clients, this one serves on and asks again:
+// at each change of the cluster's state, each second, and until the deadline
+// (docs/adr/0033 has the same of a data node). In a meta outage no leader can be
+// asked; the next beat that arrives reports the drain.
+func (s *Server) markDraining(ctx context.Context, until time.Time) error {
+	defer s.mark()
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for {
+		changed := s.view.Changed()
+		if s.downs.InForce() {
+			return nil
+		}
+		err := s.askToDrain(ctx)
+		s.mu.Lock()
+		opened, first := s.opened, !s.refused
+		s.refused = opened && (wire.CodeOf(err) == wire.CodeNoSuccessor || s.refused && ctx.Err() != nil)
+		refused := s.refused
+		s.mu.Unlock()
+		switch {
+		case wire.CodeOf(err) == wire.CodeNoSuccessor && !opened:
+			return nil // it never took a client
+		case !refused:
+			return err
+		case first:
+			s.events.Add(wire.Event{Type: "session.last", Text: "the stop waits, and clients are served: no other session takes them", Data: map[string]any{"reason": "stop"}})
+			s.log.Warn("the stop waits until another session takes clients", "refused", err)
+		}
+		timer := time.NewTimer(time.Second)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("no other session takes clients: %w", err)
+		}
+		timer.Stop()
+	}
+}
+
+// askToDrain asks the leader once.
+func (s *Server) askToDrain(ctx context.Context) error {
 	if known, err := s.reachable(); !known || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, markLimit)
 	defer cancel()
 	return s.meta.Drain(ctx, "stop")
+}
+
+// mark makes this session leave, as far as it is concerned.
+func (s *Server) mark() {
+	s.mu.Lock()
+	s.marked = true
+	s.mu.Unlock()
+	s.meta.Poke() // the beat reports it, see report
+}
+
+// close refuses clients from now on, also as the last session.
+func (s *Server) close(context.Context) error {
+	s.mu.Lock()
+	s.marked, s.closing, s.leaving = true, true, drains
+	s.mu.Unlock()
+	s.admission()
+	return nil
 }
 
 // reachable says whether the cluster knows this session at all, and, as an
@@ -108,34 +164,42 @@ func (s *Server) reachable() (known bool, err error) {
 	return true, nil
 }
 
+// moveClients asks the clients to move, if another session takes them.
 func (s *Server) moveClients(context.Context) error {
-	asked := s.clients.askToMove("the session stops")
-	s.log.Info("asked the clients to move", "clients", asked)
+	s.departs()
+	s.clients.tell(s.takers())
 	return nil
 }
 
-// waitNone blocks until no client is connected, until nobody could take them,
-// or until limit.
-func (s *Server) waitNone(ctx context.Context, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// waitNone blocks until no client is connected, or until the deadline. Without
+// another session it serves on meanwhile: one may be back in time.
+func (s *Server) waitNone(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for {
+	for waiting := true; waiting && !s.downs.InForce(); {
 		changed := s.view.Changed()
-		if s.clients.count() > 0 && len(s.takers()) == 0 {
-			return fmt.Errorf("%d clients stay: no other session takes clients", s.clients.count())
-		}
 		select {
 		case <-s.clients.none():
-			return nil
+			waiting = false
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%d clients have not moved: %w", s.clients.count(), ctx.Err())
+			waiting = false
 		}
 	}
+	if s.clients.count() == 0 || s.downs.InForce() {
+		return nil
+	}
+	if _, others := s.offered(s.view.State(), true); !others {
+		return fmt.Errorf("%d clients stay: no other session takes clients", s.clients.count())
+	}
+	return fmt.Errorf("%d clients have not moved: %w", s.clients.count(), ctx.Err())
 }
 
 // flush waits until data has what was registered or removed last.
 func (s *Server) flush(ctx context.Context) error {
+	if s.downs.InForce() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -158,6 +222,9 @@ func (s *Server) flush(ctx context.Context) error {
 // copies stay there for the session grace, under those of the sessions that its
 // clients are at now.
 func (s *Server) leaveMembers(ctx context.Context) error {
+	if s.downs.InForce() {
+		return nil
+	}
 	known, err := s.reachable()
 	s.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
 	s.leave() // or the next beat registers again

@@ -2,7 +2,9 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/wire"
 )
 
 // A session stops gracefully: its clients are at the other one before its port
@@ -81,18 +84,100 @@ func TestBlacklistDrains(t *testing.T) {
 	})
 }
 
-// The only session stops: nobody could take its clients, so it does not wait.
-func TestLastSessionStops(t *testing.T) {
+// The only session is told to stop: its clients are served until its deadline, in
+// case another session comes; then it ends, and the error says what was not done.
+func TestStop_OfTheLastSessionServesUntilItsDeadline(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.fill(1, "svc")
+		one := c.sessions["session-1"]
+		start := time.Now()
+		ended := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
 		defer cancel()
+		go func() { ended <- one.server.Shutdown(ctx) }()
+		c.eventually("the stop waits", func() bool {
+			code, body := c.get(one.server.Address(), "/readyz")
+			return code == http.StatusOK && strings.Contains(body, "the last session")
+		})
+		c.published(c.client("new"), "other", "x")
+		require.ErrorContains(t, <-ended, "no other session takes clients")
+		assert.InDelta(t, 10, time.Since(start).Seconds(), 1)
+		<-one.done
+		require.NoError(t, one.err)
+	})
+}
+
+// Another session comes while the last one waits to stop: the drain goes on.
+func TestStop_OfTheLastSessionGoesOnWhenAnotherComes(t *testing.T) {
+	bubble(t, 2, 1, func(t *testing.T, c *cluster) {
+		values := c.fill(3, "svc", "session-1")
+		sub := c.watch(c.client("reader"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		ended := make(chan error, 1)
+		go func() { ended <- c.sessions["session-1"].server.Shutdown(c.ctx) }()
+		time.Sleep(3 * time.Second)
+		two := c.startSession("session-2")
+		require.NoError(t, <-ended)
+		assert.Len(t, c.list(two.Address(), "/v1/clients"), 4)
+		neverBelow(t, sub, 3)
+	})
+}
+
+// A session that never took a client hands nothing over.
+func TestStop_OfASessionThatNeverOpenedWaitsForNone(t *testing.T) {
+	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
+		time.Sleep(time.Second)
 		start := time.Now()
-		err := c.sessions["session-1"].server.Shutdown(ctx)
-		require.ErrorContains(t, err, "no other session takes clients")
+		require.NoError(t, c.sessions["session-1"].server.Shutdown(c.ctx))
 		assert.Less(t, time.Since(start), time.Second)
-		<-c.sessions["session-1"].done
-		require.NoError(t, c.sessions["session-1"].err)
+	})
+}
+
+// One session is drained and the other one killed: the drained one takes clients
+// as the last session, is in the list that they are given, and reports it. When
+// the other is back, the drain goes on.
+func TestDrain_OfTheSessionThatIsLeftWaits(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		one, two := c.sessions["session-1"], c.sessions["session-2"]
+		old := c.client("old")
+		c.published(old, "svc", "old")
+		c.meta.forbid(blacklist.Entry{Name: "session-1", Role: conclave.RoleSession, Reason: "repair", By: "operator"})
+		c.eventually("session-1 has no clients", func() bool {
+			return len(c.list(one.server.Address(), "/v1/clients")) == 0 && len(c.list(two.server.Address(), "/v1/clients")) == 1
+		})
+		kill(c, two)
+		values := append(c.fill(8, "svc", "session-1"), "old") // they know session-2 only by what session-1 reports
+		sub := c.watch(c.client("reader", "session-1"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		code, body := c.get(one.server.Address(), "/readyz")
+		assert.Equal(t, http.StatusOK, code)
+		assert.Contains(t, body, "the last session")
+		events, _ := one.server.Events().Since(0)
+		assert.True(t, slices.ContainsFunc(events, func(e wire.Event) bool { return e.Type == "session.last" }))
+
+		back := c.startSession("session-2")
+		c.eventually("all clients are at session-2", func() bool {
+			code, _ := c.get(one.server.Address(), "/readyz")
+			return code == http.StatusServiceUnavailable && len(c.list(back.Address(), "/v1/clients")) == 10
+		})
+		time.Sleep(time.Minute)
+		assert.Len(t, sub.last(), 9)
+	})
+}
+
+// Both sessions are on the blacklist, which an operator can force: both serve.
+func TestDrain_OfAllSessionsLeavesThemServing(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		for _, name := range []string{"session-1", "session-2"} {
+			c.meta.forbid(blacklist.Entry{Name: name, Role: conclave.RoleSession, Reason: "repair", By: "operator"})
+		}
+		time.Sleep(time.Second)
+		for i, name := range []string{"session-1", "session-2"} {
+			c.published(c.client("only-"+name, name), "svc", name)
+			values := []string{"session-1", "session-2"}[:i+1]
+			sub := c.watch(c.client("reader-"+name, name), "svc")
+			c.eventually("all are seen", sub.shows(values...))
+		}
 	})
 }
 
@@ -101,13 +186,56 @@ func TestClusterStops(t *testing.T) {
 	bubble(t, 1, 2, func(t *testing.T, c *cluster) {
 		c.fill(1, "svc", "session-1")
 		s := c.sessions["session-1"]
-		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping"))
+		require.Equal(t, http.StatusConflict, c.post(s.server.Address(), "/v1/stopping", `{"incarnation": "i99"}`))
+		for _, bad := range []string{"", "{}", `{"incarnation": "x", "for": 1}`, fmt.Sprintf(`{"incarnation": %q, "forMs": 60001}`, s.server.Node.Incarnation)} {
+			require.Equal(t, http.StatusBadRequest, c.post(s.server.Address(), "/v1/stopping", bad), bad)
+		}
+		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, s.server.Node.Incarnation)))
+		_, body := c.get(s.server.Address(), "/readyz")
+		assert.Contains(t, body, "the cluster stops")
 		start := time.Now()
 		require.NoError(t, s.server.Shutdown(c.ctx))
 		assert.Less(t, time.Since(start), 10*time.Millisecond)
 		assert.Empty(t, c.meta.view.State().Blacklist.Entries)
 		events, _ := s.server.Events().Since(0)
 		assert.True(t, strings.Contains(events[len(events)-1].Type, "stopping"))
+	})
+}
+
+// An announcement that the cluster stops ends by itself: what is stopped an hour
+// later hands over, whether the leader had recorded it or the node was asked alone.
+func TestClusterStops_OnlyWhileTheAnnouncementIsInForce(t *testing.T) {
+	for _, recorded := range []bool{true, false} {
+		bubble(t, 1, 2, func(t *testing.T, c *cluster) {
+			c.fill(3, "svc", "session-1")
+			one, two := c.sessions["session-1"].server, c.sessions["session-2"].server
+			if recorded {
+				c.meta.setSwitch(wire.SwitchStopping, "60000")
+			} else {
+				require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, one.Node.Incarnation)))
+			}
+			c.eventually("it is shown", func() bool {
+				_, body := c.get(one.Address(), "/readyz")
+				return strings.Contains(body, "the cluster stops")
+			})
+			time.Sleep(time.Hour) // the leader has not cleared its record: the node counts for itself
+			require.NoError(t, one.Shutdown(c.ctx))
+			assert.Len(t, c.list(two.Address(), "/v1/clients"), 3, "the clients were handed over")
+		})
+	}
+}
+
+// The announcement comes while a stop already waits for its clients.
+func TestClusterStops_CutsADrainShort(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.fill(3, "svc", "session-1")
+		ended := make(chan error, 1)
+		start := time.Now()
+		go func() { ended <- c.sessions["session-1"].server.Shutdown(c.ctx) }()
+		time.Sleep(3 * time.Second)
+		c.meta.setSwitch(wire.SwitchStopping, "60000")
+		require.NoError(t, <-ended)
+		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }
 

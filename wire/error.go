@@ -20,6 +20,7 @@ const (
 	CodeNoLeader     Code = "no_leader"    // nobody leads just now: try again
 	CodeStaleEpoch   Code = "stale_epoch"  // a command of an older term or epoch than the receiver has seen; Epoch is its highest
 	CodeNoSuccessor  Code = "no_successor" // a drain that nobody could take over from
+	CodeUnsafe       Code = "unsafe"       // an operator's act after which the cluster would not serve; it can be forced
 	CodeConflict     Code = "conflict"     // the thing exists, lives, or changed meanwhile
 	CodeNotFound     Code = "not_found"    // no such node, key, slot
 	CodeBadRequest   Code = "bad_request"  // the request is wrong and will always be
@@ -66,6 +67,7 @@ var codes = map[Code]struct {
 	CodeNoLeader:     {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	CodeStaleEpoch:   {connect.CodeAborted, http.StatusConflict},
 	CodeNoSuccessor:  {connect.CodeFailedPrecondition, http.StatusConflict},
+	CodeUnsafe:       {connect.CodeFailedPrecondition, http.StatusConflict},
 	CodeConflict:     {connect.CodeAlreadyExists, http.StatusConflict},
 	CodeNotFound:     {connect.CodeNotFound, http.StatusNotFound},
 	CodeBadRequest:   {connect.CodeInvalidArgument, http.StatusBadRequest},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"conclave"
 	"conclave/internal/trace"
@@ -26,6 +27,8 @@ type View struct {
 	mu      sync.Mutex // guards state and changed; held for copies only
 	state   State
 	changed chan struct{} // closed, and replaced, at each change
+	// announced is when the announcement in state that the cluster stops arrived.
+	announced time.Time
 
 	refused atomic.Uint64
 }
@@ -122,6 +125,7 @@ func (v *View) took(next State) {
 	if v.state.Table.Epoch != next.Table.Epoch {
 		v.Trace.Claim(trace.Claim{Kind: trace.Took, Epoch: next.Table.Epoch, Base: v.state.Table.Epoch})
 	}
+	v.notes(next)
 	v.state = next
 }
 

@@ -69,6 +69,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.entered = true
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return usageError{err}
+			}
 			if err := refuseNegative(cmd.Flags()); err != nil {
 				return err
 			}

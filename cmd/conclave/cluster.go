@@ -113,6 +113,9 @@ func (a *app) nodesCommand() *cobra.Command {
 						if n.Leading {
 							state += ", leads"
 						}
+						if n.Last {
+							state += ", serves as the last"
+						}
 						if n.Observer {
 							state += ", observes"
 						}
@@ -149,19 +152,24 @@ func (a *app) blacklistCommand() *cobra.Command {
 		})
 	}
 	var reason string
+	var how manner
 	add := &cobra.Command{
 		Use: "add NAME", Short: "Forbid a server: it is given no slot and offered to no client", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-				return admin.Forbid(ctx, args[0], reason, operator())
+				return admin.Forbid(ctx, args[0], reason, operator(), how.options()...)
 			})
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case how.dryRun:
+				return a.showEffect(how.effect)
 			}
 			return list(cmd)
 		},
 	}
 	add.Flags().StringVar(&reason, "reason", "", "why, for those who read the list")
+	how.flags(add)
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List the forbidden servers", Args: want(),
@@ -205,6 +213,23 @@ func (a *app) switchCommand() *cobra.Command {
 			t.write(w)
 		}
 	}
+	var how manner
+	set := &cobra.Command{
+		Use: "set KEY VALUE", Short: "Change one setting", Args: want("KEY", "VALUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				s, err := admin.SetSwitch(ctx, args[0], args[1], how.options()...)
+				switch {
+				case err != nil:
+					return err
+				case how.dryRun:
+					return a.showEffect(how.effect)
+				}
+				return a.show(s, print([]wire.Switch{s}))
+			})
+		},
+	}
+	how.flags(set)
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List the settings", Args: want(),
@@ -235,18 +260,7 @@ func (a *app) switchCommand() *cobra.Command {
 				})
 			},
 		},
-		&cobra.Command{
-			Use: "set KEY VALUE", Short: "Change one setting", Args: want("KEY", "VALUE"),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-					s, err := admin.SetSwitch(ctx, args[0], args[1])
-					if err != nil {
-						return err
-					}
-					return a.show(s, print([]wire.Switch{s}))
-				})
-			},
-		},
+		set,
 	)
 	return cmd
 }

@@ -38,7 +38,7 @@ func (d *demo) drainData(ctx context.Context) error {
 	d.gaps.Since(ctx, data)
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
-	done, err := drain(waiting, d.admin, name)
+	done, err := drain(waiting, d.admin, name, &manner{})
 	if err != nil {
 		return err
 	}

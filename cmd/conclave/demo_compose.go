@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"conclave/internal/compose"
 	"conclave/internal/sleep"
+	"conclave/meta/metaclient"
 	"conclave/wire"
 )
 
@@ -303,29 +303,18 @@ func (s *composeStage) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// announceStop: who cannot be told in a second stops as if it were alone.
+// announceStop: a node that cannot be reached in time stops as if it were alone.
 func (s *composeStage) announceStop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
 	web := webClient(s.network)
 	defer web.CloseIdleConnections()
-	var telling sync.WaitGroup
-	for role := range composePorts {
-		nodes, _ := s.Addresses(role) // it has no error to return
-		for _, at := range nodes {
-			telling.Go(func() {
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+at+"/v1/stopping", nil)
-				if err != nil {
-					return
-				}
-				req.Header.Set("Authorization", "Bearer "+s.token)
-				if res, err := web.Do(req); err == nil {
-					res.Body.Close()
-				}
-			})
-		}
+	var nodes []string
+	for _, role := range []string{"session", "data"} {
+		addresses, _ := s.Addresses(role) // it has no error to return
+		nodes = append(nodes, addresses...)
 	}
-	telling.Wait()
+	metas, _ := s.Addresses("meta")
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: web, Token: s.token})
+	admin.AnnounceStop(ctx, nodes, 4*restartGrace, "demo")
 }
 
 // Close takes everything down, also when the demo was interrupted.

@@ -26,6 +26,7 @@ type drained struct {
 
 func (a *app) drainCommand() *cobra.Command {
 	var timeout time.Duration
+	var how manner
 	cmd := &cobra.Command{
 		Use: "drain NAME", Short: "Take the work off a node and wait until it has none", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,12 +36,15 @@ func (a *app) drainCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			d, err := drain(ctx, admin, args[0])
+			d, err := drain(ctx, admin, args[0], &how)
 			if err != nil {
 				if ctx.Err() != nil && cmd.Context().Err() == nil {
 					return fmt.Errorf("%w: %s still has work after %s: %w", errTimedOut, args[0], timeout, err)
 				}
 				return err
+			}
+			if how.dryRun {
+				return a.showEffect(how.effect)
 			}
 			return a.show(d, func(w io.Writer) {
 				fmt.Fprintf(w, "%s is drained: took %s, moved %s and %s\n",
@@ -49,11 +53,13 @@ func (a *app) drainCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "give up after this long; the node stays on the blacklist")
+	how.flags(cmd)
 	return cmd
 }
 
-// drain takes the work off a node of any role and waits until it has none.
-func drain(ctx context.Context, admin *metaclient.Admin, name string) (drained, error) {
+// drain takes the work off a node of any role and waits until it has none; a dry
+// run only fills in the effect.
+func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manner) (drained, error) {
 	start := time.Now()
 	d := drained{Name: name}
 	node, err := findNode(ctx, admin, name)
@@ -67,7 +73,7 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string) (drained, 
 			return d, err
 		}
 		d.MovedSlots = ledBy(slots, name)
-		if err := admin.Forbid(ctx, name, "drain", operator()); err != nil {
+		if err := admin.Forbid(ctx, name, "drain", operator(), how.options()...); err != nil || how.dryRun {
 			return d, err
 		}
 		err = poll(ctx, func() (bool, error) {
@@ -79,7 +85,7 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string) (drained, 
 		}
 	case conclave.RoleSession:
 		d.MovedClients = int(node.Load)
-		if err := admin.Forbid(ctx, name, "drain", operator()); err != nil {
+		if err := admin.Forbid(ctx, name, "drain", operator(), how.options()...); err != nil || how.dryRun {
 			return d, err
 		}
 		err = poll(ctx, func() (bool, error) {
@@ -90,7 +96,7 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string) (drained, 
 			return d, err
 		}
 	case conclave.RoleMeta:
-		if err := admin.Quit(ctx, name); err != nil {
+		if err := admin.Quit(ctx, name, how.options()...); err != nil || how.dryRun {
 			return d, err
 		}
 		err = poll(ctx, func() (bool, error) {

@@ -132,15 +132,20 @@ func writeElections(w io.Writer, elections []metaclient.Election) {
 }
 
 func (a *app) resignCommand() *cobra.Command {
-	return &cobra.Command{
+	var how manner
+	cmd := &cobra.Command{
 		Use: "resign", Short: "Have the leader hand over", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			before, err := a.findLeader(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Resign(ctx) }); err != nil {
+			err = a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Resign(ctx, how.options()...) })
+			switch {
+			case err != nil:
 				return err
+			case how.dryRun:
+				return a.showEffect(how.effect)
 			}
 			after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
 			if err != nil {
@@ -151,6 +156,8 @@ func (a *app) resignCommand() *cobra.Command {
 			})
 		},
 	}
+	how.flags(cmd)
+	return cmd
 }
 
 func (a *app) electionCommand() *cobra.Command {
@@ -159,18 +166,25 @@ func (a *app) electionCommand() *cobra.Command {
 		Args: cobra.OnlyValidArgs, ValidArgs: []string{"quit", "join"},
 		RunE: needsSubcommand,
 	}
-	act := func(use, short, done string, do func(*metaclient.Admin, context.Context, string) error) {
-		cmd.AddCommand(&cobra.Command{
+	act := func(use, short, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) {
+		var how manner
+		sub := &cobra.Command{
 			Use: use + " NAME", Short: short, Args: want("NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-					if err := do(admin, ctx, args[0]); err != nil {
+					err := do(admin, ctx, args[0], how.options()...)
+					switch {
+					case err != nil:
 						return err
+					case how.dryRun:
+						return a.showEffect(how.effect)
 					}
 					return a.show(map[string]string{"name": args[0], "election": use}, func(w io.Writer) { fmt.Fprintln(w, args[0], done) })
 				})
 			},
-		})
+		}
+		how.flags(sub)
+		cmd.AddCommand(sub)
 	}
 	act("quit", "Make a meta an observer: it resigns if it leads, and competes no more", "observes", (*metaclient.Admin).Quit)
 	act("join", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)

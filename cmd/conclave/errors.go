@@ -62,6 +62,8 @@ func classify(cmd *cobra.Command, err error) (int, string) {
 	switch wire.CodeOf(err) {
 	case wire.CodeNoLeader:
 		return exitNoLeader, "; wait for one with `conclave leader --wait 10s`"
+	case wire.CodeNoSuccessor, wire.CodeUnsafe:
+		return exitFailed, "; see what it does with --dry-run, do it anyway with --force"
 	case wire.CodeBadRequest:
 		return exitUsage, ""
 	case wire.CodeUnauthorized:

@@ -38,7 +38,7 @@ const rules = `
 	internal/trace, slot, client < chaos;
 	conclave < internal/devdb < internal/mysqltest;
 	elector/electortest, sql, internal/mysqltest, sim/simnet < elector/electortest/sqlworld;
-	conclave, slot < internal/supervisor;
+	conclave, slot, meta/metaclient < internal/supervisor;
 	NONE < internal/faultnet;
 	chaos, meta/metaclient < chaos/outside;
 	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;

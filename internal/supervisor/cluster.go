@@ -35,6 +35,7 @@ var (
 type Cluster struct {
 	cfg      Config
 	lock     *os.File
+	claims   *claims // of its ports
 	listener net.Listener
 	children []*child
 	self     processID
@@ -79,11 +80,12 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		cfg: cfg, lock: lock,
+		cfg: cfg, lock: lock, claims: newClaims(),
 		started: make(chan struct{}), stopping: make(chan struct{}),
 		hurry: make(chan struct{}), saves: make(chan saveRequest),
 	}
 	if err := c.prepare(); err != nil {
+		c.claims.release()
 		lock.Close()
 		return nil, err
 	}
@@ -100,7 +102,7 @@ func (c *Cluster) prepare() error {
 	} else if !errors.Is(err, ErrNone) {
 		return err
 	}
-	specs, err := plan(c.cfg)
+	specs, err := plan(c.cfg, c.claims)
 	if err != nil {
 		return err
 	}
@@ -139,6 +141,7 @@ func (s state) living() []string {
 // started is left when it returns.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.lock.Close()
+	defer c.claims.release()
 	var saver, loops sync.WaitGroup
 	saverDone := make(chan struct{})
 	saver.Go(func() { c.runSaver(saverDone) })

@@ -16,14 +16,18 @@
 //	DIR/db.sql         the embedded database
 //	DIR/dsn, token     the secrets that processes are told of by file
 //
+// Ports are claimed by locked files in a folder that all supervisors of the machine
+// share (claims.go), from before the processes listen until the cluster has ended:
+// two clusters that start at the same moment get different ones.
+//
 // Cluster is the supervisor itself; Handle is how everybody else reaches one,
 // and also works when the supervisor was killed and only its processes are left.
 //
 // # Reading order
 //
 // config.go says what is to run; plan.go makes of it who is started how, and where;
-// cluster.go is the supervisor, child.go one process through all its lives, stop.go
-// the order of the end. state.go is the folder, process.go what a pid is worth,
+// claims.go keeps the ports; cluster.go is the supervisor, child.go one process through
+// all its lives, stop.go the order of the end. state.go is the folder, process.go what a pid is worth,
 // log.go the last line of a log. control.go is the socket, handle.go its other side;
 // probe.go finds out what each process is doing.
 //

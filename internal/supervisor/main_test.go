@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync/atomic"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -67,7 +67,6 @@ func fakeNode() int {
 			}
 		}()
 	} else {
-		var stopping atomic.Bool
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"name": *name, "incarnation": fmt.Sprint("life-", os.Getpid())})
@@ -75,9 +74,16 @@ func fakeNode() int {
 		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string][]string{"reasons": {}})
 		})
-		mux.HandleFunc("POST /v1/stopping", func(http.ResponseWriter, *http.Request) {
-			stopping.Store(true)
-			fmt.Println("told that the cluster is stopping")
+		mux.HandleFunc("POST /v1/stopping", func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(*name, "meta") { // no leader: each node is asked itself
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprintln(w, `{"error": {"code": "no_leader", "message": "none leads"}}`)
+				return
+			}
+			var body struct{ Incarnation string }
+			if err := json.NewDecoder(r.Body).Decode(&body); err == nil && body.Incarnation == fmt.Sprint("life-", os.Getpid()) {
+				fmt.Println("told that the cluster is stopping")
+			}
 		})
 		go func() { _ = http.Serve(ln, mux) }()
 	}

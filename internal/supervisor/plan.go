@@ -2,10 +2,12 @@ package supervisor
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +42,8 @@ func (s spec) told() string { return orElse(s.Told, s.Address) }
 // plan lays out the processes of a configuration in the order in which ps shows
 // them, and writes the files that they are told of (secrets are never arguments:
 // everybody can read those).
-func plan(cfg Config) ([]spec, error) {
-	ports := newPorts(cfg)
+func plan(cfg Config, claims *claims) ([]spec, error) {
+	ports := newPorts(cfg, claims)
 	dir := cfg.Dir
 	var common []string
 	if cfg.Token != "" {
@@ -197,7 +199,8 @@ func (c Config) detour(name, listens string) (told, dialFrom string, err error) 
 
 // ports picks loopback addresses for one cluster.
 type ports struct {
-	wellKnown bool // all preferred ports were free
+	claims    *claims
+	wellKnown bool // all preferred ports were free, and are claimed
 	taken     map[int]bool
 	next      int // where to look otherwise
 }
@@ -209,16 +212,19 @@ type ports struct {
 // connections, or a node that is started again could find its own in use by
 // somebody's connection; from a random place on, so that clusters which start at
 // the same moment do not meet.
-func newPorts(cfg Config) *ports {
-	p := &ports{wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + rand.IntN(20000)}
+func newPorts(cfg Config, claims *claims) *ports {
+	p := &ports{claims: claims, wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + rand.IntN(20000)}
 	need := map[string]int{roleMeta: cfg.Metas, roleData: cfg.Datas, roleSession: cfg.Sessions}
 	if cfg.DB == Embedded {
 		need[roleDB] = 1
 	}
-	for role, n := range need {
-		for i := range n {
-			p.wellKnown = p.wellKnown && free(preferred[role]+i)
+	for _, role := range slices.Sorted(maps.Keys(need)) { // in one order: of two at once, the first that is refused gives way
+		for i := range need[role] {
+			p.wellKnown = p.wellKnown && claims.take(preferred[role]+i)
 		}
+	}
+	if !p.wellKnown {
+		claims.release()
 	}
 	return p
 }
@@ -233,7 +239,7 @@ func (p *ports) take(role string) (string, error) {
 	}
 	const tries = 2000
 	for range tries {
-		if p.next++; !p.taken[p.next] && free(p.next) {
+		if p.next++; !p.taken[p.next] && p.claims.take(p.next) {
 			return p.took(p.next), nil
 		}
 	}

@@ -1,13 +1,12 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net/http"
-	"sync"
 	"syscall"
 	"time"
+
+	"conclave/meta/metaclient"
 )
 
 // stopOrder is the order of a graceful stop: whoever depends on another goes
@@ -32,7 +31,7 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 		}
 		return awaitEnd(ctx, living, 5*time.Second)
 	}
-	announceStop(ctx, living, cfg.Token)
+	announceStop(ctx, living, cfg)
 	var late []string
 	for _, role := range stopOrder {
 		var these []record
@@ -65,30 +64,22 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	return nil
 }
 
-// announceStop tells the nodes that the cluster is stopping; metas are asked, too, and
-// have no such path. Who cannot be told in a second stops as if it were alone.
-func announceStop(ctx context.Context, living []record, token string) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var all sync.WaitGroup
+// announceStop announces to the nodes that the cluster is stopping, for as long as the
+// stop of all roles may take. A node that cannot be reached in time stops as if it
+// were alone.
+func announceStop(ctx context.Context, living []record, cfg Config) {
+	var metas, nodes []string
 	for _, r := range living {
-		if r.Role == roleDB || r.Role == roleClient || r.suspended() {
-			continue
+		switch {
+		case r.suspended():
+		case r.Role == roleMeta:
+			metas = append(metas, r.Address)
+		case r.Role == roleSession || r.Role == roleData:
+			nodes = append(nodes, r.Address)
 		}
-		all.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address+"/v1/stopping", bytes.NewReader(nil))
-			if err != nil {
-				return
-			}
-			if token != "" {
-				req.Header.Set("Authorization", "Bearer "+token)
-			}
-			if res, err := probeClient.Do(req); err == nil {
-				res.Body.Close()
-			}
-		})
 	}
-	all.Wait()
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: probeClient, Token: cfg.Token})
+	admin.AnnounceStop(ctx, nodes, time.Duration(len(stopOrder))*max(cfg.StopWait, time.Second), "down")
 }
 
 // awaitEnd waits until none of the processes lives.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -328,4 +329,40 @@ func TestAWaitInVainNamesThoseThatWereNotReady(t *testing.T) {
 	assert.ErrorContains(t, err, "data-1 (suspended)")
 	assert.ErrorContains(t, err, "; their logs are in "+filepath.Join(h.Dir(), "logs"))
 	assert.Less(t, strings.Count(err.Error(), " ("), 9, "not everybody: a last look that was cut short does not count")
+}
+
+// Two clusters are laid out before a process of either listens, one after the other
+// and at the same moment: no port is given twice.
+func TestClustersThatStartAtOnceShareNoPort(t *testing.T) {
+	start := func() (*supervisor.Cluster, error) {
+		cfg := supervisor.DefaultConfig()
+		cfg.Dir, cfg.Bin = t.TempDir(), programs(t)
+		return supervisor.New(cfg)
+	}
+	for range 5 {
+		clusters := make([]*supervisor.Cluster, 4)
+		errs := make([]error, len(clusters))
+		var starting sync.WaitGroup
+		for i := range clusters[1:] {
+			starting.Go(func() { clusters[i], errs[i] = start() })
+		}
+		starting.Wait()
+		clusters[3], errs[3] = start()
+		used := map[string]bool{}
+		for i, c := range clusters {
+			require.NoError(t, errs[i])
+			for _, role := range []string{"meta", "data", "session", "db"} {
+				addresses, err := c.Handle().Addresses(role)
+				require.NoError(t, err)
+				for _, a := range addresses {
+					assert.False(t, used[a], "%s is given twice", a)
+					used[a] = true
+				}
+			}
+		}
+		for _, c := range clusters { // none was run: its end gives the ports back
+			c.Stop(true)
+			require.NoError(t, c.Run(t.Context()))
+		}
+	}
 }

@@ -70,13 +70,13 @@ func (a *Admin) Blacklist(ctx context.Context) ([]BlacklistInfo, error) {
 }
 
 // Forbid puts a server on the blacklist, by the operator; by names who asks.
-func (a *Admin) Forbid(ctx context.Context, name, reason, by string) error {
-	return a.any(ctx, http.MethodPut, "/v1/blacklist/"+url.PathEscape(name), ForbidRequest{Reason: reason, By: by}, nil)
+func (a *Admin) Forbid(ctx context.Context, name, reason, by string, options ...Option) error {
+	return act(ctx, a.any, http.MethodPut, "/v1/blacklist/"+url.PathEscape(name), ForbidRequest{Reason: reason, By: by}, nil, options)
 }
 
 // Allow takes a server off the blacklist, whoever put it there.
-func (a *Admin) Allow(ctx context.Context, name string) error {
-	return a.any(ctx, http.MethodDelete, "/v1/blacklist/"+url.PathEscape(name), nil, nil)
+func (a *Admin) Allow(ctx context.Context, name string, options ...Option) error {
+	return act(ctx, a.any, http.MethodDelete, "/v1/blacklist/"+url.PathEscape(name), nil, nil, options)
 }
 
 // Switches lists the cluster-wide settings, sorted by key.
@@ -86,9 +86,10 @@ func (a *Admin) Switches(ctx context.Context) ([]wire.Switch, error) {
 }
 
 // SetSwitch changes one of them and returns it as written.
-func (a *Admin) SetSwitch(ctx context.Context, key, value string) (wire.Switch, error) {
+func (a *Admin) SetSwitch(ctx context.Context, key, value string, options ...Option) (wire.Switch, error) {
 	var out wire.Switch
-	return out, a.any(ctx, http.MethodPut, "/v1/switches/"+url.PathEscape(key), SwitchRequest{Value: value}, &out)
+	err := act(ctx, a.any, http.MethodPut, "/v1/switches/"+url.PathEscape(key), SwitchRequest{Value: value}, &out, options)
+	return out, err
 }
 
 // EndProtection thaws a frozen cluster by hand.
@@ -98,27 +99,50 @@ func (a *Admin) EndProtection(ctx context.Context) error {
 
 // Resign asks the leader to hand over; it has given up its term when this
 // returns.
-func (a *Admin) Resign(ctx context.Context) error {
-	return a.any(ctx, http.MethodPost, "/v1/leader/resign", nil, nil)
+func (a *Admin) Resign(ctx context.Context, options ...Option) error {
+	return act(ctx, a.any, http.MethodPost, "/v1/leader/resign", nil, nil, options)
 }
 
 // Quit makes the named meta an observer: it resigns if it leads, and never
-// competes until Rejoin.
-func (a *Admin) Quit(ctx context.Context, name string) error { return a.election(ctx, name, "quit") }
+// competes until Rejoin. The meta asks the leader, which refuses the last
+// candidate.
+func (a *Admin) Quit(ctx context.Context, name string, options ...Option) error {
+	return a.election(ctx, name, "quit", options)
+}
 
 // Rejoin makes the named meta a candidate again.
-func (a *Admin) Rejoin(ctx context.Context, name string) error { return a.election(ctx, name, "join") }
+func (a *Admin) Rejoin(ctx context.Context, name string, options ...Option) error {
+	return a.election(ctx, name, "join", options)
+}
+
+// GrantQuit is how a meta asks the leader whether it may quit the election; it
+// returns the term for which that is granted.
+func (a *Admin) GrantQuit(ctx context.Context, meta conclave.NodeID, options ...Option) (term uint64, err error) {
+	var out ObserverGrant
+	err = act(ctx, a.any, http.MethodPut, "/v1/observers/"+url.PathEscape(meta.Name), ObserverRequest{Incarnation: meta.Incarnation}, &out, options)
+	return out.Term, err
+}
+
+// RevokeQuit takes a grant back: the meta competes.
+func (a *Admin) RevokeQuit(ctx context.Context, name string) error {
+	return a.any(ctx, http.MethodDelete, "/v1/observers/"+url.PathEscape(name), nil, nil)
+}
 
 // election asks the named meta itself: being an observer is its own state. It is
 // looked for among the addresses given, which needs no leader, then among those
 // that the leader knows.
-func (a *Admin) election(ctx context.Context, name, what string) error {
+func (a *Admin) election(ctx context.Context, name, what string, options []Option) error {
+	at := func(address string) error {
+		return act(ctx, func(ctx context.Context, method, path string, in, out any) error {
+			return a.one(ctx, address, method, path, in, out)
+		}, http.MethodPost, "/v1/election/"+what, nil, nil, options)
+	}
 	for _, address := range a.Metas {
 		var who struct {
 			Name string `json:"name"`
 		}
 		if a.one(ctx, address, http.MethodGet, "/healthz", nil, &who) == nil && who.Name == name {
-			return a.one(ctx, address, http.MethodPost, "/v1/election/"+what, nil, nil)
+			return at(address)
 		}
 	}
 	nodes, err := a.Nodes(ctx, conclave.RoleMeta)
@@ -127,7 +151,7 @@ func (a *Admin) election(ctx context.Context, name, what string) error {
 	}
 	for _, n := range nodes {
 		if n.Name == name {
-			return a.one(ctx, n.Address, http.MethodPost, "/v1/election/"+what, nil, nil)
+			return at(n.Address)
 		}
 	}
 	return wire.Errorf(wire.CodeNotFound, "no meta node is named %q", name)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/wire"
 )
 
 // The bodies of the metas' HTTP API, written by package meta and read by Admin.
@@ -66,6 +67,7 @@ type NodeInfo struct {
 	Load             uint32        `json:"load"` // session: client connections; data: publishers
 	Leading          bool          `json:"leading,omitempty"`
 	Observer         bool          `json:"observer,omitempty"` // a meta that does not compete
+	Last             bool          `json:"last,omitempty"`     // a session that should drain, and serves: no other one takes clients
 }
 
 // NodeState is how the leader sees a node.
@@ -97,4 +99,24 @@ type ForbidRequest struct {
 // SwitchRequest is the body of PUT /v1/switches/{key}.
 type SwitchRequest struct {
 	Value string `json:"value"`
+}
+
+// Effect answers a changing request with ?dryRun=true: what it would do.
+type Effect struct {
+	DryRun  bool      `json:"dryRun"` // true
+	Effect  string    `json:"effect"`
+	Refused bool      `json:"refused,omitempty"` // it would not be done unless it is forced
+	Code    wire.Code `json:"code,omitempty"`    // of that refusal
+}
+
+// ObserverRequest is the body of PUT /v1/observers/{name}, by which a meta asks
+// the leader whether it may quit the election.
+type ObserverRequest struct {
+	Incarnation string `json:"incarnation"`
+}
+
+// ObserverGrant answers it.
+type ObserverGrant struct {
+	Name string `json:"name"`
+	Term uint64 `json:"term"` // of the leader that grants it; void once a higher one was seen
 }

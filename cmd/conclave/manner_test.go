@@ -1,0 +1,76 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// What would end the service is refused with exit code 1 and one line that says what
+// it would do and how to force it; --force and --dry-run reach the cluster.
+func TestForceAndDryRunOfAnOperatorsActs(t *testing.T) {
+	var queries []string
+	meta := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet && r.URL.Path == "/v1/nodes":
+			wire.WriteJSON(w, http.StatusOK, []metaclient.NodeInfo{{Name: "session-1", Role: "session"}, {Name: "meta-1", Role: "meta", Address: r.Host}})
+			return
+		case r.Method == http.MethodGet && r.URL.Path == "/v1/leader":
+			wire.WriteJSON(w, http.StatusOK, metaclient.LeaderInfo{Leader: "meta-1", Term: 3})
+			return
+		case r.Method == http.MethodGet && r.URL.Path == "/v1/blacklist":
+			wire.WriteJSON(w, http.StatusOK, []metaclient.BlacklistInfo{})
+			return
+		case r.Method == http.MethodGet:
+			wire.WriteJSON(w, http.StatusOK, map[string]string{"name": "meta-1"})
+			return
+		}
+		queries = append(queries, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+		switch r.URL.RawQuery {
+		case "dryRun=true":
+			wire.WriteJSON(w, http.StatusOK, metaclient.Effect{DryRun: true, Effect: "nothing would lead", Refused: true, Code: wire.CodeUnsafe})
+		case "force=true":
+			wire.WriteJSON(w, http.StatusOK, map[string]any{})
+		default:
+			wire.WriteError(w, wire.Errorf(wire.CodeUnsafe, "nothing would lead"))
+		}
+	}))
+	defer meta.Close()
+	address := strings.TrimPrefix(meta.URL, "http://")
+	for command, path := range map[string]string{
+		"blacklist add session-1":     "PUT /v1/blacklist/session-1",
+		"switch set push-window-ms 9": "PUT /v1/switches/push-window-ms",
+		"election quit meta-1":        "POST /v1/election/quit",
+		"drain session-1":             "PUT /v1/blacklist/session-1",
+		"drain meta-1":                "POST /v1/election/quit",
+		"resign":                      "POST /v1/leader/resign",
+	} {
+		call := func(more ...string) result {
+			queries = nil
+			return tool(t, append(append([]string{"--meta", address}, strings.Fields(command)...), more...)...)
+		}
+		r := call()
+		assert.Equal(t, exitFailed, r.code, command)
+		assert.Contains(t, r.stderr, "nothing would lead", command)
+		assert.Contains(t, r.stderr, "--force", command)
+		assert.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+		assert.Equal(t, []string{path + "?"}, queries, command)
+
+		r = call("--dry-run")
+		assert.Equal(t, exitDone, r.code, command)
+		assert.Equal(t, "refused (unsafe) unless it is forced: nothing would lead\n", r.stdout, command)
+		assert.Equal(t, []string{path + "?dryRun=true"}, queries, command)
+
+		assert.Equal(t, exitUsage, call("--dry-run", "--force").code, command)
+		if command != "resign" && command != "drain meta-1" { // these wait for another leader
+			assert.Equal(t, exitDone, call("--force").code, command)
+			assert.Equal(t, []string{path + "?force=true"}, queries, command)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package meta
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// A stop of the whole cluster, as `conclave down` announces it: the leader records
+// it with a duration, and while it is in force sessions and data nodes that stop
+// hand nothing over. No clocks are compared: each node counts the duration from
+// the arrival of the record, and the leader, which does so as well, clears the
+// record then, so that a node that starts later does not begin to count.
+
+// Limits of an announcement.
+const (
+	minStopping = time.Second
+	maxStopping = 10 * time.Minute
+)
+
+// postStopping records an announcement.
+func (l *leader) postStopping(r *http.Request) (any, error) {
+	var in metaclient.StoppingRequest
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	lasts := metaclient.NodeStopping
+	if in.ForMs != 0 {
+		lasts = wire.FromMs(in.ForMs)
+	}
+	switch {
+	case in.Incarnation != "":
+		return nil, wire.Errorf(wire.CodeBadRequest, "a meta node records a stop of the whole cluster: it takes no incarnation")
+	case in.ForMs < 0 || in.ForMs > wire.Ms(maxStopping) || lasts < minStopping:
+		return nil, wire.Errorf(wire.CodeBadRequest, "forMs %d: want %d to %d", in.ForMs, wire.Ms(minStopping), wire.Ms(maxStopping))
+	}
+	if in.By == "" {
+		in.By = operator
+	}
+	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.announceStop(ctx, lasts, in.By) })
+	if err != nil {
+		return nil, err
+	}
+	return l.s.stopping(), nil
+}
+
+// deleteStopping takes it back.
+func (l *leader) deleteStopping(r *http.Request) (any, error) {
+	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.endStop(ctx, "taken back") })
+	if err != nil {
+		return nil, err
+	}
+	return l.s.stopping(), nil
+}
+
+func (l *leader) getStopping(*http.Request) (any, error) { return l.s.stopping(), nil }
+
+// stopping is the announcement that this node knows of.
+func (s *Server) stopping() metaclient.StoppingInfo {
+	if left, _ := s.view.Stopping(); left > 0 {
+		return metaclient.StoppingInfo{Stopping: true, RemainingMs: wire.Ms(left), By: "leader"}
+	}
+	return metaclient.StoppingInfo{}
+}
+
+func (a *arranger) announceStop(ctx context.Context, lasts time.Duration, by string) error {
+	if err := a.writeSwitch(ctx, a.stoppingAs(lasts)); err != nil {
+		return err
+	}
+	epoch := a.state.Switches.Epoch
+	a.l.s.event("stop.announced", a.l.term.Number, &epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
+		"the cluster stops, by %s: within %v a stop of a node hands nothing over", by, lasts)
+	a.log.Warn("the cluster stops: nodes that stop hand nothing over", "within", lasts, "by", by)
+	a.wake()
+	return nil
+}
+
+// stoppingAs is the record of an announcement of that duration, 0 for none.
+func (a *arranger) stoppingAs(lasts time.Duration) wire.Switch {
+	next := wire.Switch{Key: wire.SwitchStopping, Value: strconv.FormatInt(wire.Ms(lasts), 10), Version: 1}
+	list := a.state.Switches.List
+	if i := slices.IndexFunc(list, func(s wire.Switch) bool { return s.Key == wire.SwitchStopping }); i >= 0 {
+		next.Version = list[i].Version + 1
+	}
+	return next
+}
+
+// endStop clears the record, if there is one.
+func (a *arranger) endStop(ctx context.Context, why string) error {
+	if _, recorded := a.l.s.view.Stopping(); !recorded {
+		return nil
+	}
+	if err := a.writeSwitch(ctx, a.stoppingAs(0)); err != nil {
+		return err
+	}
+	epoch := a.state.Switches.Epoch
+	a.l.s.event("stop.ended", a.l.term.Number, &epoch, map[string]any{"why": why}, "the cluster does not stop any more: %s", why)
+	a.log.Info("the announced stop is over", "why", why)
+	return nil
+}
+
+// expireStop clears a record whose time has passed; until is when to look again.
+func (a *arranger) expireStop(ctx context.Context) (until time.Time, err error) {
+	left, recorded := a.l.s.view.Stopping()
+	switch {
+	case !recorded:
+		return time.Time{}, nil
+	case left > 0:
+		return time.Now().Add(left), nil
+	}
+	return time.Time{}, a.endStop(ctx, "its time has passed")
+}

@@ -1,0 +1,30 @@
+package main
+
+// The guards of what an operator does: drains of the last node, acts that would
+// leave a cluster that does not serve, and the announcement that the cluster stops.
+var operatorGuards = []guard{
+	{name: "the last session is drained", test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
+		"meta/census.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
+	{name: "a drained session that is the last one refuses clients", by: on("drained-session-is-the-last"), test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
+		"session/state.go", "case others || s.closing:", "case others || leaves:"}},
+	{name: "a stop of the last session does not wait", test: unit{"./session", "TestStop_OfTheLastSessionGoesOnWhenAnotherComes"}, patch: patch{
+		"session/stop.go", "case !refused:\n", "case !refused || first:\n"}},
+	{name: "a client that is asked to move forgets its list", test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
+		"client/connect.go", "		c.log.Debug(\"session not reached\", \"address\", address, \"error\", err)\n	}\n", "		c.log.Debug(\"session not reached\", \"address\", address, \"error\", err)\n	}\n	c.mu.Lock()\n	c.told = nil\n	c.mu.Unlock()\n"}},
+	{name: "the last candidate quits", by: on("all-candidates-are-asked-to-quit"), test: unit{"./meta", "TestElectionQuit_OfTheLastCandidateIsRefusedUnlessForced"}, patch: patch{
+		"meta/effects.go", "if !a.otherCandidate(name) {\n\t\treturn unsafe", "if name == \"\" {\n\t\treturn unsafe"}},
+	{name: "a meta that was granted to quit counts as a candidate", test: unit{"./meta", "TestElectionQuit_LeavesACandidate"}, patch: patch{
+		"meta/observers.go", "l.arranger.quits[id] = true", "delete(l.arranger.quits, id)"}},
+	{name: "settings that end the service are taken", test: unit{"./meta", "TestSwitches_ThatEndTheServiceAreRefusedUnlessForced"}, patch: patch{
+		"meta/effects.go", "case e.refusal != nil && !how.force:", "case e.refusal != nil && e.refusal.Code != wire.CodeUnsafe && !how.force:"}},
+	{name: "every data node is forbidden", test: unit{"./meta", "TestForbid_OfEveryDataNodeIsRefusedUnlessForced"}, patch: patch{
+		"meta/effects.go", "if n.Name != but && !a.black.Has(n.Name) {", "if n.Name != but {"}},
+	{name: "an announced stop never ends", test: unit{"./session", "TestClusterStops_OnlyWhileTheAnnouncementIsInForce"}, patch: patch{
+		"wire/stopping.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}},
+	{name: "what was announced to one node never ends", test: unit{"./data", "TestAnAnnouncedStopOfTheClusterEndsByItself"}, patch: patch{
+		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
+	{name: "the leader keeps the record of an announced stop", test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
+		"meta/stopping.go", "case left > 0:\n\t\treturn", "case left >= 0:\n\t\treturn"}},
+	{name: "an announcement to another incarnation is taken", test: unit{"./data", "TestAStoppingClusterHandsNothingOver"}, patch: patch{
+		"meta/metaclient/stopping.go", "case in.Incarnation != s.Node.Incarnation:", "case in.Incarnation == s.Node.Name:"}},
+}
