@@ -26,7 +26,7 @@ type unit struct{ pkg, name string }
 type patch struct{ file, was, is string }
 
 // guards are what the storms and the stories have to miss when it is gone.
-var guards = slices.Concat(electionGuards, dataGuards)
+var guards = slices.Concat(electionGuards, dataGuards, sessionGuards)
 
 // on lists plays: stories with seed 1, or NAME@SEED.
 func on(stories ...string) []play {
