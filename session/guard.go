@@ -21,6 +21,13 @@ import (
 //	   ^                                                                 |
 //	   +--- grown again | the mark has ended | grace + 5 s have passed --+
 //
+// A session that has just opened is stricter. It may have come with the data nodes
+// out of the same power cut: then the slots are marked (they are served without a
+// copy) and their lists grow as clients register again. For one session grace
+// after it opened, the first push to a subscription is held if the datum is marked
+// and the list is shorter than what the client holds, according to its
+// subscription.
+//
 // What the guard never does: hold growth; hold a list that only a withdrawal
 // made shorter; merge an old list with a new one. What is pushed as version v
 // is exactly the datum at version v, so a hold skips versions and never edits
@@ -29,6 +36,7 @@ import (
 type guard struct {
 	on    bool          // the switch push-guard; guarded by the topics' mutex
 	grace time.Duration // the session grace
+	young time.Time     // the end of the first session grace after this session opened; guarded as on
 	helds *atomic.Uint64
 }
 
@@ -47,24 +55,27 @@ func newGuard(grace time.Duration) guard {
 
 // hold judges a push of count values to s, and says when to read again.
 func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread time.Time, hold bool) {
-	if !g.on || !now.Before(m.until) || s.version >= m.below {
-		return reread, false
-	}
-	if !s.shrinks(count, now) {
+	if !g.on || !now.Before(m.until) || s.known() >= m.below {
 		return reread, false
 	}
 	end := now.Add(g.grace + heldAtMost)
 	if !s.held.IsZero() {
 		end = s.held.Add(g.grace + heldAtMost)
 	}
-	if !now.Before(end) {
+	switch {
+	case s.shrinks(count, now):
+	case s.first && count < s.count && now.Before(g.young):
+		end = earlier(end, g.young)
+	default:
 		return reread, false
 	}
-	if m.until.Before(end) {
-		end = m.until
-	}
-	return end, true
+	end = earlier(end, m.until)
+	return end, now.Before(end)
 }
+
+// known is the highest version at which the subscription has all that the slot's
+// leader had.
+func (s *subscription) known() int64 { return max(s.version, s.sure) }
 
 // shrinks says that a list of count values is empty, or under half of what the
 // subscription had before its doubt began.
@@ -87,9 +98,9 @@ func (s *subscription) before(now time.Time) int {
 func (g guard) pushed(m mark, s *subscription, count int, now time.Time) {
 	before := s.before(now)
 	switch {
-	case !g.on || !now.Before(m.until) || s.shrinks(count, now) && s.version < m.below:
+	case !g.on || !now.Before(m.until) || s.shrinks(count, now) && s.known() < m.below:
 		s.full = count // certain, or held for as long as may be
-	case s.version >= m.below: // a withdrawal: what it took was not lost
+	case s.known() >= m.below: // a withdrawal: what it took was not lost
 		s.full = max(count, before-max(0, s.count-count))
 	default:
 		s.full = max(count, before)

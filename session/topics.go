@@ -81,6 +81,8 @@ type subscription struct {
 	version int64
 	hash    uint64 // 0: it holds nothing
 	count   int
+	sure    int64     // at this version the slot's leader had the same content: nothing of it was lost before
+	first   bool      // nothing was pushed to it by this session
 	full    int       // as count, with what was lost in small steps until doubted; see guard.pushed
 	doubted time.Time // the end of the mark under which was pushed last
 	held    time.Time // since when the guard holds a push back; zero: it does not
@@ -103,7 +105,7 @@ func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, i
 		t.slot(slot).topics[key] = tp
 		t.read(tp, now)
 	}
-	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount())}
+	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount()), first: true}
 	tp.subs = append(tp.subs, s)
 	tp.top = max(tp.top, s.version)
 	t.subs++
