@@ -58,9 +58,13 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 	if !g.on || !now.Before(m.until) || s.known() >= m.below {
 		return reread, false
 	}
-	end := now.Add(g.grace + heldAtMost)
+	limit := g.grace + heldAtMost
+	if s.hash == 0 && s.limit > 0 {
+		limit = min(limit, s.limit)
+	}
+	end := now.Add(limit)
 	if !s.held.IsZero() {
-		end = s.held.Add(g.grace + heldAtMost)
+		end = s.held.Add(limit)
 	}
 	switch {
 	case s.shrinks(count, now):
@@ -76,6 +80,17 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 // known is the highest version at which the subscription has all that the slot's
 // leader had.
 func (s *subscription) known() int64 { return max(s.version, s.sure) }
+
+// unconfirmed is for how long a list of count values, which hold did not hold
+// back, would still be held back if the subscription had set no limit.
+func (g guard) unconfirmed(m mark, s *subscription, count int, now time.Time) time.Duration {
+	free := *s
+	free.limit = 0
+	if end, hold := g.hold(m, &free, count, now); hold {
+		return end.Sub(now)
+	}
+	return 0
+}
 
 // shrinks says that a list of count values is empty, or under half of what the
 // subscription had before its doubt began.

@@ -59,6 +59,30 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 	}
 }
 
+// A subscription that holds nothing may say how long it waits. The list that it is
+// given then is marked; once it has one, it waits as any other.
+func TestGuardHoldsAsLongAsASubscriptionWaits(t *testing.T) {
+	now := time.Now()
+	m := mark{below: 10, until: now.Add(12 * time.Second)}
+	g := newGuard(15 * time.Second)
+	s := &subscription{first: true, limit: 2 * time.Second}
+	reread, hold := g.hold(m, s, 0, now)
+	assert.True(t, hold)
+	assert.Equal(t, 2*time.Second, reread.Sub(now))
+	s.held = now
+	now = now.Add(2 * time.Second)
+	_, hold = g.hold(m, s, 0, now)
+	assert.False(t, hold)
+	assert.Equal(t, 10*time.Second, g.unconfirmed(m, s, 0, now))
+	assert.Zero(t, g.unconfirmed(m, s, 1, now), "it would not be held back anyway")
+	assert.Zero(t, g.unconfirmed(mark{}, s, 0, now))
+
+	s.hash, s.count = 1, 10
+	reread, hold = g.hold(m, s, 0, now)
+	assert.True(t, hold)
+	assert.Equal(t, 10*time.Second, reread.Sub(now))
+}
+
 func TestOutboxKeepsTheNewestOnly(t *testing.T) {
 	o := newOutbox()
 	at := func(v int64) *datum {
