@@ -1,5 +1,7 @@
 package conclave
 
+import "time"
+
 // Publisher is one registration: one client process offering values under one
 // DataInfoID. It lives, with its truth, at exactly one session; data nodes keep
 // copies (article 002: sessions keep what clients publish, data is an index
@@ -33,6 +35,10 @@ type Datum struct {
 	// 2^53, so that clients in JavaScript can hold it.
 	Version int64    `json:"version"`
 	Values  []string `json:"values"`
+	// Unconfirmed is not zero if values may be missing: the subscription asked
+	// not to wait for them (client.HoldAtMost), and for so long they are still
+	// expected.
+	Unconfirmed time.Duration `json:"-"`
 }
 
 const (

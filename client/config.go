@@ -86,6 +86,7 @@ type Option func(*options)
 type options struct {
 	group, instance string
 	onPush          func(conclave.Datum)
+	limit           time.Duration
 }
 
 // Group names the group; the default is conclave.DefaultGroup.
@@ -99,6 +100,12 @@ func Instance(i string) Option { return func(o *options) { o.instance = i } }
 // newer pushes replace each other, so that it sees the newest next. A slow fn
 // holds up no other subscription. It must not call Close of the client.
 func OnPush(fn func(conclave.Datum)) Option { return func(o *options) { o.onPush = fn } }
+
+// HoldAtMost limits how long the first list of a subscription is held back while
+// registrations are missing that are expected to come back. After d it is pushed
+// as it is, with Datum.Unconfirmed set. Without the option the session decides:
+// up to its session grace and five seconds. Sessions of older builds ignore it.
+func HoldAtMost(d time.Duration) Option { return func(o *options) { o.limit = d } }
 
 func name(dataID string, opts []Option) (conclave.DataInfoID, options, error) {
 	var o options

@@ -298,7 +298,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	for _, push := range m.GetPushes() {
 		for _, id := range push.GetSubscriptions() {
 			if s := c.subs[id]; s != nil {
-				s.pushed(push.GetDatum(), push.GetHash())
+				s.pushed(push.GetDatum(), push.GetHash(), wire.FromMs(push.GetUnconfirmedMs()))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"conclave"
 	"conclave/wire"
@@ -18,6 +19,7 @@ type Subscription struct {
 	data   conclave.DataInfoID
 	key    string
 	seq    uint64
+	limit  time.Duration // see HoldAtMost
 	onPush func(conclave.Datum)
 	pushes chan conclave.Datum // room for one: the newest; closed by Close
 
@@ -43,7 +45,7 @@ func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error)
 		return nil, fmt.Errorf("subscribe %s: %w", dataID, ErrClosed)
 	}
 	c.seq++
-	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, onPush: o.onPush, pushes: make(chan conclave.Datum, 1)}
+	s := &Subscription{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq, limit: o.limit, onPush: o.onPush, pushes: make(chan conclave.Datum, 1)}
 	c.subs[s.id] = s
 	for _, l := range c.links {
 		l.subscribes = append(l.subscribes, s)
@@ -92,11 +94,11 @@ func (s *Subscription) Close() {
 
 // pushed takes one push, if it is newer than what was seen. The lock is held;
 // nothing here waits.
-func (s *Subscription) pushed(d *wirev1.Datum, hash uint64) {
+func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Duration) {
 	if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {
 		return
 	}
-	s.seen = conclave.Datum{Data: s.data, Version: d.GetVersion(), Values: d.GetValues()}
+	s.seen = conclave.Datum{Data: s.data, Version: d.GetVersion(), Values: d.GetValues(), Unconfirmed: unconfirmed}
 	if s.hash = hash; hash == 0 {
 		s.hash = wire.ContentHash(s.seen.Values)
 	}
@@ -134,5 +136,5 @@ func (s *Subscription) runCallbacks() {
 }
 
 func (s *Subscription) message() *wirev1.Subscription {
-	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values))}
+	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values)), HoldMs: wire.Ms(s.limit)}
 }

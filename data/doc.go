@@ -94,7 +94,8 @@
 //   - That a slot which was served without such a session has all that it has.
 //   - That publishers whose clients died together with their session go at once.
 //     They stay for the session grace, since they look just like clients that are
-//     about to come back.
+//     about to come back; for two if a subscriber's list would become empty or
+//     lose more than half (ADR 0048).
 //   - That two leaders are never both read for a moment: one that was falsely
 //     evicted, and hears neither table nor Finish, answers readers as cut off as
 //     itself. Whoever has heard of the newer epoch does not count its answers.
@@ -106,7 +107,11 @@
 //   - A session: its copies stay for its grace, counted here from the moment at
 //     which neither the member list nor a connection nor an answer shows it. What
 //     it offers when it comes back after that, its clients vouch for anew.
-//   - Every data node: the slots are not read until every session was heard.
+//   - Every session: all copies and marks stay, and their time starts again when
+//     the first session is back (ADR 0046).
+//   - Every data node: the slots are not read until every session was heard. They
+//     are marked for a session grace then, except the slots of a new cluster: no
+//     copy is left of what sessions had that are gone, too (ADR 0047).
 //   - The meta leader: the next one finds phases in the table and positions in
 //     the beats. Without any, everything goes on as the last table says, and
 //     nothing is removed for a lost session.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"conclave"
 	"conclave/data"
@@ -92,6 +93,59 @@ func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
 		v, _ = reader.read(d)
 		assert.Equal(t, []string{"v1"}, v, "the count began again when a leader was back")
 		eventually(t, 10*time.Second, "removed", func() bool { v, ok := reader.read(d); return ok && len(v) == 0 })
+	})
+}
+
+// While no session lives, the absence of an owner is no evidence against its
+// clients. The grace counts from the first session that is back; what no client
+// has registered again by then goes.
+func TestAnOutageOfAllSessionsRemovesNothing(t *testing.T) {
+	for _, away := range []time.Duration{12 * time.Second, 16 * time.Second, 25 * time.Second, time.Hour} {
+		t.Run(away.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
+				s1, s2 := c.session("session-1", true), c.session("session-2", true)
+				_, _ = serving(t, c)
+				d := dataIDIn(0, 1)
+				s1.store(pub(d, "r1", 1, "v1"))
+				s2.store(pub(d, "r2", 1, "v2"))
+				for _, s := range []*session{s1, s2} {
+					s.kill()
+					c.evict(s.id.Name)
+				}
+				time.Sleep(away)
+				first := c.session("session-1", true)
+				start := time.Now()
+				first.store(pub(d, "r1", 1, "v1")) // this client is back, the other is not
+				for time.Since(start) < 14*time.Second {
+					v, ok := first.read(d)
+					require.True(t, ok)
+					require.Equal(t, []string{"v1", "v2"}, v, "what a subscriber that has just arrived is given")
+					time.Sleep(time.Second)
+				}
+				eventually(t, 5*time.Second, "the orphan is removed", func() bool { v, ok := first.read(d); return ok && len(v) == 1 })
+			})
+		})
+	}
+}
+
+// A mark counts only while a session lives, too: without one nothing
+// confirms or refutes what was removed.
+func TestAnOutageOfAllSessionsKeepsMarks(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		lost, reader := c.session("session-1", true), c.session("session-2", true)
+		_, _ = serving(t, c)
+		d := dataIDIn(0, 1)
+		lost.store(pub(d, "r1", 1, "v1"))
+		lost.kill()
+		c.evict("session-1")
+		eventually(t, 30*time.Second, "removed", func() bool { v, ok := reader.read(d); return ok && len(v) == 0 })
+		reader.kill()
+		c.evict("session-2")
+		time.Sleep(time.Minute)
+		back := c.session("session-3", true)
+		f, _, err := back.fetch(back.learn(0), d)
+		require.NoError(t, err)
+		assert.Greater(t, f.GetUnconfirmedMs(), int64(13_000))
 	})
 }
 

@@ -62,15 +62,28 @@ func TestASourcesLastWordMarksTheSlot(t *testing.T) {
 	})
 }
 
-// A leader and a session die together; who takes over has no copy, so it cannot
-// know whom it misses: it knows only that somebody is away.
-func TestAGrantWithoutACopyIsMarkedWhileASessionIsAway(t *testing.T) {
-	for name, away := range map[string]bool{"away": true, "none": false} {
-		t.Run(name, func(t *testing.T) {
+// A leader that has no copy cannot know what it lacks: after a restart of the
+// whole role it knows of no session either. Only a slot that nothing was
+// published in before is served unmarked, and not if a session is away that was
+// seen since.
+func TestAGrantWithoutACopyIsMarked(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		first, away, marked bool
+	}{
+		{"first leadership", true, false, false},
+		{"first leadership, a session is away", true, true, true},
+		{"later leadership", false, false, true},
+		{"later leadership, a session is away", false, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, away, marked := c.first, c.away, c.marked
 			inBubble(t, func(t *testing.T, c *cluster) {
 				s1 := c.session("session-1", true)
 				b := c.data("data-2")
-				c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+				if !first {
+					c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+				}
 				s1.watch(t.Context(), b)
 				if away {
 					s2 := c.session("session-2", true)
@@ -79,11 +92,15 @@ func TestAGrantWithoutACopyIsMarkedWhileASessionIsAway(t *testing.T) {
 					c.evict("session-2")
 				}
 				time.Sleep(5 * time.Second)
-				c.crash(0, b.id)
+				if first {
+					c.make(1)
+				} else {
+					c.crash(0, b.id)
+				}
 				eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
 				f, _, err := s1.fetch(s1.learn(0), dataIDIn(0, 1))
 				require.NoError(t, err)
-				assert.Equal(t, away, f.GetUnconfirmedMs() > 0)
+				assert.Equal(t, marked, f.GetUnconfirmedMs() > 0)
 			})
 		})
 	}

@@ -65,7 +65,7 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	r.mu.Lock()
 	was := r.state
 	r.enter(slot.Migrating, row.LeaderEpoch, &s.server.watchers)
-	r.base = row.VersionBase
+	r.base, r.first = row.VersionBase, row.First
 	r.trace.Claim(trace.Claim{Kind: trace.Migrating, Slot: r.id, Epoch: r.epoch})
 	if row.Phase == slot.Switching && !row.Source.IsZero() {
 		m.source, m.sourceEpoch = row.Source, row.SourceEpoch
@@ -236,6 +236,19 @@ func (s *slots) unheard(m *migration, now time.Time) []conclave.NodeID {
 	return out
 }
 
+// partial reports whether a slot that has asked all sessions may still lack
+// registrations of sessions that are gone, whose clients are on their way: it
+// has no complete copy, or no session could answer. A slot that had no leader
+// before lacks nothing, unless this node knows of a session that was lost since.
+// The lock is held.
+func (s *slots) partial(r *replica) bool {
+	owners := s.server.owners
+	if r.first {
+		return r.copyEpoch.IsZero() && owners.missed()
+	}
+	return r.copyEpoch.IsZero() || len(owners.living()) == 0
+}
+
 func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,9 +263,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 	r.mu.Lock()
 	unheard := false
 	if heard {
-		// Without a complete copy nobody knows what a session had that is gone by
-		// now, and whose clients are on their way.
-		unheard = r.copyEpoch.IsZero() && s.server.owners.missed()
+		unheard = s.partial(r)
 		for _, n := range r.store.Owners() {
 			unheard = unheard || !m.heard[n]
 		}

@@ -18,9 +18,13 @@ import (
 // on their way to another session and will register again. The grace counts on
 // this node's own monotonic clock from the first moment at which both the member
 // list lacks the incarnation and no connection or answer of it lives; any sign
-// of life starts it again. While no leader has been heard for a lease nobody
-// knows who is lost: nothing is removed, and the count starts again when one is
-// back.
+// of life starts it again.
+//
+// It counts only while there is evidence: a leader, which keeps the member list,
+// and at least one session that lives, to which the clients could have gone.
+// While either is missing nothing is removed, and every count starts again when
+// both are back. So after an outage of all sessions the copies stay for one more
+// grace, counted from the first session that is back: its settling time.
 type owners struct {
 	server *Server
 
@@ -136,8 +140,9 @@ func (o *owners) knows(n conclave.NodeID) bool {
 
 func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
 
-// sweep looks at every owner of a copy and returns those whose grace is over.
-// unsure: no leader has been heard for a lease.
+// sweep looks at every owner of a copy and returns those whose grace has ended.
+// unsure: no leader has been heard for a lease, or no session lives, so that
+// the absence of an owner is no evidence against its clients.
 func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Time) (expired []conclave.NodeID) {
 	members := o.server.view.State().Members
 	o.mu.Lock()
@@ -188,6 +193,9 @@ func (s *Server) runSweep(ctx context.Context) {
 			r.mu.Lock()
 			if r.state == slot.Serving {
 				r.watchPartial(living, now)
+				if len(living) == 0 && r.store.Marked(now) > 0 {
+					r.store.Mark(now.Add(s.config.SessionGrace)) // no session could confirm anything meanwhile
+				}
 			}
 			switch {
 			case n%5 != 0 || r.store == nil:
@@ -206,7 +214,7 @@ func (s *Server) runSweep(ctx context.Context) {
 			}
 			r.mu.Unlock()
 		}
-		for _, owner := range s.owners.sweep(copies, s.lost(), now) {
+		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.lost(), now) {
 			s.removeOwner(owner, now)
 		}
 		s.ring()

@@ -41,6 +41,7 @@ type replica struct {
 	takeover    *flight   // open while migrating: begun when the grant came
 
 	base    int64                                 // the floor of the versions at epoch
+	first   bool                                  // nothing was published in the slot before epoch
 	dirty   map[conclave.NodeID]bool              // sessions to compare with; see repair.go
 	doubts  map[conclave.NodeID]map[copyKey]int64 // copies that a session once did not know; see repair.go
 	numbers map[conclave.NodeID]uint64            // the newest request that was taken of each session at epoch

@@ -15,7 +15,11 @@ import (
 type packedTable struct {
 	Replicas int               `json:"replicas"`
 	Nodes    []conclave.NodeID `json:"nodes"`
-	Slots    []packedSlot      `json:"slots"` // in the order of their ids
+	// First is the epoch at which the table was made: the slots that are still led
+	// at it have had no other leadership. Absent: written by an older build, or
+	// none is.
+	First *[2]uint64   `json:"first,omitempty"`
+	Slots []packedSlot `json:"slots"` // in the order of their ids
 }
 
 // packedSlot is one row; numbers are places in packedTable.Nodes, plus one: 0 is
@@ -55,6 +59,9 @@ func (b tableBody) MarshalJSON() ([]byte, error) {
 			Leader: place(s.Leader), Epoch: [2]uint64{s.LeaderEpoch.Term, s.LeaderEpoch.Seq}, Base: s.VersionBase,
 			Successor: place(s.Successor), Source: place(s.Source), Leaving: place(s.Leaving),
 		}
+		if s.First {
+			out.First = &p.Epoch
+		}
 		if s.Phase != slot.Stable {
 			p.Phase = s.Phase
 		}
@@ -93,6 +100,7 @@ func (b *tableBody) UnmarshalJSON(text []byte) error {
 			VersionBase: p.Base, Successor: node(p.Successor), Source: node(p.Source), Leaving: node(p.Leaving),
 			Followers: make([]conclave.NodeID, len(p.Followers)),
 		}
+		s.First = in.First != nil && p.Epoch == *in.First
 		if s.Phase == "" {
 			s.Phase = slot.Stable
 		}

@@ -180,6 +180,26 @@ func (c *clients) expired(now time.Time) (over []broken, next time.Time) {
 	return over, next
 }
 
+// restore takes connections back that expired has given out.
+func (c *clients) restore(over []broken) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = append(over, c.broken...) // their leases end before all others
+}
+
+// renew starts the leases of the broken connections again, but for those whose
+// clients have announced their end.
+func (c *clients) renew(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, b := range c.broken {
+		if until := now.Add(b.who.linger); !b.who.announced && until.After(b.until) {
+			c.broken[i].until = until
+		}
+	}
+	slices.SortStableFunc(c.broken, func(a, b broken) int { return a.until.Compare(b.until) })
+}
+
 // waiting lists the broken connections whose lease still runs, without those
 // that were meant to go.
 func (c *clients) waiting() (out []*connection) {
@@ -223,12 +243,24 @@ func (c *clients) inOrder() []*connection {
 	return out
 }
 
+// leaseRound is the longest pause of runLeases, stalled the time since its last
+// round that shows that this process did not run in between.
+const (
+	leaseRound = time.Second
+	stalled    = 2 * leaseRound
+)
+
 // runLeases takes away what the clients left whose lease is over, and forgets
 // old tombstones.
+//
+// A lease is the time in which a client can come back. While this process was
+// suspended, none could: when it resumes, the leases start again. Otherwise
+// sessions that were all suspended, and are back, would remove registrations
+// whose clients are connecting at that moment.
 func (s *Server) runLeases(ctx context.Context) {
-	sweep := time.NewTimer(time.Second)
+	sweep := time.NewTimer(leaseRound)
 	defer sweep.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -236,10 +268,14 @@ func (s *Server) runLeases(ctx context.Context) {
 		case <-sweep.C:
 		}
 		now := time.Now()
+		if now.Sub(last) > stalled {
+			s.clients.renew(now)
+		}
+		last = now
 		over, next := s.clients.expired(now)
 		s.expire(over, now)
 		s.registry.forgetTombstones(now)
-		wait := time.Second
+		wait := leaseRound
 		if !next.IsZero() {
 			wait = min(wait, max(next.Sub(now), time.Millisecond))
 		}
@@ -260,6 +296,10 @@ func (s *Server) expire(over []broken, now time.Time) {
 		return
 	}
 	s.Trace.Claim(trace.Claim{Kind: trace.Expiring, Count: len(over)})
+	if time.Since(now) > stalled {
+		s.clients.restore(over) // the process was suspended since the look: see runLeases
+		return
+	}
 	var unasked []*connection
 	for _, b := range over {
 		if !b.meant() {

@@ -100,7 +100,8 @@
 //   - This session, killed: data keeps its copies for the session grace; its
 //     clients replay at others within milliseconds.
 //   - This session, frozen, or cut off from everybody: as killed, for the others.
-//     When it is back it holds back what its clients registered, until they speak;
+//     When it is back its clients' leases start again, since no client could renew
+//     one, and it holds back what they registered, until they speak;
 //     a slot that has lost all of its copies waits for that, for two client leases
 //     at most.
 //   - All other sessions, while this one should drain: it serves as the last one,
@@ -112,5 +113,8 @@
 //     written there, what was is in the diff; subscribers keep what they have
 //     until the new leader serves.
 //   - All data nodes: the sets fill the next ones.
+//   - All sessions: the data nodes keep everything until a session grace after the
+//     first one is back. If the data nodes were lost with them, a session in its
+//     first grace holds first pushes that are shorter than what the client holds.
 //   - Meta, the database: nothing here, but that nothing moves.
 package session

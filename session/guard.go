@@ -21,6 +21,13 @@ import (
 //	   ^                                                                 |
 //	   +--- grown again | the mark has ended | grace + 5 s have passed --+
 //
+// A session that has just opened is stricter. It may have come with the data nodes
+// out of the same power cut: then the slots are marked (they are served without a
+// copy) and their lists grow as clients register again. For one session grace
+// after it opened, the first push to a subscription is held if the datum is marked
+// and the list is shorter than what the client holds, according to its
+// subscription.
+//
 // What the guard never does: hold growth; hold a list that only a withdrawal
 // made shorter; merge an old list with a new one. What is pushed as version v
 // is exactly the datum at version v, so a hold skips versions and never edits
@@ -29,6 +36,7 @@ import (
 type guard struct {
 	on    bool          // the switch push-guard; guarded by the topics' mutex
 	grace time.Duration // the session grace
+	young time.Time     // the end of the first session grace after this session opened; guarded as on
 	helds *atomic.Uint64
 }
 
@@ -47,23 +55,41 @@ func newGuard(grace time.Duration) guard {
 
 // hold judges a push of count values to s, and says when to read again.
 func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread time.Time, hold bool) {
-	if !g.on || !now.Before(m.until) || s.version >= m.below {
+	if !g.on || !now.Before(m.until) || s.known() >= m.below {
 		return reread, false
 	}
-	if !s.shrinks(count, now) {
-		return reread, false
+	limit := g.grace + heldAtMost
+	if s.hash == 0 && s.limit > 0 {
+		limit = min(limit, s.limit)
 	}
-	end := now.Add(g.grace + heldAtMost)
+	end := now.Add(limit)
 	if !s.held.IsZero() {
-		end = s.held.Add(g.grace + heldAtMost)
+		end = s.held.Add(limit)
 	}
-	if !now.Before(end) {
+	switch {
+	case s.shrinks(count, now):
+	case s.first && count < s.count && now.Before(g.young):
+		end = earlier(end, g.young)
+	default:
 		return reread, false
 	}
-	if m.until.Before(end) {
-		end = m.until
+	end = earlier(end, m.until)
+	return end, now.Before(end)
+}
+
+// known is the highest version at which the subscription has all that the slot's
+// leader had.
+func (s *subscription) known() int64 { return max(s.version, s.sure) }
+
+// unconfirmed is for how long a list of count values, which hold did not hold
+// back, would still be held back if the subscription had set no limit.
+func (g guard) unconfirmed(m mark, s *subscription, count int, now time.Time) time.Duration {
+	free := *s
+	free.limit = 0
+	if end, hold := g.hold(m, &free, count, now); hold {
+		return end.Sub(now)
 	}
-	return end, true
+	return 0
 }
 
 // shrinks says that a list of count values is empty, or under half of what the
@@ -87,9 +113,9 @@ func (s *subscription) before(now time.Time) int {
 func (g guard) pushed(m mark, s *subscription, count int, now time.Time) {
 	before := s.before(now)
 	switch {
-	case !g.on || !now.Before(m.until) || s.shrinks(count, now) && s.version < m.below:
+	case !g.on || !now.Before(m.until) || s.shrinks(count, now) && s.known() < m.below:
 		s.full = count // certain, or held for as long as may be
-	case s.version >= m.below: // a withdrawal: what it took was not lost
+	case s.known() >= m.below: // a withdrawal: what it took was not lost
 		s.full = max(count, before-max(0, s.count-count))
 	default:
 		s.full = max(count, before)

@@ -55,6 +55,30 @@ func TestMassOfClientsGoneIsHeld(t *testing.T) {
 	})
 }
 
+// A subscriber that holds nothing and does not want to wait is given the list as
+// it is, and for how long it is unconfirmed.
+func TestFirstListIsHeldAsLongAsItsSubscriberWaits(t *testing.T) {
+	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
+		values := c.fill(6, "svc", "session-1")
+		sub := c.watch(c.client("reader", "session-2"), "svc")
+		c.eventually("all are seen", sub.shows(values...))
+		for _, x := range c.clients[:6] {
+			c.crash(x)
+		}
+		address := c.sessions["session-2"].server.Address()
+		c.eventually("the push is held", func() bool { return c.list(address, "/v1/subscribers?dataId=svc")[0]["held"] == true })
+		asker := c.client("asker", "session-2")
+		start := time.Now()
+		s, err := asker.Subscribe("svc", client.HoldAtMost(2*time.Second))
+		require.NoError(t, err)
+		d := <-s.C()
+		assert.InDelta(t, 2, time.Since(start).Seconds(), 0.5)
+		assert.Empty(t, d.Values)
+		assert.InDelta(t, 13, d.Unconfirmed.Seconds(), 1)
+		assert.True(t, sub.shows(values...)(), "others keep what they have")
+	})
+}
+
 // The same, but the clients come back before the mark ends: nobody saw anything.
 func TestMassComesBackInTime(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {

@@ -16,6 +16,8 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 	has := func(version int64, count int) *subscription {
 		return &subscription{version: version, hash: 1, count: count}
 	}
+	young := func(s *subscription) *subscription { s.first = true; return s }
+	equal := func(s *subscription, version int64) *subscription { s.sure = version; return s }
 	since := func(s *subscription, d time.Duration) *subscription { s.held = now.Add(-d); return s }
 	for _, c := range []struct {
 		why    string
@@ -34,11 +36,18 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 		{"was pushed since the removal: what shrinks now is explained", marked, has(10, 10), 0, false, 0},
 		{"first push, empty", marked, &subscription{}, 0, true, 7 * time.Second},
 		{"first push, one of many", marked, &subscription{}, 1, false, 0},
+		{"young session, first push, shorter than what the client holds", marked, young(has(5, 10)), 9, true, 3 * time.Second},
+		{"young session, first push, as long as what the client holds", marked, young(has(5, 10)), 10, false, 0},
+		{"young session, first push, under half", marked, young(has(5, 10)), 4, true, 7 * time.Second},
+		{"young session, first push, not marked", mark{}, young(has(5, 10)), 9, false, 0},
+		{"was equal since the removal: what shrinks now is explained", marked, equal(has(5, 10), 10), 0, false, 0},
+		{"was equal before the removal", marked, equal(has(5, 10), 9), 0, true, 7 * time.Second},
 		{"the mark outlasts the limit", mark{10, now.Add(time.Hour)}, has(5, 10), 0, true, 20 * time.Second},
 		{"held for a while already", mark{10, now.Add(time.Hour)}, since(has(5, 10), 15*time.Second), 0, true, 5 * time.Second},
 		{"held for as long as may be", mark{10, now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), 0, false, 0},
 	} {
 		g := newGuard(15 * time.Second)
+		g.young = now.Add(3 * time.Second)
 		reread, hold := g.hold(c.mark, c.sub, c.count, now)
 		assert.Equal(t, c.hold, hold, c.why)
 		if c.hold {
@@ -48,6 +57,30 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 		_, hold = g.hold(c.mark, c.sub, c.count, now)
 		assert.False(t, hold, "switched off: %s", c.why)
 	}
+}
+
+// A subscription that holds nothing may say how long it waits. The list that it is
+// given then is marked; once it has one, it waits as any other.
+func TestGuardHoldsAsLongAsASubscriptionWaits(t *testing.T) {
+	now := time.Now()
+	m := mark{below: 10, until: now.Add(12 * time.Second)}
+	g := newGuard(15 * time.Second)
+	s := &subscription{first: true, limit: 2 * time.Second}
+	reread, hold := g.hold(m, s, 0, now)
+	assert.True(t, hold)
+	assert.Equal(t, 2*time.Second, reread.Sub(now))
+	s.held = now
+	now = now.Add(2 * time.Second)
+	_, hold = g.hold(m, s, 0, now)
+	assert.False(t, hold)
+	assert.Equal(t, 10*time.Second, g.unconfirmed(m, s, 0, now))
+	assert.Zero(t, g.unconfirmed(m, s, 1, now), "it would not be held back anyway")
+	assert.Zero(t, g.unconfirmed(mark{}, s, 0, now))
+
+	s.hash, s.count = 1, 10
+	reread, hold = g.hold(m, s, 0, now)
+	assert.True(t, hold)
+	assert.Equal(t, 10*time.Second, reread.Sub(now))
 }
 
 func TestOutboxKeepsTheNewestOnly(t *testing.T) {

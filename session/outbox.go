@@ -3,6 +3,7 @@ package session
 import (
 	"sync"
 
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -128,7 +129,7 @@ func (o *outbox) next() *wirev1.ServerMessage {
 			out.Subscriptions = append(out.Subscriptions, subscription)
 			continue
 		}
-		out := &wirev1.Push{Subscriptions: []string{subscription}, Datum: d.message, Hash: d.hash}
+		out := &wirev1.Push{Subscriptions: []string{subscription}, Datum: d.message, Hash: d.hash, UnconfirmedMs: wire.Ms(d.unconfirmed)}
 		at[d] = out
 		m.Pushes = append(m.Pushes, out)
 		size += d.size

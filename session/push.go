@@ -58,7 +58,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		return
 	}
 	if d.hash == s.hash {
-		s.held = time.Time{}
+		s.held, s.sure = time.Time{}, max(s.sure, d.message.Version)
 		return // equal content is not pushed again
 	}
 	if d.message.Version <= s.version {
@@ -77,13 +77,26 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		t.read(tp, reread)
 		return
 	}
+	given := d
+	if left := t.guard.unconfirmed(tp.mark, s, d.count(), now); left > 0 {
+		unconfirmed := *d
+		unconfirmed.unconfirmed = left
+		given = &unconfirmed
+	}
 	t.guard.pushed(tp.mark, s, d.count(), now)
-	s.held = time.Time{}
+	s.held, s.first = time.Time{}, false
 	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
 	tp.top = max(tp.top, s.version)
 	t.pushes++
 	t.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	s.to.out.push(s.id, d)
+	s.to.out.push(s.id, given)
+}
+
+// opened notes when this session took its first client.
+func (t *topics) opened(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.guard.young = now.Add(t.guard.grace)
 }
 
 // configure takes the switches: the window, stop-push and the guard. What was

@@ -56,6 +56,8 @@ type datum struct {
 	message *wirev1.Datum
 	hash    uint64
 	size    int // bytes on the wire, about
+
+	unconfirmed time.Duration // for how long the push guard would have held it back, had the subscription not limited that
 }
 
 func newDatum(m *wirev1.Datum, hash uint64) *datum {
@@ -81,9 +83,12 @@ type subscription struct {
 	version int64
 	hash    uint64 // 0: it holds nothing
 	count   int
-	full    int       // as count, with what was lost in small steps until doubted; see guard.pushed
-	doubted time.Time // the end of the mark under which was pushed last
-	held    time.Time // since when the guard holds a push back; zero: it does not
+	sure    int64         // at this version the slot's leader had the same content: nothing of it was lost before
+	first   bool          // nothing was pushed to it by this session
+	limit   time.Duration // how long a list may be held back while it holds none; 0: as long as from any other
+	full    int           // as count, with what was lost in small steps until doubted; see guard.pushed
+	doubted time.Time     // the end of the mark under which was pushed last
+	held    time.Time     // since when the guard holds a push back; zero: it does not
 }
 
 func newTopics(window time.Duration, g guard, wake func()) *topics {
@@ -103,7 +108,7 @@ func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, i
 		t.slot(slot).topics[key] = tp
 		t.read(tp, now)
 	}
-	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount())}
+	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount()), first: true, limit: wire.FromMs(in.GetHoldMs())}
 	tp.subs = append(tp.subs, s)
 	tp.top = max(tp.top, s.version)
 	t.subs++

@@ -48,7 +48,7 @@ func TestHandOverStepByStep(t *testing.T) {
 
 	w, moves := step(t, w, in)
 	assert.Equal(t, []string{"slot 0 prepared a@1 -> b@1 (drain)"}, moves)
-	assert.Equal(t, slot.Slot{Phase: slot.Preparing, Leader: node("a"), LeaderEpoch: epoch(1, 1), Successor: node("b"),
+	assert.Equal(t, slot.Slot{Phase: slot.Preparing, Leader: node("a"), LeaderEpoch: epoch(1, 1), First: true, Successor: node("b"),
 		VersionBase: 10 * conclave.VersionBase, Followers: []conclave.NodeID{}}, w.Slots[0])
 
 	_, moves = step(t, w, in)

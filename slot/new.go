@@ -30,6 +30,7 @@ func New(slots int, in Input) (Table, error) {
 	for i := range a.t.Slots {
 		a.t.Slots[i] = Slot{ID: i, Followers: []conclave.NodeID{}, VersionBase: in.FloorBase}
 		a.grant(&a.t.Slots[i], Crash, a.open[i%len(a.open)])
+		a.t.Slots[i].First = true
 		a.count(i, +1)
 	}
 	for range min(in.Replicas, len(a.open)) - 1 {

@@ -41,6 +41,7 @@ func (a *arranger) grant(s *Slot, phase Phase, to conclave.NodeID) {
 		s.Source, s.SourceEpoch = s.Leader, s.LeaderEpoch
 	}
 	s.Phase, s.Leader, s.LeaderEpoch, s.Successor = phase, to, a.in.Next, conclave.NodeID{}
+	s.First = false
 	s.VersionBase = nextBase(max(s.VersionBase, a.counters[s.ID]))
 }
 

@@ -31,6 +31,7 @@ type Slot struct {
 	VersionBase int64             `json:"versionBase"`          // floor of the versions given out at LeaderEpoch
 	Followers   []conclave.NodeID `json:"followers"`            // sorted; never Leader, Successor or Source
 	Leaving     conclave.NodeID   `json:"leaving,omitzero"`     // a follower that others stand in for: it goes once they have caught up
+	First       bool              `json:"first,omitempty"`      // no other leadership came before LeaderEpoch: no copy can have been lost
 }
 
 // Table is an immutable assignment of slots to data nodes under one epoch. The
@@ -68,7 +69,7 @@ func (s Slot) Equal(o Slot) bool {
 		s.Leader == o.Leader && s.LeaderEpoch == o.LeaderEpoch &&
 		s.Successor == o.Successor &&
 		s.Source == o.Source && s.SourceEpoch == o.SourceEpoch &&
-		s.VersionBase == o.VersionBase && s.Leaving == o.Leaving &&
+		s.VersionBase == o.VersionBase && s.Leaving == o.Leaving && s.First == o.First &&
 		slices.Equal(s.Followers, o.Followers)
 }
 

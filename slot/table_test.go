@@ -99,8 +99,8 @@ func TestTableKeepsItsJSON(t *testing.T) {
 	text, err := json.Marshal(w)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"epoch":{"term":1,"seq":2},"slots":[
-		{"id":0,"phase":"stable","leader":{"name":"a","incarnation":"1"},"leaderEpoch":{"term":1,"seq":1},"versionBase":41943040,"followers":[]},
-		{"id":1,"phase":"stable","leader":{"name":"b","incarnation":"1"},"leaderEpoch":{"term":1,"seq":1},"versionBase":41943040,"followers":[]}]}`, string(text))
+		{"id":0,"phase":"stable","leader":{"name":"a","incarnation":"1"},"leaderEpoch":{"term":1,"seq":1},"versionBase":41943040,"followers":[],"first":true},
+		{"id":1,"phase":"stable","leader":{"name":"b","incarnation":"1"},"leaderEpoch":{"term":1,"seq":1},"versionBase":41943040,"followers":[],"first":true}]}`, string(text))
 	var read slot.Table
 	require.NoError(t, json.Unmarshal(text, &read))
 	assert.True(t, read.Equal(w))

@@ -71,7 +71,7 @@ func SlotOut(s slot.Slot) *wirev1.Slot {
 	return &wirev1.Slot{
 		Id: uint32(s.ID), Phase: string(s.Phase), Leader: NodeOut(s.Leader), LeaderEpoch: EpochOut(s.LeaderEpoch),
 		Successor: NodeOut(s.Successor), Source: NodeOut(s.Source), SourceEpoch: EpochOut(s.SourceEpoch),
-		VersionBase: s.VersionBase, Followers: mapTo(s.Followers, NodeOut), Leaving: NodeOut(s.Leaving),
+		VersionBase: s.VersionBase, Followers: mapTo(s.Followers, NodeOut), Leaving: NodeOut(s.Leaving), First: s.First,
 	}
 }
 
@@ -80,7 +80,7 @@ func SlotIn(s *wirev1.Slot) slot.Slot {
 	return slot.Slot{
 		ID: int(s.GetId()), Phase: slot.Phase(s.GetPhase()), Leader: NodeIn(s.GetLeader()), LeaderEpoch: EpochIn(s.GetLeaderEpoch()),
 		Successor: NodeIn(s.GetSuccessor()), Source: NodeIn(s.GetSource()), SourceEpoch: EpochIn(s.GetSourceEpoch()),
-		VersionBase: s.GetVersionBase(), Followers: mapTo(s.GetFollowers(), NodeIn), Leaving: NodeIn(s.GetLeaving()),
+		VersionBase: s.GetVersionBase(), Followers: mapTo(s.GetFollowers(), NodeIn), Leaving: NodeIn(s.GetLeaving()), First: s.GetFirst(),
 	}
 }
 

@@ -222,6 +222,9 @@ type push struct {
 	Version  int64     `json:"version"`
 	Values   []string  `json:"values"`
 	At       time.Time `json:"at"`
+	// UnconfirmedMs is there if values may be missing, and for how long they are
+	// still expected to come back.
+	UnconfirmedMs int64 `json:"unconfirmedMs,omitempty"`
 }
 
 func (a *app) subscribeCommand() *cobra.Command {
@@ -248,13 +251,17 @@ func (a *app) getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get DATAID", Short: "Print what is published now", Args: want("DATAID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.subscribe(cmd.Context(), f, args, 1, timeout)
+			return a.subscribe(cmd.Context(), f, args, 1, timeout, client.HoldAtMost(min(getHeld, timeout/2)))
 		},
 	}
 	a.addRegistryFlags(cmd, &f)
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "give up after this long")
 	return cmd
 }
+
+// getHeld is how long get waits for registrations that are expected to come back
+// before it prints the list without them.
+const getHeld = 2 * time.Second
 
 // want1 is one argument of a kind, or more.
 func want1(name string) cobra.PositionalArgs {
@@ -267,7 +274,7 @@ func want1(name string) cobra.PositionalArgs {
 }
 
 // subscribe prints pushes until ctx ends, count of them came, or the time is over.
-func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, count int, timeout time.Duration) (err error) {
+func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, count int, timeout time.Duration, more ...client.Option) (err error) {
 	for _, dataID := range dataIDs {
 		if err := f.check(dataID); err != nil {
 			return err
@@ -283,12 +290,12 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 	defer close(done)
 	var subscriptions []*client.Subscription
 	for _, dataID := range dataIDs {
-		s, err := c.Subscribe(dataID, f.options(client.OnPush(func(d conclave.Datum) {
+		s, err := c.Subscribe(dataID, append(f.options(client.OnPush(func(d conclave.Datum) {
 			select {
 			case pushes <- d:
 			case <-done:
 			}
-		}))...)
+		})), more...)...)
 		if err != nil {
 			return err
 		}
@@ -327,12 +334,15 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 }
 
 func (a *app) printPush(d conclave.Datum) error {
-	p := push{DataID: d.Data.DataID, Group: d.Data.Group, Instance: d.Data.Instance, Version: d.Version, Values: d.Values, At: now()}
+	p := push{DataID: d.Data.DataID, Group: d.Data.Group, Instance: d.Data.Instance, Version: d.Version, Values: d.Values, At: now(), UnconfirmedMs: d.Unconfirmed.Milliseconds()}
 	if p.Values == nil {
 		p.Values = []string{}
 	}
 	return a.show(p, func(w io.Writer) {
 		fmt.Fprintf(w, "%s  %s  version %d  %s: %s\n", clock(p.At), p.DataID, p.Version, plural(len(p.Values), "value"), strings.Join(p.Values, ", "))
+		if p.UnconfirmedMs > 0 {
+			fmt.Fprintf(w, "  unconfirmed: registrations may be missing that are expected back within %s\n", d.Unconfirmed.Round(100*time.Millisecond))
+		}
 	})
 }
 

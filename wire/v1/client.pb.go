@@ -170,12 +170,15 @@ func (x *ClientHello) GetLingerMs() int64 {
 }
 
 type Subscription struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	DataInfoId    string                 `protobuf:"bytes,2,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
-	Version       int64                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // the highest version that the client holds
-	Hash          uint64                 `protobuf:"varint,4,opt,name=hash,proto3" json:"hash,omitempty"`       // of the content that it holds; 0: none
-	Count         uint32                 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`     // values that it holds: the push guard judges what shrinks
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	DataInfoId string                 `protobuf:"bytes,2,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
+	Version    int64                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // the highest version that the client holds
+	Hash       uint64                 `protobuf:"varint,4,opt,name=hash,proto3" json:"hash,omitempty"`       // of the content that it holds; 0: none
+	Count      uint32                 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`     // values that it holds: the push guard judges what shrinks
+	// How long the push guard may hold a list back from a subscription that holds
+	// none. 0: as long as from any other.
+	HoldMs        int64 `protobuf:"varint,6,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -241,6 +244,13 @@ func (x *Subscription) GetHash() uint64 {
 func (x *Subscription) GetCount() uint32 {
 	if x != nil {
 		return x.Count
+	}
+	return 0
+}
+
+func (x *Subscription) GetHoldMs() int64 {
+	if x != nil {
+		return x.HoldMs
 	}
 	return 0
 }
@@ -522,6 +532,9 @@ type Push struct {
 	Subscriptions []string               `protobuf:"bytes,1,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
 	Datum         *Datum                 `protobuf:"bytes,2,opt,name=datum,proto3" json:"datum,omitempty"`
 	Hash          uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	// The list is incomplete as far as is known, and the push guard would have held
+	// it back for so long; it is pushed because of the subscription's hold_ms.
+	UnconfirmedMs int64 `protobuf:"varint,4,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +586,13 @@ func (x *Push) GetDatum() *Datum {
 func (x *Push) GetHash() uint64 {
 	if x != nil {
 		return x.Hash
+	}
+	return 0
+}
+
+func (x *Push) GetUnconfirmedMs() int64 {
+	if x != nil {
+		return x.UnconfirmedMs
 	}
 	return 0
 }
@@ -638,14 +658,15 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
-	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\"\x84\x01\n" +
+	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\"\x9d\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\x04R\x04hash\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\rR\x05count\"\xc9\x02\n" +
+	"\x05count\x18\x05 \x01(\rR\x05count\x12\x17\n" +
+	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\"\xc9\x02\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +
@@ -666,11 +687,12 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\aRefusal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"j\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x91\x01\n" +
 	"\x04Push\x12$\n" +
 	"\rsubscriptions\x18\x01 \x03(\tR\rsubscriptions\x12(\n" +
 	"\x05datum\x18\x02 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\x04R\x04hash\"\x1e\n" +
+	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12%\n" +
+	"\x0eunconfirmed_ms\x18\x04 \x01(\x03R\runconfirmedMs\"\x1e\n" +
 	"\x04Move\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason2V\n" +
 	"\rClientService\x12E\n" +

@@ -329,6 +329,7 @@ type Slot struct {
 	VersionBase   int64                  `protobuf:"varint,8,opt,name=version_base,json=versionBase,proto3" json:"version_base,omitempty"`
 	Followers     []*Node                `protobuf:"bytes,9,rep,name=followers,proto3" json:"followers,omitempty"`
 	Leaving       *Node                  `protobuf:"bytes,10,opt,name=leaving,proto3" json:"leaving,omitempty"` // the follower that another one stands in for
+	First         bool                   `protobuf:"varint,11,opt,name=first,proto3" json:"first,omitempty"`    // the leadership is the slot's first: no copy of it can have been lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -431,6 +432,13 @@ func (x *Slot) GetLeaving() *Node {
 		return x.Leaving
 	}
 	return nil
+}
+
+func (x *Slot) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
 }
 
 // SlotTable is a full table, or, when base is set, the rows that changed since
@@ -1193,7 +1201,7 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\bdialable\x18\x05 \x01(\bR\bdialable\"b\n" +
 	"\aMembers\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x12-\n" +
-	"\amembers\x18\x02 \x03(\v2\x13.conclave.v1.MemberR\amembers\"\xa2\x03\n" +
+	"\amembers\x18\x02 \x03(\v2\x13.conclave.v1.MemberR\amembers\"\xb8\x03\n" +
 	"\x04Slot\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12)\n" +
@@ -1205,7 +1213,8 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\fversion_base\x18\b \x01(\x03R\vversionBase\x12/\n" +
 	"\tfollowers\x18\t \x03(\v2\x11.conclave.v1.NodeR\tfollowers\x12+\n" +
 	"\aleaving\x18\n" +
-	" \x01(\v2\x11.conclave.v1.NodeR\aleaving\"\xa2\x01\n" +
+	" \x01(\v2\x11.conclave.v1.NodeR\aleaving\x12\x14\n" +
+	"\x05first\x18\v \x01(\bR\x05first\"\xa2\x01\n" +
 	"\tSlotTable\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x12&\n" +
 	"\x04base\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\x04base\x12'\n" +
