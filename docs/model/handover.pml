@@ -63,7 +63,8 @@
 #define SLOW_READS 0	/* reads whose answer is counted later */
 #endif
 
-#define KEYS     SESSIONS	/* a copy is that of (the registration, its owner session) */
+#define KEYS     3	/* a copy is that of (the registration, its owner): S1, S2, or no session */
+#define NO_OWNER 2	/* ... whose copies are tombstones that hide what is older */
 #define EPOCHS   10
 
 /* ---- Words. ---- */
@@ -121,8 +122,8 @@ typedef Session {
 	byte gone;		/* the version that is to be removed */
 	byte fence;
 	Write w, late;
-	byte read;		/* the highest version counted */
-	byte slow, slowly	/* a read on its way: its epoch, and what it holds */
+	byte read;		/* the newest version that it has read */
+	byte slow, slowly, showed	/* a read on its way: its epoch, and what it holds */
 }
 Session s[SESSIONS];
 
@@ -144,11 +145,13 @@ bool ONE_LEADER_PER_EPOCH, NOTHING_MISSING, WITHDRAWN_STAYS, NO_OLDER_READ, NOTH
      COPY_NOT_PASSED_OVER, FOLLOWER_EQUALS, SERVED_IN_CALM;	/* false: names in Spin's message */
 
 byte served = 1;		/* the highest leader epoch that was served */
-byte stored = 1;		/* the highest version that was acknowledged as stored */
+byte stored;		/* the highest version that was acknowledged as stored */
 byte x, y, z;			/* scratch of one step, 0 between steps */
 
 #define max(a, b)   ((a) > (b) -> (a) : (b))
-#define best(x)     max(n[x].v[0], n[x].v[1])	/* over the owners; visible unless it is a tombstone */
+#define best(x)     max(n[x].v[0], n[x].v[1])	/* the highest version of a session's copy */
+#define newest(x)   max(best(x), n[x].v[NO_OWNER])
+#define shown(x)    (best(x) >= n[x].v[NO_OWNER] && live(best(x)) -> best(x) : 0)	/* what is visible */
 #define leads(x)    (n[x].state == migrating || n[x].state == serving)
 /* The node that serves the newest epoch. While a successor takes writes already and
    its source still serves, the source may lack what was stored: see README. */
@@ -334,11 +337,20 @@ inline store_put(x, j, what) {
 	if :: n[x].v[j] < what -> n[x].v[j] = what; logged(x, j) :: else fi
 }
 
-/* A removal never goes past a newer version, and a tombstone stays while it hides. */
+/* A removal never goes past a newer version. What hides an older one stays: a
+   tombstone as it is, another copy as a tombstone that has no owner. */
+#define hides(x, j) (n[x].v[1 - j] && n[x].v[1 - j] < n[x].v[j])
 inline store_remove(x, j, what) {
 	if
-	:: n[x].v[j] && n[x].v[j] <= what && !(withdrawn(n[x].v[j]) && n[x].v[1 - j] && n[x].v[1 - j] < n[x].v[j]) ->
+	:: n[x].v[j] && n[x].v[j] <= what && !(withdrawn(n[x].v[j]) && hides(x, j)) ->
+#ifndef REMOVAL_UNHIDES
+		if :: hides(x, j) -> store_put(x, NO_OWNER, n[x].v[j]) :: else fi;
+#endif
 		n[x].v[j] = 0; logged(x, j)
+#ifndef REMOVAL_OF_NOTHING
+	/* The copy itself may still be on its way here, and will be overtaken. */
+	:: n[x].v[j] == 0 && n[x].v[1 - j] && n[x].v[1 - j] < what -> store_put(x, NO_OWNER, what)
+#endif
 	:: else
 	fi
 }
@@ -353,9 +365,9 @@ inline touch(x, j) {
 	fi
 }
 
-inline forget_feed(x) { n[x].pos = 0; n[x].at[0] = 0; n[x].at[1] = 0 }
+inline forget_feed(x) { n[x].pos = 0; n[x].at[0] = 0; n[x].at[1] = 0; n[x].at[2] = 0 }
 inline forget_message(x) {
-	n[x].m.epoch = 0; n[x].m.from = 0; n[x].m.to = 0; n[x].m.keys = 0; n[x].m.snapshot = false; n[x].m.v[0] = 0; n[x].m.v[1] = 0
+	n[x].m.epoch = 0; n[x].m.from = 0; n[x].m.to = 0; n[x].m.keys = 0; n[x].m.snapshot = false; n[x].m.v[0] = 0; n[x].m.v[1] = 0; n[x].m.v[2] = 0
 }
 inline forget_migration(x) { n[x].phase = 0; n[x].source = 0; n[x].sepoch = 0; n[x].last = 0; n[x].heard = 0 }
 inline unfollow(x) { n[x].leader = 0; n[x].lepoch = 0; n[x].sent = 0; n[x].open = false }
@@ -368,7 +380,7 @@ inline follow(x, whom, when) {
 
 /* replica.forget, and what a crash leaves. */
 inline forget(x) {
-	n[x].state = 0; n[x].epoch = 0; n[x].v[0] = 0; n[x].v[1] = 0; n[x].cepoch = 0; n[x].cpos = 0;
+	n[x].state = 0; n[x].epoch = 0; n[x].v[0] = 0; n[x].v[1] = 0; n[x].v[2] = 0; n[x].cepoch = 0; n[x].cpos = 0;
 	n[x].leaving = false; ground(x); forget_feed(x); unfollow(x); forget_migration(x)
 }
 
@@ -438,13 +450,13 @@ inline apply_row(x) {
 #define counts(x) (holds(x) && !lost[x] && t.source != x)
 #endif
 inline excuse(x) {
-	y = best(x);
-	if :: s[0].alive -> y = max(y, s[0].held) :: else fi;
-	if :: s[1].alive -> y = max(y, s[1].held) :: else fi;
+	y = newest(x);
+	if :: s[0].alive && !s[0].pending -> y = max(y, s[0].held) :: else fi;
+	if :: s[1].alive && !s[1].pending -> y = max(y, s[1].held) :: else fi;
 	z = 1;
 	do
 	:: z <= NODES ->
-		if :: counts(z) -> y = max(y, best(z)) :: else fi;
+		if :: counts(z) -> y = max(y, newest(z)) :: else fi;
 		z++
 	:: else -> break
 	od;
@@ -458,11 +470,11 @@ inline excuse(x) {
 inline serve(x) {
 	if :: n[x].phase == hearing -> excuse(x) :: else fi;
 	end_flight(x);
-	unfollow(x); forget_migration(x);
-	n[x].state = serving; n[x].pos = 1; n[x].at[0] = 0; n[x].at[1] = 0;
+	unfollow(x); forget_migration(x); forget_feed(x);
+	n[x].state = serving; n[x].pos = 1;
 	n[x].cepoch = n[x].epoch; n[x].cpos = 1;
 	served = max(served, n[x].epoch);
-	printf("D%d: serves epoch %d with [%d %d]\n", x, n[x].epoch, n[x].v[0], n[x].v[1])
+	printf("D%d: serves epoch %d with versions [%d %d %d]\n", x, n[x].epoch, n[x].v[0], n[x].v[1], n[x].v[2])
 }
 
 /* Each process below is a loop of steps, all of which are always possible when their
@@ -511,6 +523,7 @@ end:	do
 		n[i].m.epoch = n[i].lepoch; n[i].m.from = n[i].sent; n[i].m.to = n[x].pos; n[i].m.snapshot = (n[i].sent == 0);
 		if :: n[i].sent == 0 || n[x].at[0] > n[i].sent -> n[i].m.keys = n[i].m.keys | 1; n[i].m.v[0] = n[x].v[0] :: else fi;
 		if :: n[i].sent == 0 || n[x].at[1] > n[i].sent -> n[i].m.keys = n[i].m.keys | 2; n[i].m.v[1] = n[x].v[1] :: else fi;
+		if :: n[i].sent == 0 || n[x].at[2] > n[i].sent -> n[i].m.keys = n[i].m.keys | 4; n[i].m.v[2] = n[x].v[2] :: else fi;
 		n[i].sent = n[x].pos;
 		x = 0 }
 	:: d_step { n[i].alive && n[i].m.epoch ->
@@ -518,12 +531,13 @@ end:	do
 		:: followed(i) && (n[i].m.snapshot || no_gap(i)) ->
 			if :: (n[i].m.keys & 1) && !follow_overtaken(i, 0) -> n[i].v[0] = n[i].m.v[0] :: else fi;
 			if :: (n[i].m.keys & 2) && !follow_overtaken(i, 1) -> n[i].v[1] = n[i].m.v[1] :: else fi;
+			if :: n[i].m.keys & 4 -> n[i].v[2] = n[i].m.v[2] :: else fi;
 			n[i].cepoch = n[i].m.epoch; n[i].cpos = n[i].m.to;
-			printf("D%d: has copied epoch %d to position %d: [%d %d]\n", i, n[i].cepoch, n[i].cpos, n[i].v[0], n[i].v[1]);
+			printf("D%d: has copied epoch %d to position %d: versions [%d %d %d]\n", i, n[i].cepoch, n[i].cpos, n[i].v[0], n[i].v[1], n[i].v[2]);
 			x = lead[n[i].cepoch];
 #ifndef FOLLOWERS_UNCHECKED
 			assert(FOLLOWER_EQUALS || n[i].state == migrating || !feeds(x, n[i].cepoch) || n[x].pos != n[i].cpos ||
-			       n[x].v[0] == n[i].v[0] && n[x].v[1] == n[i].v[1]);
+			       n[x].v[0] == n[i].v[0] && n[x].v[1] == n[i].v[1] && n[x].v[2] == n[i].v[2]);
 #endif
 			x = 0
 		:: followed(i) && !n[i].m.snapshot && !no_gap(i) -> n[i].open = false; n[i].sent = 0	/* asked again */
@@ -647,22 +661,25 @@ end:	do
 	/* ---- Read: session/reader.go; S2 reads, S1 publishes first ---- */
 
 #define reads(j, x) (s[j].alive && n[x].alive && reads_at(x) && read_epoch(x, s[j].fence))
-	:: d_step { j == 1 && reads(j, lead[s[j].fence]) && (best(lead[s[j].fence]) != s[j].read || s[j].fence < served) ->
-		x = lead[s[j].fence]; y = best(x);
+#ifndef UNREAD
+	:: d_step { j == 1 && reads(j, lead[s[j].fence]) && s[j].slow != s[j].fence && (newest(lead[s[j].fence]) != s[j].read || s[j].fence < served) ->
+		x = lead[s[j].fence];
 		assert(NO_OLDER_READ || s[j].fence >= served);
-		assert(NOTHING_UNREAD || !live(y) || y >= s[j].read);
-		s[j].read = y; x = 0; y = 0 }
+		assert(NOTHING_UNREAD || !shown(x) || shown(x) >= s[j].read);
+		s[j].read = newest(x); x = 0 }
+#endif
 	:: d_step { j == 1 && slow_reads && !s[j].slow && reads(j, lead[s[j].fence]) ->
-		slow_reads--; s[j].slow = s[j].fence; s[j].slowly = best(lead[s[j].fence]) }
+		slow_reads--; s[j].slow = s[j].fence; s[j].slowly = newest(lead[s[j].fence]);
+		s[j].showed = shown(lead[s[j].fence]) }
 	:: d_step { s[j].slow && s[j].alive ->
 		if
 		:: counts_read(j) ->
 			assert(NO_OLDER_READ || s[j].slow >= served);
-			assert(NOTHING_UNREAD || !live(s[j].slowly) || s[j].slowly >= s[j].read);
+			assert(NOTHING_UNREAD || !s[j].showed || s[j].showed >= s[j].read);
 			s[j].read = s[j].slowly
 		:: else
 		fi;
-		s[j].slow = 0; s[j].slowly = 0 }
+		s[j].slow = 0; s[j].slowly = 0; s[j].showed = 0 }
 
 	/* The client is gone from here: client grace, session.disown. */
 	:: d_step { s[j].alive && client != j && live(s[j].held) ->
@@ -688,8 +705,7 @@ end:	do
 	:: d_step { client < SESSIONS && s[1 - client].alive && (!s[client].alive || wanders) ->
 		if :: s[client].alive -> wanders-- :: else fi;
 		client = 1 - client; offer(client); printf("client: is at S%d with version %d\n", client + 1, version) }
-	/* Not while an older copy of it is at the other session: see README. */
-	:: d_step { client < SESSIONS && deaths && s[1 - client].held == 0 && s[1 - client].pending == 0 ->
+	:: d_step { client < SESSIONS && deaths ->
 		deaths--; client = SESSIONS; printf("!! the client dies\n") }
 	od
 }
@@ -787,7 +803,7 @@ end:	do
 }
 
 inline forget_session(j) {
-	s[j].held = 0; s[j].pending = 0; s[j].gone = 0; s[j].read = 0; s[j].slow = 0; s[j].slowly = 0; s[j].fence = 0
+	s[j].held = 0; s[j].pending = 0; s[j].gone = 0; s[j].read = 0; s[j].slow = 0; s[j].slowly = 0; s[j].showed = 0; s[j].fence = 0
 }
 
 proctype Faults() {
@@ -812,7 +828,7 @@ end:	do
 /* Enabled only where a property is violated. */
 #define missing(x, j)  (server(x) && s[j].alive && s[j].pending == 0 && live(s[j].held) && n[x].v[j] != s[j].held)
 #define returned(x, j) (server(x) && s[j].alive && s[j].pending == 0 && !live(s[j].held) && live(n[x].v[j]))
-#define older(x)       (server(x) && live(best(x)) && best(x) < stored)
+#define older(x)       (server(x) && shown(x) && shown(x) < stored)
 proctype Checker(byte i) {
 end:	do
 	:: d_step { missing(i, 0) || missing(i, 1) || older(i) && live(stored) -> assert(NOTHING_MISSING) }
@@ -822,17 +838,25 @@ end:	do
 }
 
 /* The run begins with D1 serving epoch 1, D2 a complete copy of it, the registration
-   at S1 and stored. */
+   at S1, and stored unless UNSTORED. */
 init {
 	d_step {
 		t.phase = stable; t.leader = 1; t.epoch = 1; t.foll = bit(2); lead[1] = 1;
-		n[1].alive = true; n[1].state = serving; n[1].epoch = 1; n[1].pos = 1; n[1].cepoch = 1; n[1].cpos = 1; n[1].v[0] = 1;
-		n[2].alive = true; n[2].leader = 1; n[2].lepoch = 1; n[2].cepoch = 1; n[2].cpos = 1; n[2].v[0] = 1; n[2].open = true; n[2].sent = 1;
+		n[1].alive = true; n[1].state = serving; n[1].epoch = 1; n[1].pos = 1; n[1].cepoch = 1; n[1].cpos = 1;
+		n[2].alive = true; n[2].leader = 1; n[2].lepoch = 1; n[2].cepoch = 1; n[2].cpos = 1; n[2].open = true; n[2].sent = 1;
 #if NODES > 2
 		n[3].alive = true;
 #endif
 		s[0].alive = true; s[0].listed = true; s[0].held = 1; s[0].fence = 1;
-		s[1].alive = true; s[1].listed = true; s[1].fence = 1; s[1].read = 1
+		s[1].alive = true; s[1].listed = true; s[1].fence = 1;
+#ifdef MOVED	/* the client is at S2 already, and S1 has not noticed */
+		s[1].held = 1; n[1].v[1] = 1; n[2].v[1] = 1; client = 1;
+#endif
+#ifdef UNSTORED
+		s[0].pending = put
+#else
+		n[1].v[0] = 1; n[2].v[0] = 1; stored = 1; s[1].read = 1
+#endif
 	};
 	atomic {
 		run Data(1); run Data(2); run Arranger(1); run Arranger(2); run Checker(1); run Checker(2);
