@@ -42,7 +42,10 @@
 #define REPAIRS  0	/* diffs of a slot that is served */
 #endif
 #ifndef LOSSES
-#define LOSSES   0	/* requests or answers lost: writes, diffs, Finish */
+#define LOSSES   0	/* answers lost: of writes, diffs, Finish */
+#endif
+#ifndef LATES
+#define LATES    0	/* writes given up by their session, which may land yet */
 #endif
 #ifndef SILENCES
 #define SILENCES 0	/* hand-overs whose source is alive and not heard in time */
@@ -135,7 +138,7 @@ Diff d[SESSIONS * (NODES + 1)];
 byte client, version = 1;	/* the session that the client is connected to; SESSIONS: it is dead */
 
 byte drains = DRAINS, moves = MOVES, crashes = CRASHES, cuts = CUTS, session_crashes = SESSION_CRASHES,
-     repairs = REPAIRS, losses = LOSSES, silences = SILENCES, breaks = BREAKS, drops = DROPS,
+     repairs = REPAIRS, losses = LOSSES, lates = LATES, silences = SILENCES, breaks = BREAKS, drops = DROPS,
      wanders = WANDERS, deaths = DEATHS, slow_reads = SLOW_READS;
 bool calm;
 
@@ -338,19 +341,22 @@ inline store_put(x, j, what) {
 }
 
 /* A removal never goes past a newer version. What hides an older one stays: a
-   tombstone as it is, another copy as a tombstone that has no owner. */
-#define hides(x, j) (n[x].v[1 - j] && n[x].v[1 - j] < n[x].v[j])
+   tombstone as it is, another copy as a tombstone that has no owner. It is of the
+   version that the removal names: the copy itself may still be on its way here, and
+   is overtaken then (the code compares with the copy that is here: see README). */
+#define hides(x, j, what) (n[x].v[1 - j] && n[x].v[1 - j] < (what))
+#ifdef REMOVAL_UNHIDES
+#define leaves(x, j, what) false
+#elif defined(REMOVAL_OF_NOTHING)
+#define leaves(x, j, what) hides(x, j, n[x].v[j])
+#else
+#define leaves(x, j, what) hides(x, j, what)
+#endif
 inline store_remove(x, j, what) {
 	if
-	:: n[x].v[j] && n[x].v[j] <= what && !(withdrawn(n[x].v[j]) && hides(x, j)) ->
-#ifndef REMOVAL_UNHIDES
-		if :: hides(x, j) -> store_put(x, NO_OWNER, n[x].v[j]) :: else fi;
-#endif
-		n[x].v[j] = 0; logged(x, j)
-#ifndef REMOVAL_OF_NOTHING
-	/* The copy itself may still be on its way here, and will be overtaken. */
-	:: n[x].v[j] == 0 && n[x].v[1 - j] && n[x].v[1 - j] < what -> store_put(x, NO_OWNER, what)
-#endif
+	:: n[x].v[j] <= what && !(withdrawn(n[x].v[j]) && hides(x, j, n[x].v[j])) ->
+		if :: leaves(x, j, what) -> store_put(x, NO_OWNER, what) :: else fi;
+		if :: n[x].v[j] -> n[x].v[j] = 0; logged(x, j) :: else fi
 	:: else
 	fi
 }
@@ -641,9 +647,10 @@ end:	do
 	:: d_step { s[j].alive && s[j].w.accepted ->
 		if :: counts_ack(j, s[j].w) -> settle(j, s[j].w) :: else fi;
 		forget_write(s[j].w) }
+	:: d_step { s[j].w.accepted && losses -> losses--; forget_write(s[j].w); printf("!! S%d: an answer is lost\n", j + 1) }
 	/* Given up, or to a node whose epoch has ended: it may land yet. */
-	:: d_step { s[j].w.kind && !s[j].late.kind && (losses || s[j].w.epoch != s[j].fence) ->
-		if :: s[j].w.epoch == s[j].fence -> losses--; printf("!! S%d gives a write up\n", j + 1) :: else fi;
+	:: d_step { s[j].w.kind && !s[j].late.kind && lates ->
+		lates--; printf("!! S%d gives a write up\n", j + 1);
 		if
 		:: s[j].w.accepted
 		:: else -> s[j].late.kind = s[j].w.kind; s[j].late.epoch = s[j].w.epoch; s[j].late.v = s[j].w.v
@@ -813,7 +820,7 @@ end:	do
 	:: d_step { !s[0].alive && s[0].listed -> s[0].listed = false }
 	:: d_step { !s[1].alive && s[1].listed -> s[1].listed = false }
 #ifdef CALM
-	:: d_step { !calm -> calm = true; drains = 0; moves = 0; crashes = 0; cuts = 0; session_crashes = 0; repairs = 0; losses = 0;
+	:: d_step { !calm -> calm = true; drains = 0; moves = 0; crashes = 0; cuts = 0; session_crashes = 0; repairs = 0; losses = 0; lates = 0;
 		silences = 0; breaks = 0; drops = 0; wanders = 0; deaths = 0; slow_reads = 0; printf("!! calm from here on\n") }
 	/* Nothing is left to be done: the slot is served, as it should be. */
 	:: d_step { calm && timeout ->
