@@ -137,7 +137,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	done
 
 .PHONY: model
-model: ## the election's model, by Spin: every property, every guard taken out (FULL=1: larger bounds)
+model: ## the models of the election and the hand-over, by Spin: every property, every guard taken out (FULL=1: larger bounds)
 	@docs/model/run $(if $(FULL),full,)
 
 cover: ## test coverage, by package and in all
