@@ -235,6 +235,7 @@ func (s *Server) runLeases(ctx context.Context) {
 		case <-s.clients.changed:
 		case <-sweep.C:
 		}
+		s.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
 		over, next := s.clients.expired(now)
 		s.expire(over, now)
