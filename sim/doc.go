@@ -40,6 +40,7 @@
 //	make sim SEEDS=10000        that many
 //	make sim SEED=17            one of them, with its log and its history; shrunk if it fails
 //	make sim SCENARIO=f16       a story
+//	make sim SEEDS=100 SHRINK=0 ... without the search for shorter stories of those that fail
 //	make sim TWICE=20           twenty seeds, each played twice and compared
 //	make sim SEEDS=200 COVER=1  and how much of the cluster's code they ran
 //
