@@ -33,6 +33,26 @@ var operatorForgeries = map[string]forgery{
 			push(f, "c", 6)
 		},
 	},
+	"I7 no node has it": { // the guard's rule
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "c", 6)
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "c", 6, "client-1/1#1")
+		},
+	},
+	"I7 no node had it": { // a session grace later
+		func(f *forger) {
+			f.allAwayFor()
+			push(f.pause(16*time.Second), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f.pause(16*time.Second), "c", 6, "client-1/1#1", "client-2/2#1")
+		},
+	},
 	"L7 another subscriber": {
 		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 7, "client-1/1#1") },
 		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 5, "client-1/1#1") },
@@ -75,6 +95,19 @@ func (f *forger) awayFor(sessions ...string) {
 		f.fault(chaos.Act{Verb: chaos.Start, Node: s})
 	}
 	f.pause(time.Second).connected("client-1", "session-1@b")
+}
+
+// allAwayFor kills sessions and data nodes for two seconds; a subscriber has seen two
+// registrations.
+func (f *forger) allAwayFor() {
+	push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+	all := []string{"data-1", "data-2", "session-1", "session-2"}
+	for _, verb := range []chaos.Verb{chaos.Kill, chaos.Start} {
+		for _, n := range all {
+			f.fault(chaos.Act{Verb: verb, Node: n})
+		}
+		f.pause(2 * time.Second)
+	}
 }
 
 func (f *forger) connected(client string, sessions ...string) *forger {

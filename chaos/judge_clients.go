@@ -63,6 +63,34 @@ func (h *History) outages() []span {
 	return out
 }
 
+// refills is within what time a data node that is back has its copies again.
+const refills = 10 * time.Second
+
+// losses lists when registrations of living clients were held by no node: no
+// session ran, and so many data nodes were lost that a slot may have lost every
+// copy. What the subscribers have is then all that is left, until the clients have
+// connected again; a session grace later the lists must be whole.
+func (h *History) losses() (out []span) {
+	faults := h.faultSpans(Kill, Stop, Pause)
+	outages := h.outages()
+	for _, o := range outages {
+		lost := 0
+		for n := range h.Cluster.Datas {
+			if faults.any(o.from-refills, o.to, fmt.Sprintf("data-%d", n+1)) {
+				lost++
+			}
+		}
+		if lost >= max(1, h.Cluster.Replicas) {
+			out = append(out, span{o.from, o.to + sessionGrace})
+		}
+	}
+	return out
+}
+
+func within(all []span, at time.Duration) bool {
+	return slices.ContainsFunc(all, func(s span) bool { return s.from <= at && at <= s.to })
+}
+
 // merged joins spans that overlap, in order.
 func merged(all []span) (out []span) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -119,9 +147,13 @@ func (h *History) absences() map[string][]span {
 // each of its pushes has it, until its client withdraws it or is gone. And once any
 // subscriber has seen it in a version of a datum, every higher version has it,
 // whoever it is pushed to: the first list of a fresh subscriber, too.
+//
+// While registrations of living clients were held by no node (losses), the push
+// guard's rule is what remains: no list becomes empty, and none is under half of
+// what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
-	absences := h.absences()
-	h.laterVersionsHave(v, absences)
+	absences, losses := h.absences(), h.losses()
+	h.laterVersionsHave(v, absences, losses)
 	type sub struct{ client, name string }
 	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
 	ended := map[string]bool{}        // tags withdrawn
@@ -136,6 +168,17 @@ func nothingMissing(h *History, v *Verdict) {
 			if tag, _, ok := parseValue(value); ok {
 				now[tag] = i
 			}
+		}
+		if within(losses, at) {
+			live := 0
+			for tag := range knows[k] {
+				if !ended[tag] {
+					live++
+				}
+			}
+			v.check(live == 0 || len(now) > 0 && 2*len(now) >= live, h, at, []int{i}, "%s is pushed %d values of %s; it has seen %d that are live", o.Client, len(now), o.Name, live)
+			knows[k] = now
+			return
 		}
 		for _, tag := range slices.Sorted(maps.Keys(knows[k])) {
 			seen := knows[k][tag]
@@ -159,7 +202,7 @@ type version struct {
 
 // laterVersionsHave compares the pushes of one datum to all subscribers by their
 // versions: each slot has one counter, which only rises.
-func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span) {
+func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span) {
 	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
 	h.ops(func(i int, at time.Duration, o Op) {
@@ -188,6 +231,8 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span) {
 			switch {
 			case ended[tag]:
 				delete(seen, tag)
+			case len(now) > 0 && within(losses, at):
+				v.Checks++
 			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
 				v.Checks++
 			default:
