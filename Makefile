@@ -62,7 +62,7 @@ SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql
 SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
-sim: ## storms in virtual time: SEEDS=N (100) of them; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
+sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
 	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./sim
@@ -73,7 +73,7 @@ else ifdef TWICE
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
 	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
 else
-	@rm -f '$(SIM)'/sum.? '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $(or $(SEED),1) -seeds $(or $(SEEDS),100) -queue '$(SIM)'/queue -sum '$(SIM)'/sum.$$i \
+	@rm -f '$(SIM)'/sum.? '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $(or $(SEED),1) -seeds $(or $(SEEDS),100) -queue '$(SIM)'/queue -sum '$(SIM)'/sum.$$i $(if $(SHRINK),-shrink $(SHRINK),) \
 	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \
 	  code=0; for p in $$pids; do wait $$p || code=1; done; $(SIM_SUM); exit $$code
 	@$(if $(COVER),$(SIM_RUN) -test.skip '^(TestStorms|TestOneSeedOneTrace)$$' -test.coverprofile '$(SIM)/cover.2' > /dev/null,true)
@@ -81,8 +81,8 @@ else
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that storms and stories ran: " $$3 }',true)
 endif
 
-mutate: ## takes the guards of the code out, one at a time, and lets the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms
-	$(GO) run ./sim/mutate -only '$(ONLY)' $(if $(SEARCH),-search -seeds $(or $(SEEDS),20),)
+mutate: ## takes the guards of the code out, one at a time, and lets the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
+	$(GO) run ./sim/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
 
 check: ## seconds: format, vet, import rule, unit tests
 	@bad=$$(git ls-files '*.go' | xargs gofmt -l); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }

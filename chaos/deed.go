@@ -17,14 +17,14 @@ var errNobody = errors.New("there is nobody to do it to")
 func undo(v Verb) Verb {
 	return map[Verb]Verb{
 		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
-		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze,
+		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
 	}[v]
 }
 
 // deed does one line: to each of the nodes that it is about.
 func (p *player) deed(ctx context.Context, d Deed) error {
 	now := p.sample(ctx)
-	if d.Verb != HealAll && !ends(Act{Verb: d.Verb}) || d.Verb == Skew {
+	if d.Verb != HealAll && !ends(Act{Verb: d.Verb}) || d.Verb == Skew || d.Verb == Switch {
 		p.baseline = now // a fault begins: later expectations compare with this
 	}
 	if d.Verb == HealAll {
@@ -111,7 +111,7 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 // of the story, its history tells it.
 func asked(v Verb) bool {
 	switch v {
-	case Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze:
+	case Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch:
 		return true
 	}
 	return false
@@ -123,6 +123,9 @@ func undone(a Act) Act {
 	if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
 		return Act{} // a client stays dead
 	}
+	if a.Verb == Switch {
+		end.Peer = switchDefaults[a.Node]
+	}
 	return end
 }
 
@@ -133,6 +136,8 @@ func ends(a Act) bool {
 		return true
 	case Skew:
 		return a.By == 0
+	case Switch:
+		return a.Peer == switchDefaults[a.Node]
 	}
 	return false
 }
@@ -142,6 +147,9 @@ func key(a Act) string {
 	verb := a.Verb
 	if !ends(a) || a.Verb == Skew {
 		verb = undo(a.Verb)
+	}
+	if verb == Switch {
+		a.Peer = "" // whatever its value
 	}
 	return fmt.Sprint(verb, "/", a.Node, "/", a.Peer, "/", a.Point)
 }
@@ -165,7 +173,7 @@ func (p *player) account(a Act) {
 // healAll ends whatever lasts: first the network, so that nobody starts into a
 // cut; then clocks, held and paused nodes; then the dead start.
 func (p *player) healAll(ctx context.Context) error {
-	for _, verb := range []Verb{Mend, Skew, Release, Resume, Unfreeze, Allow, Join, Start} {
+	for _, verb := range []Verb{Mend, Skew, Release, Resume, Unfreeze, Switch, Allow, Join, Start} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {
 			if a, lasts := p.active[k]; lasts && a.Verb == verb {
 				if err := p.act(ctx, a, 0); err != nil {

@@ -11,7 +11,7 @@
 //	                   |             |
 //	                   |   faults    |  claims of nodes (internal/trace), pushes to clients
 //	                   v             v
-//	                 Recorder --> History --> judges: I1..I13, L1..L17, P1, P2 --> Verdicts
+//	                 Recorder --> History --> judges: I1..I13, L1..L19, P1, P2 --> Verdicts
 //	                                    \---> gauges ----------------------------> Figures
 //
 // The parts know nothing of each other but their data. A Driver judges nothing; a
@@ -27,7 +27,7 @@
 //	takeover lease                         or witness, the default
 //	lease 3s
 //	only in the bubble                     where a machine would be too small
-//	clients 4 names 8 every 300ms replace 2s
+//	clients 4 names 8 every 300ms replace 2s guests 3s readers 4s
 //	at 2s slow leader from db by 300ms jitter 50ms for 2lease
 //	at 3s kill it for 5s
 //	at 3s expect new leader within lease+1s
@@ -40,9 +40,14 @@
 // of X to Y, half-open links of X to Y, lose the next answer of X to Y; skew clock
 // of X by D, step database clock by D, set clock of X to TIME; hold X at POINT,
 // hold one X at POINT (the next that comes: those behind overtake it), release X
-// at POINT; resign, quit, join, forbid, allow X; freeze, unfreeze; heal all. Most
-// can end with "for D". Whom: see select.go; what can be expected: see expect.go;
+// at POINT; resign, quit, join, forbid, allow X; freeze, unfreeze; switch KEY to
+// VALUE; heal all. Most can end with "for D". Whom: see select.go; what can be expected: see expect.go;
 // where nodes can be held: trace.Points; figures: FigureNames.
+//
+// Clients stay, publish, change and replace. With "guests D" another one comes
+// about every D, publishes, and a few seconds later withdraws and leaves, only
+// leaves, or dies; with "readers D" one comes that subscribes to everything, has
+// its first lists recorded, and leaves. Both connect to any session.
 //
 // Every story ends alike: all is healed, and within one lease there must be a
 // leader, within ten seconds more the slots must be even and every subscriber see
@@ -65,17 +70,35 @@
 //
 //	I1..I13  the invariants of ARCHITECTURE.md
 //	L1..L17  the rules that make the Java original lossless
+//	L18      copies: at one position of a feed the follower's copy is the leader's
+//	L19      what an operator may do leaves a cluster that serves and is led
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
 //	P2       each subscriber sees each registration as its publisher wrote it, late at most
+//
+// I7 and L7 compare the pushes of one datum to all subscribers by their versions,
+// which only rise: what version 5 shows is in version 6, whoever is pushed it, if
+// its client lives and has not withdrawn it; what was withdrawn and is not in
+// version 6 is in no later one. A client that no session knows for a client lease
+// is not held to be alive, unless no session ran at that time: an outage of all
+// sessions, and what its clients need to reconnect, excuses nothing.
+//
+// L18 reads the memory of the data nodes, which the bubble can (Comparer); on
+// processes and containers it has nothing to check. L19 looks at times in which
+// nothing has failed for a session grace and only an operator acts: every change is
+// stored in time, and there is a leader. What a cluster could not survive must have
+// been refused.
 //
 // I13 in particular: for one session incarnation and one datum, the pair (leader
 // epoch, version) that was read and believed never falls.
 //
 // # Storms
 //
-// Storm makes a story from a seed, within a budget: what the cluster promises to
-// survive, and what can be done on the Ground where it is to be played. Shrink
-// takes a failing story apart until nothing can be left out.
+// Storm makes a story from a seed, of what can be done on the Ground where it is to
+// be played. The seed draws a theme (themes.go): single faults, with at most one
+// session in trouble at a time; single faults and episodes; a whole role, or two,
+// away for less and for more than each grace; drains while a node is suspended; an
+// operator who acts at any moment; clients that withdraw and leave while copies are
+// lost. Shrink takes a failing story apart until nothing can be left out.
 //
 // # What is not guaranteed
 //

@@ -32,7 +32,7 @@ type Driver interface {
 	Look(ctx context.Context) Sight
 
 	// Client starts a client that knows every session. Names are unique; the name
-	// is its host in Acts on links.
+	// is its host in Acts on links. It may be called by several goroutines at once.
 	Client(name string) (Client, error)
 
 	// Claims says whether the nodes' claims reach the gate. Where they do not, Hold
@@ -54,6 +54,26 @@ type Driver interface {
 // may be older than the fault.
 type Dated interface {
 	TookHold(ctx context.Context, a Act, began time.Time) time.Time
+}
+
+// Comparer is a Driver that can read the copies of the data nodes' slots at one
+// moment. The bubble can; processes and containers cannot: what their HTTP API
+// returns of two nodes is never of the same moment.
+type Comparer interface {
+	// SlotCopies returns the copies of leaders that serve, and of followers that
+	// are attached to their leader's feed.
+	SlotCopies() []SlotCopy
+}
+
+// SlotCopy summarizes one slot's copy at one data node.
+type SlotCopy struct {
+	Node     string
+	Slot     int
+	Leads    bool
+	Epoch    conclave.Epoch // of the leader
+	Position uint64         // in the leader's feed: at one position all copies are equal
+	Digest   uint64         // of every registration's owner, id and version
+	Entries  int
 }
 
 // ErrUnsupported says that this driver cannot do such an act. A scenario whose
@@ -113,7 +133,11 @@ const (
 	Allow    Verb = "allow"    // and taken off it
 	Freeze   Verb = "freeze"   // the switch arrange is turned off
 	Unfreeze Verb = "unfreeze" // and on
+	Switch   Verb = "switch"   // the switch A is set to B
 )
+
+// switchDefaults are the switches that a scenario can set, and their defaults.
+var switchDefaults = map[string]string{"stop-push": "off", "push-guard": "on", "push-window-ms": "10", "protection-floor": "0"}
 
 // Act is one thing done at one moment. Faults that last are ended by an act of
 // their own; the player keeps account of what must be undone.

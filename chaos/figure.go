@@ -254,7 +254,7 @@ func pushTimes(h *History) (out []time.Duration) {
 		}
 		for _, value := range o.Values {
 			tag, n, ok := parseValue(value)
-			if k := o.Client + " " + tag; ok && n > seen[k] && o.Client != reader {
+			if k := o.Client + " " + tag; ok && n > seen[k] && !strings.HasPrefix(o.Client, reader) {
 				seen[k] = n
 				if since, known := began[tag][n]; known && since >= 0 {
 					out = append(out, at-since)

@@ -93,7 +93,7 @@ type forgery struct{ false, true func(f *forger) }
 // forgeries has some for each judge, by its name and what they are about.
 func forgeries() map[string]forgery {
 	all := map[string]forgery{}
-	for _, some := range []map[string]forgery{electionForgeries, slotsForgeries, registrationsForgeries} {
+	for _, some := range []map[string]forgery{electionForgeries, slotsForgeries, registrationsForgeries, operatorForgeries} {
 		maps.Copy(all, some)
 	}
 	return all

@@ -64,6 +64,7 @@ const (
 	OpRead      OpKind = "read"      // after all was healed: what a fresh reader sees
 	OpWant      OpKind = "want"      // and what live clients publish there
 	OpHealed    OpKind = "healed"    // everything was ended that still lasted; from now on progress is asked for
+	OpCompared  OpKind = "compared"  // Version pairs of a leader's and a follower's copies, since the last such entry; Values are those that differ
 	OpProgress  OpKind = "progress"  // Name became true in time, or Err
 )
 

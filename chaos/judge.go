@@ -111,12 +111,20 @@ type touched map[string][]span
 type span struct{ from, to time.Duration }
 
 // faultSpans collects them. A fault on a link touches both ends; one without a
-// named peer touches everybody ("" is the network as a whole).
-func (h *History) faultSpans() touched {
+// named peer touches everybody ("" is the network as a whole). With verbs, only
+// faults that begin with one of these are collected.
+func (h *History) faultSpans(verbs ...Verb) touched {
 	out := touched{}
 	end := h.end()
 	began := map[string]int{} // fault's key and host -> its place in out
 	h.faults(func(_ int, at time.Duration, x Fault) {
+		begins := x.Verb
+		if ends(x.Act) {
+			begins = ""
+		}
+		if len(verbs) > 0 && begins != "" && !slices.Contains(verbs, begins) {
+			return
+		}
 		hosts := []string{x.Node}
 		switch x.Verb {
 		case Cut, CutOne, Slow, Reset, HalfOpen, LoseNext, Mend:

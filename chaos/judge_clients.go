@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,14 +37,88 @@ func readableOnceQuiet(h *History, v *Verdict) {
 // published may go: the processes' default.
 const clientLease = 5 * time.Second
 
+// reconnects within: the longest pause between two attempts of a client, and one
+// attempt.
+const reconnectLimit = 3 * time.Second
+
+// outages lists when no session ran: each was killed, stopped or paused. A client
+// that no session knows then is no less alive.
+func (h *History) outages() []span {
+	faults := h.faultSpans(Kill, Stop, Pause)
+	out := []span{{-time.Hour, h.end()}}
+	for n := range h.Cluster.Sessions {
+		var both []span
+		for _, a := range out {
+			for _, b := range merged(faults[fmt.Sprintf("session-%d", n+1)]) {
+				if x := (span{max(a.from, b.from), min(a.to, b.to)}); x.from < x.to {
+					both = append(both, x)
+				}
+			}
+		}
+		out = both
+	}
+	if h.Cluster.Sessions == 0 {
+		return nil
+	}
+	return out
+}
+
+// refills is within what time a data node that is back has its copies again.
+const refills = 10 * time.Second
+
+// losses lists when registrations of living clients were held by no node: no
+// session ran, and so many data nodes were lost that a slot may have lost every
+// copy. What the subscribers have is then all that is left, until the clients have
+// connected again; a session grace later the lists must be whole.
+func (h *History) losses() (out []span) {
+	faults := h.faultSpans(Kill, Stop, Pause)
+	outages := h.outages()
+	for _, o := range outages {
+		lost := 0
+		for n := range h.Cluster.Datas {
+			if faults.any(o.from-refills, o.to, fmt.Sprintf("data-%d", n+1)) {
+				lost++
+			}
+		}
+		if lost >= max(1, h.Cluster.Replicas) {
+			out = append(out, span{o.from, o.to + sessionGrace})
+		}
+	}
+	return out
+}
+
+func within(all []span, at time.Duration) bool {
+	return slices.ContainsFunc(all, func(s span) bool { return s.from <= at && at <= s.to })
+}
+
+// merged joins spans that overlap, in order.
+func merged(all []span) (out []span) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range all {
+		if n := len(out); n > 0 && s.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // absences lists, for each client, when no session has known it for so long that
-// its registrations may have been taken away, or when a fault sat on its own
-// links: then nothing of it is demanded until it was seen again.
+// its registrations may have been taken away, or when a fault affected its own
+// links: then nothing of it is demanded until it was seen again. The time in which
+// no session ran at all does not count, nor what its clients need to reconnect
+// afterwards.
 func (h *History) absences() map[string][]span {
 	out := map[string][]span{}
 	since := map[string]time.Duration{}
+	outages := h.outages()
 	note := func(client string, from, to time.Duration) {
-		if to-from >= clientLease-time.Second {
+		absent := to - from
+		for _, o := range outages {
+			absent -= max(0, min(to, o.to+reconnectLimit)-max(from, o.from))
+		}
+		if absent >= clientLease-time.Second {
 			out[client] = append(out[client], span{from, to})
 		}
 	}
@@ -68,15 +144,19 @@ func (h *History) absences() map[string][]span {
 }
 
 // nothingMissing: from the moment at which a subscriber has seen a registration,
-// each of its pushes has it, until its client withdraws it or is gone.
+// each of its pushes has it, until its client withdraws it or is gone. And once any
+// subscriber has seen it in a version of a datum, every higher version has it,
+// whoever it is pushed to: the first list of a fresh subscriber, too.
+//
+// While registrations of living clients were held by no node (losses), the push
+// guard's rule is what remains: no list becomes empty, and none is under half of
+// what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
-	absences := h.absences()
+	absences, losses := h.absences(), h.losses()
+	h.laterVersionsHave(v, absences, losses)
 	type sub struct{ client, name string }
 	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
 	ended := map[string]bool{}        // tags withdrawn
-	excused := func(client string, since, at time.Duration) bool {
-		return slices.ContainsFunc(absences[client], func(s span) bool { return s.to >= since && s.from <= at })
-	}
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
 			ended[o.ID] = true
@@ -89,10 +169,21 @@ func nothingMissing(h *History, v *Verdict) {
 				now[tag] = i
 			}
 		}
+		if within(losses, at) {
+			live := 0
+			for tag := range knows[k] {
+				if !ended[tag] {
+					live++
+				}
+			}
+			v.check(live == 0 || len(now) > 0 && 2*len(now) >= live, h, at, []int{i}, "%s is pushed %d values of %s; it has seen %d that are live", o.Client, len(now), o.Name, live)
+			knows[k] = now
+			return
+		}
 		for _, tag := range slices.Sorted(maps.Keys(knows[k])) {
 			seen := knows[k][tag]
 			client, _, _ := strings.Cut(tag, "/")
-			if _, still := now[tag]; still || ended[tag] || excused(client, h.Entries[seen].At, at) {
+			if _, still := now[tag]; still || ended[tag] || excused(absences, client, h.Entries[seen].At, at) {
 				v.Checks++
 				continue
 			}
@@ -100,6 +191,60 @@ func nothingMissing(h *History, v *Verdict) {
 		}
 		knows[k] = now
 	}, OpPush, OpWithdraw)
+}
+
+// version is the highest version of a datum that showed a registration.
+type version struct {
+	number int64
+	at     time.Duration // when it was first pushed
+	i      int
+}
+
+// laterVersionsHave compares the pushes of one datum to all subscribers by their
+// versions: each slot has one counter, which only rises.
+func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span) {
+	top := map[string]map[string]version{} // by datum and tag
+	ended := map[string]bool{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			ended[o.ID] = true
+			return
+		}
+		if top[o.Name] == nil {
+			top[o.Name] = map[string]version{}
+		}
+		seen := top[o.Name]
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, _, ok := parseValue(value)
+			if !ok {
+				continue
+			}
+			now[tag] = true
+			if o.Version > seen[tag].number {
+				seen[tag] = version{o.Version, at, i}
+			}
+		}
+		for _, tag := range slices.Sorted(maps.Keys(seen)) {
+			t := seen[tag]
+			client, _, _ := strings.Cut(tag, "/")
+			switch {
+			case ended[tag]:
+				delete(seen, tag)
+			case len(now) > 0 && within(losses, at):
+				v.Checks++
+			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
+				v.Checks++
+			default:
+				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
+			}
+		}
+	}, OpPush, OpWithdraw)
+}
+
+// excused reports whether the client was absent at any time of a span.
+func excused(absences map[string][]span, client string, since, at time.Duration) bool {
+	return slices.ContainsFunc(absences[client], func(s span) bool { return s.to >= since && s.from <= at })
 }
 
 func progressMade(h *History, v *Verdict) {

@@ -79,6 +79,50 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, says func(c trace.Cla
 	}, trace.Accepted, kind)
 }
 
+// withdrawnForAll: once a subscriber has been pushed a version of a datum without a
+// registration that was shown before and has been withdrawn, no higher version
+// shows it to any subscriber.
+func (h *History) withdrawnForAll(v *Verdict) {
+	absences := h.absences()
+	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
+	withdrawn := map[string]bool{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0
+			return
+		}
+		if top[o.Name] == nil {
+			top[o.Name] = map[string]version{}
+		}
+		seen := top[o.Name]
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, _, ok := parseValue(value)
+			if !ok {
+				continue
+			}
+			now[tag] = true
+			if g, is := gone[tag]; is {
+				v.check(o.Version < g.number, h, at, []int{g.i, i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", o.Client, o.Name, o.Version, tag, g.number)
+			}
+			if o.Version > seen[tag].number {
+				seen[tag] = version{o.Version, at, i}
+			}
+		}
+		for _, tag := range slices.Sorted(maps.Keys(seen)) {
+			t := seen[tag]
+			client, _, _ := strings.Cut(tag, "/")
+			if !withdrawn[tag] || now[tag] || o.Version < t.number {
+				continue
+			}
+			delete(seen, tag)
+			if !excused(absences, client, t.at-clientLease, at) {
+				gone[tag] = version{o.Version, at, i}
+			}
+		}
+	}, OpPush, OpWithdraw)
+}
+
 // L7: the values of one registration are seen by a subscriber in the order in
 // which they were published, and never again once it was withdrawn and that was
 // seen. What one leader of a slot takes of it from one session never goes back.
@@ -121,6 +165,7 @@ func publishersInOrder(h *History, v *Verdict) {
 		}
 		before[of] = slices.Sorted(maps.Keys(now))
 	}, OpPublish, OpWithdraw, OpPush)
+	h.withdrawnForAll(v)
 	h.storedRises(v)
 }
 

@@ -31,6 +31,8 @@ var ruleJudges = []judge{
 	{"L15", "every hint has a pull behind it: in the end all go by one table", allCatchUp},
 	{"L16", "a meta outage freezes, and breaks nothing", writesGoOn},
 	{"L17", "at most one leader acts: rows are written one after the other", writesFormAChain},
+	{"L18", "at one position of a feed the follower's copy is the leader's", copiesAreEqual},
+	{"L19", "what an operator may do leaves a cluster that serves and is led", operatorsBreakNothing},
 }
 
 // L2: a leader that serves without its source's copy was answered, at its epoch,

@@ -24,11 +24,12 @@ type load struct {
 	rec     *Recorder
 	working sync.WaitGroup
 
-	mu      sync.Mutex // guards the rest
-	clients map[string]*worker
-	live    map[string]string // tag -> value: published by live clients, and not withdrawn
-	names   map[string]string // tag -> name
-	ending  map[string]bool   // tags whose end is under way: may be seen or not
+	mu      sync.Mutex         // guards the rest
+	clients map[string]*worker // subscribers that stay
+	guests  map[string]*worker // see visit.go
+	live    map[string]string  // tag -> value: published by live clients, and not withdrawn
+	names   map[string]string  // tag -> name
+	ending  map[string]bool    // tags whose end is under way: may be seen or not
 	last    map[[2]string][]string
 }
 
@@ -40,6 +41,7 @@ type worker struct {
 	rand   *rand.Rand
 	gone   chan struct{} // closed when it is killed
 	once   sync.Once
+	dead   bool // killed, or it has left; guarded by the load's mutex
 }
 
 // offer is one registration of a worker.
@@ -51,7 +53,7 @@ type offer struct {
 
 func newLoad(of Load, d Driver, rec *Recorder) *load {
 	return &load{
-		of: of, driver: d, rec: rec, clients: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
+		of: of, driver: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
 		ending: map[string]bool{}, last: map[[2]string][]string{},
 	}
 }
@@ -82,6 +84,8 @@ func (l *load) begin(ctx context.Context, seed uint64) error {
 		}
 		l.working.Go(func() { l.work(ctx, w) })
 	}
+	l.working.Go(func() { l.visits(ctx, l.of.Guests, seed, "guest", l.guest) })
+	l.working.Go(func() { l.visits(ctx, l.of.Readers, seed, reader, l.read) })
 	return nil
 }
 
@@ -140,7 +144,7 @@ func (l *load) work(ctx context.Context, w *worker) {
 func (l *load) publish(ctx context.Context, w *worker, o *offer) {
 	o.count = 1
 	l.mu.Lock()
-	if l.clients[w.name] != w { // killed when this was due
+	if w.dead { // killed when this was due
 		l.mu.Unlock()
 		o.pub = nil
 		return
@@ -167,7 +171,7 @@ func (l *load) change(ctx context.Context, w *worker, o *offer) {
 	o.count++
 	value := fmt.Sprintf("%s#%d", o.tag, o.count)
 	l.mu.Lock()
-	if l.clients[w.name] != w { // killed when this was due
+	if w.dead { // killed when this was due
 		l.mu.Unlock()
 		return
 	}
@@ -179,33 +183,36 @@ func (l *load) change(ctx context.Context, w *worker, o *offer) {
 	}
 }
 
-func (l *load) withdraw(ctx context.Context, w *worker, o *offer) {
+// withdraw reports whether a data node has acknowledged the withdrawal.
+func (l *load) withdraw(ctx context.Context, w *worker, o *offer) (stored bool) {
 	if o.pub == nil {
-		return
+		return true
 	}
 	l.forget(o.tag)
 	l.rec.Op(Op{Client: w.name, Kind: OpWithdraw, Name: o.name, ID: o.tag, Version: int64(o.count) + 1})
-	if err := o.pub.Withdraw(); err == nil {
-		o.count++
-		l.await(ctx, w, o)
+	if err := o.pub.Withdraw(); err != nil {
+		return false
 	}
+	o.count++
+	return l.await(ctx, w, o)
 }
 
 // patience is how long a client waits to be told that data has its change.
 const patience = 5 * time.Second
 
-func (l *load) await(ctx context.Context, w *worker, o *offer) {
+func (l *load) await(ctx context.Context, w *worker, o *offer) (stored bool) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := o.pub.Stored(limited)
 	if ctx.Err() != nil {
-		return
+		return false
 	}
 	kind := OpStored
 	if err != nil {
 		kind = OpUnheard
 	}
 	l.rec.Op(Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Err: err})
+	return err == nil
 }
 
 // forget says that a tag may be missing from now on.
@@ -220,7 +227,10 @@ func (l *load) forget(tag string) {
 func (l *load) kill(name string) {
 	l.mu.Lock()
 	w := l.clients[name]
-	for tag := range l.live {
+	if w == nil {
+		w = l.guests[name]
+	}
+	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
 		if strings.HasPrefix(tag, name+"/") {
 			delete(l.live, tag)
 			l.ending[tag] = true
@@ -228,6 +238,10 @@ func (l *load) kill(name string) {
 		}
 	}
 	delete(l.clients, name)
+	delete(l.guests, name)
+	if w != nil {
+		w.dead = true
+	}
 	l.mu.Unlock()
 	if w != nil {
 		w.once.Do(func() { close(w.gone) })
@@ -302,8 +316,10 @@ func (l *load) settled(values []string) []string {
 func (l *load) connections(before map[string]string) {
 	l.mu.Lock()
 	clients := make([]*worker, 0, len(l.clients))
-	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
-		clients = append(clients, l.clients[name])
+	for _, all := range []map[string]*worker{l.clients, l.guests} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			clients = append(clients, all[name])
+		}
 	}
 	l.mu.Unlock()
 	for _, w := range clients {

@@ -152,8 +152,12 @@ func (p *parser) clients() (err error) {
 			p.s.Load.Every, err = p.duration()
 		case "replace":
 			p.s.Load.Replace, err = p.duration()
+		case "guests":
+			p.s.Load.Guests, err = p.duration()
+		case "readers":
+			p.s.Load.Readers, err = p.duration()
 		default:
-			return fmt.Errorf("%q is none of names, every, replace", w)
+			return fmt.Errorf("%q is none of names, every, replace, guests, readers", w)
 		}
 	}
 	return err

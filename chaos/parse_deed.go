@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave/internal/trace"
@@ -29,6 +31,13 @@ func (p *parser) deed() (*Deed, error) {
 		who()
 	case "freeze", "unfreeze":
 		d.Verb = Verb(w)
+	case "switch":
+		d.Verb, d.Who = Switch, Selector(p.next())
+		word("to")
+		d.Whom = Selector(p.next())
+		if _, known := switchDefaults[string(d.Who)]; err == nil && !known {
+			err = fmt.Errorf("there is no switch %q: want one of %s", d.Who, strings.Join(slices.Sorted(maps.Keys(switchDefaults)), ", "))
+		}
 	case "heal":
 		d.Verb = HealAll
 		word("all")

@@ -61,12 +61,12 @@ func Play(ctx context.Context, s Scenario, d Driver) (*Result, error) {
 	}
 	r.History = rec.History(d.Claims() || told)
 	p.freeAll()
+	p.load.working.Wait() // no client comes any more
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if cerr := d.Close(limit); err == nil && cerr != nil {
 		err = fmt.Errorf("close the cluster: %w", cerr)
 	}
-	p.load.working.Wait()
 	if errors.Is(err, ErrUnsupported) {
 		r.Skipped = err.Error()
 		return r, nil
@@ -97,7 +97,8 @@ type player struct {
 	active   map[string]Act    // what ends each fault that lasts, by the fault
 	seen     map[string]string // of connections
 	last     Sighting
-	refused  int // before the story
+	refused  int   // before the story
+	compared int64 // pairs of copies, since the last entry about them
 	failures []string
 }
 
@@ -141,6 +142,9 @@ func (p *player) play(ctx context.Context) error {
 	}
 	stop()
 	p.load.working.Wait()
+	if p.compared > 0 {
+		p.reportCompared(nil)
+	}
 	return p.readAll(ctx)
 }
 
@@ -259,6 +263,7 @@ func (p *player) sample(ctx context.Context) Sight {
 		p.rec.Sight(p.last)
 	}
 	p.load.connections(p.seen)
+	p.compare()
 	p.open = slices.DeleteFunc(p.open, func(o *open) bool {
 		done, failure := p.look(o, now)
 		if failure != nil {
@@ -270,6 +275,41 @@ func (p *player) sample(ctx context.Context) Sight {
 		return done
 	})
 	return now
+}
+
+// compare holds the copies of followers against their leaders', where both are at
+// the same position of the same feed.
+func (p *player) compare() {
+	d, can := p.driver.(Comparer)
+	if !can {
+		return
+	}
+	leaders := map[int]SlotCopy{}
+	all := d.SlotCopies()
+	for _, c := range all {
+		if old, known := leaders[c.Slot]; c.Leads && (!known || old.Epoch.Less(c.Epoch)) {
+			leaders[c.Slot] = c
+		}
+	}
+	var differ []string
+	for _, c := range all {
+		l, known := leaders[c.Slot]
+		if c.Leads || !known || l.Epoch != c.Epoch || l.Position != c.Position {
+			continue
+		}
+		p.compared++
+		if l.Digest != c.Digest || l.Entries != c.Entries {
+			differ = append(differ, fmt.Sprintf("slot %d at epoch %s and position %d: %d entries at %s, %d at %s", c.Slot, c.Epoch, c.Position, l.Entries, l.Node, c.Entries, c.Node))
+		}
+	}
+	if len(differ) > 0 {
+		p.reportCompared(differ)
+	}
+}
+
+func (p *player) reportCompared(differ []string) {
+	p.rec.Op(Op{Kind: OpCompared, Version: p.compared, Values: differ})
+	p.compared = 0
 }
 
 func same(a, b Sighting) bool {

@@ -125,6 +125,9 @@ func (h *History) lanes() []Lane {
 		}
 	}
 	fault := func(a Act, from, to time.Duration) {
+		if a.Verb == Switch {
+			return // of no host
+		}
 		add(a.Node, string(a.Verb), string(a.Verb), from, to, a.String())
 		if a.Peer != "" && a.Peer != a.Node { // a fault on a link touches both ends
 			add(a.Peer, string(a.Verb), string(a.Verb), from, to, a.String())

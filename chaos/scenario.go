@@ -29,6 +29,8 @@ type Load struct {
 	Names   int           // service-1 ..; two clients publish under each
 	Every   time.Duration // each client changes one of its values; 0: never
 	Replace time.Duration // each client withdraws one and publishes it anew; 0: never
+	Guests  time.Duration // a client comes, publishes, and withdraws, leaves or dies soon; 0: never
+	Readers time.Duration // a client comes, reads every name once, and leaves; 0: never
 }
 
 // Step is one line: a Deed or an Expectation, at a time from the beginning of
@@ -98,6 +100,12 @@ func (s Scenario) String() string {
 		if s.Load.Replace > 0 {
 			fmt.Fprintf(&b, " replace %s", s.Load.Replace)
 		}
+		if s.Load.Guests > 0 {
+			fmt.Fprintf(&b, " guests %s", s.Load.Guests)
+		}
+		if s.Load.Readers > 0 {
+			fmt.Fprintf(&b, " readers %s", s.Load.Readers)
+		}
 		b.WriteString("\n")
 	}
 	for _, step := range s.Steps {
@@ -165,6 +173,8 @@ func (d Deed) String() string {
 		out = fmt.Sprintf("%s %s at %s", d.Verb, d.Who, d.Point)
 	case Freeze, Unfreeze, HealAll:
 		out = string(d.Verb)
+	case Switch:
+		out = fmt.Sprintf("switch %s to %s", d.Who, d.Whom)
 	default:
 		out = fmt.Sprintf("%s %s", d.Verb, d.Who)
 	}

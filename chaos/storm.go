@@ -10,24 +10,29 @@ import (
 	"conclave/internal/trace"
 )
 
-// stormLasts is the safety phase of a storm: whatever happens in it, nothing may
-// be violated. Then everything is healed, and progress is demanded.
+// stormLasts is the safety phase of a general storm: whatever happens in it,
+// nothing may be violated. Then everything is healed, and progress is demanded.
 const stormLasts = time.Minute
 
 // Storm makes a scenario from a seed: faults at random moments, of all kinds that
 // can be played on the ground. nil is the bubble; elsewhere the same seed gives
-// another storm, as far as its first draw cannot be played.
+// another storm, as far as its first draw cannot be played. What lasts ends by
+// itself.
 //
-// A budget keeps the storm inside of what the cluster promises to survive: at
-// most one session at a time is in trouble, with a pause for its clients to move;
-// all else may be in trouble together. What lasts ends by itself.
+// The seed draws a theme first (themes.go): single faults, of which at most one is
+// a session's at a time; single faults without that limit, with episodes among
+// them; or episodes of one kind. Faults overlap, and any number of nodes may be in
+// trouble at once.
 func Storm(seed uint64, on *Ground) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x570a))
 	s := Scenario{
 		Name:    fmt.Sprintf("storm-%d", seed),
 		About:   fmt.Sprintf("Storm of seed %d.", seed),
 		Cluster: Cluster{Metas: 3, Sessions: 2, Datas: 3, Slots: 8, Replicas: 2, Seed: seed},
-		Load:    Load{Clients: 4, Names: 6, Every: 400 * time.Millisecond, Replace: 5 * time.Second},
+		Load: Load{
+			Clients: 4, Names: 6, Every: 400 * time.Millisecond, Replace: 5 * time.Second,
+			Guests: 3 * time.Second, Readers: 4 * time.Second,
+		},
 		Until:   stormLasts,
 		Figures: []string{"leaderless", "refused", "unserved", "push", "held", "healed"},
 	}
@@ -39,12 +44,9 @@ func Storm(seed uint64, on *Ground) Scenario {
 	}
 	s.Cluster = on.size(s.Cluster)
 	b := brewer{r: r, s: &s, on: on}
-	for range 8 + r.IntN(17) {
-		at := time.Second + between(r, 0, stormLasts-12*time.Second)
-		if d := b.deed(at); d != nil {
-			s.Steps = append(s.Steps, Step{At: at, Deed: d})
-		}
-	}
+	t := themes[r.IntN(len(themes))]
+	s.About = fmt.Sprintf("Storm of seed %d: %s.", seed, t.about)
+	t.brew(&b)
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s.withDefaults()
 }
@@ -54,7 +56,33 @@ type brewer struct {
 	r        *rand.Rand
 	s        *Scenario
 	on       *Ground
+	limited  bool   // at most one session is in trouble at a time
 	sessions []span // in which some session is in trouble
+}
+
+// faults adds n single faults at random moments.
+func (b *brewer) faults(n int) {
+	for range n {
+		at := time.Second + between(b.r, 0, b.s.Until-12*time.Second)
+		if d := b.deed(at); d != nil {
+			b.s.Steps = append(b.s.Steps, Step{At: at, Deed: d})
+		}
+	}
+}
+
+// add puts an act of an episode on the timeline, if it can be played. It ends
+// before the storm does.
+func (b *brewer) add(at time.Duration, d Deed) {
+	at = max(at, 0).Round(time.Millisecond)
+	if undo(d.Verb) != "" {
+		d.For = min(d.For, b.s.Until-at-100*time.Millisecond).Round(time.Millisecond)
+		if d.For <= 0 {
+			return
+		}
+	}
+	if at < b.s.Until && b.on.can(d) == nil {
+		b.s.Steps = append(b.s.Steps, Step{At: at, Deed: &d})
+	}
 }
 
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
@@ -63,18 +91,22 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 
 func (b *brewer) any(roles ...string) string {
 	role := roles[b.r.IntN(len(roles))]
-	n := map[string]int{"meta": b.s.Cluster.Metas, "session": b.s.Cluster.Sessions, "data": b.s.Cluster.Datas, "client": b.s.Load.Clients}[role]
+	n := b.count(role)
 	if n == 0 {
 		return role // db
 	}
 	return fmt.Sprintf("%s-%d", role, 1+b.r.IntN(n))
 }
 
+func (b *brewer) count(role string) int {
+	return map[string]int{"meta": b.s.Cluster.Metas, "session": b.s.Cluster.Sessions, "data": b.s.Cluster.Datas, "client": b.s.Load.Clients}[role]
+}
+
 // spare says whether a session may be in trouble for that long, and notes it.
 // The clients of a session that is lost need their reconnect, and data nodes
 // their grace, before the next one may go.
 func (b *brewer) spare(at, last time.Duration, hosts ...string) bool {
-	if !slices.ContainsFunc(hosts, func(h string) bool { return strings.HasPrefix(h, "session-") }) {
+	if !b.limited || !slices.ContainsFunc(hosts, func(h string) bool { return strings.HasPrefix(h, "session-") }) {
 		return true
 	}
 	want := span{at, at + last + 10*time.Second}

@@ -267,6 +267,7 @@ func (s *Server) runLeases(ctx context.Context) {
 		case <-s.clients.changed:
 		case <-sweep.C:
 		}
+		s.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
 		if now.Sub(last) > stalled {
 			s.clients.renew(now)

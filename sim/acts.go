@@ -92,6 +92,11 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 			_, err := t.SetSwitch(ctx, wire.SwitchArrange, value)
 			return err
 		})
+	case chaos.Switch:
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			_, err := t.SetSwitch(ctx, a.Node, a.Peer)
+			return err
+		})
 	default:
 		return fmt.Errorf("%s: %w", a.Verb, chaos.ErrUnsupported)
 	}

@@ -81,6 +81,9 @@ func (cl *Client) Close(ctx context.Context) error {
 	return err
 }
 
+// Kill is kill -9.
+func (cl *Client) Kill() { cl.kill() }
+
 // kill is kill -9.
 func (cl *Client) kill() {
 	cl.c.net.Kill(cl.name)

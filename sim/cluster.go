@@ -141,8 +141,11 @@ func (c *Cluster) Net() *simnet.Net { return c.net }
 
 // stream is a seeded random stream of its own for a name.
 func (c *Cluster) stream(name string) *rand.Rand {
+	c.mu.Lock()
+	starts := c.starts
+	c.mu.Unlock()
 	h := fnv.New64a()
-	fmt.Fprint(h, name, "/", c.starts)
+	fmt.Fprint(h, name, "/", starts)
 	return rand.New(rand.NewPCG(c.size.Seed, h.Sum64()))
 }
 

@@ -40,6 +40,7 @@
 //	make sim SEEDS=10000        that many
 //	make sim SEED=17            one of them, with its log and its history; shrunk if it fails
 //	make sim SCENARIO=f16       a story
+//	make sim SHRINK=0           a hundred; those that fail are not taken apart
 //	make sim TWICE=20           twenty seeds, each played twice and compared
 //	make sim SEEDS=200 COVER=1  and how much of the cluster's code they ran
 //
@@ -47,6 +48,6 @@
 //
 // The embedded server is no MySQL, and a bubble has no scheduler noise, no
 // kernel, no disks. A paused process's goroutines go on between two acts: what
-// they would do is kept from the others, what they compute is not. Writes never
-// wait for a slow reader.
+// they would do is kept from the others, what they compute is not; they stop at the
+// points of package trace only. Writes never wait for a slow reader.
 package sim

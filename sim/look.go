@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"conclave/chaos"
+	"conclave/data"
 	"conclave/wire"
 )
 
@@ -61,6 +62,23 @@ func (c *Cluster) Look(context.Context) chaos.Sight {
 		out.Forbid = append(out.Forbid, e.Name)
 	}
 	slices.Sort(out.Forbid)
+	return out
+}
+
+// SlotCopies reads the memory of the data nodes that run.
+func (c *Cluster) SlotCopies() []chaos.SlotCopy {
+	var out []chaos.SlotCopy
+	for _, p := range c.processes() {
+		d, ok := p.server.(*data.Server)
+		if !ok || c.process(p.host) != p {
+			continue
+		}
+		for _, x := range d.Copies() {
+			out = append(out, chaos.SlotCopy{
+				Node: p.host, Slot: x.Slot, Leads: x.Leads, Epoch: x.Epoch, Position: x.Position, Digest: x.Digest, Entries: x.Entries,
+			})
+		}
+	}
 	return out
 }
 

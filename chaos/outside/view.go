@@ -177,6 +177,8 @@ func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) 
 		_, err = admin.SetSwitch(ctx, "arrange", "off")
 	case chaos.Unfreeze:
 		_, err = admin.SetSwitch(ctx, "arrange", "on")
+	case chaos.Switch:
+		_, err = admin.SetSwitch(ctx, a.Node, a.Peer)
 	default:
 		return false, nil
 	}

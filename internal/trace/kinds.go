@@ -84,6 +84,7 @@ const (
 	Answering Kind = "answering" // a Point before it computes a diff for Peer
 	Answered  Kind = "answered"  // gave its set of Slot to Peer, fenced by Epoch; Key is the incarnation that was asked
 	Accepted  Kind = "accepted"  // keeps registration Subject at Version; Flag: a tombstone; Key is the dataId
+	Leasing   Kind = "leasing"   // a Point before it looks at the leases of connections: a suspended process stops there
 	Expiring  Kind = "expiring"  // a Point before it gives up what Count connections left whose lease is over
 	Dropped   Kind = "dropped"   // gives it up: its client is gone
 	Settled   Kind = "settled"   // data has it: counted at Epoch
@@ -98,7 +99,7 @@ const (
 func (k Kind) Point() bool {
 	switch k {
 	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reparking, Reparked, Resigning, Resigned,
-		Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Expiring:
+		Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Leasing, Expiring:
 		return true
 	}
 	return false

@@ -12,6 +12,7 @@ import (
 type options struct {
 	only   string
 	search bool
+	storms bool
 	seeds  int
 	table  bool
 }
@@ -20,6 +21,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "only guards with one of these words in their name, separated by |")
 	flag.BoolVar(&o.search, "search", false, "when the guard's own plays do not catch it, try every story and -seeds storms")
+	flag.BoolVar(&o.storms, "storms", false, "play -seeds storms only, and report which is the first that catches the guard's absence")
 	flag.IntVar(&o.seeds, "seeds", 20, "how many storms a search tries")
 	flag.BoolVar(&o.table, "markdown", false, "print the rows of a table in Markdown")
 	flag.Parse()
@@ -92,7 +94,14 @@ func (g guard) judged(dir string, o options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	by, err := g.hunt(binary, o)
+	if o.storms {
+		by, err := playStorms(dir, binary, o.seeds)
+		if err != nil || by == "" {
+			return "", err
+		}
+		return "caught by storms alone: " + by, nil
+	}
+	by, err := g.hunt(dir, binary, o)
 	switch {
 	case err != nil:
 		return "", err
@@ -111,7 +120,7 @@ func (g guard) judged(dir string, o options) (string, error) {
 }
 
 // hunt plays until something is found.
-func (g guard) hunt(binary string, o options) (string, error) {
+func (g guard) hunt(dir, binary string, o options) (string, error) {
 	for _, p := range g.by {
 		found, err := p.play(binary)
 		if err != nil || found != "" {
@@ -121,15 +130,10 @@ func (g guard) hunt(binary string, o options) (string, error) {
 	if !o.search {
 		return "", nil
 	}
-	for _, args := range [][]string{
-		{"-test.run", "^TestStories$", "-test.failfast"},
-		{"-test.run", "^TestStorms$", "-seed", "1", "-seeds", fmt.Sprint(o.seeds), "-shrink", "0", "-test.failfast"},
-	} {
-		if found, err := played(binary, args); err != nil || found != "" {
-			return found, err
-		}
+	if found, err := played(binary, []string{"-test.run", "^TestStories$", "-test.failfast"}); err != nil || found != "" {
+		return found, err
 	}
-	return "", nil
+	return playStorms(dir, binary, o.seeds)
 }
 
 func find(name string) (guard, error) {

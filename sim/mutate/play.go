@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // compile builds the simulator without the guards.
@@ -80,6 +81,33 @@ func (p play) play(binary string) (found string, err error) {
 	return played(binary, append(args, "-seed", fmt.Sprint(p.seed)))
 }
 
+// playStorms plays the storms of seeds 1 to n, in two processes that share them,
+// and returns what the lowest seed found. A process that has found something
+// takes the remaining seeds and plays none of them.
+func playStorms(dir, binary string, n int) (found string, err error) {
+	queue := filepath.Join(dir, "queue")
+	if err := os.RemoveAll(queue); err != nil {
+		return "", err
+	}
+	args := []string{"-test.run", "^TestStorms$", "-seed", "1", "-seeds", fmt.Sprint(n), "-shrink", "0", "-test.failfast", "-queue", queue}
+	var all [2]string
+	var errs [2]error
+	var playing sync.WaitGroup
+	for i := range all {
+		playing.Go(func() { all[i], errs[i] = played(binary, args) })
+	}
+	playing.Wait()
+	lowest := n + 1
+	for _, f := range all {
+		seed := n // it crashed, and does not name the storm
+		_, _ = fmt.Sscanf(f, "storm %d:", &seed)
+		if f != "" && seed < lowest {
+			found, lowest = f, seed
+		}
+	}
+	return found, errors.Join(errs[:]...)
+}
+
 // fails says whether the test does without the guards that were taken out last.
 func (u unit) fails(dir string) (bool, error) {
 	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-v", u.pkg}
@@ -101,7 +129,7 @@ func (u unit) fails(dir string) (bool, error) {
 
 // played runs the simulator and says what it found; "" is nothing.
 func played(binary string, args []string) (found string, err error) {
-	run := exec.Command(binary, append(args, "-test.timeout", "20m")...)
+	run := exec.Command(binary, append(args, "-test.timeout", "4h")...)
 	run.Dir = "sim"
 	run.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	out, err := run.CombinedOutput()

@@ -1,0 +1,125 @@
+package chaos_test
+
+import (
+	"time"
+
+	"conclave/chaos"
+)
+
+// operatorForgeries are for what all subscribers see together, for copies, and for
+// the acts of operators.
+var operatorForgeries = map[string]forgery{
+	"I7 first list": {
+		func(f *forger) {
+			push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+		func(f *forger) { // the fresh subscriber is shown what was before
+			push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+			push(f, "reader-1", 4, "client-1/1#1")
+		},
+	},
+	"I7 empty first list": {
+		func(f *forger) { push(push(f, "c", 5, "client-1/1#1"), "reader-1", 6) },
+		func(f *forger) {
+			push(f, "c", 5, "client-1/1#1").op(chaos.Op{Client: "client-1", Kind: chaos.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})
+			push(f, "reader-1", 6)
+		},
+	},
+	"I7 all sessions are away": {
+		func(f *forger) { f.awayFor("session-1", "session-2"); push(f, "c", 6) },
+		func(f *forger) { // one session runs, and could have known the client
+			f.awayFor("session-1")
+			push(f, "c", 6)
+		},
+	},
+	"I7 no node has it": { // the guard's rule
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "c", 6)
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "c", 6, "client-1/1#1")
+		},
+	},
+	"I7 no node had it": { // a session grace later
+		func(f *forger) {
+			f.allAwayFor()
+			push(f.pause(16*time.Second), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f.pause(16*time.Second), "c", 6, "client-1/1#1", "client-2/2#1")
+		},
+	},
+	"L7 another subscriber": {
+		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 7, "client-1/1#1") },
+		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 5, "client-1/1#1") },
+	},
+	"L18": {
+		func(f *forger) {
+			f.op(chaos.Op{Kind: chaos.OpCompared, Version: 9, Values: []string{"slot 1"}})
+		},
+		func(f *forger) { f.op(chaos.Op{Kind: chaos.OpCompared, Version: 9}) },
+	},
+	"L19": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Forbid, Node: "session-1"}).fault(chaos.Act{Verb: chaos.Forbid, Node: "session-2"})
+			f.op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/1"})
+		},
+		func(f *forger) { // a refused act is none
+			f.fault(chaos.Act{Verb: chaos.Forbid, Node: "session-1"}).op(stored("client-1/1"))
+			f.fault(chaos.Act{Verb: chaos.Kill, Node: "session-2"}).op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/2"})
+		},
+	},
+	"L19 nobody leads": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Quit, Node: "meta-1"}).leader("").pause(9 * time.Second).leader("meta-2")
+		},
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Quit, Node: "meta-1"}).leader("").pause(4 * time.Second).leader("meta-2")
+		},
+	},
+}
+
+// awayFor kills sessions for eight seconds; the client of a registration that was
+// seen connects again right after.
+func (f *forger) awayFor(sessions ...string) {
+	push(f, "c", 5, "client-1/1#1")
+	for _, s := range sessions {
+		f.fault(chaos.Act{Verb: chaos.Kill, Node: s})
+	}
+	f.connected("client-1").pause(8 * time.Second)
+	for _, s := range sessions {
+		f.fault(chaos.Act{Verb: chaos.Start, Node: s})
+	}
+	f.pause(time.Second).connected("client-1", "session-1@b")
+}
+
+// allAwayFor kills sessions and data nodes for two seconds; a subscriber has seen two
+// registrations.
+func (f *forger) allAwayFor() {
+	push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+	all := []string{"data-1", "data-2", "session-1", "session-2"}
+	for _, verb := range []chaos.Verb{chaos.Kill, chaos.Start} {
+		for _, n := range all {
+			f.fault(chaos.Act{Verb: verb, Node: n})
+		}
+		f.pause(2 * time.Second)
+	}
+}
+
+func (f *forger) connected(client string, sessions ...string) *forger {
+	return f.op(chaos.Op{Client: client, Kind: chaos.OpConnected, Values: sessions})
+}
+
+// withdrawnAt5 is a registration that version 5 shows and that is withdrawn then.
+func (f *forger) withdrawnAt5() {
+	push(published(f, 1), "c", 5, "client-1/1#1")
+	f.op(chaos.Op{Client: "client-1", Kind: chaos.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})
+}
+
+func (f *forger) leader(name string) *forger {
+	return f.add(chaos.Entry{Sight: &chaos.Sighting{Leader: name}})
+}

@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+)
+
+// L18: where a follower's copy and its leader's were compared, at one position of
+// one feed, they were equal.
+func copiesAreEqual(h *History, v *Verdict) {
+	h.ops(func(i int, at time.Duration, o Op) {
+		v.Checks += max(0, int(o.Version)-len(o.Values))
+		for _, pair := range o.Values {
+			v.check(false, h, at, []int{i}, "%s", pair)
+		}
+	}, OpCompared)
+}
+
+// operatorVerbs are the acts of an operator: the leader accepts or refuses them.
+var operatorVerbs = []Verb{Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch}
+
+// electionLimit is within what time a cluster in which nothing has failed has a
+// leader again, whatever an operator does: by the lease, twice.
+func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*time.Second }
+
+// L19: while nothing has failed for a session grace, and only an operator acts,
+// every change of a client is stored in time, and there is a leader. What cannot
+// be survived must have been refused.
+func operatorsBreakNothing(h *History, v *Verdict) {
+	var trouble []span
+	for _, spans := range h.faultSpansBut(operatorVerbs) {
+		trouble = append(trouble, spans...)
+	}
+	calm := func(from, to time.Duration) bool {
+		return from >= 0 && !slices.ContainsFunc(trouble, func(s span) bool { return s.from <= to && s.to >= from })
+	}
+	settles := sessionGrace + 5*time.Second
+	h.ops(func(i int, at time.Duration, o Op) {
+		if calm(max(0, at-patience-settles), at) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s was not told within %s that %s is stored, although only an operator did something", o.Client, patience, o.ID)
+		}
+	}, OpStored, OpUnheard)
+	since, began := time.Duration(-1), 0
+	for i, e := range h.Entries {
+		switch {
+		case e.Sight == nil || e.At < 0:
+		case e.Sight.Leader == "" && since < 0:
+			since, began = e.At, i
+		case e.Sight.Leader != "" && since >= 0:
+			if calm(max(0, since-settles), e.At) {
+				v.check(e.At-since <= h.electionLimit(), h, e.At, []int{began, i}, "nobody led for %s, although only an operator did something", (e.At - since).Round(time.Millisecond))
+			}
+			since = -1
+		}
+	}
+}
+
+// faultSpansBut collects the spans of all faults but those of the verbs.
+func (h *History) faultSpansBut(verbs []Verb) touched {
+	var others []Verb
+	h.faults(func(_ int, _ time.Duration, x Fault) {
+		if !slices.Contains(verbs, x.Verb) && !slices.Contains(others, x.Verb) {
+			others = append(others, x.Verb)
+		}
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	return h.faultSpans(others...)
+}

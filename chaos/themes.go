@@ -1,0 +1,175 @@
+package chaos
+
+import (
+	"fmt"
+	"time"
+)
+
+// theme is a kind of storm.
+type theme struct {
+	about string
+	brew  func(b *brewer)
+}
+
+// themes are drawn with equal chances; the general ones stand here more often.
+var themes = []theme{limitedTheme, generalTheme, generalTheme, freezeTheme, outageTheme, outageTheme, operatorTheme, leaveTheme}
+
+var (
+	limitedTheme = theme{"single faults, at most one session in trouble at a time", func(b *brewer) {
+		b.limited = true
+		b.faults(8 + b.r.IntN(17))
+	}}
+	generalTheme = theme{"single faults, and episodes among them", func(b *brewer) {
+		b.faults(6 + b.r.IntN(15))
+		for range 1 + b.r.IntN(3) {
+			episodes[b.r.IntN(len(episodes))](b, time.Second+between(b.r, 0, 40*time.Second))
+		}
+	}}
+	freezeTheme = theme{"nodes stand still while others are drained", func(b *brewer) {
+		b.s.Until, b.s.Load.Replace, b.s.Load.Guests = 45*time.Second, 2*time.Second, 2*time.Second
+		for at := 2 * time.Second; at < 30*time.Second; at += between(b.r, 5*time.Second, 14*time.Second) {
+			b.freezeAndDrain(at)
+		}
+	}}
+	outageTheme = theme{"a whole role is away, or two are", func(b *brewer) {
+		b.s.Until = 55 * time.Second
+		b.outage(between(b.r, 2*time.Second, 8*time.Second))
+		if b.r.IntN(2) == 0 {
+			b.outage(between(b.r, 25*time.Second, 40*time.Second))
+		}
+		b.faults(b.r.IntN(4))
+	}}
+	operatorTheme = theme{"an operator acts at any moment", func(b *brewer) {
+		b.s.Until = 45 * time.Second
+		for at := time.Second; at < 35*time.Second; at += between(b.r, 2*time.Second, 12*time.Second) {
+			b.operator(at)
+		}
+		if b.r.IntN(3) > 0 {
+			b.faults(1 + b.r.IntN(4))
+		}
+	}}
+	leaveTheme = theme{"clients withdraw and leave, and copies are lost", func(b *brewer) {
+		b.s.Until, b.s.Load.Replace, b.s.Load.Guests, b.s.Load.Readers = 45*time.Second, 3*time.Second, time.Second, 2*time.Second
+		for at := 2 * time.Second; at < 34*time.Second; at += between(b.r, 6*time.Second, 16*time.Second) {
+			b.drainAndLose(at)
+		}
+	}}
+)
+
+// episodes are what the general theme mixes.
+var episodes = []func(*brewer, time.Duration){(*brewer).freezeAndDrain, (*brewer).outage, (*brewer).operator, (*brewer).drainAndLose}
+
+// drain takes a node out of service for a while, by the blacklist or by SIGTERM.
+func (b *brewer) drain(at time.Duration, node string, last time.Duration) {
+	verb := Forbid
+	if b.r.IntN(3) == 0 {
+		verb = Stop
+	}
+	b.add(at, Deed{Verb: verb, Who: Selector(node), For: last})
+}
+
+// freezeAndDrain: a node stands still, mostly a session, for long enough that data
+// nodes compare themselves with it meanwhile; a data node is drained before,
+// during or after that, and slots move back later.
+func (b *brewer) freezeAndDrain(at time.Duration) {
+	frozen := b.any("session", "session", "session", "data", "meta")
+	last := between(b.r, time.Second, 10*time.Second)
+	if b.r.IntN(4) == 0 {
+		b.add(at, Deed{Verb: Slow, Who: Selector(frozen), By: between(b.r, 100*time.Millisecond, 900*time.Millisecond), Jitter: 100 * time.Millisecond, For: last})
+	} else {
+		b.add(at, Deed{Verb: Pause, Who: Selector(frozen), For: last})
+	}
+	for range 1 + b.r.IntN(2) {
+		b.drain(at+between(b.r, -time.Second, last), b.any("data"), between(b.r, time.Second, 14*time.Second))
+	}
+	if b.r.IntN(4) == 0 {
+		b.add(at+between(b.r, 0, last), Deed{Verb: Kill, Who: Selector(b.any("data")), For: between(b.r, time.Second, 8*time.Second)})
+	}
+}
+
+// outages are the lengths of an outage: below and above each grace.
+var outages = [][2]time.Duration{
+	{300 * time.Millisecond, 2 * time.Second},  // below the node lease
+	{2500 * time.Millisecond, 5 * time.Second}, // about the node lease
+	{5 * time.Second, 9 * time.Second},         // above the client lease
+	{11 * time.Second, 16 * time.Second},       // about the session grace
+	{16 * time.Second, 26 * time.Second},       // above it
+}
+
+// outage takes every node of one role or two away, at about one moment, and brings
+// them back at about one moment.
+func (b *brewer) outage(at time.Duration) {
+	sets := [][]string{{"session"}, {"session"}, {"session"}, {"data"}, {"session", "data"}, {"session", "data"}, {"meta"}, {"meta", "data"}, {"meta", "session"}}
+	bounds := outages[b.r.IntN(len(outages))]
+	last := between(b.r, bounds[0], bounds[1])
+	scatter := []time.Duration{time.Millisecond, 300 * time.Millisecond, 2 * time.Second}[b.r.IntN(3)]
+	verb := []Verb{Kill, Kill, Pause}[b.r.IntN(3)]
+	for _, role := range sets[b.r.IntN(len(sets))] {
+		for n := range b.count(role) {
+			from, to := between(b.r, 0, scatter), last+between(b.r, 0, scatter)
+			b.add(at+from, Deed{Verb: verb, Who: Selector(fmt.Sprintf("%s-%d", role, n+1)), For: max(to-from, 100*time.Millisecond)})
+		}
+	}
+}
+
+// operator does a few acts within a second or a few, in whatever state the cluster
+// is; often the same to every node of a role.
+func (b *brewer) operator(at time.Duration) {
+	within := []time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[b.r.IntN(3)]
+	last := func() time.Duration { return between(b.r, time.Second, 12*time.Second) }
+	switch b.r.IntN(8) {
+	case 0, 1, 2: // drains of a whole role
+		role := []string{"session", "session", "data", "meta"}[b.r.IntN(4)]
+		for n := range b.count(role) {
+			b.add(at+between(b.r, 0, within), Deed{Verb: Forbid, Who: Selector(fmt.Sprintf("%s-%d", role, n+1)), For: last()})
+		}
+	case 3: // every meta quits
+		for n := range b.s.Cluster.Metas {
+			b.add(at+between(b.r, 0, within), Deed{Verb: Quit, Who: Selector(fmt.Sprintf("meta-%d", n+1)), For: last()})
+		}
+	case 4: // a drain, and the node that remains is lost
+		role := []string{"session", "data"}[b.r.IntN(2)]
+		b.drain(at, b.any(role), last())
+		verb := []Verb{Kill, Stop, Pause}[b.r.IntN(3)]
+		b.add(at+between(b.r, 0, within), Deed{Verb: verb, Who: Selector(b.any(role)), For: between(b.r, time.Second, 8*time.Second)})
+	default:
+		for range 2 + b.r.IntN(3) {
+			b.command(at+between(b.r, 0, within), last())
+		}
+	}
+}
+
+// command is one act of an operator.
+func (b *brewer) command(at, last time.Duration) {
+	switch b.r.IntN(9) {
+	case 0, 1, 2, 3:
+		b.add(at, Deed{Verb: Forbid, Who: Selector(b.any("data", "data", "session", "meta")), For: last})
+	case 4:
+		b.add(at, Deed{Verb: Quit, Who: Selector(b.any("meta")), For: last})
+	case 5:
+		b.add(at, Deed{Verb: Resign, Who: "leader"})
+	case 6:
+		b.add(at, Deed{Verb: Freeze, For: last})
+	case 7:
+		b.add(at, Deed{Verb: Stop, Who: Selector(b.any("data", "session", "meta")), For: last})
+	case 8:
+		b.add(at, Deed{Verb: Switch, Who: "stop-push", Whom: "on", For: last})
+	}
+}
+
+// drainAndLose: a data node is drained or stopped, and within a second or two
+// another one is lost, and mostly a session with it.
+func (b *brewer) drainAndLose(at time.Duration) {
+	b.drain(at, b.any("data"), between(b.r, 2*time.Second, 10*time.Second))
+	soon := func() time.Duration {
+		return at + between(b.r, 0, []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond}[b.r.IntN(2)])
+	}
+	lost := func(roles ...string) {
+		verb := []Verb{Kill, Kill, Kill, Pause}[b.r.IntN(4)]
+		b.add(soon(), Deed{Verb: verb, Who: Selector(b.any(roles...)), For: between(b.r, 2*time.Second, 9*time.Second)})
+	}
+	lost("data")
+	if b.r.IntN(4) > 0 {
+		lost("session")
+	}
+}

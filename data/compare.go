@@ -1,0 +1,54 @@
+package data
+
+import (
+	"hash/fnv"
+
+	"conclave"
+	"conclave/slot"
+)
+
+// CopyInfo summarizes the copy of one slot at this node, for tests that compare
+// the copies of several nodes: of one leader epoch and one position in the feed,
+// all copies have the same digest.
+type CopyInfo struct {
+	Slot     int
+	Leads    bool           // this node serves the slot; otherwise it follows, and is attached
+	Epoch    conclave.Epoch // of the leader
+	Position uint64
+	Digest   uint64 // of every entry's owner, id and version
+	Entries  int
+}
+
+// Copies lists the slots that this node serves, and those of which it has a
+// complete copy that is attached to its leader's feed.
+func (s *Server) Copies() []CopyInfo {
+	var out []CopyInfo
+	for _, r := range s.slots.all() {
+		r.mu.Lock()
+		info := CopyInfo{Slot: r.id}
+		switch {
+		case r.store == nil:
+		case r.state == slot.Serving:
+			info.Leads, info.Epoch, info.Position = true, r.epoch, r.store.log.position
+		case r.state == "" && r.attached && !r.leader.IsZero() && r.copyEpoch == r.leaderEpoch:
+			info.Epoch, info.Position = r.copyEpoch, r.copyPosition
+		}
+		if !info.Epoch.IsZero() {
+			info.Digest, info.Entries = r.store.digest()
+			out = append(out, info)
+		}
+		r.mu.Unlock()
+	}
+	return out
+}
+
+// digest sums up all copies, whoever owns them, in no order.
+func (s *Store) digest() (sum uint64, entries int) {
+	for owner, o := range s.owners {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(owner.String())) // never fails
+		sum += o.sum * (h.Sum64() | 1)
+		entries += int(o.count)
+	}
+	return sum, entries
+}
