@@ -18,7 +18,7 @@ func (o *Oracle) Pushed(subscriber, data string, version int64, values []string)
 	}
 	now, first := o.now(), !v.first
 	o.pushes++
-	o.note(data, "%s: %s version %d: %s", subscriber, data, version, strings.Join(values, " "))
+	o.record(event{data: data, subscriber: subscriber, text: fmt.Sprintf("%s: %s version %d: %s", subscriber, data, version, strings.Join(values, " "))})
 	o.checkVersion(v, version, values)
 	here := o.checkValues(v, values, now, first)
 	o.checkAbsent(v, here, now, first)
@@ -37,7 +37,7 @@ func (o *Oracle) Pushed(subscriber, data string, version int64, values []string)
 func (o *Oracle) checkVersion(v *view, version int64, values []string) {
 	o.counts[checkVersion].Checks++
 	if v.first && version <= v.version {
-		o.violate(checkVersion, v.data, "%s: %s came as version %d after %d", v.subscriber, v.data, version, v.version)
+		o.violate(checkVersion, v, "%s: %s came as version %d after %d", v.subscriber, v.data, version, v.version)
 	}
 	known := o.contents[v.data]
 	if known == nil {
@@ -47,7 +47,7 @@ func (o *Oracle) checkVersion(v *view, version int64, values []string) {
 	content := strings.Join(slices.Sorted(slices.Values(values)), " ")
 	o.counts[checkContent].Checks++
 	if was, seen := known[version]; seen && was != content {
-		o.violate(checkContent, v.data, "%s: version %d of %s is [%s], another subscriber got [%s]", v.subscriber, version, v.data, content, was)
+		o.violate(checkContent, v, "%s: version %d of %s is [%s], another subscriber got [%s]", v.subscriber, version, v.data, content, was)
 	}
 	known[version] = content
 	if len(known) > keepVersions {
@@ -69,14 +69,14 @@ func (o *Oracle) checkValues(v *view, values []string, now time.Duration, first 
 		id, n, ok := parse(value)
 		r := o.regs[id]
 		if !ok || r == nil || r.data != v.data || n < 1 || n > r.begun || here[id] != 0 {
-			o.violate(checkForeign, v.data, "%s: %s holds %q, which was not published there, or holds it twice", v.subscriber, v.data, value)
+			o.violate(checkForeign, v, "%s: %s holds %q, which was not published there, or holds it twice", v.subscriber, v.data, value)
 			continue
 		}
 		here[id] = n
 		o.checkEnded(v, r, now, first)
 		o.counts[checkBack].Checks++
 		if n < v.high[id] {
-			o.violate(checkBack, v.data, "%s: %s of %s fell back from %d to %d", v.subscriber, id, v.data, v.high[id], n)
+			o.violate(checkBack, v, "%s: %s of %s fell back from %d to %d", v.subscriber, id, v.data, v.high[id], n)
 		}
 		o.checkAge(v, r, n, now, first)
 	}
@@ -95,20 +95,20 @@ func (o *Oracle) checkEnded(v *view, r *registration, now time.Duration, first b
 		if r.gone >= 0 {
 			how = fmt.Sprintf("whose withdrawal was acknowledged %s ago", (now - r.gone).Round(time.Millisecond))
 		}
-		o.violate(checkGone, v.data, "%s: %s shows %s again, %s, after it was gone", v.subscriber, v.data, r.id, how)
+		o.violate(checkGone, v, "%s: %s shows %s again, %s, after it was gone", v.subscriber, v.data, r.id, how)
 		return
 	}
 	if r.gone < 0 {
 		return
 	}
 	if age := now - r.gone; age > lateAge {
-		o.violate(checkGone, v.data, "%s: %s still shows %s, whose withdrawal was acknowledged %s ago", v.subscriber, v.data, r.id, age.Round(time.Millisecond))
+		o.violate(checkGone, v, "%s: %s still shows %s, whose withdrawal was acknowledged %s ago", v.subscriber, v.data, r.id, age.Round(time.Millisecond))
 		return
 	}
 	if first {
 		o.counts[checkFirst].Checks++
 		if age := v.began - r.gone; age > firstListAge {
-			o.violate(checkFirst, v.data, "%s: the first list of %s has %s, whose withdrawal was acknowledged %s before it subscribed", v.subscriber, v.data, r.id, age.Round(time.Millisecond))
+			o.violate(checkFirst, v, "%s: the first list of %s has %s, whose withdrawal was acknowledged %s before it subscribed", v.subscriber, v.data, r.id, age.Round(time.Millisecond))
 		}
 	}
 }
@@ -121,11 +121,11 @@ func (o *Oracle) checkAge(v *view, r *registration, n int, now time.Duration, fi
 			continue
 		}
 		if age := now - at; age > lateAge {
-			o.violate(checkStale, v.data, "%s: %s shows %s#%d, although #%d was stored %s ago", v.subscriber, v.data, r.id, n, seq, age.Round(time.Millisecond))
+			o.violate(checkStale, v, "%s: %s shows %s#%d, although #%d was stored %s ago", v.subscriber, v.data, r.id, n, seq, age.Round(time.Millisecond))
 			return
 		}
 		if first && v.began-at > firstListAge {
-			o.violate(checkFirst, v.data, "%s: the first list of %s has %s#%d, although #%d was stored %s before it subscribed", v.subscriber, v.data, r.id, n, seq, (v.began - at).Round(time.Millisecond))
+			o.violate(checkFirst, v, "%s: the first list of %s has %s#%d, although #%d was stored %s before it subscribed", v.subscriber, v.data, r.id, n, seq, (v.began - at).Round(time.Millisecond))
 			return
 		}
 	}
@@ -154,16 +154,16 @@ func (o *Oracle) checkAbsent(v *view, here map[string]int, now time.Duration, fi
 	if first {
 		o.counts[checkFirst].Checks++
 		if len(late) > 0 {
-			o.violate(checkFirst, v.data, "%s: the first list of %s has %d values and lacks %s, stored long before", v.subscriber, v.data, len(here), strings.Join(late, " "))
+			o.violate(checkFirst, v, "%s: the first list of %s has %d values and lacks %s, stored long before", v.subscriber, v.data, len(here), strings.Join(late, " "))
 		}
 		return
 	}
 	o.counts[checkMissing].Checks++
 	o.counts[checkEmpty].Checks++
 	if before > 0 && 2*len(missing) > before {
-		o.violate(checkEmpty, v.data, "%s: %s lacks %d of %d living publishers: %s", v.subscriber, v.data, len(missing), before, strings.Join(missing, " "))
+		o.violate(checkEmpty, v, "%s: %s lacks %d of %d living publishers: %s", v.subscriber, v.data, len(missing), before, strings.Join(missing, " "))
 	}
 	if missing = append(missing, late...); len(missing) > 0 {
-		o.violate(checkMissing, v.data, "%s: %s lacks %s, which live", v.subscriber, v.data, strings.Join(missing, " "))
+		o.violate(checkMissing, v, "%s: %s lacks %s, which live", v.subscriber, v.data, strings.Join(missing, " "))
 	}
 }

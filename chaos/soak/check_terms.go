@@ -13,7 +13,7 @@ func (o *Oracle) Led(meta string, term uint64, owner string) {
 	o.owned(term, owner)
 	o.counts[checkRise].Checks++
 	if term < o.terms[meta] {
-		o.violate(checkRise, "", "%s named term %d after term %d", meta, term, o.terms[meta])
+		o.violate(checkRise, nil, "%s named term %d after term %d", meta, term, o.terms[meta])
 	}
 	o.terms[meta] = max(o.terms[meta], term)
 }
@@ -23,7 +23,7 @@ func (o *Oracle) owned(term uint64, owner string) {
 	o.counts[checkTerm].Checks++
 	was, known := o.owners[term]
 	if known && was != owner {
-		o.violate(checkTerm, "", "term %d was owned by %s and by %s", term, was, owner)
+		o.violate(checkTerm, nil, "term %d was owned by %s and by %s", term, was, owner)
 	}
 	if !known {
 		o.note("", "%s leads term %d", owner, term)
@@ -39,7 +39,7 @@ func (o *Oracle) Elected(history []election) {
 		o.owned(e.Term, e.Owner)
 		o.counts[checkRise].Checks++
 		if i > 0 && e.Term >= history[i-1].Term {
-			o.violate(checkRise, "", "the history has term %d below term %d", e.Term, history[i-1].Term)
+			o.violate(checkRise, nil, "the history has term %d below term %d", e.Term, history[i-1].Term)
 		}
 	}
 }

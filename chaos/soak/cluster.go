@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"conclave/client"
@@ -15,9 +16,10 @@ type Cluster interface {
 	// Do applies a fault, and returns when it has taken effect. Applying what is in
 	// effect already is no error.
 	Do(ctx context.Context, f Fault) error
-	// Addresses are the nodes' HTTP addresses by name, as this process reaches them
-	// whatever is cut between the nodes.
+	// Addresses are the nodes' HTTP addresses by name, and Dial reaches them, whatever
+	// is cut between the nodes.
 	Addresses() map[string]string
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
 	// Client is the configuration of a client on the named host.
 	Client(host string) (ClientConfig, error)
 	// Processes reports what became of each process that was started.
@@ -56,7 +58,8 @@ type Process struct {
 // Capabilities say what a Cluster can do beyond signals.
 type Capabilities struct {
 	Metas, Sessions, Datas int
-	Links                  bool // Cut, Mend, Slow and Reset between two nodes
+	Links                  bool          // Cut, Mend, Slow and Reset between two nodes
+	LookEvery              time.Duration // how often Processes may be asked
 }
 
 // database is the name of the database's process.

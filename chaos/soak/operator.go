@@ -28,7 +28,7 @@ const changeTimeout = 5 * time.Second
 
 // newOperator keeps no connections: an old one may lead to a process that is gone.
 func newOperator(c Cluster) *operator {
-	return &operator{cluster: c, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	return &operator{cluster: c, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.Dial}}}
 }
 
 // refusedError is an answer of the API that is an error.

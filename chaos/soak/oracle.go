@@ -123,9 +123,10 @@ type view struct {
 
 // event is one line of the event log.
 type event struct {
-	at   time.Duration
-	data string // the dataId that it is about; "": the cluster
-	text string
+	at         time.Duration
+	data       string // the dataId that it is about; "": the cluster
+	subscriber string // of a push
+	text       string
 }
 
 // keepEvents bounds what is kept for the context of a violation.
@@ -172,7 +173,12 @@ func (o *Oracle) BeginEpisode(n int) {
 
 // note records an event; mu is held.
 func (o *Oracle) note(data, format string, args ...any) {
-	e := event{o.now(), data, fmt.Sprintf(format, args...)}
+	o.record(event{data: data, text: fmt.Sprintf(format, args...)})
+}
+
+// record keeps an event; mu is held.
+func (o *Oracle) record(e event) {
+	e.at = o.now()
 	if o.keep {
 		o.unwritten = append(o.unwritten, e)
 	}
@@ -272,7 +278,7 @@ func (o *Oracle) Expect(check int, ok bool, format string, args ...any) {
 	defer o.mu.Unlock()
 	o.counts[check].Checks++
 	if !ok {
-		o.violate(check, "", format, args...)
+		o.violate(check, nil, format, args...)
 	}
 }
 
@@ -285,8 +291,13 @@ const (
 	aroundTime = 30 * time.Second
 )
 
-// violate records a violation; mu is held.
-func (o *Oracle) violate(check int, data, format string, args ...any) {
+// violate records a violation in what a subscriber sees, or of the cluster; mu is
+// held.
+func (o *Oracle) violate(check int, seen *view, format string, args ...any) {
+	data, subscriber := "", ""
+	if seen != nil {
+		data, subscriber = seen.data, seen.subscriber
+	}
 	o.counts[check].Broken++
 	now, text := o.now(), fmt.Sprintf(format, args...)
 	key := fmt.Sprint(check, " ", data)
@@ -299,7 +310,7 @@ func (o *Oracle) violate(check int, data, format string, args ...any) {
 	o.flood[key] = now
 	v := Violation{AtMs: now.Milliseconds(), Check: checkNames[check], Text: text, Episode: o.episode}
 	for i := len(o.recent) - 1; i >= 0 && len(v.Around) < aroundMost && now-o.recent[i].at < aroundTime; i-- {
-		if e := o.recent[i]; e.data == "" || e.data == data {
+		if e := o.recent[i]; e.data == "" || e.data == data && (e.subscriber == "" || e.subscriber == subscriber) {
 			v.Around = append(v.Around, fmt.Sprintf("%8.3f s  %s", e.at.Seconds(), e.text))
 		}
 	}

@@ -121,7 +121,6 @@ func (p *performance) serve(ctx context.Context) error {
 
 // step does one step.
 func (r *Runner) step(ctx context.Context, s Step) error {
-	r.oracle.Note("begin: %s", s)
 	fault := Fault{Act: s.Act, Node: s.Node, Peer: s.Peer, By: s.By}
 	switch s.Act {
 	case Leave:

@@ -61,6 +61,10 @@ func (r *Report) finish(from *Runner) {
 	}
 }
 
+// shownAround is how many violations are printed with what happened before them;
+// the JSON document has all.
+const shownAround = 5
+
 // Write prints the report for people.
 func (r *Report) Write(w io.Writer) {
 	took := (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second)
@@ -79,6 +83,9 @@ func (r *Report) Write(w io.Writer) {
 	}
 	for i, v := range r.Violations {
 		fmt.Fprintf(w, "\nviolation %d, in episode %d at %.3f s: %s\n  %s\n", i+1, v.Episode, float64(v.AtMs)/1000, v.Check, v.Text)
+		if i >= shownAround {
+			continue
+		}
 		for _, line := range v.Around {
 			fmt.Fprintf(w, "    %s\n", line)
 		}

@@ -50,16 +50,12 @@ func (s *states) running(name string) bool {
 	return s.last[name].Running
 }
 
-// processEvery is how often processes are looked at; memoryEvery, how often their
-// memory is noted.
-const (
-	processEvery = 250 * time.Millisecond
-	memoryEvery  = 5 * time.Second
-)
+// memoryEvery is how often the processes' memory is noted.
+const memoryEvery = 5 * time.Second
 
 // runProcesses watches for processes that end, until ctx ends.
 func (r *Runner) runProcesses(ctx context.Context) {
-	tick := time.NewTicker(processEvery)
+	tick := time.NewTicker(r.cfg.Can.LookEvery)
 	defer tick.Stop()
 	var noted time.Time
 	for {

@@ -92,7 +92,11 @@ func (o *soakOptions) validate() error {
 
 // capabilities of the cluster that a soak starts.
 func (o *soakOptions) capabilities() soak.Capabilities {
-	return soak.Capabilities{Metas: soakMetas, Sessions: soakSessions, Datas: soakDatas, Links: o.on == "local"}
+	c := soak.Capabilities{Metas: soakMetas, Sessions: soakSessions, Datas: soakDatas, Links: true, LookEvery: 250 * time.Millisecond}
+	if o.on == "compose" { // a container's cable is taken out as a whole, and the engine takes its time to answer
+		c.Links, c.LookEvery = false, 2*time.Second
+	}
+	return c
 }
 
 // again is the command that plays the same seed.

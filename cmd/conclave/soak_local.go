@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -34,7 +35,8 @@ func soakCluster(takeover string, seed uint64) chaos.Cluster {
 // localSoak is a soak.Cluster of processes.
 type localSoak struct {
 	*processes.Driver
-	size chaos.Cluster
+	size   chaos.Cluster
+	dialer net.Dialer
 
 	doing sync.Mutex // one act at a time: a driver takes no more
 }
@@ -56,6 +58,10 @@ func (s *localSoak) Do(ctx context.Context, f soak.Fault) error {
 	s.doing.Lock()
 	defer s.doing.Unlock()
 	return s.Driver.Do(ctx, act(f))
+}
+
+func (s *localSoak) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return s.dialer.DialContext(ctx, network, address)
 }
 
 func (s *localSoak) Client(host string) (soak.ClientConfig, error) { return s.ClientConfig(host) }
@@ -97,6 +103,9 @@ func resident(pid int) int64 {
 // cluster is the one that a soak is played on.
 func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
 	size := soakCluster(o.takeover, o.seed)
+	if o.on == "compose" {
+		return newComposeSoak(dir, size, o.compose), nil
+	}
 	bin := o.bin
 	if bin == "" {
 		var err error
