@@ -1,7 +1,7 @@
 package soak
 
 import (
-	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,28 +47,33 @@ var shapes = []shape{
 }
 
 // freezeDuringDrain: comparisons of the data node with the frozen session are in
-// progress when its slots move away. Visitors withdraw before the slots come back.
+// progress when its slots move away. Visitors withdraw while it only follows, and
+// then the slots come back, because another node is drained. Data nodes compare
+// themselves with a session every six seconds while it is alive, so about every
+// second freeze meets a comparison.
 func freezeDuringDrain(d *draw) {
-	session, data := d.one("session"), d.one("data")
-	freeze := d.between(2*second, 7*second)
-	d.frozen(0, freeze, session)
-	drain := d.between(500*time.Millisecond, freeze)
-	d.at(drain, Step{Act: Drain, Node: data})
-	thaw := max(freeze, drain+d.between(500*time.Millisecond, 2*second))
-	d.at(thaw+200*time.Millisecond, Step{Act: Leave, Count: 12})
-	back := thaw + d.between(1500*time.Millisecond, 4*second)
-	d.at(back, Step{Act: Allow, Node: data})
-	d.at(back+d.between(time.Second, 3*second), Step{Act: Serve})
+	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 6*second)
+	d.frozen(0, freeze, d.one("session"))
+	drain := d.between(800*time.Millisecond, 2800*time.Millisecond)
+	allow := max(freeze, drain+2*second) + d.between(300*time.Millisecond, 2*second)
+	d.drained(drain, allow-drain, data[0])
+	d.at(allow+d.between(0, second), Step{Act: Leave, Count: 12})
+	again := allow + d.between(2*second, 4*second)
+	d.at(again-300*time.Millisecond, Step{Act: Leave, Count: 8})
+	d.drained(again, d.between(3*second, 5*second), data[1])
 }
 
+// freezeDuringTwoDrains: two nodes at once are drained while comparisons with the
+// frozen session are in progress.
 func freezeDuringTwoDrains(d *draw) {
-	session, data := d.one("session"), d.names("data")
-	d.frozen(0, 6*second, session)
-	drain := d.between(second, 3*second)
-	d.drained(drain, d.between(8*second, 10*second), data[0])
-	d.at(6200*time.Millisecond, Step{Act: Leave, Count: 12})
-	d.drained(drain+11*second, d.between(3*second, 6*second), data[1])
-	d.at(drain+12*second, Step{Act: Leave, Count: 6})
+	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 8*second)
+	d.frozen(0, freeze, d.one("session"))
+	drain := d.between(500*time.Millisecond, 2500*time.Millisecond)
+	allow := max(freeze, drain+3*second) + d.between(0, 2*second)
+	d.drained(drain, allow-drain, data[0])
+	d.drained(drain+d.between(0, 900*time.Millisecond), allow-drain+d.between(0, 2*second), data[1])
+	d.at(freeze+d.between(0, second), Step{Act: Leave, Count: 12})
+	d.drained(allow+d.between(3*second, 5*second), d.between(3*second, 5*second), data[2%len(data)])
 }
 
 // drainThenDoubleLoss: the only complete copy of some slots is at the node that is
@@ -317,11 +322,12 @@ func linksAtRandom(d *draw) {
 	d.drained(d.between(0, 4*second), d.between(2*second, 6*second), data[2%len(data)])
 }
 
-// Shapes lists what kinds of episodes there are.
-func Shapes() []string {
-	var out []string
+// Shapes lists the names of the kinds of episodes that contain a text.
+func Shapes(only string) (names []string) {
 	for _, s := range shapes {
-		out = append(out, fmt.Sprint(s.name))
+		if strings.Contains(s.name, only) {
+			names = append(names, s.name)
+		}
 	}
-	return out
+	return names
 }

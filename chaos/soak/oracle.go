@@ -90,7 +90,8 @@ type Oracle struct {
 	contents   map[string]map[int64]string
 	counts     [checks]Check
 	violations []Violation
-	flood      map[string]time.Duration
+	flood      map[string]time.Duration // when a violation of this kind was listed last
+	listed     map[[2]int]int           // by episode and checker
 	owners     map[uint64]string
 	terms      map[string]uint64
 	pushes     int
@@ -136,7 +137,7 @@ const keepEvents = 4000
 func NewOracle(now func() time.Duration) *Oracle {
 	o := &Oracle{
 		now: now, regs: map[string]*registration{}, byData: map[string]map[string]*registration{}, views: map[string]*view{},
-		contents: map[string]map[int64]string{}, flood: map[string]time.Duration{}, owners: map[uint64]string{}, terms: map[string]uint64{},
+		contents: map[string]map[int64]string{}, flood: map[string]time.Duration{}, listed: map[[2]int]int{}, owners: map[uint64]string{}, terms: map[string]uint64{},
 	}
 	for i := range o.counts {
 		o.counts[i].Name = checkNames[i]
@@ -282,11 +283,11 @@ func (o *Oracle) Expect(check int, ok bool, format string, args ...any) {
 	}
 }
 
-// Flood: the same violation of the same subject is listed once in floodTime, and
-// the list has at most listAtMost entries; all are counted.
+// All violations are counted. Of one checker about one dataId, one in floodTime is
+// listed, and listAtMost in one episode about all of them.
 const (
 	floodTime  = 5 * time.Second
-	listAtMost = 100
+	listAtMost = 5
 	aroundMost = 40
 	aroundTime = 30 * time.Second
 )
@@ -304,10 +305,12 @@ func (o *Oracle) violate(check int, seen *view, format string, args ...any) {
 	if data == "" {
 		key += text
 	}
-	if last, seen := o.flood[key]; seen && now-last < floodTime || len(o.violations) >= listAtMost {
+	listed := [2]int{o.episode, check}
+	if last, seen := o.flood[key]; seen && now-last < floodTime || o.listed[listed] >= listAtMost {
 		return
 	}
 	o.flood[key] = now
+	o.listed[listed]++
 	v := Violation{AtMs: now.Milliseconds(), Check: checkNames[check], Text: text, Episode: o.episode}
 	for i := len(o.recent) - 1; i >= 0 && len(v.Around) < aroundMost && now-o.recent[i].at < aroundTime; i-- {
 		if e := o.recent[i]; e.data == "" || e.data == data && (e.subscriber == "" || e.subscriber == subscriber) {
@@ -337,6 +340,11 @@ func (o *Oracle) Violations() []Violation {
 func (o *Oracle) Broken() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.broken()
+}
+
+// broken is Broken; mu is held.
+func (o *Oracle) broken() (n int) {
 	for _, c := range o.counts {
 		n += c.Broken
 	}

@@ -89,12 +89,20 @@ func (e Episode) String() string {
 type Plan struct {
 	seed uint64
 	can  Capabilities
+	only string
 	deck []shape // shapes that are still to come in this round
 	next int
 }
 
-// NewPlan makes the plan of a seed.
-func NewPlan(seed uint64, can Capabilities) *Plan { return &Plan{seed: seed, can: can} }
+// NewPlan makes the plan of a seed, of the shapes whose names contain only.
+func NewPlan(seed uint64, can Capabilities, only string) *Plan {
+	return &Plan{seed: seed, can: can, only: only}
+}
+
+// fits reports whether a shape can come in this plan.
+func (p *Plan) fits(s shape) bool {
+	return strings.Contains(s.name, p.only) && (p.can.Links || !s.links)
+}
 
 // Next is the next episode. Every shape comes once in each round, in an order of
 // the seed's own, so that a run of moderate length leaves none out.
@@ -102,7 +110,7 @@ func (p *Plan) Next() Episode {
 	p.next++
 	r := rand.New(rand.NewPCG(p.seed, uint64(p.next)))
 	if len(p.deck) == 0 {
-		p.deck = slices.DeleteFunc(slices.Clone(shapes), func(s shape) bool { return s.links && !p.can.Links })
+		p.deck = slices.DeleteFunc(slices.Clone(shapes), func(s shape) bool { return !p.fits(s) })
 		r.Shuffle(len(p.deck), func(i, j int) { p.deck[i], p.deck[j] = p.deck[j], p.deck[i] })
 	}
 	s := p.deck[0]

@@ -13,7 +13,7 @@ import (
 var everything = Capabilities{Metas: 3, Sessions: 2, Datas: 3, Links: true}
 
 func planned(seed uint64, can Capabilities, n int) (out []Episode) {
-	p := NewPlan(seed, can)
+	p := NewPlan(seed, can, "")
 	for range n {
 		out = append(out, p.Next())
 	}

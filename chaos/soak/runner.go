@@ -19,6 +19,7 @@ type Config struct {
 	Can     Capabilities
 	Load    Load
 	Seed    uint64
+	Only    string        // shapes whose names contain it; "": all
 	For     time.Duration // no episode begins later than this after the first
 	Raced   bool          // the programs were built with the race detector
 	Dir     string        // of the event log
@@ -153,7 +154,7 @@ func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context
 
 // episodes plays until the time is over.
 func (r *Runner) episodes(ctx context.Context) error {
-	plan := NewPlan(r.cfg.Seed, r.cfg.Can)
+	plan := NewPlan(r.cfg.Seed, r.cfg.Can, r.cfg.Only)
 	for first := r.elapsed(); r.elapsed()-first < r.cfg.For; {
 		e := plan.Next()
 		r.oracle.BeginEpisode(e.Number)

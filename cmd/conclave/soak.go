@@ -24,6 +24,7 @@ type soakOptions struct {
 	bin      string
 	raced    bool
 	plan     int
+	only     string
 	report   string
 	compose  composeOptions
 }
@@ -66,6 +67,7 @@ interrupted, 2 wrong usage.`,
 	f.StringVar(&o.bin, "bin", "", "the folder of the programs (default: that of the tool)")
 	f.BoolVar(&o.raced, "raced", false, "the programs of --bin were built with the race detector: allow more memory")
 	f.IntVar(&o.plan, "plan", 0, "print so many episodes of the seed, and play none")
+	f.StringVar(&o.only, "only", "", "play only the kinds of episodes whose names contain this")
 	f.StringVar(&o.report, "report", "", "write the report to this file, as JSON")
 	f.Lookup("takeover").Usage = "witness: a leader's broken connection is evidence; lease: only time is"
 	return cmd
@@ -78,6 +80,9 @@ func (o *soakOptions) validate() error {
 	o.takeover = o.compose.takeover
 	if o.takeover != "witness" && o.takeover != "lease" {
 		return fmt.Errorf("--takeover %q is none of witness, lease", o.takeover)
+	}
+	if len(soak.Shapes(o.only)) == 0 {
+		return fmt.Errorf("--only %q: no kind of episode has that in its name (want a part of %q)", o.only, soak.Shapes(""))
 	}
 	if o.bin != "" && o.on == "compose" {
 		return errors.New("--bin: containers run the programs of their image (`make image`)")
@@ -108,11 +113,14 @@ func (o *soakOptions) again() string {
 	if o.raced {
 		line += " --raced"
 	}
+	if o.only != "" {
+		line += fmt.Sprintf(" --only %q", o.only)
+	}
 	return line
 }
 
 func (a *app) soakPlan(o soakOptions) error {
-	plan := soak.NewPlan(o.seed, o.capabilities())
+	plan := soak.NewPlan(o.seed, o.capabilities(), o.only)
 	for range o.plan {
 		e := plan.Next()
 		if err := a.show(e, func(w io.Writer) { fmt.Fprint(w, e) }); err != nil {
@@ -138,7 +146,7 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 		fmt.Fprintf(live, "soak, seed %d, for %s, on %s, takeover by %s\n", o.seed, o.length, o.on, o.takeover)
 	}
 	run := soak.New(soak.Config{
-		Cluster: cluster, Can: o.capabilities(), Load: soak.DefaultLoad(), Seed: o.seed, For: o.length, Raced: o.raced, Dir: dir,
+		Cluster: cluster, Can: o.capabilities(), Load: soak.DefaultLoad(), Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced, Dir: dir,
 		Say: func(line string) { fmt.Fprintln(live, line) },
 	})
 	report, err := run.Run(ctx)

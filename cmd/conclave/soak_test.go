@@ -26,6 +26,7 @@ func TestSoak_RefusesWhatCannotBeBeforeItStartsAnything(t *testing.T) {
 		"another takeover":   {[]string{"--takeover", "force"}, "force"},
 		"no programs":        {[]string{"--bin", t.TempDir()}, "--bin"},
 		"containers and bin": {[]string{"--on", "compose", "--bin", "."}, "--bin"},
+		"an unknown kind":    {[]string{"--only", "earthquakes"}, "earthquakes"},
 		"an argument":        {[]string{"f01"}, "no argument"},
 		"a seed in words":    {[]string{"--seed", "seven"}, "seven"},
 	} {
@@ -49,7 +50,7 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 func seedOf(t *testing.T, name string) string {
 	can := (&soakOptions{on: "local"}).capabilities()
 	for seed := range uint64(10000) {
-		if soak.NewPlan(seed, can).Next().Name == name {
+		if soak.NewPlan(seed, can, "").Next().Name == name {
 			return strconv.FormatUint(seed, 10)
 		}
 	}
