@@ -44,6 +44,26 @@ func (o *Oracle) Elected(history []election) {
 	}
 }
 
+// slotsEvery is how often the slot table is looked at, for the event log.
+const slotsEvery = 250 * time.Millisecond
+
+// runSlots notes how the slots move, until ctx ends.
+func (r *Runner) runSlots(ctx context.Context) {
+	tick := time.NewTicker(slotsEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		if s, err := r.operator.slots(ctx); err == nil && s.String() != last {
+			last = s.String()
+			r.oracle.Note("slots: %s", last)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // askEvery is how often each meta is asked who leads.
 const askEvery = 100 * time.Millisecond
 

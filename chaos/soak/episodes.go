@@ -46,33 +46,33 @@ var shapes = []shape{
 	{name: "links are cut and slow", links: true, make: linksAtRandom},
 }
 
-// freezeDuringDrain: comparisons of the data node with the frozen session are in
-// progress when its slots move away. Visitors withdraw while it only follows, and
-// then the slots come back, because another node is drained. Data nodes compare
-// themselves with a session every six seconds while it is alive, so about every
-// second freeze meets a comparison.
+// freezeDuringDrain: a data node hands its slots over while comparisons with the
+// frozen session are in progress, and goes on as their follower, because no other
+// node is left for that. Visitors withdraw; then the slots come back. Data nodes
+// compare themselves every six seconds, with sessions that are not yet given up.
 func freezeDuringDrain(d *draw) {
-	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 6*second)
-	d.frozen(0, freeze, d.one("session"))
-	drain := d.between(800*time.Millisecond, 2800*time.Millisecond)
-	allow := max(freeze, drain+2*second) + d.between(300*time.Millisecond, 2*second)
+	data := d.names("data")
+	d.at(0, Step{Act: Kill, Node: data[len(data)-1]})
+	begin := d.between(5*second, 7*second) // the others have its slots
+	freeze := d.between(2500*time.Millisecond, 6*second)
+	d.frozen(begin, freeze, d.one("session"))
+	drain := begin + d.between(200*time.Millisecond, 1500*time.Millisecond)
+	allow := max(begin+freeze, drain+3*second) + d.between(300*time.Millisecond, 3*second)
 	d.drained(drain, allow-drain, data[0])
-	d.at(allow+d.between(0, second), Step{Act: Leave, Count: 12})
-	again := allow + d.between(2*second, 4*second)
-	d.at(again-300*time.Millisecond, Step{Act: Leave, Count: 8})
-	d.drained(again, d.between(3*second, 5*second), data[1])
+	d.at(allow-d.between(200*time.Millisecond, second), Step{Act: Leave, Count: 12})
+	d.at(allow+d.between(4*second, 6*second), Step{Act: Start, Node: data[len(data)-1]})
 }
 
-// freezeDuringTwoDrains: two nodes at once are drained while comparisons with the
-// frozen session are in progress.
+// freezeDuringTwoDrains: two nodes are drained at once, so that both go on as
+// followers of the third; then the third is.
 func freezeDuringTwoDrains(d *draw) {
-	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 8*second)
+	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 6*second)
 	d.frozen(0, freeze, d.one("session"))
-	drain := d.between(500*time.Millisecond, 2500*time.Millisecond)
-	allow := max(freeze, drain+3*second) + d.between(0, 2*second)
+	drain := d.between(200*time.Millisecond, 1200*time.Millisecond)
+	allow := max(freeze, drain+4*second) + d.between(0, 2*second)
 	d.drained(drain, allow-drain, data[0])
-	d.drained(drain+d.between(0, 900*time.Millisecond), allow-drain+d.between(0, 2*second), data[1])
-	d.at(freeze+d.between(0, second), Step{Act: Leave, Count: 12})
+	d.drained(drain+d.between(0, 500*time.Millisecond), allow-drain+d.between(0, 2*second), data[1])
+	d.at(allow-d.between(200*time.Millisecond, second), Step{Act: Leave, Count: 12})
 	d.drained(allow+d.between(3*second, 5*second), d.between(3*second, 5*second), data[2%len(data)])
 }
 
@@ -83,7 +83,7 @@ func drainThenDoubleLoss(d *draw) {
 	d.at(0, Step{Act: Leave, Count: 12})
 	drain := d.between(200*time.Millisecond, 1200*time.Millisecond)
 	d.drained(drain, d.between(6*second, 10*second), data[0])
-	loss := drain + d.between(0, 900*time.Millisecond)
+	loss := drain + d.soon()
 	d.down(loss, d.between(4*second, 8*second), data[1])
 	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
 }
@@ -93,10 +93,16 @@ func stopThenDoubleLoss(d *draw) {
 	d.at(0, Step{Act: Leave, Count: 12})
 	stop := d.between(200*time.Millisecond, time.Second)
 	d.at(stop, Step{Act: Stop, Node: data[0]})
-	loss := stop + d.between(0, 500*time.Millisecond)
+	loss := stop + d.soon()
 	d.down(loss, d.between(4*second, 8*second), data[1])
 	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
 	d.at(stop+12*second, Step{Act: Start, Node: data[0]})
+}
+
+// soon draws how long after the beginning of a hand-over something happens: while it
+// is in progress, or up to a second later.
+func (d *draw) soon() time.Duration {
+	return []time.Duration{d.between(0, 200*time.Millisecond), d.between(100*time.Millisecond, 400*time.Millisecond), d.between(0, second)}[d.IntN(3)]
 }
 
 // roleAway takes every node of a role away, each at about the same time.

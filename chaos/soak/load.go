@@ -23,10 +23,11 @@ type Load struct {
 	Every       time.Duration // mean time between two changes of a publisher
 }
 
-// DefaultLoad gives each dataId eight publishers that stay, so that a list that lost
-// half is told from one that lost a few.
+// DefaultLoad has registrations in about half of 256 slots, so that what is done for
+// each slot in use (comparisons, hand-overs) takes long enough to be met by faults,
+// and changes each registration every five seconds.
 func DefaultLoad() Load {
-	return Load{Services: 24, Publishers: 12, Each: 16, Subscribers: 6, Visitors: 16, Readers: 3, Every: 300 * time.Millisecond}
+	return Load{Services: 160, Publishers: 12, Each: 40, Subscribers: 4, Visitors: 16, Readers: 3, Every: 120 * time.Millisecond}
 }
 
 // load is the clients at work.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -147,14 +148,37 @@ func (o *operator) leader(ctx context.Context) (best leaderInfo) {
 
 // slotsInfo is what the checks need of /v1/slots.
 type slotsInfo struct {
-	Stable    bool   `json:"stable"`
-	Protected bool   `json:"protected"`
-	Reason    string `json:"reason"`
-	Slots     []struct {
-		ID     int    `json:"id"`
-		Leader string `json:"leader"`
-		State  string `json:"state"`
-	} `json:"slots"`
+	Stable    bool       `json:"stable"`
+	Protected bool       `json:"protected"`
+	Reason    string     `json:"reason"`
+	Slots     []slotInfo `json:"slots"`
+}
+
+type slotInfo struct {
+	ID        int      `json:"id"`
+	Leader    string   `json:"leader"`
+	Followers []string `json:"followers"`
+	State     string   `json:"state"`
+}
+
+// String is how many slots each data node leads and follows.
+func (s slotsInfo) String() string {
+	leads, follows := map[string]int{}, map[string]int{}
+	for _, x := range s.Slots {
+		leads[x.Leader]++
+		for _, f := range x.Followers {
+			follows[f]++
+			leads[f] += 0 // every node is listed
+		}
+	}
+	var out []string
+	for _, n := range slices.Sorted(maps.Keys(leads)) {
+		out = append(out, fmt.Sprintf("%s leads %d, follows %d", n, leads[n], follows[n]))
+	}
+	if why := s.unserved(); why != "" {
+		out = append(out, why)
+	}
+	return strings.Join(out, "; ")
 }
 
 // unserved describes why the table is not at rest; "": every slot is served.

@@ -129,11 +129,7 @@ func TestRunner_TellsEndsThatWereAskedForFromOthers(t *testing.T) {
 func TestSlots_SayWhatIsNotServed(t *testing.T) {
 	s := slotsInfo{Stable: true}
 	assert.Equal(t, "there is no slot table", s.unserved())
-	s.Slots = make([]struct {
-		ID     int    `json:"id"`
-		Leader string `json:"leader"`
-		State  string `json:"state"`
-	}, 2)
+	s.Slots = make([]slotInfo, 2)
 	s.Slots[0].State, s.Slots[0].Leader, s.Slots[1].State, s.Slots[1].Leader = "stable", "data-1", "crash", "data-2"
 	assert.Equal(t, "1 of 2 slots are not stable", s.unserved())
 	s.Slots[1].State = "stable"

@@ -134,9 +134,9 @@ func (d *draw) at(at time.Duration, s Step) {
 	d.steps = append(d.steps, s)
 }
 
-// between draws a duration, to the tenth of a second.
+// between draws a duration, to ten milliseconds.
 func (d *draw) between(least, most time.Duration) time.Duration {
-	return (least + time.Duration(d.Int64N(int64(most-least)+1))).Round(100 * time.Millisecond)
+	return (least + time.Duration(d.Int64N(int64(most-least)+1))).Round(10 * time.Millisecond)
 }
 
 // outage draws how long something is away: around each lease and grace.

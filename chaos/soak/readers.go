@@ -13,7 +13,7 @@ import (
 
 // How readers behave.
 const (
-	readerDataIDs = 4
+	readerDataIDs = 8
 	readerWait    = 25 * time.Second // a reader that got nothing by then leaves: another comes
 	readerStays   = 2 * time.Second
 )

@@ -85,6 +85,7 @@ func (r *Runner) run(ctx context.Context) (err error) {
 	r.oracle.Events() // the record begins
 	watchers.Go(func() { r.runEvents(watching) })
 	watchers.Go(func() { r.runProcesses(watching) })
+	watchers.Go(func() { r.runSlots(watching) })
 	metas, at := r.operator.metas()
 	for _, m := range metas {
 		watchers.Go(func() { r.runTerms(watching, m, at[m]) })

@@ -25,6 +25,7 @@ type soakOptions struct {
 	raced    bool
 	plan     int
 	only     string
+	keep     bool
 	report   string
 	compose  composeOptions
 }
@@ -68,6 +69,7 @@ interrupted, 2 wrong usage.`,
 	f.BoolVar(&o.raced, "raced", false, "the programs of --bin were built with the race detector: allow more memory")
 	f.IntVar(&o.plan, "plan", 0, "print so many episodes of the seed, and play none")
 	f.StringVar(&o.only, "only", "", "play only the kinds of episodes whose names contain this")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs and the event log also of a run that held")
 	f.StringVar(&o.report, "report", "", "write the report to this file, as JSON")
 	f.Lookup("takeover").Usage = "witness: a leader's broken connection is evidence; lease: only time is"
 	return cmd
@@ -156,7 +158,7 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 		report.Error = err.Error()
 		report.Ok = false
 	}
-	if keep := !report.Ok && (!interrupted || len(report.Violations) > 0); keep {
+	if keep := o.keep || !report.Ok && (!interrupted || len(report.Violations) > 0); keep {
 		report.Logs = dir
 	} else {
 		err = errors.Join(err, os.RemoveAll(dir))

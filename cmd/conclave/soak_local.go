@@ -14,13 +14,12 @@ import (
 	"conclave/chaos/soak"
 )
 
-// The cluster of a soak: that of the demo, with few enough slots that each has
-// several dataIds of the load.
+// The cluster of a soak: that of the demo.
 const (
 	soakMetas    = 3
 	soakSessions = 2
 	soakDatas    = 3
-	soakSlots    = 64
+	soakSlots    = 256
 	soakReplicas = 2
 	soakLease    = 3 * time.Second
 )
