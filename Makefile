@@ -22,7 +22,7 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-all test-real test-zookeeper sim mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo soak test test-all test-real test-zookeeper sim mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -34,6 +34,14 @@ build: ## the programs, into bin/
 
 demo: build ## play half a minute of a cluster being killed: elect, publish, kill, drain, kill, kill, stop
 	@$(BIN)/conclave demo
+
+# The programs of RACED=1 are built beside the others.
+soak: build ## break a cluster for FOR=5m by SEED=n, and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
+ifdef RACED
+	@mkdir -p $(BIN)/raced
+	CGO_ENABLED=1 $(GO) build -race -trimpath -o $(BIN)/raced/ $(addprefix ./cmd/,$(filter-out conclave,$(PROGRAMS)))
+endif
+	@$(BIN)/conclave soak --for $(or $(FOR),5m) --seed $(or $(SEED),1) --takeover $(or $(TAKEOVER),witness) --on $(or $(ON),local) $(if $(RACED),--bin $(BIN)/raced --raced,)
 
 test: ## all tests that need nothing but Go
 	@echo '$(SAY_RACE)'

@@ -28,6 +28,9 @@ type Config struct {
 	// Dir is a folder of this machine in which the nodes write what they claim. An
 	// engine on another machine cannot see it.
 	Dir string
+	// NoClaims leaves out what the nodes write about themselves: in a long run these
+	// files grow without end.
+	NoClaims bool
 }
 
 // Driver is a chaos.Driver over containers.

@@ -35,12 +35,17 @@ func (d *Driver) overlay(c chaos.Cluster) (string, error) {
 		return "", err
 	}
 	d.traces = filepath.Join(dir, "claims")
-	if err := os.MkdirAll(d.traces, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	// The nodes run as nobody in particular; the folder above it is closed.
-	if err := os.Chmod(d.traces, 0o777); err != nil {
-		return "", err
+	if !d.cfg.NoClaims {
+		if err := os.MkdirAll(d.traces, 0o755); err != nil {
+			return "", err
+		}
+		// The nodes run as nobody in particular; the folder above it is closed.
+		if err := os.Chmod(d.traces, 0o777); err != nil {
+			return "", err
+		}
 	}
 	type bind struct {
 		Type   string `json:"type"`
@@ -49,20 +54,25 @@ func (d *Driver) overlay(c chaos.Cluster) (string, error) {
 	}
 	type service struct {
 		Environment map[string]string `json:"environment"`
-		Volumes     []bind            `json:"volumes"`
+		Volumes     []bind            `json:"volumes,omitempty"`
 	}
 	services := map[string]service{}
 	for _, name := range d.nodes {
 		role, _, _ := strings.Cut(name, "-")
 		prefix := "CONCLAVE_" + strings.ToUpper(role) + "_"
-		environment := map[string]string{prefix + "TRACE": traceMount + "/" + name + ".trace"}
+		environment := map[string]string{}
+		var volumes []bind
+		if !d.cfg.NoClaims {
+			environment[prefix+"TRACE"] = traceMount + "/" + name + ".trace"
+			volumes = []bind{{"bind", d.traces, traceMount}}
+		}
 		if role == "meta" {
 			environment[prefix+"SLOTS"] = fmt.Sprint(c.Slots)
 			environment[prefix+"REPLICAS"] = fmt.Sprint(c.Replicas)
 			environment[prefix+"LEASE"] = c.Lease.String()
 			environment[prefix+"NODE_LEASE"] = c.Lease.String()
 		}
-		services[name] = service{environment, []bind{{"bind", d.traces, traceMount}}}
+		services[name] = service{environment, volumes}
 	}
 	text, err := json.MarshalIndent(map[string]any{"services": services}, "", "  ") // YAML is more than JSON
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -16,11 +15,9 @@ import (
 
 	"conclave/chaos"
 	"conclave/chaos/outside"
-	"conclave/client"
 	"conclave/internal/faultnet"
 	"conclave/internal/supervisor"
 	"conclave/internal/trace"
-	"conclave/wire"
 )
 
 // Config says where the programs are.
@@ -28,6 +25,9 @@ type Config struct {
 	Bin    string // the folder of meta, session, data and devdb
 	Dir    string // the cluster's folder, made when it is missing; logs stay in it
 	Logger hclog.Logger
+	// NoClaims leaves out what the nodes write about themselves: in a long run these
+	// files grow without end.
+	NoClaims bool
 }
 
 // Driver is a chaos.Driver over processes of this machine.
@@ -40,6 +40,7 @@ type Driver struct {
 	ended   chan error
 
 	stopping map[string]int // pids of lives that were told to stop; Do's alone
+	stopped  bool           // the cluster was ended; that of Stop and Close alone
 
 	mu      sync.Mutex        // guards the rest
 	told    map[string]string // where each host is found, by name
@@ -106,7 +107,9 @@ func (d *Driver) Open(_ context.Context, c chaos.Cluster, _ *trace.Gate) error {
 			*n.have = n.want
 		}
 	}
-	cfg.Detour, cfg.Trace = d.detour, d.cfg.Dir
+	if cfg.Detour = d.detour; !d.cfg.NoClaims {
+		cfg.Trace = d.cfg.Dir
+	}
 	var err error
 	if d.cluster, err = supervisor.New(cfg); err != nil {
 		return err
@@ -158,27 +161,16 @@ func (d *Driver) Look(ctx context.Context) chaos.Sight {
 
 // Client starts a client whose connections go through the proxies.
 func (d *Driver) Client(name string) (chaos.Client, error) {
-	network := wire.NewTCP()
-	if d.net != nil {
-		ip, err := d.net.Join(name)
-		if err != nil {
-			return nil, err
-		}
-		network.LocalAddr = &net.TCPAddr{IP: ip}
+	cfg, err := d.ClientConfig(name)
+	if err != nil {
+		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.clients[name] != nil {
 		return nil, fmt.Errorf("there is a client %s already", name)
 	}
-	var sessions []string
-	for host, address := range d.told {
-		if strings.HasPrefix(host, "session-") {
-			sessions = append(sessions, address)
-		}
-	}
-	slices.Sort(sessions)
-	c, err := outside.NewClient(client.Config{Name: name, Sessions: sessions, Network: network, Token: d.view.Token})
+	c, err := outside.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +190,7 @@ func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err err
 	return outside.Claims(d.cfg.Dir, told)
 }
 
-// Close ends clients, processes and proxies.
+// Close ends clients, processes and proxies. After Stop it ends what is left.
 func (d *Driver) Close(ctx context.Context) error {
 	d.mu.Lock()
 	clients, twins := d.clients, d.twins
@@ -209,17 +201,25 @@ func (d *Driver) Close(ctx context.Context) error {
 	for _, t := range twins {
 		t.kill()
 	}
-	var err error
-	if d.cluster != nil {
-		d.cluster.Stop(true)
-		select {
-		case err = <-d.ended:
-		case <-ctx.Done():
-			err = errors.Join(ctx.Err(), <-d.ended)
-		}
-	}
+	err := d.end(ctx, true)
 	if d.net != nil {
 		d.net.Close()
 	}
 	return err
+}
+
+// end stops the cluster that this driver has started, once.
+func (d *Driver) end(ctx context.Context, now bool) error {
+	if d.cluster == nil || d.stopped {
+		return nil
+	}
+	d.stopped = true
+	d.cluster.Stop(now)
+	select {
+	case err := <-d.ended:
+		return err
+	case <-ctx.Done():
+		d.cluster.Stop(true)
+		return errors.Join(ctx.Err(), <-d.ended)
+	}
 }

@@ -101,7 +101,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 	group("cluster", a.leaderCommand(), a.electionsCommand(), a.resignCommand(), a.electionCommand(), a.slotsCommand(), a.nodesCommand(),
 		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.eventsCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand())
-	group("tool", a.demoCommand(), a.leadCommand(), a.chaosCommand(), a.benchCommand(), a.labCommand(), a.dbCommand(), a.versionCommand())
+	group("tool", a.demoCommand(), a.leadCommand(), a.chaosCommand(), a.soakCommand(), a.benchCommand(), a.labCommand(), a.dbCommand(), a.versionCommand())
 	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand()) // hidden: programs and containers call them
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")

@@ -159,9 +159,14 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 }
 
 // containersDriver plays on a project of its own.
-func containersDriver(dir, logs string, o composeOptions) chaos.Driver {
+func containersDriver(dir, logs string, o composeOptions) *containers.Driver {
 	var stage *composeStage
-	return containers.New(containers.Config{
+	return containers.New(containersConfig(dir, logs, o, &stage))
+}
+
+// containersConfig starts and ends a project of its own; stage is set once it is up.
+func containersConfig(dir, logs string, o composeOptions, stage **composeStage) containers.Config {
+	return containers.Config{
 		Dir: dir,
 		Start: func(ctx context.Context, c chaos.Cluster, nodes []string, file string) (*compose.Project, string, error) {
 			o.takeover, o.nodes, o.more, o.logs = c.Takeover, nodes, []string{file}, logs
@@ -169,19 +174,19 @@ func containersDriver(dir, logs string, o composeOptions) chaos.Driver {
 			if err != nil {
 				return nil, "", err
 			}
-			stage = opened.(*composeStage)
-			return stage.Project, stage.token, nil
+			*stage = opened.(*composeStage)
+			return (*stage).Project, (*stage).token, nil
 		},
 		End: func(context.Context) error {
-			if stage == nil {
+			if *stage == nil {
 				return nil
 			}
-			if said := stage.Close(true); said != "" { // it keeps the logs: they have a folder
+			if said := (*stage).Close(true); said != "" { // it keeps the logs: they have a folder
 				return &leftError{strings.TrimPrefix(said, "; ")}
 			}
 			return nil
 		},
-	})
+	}
 }
 
 // leftError says what could not be taken down.

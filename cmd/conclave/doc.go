@@ -24,6 +24,8 @@
 //	                   demo_outages.go, demo_database.go  what needs containers
 //	                   demo_kills.go one breakage many times; demo_terms.go, a judge
 //	chaos              chaos.go      what is played; chaos_play.go, where and what is kept
+//	soak               soak.go       one run and its report; soak_local.go: processes;
+//	                   soak_compose.go: containers
 //	figures            bench.go      and the cluster that a call runs for itself
 //	                   lab.go        lab_elections.go and lab_oversell.go
 //	leading            lead.go       stands; lead_child.go, the command's life (lead_linux.go,
@@ -36,7 +38,7 @@
 //	ps, roll, kill leader            the same, and the nodes' ports
 //	any cluster, events              the nodes' ports; the folder tells where they are, or --meta
 //	publish, subscribe, get          the sessions' ports, as any client of the SDK
-//	demo, chaos, bench               a cluster of their own under the temporary folder, on any
+//	demo, chaos, soak, bench         a cluster of their own under the temporary folder, on any
 //	                                 free ports; --on compose: a project of containers.
 //	                                 chaos --dir: the cluster that runs there
 //	lab                              its candidates, and a database: its own or that of --db
@@ -54,8 +56,8 @@
 // # Signals
 //
 // The first SIGINT, SIGTERM or SIGHUP ends the call in order: `up` stops its
-// cluster, `publish --hold` withdraws, `lead` hands over, and demo, chaos, bench and
-// lab take down whatever they have started. A second SIGINT or SIGTERM is heard by
+// cluster, `publish --hold` withdraws, `lead` hands over, and demo, chaos, soak, bench
+// and lab take down whatever they have started. A second SIGINT or SIGTERM is heard by
 // `up` and `lead`, and kills what still runs; the others finish what they do.
 //
 // # What is not guaranteed
@@ -75,9 +77,10 @@
 //	                      their pids, `start` and `kill` work meanwhile
 //	up --detach           the supervisor goes on without it, once it was told what to run
 //	down                  the supervisor goes on stopping; without one, `down` again
-//	demo, chaos, bench    their processes live on, in conclave-demo-*, conclave-chaos-* and
-//	                      conclave-bench-* of the temporary folder: `down --dir` with the
-//	                      folder `cluster` in there stops them (bench: fresh-*, too)
+//	demo, chaos, soak,    their processes live on, in conclave-demo-*, conclave-chaos-*,
+//	bench                 conclave-soak-* and conclave-bench-* of the temporary folder:
+//	                      `down --dir` with the folder `cluster` in there stops them (bench:
+//	                      fresh-*, too)
 //	--on compose          the project runs on, broken as it is; the next call with its name
 //	                      takes it down first
 //	chaos --dir           what was killed or frozen there stays so: `start NAME`,

@@ -36,6 +36,7 @@ const rules = `
 	wire, meta/metaclient, internal/stage < data, session;
 
 	internal/trace, slot, client < chaos;
+	client, internal/sleep < chaos/soak;
 	conclave < internal/devdb < internal/mysqltest;
 	elector/electortest, sql, internal/mysqltest, sim/simnet < elector/electortest/sqlworld;
 	conclave, slot, meta/metaclient < internal/supervisor;
@@ -51,7 +52,7 @@ const rules = `
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
 	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, elector/termcas, elector/fence < cmd/conclave;
-	chaos/processes, chaos/containers < cmd/conclave;
+	chaos/processes, chaos/containers, chaos/soak < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
 	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
 	NONE < sim/onetrace, sim/mutate;

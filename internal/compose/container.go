@@ -28,6 +28,7 @@ type Container struct {
 	State    string // created, running, paused, restarting, exited, dead
 	Health   string // healthy, unhealthy, starting; "" without a health check
 	ExitCode int
+	PID      int // on the engine's machine; 0 when it does not run
 	Started  time.Time
 	Finished time.Time                // of its last life; zero while the first goes on
 	Ports    map[string]string        // where this machine reaches a port of it, "9615": "127.0.0.1:49153"
@@ -97,7 +98,7 @@ type inspected struct {
 	ID    string
 	State struct {
 		Status                string
-		ExitCode              int
+		ExitCode, Pid         int
 		StartedAt, FinishedAt time.Time
 		Health                *struct{ Status string }
 	}
@@ -133,7 +134,7 @@ func inspect(ctx context.Context, ids ...string) ([]Container, error) {
 
 func (r inspected) container() Container {
 	c := Container{
-		Service: r.Config.Labels[labelService], ID: r.ID, Image: r.Config.Image, State: r.State.Status, ExitCode: r.State.ExitCode,
+		Service: r.Config.Labels[labelService], ID: r.ID, Image: r.Config.Image, State: r.State.Status, ExitCode: r.State.ExitCode, PID: r.State.Pid,
 		Started: r.State.StartedAt, Finished: r.State.FinishedAt, Ports: make(map[string]string), Networks: make(map[string]NetworkMember),
 	}
 	if r.State.Health != nil {

@@ -1,0 +1,40 @@
+package containers
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"conclave/client"
+)
+
+// ports of the roles, inside.
+var ports = map[string]string{"meta": "9615", "data": "9622", "session": "9603"}
+
+// Addresses are what the nodes advertise, by name; Dial knows the way to them, also
+// after a restart that gave them another port of this machine.
+func (d *Driver) Addresses() map[string]string {
+	out := map[string]string{}
+	for _, name := range d.nodes {
+		role, _, _ := strings.Cut(name, "-")
+		out[name] = net.JoinHostPort(name, ports[role])
+	}
+	return out
+}
+
+// Dial reaches an address of Addresses from this machine.
+func (d *Driver) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.project.Outside().DialContext(ctx, network, address)
+}
+
+// ClientConfig is the configuration of a client on this machine that knows every
+// session.
+func (d *Driver) ClientConfig(name string) client.Config {
+	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.token}
+	for _, node := range d.nodes {
+		if address, isSession := d.Addresses()[node], strings.HasPrefix(node, "session-"); isSession {
+			c.Sessions = append(c.Sessions, address)
+		}
+	}
+	return c
+}

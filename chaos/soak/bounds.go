@@ -1,0 +1,70 @@
+package soak
+
+import "time"
+
+// The leases and graces of the processes as this package starts them. Outages are
+// drawn around them: shorter and longer than each.
+const (
+	nodeLease    = 3 * time.Second
+	clientLease  = 5 * time.Second
+	sessionGrace = 15 * time.Second
+	guardGrace   = 5 * time.Second // how long the push guard may hold above the session grace
+)
+
+// longestOutage is the longest that any fault of a plan lasts.
+const longestOutage = 20 * time.Second
+
+// Bounds on time. None of them measures speed: each is a multiple of what the
+// cluster needs on a machine with nothing else to do.
+const (
+	// leaderBound: an election takes one lease (3 s) at worst once the metas and the
+	// database are back; MySQL in a container takes up to 30 s to recover first.
+	leaderBound = 60 * time.Second
+
+	// servedBound: slots are to be even within ten seconds (I10). A node that was just
+	// started must join first, and a slot whose copies are all lost waits for two
+	// client leases.
+	servedBound = 120 * time.Second
+
+	// agreeBound: what a client that died had published is shown for the session
+	// grace plus the guard's hold, at most twice in a row (31.5 s was measured), and
+	// a session that comes back settles for one grace more.
+	agreeBound = 120 * time.Second
+
+	// storedBound: a registration on a healthy cluster is stored within milliseconds;
+	// a client that lost its session meanwhile reconnects within two seconds.
+	storedBound = 60 * time.Second
+
+	// firstListAge: a subscriber that starts must see in its first list whatever was
+	// stored at least this long before it started, and nothing whose withdrawal was
+	// acknowledged as long ago. A session that was frozen may answer from what it read
+	// before, so this is the longest outage plus two session leases.
+	firstListAge = longestOutage + 10*time.Second
+
+	// lateAge: the same for the pushes of a subscriber that is there already. Its
+	// session may hold a push back (grace plus guard) after an outage.
+	lateAge = longestOutage + 2*(sessionGrace+guardGrace)
+
+	// serveBound: how long an accepted operator act may leave the cluster without an
+	// answer. A drained session waits for its clients to move; a planned hand-over is
+	// one round trip per slot.
+	serveBound = 30 * time.Second
+
+	// endBound: a process that got SIGTERM hands over, waits at most its own stop
+	// deadline (15 s by default), and exits.
+	endBound = 60 * time.Second
+
+	// quietTime is the least rest between two episodes, so that a failure which only
+	// shows after the last fault is found in the episode that caused it.
+	quietTime = 2 * time.Second
+)
+
+// Memory. The race detector multiplies a process's memory by five to ten and keeps
+// shadow memory for every address ever used, so raced builds get more.
+const (
+	slopeWarning = 2 << 20 // bytes a minute: reported, and no failure
+	memoryBound  = 1 << 30 // bytes: a node of this load uses 30 to 60 MB
+	racedFactor  = 4
+	slopeMinimum = 2 * time.Minute // shorter lives say nothing about a slope
+	slopeSkip    = time.Minute     // warm-up: caches and pools fill
+)

@@ -1,0 +1,139 @@
+package soak
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The oracle is worth something because it shares nothing with what it checks.
+func TestPackage_KnowsOnlyTheOutside(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").Output()
+	require.NoError(t, err)
+	for _, imp := range strings.Fields(string(out)) {
+		if strings.HasPrefix(imp, "conclave") {
+			assert.Contains(t, []string{"conclave", "conclave/client", "conclave/internal/sleep"}, imp)
+		}
+	}
+}
+
+func TestGate_ClosesWhenChangesInProgressHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		require.True(t, g.enter(t.Context()))
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.Equal(t, 1, g.close(limited), "one change has not ended")
+		closed := make(chan int)
+		go func() { closed <- g.close(t.Context()) }()
+		synctest.Wait()
+		g.leave()
+		assert.Zero(t, <-closed)
+
+		entered := make(chan bool)
+		go func() { entered <- g.enter(t.Context()) }()
+		synctest.Wait()
+		select {
+		case <-entered:
+			t.Fatal("a change began while the gate was closed")
+		default:
+		}
+		g.open()
+		assert.True(t, <-entered)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		g.leave()
+		assert.Zero(t, g.close(t.Context()))
+		assert.False(t, g.enter(ended))
+	})
+}
+
+func TestMemory_SlopeIsThatOfTheLongestLifeAfterItsWarmUp(t *testing.T) {
+	m := newMemory()
+	for s := range 301 { // 100 MB in the first minute, then 3 MB a minute
+		at := time.Duration(s) * time.Second
+		bytes := int64(100*mega) + int64(s-60)*3*mega/60
+		if s < 60 {
+			bytes = int64(s) * 100 * mega / 60
+		}
+		m.note(at, []Process{{Name: "data-1", PID: 7, Running: true, RSS: bytes}, {Name: "meta-1", PID: 8, Running: true, RSS: 20 * mega}, {Name: "db"}})
+	}
+	m.note(301*time.Second, []Process{{Name: "data-1", PID: 9, Running: true, RSS: mega}})
+	g := m.growth()
+	require.Len(t, g, 2)
+	assert.Equal(t, "data-1", g[0].Name)
+	assert.Equal(t, 7, g[0].PID)
+	assert.InDelta(t, 3, g[0].PerMinute, 0.1)
+	assert.True(t, g[0].Warning)
+	assert.InDelta(t, 0, g[1].PerMinute, 0.01)
+	assert.False(t, g[1].Warning)
+}
+
+func TestLogs_FindOnlyWhatIsNew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data-1.log")
+	l := logs{read: map[string]int64{}}
+	add := func(text string) string {
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		require.NoError(t, err)
+		_, err = f.WriteString(text)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		found, err := l.scan(file)
+		require.NoError(t, err)
+		return found
+	}
+	assert.Empty(t, add("all is well\n"))
+	assert.Equal(t, "WARNING: DATA RACE", add("WARNING: DATA RACE\nmore\n"))
+	assert.Empty(t, add("all is well\nWARNING: DA"))
+	assert.Equal(t, "WARNING: DATA RACE", add("TA RACE\n"), "a line that was written in two parts")
+	assert.Equal(t, "panic: no", add("panic: no\n"))
+}
+
+// A process that ends without having been asked to is a violation, once; one that is
+// being started when it is looked at is not.
+func TestRunner_TellsEndsThatWereAskedForFromOthers(t *testing.T) {
+	r := &Runner{oracle: newForged().Oracle, states: newStates()}
+	for _, n := range []string{"data-1", "data-2", "data-3", "meta-1"} {
+		r.states.set(n, up)
+	}
+	r.states.set("data-2", down)
+	r.states.set("data-3", stopping)
+	r.states.clean["data-3"] = true
+	before := r.states.moves
+	r.states.set("meta-1", up) // started after the look began
+	look := []Process{{Name: "data-1", Running: false, Code: 2}, {Name: "data-2"}, {Name: "data-3", Code: 0}, {Name: "meta-1"}}
+	r.ended(look, before)
+	assert.Equal(t, 1, r.oracle.Checks()[checkProcess].Broken)
+	assert.Contains(t, r.oracle.Violations()[0].Text, "data-1")
+	assert.Equal(t, 1, r.oracle.Checks()[checkExit].Checks)
+	assert.Zero(t, r.oracle.Checks()[checkExit].Broken)
+	assert.Equal(t, up, r.states.get("meta-1"))
+	assert.Equal(t, down, r.states.get("data-3"))
+	r.ended(look[:2], r.states.moves)
+	assert.Equal(t, 1, r.oracle.Checks()[checkProcess].Broken, "it is counted once")
+
+	r.states.set("data-1", stopping)
+	r.states.clean["data-1"] = true
+	r.ended([]Process{{Name: "data-1", Code: 1}}, r.states.moves)
+	assert.Equal(t, 1, r.oracle.Checks()[checkExit].Broken, "a clean stop with exit code 1")
+}
+
+func TestSlots_SayWhatIsNotServed(t *testing.T) {
+	s := slotsInfo{Stable: true}
+	assert.Equal(t, "there is no slot table", s.unserved())
+	s.Slots = make([]slotInfo, 2)
+	s.Slots[0].State, s.Slots[0].Leader, s.Slots[1].State, s.Slots[1].Leader = "stable", "data-1", "crash", "data-2"
+	assert.Equal(t, "1 of 2 slots are not stable", s.unserved())
+	s.Slots[1].State = "stable"
+	assert.Empty(t, s.unserved())
+	s.Protected, s.Reason = true, "too few"
+	assert.Equal(t, "protected: too few", s.unserved())
+}

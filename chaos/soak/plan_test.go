@@ -1,0 +1,106 @@
+package soak
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+var everything = Capabilities{Metas: 3, Sessions: 2, Datas: 3, Links: true}
+
+func planned(seed uint64, can Capabilities, n int) (out []Episode) {
+	p := NewPlan(seed, can, "")
+	for range n {
+		out = append(out, p.Next())
+	}
+	return out
+}
+
+func TestPlan_EqualSeedsGiveEqualEpisodes(t *testing.T) {
+	for seed := range uint64(50) {
+		assert.Equal(t, planned(seed, everything, 60), planned(seed, everything, 60))
+	}
+	assert.NotEqual(t, planned(1, everything, 5), planned(2, everything, 5))
+}
+
+func TestPlan_EveryShapeComesInEachRound(t *testing.T) {
+	for seed := range uint64(20) {
+		seen := map[string]int{}
+		for _, e := range planned(seed, everything, 2*len(shapes)) {
+			seen[e.Name]++
+		}
+		for _, s := range shapes {
+			assert.Equal(t, 2, seen[s.name], s.name)
+		}
+	}
+	for _, e := range planned(3, Capabilities{Metas: 3, Sessions: 2, Datas: 3}, 60) {
+		for _, s := range e.Steps {
+			assert.NotContains(t, []Act{Cut, Mend, Slow, Reset}, s.Act, "without links")
+		}
+	}
+}
+
+// What the package promises of its plans: offsets in order, no outage longer than
+// longestOutage, and none of the losses that are not guaranteed against.
+func TestPlan_KeepsItsBounds(t *testing.T) {
+	begins := map[Act]Act{Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, Slow: Mend}
+	for seed := range uint64(200) {
+		for _, e := range planned(seed, everything, len(shapes)) {
+			assert.True(t, slices.IsSortedFunc(e.Steps, func(a, b Step) int { return int(a.At - b.At) }), e)
+			var sessionDies, dataDies, dataDeaf bool
+			for i, s := range e.Steps {
+				data, session := strings.HasPrefix(s.Node, "data-"), strings.HasPrefix(s.Node, "session-")
+				sessionDies = sessionDies || session && s.Act == Kill
+				dataDies = dataDies || data && s.Act == Kill
+				dataDeaf = dataDeaf || data && (s.Act == Pause || s.Act == Cut)
+				undo, lasts := begins[s.Act]
+				if !lasts {
+					continue
+				}
+				end := slices.IndexFunc(e.Steps[i:], func(x Step) bool { return x.Act == undo && x.Node == s.Node && x.Peer == s.Peer })
+				if assert.GreaterOrEqual(t, end, 0, "%s never ends: %s", s, e) {
+					assert.LessOrEqual(t, e.Steps[i+end].At-s.At, longestOutage+3*time.Second, e)
+				}
+			}
+			assert.False(t, sessionDies && dataDies && dataDeaf, "a loss that is not guaranteed against: %s", e)
+		}
+	}
+}
+
+// Outages are drawn on both sides of every lease and grace.
+func TestPlan_OutagesLieAroundEveryGrace(t *testing.T) {
+	below, above := map[time.Duration]bool{}, map[time.Duration]bool{}
+	for seed := range uint64(100) {
+		for _, e := range planned(seed, everything, len(shapes)) {
+			if e.Name != "all sessions are down" {
+				continue
+			}
+			away := e.Steps[len(e.Steps)-1].At
+			for _, grace := range []time.Duration{nodeLease, clientLease, sessionGrace} {
+				below[grace] = below[grace] || away < grace
+				above[grace] = above[grace] || away > grace
+			}
+		}
+	}
+	assert.Len(t, below, 3)
+	for grace := range below {
+		assert.True(t, below[grace], "shorter than %s", grace)
+		assert.True(t, above[grace], "longer than %s", grace)
+	}
+}
+
+func TestStep_IsPrintedInOneLine(t *testing.T) {
+	for want, s := range map[string]Step{
+		"kill data-1":                     {Act: Kill, Node: "data-1"},
+		"cut data-1 from session-2":       {Act: Cut, Node: "data-1", Peer: "session-2"},
+		"slow data-1 from data-2 by 20ms": {Act: Slow, Node: "data-1", Peer: "data-2", By: 20 * time.Millisecond},
+		"switch arrange off":              {Act: Switch, Key: "arrange", Value: "off"},
+		"leave 12":                        {Act: Leave, Count: 12},
+	} {
+		assert.Equal(t, want, fmt.Sprint(s))
+	}
+}

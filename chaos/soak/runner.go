@@ -1,0 +1,235 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config says what is run.
+type Config struct {
+	Cluster Cluster
+	Can     Capabilities
+	Load    Load
+	Seed    uint64
+	Only    string        // shapes whose names contain it; "": all
+	For     time.Duration // no episode begins later than this after the first
+	Raced   bool          // the programs were built with the race detector
+	Dir     string        // of the event log
+	Say     func(line string)
+}
+
+// Runner plays the episodes of a plan on a cluster under load.
+type Runner struct {
+	cfg      Config
+	cluster  Cluster
+	operator *operator
+	oracle   *Oracle
+	load     *load
+	states   *states
+	memory   *memory
+	logs     logs
+	began    time.Time
+	report   Report
+}
+
+// New makes a runner for one run.
+func New(cfg Config) *Runner {
+	r := &Runner{cfg: cfg, cluster: cfg.Cluster, operator: newOperator(cfg.Cluster), states: newStates(), memory: newMemory(), began: time.Now()}
+	r.logs.read = map[string]int64{}
+	r.oracle = NewOracle(r.elapsed)
+	r.load = newLoad(cfg.Load, cfg.Cluster, r.oracle, cfg.Seed)
+	return r
+}
+
+func (r *Runner) elapsed() time.Duration { return time.Since(r.began) }
+
+func (r *Runner) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.oracle.Note("%s", text)
+	r.cfg.Say(fmt.Sprintf("%7.1f s  %s", r.elapsed().Seconds(), text))
+}
+
+// errNotHealed ends a run whose cluster does not serve any more: what follows would
+// only repeat it.
+var errNotHealed = errors.New("the cluster did not heal")
+
+// Run opens the cluster, plays episodes until the time is over, and stops the
+// cluster. The report is worth reading also with an error; it is incomplete then.
+func (r *Runner) Run(ctx context.Context) (*Report, error) {
+	err := r.run(ctx)
+	r.checkGrowth()
+	r.report.finish(r)
+	return &r.report, err
+}
+
+func (r *Runner) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, r.cluster.Close(context.WithoutCancel(ctx))) }()
+	if err := r.cluster.Open(ctx); err != nil {
+		return fmt.Errorf("start the cluster: %w", err)
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	watching, unwatch := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	end := func() { unwatch(); watchers.Wait() }
+	defer end()
+	r.oracle.Events() // the record begins
+	watchers.Go(func() { r.runEvents(watching) })
+	watchers.Go(func() { r.runProcesses(watching) })
+	watchers.Go(func() { r.runSlots(watching) })
+	metas, at := r.operator.metas()
+	for _, m := range metas {
+		watchers.Go(func() { r.runTerms(watching, m, at[m]) })
+	}
+	r.load.begin(ctx)
+	finish := sync.OnceFunc(r.load.finish)
+	defer finish()
+	if err := r.loaded(ctx); err != nil {
+		return err
+	}
+	r.say("ready: %d registrations on %d dataIds, %d subscribers", r.load.Publishers*r.load.Each, r.load.Services, r.load.Subscribers)
+	if err := r.episodes(ctx); err != nil {
+		return err
+	}
+	finish()
+	end()
+	return r.stop(ctx)
+}
+
+// settle waits until every process of the new cluster is ready.
+func (r *Runner) settle(ctx context.Context) error {
+	var not []string
+	ok := r.await(ctx, servedBound, func(ctx context.Context) bool {
+		not = r.operator.notReady(ctx)
+		return len(not) == 0
+	})
+	if !ok {
+		return errors.Join(ctx.Err(), fmt.Errorf("the new cluster is not ready: %s", strings.Join(not, ", ")))
+	}
+	all, err := r.cluster.Processes(ctx)
+	for _, p := range all {
+		r.states.set(p.Name, up)
+	}
+	return err
+}
+
+// loaded waits until every lasting registration is stored.
+func (r *Runner) loaded(ctx context.Context) error {
+	var failed error
+	ok := r.await(ctx, servedBound, func(context.Context) (ready bool) {
+		ready, failed = r.load.ready()
+		return ready || failed != nil
+	})
+	if failed == nil && !ok {
+		failed = errors.New("the load's registrations are not stored")
+	}
+	return errors.Join(ctx.Err(), failed)
+}
+
+// await asks until it is so; false: the bound passed, or ctx ended.
+func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context.Context) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if so(ctx) {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// episodes plays until the time is over.
+func (r *Runner) episodes(ctx context.Context) error {
+	plan := NewPlan(r.cfg.Seed, r.cfg.Can, r.cfg.Only)
+	for first := r.elapsed(); r.elapsed()-first < r.cfg.For; {
+		e := plan.Next()
+		r.oracle.BeginEpisode(e.Number)
+		r.say("episode %d: %s", e.Number, e.Name)
+		began := r.elapsed()
+		played := r.play(ctx, e)
+		healed := r.heal(ctx, e)
+		rested := healed && r.rest(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := r.load.ready(); err != nil {
+			return fmt.Errorf("the load failed: %w", err)
+		}
+		if err := r.checkLogs(ctx); err != nil {
+			return err
+		}
+		r.say("  %s, %s after its first step; %d violations so far", map[bool]string{true: "healed and checked", false: "NOT HEALED"}[rested],
+			(r.elapsed() - began).Round(100*time.Millisecond), r.oracle.Broken())
+		r.report.Episodes = append(r.report.Episodes, EpisodeReport{
+			Number: e.Number, Name: e.Name, AtMs: began.Milliseconds(), TookMs: (r.elapsed() - began).Milliseconds(), Steps: played,
+		})
+		if !rested {
+			return errNotHealed
+		}
+	}
+	return nil
+}
+
+// stop ends the cluster, and checks how its processes ended.
+func (r *Runner) stop(ctx context.Context) error {
+	r.say("stopping the cluster")
+	err := r.cluster.Stop(ctx)
+	r.oracle.Expect(checkExit, err == nil, "the cluster's own stop: %v", err)
+	all, perr := r.cluster.Processes(ctx)
+	for _, p := range all {
+		r.oracle.Expect(checkExit, !p.Running && p.Code == 0 && p.Signal == "", "%s, stopped with its cluster: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
+	}
+	return errors.Join(perr, r.checkLogs(ctx))
+}
+
+// runEvents writes the event log.
+func (r *Runner) runEvents(ctx context.Context) {
+	f, err := os.Create(filepath.Join(r.cfg.Dir, "events.log"))
+	if err != nil {
+		r.load.fail(err)
+		return
+	}
+	defer f.Close() // the last write has been checked
+	out := bufio.NewWriter(f)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for done := false; !done; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			done = true
+		}
+		for _, line := range r.oracle.Events() {
+			fmt.Fprintln(out, line)
+		}
+		if err := out.Flush(); err != nil {
+			r.load.fail(err)
+			return
+		}
+	}
+}
+
+// roles are the prefixes of the nodes' names.
+func isMeta(name string) bool { return strings.HasPrefix(name, "meta-") }
+
+// sorted is a copy in order.
+func sorted(names []string) []string {
+	out := slices.Clone(names)
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,116 @@
+package soak
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// What the runner has done to a process.
+type desired string
+
+const (
+	up       desired = "up"
+	paused   desired = "paused"
+	down     desired = "down"
+	stopping desired = "stopping" // asked to; what comes of it is seen by runProcesses
+)
+
+// states is what the runner has done to each process, and what became of them.
+type states struct {
+	mu    sync.Mutex // guards the rest
+	of    map[string]desired
+	moves int                // grows with every change
+	since map[string]int     // the move that a process's state is from
+	clean map[string]bool    // of a stopping one: its exit code counts
+	links map[[2]string]bool // cut or slow
+	last  map[string]Process
+}
+
+func newStates() *states {
+	return &states{of: map[string]desired{}, since: map[string]int{}, clean: map[string]bool{}, links: map[[2]string]bool{}, last: map[string]Process{}}
+}
+
+func (s *states) set(name string, d desired) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moves++
+	s.of[name], s.since[name] = d, s.moves
+}
+
+func (s *states) get(name string) desired {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[name]
+}
+
+func (s *states) running(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[name].Running
+}
+
+// memoryEvery is how often the processes' memory is noted.
+const memoryEvery = 5 * time.Second
+
+// runProcesses watches for processes that end, until ctx ends.
+func (r *Runner) runProcesses(ctx context.Context) {
+	tick := time.NewTicker(r.cfg.Can.LookEvery)
+	defer tick.Stop()
+	var noted time.Time
+	for {
+		r.states.mu.Lock()
+		moves := r.states.moves
+		r.states.mu.Unlock()
+		all, err := r.cluster.Processes(ctx)
+		if err == nil {
+			r.ended(all, moves)
+			if time.Since(noted) >= memoryEvery {
+				noted = time.Now()
+				r.memory.note(r.elapsed(), all)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ended compares what runs with what was done. A process whose state was changed
+// after the look began, at a later move, is looked at again next time.
+func (r *Runner) ended(all []Process, moves int) {
+	type end struct {
+		Process
+		was   desired
+		clean bool
+	}
+	var ends []end
+	s := r.states
+	s.mu.Lock()
+	for _, p := range all {
+		s.last[p.Name] = p
+		was := s.of[p.Name]
+		if p.Running || s.since[p.Name] > moves || was == down || was == "" {
+			continue
+		}
+		ends = append(ends, end{p, was, s.clean[p.Name]})
+		s.moves++
+		s.of[p.Name], s.since[p.Name] = down, s.moves
+	}
+	s.mu.Unlock()
+	for _, e := range ends {
+		if e.was != stopping {
+			r.oracle.Expect(checkProcess, false, "%s (pid %d) ended by itself: exit code %d %s", e.Name, e.PID, e.Code, e.Signal)
+			continue
+		}
+		r.oracle.Note("%s has stopped: exit code %d %s", e.Name, e.Code, e.Signal)
+		if e.clean {
+			r.oracle.Expect(checkExit, e.Code == 0 && e.Signal == "", "%s was stopped, with nothing else broken: exit code %d %s", e.Name, e.Code, e.Signal)
+		}
+	}
+	if len(ends) == 0 {
+		r.oracle.Expect(checkProcess, true, "")
+	}
+}

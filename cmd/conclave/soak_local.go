@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave/chaos"
+	"conclave/chaos/processes"
+	"conclave/chaos/soak"
+)
+
+// The cluster of a soak: that of the demo.
+const (
+	soakMetas    = 3
+	soakSessions = 2
+	soakDatas    = 3
+	soakSlots    = 256
+	soakReplicas = 2
+	soakLease    = 3 * time.Second
+)
+
+func soakCluster(takeover string, seed uint64) chaos.Cluster {
+	return chaos.Cluster{
+		Metas: soakMetas, Sessions: soakSessions, Datas: soakDatas, Slots: soakSlots, Replicas: soakReplicas,
+		Takeover: takeover, Lease: soakLease, Seed: seed,
+	}
+}
+
+// localSoak is a soak.Cluster of processes.
+type localSoak struct {
+	*processes.Driver
+	size   chaos.Cluster
+	dialer net.Dialer
+
+	doing sync.Mutex // one act at a time: a driver takes no more
+}
+
+var _ soak.Cluster = (*localSoak)(nil)
+
+func newLocalSoak(bin, dir string, size chaos.Cluster) *localSoak {
+	return &localSoak{Driver: processes.New(processes.Config{Bin: bin, Dir: dir, NoClaims: true}), size: size}
+}
+
+func (s *localSoak) Open(ctx context.Context) error { return s.Driver.Open(ctx, s.size, nil) }
+
+// act is a fault in the words of package chaos.
+func act(f soak.Fault) chaos.Act {
+	return chaos.Act{Verb: chaos.Verb(f.Act), Node: f.Node, Peer: f.Peer, By: f.By}
+}
+
+func (s *localSoak) Do(ctx context.Context, f soak.Fault) error {
+	s.doing.Lock()
+	defer s.doing.Unlock()
+	return s.Driver.Do(ctx, act(f))
+}
+
+func (s *localSoak) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return s.dialer.DialContext(ctx, network, address)
+}
+
+func (s *localSoak) Client(host string) (soak.ClientConfig, error) { return s.ClientConfig(host) }
+
+func (s *localSoak) Token() string { return "" }
+
+func (s *localSoak) Processes(context.Context) ([]soak.Process, error) {
+	rows, err := s.Rows()
+	var out []soak.Process
+	for _, p := range rows {
+		out = append(out, soak.Process{Name: p.Name, PID: p.PID, Running: p.PID > 0, Code: p.Code, Signal: p.Signal, RSS: resident(p.PID)})
+	}
+	return out, err
+}
+
+func (s *localSoak) LogFiles(context.Context) (map[string]string, error) {
+	rows, err := s.Rows()
+	files := map[string]string{}
+	for _, p := range rows {
+		files[p.Name] = s.LogPath(p.Name)
+	}
+	return files, err
+}
+
+// resident is the resident size of a process in bytes; 0 where there is no /proc.
+func resident(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// cluster is the one that a soak is played on.
+func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
+	size := soakCluster(o.takeover, o.seed)
+	if o.on == "compose" {
+		return newComposeSoak(dir, size, o.compose), nil
+	}
+	bin := o.bin
+	if bin == "" {
+		var err error
+		if _, bin, err = toolPath(); err != nil {
+			return nil, err
+		}
+	}
+	return newLocalSoak(bin, dir, size), nil
+}
