@@ -141,7 +141,7 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 		},
 	}
 	if c.world.Push {
-		cfg.Beaten = func(term elector.Term) {
+		cfg.OnBeat = func(term elector.Term) {
 			for _, peer := range c.Others(n) {
 				peer.Observe(term)
 			}
@@ -197,7 +197,7 @@ func (c *Cluster) ask(ctx context.Context, address string, term uint64, lock str
 			<-ctx.Done()
 			return false, false
 		default:
-			return n.Testify(term, lock), true
+			return n.ConfirmLeading(term, lock), true
 		}
 	}
 	return false, true

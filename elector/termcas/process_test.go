@@ -64,7 +64,7 @@ func candidate() {
 	check(err)
 	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		term, _ := strconv.ParseUint(r.FormValue("term"), 10, 64)
-		fmt.Fprint(w, e.Testify(term, r.FormValue("lock")))
+		fmt.Fprint(w, e.ConfirmLeading(term, r.FormValue("lock")))
 	}))
 	go func() {
 		for said := uint64(0); ; time.Sleep(time.Millisecond) {

@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -15,20 +16,20 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// rig is a cluster that elects by termcas, and counts what that costs the database.
-type rig struct {
+// harness is a cluster that elects by termcas, and counts its statements.
+type harness struct {
 	*electortest.Cluster
 	lock conclavesql.Lock
-	db   *conclavesql.DB // the test's own way in
+	db   *conclavesql.DB // the test's own connections
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	dbs   []*conclavesql.DB
-	swaps []trace.Claim // each attempt to win, as it ended
+	swaps []trace.Claim // each attempt to win, with its result
 }
 
-// newRig starts n candidates on w. change may be nil.
-func newRig(t testing.TB, w *sqlworld.World, n int, change func(*electortest.World), options ...electortest.Option) *rig {
-	r := &rig{lock: conclavesql.Lock{DataCenter: "test", Name: "rig"}, db: w.DB}
+// newHarness starts n candidates on w. change may be nil.
+func newHarness(t testing.TB, w *sqlworld.World, n int, change func(*electortest.World), options ...electortest.Option) *harness {
+	r := &harness{lock: conclavesql.Lock{DataCenter: "test", Name: "harness"}, db: w.DB}
 	require.NoError(t, w.DB.Migrate(t.Context(), r.lock))
 	world := electortest.World{
 		Dial: w.Dial, Lease: 3 * time.Second, Quiet: true,
@@ -39,7 +40,7 @@ func newRig(t testing.TB, w *sqlworld.World, n int, change func(*electortest.Wor
 			r.dbs = append(r.dbs, db)
 			r.mu.Unlock()
 			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: r.lock, Rand: seat.Rand, Logger: seat.Logger, Trace: r.hear, Ask: seat.Ask,
+				DB: db, Lock: r.lock, Rand: seat.Rand, Logger: seat.Logger, Trace: r.record, Ask: seat.Ask,
 			})
 			require.NoError(t, err)
 			return pooled{s, db}
@@ -52,7 +53,7 @@ func newRig(t testing.TB, w *sqlworld.World, n int, change func(*electortest.Wor
 	return r
 }
 
-// pooled closes a strategy's pool with it.
+// pooled is a strategy that closes its connection pool when it is closed.
 type pooled struct {
 	*termcas.Strategy
 	db *conclavesql.DB
@@ -60,16 +61,13 @@ type pooled struct {
 
 func (p pooled) Close() error {
 	err := p.Strategy.Close()
-	if closed := p.db.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return errors.Join(err, p.db.Close())
 }
 
-// pushed is what metas do: the leader's beats are pushed to the others.
+// pushed makes the leader push its beats to the others, as meta nodes do.
 func pushed(w *electortest.World) { w.Push = true }
 
-func (r *rig) hear(c trace.Claim) {
+func (r *harness) record(c trace.Claim) {
 	if c.Kind == trace.Swapped {
 		r.mu.Lock()
 		r.swaps = append(r.swaps, c)
@@ -77,9 +75,9 @@ func (r *rig) hear(c trace.Claim) {
 	}
 }
 
-// attempts are the statements that tried to win since the last call, and how many of
-// them did.
-func (r *rig) attempts() (tried, won int) {
+// attempts returns how many statements have tried to win since the last call, and how
+// many of them won.
+func (r *harness) attempts() (tried, won int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.swaps {
@@ -90,8 +88,9 @@ func (r *rig) attempts() (tried, won int) {
 	return tried, won
 }
 
-// statements is how many all candidates have sent, the dead ones too.
-func (r *rig) statements() (n uint64) {
+// statements returns how many statements all candidates have sent, including killed
+// ones.
+func (r *harness) statements() (n uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, db := range r.dbs {
@@ -100,16 +99,16 @@ func (r *rig) statements() (n uint64) {
 	return n
 }
 
-// follow waits until everybody else knows the leader of the term.
-func (r *rig) follow(leader *electortest.Node, term uint64) {
+// follow waits until all other nodes know the leader of the term.
+func (r *harness) follow(leader *electortest.Node, term uint64) {
 	for _, n := range r.Others(leader) {
 		r.Until(n.ID.String()+" to know the leader", func() bool { return n.Current().Number == term && n.Current().Leader == leader.ID })
 	}
 }
 
-// parked waits until everybody else waits for the lock of the leader of the term.
-func (r *rig) parked(leader *electortest.Node, term uint64) {
+// waitForWaiters waits until all other nodes wait for the witness of the term's leader.
+func (r *harness) waitForWaiters(leader *electortest.Node, term uint64) {
 	for _, n := range r.Others(leader) {
-		r.Until(n.ID.String()+" to park", func() bool { return n.Strategy.(pooled).Parked() == term })
+		r.Until(n.ID.String()+" to wait for the witness", func() bool { return n.Strategy.(pooled).Parked() == term })
 	}
 }
