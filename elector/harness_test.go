@@ -109,6 +109,6 @@ func (r *harness) follow(leader *electortest.Node, term uint64) {
 // waitForWaiters waits until all other nodes wait for the witness of the term's leader.
 func (r *harness) waitForWaiters(leader *electortest.Node, term uint64) {
 	for _, n := range r.Others(leader) {
-		r.Until(n.ID.String()+" to wait for the witness", func() bool { return n.Strategy.(pooled).Parked() == term })
+		r.Until(n.ID.String()+" to wait for the witness", func() bool { return n.Strategy.(pooled).WaitingFor() == term })
 	}
 }

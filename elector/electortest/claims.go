@@ -26,7 +26,7 @@ func oneLeaderOfMany(t *testing.T, w World) {
 		assert.Equal(t, term.Number, n.Current().Number)
 		assert.Positive(t, n.Remaining(), "the lease is known to be good")
 	}
-	assert.Equal(t, []*Node{leader}, c.Believers())
+	assert.Equal(t, []*Node{leader}, c.PerceivedLeaders())
 	assert.Len(t, c.Ledger(), 1)
 	assert.Equal(t, elector.CauseFirst, term.Cause)
 }

@@ -230,8 +230,8 @@ func (c *Cluster) Nodes() []*Node {
 	return append([]*Node(nil), c.nodes...)
 }
 
-// Believers are the nodes that lead right now, in their own view.
-func (c *Cluster) Believers() []*Node {
+// PerceivedLeaders are the nodes that lead right now, in their own view.
+func (c *Cluster) PerceivedLeaders() []*Node {
 	var list []*Node
 	for _, n := range c.Nodes() {
 		if _, leading := n.Leading(); leading {
