@@ -33,14 +33,14 @@ func newHarness(t testing.TB, w *sqlworld.World, n int, change func(*electortest
 	require.NoError(t, w.DB.Migrate(t.Context(), r.lock))
 	world := electortest.World{
 		Dial: w.Dial, Lease: 3 * time.Second, Quiet: true,
-		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
-			db, err := conclavesql.Open(w.DSN, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: seat.Beat / 2})
+		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+			db, err := conclavesql.Open(w.DSN, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
 			require.NoError(t, err)
 			r.mu.Lock()
 			r.dbs = append(r.dbs, db)
 			r.mu.Unlock()
 			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: r.lock, Rand: seat.Rand, Logger: seat.Logger, Trace: r.record, Ask: seat.Ask,
+				DB: db, Lock: r.lock, Rand: spec.Rand, Logger: spec.Logger, Trace: r.record, Ask: spec.Ask,
 			})
 			require.NoError(t, err)
 			return pooled{s, db}

@@ -95,12 +95,12 @@ func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) 
 	b := &bench{db: db, lock: lock, dsn: dsn}
 	b.World = electortest.World{
 		Dial: dial,
-		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
-			db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: seat.Beat / 2})
+		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+			db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
 			require.NoError(t, err)
 			b.dbs = append(b.dbs, db)
 			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: lock, Takeover: takeover, Rand: seat.Rand, Logger: seat.Logger, Ask: seat.Ask,
+				DB: db, Lock: lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask,
 			})
 			require.NoError(t, err)
 			return closing{s, db}

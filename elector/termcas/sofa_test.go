@@ -17,10 +17,10 @@ import (
 // sofa makes the world elect with the original's statements and its lease.
 func (b *bench) sofa() *bench {
 	b.Lease = 20 * time.Second
-	b.World.Strategy = func(t testing.TB, seat electortest.Seat) elector.Strategy {
-		db, err := conclavesql.Open(b.dsn, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: 500 * time.Millisecond})
+	b.World.Strategy = func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+		db, err := conclavesql.Open(b.dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: 500 * time.Millisecond})
 		require.NoError(t, err)
-		s, err := termcas.NewSofa(termcas.Config{DB: db, Lock: b.lock, Logger: seat.Logger})
+		s, err := termcas.NewSofa(termcas.Config{DB: db, Lock: b.lock, Logger: spec.Logger})
 		require.NoError(t, err)
 		return sofaClosing{s, db}
 	}

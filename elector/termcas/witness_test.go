@@ -141,7 +141,7 @@ func TestWitness_SilentLeaderCountsAsStopped(t *testing.T) {
 		defer c.Stop()
 		leader, term := c.Leader()
 		waitForWaiters(c, leader)
-		leader.Mute()
+		leader.StopAnswering()
 		began := time.Now()
 		leader.Cable.Cut()
 		_, next := c.LeaderAfter(term.Number)
@@ -171,7 +171,7 @@ func TestWitness_FreeLockWithoutEvidenceIsNoReason(t *testing.T) {
 		c := electortest.NewCluster(t, b.World, 1)
 		defer c.Stop()
 		leader, term := c.Leader()
-		leader.Mute()
+		leader.StopAnswering()
 		leader.Cable.Cut() // the lock is free, but the row still names it
 		began := time.Now()
 		late := c.Add("late")
@@ -360,7 +360,7 @@ func TestHistory_EachElectionLeavesOneRow(t *testing.T) {
 		second.Kill()
 		third, term := c.LeaderAfter(term.Number)
 		waitForWaiters(c, third)
-		third.Mute()
+		third.StopAnswering()
 		release := third.Cable.Stall() // a partition: its connection stays open
 		fourth, _ := c.LeaderAfter(term.Number)
 		release()
