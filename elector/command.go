@@ -20,10 +20,10 @@ func (e *Elector) Resign(ctx context.Context) error {
 func (e *Elector) Quit(ctx context.Context) error {
 	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()
-		s := &e.state
+		s := &e.shared
 		s.observer = true
-		leading := s.lead != nil && s.lead.held()
-		if !leading {
+		holds := s.stateAt(time.Now(), false).holds()
+		if !holds {
 			// A round as an observer lets the strategy release what only a candidate
 			// needs. A leader plays it after its hand-over: a round before that would
 			// renew the term that it is about to give up, and the other nodes would
@@ -31,7 +31,7 @@ func (e *Elector) Quit(ctx context.Context) error {
 			s.again = true
 		}
 		e.unlock()
-		if leading {
+		if holds {
 			e.resign(done)
 		} else {
 			done <- nil
@@ -43,9 +43,9 @@ func (e *Elector) Quit(ctx context.Context) error {
 func (e *Elector) JoinElection(ctx context.Context) error {
 	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()
-		e.state.observer = false
-		e.state.abstainUntil = time.Time{}
-		e.state.again = true
+		e.shared.observer = false
+		e.shared.abstainUntil = time.Time{}
+		e.shared.again = true
 		e.unlock()
 		done <- nil
 	})
@@ -57,7 +57,7 @@ func (e *Elector) JoinElection(ctx context.Context) error {
 // did.
 func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 	e.mu.Lock()
-	last := e.state.abstained
+	last := e.shared.abstained
 	e.unlock()
 	if !last.IsZero() && time.Since(last) < 10*e.cfg.Lease {
 		return false, nil
@@ -66,7 +66,7 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	s.abstained = time.Now()
 	s.abstainUntil, s.abstainPast = s.abstained.Add(2*e.cfg.Lease), 0
 	e.unlock()
@@ -77,15 +77,15 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 // runs in the loop.
 func (e *Elector) resign(done chan error) {
 	e.mu.Lock()
-	l := e.state.lead
-	led := l != nil && l.held()
-	if led {
+	l := e.shared.lead
+	holds := e.shared.stateAt(time.Now(), false).holds()
+	if holds {
 		l.waiters = append(l.waiters, done)
 		l.resigning = true
 		e.endLeadership(l, ErrResigned)
 	}
 	e.unlock()
-	if !led {
+	if !holds {
 		done <- ErrNotLeading
 	}
 }

@@ -1,6 +1,10 @@
 package elector
 
-import "conclave/internal/trace"
+import (
+	"time"
+
+	"conclave/internal/trace"
+)
 
 // ConfirmLeading answers a peer that was given the lock that stands for the
 // leader of term. Before it takes over, the peer asks at the leader's port
@@ -13,9 +17,9 @@ import "conclave/internal/trace"
 // acknowledgement of its own win or renewal arrives later.
 func (e *Elector) ConfirmLeading(term uint64, lock string) bool {
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	l := s.lead
-	alive := l != nil && l.trusted() && l.term.Number == term && term > s.left
+	alive := s.stateAt(time.Now(), false) == Leading && l.term.Number == term
 	if alive {
 		e.stats.alive.Add(1)
 	} else if e.raise(term) { // so that every later win is above the promised term

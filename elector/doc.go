@@ -39,18 +39,26 @@
 //
 // # The states of a node
 //
-//	            JoinElection
-//	observer <----------------> follower <---------------+
-//	   ^           Quit            |                     |
-//	   |                           | Round: won          | Lead has returned
-//	   |                           v                     |
-//	   |       witness lost     leading  --------->  winding down
-//	   |       +--------------- (acts)    resigned       ^   (Lead's context has ended;
-//	   |       v                   ^      deposed        |    the node may not act)
-//	   |   suspended --------------+      trust ended ---+
-//	   |   (may not act)  reacquired                     |
-//	   +-------------------------------------------------+
-//	            Quit or Abstain: resigned, does not compete
+//	            JoinElection                                  Lead has returned
+//	Observing <--------------> Following <-----------------------------------+
+//	    ^           Quit           |                                         |
+//	    |                          | won                                     |
+//	    |                          v                                         |
+//	    |  witness lost         Leading ------------------------------> WindingDown
+//	    |      +--------------- (may act)   deposed, outranked,          (Lead's context
+//	    |      v                  ^  |      promised away,               has ended; the
+//	    |  Suspended -------------+  |      trust ended                  node only waits
+//	    |  (may not act)  reacquired | Resign, Quit, Abstain,            for Lead)
+//	    |                            | Lead returns                          ^
+//	    |                            v                                       |
+//	    +------------------------ Resigning ---------------------------------+
+//	       Lead has returned:     (may not act;       as from Leading
+//	       the term is given up   renews the term)
+//
+// [Elector.State] returns the present [State]. From Suspended the node gets to
+// Resigning and WindingDown in the same way as from Leading. After Resigning it
+// observes until it learns of a new leader, for two leases at most, or until
+// JoinElection if it has quit.
 //
 // A suspended leader still leads: the term is its own and the context of Lead is
 // alive. But the connection that holds its witness broke, so a follower may be
@@ -62,11 +70,12 @@
 // [Elector.Run] is one goroutine that plays rounds ([Strategy.Round]) and decides
 // when the next one is due:
 //
-//	leading                    each beat, counted from before the last was sent
-//	suspended                  after 2, 4, 8 ms ... a quarter beat
-//	following, beats pushed    each SafetyRead; when two beats are missed; at the end of the
+//	Leading, Resigning         each beat, counted from before the last was sent
+//	Suspended                  after 2, 4, 8 ms ... a quarter beat
+//	WindingDown                a beat after the term ended, as an observer
+//	Following, beats pushed    each SafetyRead; when two beats are missed; at the end of the
 //	                           observed lease
-//	following, polling         each Poll (a beat); at the end of the observed lease
+//	Following, polling         each Poll (a beat); at the end of the observed lease
 //	the leader's stream broke  at once, then each quarter beat until it is settled
 //	Wake was called            at once
 //

@@ -49,12 +49,12 @@ type Elector struct {
 	feed  *feed          // transitions, for Changes
 	stats stats
 
-	mu    sync.Mutex // guards state; never held across I/O, a sleep or a channel operation
-	state state
+	mu     sync.Mutex // guards shared; never held across I/O, a sleep or a channel operation
+	shared shared
 }
 
-// state is what the loop shares with the methods that other goroutines call.
-type state struct {
+// shared is what the loop shares with the methods that other goroutines call.
+type shared struct {
 	last    Term   // what the store records, as far as this node knows
 	highest uint64 // the highest term seen anywhere
 	left    uint64 // terms up to this one are never led again: left, lost or promised away
@@ -78,14 +78,14 @@ type state struct {
 
 // note keeps a log line until unlock writes it; mu is held.
 func (e *Elector) note(write func(msg string, args ...any), msg string, args ...any) {
-	e.state.notes = append(e.state.notes, func() { write(msg, args...) })
+	e.shared.notes = append(e.shared.notes, func() { write(msg, args...) })
 }
 
 // unlock unlocks mu and then writes the log lines that were noted under it.
 // Writing may block, so it must not happen while other goroutines wait for mu.
 func (e *Elector) unlock() {
-	notes := e.state.notes
-	e.state.notes = nil
+	notes := e.shared.notes
+	e.shared.notes = nil
 	e.mu.Unlock()
 	for _, write := range notes {
 		write()
@@ -108,7 +108,7 @@ func New(cfg Config) (*Elector, error) {
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 		feed:     newFeed(),
-		state:    state{observer: cfg.Observer},
+		shared:   shared{observer: cfg.Observer},
 	}, nil
 }
 
@@ -156,7 +156,7 @@ func (e *Elector) Run(ctx context.Context) error {
 func (e *Elector) end(cancel context.CancelFunc) {
 	cancel()
 	e.mu.Lock()
-	if l := e.state.lead; l != nil {
+	if l := e.shared.lead; l != nil {
 		e.endLeadership(l, ErrCrashed)
 		l.timer.Stop()
 	}
@@ -196,16 +196,13 @@ func (e *Elector) Shutdown(ctx context.Context) error {
 // with the monotonic clock, and it is false while the leader is suspended,
 // although Lead's context is alive then. It never blocks on I/O.
 func (e *Elector) Leading() (Term, bool) {
-	if s, ok := e.cfg.Strategy.(Suspender); ok && s.Suspended() {
-		return Term{}, false
-	}
+	suspended := e.suspended()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.state.lead
-	if l == nil || !l.trusted() {
+	if e.shared.stateAt(time.Now(), suspended) != Leading {
 		return Term{}, false
 	}
-	return l.term, true
+	return e.shared.lead.term, true
 }
 
 // Current returns what this node knows about the store: the term that it last
@@ -213,7 +210,7 @@ func (e *Elector) Leading() (Term, bool) {
 func (e *Elector) Current() Term {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.last
+	return e.shared.last
 }
 
 // Remaining returns how long Current is known to be valid: on the leader, until
@@ -222,7 +219,7 @@ func (e *Elector) Current() Term {
 func (e *Elector) Remaining() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := &e.state
+	s := &e.shared
 	switch {
 	case s.lead != nil && s.lead.ended == nil:
 		return time.Until(s.lead.until)
@@ -240,17 +237,17 @@ func (e *Elector) Remaining() time.Duration {
 func (e *Elector) TrustedUntil() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.lead == nil {
+	if e.shared.lead == nil {
 		return time.Time{}
 	}
-	return e.state.lead.until
+	return e.shared.lead.until
 }
 
 // Highest returns the highest term that this node has seen anywhere.
 func (e *Elector) Highest() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.highest
+	return e.shared.highest
 }
 
 // Observing reports whether the node is an observer, which does not compete until
@@ -258,5 +255,5 @@ func (e *Elector) Highest() uint64 {
 func (e *Elector) Observing() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.observer
+	return e.shared.observer
 }

@@ -23,28 +23,12 @@ type leadership struct {
 	waiters   []chan error            // receive the result of the resignation; capacity one each
 }
 
-// trusted reports whether the leader may act now.
-func (l *leadership) trusted() bool { return l.ended == nil && time.Now().Before(l.until) }
-
-// held reports whether the term is to be renewed: while the node leads, and after
-// a resignation until Lead has returned.
-func (l *leadership) held() bool {
-	return (l.ended == nil || l.resigning) && time.Now().Before(l.until)
-}
-
-// windsDown reports whether the next round waits for Lead to return, which it does
-// for one beat. After that the node plays as an observer, which only reads, and
-// which gives up the term if the store still names it.
-func (l *leadership) windsDown(beat time.Duration) bool {
-	return !l.held() && time.Since(l.endedAt) < beat
-}
-
 // begin makes a won term this node's leadership; mu is held. launch starts Lead
 // afterwards.
 func (e *Elector) begin(won Term, until time.Time) *leadership {
 	l := &leadership{term: won, until: until, returned: make(chan error, 1)}
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
-	e.state.lead = l
+	e.shared.lead = l
 	e.stats.won.Add(1)
 	e.cfg.Trace.Claim(trace.Claim{Kind: trace.Led, Node: e.cfg.ID, Term: won.Number, Until: until})
 	return l
@@ -67,7 +51,7 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 	l.stop = stop
 	term, ended := l.term, l.ended
 	if ended == nil {
-		e.state.last = term
+		e.shared.last = term
 		e.feed.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
 	}
 	e.unlock()
@@ -109,7 +93,7 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 // mu is held.
 func (e *Elector) endLeadership(l *leadership, why error) {
 	if !l.resigning {
-		e.state.left = max(e.state.left, l.term.Number)
+		e.shared.left = max(e.shared.left, l.term.Number)
 	}
 	if l.ended != nil {
 		if !l.resigning {
@@ -146,10 +130,10 @@ func (e *Elector) trustEnded(l *leadership) {
 func (e *Elector) leadReturned() <-chan error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.lead == nil {
+	if e.shared.lead == nil {
 		return nil
 	}
-	return e.state.lead.returned
+	return e.shared.lead.returned
 }
 
 // afterLead closes a leadership after Lead has returned. If the node has resigned
@@ -159,8 +143,8 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 		return // Run is ending without a hand-over
 	}
 	e.mu.Lock()
-	l := e.state.lead
-	handOver := l.held() && l.term.Number > e.state.left
+	l := e.shared.lead
+	handOver := e.shared.stateAt(time.Now(), false).holds()
 	if l.ended == nil { // Lead returned by itself
 		l.resigning = true
 		e.endLeadership(l, ErrResigned)
@@ -179,9 +163,9 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	e.mu.Lock()
 	l.timer.Stop()
 	l.resigning = false
-	e.state.left = max(e.state.left, l.term.Number)
-	e.state.lead = nil
-	e.state.again = true
+	e.shared.left = max(e.shared.left, l.term.Number)
+	e.shared.lead = nil
+	e.shared.again = true
 	waiters := l.waiters
 	e.mu.Unlock()
 	if l.stop != nil {
@@ -203,7 +187,7 @@ func (e *Elector) handOver(ctx context.Context, l *leadership) error {
 		return fmt.Errorf("hand over term %d: %w", l.term.Number, err)
 	}
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	if until := time.Now().Add(2 * e.cfg.Lease); until.After(s.abstainUntil) {
 		s.abstainUntil, s.abstainPast = until, l.term.Number
 	}

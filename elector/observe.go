@@ -15,7 +15,7 @@ func (e *Elector) Observe(t Term) {
 		return
 	}
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	if !e.raise(t.Number) {
 		e.unlock()
 		return
@@ -49,8 +49,8 @@ func (e *Elector) Observe(t Term) {
 // find that beat only then, and would have to wait for a second lease.)
 func (e *Elector) Suspect() {
 	e.mu.Lock()
-	e.state.unsettled, e.state.sightings = true, 0
-	e.state.pushed = time.Time{}
+	e.shared.unsettled, e.shared.sightings = true, 0
+	e.shared.pushed = time.Time{}
 	e.mu.Unlock()
 	e.wake.Set()
 }
@@ -62,7 +62,7 @@ func (e *Elector) Suspect() {
 func (e *Elector) Seen(term uint64) {
 	e.mu.Lock()
 	higher := e.raise(term)
-	if l := e.state.lead; higher && l != nil && l.term.Number < term {
+	if l := e.shared.lead; higher && l != nil && l.term.Number < term {
 		l.resigning = false
 		e.endLeadership(l, ErrOutranked)
 	} else {
@@ -77,7 +77,7 @@ func (e *Elector) Seen(term uint64) {
 // raise records a term seen elsewhere. It returns false, and records nothing, if
 // the number is too high to be true. mu is held.
 func (e *Elector) raise(term uint64) bool {
-	s := &e.state
+	s := &e.shared
 	if term > s.highest+maxJump {
 		e.note(e.log.Error, "ignored a term that is too high to be true", "term", term, "highest", s.highest)
 		return false

@@ -11,8 +11,8 @@ import (
 func (e *Elector) round(ctx context.Context) {
 	// 1. The part that this node has in the round.
 	e.mu.Lock()
-	s := &e.state
-	if s.lead != nil && s.lead.windsDown(e.cfg.Beat) {
+	s := &e.shared
+	if s.awaitsLead(time.Now(), e.cfg.Beat) {
 		e.unlock()
 		return
 	}
@@ -54,7 +54,7 @@ func (e *Elector) round(ctx context.Context) {
 	var begun, renewed *leadership
 	switch {
 	case next.Leader == e.cfg.ID && me.Holding == next.Number && me.Holding != 0:
-		if s.lead == lead && lead.held() && next.Number > s.left && time.Now().Before(until) {
+		if now := time.Now(); s.lead == lead && s.stateAt(now, false).holds() && now.Before(until) {
 			e.extend(lead, next.Beat, until)
 			s.last = e.stamp(lead.term)
 			renewed = lead
@@ -104,7 +104,7 @@ func (e *Elector) roundUnlessLeading(ctx context.Context) {
 
 // candidate returns this node's part in the next round; mu is held.
 func (e *Elector) candidate() Candidate {
-	s := &e.state
+	s := &e.shared
 	me := Candidate{
 		ID:      e.cfg.ID,
 		Address: e.cfg.Address,
@@ -112,46 +112,33 @@ func (e *Elector) candidate() Candidate {
 		Beat:    e.cfg.Beat,
 		Highest: s.highest,
 	}
-	switch {
-	case s.lead != nil && s.lead.held() && s.lead.term.Number > s.left:
+	switch state := s.stateAt(time.Now(), false); {
+	case state.holds():
 		me.Holding = s.lead.term.Number
-	case s.lead != nil: // Lead has not returned, so the node may not compete yet
+	case state != Following: // also while Lead has not returned: it may not compete yet
 		me.Observer = true
-	default:
-		me.Observer = s.observer || e.abstaining()
 	}
 	return me
-}
-
-// abstaining reports whether the node leaves this election to the others; mu is
-// held.
-func (e *Elector) abstaining() bool {
-	s := &e.state
-	if !time.Now().Before(s.abstainUntil) {
-		return false
-	}
-	successor := s.abstainPast != 0 && s.last.Number > s.abstainPast
-	return !successor
 }
 
 // failed counts and logs a round without an answer.
 func (e *Elector) failed(me Candidate, err error) {
 	e.mu.Lock()
 	defer e.unlock()
-	e.state.failures++
+	e.shared.failures++
 	e.stats.failed.Add(1)
-	if e.state.failures == 1 {
+	if e.shared.failures == 1 {
 		e.note(e.log.Warn, "round failed, will retry", "holding", me.Holding, "error", err)
 	} else {
-		e.note(e.log.Debug, "round failed again", "holding", me.Holding, "failures", e.state.failures, "error", err)
+		e.note(e.log.Debug, "round failed again", "holding", me.Holding, "failures", e.shared.failures, "error", err)
 	}
 }
 
 // stamp returns t with the times at which this node saw it; mu is held.
 func (e *Elector) stamp(t Term) Term {
 	t.Seen = time.Now()
-	if t.Number == e.state.last.Number && t.Leader == e.state.last.Leader {
-		t.Since = e.state.last.Since
+	if t.Number == e.shared.last.Number && t.Leader == e.shared.last.Leader {
+		t.Since = e.shared.last.Since
 	}
 	if t.Since.IsZero() {
 		t.Since = e.cfg.Now()
@@ -162,7 +149,7 @@ func (e *Elector) stamp(t Term) Term {
 // learn records another node's term, as read from the store or pushed by the
 // leader, and reports whether the term or the leader is new. mu is held.
 func (e *Elector) learn(next Term, pushed bool) (news bool) {
-	s := &e.state
+	s := &e.shared
 	last := s.last
 	older := next.Number < last.Number || next.Number == last.Number && next.Beat < last.Beat
 	if older && (pushed || !s.pushed.Before(s.sent)) {
@@ -189,35 +176,33 @@ func (e *Elector) learn(next Term, pushed bool) (news bool) {
 
 // nextRound returns when the next round is due.
 func (e *Elector) nextRound() time.Time {
-	suspended := false
-	if s, ok := e.cfg.Strategy.(Suspender); ok {
-		suspended = s.Suspended()
-	}
+	suspended := e.suspended()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, beat := &e.state, e.cfg.Beat
+	s, beat := &e.shared, e.cfg.Beat
 	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
-	me := e.candidate()
+	now := time.Now()
+	state := s.stateAt(now, false)
 	switch {
-	case s.lead != nil && s.lead.windsDown(beat):
+	case s.awaitsLead(now, beat):
 		return s.lead.endedAt.Add(beat)
 	case s.again:
 		return s.sent
 
-	case me.Holding != 0 && suspended:
+	case state.holds() && suspended:
 		// The leader may not act until it has its witness again: retry after 2, 4,
 		// 8 ms ... a quarter beat.
 		return s.sent.Add(min(beat/4, time.Duration(float64(2*time.Millisecond)*math.Pow(2, float64(min(s.failures, 20))))) + jitter/10)
-	case me.Holding != 0 && s.failures > 0:
+	case state.holds() && s.failures > 0:
 		return s.sent.Add(beat/4 - jitter)
-	case me.Holding != 0:
+	case state.holds():
 		return s.sent.Add(beat - jitter) // counted from before the last was sent, so that beats do not drift
 
 	case s.failures > 0:
 		return s.sent.Add(min(beat, beat/4<<min(s.failures, 4)) + jitter)
 	case s.unsettled:
 		due := s.sent.Add(beat/4 + jitter)
-		if lease := e.leaseEnd(jitter); !me.Observer && time.Now().Before(lease) {
+		if lease := e.leaseEnd(jitter); state == Following && now.Before(lease) {
 			return earlier(due, lease) // so that the end of the lease is not missed by up to a quarter beat
 		}
 		return due
@@ -226,12 +211,12 @@ func (e *Elector) nextRound() time.Time {
 	// A follower reads at each Poll, or at each SafetyRead while the leader's beats
 	// are pushed to it.
 	due := e.poll(jitter)
-	if missed := s.pushed.Add(2*beat + jitter); time.Now().Before(missed) {
+	if missed := s.pushed.Add(2*beat + jitter); now.Before(missed) {
 		due = s.sent.Add(e.cfg.SafetyRead + jitter)
 		due = earlier(due, missed)
 	}
-	if me.Observer {
-		if time.Now().Before(s.abstainUntil) {
+	if state != Following {
+		if now.Before(s.abstainUntil) {
 			due = earlier(due, s.abstainUntil.Add(jitter))
 		}
 		return due
@@ -240,7 +225,7 @@ func (e *Elector) nextRound() time.Time {
 	soon := s.sent.Add(beat/4 + jitter)
 	lease := e.leaseEnd(jitter)
 	switch {
-	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !time.Now().Before(lease):
+	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !now.Before(lease):
 		return earlier(due, soon)
 	}
 	return earlier(due, lease)
@@ -249,7 +234,7 @@ func (e *Elector) nextRound() time.Time {
 // leaseEnd returns when this node will have observed the leader's lease to its
 // end; mu is held.
 func (e *Elector) leaseEnd(jitter time.Duration) time.Time {
-	return e.state.last.Seen.Add(e.state.last.Lease + time.Millisecond + jitter/10)
+	return e.shared.last.Seen.Add(e.shared.last.Lease + time.Millisecond + jitter/10)
 }
 
 // poll returns when a follower without pushed beats reads next: after Poll, and,
@@ -257,7 +242,7 @@ func (e *Elector) leaseEnd(jitter time.Duration) time.Time {
 // expected. With a Poll of one beat the end of the lease is then noticed a
 // twentieth of a beat late instead of up to a whole beat. mu is held.
 func (e *Elector) poll(jitter time.Duration) time.Time {
-	s, beat, every := &e.state, e.cfg.Beat, e.cfg.Poll
+	s, beat, every := &e.shared, e.cfg.Beat, e.cfg.Poll
 	if s.last.Age <= 0 || s.last.Age >= beat {
 		return s.sent.Add(every + jitter)
 	}
