@@ -15,9 +15,10 @@ import (
 )
 
 // What the election costs a program that uses it: go test -run - -bench . ./elector/
-// on the embedded server, with TEST_ALL=1 on MySQL. All over a socket on one machine.
+// on the embedded server, with TEST_ALL=1 on MySQL. Everything runs over sockets on
+// one machine.
 
-// anyServer is a MySQL server, if real ones are asked for, or the embedded one.
+// anyServer returns a MySQL server if TEST_ALL is set, otherwise the embedded one.
 func anyServer(b *testing.B) *sqlworld.World {
 	if mysqltest.Wanted() {
 		return sqlworld.New(b, mysqltest.New(b, mysqltest.MySQL))
@@ -25,10 +26,10 @@ func anyServer(b *testing.B) *sqlworld.World {
 	return sqlworld.New(b, mysqltest.NewEmbedded(b))
 }
 
-// BenchmarkLeadAndResign is one whole leadership of a lone candidate: it wins, Lead is
-// called, it resigns, Lead returns.
+// BenchmarkLeadAndResign measures one whole leadership of a single candidate: it wins,
+// Lead is called, it resigns, Lead returns.
 func BenchmarkLeadAndResign(b *testing.B) {
-	r := newRig(b, anyServer(b), 1, nil, func(c *elector.Config) { c.Observer = true })
+	r := newHarness(b, anyServer(b), 1, nil, func(c *elector.Config) { c.Observer = true })
 	defer r.Stop()
 	n := r.Nodes()[0]
 	var led uint64
@@ -39,8 +40,8 @@ func BenchmarkLeadAndResign(b *testing.B) {
 	}
 }
 
-// leads waits until a node leads a term above the given one. Its changes are not
-// waited for: a slow reader would be measured.
+// leads waits until a node leads a term above the given one, and returns that term. It
+// polls, because waiting for Changes would add the reader's own latency.
 func leads(b *testing.B, n *electortest.Node, above uint64) uint64 {
 	limit := time.Now().Add(20 * time.Second)
 	for {
@@ -48,15 +49,15 @@ func leads(b *testing.B, n *electortest.Node, above uint64) uint64 {
 			return t.Number
 		}
 		if time.Now().After(limit) {
-			b.Fatal("nobody leads")
+			b.Fatal("no node leads")
 		}
 		time.Sleep(50 * time.Microsecond)
 	}
 }
 
-// BenchmarkHandOver is a resignation, to the moment at which the other one leads.
+// BenchmarkHandOver measures a resignation until the other candidate leads.
 func BenchmarkHandOver(b *testing.B) {
-	r := newRig(b, anyServer(b), 2, pushed)
+	r := newHarness(b, anyServer(b), 2, pushed)
 	defer r.Stop()
 	leader, term := r.Leader()
 	for b.Loop() {
@@ -67,11 +68,11 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
-// BenchmarkRenew is one beat of the leader, asked for by Wake.
+// BenchmarkRenew measures one beat of the leader, triggered by Wake.
 func BenchmarkRenew(b *testing.B) {
 	beaten := make(chan struct{}, 1)
-	r := newRig(b, anyServer(b), 1, nil, func(c *elector.Config) {
-		c.Beaten = func(elector.Term) {
+	r := newHarness(b, anyServer(b), 1, nil, func(c *elector.Config) {
+		c.OnBeat = func(elector.Term) {
 			select {
 			case beaten <- struct{}{}:
 			default:
@@ -86,9 +87,9 @@ func BenchmarkRenew(b *testing.B) {
 	}
 }
 
-// BenchmarkLeading is the check before each act: it asks nobody.
+// BenchmarkLeading measures the check before each act; it sends no request.
 func BenchmarkLeading(b *testing.B) {
-	r := newRig(b, anyServer(b), 1, nil)
+	r := newHarness(b, anyServer(b), 1, nil)
 	defer r.Stop()
 	leader, _ := r.Leader()
 	for b.Loop() {
@@ -98,9 +99,9 @@ func BenchmarkLeading(b *testing.B) {
 	}
 }
 
-// BenchmarkObserve takes in a beat that the leader pushed.
+// BenchmarkObserve measures taking in a beat that the leader has pushed.
 func BenchmarkObserve(b *testing.B) {
-	r := newRig(b, anyServer(b), 2, nil)
+	r := newHarness(b, anyServer(b), 2, nil)
 	defer r.Stop()
 	leader, term := r.Leader()
 	follower := r.Others(leader)[0]
@@ -111,10 +112,10 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite is a product's write under the fence, and the same write without.
+// BenchmarkWrite measures an application's write with and without the fence.
 func BenchmarkWrite(b *testing.B) {
 	w := anyServer(b)
-	r := newRig(b, w, 1, nil)
+	r := newHarness(b, w, 1, nil)
 	defer r.Stop()
 	_, term := r.Leader()
 	db, err := stdsql.Open("mysql", w.DSN)

@@ -7,24 +7,27 @@ import (
 	"sync/atomic"
 )
 
-// Change is one transition, seen from this node.
+// Change is one transition as this node sees it: another node leads, this node
+// leads, or this node's leadership has ended. Changes are the counterpart of the
+// listeners "I am leader" and "I am not leader" of article 000.
 type Change struct {
 	Term    Term
 	Leading bool   // this node leads Term
-	Why     string // the election's cause, or why this node's leadership ended; empty for another's term
+	Why     string // the election's cause, or why this node's leadership ended; empty for another node's term
 }
 
-// Changes yields this node's transitions, in their order and none left out, from
-// the call on, until ctx or the elector's Run ends. A slow reader is queued for
-// and delays nobody. The sequence is for one loop.
+// Changes returns this node's transitions from the call on, in order and without
+// gaps, until ctx or Run ends. Transitions are queued for a slow reader, so that
+// it delays neither the elector nor other readers. The sequence may be used in one
+// loop only.
 //
 //	for change := range elector.Changes(ctx) { ... }
 func (e *Elector) Changes(ctx context.Context) iter.Seq[Change] {
 	r := e.feed.join()
 	return func(yield func(Change) bool) {
 		defer e.feed.leave(r)
-		wakeUp := context.AfterFunc(ctx, e.feed.broadcast)
-		defer wakeUp()
+		stop := context.AfterFunc(ctx, e.feed.broadcast)
+		defer stop()
 		for {
 			change, ok := e.feed.next(ctx, r)
 			if !ok || !yield(change) {
@@ -36,8 +39,8 @@ func (e *Elector) Changes(ctx context.Context) iter.Seq[Change] {
 
 // feed queues changes for each reader.
 type feed struct {
-	mu      sync.Mutex // guards what follows
-	news    *sync.Cond
+	mu      sync.Mutex // guards the fields below
+	changed *sync.Cond
 	readers map[*reader]bool
 	closed  bool
 }
@@ -46,7 +49,7 @@ type reader struct{ queue []Change }
 
 func newFeed() *feed {
 	f := &feed{readers: make(map[*reader]bool)}
-	f.news = sync.NewCond(&f.mu)
+	f.changed = sync.NewCond(&f.mu)
 	return f
 }
 
@@ -64,30 +67,31 @@ func (f *feed) leave(r *reader) {
 	delete(f.readers, r)
 }
 
-// put never waits for a reader.
+// put queues c for each reader. It never waits for one.
 func (f *feed) put(c Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for r := range f.readers {
 		r.queue = append(r.queue, c)
 	}
-	f.news.Broadcast()
+	f.changed.Broadcast()
 }
 
 func (f *feed) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	f.news.Broadcast()
+	f.changed.Broadcast()
 }
 
 func (f *feed) broadcast() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.news.Broadcast()
+	f.changed.Broadcast()
 }
 
-// next waits for the reader's next change; what is queued comes before any end.
+// next waits for the reader's next change. It returns false when ctx has ended or
+// the feed is closed, and the queue is empty.
 func (f *feed) next(ctx context.Context, r *reader) (Change, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,22 +99,22 @@ func (f *feed) next(ctx context.Context, r *reader) (Change, bool) {
 		if f.closed || ctx.Err() != nil {
 			return Change{}, false
 		}
-		f.news.Wait()
+		f.changed.Wait()
 	}
 	c := r.queue[0]
 	r.queue = r.queue[1:]
 	return c, true
 }
 
-// Stats counts what an Elector has done since it was made.
+// Stats are counts since the Elector was made.
 type Stats struct {
-	Rounds   uint64 // played
-	Failed   uint64 // without an answer from the store
-	Won      uint64 // terms led
-	Refused  uint64 // wins that came too late to be led
-	Ended    uint64 // leaderships over, for whatever reason
-	Alive    uint64 // questions answered "alive"
-	Promised uint64 // questions answered "stopped"
+	Rounds   uint64 // rounds played
+	Failed   uint64 // rounds without an answer from the store
+	Won      uint64 // terms won and led
+	Refused  uint64 // terms won too late to be led
+	Ended    uint64 // leaderships that have ended, for any reason
+	Alive    uint64 // calls of ConfirmLeading that returned true
+	Promised uint64 // calls of ConfirmLeading that returned false
 }
 
 type stats struct {

@@ -6,30 +6,32 @@ import (
 )
 
 // Resign hands the leadership over: Lead's context ends, and when Lead has
-// returned one statement gives the term back and the peers are woken. This node
-// then observes until it is told of a new leader, or for two leases. It returns
-// when that is done; ErrNotLeading when there was nothing to resign, and the
-// reason when the leadership ended otherwise before it could be handed over. If
-// ctx ends first the hand-over goes on.
+// returned, one statement gives up the term and the peers are woken. This node
+// then does not compete until it learns of a new leader, for two leases at most.
+//
+// Resign returns when the hand-over is done. It returns ErrNotLeading if the node
+// does not lead, and the cause if the leadership ended in another way before it
+// could be handed over. If ctx ends first, the hand-over continues.
 func (e *Elector) Resign(ctx context.Context) error {
-	return e.ask(ctx, e.resign)
+	return e.do(ctx, e.resign)
 }
 
 // Quit makes this node an observer until JoinElection; a leader resigns first.
 func (e *Elector) Quit(ctx context.Context) error {
-	return e.ask(ctx, func(done chan error) {
+	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()
-		s := &e.state
+		s := &e.shared
 		s.observer = true
-		leading := s.lead != nil && s.lead.held()
-		if !leading {
-			// The strategy lets go of what only a candidate needs. A leader does so after
-			// its hand-over: a round now would renew the term that is about to be given
-			// back, and the others would wait for that.
+		holds := s.stateAt(time.Now(), false).holds()
+		if !holds {
+			// A round as an observer lets the strategy release what only a candidate
+			// needs. A leader plays it after its hand-over: a round before that would
+			// renew the term that it is about to give up, and the other nodes would
+			// wait for that statement.
 			s.again = true
 		}
 		e.unlock()
-		if leading {
+		if holds {
 			e.resign(done)
 		} else {
 			done <- nil
@@ -39,22 +41,23 @@ func (e *Elector) Quit(ctx context.Context) error {
 
 // JoinElection makes an observer a candidate again, and ends an abstention.
 func (e *Elector) JoinElection(ctx context.Context) error {
-	return e.ask(ctx, func(done chan error) {
+	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()
-		e.state.observer = false
-		e.state.abstainUntil = time.Time{}
-		e.state.again = true
+		e.shared.observer = false
+		e.shared.abstainUntil = time.Time{}
+		e.shared.again = true
 		e.unlock()
 		done <- nil
 	})
 }
 
-// Abstain is for a leader that is of no use, because no node reaches it although
-// the store does: it resigns and stays out for two leases, whoever leads then. It
-// does so at most once in ten leases and says whether it did.
+// Abstain is for a leader that can reach the store but that no other node can
+// reach: it resigns and does not compete for two leases, even if no other node
+// leads by then. It does so at most once in ten leases, and reports whether it
+// did.
 func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 	e.mu.Lock()
-	last := e.state.abstained
+	last := e.shared.abstained
 	e.unlock()
 	if !last.IsZero() && time.Since(last) < 10*e.cfg.Lease {
 		return false, nil
@@ -63,33 +66,34 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	s.abstained = time.Now()
 	s.abstainUntil, s.abstainPast = s.abstained.Add(2*e.cfg.Lease), 0
 	e.unlock()
 	return true, nil
 }
 
-// resign begins a resignation, in the loop; done is told when it is over.
+// resign begins a resignation; done receives its result when it is complete. It
+// runs in the loop.
 func (e *Elector) resign(done chan error) {
 	e.mu.Lock()
-	l := e.state.lead
-	led := l != nil && l.held()
-	if led {
+	l := e.shared.lead
+	holds := e.shared.stateAt(time.Now(), false).holds()
+	if holds {
 		l.waiters = append(l.waiters, done)
 		l.resigning = true
 		e.endLeadership(l, ErrResigned)
 	}
 	e.unlock()
-	if !led {
+	if !holds {
 		done <- ErrNotLeading
 	}
 }
 
-// ask runs a command in the loop, between two rounds, and waits until it is done;
-// before Run it waits for that, too.
-func (e *Elector) ask(ctx context.Context, command func(done chan error)) error {
-	done := make(chan error, 1) // the loop never waits for who asked
+// do runs a command in the loop, between two rounds, and waits for its result. If
+// Run has not been called yet, it waits for that, too.
+func (e *Elector) do(ctx context.Context, command func(done chan error)) error {
+	done := make(chan error, 1) // so that the loop never waits for the caller
 	select {
 	case e.commands <- func() { command(done) }:
 	case <-ctx.Done():

@@ -15,59 +15,66 @@ import (
 
 // Config is what an Elector needs. ID and Strategy are required.
 type Config struct {
-	// ID is this node, with an incarnation that is new with each start.
+	// ID is this node; its incarnation must be new with each start.
 	ID conclave.NodeID
-	// Address is where others reach this node; stored beside the term.
+	// Address is the address that other nodes reach this node at. It is stored
+	// beside the term.
 	Address string
-	// Strategy is how the candidates agree.
+	// Strategy is how the candidates agree on a leader.
 	Strategy Strategy
 
-	// Lease is how long a term lasts without a renewal. Others wait this long for
-	// a leader that fell silent. Default 3 s.
+	// Lease is how long a term lasts without a renewal: the time that the other
+	// nodes wait for a silent leader. At least 100 ms. Default 3 s.
 	Lease time.Duration
-	// Beat is the time between two renewals. At most a third of Lease, so that two
-	// of them may be lost. Default a third of Lease.
+	// Beat is the time between two renewals. At most a third of Lease, so that
+	// two of them may be lost. Default a third of Lease.
 	Beat time.Duration
-	// Margin is how much earlier than its lease ends the leader stops trusting
-	// itself: for the drift between two machines' clocks and for acts that are
-	// under way. At most a third of Lease. Default Lease/50, at least 50 ms.
+	// Margin is how much earlier than its lease the leader's trust in itself
+	// ends. It covers the drift between two machines' clocks and the work that
+	// is in progress at the end of trust. At most a third of Lease. Default
+	// Lease/50, at least 50 ms.
 	Margin time.Duration
-	// Poll is how often a follower reads the store while nobody pushes it the leader's
-	// beats. At least one Beat, at most Lease. Longer is cheaper, and a leader whose end
-	// only the lease tells is followed that much later, because a beat is observed from
-	// the first look that sees it. Default one Beat.
+	// Poll is how often a follower reads the store while the leader's beats are
+	// not pushed to it. At least one Beat, at most Lease. A longer Poll is
+	// cheaper, but a leader that only its lease shows to be dead is replaced
+	// that much later, because a beat is observed from the first read that sees
+	// it. Default one Beat.
 	Poll time.Duration
-	// SafetyRead is how often a follower reads the store although the leader's
-	// pushed beats tell it the same. At least one Beat. Default 10 s.
+	// SafetyRead is how often a follower reads the store even though the
+	// leader's beats are pushed to it. At least one Beat. Default 10 s.
 	SafetyRead time.Duration
 
-	// Observer starts the node as one that never competes, until JoinElection.
+	// Observer starts the node as an observer: it does not compete until
+	// JoinElection is called.
 	Observer bool
 
-	// Lead is called when this node begins to lead, with a context that ends when
-	// it stops: resigned, deposed, or the end of trust (context.Cause says which).
-	// The node does not compete again before Lead has returned. Returning earlier
-	// resigns. nil: leading is only seen through Leading.
+	// Lead is called when this node begins to lead. Its context ends when the
+	// node stops leading; context.Cause is one of the Err values of this
+	// package. The node does not compete again before Lead has returned. If Lead
+	// returns earlier, the node resigns. If Lead is nil, leadership shows only
+	// in Leading and Changes.
 	Lead func(ctx context.Context, term Term) error
-	// Beaten is called after each renewal that the store has acknowledged, and
-	// after the election: push the term and beat to the followers. It must not
-	// block.
-	Beaten func(Term)
-	// WakePeers tells the other candidates that the term was resigned: they should
-	// call Wake. It runs beside the loop and has one beat of time.
+	// OnBeat is called after an election that this node has won and after each
+	// renewal that the store has acknowledged. Use it to push the term and beat
+	// to the followers (see Observe). It must not block.
+	OnBeat func(Term)
+	// WakePeers notifies the other candidates that the term was resigned, so
+	// that they call Wake. It runs in its own goroutine, with a context that
+	// ends after one beat.
 	WakePeers func(ctx context.Context, resigned Term)
 
-	// Rand is the stream of this loop's jitter; nil draws a seed from the system.
+	// Rand is the source of the loop's jitter. If nil, a seed is drawn from the
+	// system.
 	Rand *rand.Rand
-	// Now is the wall clock, only for Term.Since. nil is time.Now.
+	// Now is the wall clock, used only for Term.Since. Default time.Now.
 	Now func() time.Time
-	// Logger is named by the caller; nil drops everything.
+	// Logger receives the log lines; nil discards them.
 	Logger hclog.Logger
-	// Trace hears what this node claims; nil: nobody listens.
+	// Trace receives the events of this node's leaderships; nil discards them.
 	Trace trace.Sink
 }
 
-// withDefaults fills what was left empty.
+// withDefaults returns c with a default in each field that is zero.
 func (c Config) withDefaults() Config {
 	if c.Lease == 0 {
 		c.Lease = 3 * time.Second
@@ -87,8 +94,8 @@ func (c Config) withDefaults() Config {
 	if c.Lead == nil {
 		c.Lead = func(ctx context.Context, _ Term) error { <-ctx.Done(); return nil }
 	}
-	if c.Beaten == nil {
-		c.Beaten = func(Term) {}
+	if c.OnBeat == nil {
+		c.OnBeat = func(Term) {}
 	}
 	if c.WakePeers == nil {
 		c.WakePeers = func(context.Context, Term) {}
@@ -107,8 +114,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names the field that cannot be, and the one that it must fit. Zero
-// durations stand for their defaults.
+// Validate reports the first invalid field and the constraint that it violates.
+// It applies the defaults first.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if err := conclave.ValidateName(c.ID.Name); err != nil {
@@ -120,7 +127,7 @@ func (c Config) Validate() error {
 	case c.Strategy == nil:
 		return fmt.Errorf("elector: Strategy is missing")
 	case c.Lease < 100*time.Millisecond:
-		return fmt.Errorf("elector: Lease %v is under 100ms", c.Lease)
+		return fmt.Errorf("elector: Lease %v must be at least 100ms", c.Lease)
 	case c.Beat <= 0 || c.Beat > c.Lease/3:
 		return fmt.Errorf("elector: Beat %v must be positive and at most a third of Lease %v", c.Beat, c.Lease)
 	case c.Margin < 0 || c.Margin > c.Lease/3:
@@ -128,7 +135,7 @@ func (c Config) Validate() error {
 	case c.Poll < c.Beat || c.Poll > c.Lease:
 		return fmt.Errorf("elector: Poll %v must be at least Beat %v and at most Lease %v", c.Poll, c.Beat, c.Lease)
 	case c.SafetyRead < c.Beat:
-		return fmt.Errorf("elector: SafetyRead %v is shorter than Beat %v", c.SafetyRead, c.Beat)
+		return fmt.Errorf("elector: SafetyRead %v must be at least Beat %v", c.SafetyRead, c.Beat)
 	}
 	return nil
 }

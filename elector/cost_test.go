@@ -15,13 +15,13 @@ import (
 	"conclave/elector/electortest/sqlworld"
 )
 
-// seldom is a follower that polls once a lease: the cheapest without pushed beats.
-func seldom(c *elector.Config) { c.Poll = c.Lease }
+// pollOncePerLease is the cheapest setting for followers without pushed beats.
+func pollOncePerLease(c *elector.Config) { c.Poll = c.Lease }
 
-// What an idle election costs the database, counted: no time is measured here. The last
-// rows are the price of following a dead host as soon as its lease is over, although
-// nobody pushes the beats.
-func TestIdleStatementsPerSecond(t *testing.T) {
+// Counts what an idle election costs the database, in virtual time. The last rows are the
+// price of replacing a dead host as soon as its lease has expired although no beats are
+// pushed.
+func TestIdle_StatementsPerSecond(t *testing.T) {
 	for _, row := range []struct {
 		mode   string
 		change func(*electortest.World)
@@ -29,64 +29,66 @@ func TestIdleStatementsPerSecond(t *testing.T) {
 		watch  time.Duration
 		limits map[int]float64 // at most, by the number of candidates
 	}{
-		{"pushed", pushed, nothing, 2 * time.Minute, map[int]float64{3: 1.5, 5: 2, 50: 11}},
-		{"polling once a lease", nil, seldom, 2 * time.Minute, map[int]float64{3: 2, 5: 2.7, 50: 22}},
-		{"polling each beat", nil, nothing, 15 * time.Second, map[int]float64{3: 3.6, 5: 6.2, 50: 64}},
+		{"pushed", pushed, unchanged, 2 * time.Minute, map[int]float64{3: 1.5, 5: 2, 50: 11}},
+		{"polling once a lease", nil, pollOncePerLease, 2 * time.Minute, map[int]float64{3: 2, 5: 2.7, 50: 22}},
+		{"polling each beat", nil, unchanged, 15 * time.Second, map[int]float64{3: 3.6, 5: 6.2, 50: 64}},
 	} {
 		for _, n := range []int{3, 5, 50} {
 			t.Run(fmt.Sprintf("%s/%d", row.mode, n), func(t *testing.T) {
 				sqlworld.InBubble(t, func(t *testing.T, w *sqlworld.World) {
-					r := newRig(t, w, n, row.change, row.option)
+					r := newHarness(t, w, n, row.change, row.option)
 					defer r.Stop()
 					leader, term := r.Leader()
-					r.parked(leader, term.Number)
+					r.waitForWaiters(leader, term.Number)
 					time.Sleep(3 * time.Second)
 					before := r.statements()
 					time.Sleep(row.watch)
 					rate := float64(r.statements()-before) / row.watch.Seconds()
 					t.Logf("%s, %d candidates: %.2f statements per second, at most %v wanted", row.mode, n, rate, row.limits[n])
-					edge := float64(n) / row.watch.Seconds() // one statement of each more or less, by where the watch begins
+					edge := float64(n) / row.watch.Seconds() // one statement of each candidate more or less, depending on when the watch begins
 					assert.LessOrEqual(t, rate, row.limits[n]+edge)
-					assert.Len(t, r.Ledger(), 1, "nobody was deposed")
+					assert.Len(t, r.Ledger(), 1, "no leader was deposed")
 				})
 			})
 		}
 	}
 }
 
-func nothing(*elector.Config) {}
+func unchanged(*elector.Config) {}
 
-// kills is how often TestTakeoverOfFifty kills. The figures are of twenty:
+// kills is how often TestTakeover_OfFiftyCandidates kills. The published figures are of
+// twenty kills:
 //
-//	go test ./elector -run TestTakeoverOfFifty -kills 20 -v
-var kills = flag.Int("kills", 4, "how often TestTakeoverOfFifty kills the leader")
+//	go test ./elector -run TestTakeover_OfFiftyCandidates -kills 20 -v
+var kills = flag.Int("kills", 4, "how often TestTakeover_OfFiftyCandidates kills the leader")
 
-// Fifty candidates, and the leader is killed: one of them campaigns, once, and all the
-// others hear of it. Where beats are pushed that takes hardly more than a look of each:
-// 54 statements. The first of them may stand by the new leader already when the last one
-// hears of it, which the scheduler decides: under the race detector it is 102 and more.
-// Where they are not pushed, each of them is woken by the old leader's lock, in turn, looks,
-// gives it to the next, and stands by the new leader: four statements.
-func TestTakeoverOfFifty(t *testing.T) {
+// When the leader of fifty candidates is killed, one of the others competes, once, and
+// the rest learn of the new leader. If beats are pushed, that takes little more than one
+// read of each candidate: 54 statements. Depending on the scheduler, the first candidates
+// may already wait for the new leader's witness when the last one learns of it: with the
+// race detector 102 statements and more. If beats are not pushed, each candidate in turn
+// acquires the old leader's lock, reads the row, releases the lock, and waits for the new
+// leader's: four statements each.
+func TestTakeover_OfFiftyCandidates(t *testing.T) {
 	for _, mode := range []struct {
-		name            string
-		change          func(*electortest.World)
-		known, standing uint64 // statements until all know the leader (the least), and stand by it (each)
+		name           string
+		change         func(*electortest.World)
+		known, waiting uint64 // limits of the statements until all know the leader (the least of all kills), and wait for its witness (each kill)
 	}{
 		{"pushed", pushed, 3 * 50, 6 * 50},
 		{"polling", nil, 5 * 50, 5 * 50},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			var attempts []int
-			var known, standing []uint64
+			var known, waiting []uint64
 			sqlworld.InBubble(t, func(t *testing.T, w *sqlworld.World) {
-				r := newRig(t, w, 50, mode.change)
+				r := newHarness(t, w, 50, mode.change)
 				defer r.Stop()
 				leader, term := r.Leader()
-				for i := range *kills { // at different moments of the beat
-					r.parked(leader, term.Number)
+				for i := range *kills { // at different phases of the beat
+					r.waitForWaiters(leader, term.Number)
 					time.Sleep(time.Duration(i) * 137 * time.Millisecond)
-					synctest.Wait() // whoever has just parked is still saying so
+					synctest.Wait() // the last candidate that began to wait may still be logging
 					r.attempts()
 					before := r.statements()
 					name := leader.ID.Name
@@ -94,8 +96,8 @@ func TestTakeoverOfFifty(t *testing.T) {
 					leader, term = r.LeaderAfter(term.Number)
 					r.follow(leader, term.Number)
 					known = append(known, r.statements()-before)
-					r.parked(leader, term.Number)
-					standing = append(standing, r.statements()-before)
+					r.waitForWaiters(leader, term.Number)
+					waiting = append(waiting, r.statements()-before)
 					tried, won := r.attempts()
 					assert.Equal(t, 1, won, "exactly one wins")
 					attempts = append(attempts, tried)
@@ -104,11 +106,11 @@ func TestTakeoverOfFifty(t *testing.T) {
 			})
 			slices.Sort(attempts)
 			slices.Sort(known)
-			slices.Sort(standing)
-			t.Logf("%s: attempts %v, statements until all know %v, until all stand by %v", mode.name, attempts, known, standing)
+			slices.Sort(waiting)
+			t.Logf("%s: attempts %v, statements until all know the leader %v, until all wait for its witness %v", mode.name, attempts, known, waiting)
 			assert.LessOrEqual(t, attempts[len(attempts)/2], 2, "the median")
 			assert.LessOrEqual(t, known[0], mode.known)
-			assert.LessOrEqual(t, slices.Max(standing), mode.standing)
+			assert.LessOrEqual(t, slices.Max(waiting), mode.waiting)
 		})
 	}
 }

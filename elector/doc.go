@@ -1,71 +1,86 @@
-// Package elector makes one of several nodes the leader, keeps it honest, and hands
-// its place to the next within milliseconds when it can.
+// Package elector makes one of several nodes the leader, through a store that
+// they share. When the leader stops or crashes, another node leads within
+// milliseconds where the strategy can detect it, otherwise after the lease.
 //
-// Read this first, because everything else rests on it:
+// Start with what the package does not promise, because users must build on it:
 //
 // # What is not guaranteed
 //
-//   - That only one node believes to lead. Processes stop for seconds (a debugger, a
-//     swapped-out machine) and go on as if nothing had happened. No election can
-//     forbid that. What it can do is number the terms, so that every effect carries
-//     its term and every receiver refuses an older one. [Elector.Leading] keeps the
-//     window small; the fence (one SQL statement that joins the lock row, or a
-//     receiver that remembers the highest term) closes it.
-//   - That there always is a leader. Without the store nobody is elected, and who
-//     leads stops when its trust ends.
-//   - That clocks which run at different speeds do no harm, beyond Config.Margin: a
-//     lease of 3 s allows 2 % between two machines.
-//   - With a strategy that takes over by witness (termcas): that beliefs never
-//     overlap. A leader that is stopped by the kernel, with its connection broken and
-//     its port silent, is passed over within 100 ms; when it wakes up it believes
-//     until it looks at its connection or the clock. It cannot act: see above.
+//   - At most one node believes it is the leader. A process can be stopped for
+//     seconds (a debugger, a machine that swaps) and then continue as if
+//     nothing had happened; no election can prevent that. It can number the
+//     terms, so that every effect carries its term and every receiver refuses
+//     an older one. [Elector.Leading] keeps the window small. The fence closes
+//     it: an SQL statement that joins the lock row, or a receiver that
+//     remembers the highest term.
+//   - There is always a leader. While the store is down no node is elected, and
+//     the present leader stops when its trust ends.
+//   - Clocks may run at any speed. Config.Margin is the allowance: 2 % between
+//     two machines by default.
+//   - With takeover by witness (package termcas), perceived leaderships do not
+//     overlap. A leader whose process is stopped, whose connection is broken and
+//     whose port is silent is replaced within 100 ms. When it continues, it
+//     believes it leads until it looks at its connection or its clock. It
+//     cannot change anything that is fenced.
 //
 // # What is guaranteed
 //
-//   - One owner per term, and terms only rise, in the store and at each node.
-//   - A leader trusts itself until lease less margin after the moment before its last
-//     acknowledged statement was sent. It compares no clock with anybody's.
-//   - Nobody competes by the lease before its own monotonic clock has seen the same
-//     (term, beat) for a whole lease.
-//   - A term that was left, lost, or promised away is never led again, whatever
-//     answers are still on their way.
-//   - Lead has returned before the node competes again.
-//   - Losing is a result. An election that is lost is no error and no log line.
+//   - A term has at most one owner, and terms only rise, in the store and at
+//     each node.
+//   - A leader trusts itself until lease minus margin after the moment before
+//     its last acknowledged statement was sent. It does not compare its clock
+//     with another machine's.
+//   - No node competes because of an expired lease before it has observed the
+//     same (term, beat) for a whole lease, by its own monotonic clock.
+//   - A term that this node has left, lost or promised not to lead is never led
+//     by it again, whatever answers arrive later.
+//   - The node does not compete again before Lead has returned.
+//   - Losing an election is a result, not an error, and is not logged.
 //
-// # A node's states
+// # The states of a node
 //
-//	            JoinElection
-//	observer <----------------> follower <---------------+
-//	   ^           Quit            |                     |
-//	   |                           | Round: won          | Lead has returned
-//	   |                           v                     |
-//	   |          lost hold     leading  --------->  winding down
-//	   |       +--------------- (acts)    resigned       ^   (Lead's context has ended,
-//	   |       v                   ^      deposed        |    nothing may be done)
-//	   |   suspended --------------+      trust ended ---+
-//	   |   (does nothing) mended                         |
-//	   +-------------------------------------------------+
-//	                      Quit, Abstain: resigned, and stays out
+//	            JoinElection                                  Lead has returned
+//	Observing <--------------> Following <-----------------------------------+
+//	    ^           Quit           |                                         |
+//	    |                          | won                                     |
+//	    |                          v                                         |
+//	    |  witness lost         Leading ------------------------------> WindingDown
+//	    |      +--------------- (may act)   deposed, outranked,          (Lead's context
+//	    |      v                  ^  |      promised away,               has ended; the
+//	    |  Suspended -------------+  |      trust ended                  node only waits
+//	    |  (may not act)  reacquired | Resign, Quit, Abstain,            for Lead)
+//	    |                            | Lead returns                          ^
+//	    |                            v                                       |
+//	    +------------------------ Resigning ---------------------------------+
+//	       Lead has returned:     (may not act;       as from Leading
+//	       the term is given up   renews the term)
 //
-// A suspended leader still leads: the term is its own, its context is alive, but the
-// connection that stands for it broke, so a follower may be about to take over. It
-// does nothing until its next Round has mended the hold, or found that it is deposed.
+// [Elector.State] returns the present [State]. From Suspended the node gets to
+// Resigning and WindingDown in the same way as from Leading. After Resigning it
+// observes until it learns of a new leader, for two leases at most, or until
+// JoinElection if it has quit.
+//
+// A suspended leader still leads: the term is its own and the context of Lead is
+// alive. But the connection that holds its witness broke, so a follower may be
+// about to take over. It must not act until its next Round has reacquired the
+// witness or found that another node has won.
 //
 // # The loop
 //
 // [Elector.Run] is one goroutine that plays rounds ([Strategy.Round]) and decides
-// when the next is due:
+// when the next one is due:
 //
-//	leading                    each beat, counted from before the last was sent
-//	suspended                  after 2, 4, 8 ms ... a quarter beat
-//	following, beats pushed    each SafetyRead; when two beats are missed; at the end of the
+//	Leading, Resigning         each beat, counted from before the last was sent
+//	Suspended                  after 2, 4, 8 ms ... a quarter beat
+//	WindingDown                a beat after the term ended, as an observer
+//	Following, beats pushed    each SafetyRead; when two beats are missed; at the end of the
 //	                           observed lease
-//	following, polling         each Poll (a beat); at the end of the observed lease
+//	Following, polling         each Poll (a beat); at the end of the observed lease
 //	the leader's stream broke  at once, then each quarter beat until it is settled
-//	somebody woke us           at once
+//	Wake was called            at once
 //
-// Everything else (the act-time check, questions, pushed beats) reads or changes a
-// few fields under a mutex that is never held across a wait.
+// All other methods read or change a few fields under a mutex that is never held
+// across I/O, a sleep or a channel operation.
 //
 // # How to lead
 //
@@ -74,43 +89,43 @@
 //			for {
 //				// ... wait for work, or for ctx
 //				if _, leading := e.Leading(); !leading {
-//					continue // suspended, or over: do nothing now
+//					continue // suspended or ended: do nothing now
 //				}
 //				// ... act, under term.Number
 //			}
 //		},
 //	}
 //
-// # The ways to agree
+// # Strategies
 //
-//	termcas      one row that is never deleted, a term, a witness (article 000, and
-//	             its own statements as a variant)                the cluster's own
+//	termcas      one row that is never deleted, with a term and a witness (article 000; its
+//	             own statements are a variant)                   the cluster's own
 //	versioncas   one number that orders everything (003)         a killed leader: the lease
 //	rowlock      a row under a unique key, and its id (001)      likewise; also a plain mutex
 //	zklatch      sequential nodes in ZooKeeper (004)             a killed leader: its session
 //
-// Each passes the suite of electortest. Package fence takes a term into the
-// statements of a product's own.
+// Each passes the suite of package electortest. Package fence puts a term into an
+// application's own statements.
 //
-// # When a part dies
+// # Failures
 //
-//	what happens                    who notices, by what                 until there is a leader
+//	what happens                    what detects it                      until there is a leader
 //	the leader is killed            a waiter gets its lock (termcas)     some ms
 //	the leader's host dies          the lease                            lease
-//	the leader is cut from the      itself: trust ends; the others:      lease
-//	  store                           the lease
+//	the leader is cut off from      at the leader: its trust ends;       lease
+//	  the store                       at the others: the lease
 //	the leader hangs, port open     the others: 100 ms of silence,       the lease, or 0.1 s if its
 //	                                  or the lease                          connection broke too
-//	the leader's connection breaks  itself, at once: suspended           it keeps its term
-//	the leader resigns              peers are woken                      some ms
+//	the leader's connection breaks  the leader, at once: suspended       it keeps its term
+//	the leader resigns              the peers are woken                  some ms
 //	Lead returns                    the loop: it resigns                 some ms
-//	the store stops                 everybody; nobody is deposed by it   trust's end, then until it is
-//	                                                                        back, at most a lease more
-//	the store restarts              locks vanish; no evidence survives   it keeps its term
-//	the store goes back in time     nodes that saw a higher term         a lease; terms go on above
-//	a follower dies                 nobody needs to                      -
+//	the store stops                 every node; no leader is deposed     from the end of trust until the store
+//	                                                                        is back, plus at most a lease
+//	the store restarts              locks vanish, and so does evidence   it keeps its term
+//	the store is set back           nodes that saw a higher term         a lease; terms continue above
+//	a follower dies                 nothing needs to                     -
 //
-// The idea of a lock row with a term and a beat is article 000's. Counting trust from
-// before the request is river's; observing by one's own clock is client-go's; leadership
-// as a context is litefs's.
+// The lock row with a term and a beat is article 000's. Counting trust from before
+// the request is river's idea, observing by one's own clock is client-go's, and
+// leadership as a context is litefs's.
 package elector

@@ -8,36 +8,40 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"conclave/internal/signal"
 )
 
 var (
-	// ErrNotLeading: Resign or Abstain was asked of a node that leads no term.
+	// ErrNotLeading is returned by Resign and Abstain on a node that leads no
+	// term.
 	ErrNotLeading = errors.New("this node does not lead")
-	// ErrStopped: the elector's Run has ended.
+	// ErrStopped is returned once Run has ended.
 	ErrStopped = errors.New("the elector's run has ended")
 )
 
-// The causes that end a leadership; context.Cause of Lead's context is one of them.
+// The causes that end a leadership. context.Cause of Lead's context is one of
+// them.
 var (
-	ErrResigned  = errors.New("resigned")                                  // handed over on purpose
-	ErrDeposed   = errors.New("deposed: the store names another term")     // a renewal matched no row
-	ErrTrust     = errors.New("trust ended: no renewal was acknowledged")  // lease less margin has passed
-	ErrPromised  = errors.New("promised away: a peer was told we stopped") // see Testify
-	ErrOutranked = errors.New("outranked: a higher term has been seen")    // see Seen and Observe
-	ErrCrashed   = errors.New("the elector was stopped")                   // Run's context ended
+	ErrResigned  = errors.New("resigned")                                                       // handed over on purpose
+	ErrDeposed   = errors.New("deposed: the store names another term")                          // a renewal matched no row
+	ErrTrust     = errors.New("trust ended: no renewal was acknowledged")                       // lease less margin has passed
+	ErrPromised  = errors.New("promised away: this node answered a peer that it does not lead") // see ConfirmLeading
+	ErrOutranked = errors.New("outranked: a higher term has been seen")                         // see Seen and Observe
+	ErrCrashed   = errors.New("the elector was stopped")                                        // Run's context ended
 )
 
-// Elector takes part in one election for as long as Run runs. All its methods may
-// be called from any goroutine.
+// Elector takes part in one election while Run runs. Its methods may be called
+// from any goroutine.
 type Elector struct {
 	cfg Config
 	log hclog.Logger
 
 	started  atomic.Bool
-	wake     chan struct{} // a round is worth playing now; cap 1, never closed
-	rearm    chan struct{} // the next round's time has changed; cap 1, never closed
+	wake     signal.Signal // a round is worth playing now
+	rearm    signal.Signal // the time of the next round has changed
 	commands chan func()   // run by the loop between two rounds; never closed
-	stop     chan struct{} // closed by Shutdown: end Run
+	stop     chan struct{} // closed by Shutdown to end Run
 	stopping sync.Once
 	done     chan struct{} // closed by Run at its end
 
@@ -45,50 +49,51 @@ type Elector struct {
 	feed  *feed          // transitions, for Changes
 	stats stats
 
-	mu    sync.Mutex // guards state; never held across I/O, a sleep or a wait
-	state state
+	mu     sync.Mutex // guards shared; never held across I/O, a sleep or a channel operation
+	shared shared
 }
 
-// state is what the loop, the questions and the pushed beats share.
-type state struct {
+// shared is what the loop shares with the methods that other goroutines call.
+type shared struct {
 	last    Term   // what the store records, as far as this node knows
 	highest uint64 // the highest term seen anywhere
-	left    uint64 // terms up to here are never led (again): left, lost or promised away
+	left    uint64 // terms up to this one are never led again: left, lost or promised away
 
 	lead *leadership // from the win until Lead has returned; nil otherwise
 
 	observer     bool      // does not compete until JoinElection
-	abstainUntil time.Time // does not compete until then,
-	abstainPast  uint64    // or until a term above this is seen; 0: only the time counts
-	abstained    time.Time // when Abstain last worked
+	abstainUntil time.Time // does not compete until this time,
+	abstainPast  uint64    // or until a term above this one is seen; 0: only the time counts
+	abstained    time.Time // when Abstain last resigned
 
 	sent      time.Time // before the last round began
-	pushed    time.Time // when the leader's last new beat was pushed to us
-	unsettled bool      // the stream to the leader broke: look closely
-	sightings int       // beats seen while unsettled
+	pushed    time.Time // when the leader's last new beat was pushed to this node
+	unsettled bool      // the stream to the leader broke: read the store more often
+	sightings int       // beats seen in the store while unsettled
 	failures  int       // rounds in a row that failed
 	again     bool      // the next round is due at once
 
-	notes []func() // log lines, written when mu is free again
+	notes []func() // log lines to write after mu is unlocked
 }
 
-// note keeps a log line until mu is free; mu is held.
+// note keeps a log line until unlock writes it; mu is held.
 func (e *Elector) note(write func(msg string, args ...any), msg string, args ...any) {
-	e.state.notes = append(e.state.notes, func() { write(msg, args...) })
+	e.shared.notes = append(e.shared.notes, func() { write(msg, args...) })
 }
 
-// unlock frees mu and then writes what was noted under it: no line is written,
-// which may block, while others wait for mu.
+// unlock unlocks mu and then writes the log lines that were noted under it.
+// Writing may block, so it must not happen while other goroutines wait for mu.
 func (e *Elector) unlock() {
-	notes := e.state.notes
-	e.state.notes = nil
+	notes := e.shared.notes
+	e.shared.notes = nil
 	e.mu.Unlock()
 	for _, write := range notes {
 		write()
 	}
 }
 
-// New checks the configuration. Nothing runs before Run.
+// New returns an elector that does nothing until Run, or an error if the
+// configuration is invalid.
 func New(cfg Config) (*Elector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -97,20 +102,20 @@ func New(cfg Config) (*Elector, error) {
 	return &Elector{
 		cfg:      cfg,
 		log:      cfg.Logger,
-		wake:     make(chan struct{}, 1),
-		rearm:    make(chan struct{}, 1),
+		wake:     signal.New(),
+		rearm:    signal.New(),
 		commands: make(chan func()),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 		feed:     newFeed(),
-		state:    state{observer: cfg.Observer},
+		shared:   shared{observer: cfg.Observer},
 	}, nil
 }
 
-// Run takes part until ctx ends or Shutdown is called, and joins everything it
-// started, Lead included. A cancelled ctx is a crash: nothing is resigned, nobody
-// is told, the connections close, and Run returns ctx's error. After Shutdown it
-// returns nil. It may be called once.
+// Run takes part in the election until ctx ends or Shutdown is called. It joins
+// every goroutine that it started, Lead included. If ctx ends, Run behaves like a
+// crash: it resigns nothing, notifies no peer, closes the connections, and
+// returns ctx's error. After Shutdown it returns nil. It may be called once.
 func (e *Elector) Run(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errors.New("elector: Run was called twice")
@@ -118,7 +123,7 @@ func (e *Elector) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer e.end(cancel)
 
-	var woken <-chan struct{} // the strategy's own reasons; nil when it has none
+	var woken <-chan struct{} // nil, which blocks for ever, if the strategy is no Waker
 	if w, ok := e.cfg.Strategy.(Waker); ok {
 		woken = w.Wake()
 	}
@@ -132,11 +137,11 @@ func (e *Elector) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 			e.round(ctx)
-		case <-e.wake:
+		case <-e.wake.C():
 			e.round(ctx)
 		case <-woken:
-			e.roundIfUseful(ctx)
-		case <-e.rearm:
+			e.roundUnlessLeading(ctx)
+		case <-e.rearm.C():
 		case command := <-e.commands:
 			command()
 		case err := <-e.leadReturned():
@@ -146,12 +151,12 @@ func (e *Elector) Run(ctx context.Context) error {
 	}
 }
 
-// end is the last act of Run: as a crash would, it closes the connections under
-// whatever is going on; then it joins Lead.
+// end finishes Run. Like a crash, it closes the connections while requests may
+// be in progress; then it joins Lead.
 func (e *Elector) end(cancel context.CancelFunc) {
 	cancel()
 	e.mu.Lock()
-	if l := e.state.lead; l != nil {
+	if l := e.shared.lead; l != nil {
 		e.endLeadership(l, ErrCrashed)
 		l.timer.Stop()
 	}
@@ -166,9 +171,9 @@ func (e *Elector) end(cancel context.CancelFunc) {
 	e.feed.close()
 }
 
-// Shutdown leaves the election gracefully: a leader hands over first, as Resign
-// does. Then Run returns nil. When ctx ends first Run ends all the same, and the
-// others wait for the lease.
+// Shutdown leaves the election: a leader resigns first, then Run returns nil. If
+// ctx ends before that, Run ends without a hand-over, and the other nodes wait
+// for the lease.
 func (e *Elector) Shutdown(ctx context.Context) error {
 	if !e.started.Load() {
 		return nil
@@ -186,37 +191,35 @@ func (e *Elector) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Leading says whether this node leads right now, and which term. It is the check
-// to make at the moment of acting: it reads the monotonic clock, and it is false
-// while the hold on the term is suspended, although Lead's context is alive then.
+// Leading returns the term that this node leads, and reports whether it may act
+// under it now. Call it immediately before each act: it compares the end of trust
+// with the monotonic clock, and it is false while the leader is suspended,
+// although Lead's context is alive then. It never blocks on I/O.
 func (e *Elector) Leading() (Term, bool) {
-	if s, ok := e.cfg.Strategy.(Suspender); ok && s.Suspended() {
-		return Term{}, false
-	}
+	suspended := e.suspended()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.state.lead
-	if l == nil || !l.trusted() {
+	if e.shared.stateAt(time.Now(), suspended) != Leading {
 		return Term{}, false
 	}
-	return l.term, true
+	return e.shared.lead.term, true
 }
 
-// Current is what this node knows of the store: the leader that it records, or
-// that the leader's own beats told of. Its Leader is zero when there is none.
+// Current returns what this node knows about the store: the term that it last
+// read or that the leader pushed. Leader is zero if no node leads.
 func (e *Elector) Current() Term {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.last
+	return e.shared.last
 }
 
-// Remaining is for how long Current is known to be good: on the leader, how long
-// it trusts itself; elsewhere, how much of the lease is left since the last sign
-// of life. Not above zero: no leader with a valid lease is known.
+// Remaining returns how long Current is known to be valid: on the leader, until
+// its trust ends; elsewhere, what is left of the lease since the last new beat.
+// It is zero or negative if no leader with a valid lease is known.
 func (e *Elector) Remaining() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := &e.state
+	s := &e.shared
 	switch {
 	case s.lead != nil && s.lead.ended == nil:
 		return time.Until(s.lead.until)
@@ -226,37 +229,31 @@ func (e *Elector) Remaining() time.Duration {
 	return time.Until(s.last.Seen.Add(s.last.Lease))
 }
 
-// TrustedUntil is the moment at which this node's trust in its term ends, unless the
-// term is renewed before: what Lead started must be over by then. It is known from the
-// win until Lead has returned, also while Lead winds down after a resignation (the term
-// is renewed until then) and after it was deposed; otherwise it is zero.
+// TrustedUntil returns when this node's trust in its term ends unless the term is
+// renewed; everything that Lead started must have ended by then. It is set from
+// the win until Lead has returned, also while Lead winds down after a resignation
+// (the term is renewed until then) or after the leader was deposed. Otherwise it
+// is zero.
 func (e *Elector) TrustedUntil() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.lead == nil {
+	if e.shared.lead == nil {
 		return time.Time{}
 	}
-	return e.state.lead.until
+	return e.shared.lead.until
 }
 
-// Highest is the highest term that this node has seen anywhere.
+// Highest returns the highest term that this node has seen anywhere.
 func (e *Elector) Highest() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.highest
+	return e.shared.highest
 }
 
-// Observing says whether the node stays out of the election until JoinElection.
+// Observing reports whether the node is an observer, which does not compete until
+// JoinElection.
 func (e *Elector) Observing() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.observer
-}
-
-// nudge makes a signal of capacity one; it never blocks.
-func nudge(signal chan struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
-	}
+	return e.shared.observer
 }

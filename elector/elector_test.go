@@ -20,7 +20,7 @@ func ledBy(number, beat uint64) *store {
 	return &store{term: elector.Term{Number: number, Leader: other, Beat: beat, Lease: 3 * time.Second}}
 }
 
-func TestConfigNamesBothSidesOfARelation(t *testing.T) {
+func TestNew_ErrorNamesFieldAndConstraint(t *testing.T) {
 	good := elector.Config{ID: other, Strategy: strategy{&store{}}}
 	require.NoError(t, good.Validate())
 	for name, test := range map[string]struct {
@@ -49,7 +49,7 @@ func TestConfigNamesBothSidesOfARelation(t *testing.T) {
 	}
 }
 
-func TestLeaderBeatsAndItsLeadEndsWithACause(t *testing.T) {
+func TestLead_ContextEndsWithCauseWhenDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		causes := make(chan error, 1)
@@ -60,14 +60,14 @@ func TestLeaderBeatsAndItsLeadEndsWithACause(t *testing.T) {
 				causes <- context.Cause(ctx)
 				return nil
 			}
-			c.Beaten = func(elector.Term) { beats++ }
+			c.OnBeat = func(elector.Term) { beats++ }
 		})
 		time.Sleep(10 * time.Second)
 		term, leading := e.Leading()
 		require.True(t, leading)
 		assert.Equal(t, uint64(1), term.Number)
-		assert.InDelta(t, 10, beats, 1, "one push a beat, the win included")
-		assert.InDelta(t, 10, s.played(), 1, "and one round a beat")
+		assert.InDelta(t, 10, beats, 1, "OnBeat once a beat, the win included")
+		assert.InDelta(t, 10, s.played(), 1, "one round a beat")
 
 		s.set(func(t *elector.Term) { t.Number, t.Leader = 2, other })
 		assert.ErrorIs(t, <-causes, elector.ErrDeposed)
@@ -76,7 +76,7 @@ func TestLeaderBeatsAndItsLeadEndsWithACause(t *testing.T) {
 	})
 }
 
-func TestWakeMakesALeaderLookAtOnce(t *testing.T) {
+func TestWake_LeaderReadsStoreAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		e, _ := run(t, s, "a")
@@ -85,11 +85,11 @@ func TestWakeMakesALeaderLookAtOnce(t *testing.T) {
 		e.Wake() // a fenced write matched nothing
 		synctest.Wait()
 		_, leading := e.Leading()
-		assert.False(t, leading, "it does not wait for its next beat")
+		assert.False(t, leading, "deposed before its next beat")
 	})
 }
 
-func TestTrustEndsOnTimeWhateverTheStoreDoes(t *testing.T) {
+func TestLeading_EndsOnTimeWhenStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		began := time.Now()
@@ -103,7 +103,7 @@ func TestTrustEndsOnTimeWhateverTheStoreDoes(t *testing.T) {
 		})
 		synctest.Wait()
 		s.mu.Lock()
-		s.block = make(chan struct{}) // from now on no round has an answer
+		s.block = make(chan struct{}) // from now on no round is answered
 		s.mu.Unlock()
 		time.Sleep(2900 * time.Millisecond)
 		_, leading := e.Leading()
@@ -115,7 +115,7 @@ func TestTrustEndsOnTimeWhateverTheStoreDoes(t *testing.T) {
 	})
 }
 
-func TestCrashTellsNobodyAndJoinsLead(t *testing.T) {
+func TestRun_CancelledContextResignsNothingAndJoinsLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		returned := false
@@ -126,7 +126,7 @@ func TestCrashTellsNobodyAndJoinsLead(t *testing.T) {
 				returned = true
 				return nil
 			}
-			c.WakePeers = func(context.Context, elector.Term) { t.Error("a crash wakes nobody") }
+			c.WakePeers = func(context.Context, elector.Term) { t.Error("WakePeers was called") }
 		})
 		synctest.Wait()
 		assert.ErrorIs(t, crash(), context.Canceled)
@@ -135,11 +135,11 @@ func TestCrashTellsNobodyAndJoinsLead(t *testing.T) {
 		_, leading := e.Leading()
 		assert.False(t, leading)
 		assert.ErrorIs(t, e.Resign(t.Context()), elector.ErrStopped)
-		assert.Error(t, e.Run(t.Context()), "it runs once")
+		assert.Error(t, e.Run(t.Context()), "Run may be called once")
 	})
 }
 
-func TestFollowerPollsEachBeat(t *testing.T) {
+func TestFollower_PollsEachBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 0)
 		e, _ := run(t, s, "a")
@@ -153,8 +153,9 @@ func TestFollowerPollsEachBeat(t *testing.T) {
 	})
 }
 
-// A longer Poll costs less, and who learnt late of the last beat observes it for longer.
-func TestFollowerPollsAsSeldomAsItIsTold(t *testing.T) {
+// A longer Poll costs less, but a follower that learns late of the last beat observes it
+// for longer.
+func TestFollower_PollsAtConfiguredInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 0)
 		e, _ := run(t, s, "a", func(c *elector.Config) { c.Poll = 3 * time.Second })
@@ -172,7 +173,7 @@ func TestFollowerPollsAsSeldomAsItIsTold(t *testing.T) {
 	})
 }
 
-func TestFollowerDoesNotPollWhileBeatsArePushed(t *testing.T) {
+func TestFollower_DoesNotPollWhileBeatsArePushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 0)
 		e, _ := run(t, s, "a")
@@ -184,10 +185,10 @@ func TestFollowerDoesNotPollWhileBeatsArePushed(t *testing.T) {
 			time.Sleep(time.Second)
 			push()
 		}
-		assert.InDelta(t, 60/10, s.played(), 1, "a safety read each 10 s")
+		assert.InDelta(t, 60/10, s.played(), 1, "one SafetyRead each 10 s")
 		before := s.played()
 
-		// The pushes stop: after two missed beats it polls, and after a lease it leads.
+		// The pushes stop: after two missed beats the follower polls, after a lease it leads.
 		began := time.Now()
 		for e.Current().Leader == other {
 			time.Sleep(10 * time.Millisecond)
@@ -197,15 +198,15 @@ func TestFollowerDoesNotPollWhileBeatsArePushed(t *testing.T) {
 	})
 }
 
-func TestPushedBeatsAreNotUndoneByAnOlderRead(t *testing.T) {
+func TestObserve_OlderReadDoesNotReplacePushedBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 3)
 		s.block = make(chan struct{})
 		e, _ := run(t, s, "a")
-		synctest.Wait() // a read is under way
+		synctest.Wait() // a read is in progress
 		e.Observe(elector.Term{Number: 8, Leader: other, Beat: 2, Lease: 3 * time.Second})
 		e.Observe(elector.Term{Number: 8, Leader: other, Beat: 1})
-		close(s.block) // its answer is older than what we know
+		close(s.block) // the answer is older than the pushed beats
 		synctest.Wait()
 		assert.Equal(t, uint64(8), e.Current().Number)
 		assert.Equal(t, uint64(2), e.Current().Beat)
@@ -213,7 +214,7 @@ func TestPushedBeatsAreNotUndoneByAnOlderRead(t *testing.T) {
 	})
 }
 
-func TestBrokenStreamIsLookedAtCloselyUntilSettled(t *testing.T) {
+func TestSuspect_PollsEachQuarterBeatUntilSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 0)
 		e, _ := run(t, s, "a")
@@ -221,10 +222,10 @@ func TestBrokenStreamIsLookedAtCloselyUntilSettled(t *testing.T) {
 		before := s.played()
 		e.Suspect()
 		synctest.Wait()
-		assert.Equal(t, before+1, s.played(), "at once")
+		assert.Equal(t, before+1, s.played(), "one read at once")
 		time.Sleep(1100 * time.Millisecond)
-		assert.InDelta(t, before+1+4, s.played(), 1, "then each quarter beat")
-		for range 2 { // it beats on: only the stream was at fault
+		assert.InDelta(t, before+1+4, s.played(), 1, "then one each quarter beat")
+		for range 2 { // the leader is alive: only the stream broke
 			s.set(func(t *elector.Term) { t.Beat++ })
 			time.Sleep(300 * time.Millisecond)
 		}
@@ -233,11 +234,11 @@ func TestBrokenStreamIsLookedAtCloselyUntilSettled(t *testing.T) {
 			s.set(func(t *elector.Term) { t.Beat++ })
 			time.Sleep(time.Second)
 		}
-		assert.InDelta(t, before+5, s.played(), 1, "settled: each beat again")
+		assert.InDelta(t, before+5, s.played(), 1, "once settled, one each beat")
 	})
 }
 
-func TestTheLeaseOfALeaderWhoseStreamBrokeEndsOnTime(t *testing.T) {
+func TestSuspect_LeaseIsNotExtended(t *testing.T) {
 	for _, since := range []time.Duration{0, 110 * time.Millisecond, 220 * time.Millisecond, 390 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			s := ledBy(7, 0)
@@ -251,13 +252,13 @@ func TestTheLeaseOfALeaderWhoseStreamBrokeEndsOnTime(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			late := time.Since(began) - 3*time.Second
-			assert.LessOrEqual(t, late, 30*time.Millisecond, "looks each quarter beat must not step over the end")
+			assert.LessOrEqual(t, late, 30*time.Millisecond, "a follower that reads each quarter beat must not miss the end of the lease")
 			assert.GreaterOrEqual(t, late, time.Duration(0))
 		})
 	}
 }
 
-func TestPromiseIsKeptWhileTheOKIsOnTheWay(t *testing.T) {
+func TestConfirmLeading_PromisedTermIsNotLedWhenWinArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{block: make(chan struct{})}
 		e, _ := run(t, s, "a", func(c *elector.Config) {
@@ -267,17 +268,17 @@ func TestPromiseIsKeptWhileTheOKIsOnTheWay(t *testing.T) {
 				return nil
 			}
 		})
-		synctest.Wait() // the round that wins term 1 is under way
-		assert.False(t, e.Testify(1, "lock"), "it does not lead it now")
+		synctest.Wait() // the round that wins term 1 is in progress
+		assert.False(t, e.ConfirmLeading(1, "lock"), "term 1 is not led yet")
 		close(s.block)
 		synctest.Wait()
 		term, leading := e.Leading()
 		assert.True(t, leading)
-		assert.Equal(t, uint64(2), term.Number, "it took the next one from itself")
+		assert.Equal(t, uint64(2), term.Number, "the node won the next term")
 	})
 }
 
-func TestRenewalAfterAPromiseIsNotBelieved(t *testing.T) {
+func TestConfirmLeading_RenewalAfterPromiseIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		e, _ := run(t, s, "a")
@@ -285,9 +286,9 @@ func TestRenewalAfterAPromiseIsNotBelieved(t *testing.T) {
 		s.mu.Lock()
 		s.block = make(chan struct{})
 		s.mu.Unlock()
-		time.Sleep(1500 * time.Millisecond) // the renewal of term 1 is under way
-		assert.True(t, e.Testify(1, "lock"))
-		assert.False(t, e.Testify(2, "lock"), "asked for a later one it promises that, and all lower")
+		time.Sleep(1500 * time.Millisecond) // the renewal of term 1 is in progress
+		assert.True(t, e.ConfirmLeading(1, "lock"))
+		assert.False(t, e.ConfirmLeading(2, "lock"), "the promise covers term 2 and all lower terms")
 		close(s.block)
 		synctest.Wait()
 		for range 100 {
@@ -299,14 +300,14 @@ func TestRenewalAfterAPromiseIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestResignationIsDoneWhenLeadHasReturned(t *testing.T) {
+func TestResign_HandsOverWhenLeadHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		woken := make(chan elector.Term, 1)
 		e, _ := run(t, s, "a", func(c *elector.Config) {
 			c.Lead = func(ctx context.Context, _ elector.Term) error {
 				<-ctx.Done()
-				time.Sleep(5 * time.Second) // longer than a lease: it is renewed meanwhile
+				time.Sleep(5 * time.Second) // longer than a lease: the term is renewed meanwhile
 				return nil
 			}
 			c.WakePeers = func(_ context.Context, term elector.Term) { woken <- term }
@@ -316,10 +317,10 @@ func TestResignationIsDoneWhenLeadHasReturned(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			_, leading := e.Leading()
-			assert.False(t, leading, "no effects from the first moment on")
+			assert.False(t, leading, "the node may not act from the resignation on")
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			assert.Equal(t, "a", s.term.Leader.Name, "but the term is held until Lead is back")
+			assert.Equal(t, "a", s.term.Leader.Name, "the term is held until Lead has returned")
 		}()
 		require.NoError(t, e.Resign(t.Context()))
 		assert.Equal(t, 5*time.Second, time.Since(began))
@@ -327,7 +328,7 @@ func TestResignationIsDoneWhenLeadHasReturned(t *testing.T) {
 	})
 }
 
-func TestQuittingLeaderHandsOverWithoutARenewalBefore(t *testing.T) {
+func TestQuit_LeaderHandsOverWithoutRenewingFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		var returned int
@@ -342,22 +343,22 @@ func TestQuittingLeaderHandsOverWithoutARenewalBefore(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		before := s.played()
 		require.NoError(t, e.Quit(t.Context()))
-		assert.Equal(t, before, returned, "the others would wait for what it writes")
+		assert.Equal(t, before, returned, "no round before the hand-over: the others would wait for its statement")
 		synctest.Wait()
-		assert.Greater(t, s.played(), before, "afterwards the strategy lets go")
+		assert.Greater(t, s.played(), before, "a round as an observer after the hand-over")
 	})
 }
 
-func TestBrokenStoreKeepsTheLeaderUntilTrustEnds(t *testing.T) {
+func TestLeading_StoreErrorsDeposeNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		e, _ := run(t, s, "a")
 		synctest.Wait()
-		s.breakIt(true)
+		s.setBroken(true)
 		time.Sleep(2 * time.Second)
 		_, leading := e.Leading()
-		assert.True(t, leading, "errors depose nobody")
-		s.breakIt(false)
+		assert.True(t, leading, "errors depose no leader")
+		s.setBroken(false)
 		time.Sleep(3 * time.Second)
 		term, leading := e.Leading()
 		assert.True(t, leading)
@@ -366,7 +367,7 @@ func TestBrokenStoreKeepsTheLeaderUntilTrustEnds(t *testing.T) {
 	})
 }
 
-func TestChangesAreQueuedInOrder(t *testing.T) {
+func TestChanges_AreQueuedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 0)
 		e, start := prepare(t, s, "a")
@@ -381,25 +382,25 @@ func TestChangesAreQueuedInOrder(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		crash()
 
-		var story []string
-		for change := range changes { // read long after it all happened
+		var got []string
+		for change := range changes { // read after everything has happened
 			line := change.Term.String()
 			if change.Leading {
-				line += ", which is me"
+				line += ", leading"
 			}
-			story = append(story, line+" "+change.Why)
+			got = append(got, line+" "+change.Why)
 		}
 		assert.Equal(t, []string{
 			"term 7 of other@1 ",
-			"term 8 of a@1, which is me ",
+			"term 8 of a@1, leading ",
 			"term 8 of a@1 resigned",
 			"term 8, no leader ",
 			"term 9 of other@1 ",
-		}, story)
+		}, got)
 	})
 }
 
-func TestChangesEndWithTheirContext(t *testing.T) {
+func TestChanges_EndWithContextAfterQueuedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, start := prepare(t, ledBy(7, 0), "a")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -411,6 +412,49 @@ func TestChangesEndWithTheirContext(t *testing.T) {
 		for range changes {
 			count++
 		}
-		assert.Equal(t, 1, count, "what was queued comes before the end")
+		assert.Equal(t, 1, count, "the queued change comes before the end")
+	})
+}
+
+func TestState_FollowsTheDiagram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		linger := make(chan struct{})
+		e, start := prepare(t, s, "a", func(c *elector.Config) {
+			c.Observer = true
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				<-ctx.Done()
+				<-linger
+				return nil
+			}
+		})
+		start()
+		state := func() elector.State {
+			synctest.Wait()
+			return e.State()
+		}
+		assert.Equal(t, elector.Observing, state())
+		require.NoError(t, e.JoinElection(t.Context()))
+		assert.Equal(t, elector.Leading, state(), "the free lock is won at once")
+
+		s.set(func(t *elector.Term) { t.Number, t.Leader, t.Lease = 2, other, 3*time.Second })
+		e.Wake()
+		assert.Equal(t, elector.WindingDown, state(), "deposed, and Lead has not returned")
+		linger <- struct{}{}
+		assert.Equal(t, elector.Following, state())
+
+		s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
+		e.Wake()
+		require.Equal(t, elector.Leading, state())
+		resigned := make(chan error, 1)
+		go func() { resigned <- e.Resign(t.Context()) }()
+		assert.Equal(t, elector.Resigning, state())
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, elector.Resigning, state(), "renewed until Lead has returned")
+		close(linger)
+		require.NoError(t, <-resigned)
+		assert.Equal(t, elector.Observing, state(), "abstains")
+		time.Sleep(7 * time.Second)
+		assert.Equal(t, elector.Leading, state(), "two leases later it competes again")
 	})
 }

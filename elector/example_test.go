@@ -18,27 +18,28 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// A product with a MySQL of its own has one of its processes do the nightly work, and
-// writes under the term: a process that was stopped and wakes up too late writes nothing.
+// An application with its own MySQL lets one of its processes do the nightly work. The
+// writes are fenced by the term: a process that was stopped and continues too late writes
+// nothing.
 func Example() {
 	ctx := context.Background()
 	dsn, stop := someMySQL() // yours: user:password@tcp(host:3306)/shop
 	defer stop()
-	shop, err := stdsql.Open("mysql", dsn) // the product's own way in
+	shop, err := stdsql.Open("mysql", dsn) // the application's own connections
 	must(err)
 	defer shop.Close()
 	_, err = shop.Exec("CREATE TABLE nights (night date PRIMARY KEY, worker varchar(64), term bigint unsigned)")
 	must(err)
 
-	// 1. The lock: a row in the product's database.
+	// 1. The lock: a row in the application's database.
 	db, err := conclavesql.Open(dsn, conclavesql.Options{})
 	must(err)
 	defer db.Close()
 	lock := conclavesql.Lock{DataCenter: "shop", Name: "nightly"}
 	must(db.Migrate(ctx, lock))
 
-	// 2. Stand for it. Lead is called when this process leads, and its context ends when
-	// it does not any more.
+	// 2. Take part in the election. Lead is called when this process leads, and its
+	// context ends when it stops leading.
 	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock})
 	must(err)
 	worked := make(chan struct{})
@@ -58,7 +59,7 @@ func Example() {
 	go func() { ended <- e.Run(ctx) }()
 	<-worked
 
-	// 4. Stop: the term is handed over, and the next process leads within milliseconds.
+	// 4. Stop: the term is handed over, and another process leads within milliseconds.
 	must(e.Shutdown(ctx))
 	must(<-ended)
 	// Output:
@@ -66,7 +67,7 @@ func Example() {
 	// not leading: resigned
 }
 
-// What Changes tells can be shown to people, or to a health check.
+// Changes can feed a status page or a health check.
 func ExampleElector_Changes() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -91,7 +92,7 @@ func ExampleElector_Changes() {
 	// term 1 of worker-1@1 leading: false
 }
 
-// someMySQL is the embedded server, for who has no other.
+// someMySQL starts the embedded server, so that the example runs without MySQL.
 func someMySQL() (dsn string, stop func()) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)

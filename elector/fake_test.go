@@ -15,16 +15,16 @@ import (
 	"conclave/internal/mysqltest"
 )
 
-func TestMain(m *testing.M) { mysqltest.Main(m) } // which looks for goroutines left behind
+func TestMain(m *testing.M) { mysqltest.Main(m) } // also checks for leaked goroutines
 
-// store is a lock row in memory, for tests of the loop alone. Its expiry is
-// observed only, as in the protocol.
+// store is a lock row in memory, for tests of the loop alone. A candidate decides
+// that the lease has expired by its own observation, as in the protocol.
 type store struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	term   elector.Term
 	rounds []time.Time
 	broken bool
-	block  chan struct{} // rounds wait for it; nil: they do not
+	block  chan struct{} // if not nil, rounds wait until it is closed
 }
 
 var errBroken = errors.New("broken on purpose")
@@ -77,35 +77,35 @@ func (s strategy) Resign(_ context.Context, held elector.Term) error {
 	return nil
 }
 
-// set changes the row behind everybody's back.
+// set changes the row directly.
 func (s *store) set(change func(*elector.Term)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.term)
 }
 
-// played is how many rounds have been played.
+// played returns how many rounds have been played.
 func (s *store) played() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.rounds)
 }
 
-func (s *store) breakIt(broken bool) {
+func (s *store) setBroken(broken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = broken
 }
 
-// run starts an elector on s and returns it with a way to crash it, which also
-// happens at the end of the test.
+// run starts an elector on s. crash cancels its context and returns Run's error; the
+// test calls it at its end in any case.
 func run(t *testing.T, s *store, name string, options ...func(*elector.Config)) (e *elector.Elector, crash func() error) {
 	t.Helper()
 	e, start := prepare(t, s, name, options...)
 	return e, start()
 }
 
-// prepare makes an elector on s that start starts.
+// prepare makes an elector on s; start runs it.
 func prepare(t *testing.T, s *store, name string, options ...func(*elector.Config)) (e *elector.Elector, start func() (crash func() error)) {
 	t.Helper()
 	cfg := elector.Config{
@@ -128,7 +128,7 @@ func prepare(t *testing.T, s *store, name string, options ...func(*elector.Confi
 	}
 }
 
-// lines writes a log into the test's.
+// lines writes log lines to the test's log.
 type lines struct{ t *testing.T }
 
 func (l lines) Write(p []byte) (int, error) {

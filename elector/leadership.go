@@ -12,44 +12,29 @@ import (
 // Elector.mu guards its fields.
 type leadership struct {
 	term      Term
-	until     time.Time               // trusted until then, unless renewed
-	ended     error                   // why it may not act any more; nil while it leads
-	endedAt   time.Time               // since when
-	resigning bool                    // ended by us: still renewed, until Lead is back
-	recorded  bool                    // the history has it
+	until     time.Time               // end of trust, unless renewed
+	ended     error                   // why the node may not act any more; nil while it leads
+	endedAt   time.Time               // when ended was set
+	resigning bool                    // ended by a resignation: renewed until Lead has returned
+	recorded  bool                    // the election is in the history
 	stop      context.CancelCauseFunc // ends Lead's context
-	timer     *time.Timer             // ends the leadership when trust does
-	returned  chan error              // Lead's result; cap 1
-	waiters   []chan error            // who asked for the resignation; cap 1 each
+	timer     *time.Timer             // ends the leadership when trust ends
+	returned  chan error              // receives Lead's result; capacity one
+	waiters   []chan error            // receive the result of the resignation; capacity one each
 }
 
-// trusted says whether the leader may act now.
-func (l *leadership) trusted() bool { return l.ended == nil && time.Now().Before(l.until) }
-
-// held says whether the term is to be renewed: also while Lead winds down.
-func (l *leadership) held() bool {
-	return (l.ended == nil || l.resigning) && time.Now().Before(l.until)
-}
-
-// windsDown says whether the next round waits for Lead's return: for one beat. A
-// candidate that still runs its old Lead may only look, and an observer that finds
-// its own name in the store gives the term back.
-func (l *leadership) windsDown(beat time.Duration) bool {
-	return !l.held() && time.Since(l.endedAt) < beat
-}
-
-// begin makes a won term this node's leadership; mu is held. Lead starts later,
-// once the election is recorded.
+// begin makes a won term this node's leadership; mu is held. launch starts Lead
+// afterwards.
 func (e *Elector) begin(won Term, until time.Time) *leadership {
 	l := &leadership{term: won, until: until, returned: make(chan error, 1)}
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
-	e.state.lead = l
+	e.shared.lead = l
 	e.stats.won.Add(1)
 	e.cfg.Trace.Claim(trace.Claim{Kind: trace.Led, Node: e.cfg.ID, Term: won.Number, Until: until})
 	return l
 }
 
-// extend counts a renewal; mu is held.
+// extend applies an acknowledged renewal; mu is held.
 func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 	l.term.Beat = beat
 	l.until = until
@@ -57,7 +42,7 @@ func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 	l.timer.Reset(time.Until(until))
 }
 
-// launch records the election and starts Lead beside the loop.
+// launch records the election and starts Lead in its own goroutine.
 func (e *Elector) launch(ctx context.Context, l *leadership) {
 	e.record(ctx, l)
 	leadCtx, stop := context.WithCancelCause(ctx)
@@ -66,24 +51,24 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 	l.stop = stop
 	term, ended := l.term, l.ended
 	if ended == nil {
-		e.state.last = term
+		e.shared.last = term
 		e.feed.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
 	}
 	e.unlock()
 
-	if ended != nil { // trust ended, or was promised away, while the history was written
+	if ended != nil { // the leadership ended while the history was written
 		stop(ended)
 		l.returned <- nil
 		return
 	}
 	e.log.Info("leading", "term", term.Number, "cause", term.Cause, "previous", term.Previous.String(),
 		"leaderless", term.Leaderless)
-	e.cfg.Beaten(term)
+	e.cfg.OnBeat(term)
 	e.group.Go(func() { l.returned <- e.cfg.Lead(leadCtx, term) })
 }
 
-// record writes the election down, if the strategy can; it is repeated with later
-// beats until it works.
+// record writes the election to the history, if the strategy keeps one. If that
+// fails, it is repeated with the next beat.
 func (e *Elector) record(ctx context.Context, l *leadership) {
 	recorder, ok := e.cfg.Strategy.(Recorder)
 	if !ok || l.recorded {
@@ -94,7 +79,7 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 	term, err := recorder.Record(ctx, l.term)
 	e.mu.Lock()
 	l.recorded = err == nil
-	if term.Number == l.term.Number { // what was measured is known, recorded or not
+	if term.Number == l.term.Number { // measured, whether or not it is recorded
 		l.term.Leaderless, l.term.Previous = term.Leaderless, term.Previous
 	}
 	e.unlock()
@@ -103,16 +88,16 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 	}
 }
 
-// endLeadership takes the right to act away, now; mu is held. Lead's context ends
-// with the reason. Whoever has ended for another reason than a resignation never
-// leads the term again.
+// endLeadership ends this node's right to act, at once, and ends Lead's context
+// with the cause. Except after a resignation, the node never leads the term again.
+// mu is held.
 func (e *Elector) endLeadership(l *leadership, why error) {
 	if !l.resigning {
-		e.state.left = max(e.state.left, l.term.Number)
+		e.shared.left = max(e.shared.left, l.term.Number)
 	}
 	if l.ended != nil {
 		if !l.resigning {
-			l.ended = why // it was to be handed over, and was lost before that
+			l.ended = why // lost before it could be handed over
 		}
 		return
 	}
@@ -126,40 +111,41 @@ func (e *Elector) endLeadership(l *leadership, why error) {
 	e.note(e.log.Info, "no longer leading", "term", l.term.Number, "why", why)
 }
 
-// trustEnded is called by the leadership's timer.
+// trustEnded ends the leadership when its timer fires.
 func (e *Elector) trustEnded(l *leadership) {
 	e.mu.Lock()
-	over := !time.Now().Before(l.until) // else it was extended while the timer fired
-	if over {
+	expired := !time.Now().Before(l.until) // false if it was extended while the timer fired
+	if expired {
 		l.resigning = false
 		e.endLeadership(l, ErrTrust)
 	}
 	e.unlock()
-	if over {
-		nudge(e.wake)
+	if expired {
+		e.wake.Set()
 	}
 }
 
-// leadReturned is the channel on which Lead's end is told; nil when nothing is led.
+// leadReturned returns the channel that receives Lead's result; nil if there is
+// no leadership.
 func (e *Elector) leadReturned() <-chan error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.lead == nil {
+	if e.shared.lead == nil {
 		return nil
 	}
-	return e.state.lead.returned
+	return e.shared.lead.returned
 }
 
-// afterLead closes a leadership: Lead has returned. Was it asked to, by Resign, or
-// did it return by itself, then the term is handed over.
+// afterLead closes a leadership after Lead has returned. If the node has resigned
+// or Lead returned by itself, the term is handed over.
 func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	if ctx.Err() != nil {
-		return // a crash tells nobody
+		return // Run is ending without a hand-over
 	}
 	e.mu.Lock()
-	l := e.state.lead
-	handOver := l.held() && l.term.Number > e.state.left
-	if l.ended == nil { // Lead has had enough
+	l := e.shared.lead
+	handOver := e.shared.stateAt(time.Now(), false).holds()
+	if l.ended == nil { // Lead returned by itself
 		l.resigning = true
 		e.endLeadership(l, ErrResigned)
 	}
@@ -177,9 +163,9 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	e.mu.Lock()
 	l.timer.Stop()
 	l.resigning = false
-	e.state.left = max(e.state.left, l.term.Number)
-	e.state.lead = nil
-	e.state.again = true
+	e.shared.left = max(e.shared.left, l.term.Number)
+	e.shared.lead = nil
+	e.shared.again = true
 	waiters := l.waiters
 	e.mu.Unlock()
 	if l.stop != nil {
@@ -190,27 +176,27 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	}
 }
 
-// handOver gives the held term back, stays out of the election that follows, and
-// wakes the peers.
+// handOver gives up the held term, makes this node abstain from the election that
+// follows, and wakes the peers.
 func (e *Elector) handOver(ctx context.Context, l *leadership) error {
 	resign, cancel := context.WithDeadline(ctx, l.until)
 	defer cancel()
 	err := e.cfg.Strategy.Resign(resign, l.term)
 	if err != nil {
-		e.log.Warn("could not hand over, the others wait for the lease", "term", l.term.Number, "error", err)
+		e.log.Warn("could not hand over, the other nodes wait for the lease", "term", l.term.Number, "error", err)
 		return fmt.Errorf("hand over term %d: %w", l.term.Number, err)
 	}
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	if until := time.Now().Add(2 * e.cfg.Lease); until.After(s.abstainUntil) {
 		s.abstainUntil, s.abstainPast = until, l.term.Number
 	}
 	e.mu.Unlock()
-	// A shutdown must not cut the wake-up off: it has one beat of its own.
-	told, cancelTold := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Beat)
+	// The wake-up has one beat of its own, so that a shutdown does not cancel it.
+	wake, cancelWake := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Beat)
 	e.group.Go(func() {
-		defer cancelTold()
-		e.cfg.WakePeers(told, l.term)
+		defer cancelWake()
+		e.cfg.WakePeers(wake, l.term)
 	})
 	return nil
 }

@@ -2,20 +2,20 @@ package elector
 
 import "time"
 
-// maxJump bounds how far a term seen elsewhere may raise ours: a broken peer must
-// not be able to use the numbers up.
+// maxJump bounds how far a term seen elsewhere may raise the highest term known,
+// so that a faulty peer cannot use up the numbers.
 const maxJump = 1 << 40
 
-// Observe takes in a beat that the leader has pushed, after the store had
-// acknowledged it. While beats come a follower does not poll: it reads each
-// SafetyRead, and when two beats have been missed. Number, Leader and Beat are
-// needed; Address and Lease too when the term is new.
+// Observe takes in a beat that the leader has pushed after the store had
+// acknowledged it. While beats arrive, a follower does not poll: it reads the
+// store at each SafetyRead, and when two beats have been missed. Number, Leader
+// and Beat must be set, and Address and Lease too if the term is new.
 func (e *Elector) Observe(t Term) {
 	if t.Number == 0 || t.Leader.IsZero() || t.Leader == e.cfg.ID {
 		return
 	}
 	e.mu.Lock()
-	s := &e.state
+	s := &e.shared
 	if !e.raise(t.Number) {
 		e.unlock()
 		return
@@ -36,31 +36,33 @@ func (e *Elector) Observe(t Term) {
 	}
 	e.unlock()
 	if news {
-		nudge(e.wake) // read the row: the strategy may want to stand by the new leader
+		e.wake.Set() // read the store: the strategy may want to wait for the new leader's witness
 	} else {
-		nudge(e.rearm)
+		e.rearm.Set()
 	}
 }
 
-// Suspect says that the stream to the leader broke. The store is read at once, and
-// then each quarter beat until it is settled: another leader, pushed beats again,
-// or two beats seen in the store. (A beat may land after its sender's death; who
-// only slept to the lease's end would then wait for a second lease.)
+// Suspect reports that the stream from the leader broke. The store is read at
+// once, and then each quarter beat until there is another leader, a pushed beat,
+// or a second new beat in the store. (The statement of a dead leader's last beat
+// may be executed after its death. A node that slept to the end of the lease would
+// find that beat only then, and would have to wait for a second lease.)
 func (e *Elector) Suspect() {
 	e.mu.Lock()
-	e.state.unsettled, e.state.sightings = true, 0
-	e.state.pushed = time.Time{}
+	e.shared.unsettled, e.shared.sightings = true, 0
+	e.shared.pushed = time.Time{}
 	e.mu.Unlock()
-	nudge(e.wake)
+	e.wake.Set()
 }
 
-// Seen says that a term this high has been seen somewhere, for instance by a
-// receiver that refused ours as too low. A leader of a lower term stops acting; if
-// the store still names it, it wins the next term above that from itself.
+// Seen reports that a term this high has been seen somewhere, for instance by a
+// receiver that refused this node's term as stale. A leader of a lower term stops
+// acting; if the store still names it, its next round wins a term above the one
+// that was seen.
 func (e *Elector) Seen(term uint64) {
 	e.mu.Lock()
 	higher := e.raise(term)
-	if l := e.state.lead; higher && l != nil && l.term.Number < term {
+	if l := e.shared.lead; higher && l != nil && l.term.Number < term {
 		l.resigning = false
 		e.endLeadership(l, ErrOutranked)
 	} else {
@@ -68,15 +70,16 @@ func (e *Elector) Seen(term uint64) {
 	}
 	e.unlock()
 	if higher {
-		nudge(e.wake)
+		e.wake.Set()
 	}
 }
 
-// raise notes a term seen elsewhere; false when it cannot be true. mu is held.
+// raise records a term seen elsewhere. It returns false, and records nothing, if
+// the number is too high to be true. mu is held.
 func (e *Elector) raise(term uint64) bool {
-	s := &e.state
+	s := &e.shared
 	if term > s.highest+maxJump {
-		e.note(e.log.Error, "a term too high to be true is ignored", "term", term, "highest", s.highest)
+		e.note(e.log.Error, "ignored a term that is too high to be true", "term", term, "highest", s.highest)
 		return false
 	}
 	if term > s.highest+1 && s.highest > 0 {
@@ -86,6 +89,7 @@ func (e *Elector) raise(term uint64) bool {
 	return true
 }
 
-// Wake plays a round now: a peer says that it resigned, or a fenced write of a
-// leader matched nothing, so that it may have been deposed.
-func (e *Elector) Wake() { nudge(e.wake) }
+// Wake makes the loop play a round at once. Call it when a peer reports that it
+// has resigned, or when a leader's fenced write matched no row, so that it may
+// have been deposed.
+func (e *Elector) Wake() { e.wake.Set() }

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// round plays once and acts on the result. It is the only caller of
-// Strategy.Round.
+// round plays one round of the election and applies its result. It is the only
+// caller of Strategy.Round.
 func (e *Elector) round(ctx context.Context) {
-	// 1. Who am I in this round?
+	// 1. The part that this node has in the round.
 	e.mu.Lock()
-	s := &e.state
-	if s.lead != nil && s.lead.windsDown(e.cfg.Beat) {
+	s := &e.shared
+	if s.awaitsLead(time.Now(), e.cfg.Beat) {
 		e.unlock()
 		return
 	}
@@ -22,9 +22,9 @@ func (e *Elector) round(ctx context.Context) {
 	sent := s.sent
 	e.unlock()
 
-	// 2. Play. A renewal has until trust ends: closing its connection earlier would
-	// free the lock that stands for us, and let a stall of the database depose a
-	// healthy leader.
+	// 2. Play. A renewal may take until trust ends. Giving up earlier would close
+	// its connection and so free the witness: a stall of the database would
+	// depose a healthy leader.
 	play, cancel := ctx, context.CancelFunc(func() {})
 	if me.Holding != 0 {
 		play, cancel = context.WithDeadline(ctx, lead.until)
@@ -33,17 +33,17 @@ func (e *Elector) round(ctx context.Context) {
 	next, err := e.cfg.Strategy.Round(play, me, last)
 	cancel()
 	if ctx.Err() != nil {
-		return // crashed: believe nothing
+		return // Run is ending: the result does not count
 	}
 
-	// 3. No answer: keep what we have. Trust runs on by itself.
+	// 3. No answer: nothing changes, and trust ends in its time.
 	if err != nil {
 		e.failed(me, err)
 		return
 	}
 
-	// 4. An answer. Trust counts from before the round was played, whatever it
-	// took: a slow reply cannot stretch a lease.
+	// 4. An answer. Trust counts from before the round was sent, so that a slow
+	// answer does not extend it.
 	until := trust(sent, e.cfg.Lease, e.cfg.Margin)
 	e.mu.Lock()
 	if s.failures > 0 {
@@ -54,23 +54,24 @@ func (e *Elector) round(ctx context.Context) {
 	var begun, renewed *leadership
 	switch {
 	case next.Leader == e.cfg.ID && me.Holding == next.Number && me.Holding != 0:
-		if s.lead == lead && lead.held() && next.Number > s.left && time.Now().Before(until) {
+		if now := time.Now(); s.lead == lead && s.stateAt(now, false).holds() && now.Before(until) {
 			e.extend(lead, next.Beat, until)
-			s.last = e.learnt(lead.term)
+			s.last = e.stamp(lead.term)
 			renewed = lead
 		}
 	case next.Leader == e.cfg.ID:
 		if s.lead == nil && next.Number > s.left && !me.Observer && !s.observer && time.Now().Before(until) {
-			next = e.learnt(next)
+			next = e.stamp(next)
 			s.last = next
 			begun = e.begin(next, until)
 		} else {
-			// Promised away, quit, or too late: this term is not led, ever. The next
-			// round finds our name in the store and takes the term after it.
+			// The node has promised the term away, has quit, or the answer came too
+			// late: this term is never led. The next round finds this node in the
+			// store and wins the term after it.
 			s.left = max(s.left, next.Number)
 			s.again = true
 			e.stats.refused.Add(1)
-			e.note(e.log.Info, "a win came too late and is not led", "term", next.Number)
+			e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)
 		}
 	default:
 		if lead != nil && me.Holding != 0 {
@@ -81,29 +82,29 @@ func (e *Elector) round(ctx context.Context) {
 	}
 	e.unlock()
 
-	// 5. Effects, outside of the lock.
+	// 5. Effects, outside the lock.
 	switch {
 	case begun != nil:
 		e.launch(ctx, begun)
 	case renewed != nil:
 		e.record(ctx, renewed)
 		if _, leading := e.Leading(); leading {
-			e.cfg.Beaten(next)
+			e.cfg.OnBeat(next)
 		}
 	}
 }
 
-// roundIfUseful plays because the strategy thinks that it is worth it now. To a
-// leader whose hold is sound it is not: its beats have their own time.
-func (e *Elector) roundIfUseful(ctx context.Context) {
+// roundUnlessLeading plays a round that the strategy has asked for. A leader that
+// is not suspended has no use for it: it renews at its own times.
+func (e *Elector) roundUnlessLeading(ctx context.Context) {
 	if _, leading := e.Leading(); !leading {
 		e.round(ctx)
 	}
 }
 
-// candidate is this node as the next round sees it; mu is held.
+// candidate returns this node's part in the next round; mu is held.
 func (e *Elector) candidate() Candidate {
-	s := &e.state
+	s := &e.shared
 	me := Candidate{
 		ID:      e.cfg.ID,
 		Address: e.cfg.Address,
@@ -111,45 +112,33 @@ func (e *Elector) candidate() Candidate {
 		Beat:    e.cfg.Beat,
 		Highest: s.highest,
 	}
-	switch {
-	case s.lead != nil && s.lead.held() && s.lead.term.Number > s.left:
+	switch state := s.stateAt(time.Now(), false); {
+	case state.holds():
 		me.Holding = s.lead.term.Number
-	case s.lead != nil: // Lead has not returned: it may not compete yet
+	case state != Following: // also while Lead has not returned: it may not compete yet
 		me.Observer = true
-	default:
-		me.Observer = s.observer || e.abstaining()
 	}
 	return me
 }
 
-// abstaining says whether the node leaves this election to the others; mu is held.
-func (e *Elector) abstaining() bool {
-	s := &e.state
-	if !time.Now().Before(s.abstainUntil) {
-		return false
-	}
-	told := s.abstainPast != 0 && s.last.Number > s.abstainPast
-	return !told
-}
-
-// failed counts a round without an answer.
+// failed counts and logs a round without an answer.
 func (e *Elector) failed(me Candidate, err error) {
 	e.mu.Lock()
 	defer e.unlock()
-	e.state.failures++
+	e.shared.failures++
 	e.stats.failed.Add(1)
-	if e.state.failures == 1 {
+	if e.shared.failures == 1 {
 		e.note(e.log.Warn, "round failed, will retry", "holding", me.Holding, "error", err)
 	} else {
-		e.note(e.log.Debug, "round failed again", "holding", me.Holding, "failures", e.state.failures, "error", err)
+		e.note(e.log.Debug, "round failed again", "holding", me.Holding, "failures", e.shared.failures, "error", err)
 	}
 }
 
-// learnt completes a term of our own by what only this node knows; mu is held.
-func (e *Elector) learnt(t Term) Term {
+// stamp returns t with the times at which this node saw it; mu is held.
+func (e *Elector) stamp(t Term) Term {
 	t.Seen = time.Now()
-	if t.Number == e.state.last.Number && t.Leader == e.state.last.Leader {
-		t.Since = e.state.last.Since
+	if t.Number == e.shared.last.Number && t.Leader == e.shared.last.Leader {
+		t.Since = e.shared.last.Since
 	}
 	if t.Since.IsZero() {
 		t.Since = e.cfg.Now()
@@ -157,26 +146,26 @@ func (e *Elector) learnt(t Term) Term {
 	return t
 }
 
-// learn takes in what the store, or the leader's push, says of another's term; mu
-// is held. It reports whether that is a new term or a new leader.
+// learn records another node's term, as read from the store or pushed by the
+// leader, and reports whether the term or the leader is new. mu is held.
 func (e *Elector) learn(next Term, pushed bool) (news bool) {
-	s := &e.state
+	s := &e.shared
 	last := s.last
 	older := next.Number < last.Number || next.Number == last.Number && next.Beat < last.Beat
 	if older && (pushed || !s.pushed.Before(s.sent)) {
-		return false // it left before what we know
+		return false // sent before what this node knows already
 	}
 	if next.Same(last) {
 		return false
 	}
 	if s.unsettled && next.Number == last.Number {
-		s.sightings++ // it beats on: two beats, and only our stream was at fault
+		s.sightings++ // after two new beats the leader counts as alive: only the stream broke
 	}
 	news = next.Number != last.Number || next.Leader != last.Leader
 	if pushed || news && !next.Leader.IsZero() || s.sightings >= 2 {
 		s.unsettled, s.sightings = false, 0
 	}
-	next = e.learnt(next)
+	next = e.stamp(next)
 	s.last = next
 	if news {
 		e.feed.put(Change{Term: next})
@@ -185,74 +174,75 @@ func (e *Elector) learn(next Term, pushed bool) (news bool) {
 	return news
 }
 
-// nextRound says when the next round is due.
+// nextRound returns when the next round is due.
 func (e *Elector) nextRound() time.Time {
-	suspended := false
-	if s, ok := e.cfg.Strategy.(Suspender); ok {
-		suspended = s.Suspended()
-	}
+	suspended := e.suspended()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, beat := &e.state, e.cfg.Beat
+	s, beat := &e.shared, e.cfg.Beat
 	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
-	me := e.candidate()
+	now := time.Now()
+	state := s.stateAt(now, false)
 	switch {
-	case s.lead != nil && s.lead.windsDown(beat):
+	case s.awaitsLead(now, beat):
 		return s.lead.endedAt.Add(beat)
 	case s.again:
 		return s.sent
 
-	case me.Holding != 0 && suspended:
-		// No effects until the hold is mended: 2, 4, 8 ms ... a quarter beat.
+	case state.holds() && suspended:
+		// The leader may not act until it has its witness again: retry after 2, 4,
+		// 8 ms ... a quarter beat.
 		return s.sent.Add(min(beat/4, time.Duration(float64(2*time.Millisecond)*math.Pow(2, float64(min(s.failures, 20))))) + jitter/10)
-	case me.Holding != 0 && s.failures > 0:
+	case state.holds() && s.failures > 0:
 		return s.sent.Add(beat/4 - jitter)
-	case me.Holding != 0:
-		return s.sent.Add(beat - jitter) // from before the send, so that beats do not drift
+	case state.holds():
+		return s.sent.Add(beat - jitter) // counted from before the last was sent, so that beats do not drift
 
 	case s.failures > 0:
 		return s.sent.Add(min(beat, beat/4<<min(s.failures, 4)) + jitter)
 	case s.unsettled:
 		due := s.sent.Add(beat/4 + jitter)
-		if lease := e.leaseEnd(jitter); !me.Observer && time.Now().Before(lease) {
-			return earlier(due, lease) // a quarter beat would be lost at the very end
+		if lease := e.leaseEnd(jitter); state == Following && now.Before(lease) {
+			return earlier(due, lease) // so that the end of the lease is not missed by up to a quarter beat
 		}
 		return due
 	}
 
-	// A follower: read each Poll, or seldom while the leader's beats are pushed.
+	// A follower reads at each Poll, or at each SafetyRead while the leader's beats
+	// are pushed to it.
 	due := e.poll(jitter)
-	if missed := s.pushed.Add(2*beat + jitter); time.Now().Before(missed) {
+	if missed := s.pushed.Add(2*beat + jitter); now.Before(missed) {
 		due = s.sent.Add(e.cfg.SafetyRead + jitter)
 		due = earlier(due, missed)
 	}
-	if me.Observer {
-		if time.Now().Before(s.abstainUntil) {
+	if state != Following {
+		if now.Before(s.abstainUntil) {
 			due = earlier(due, s.abstainUntil.Add(jitter))
 		}
 		return due
 	}
-	// A candidate is also there when the lease ends; after that, each quarter beat.
+	// A candidate also plays when the lease ends, and then each quarter beat.
 	soon := s.sent.Add(beat/4 + jitter)
 	lease := e.leaseEnd(jitter)
 	switch {
-	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !time.Now().Before(lease):
+	case s.last.Leader.IsZero() && s.last.Number >= s.highest, lease.Before(soon) && !now.Before(lease):
 		return earlier(due, soon)
 	}
 	return earlier(due, lease)
 }
 
-// leaseEnd is when the leader's lease has been observed to its end; mu is held.
+// leaseEnd returns when this node will have observed the leader's lease to its
+// end; mu is held.
 func (e *Elector) leaseEnd(jitter time.Duration) time.Time {
-	return e.state.last.Seen.Add(e.state.last.Lease + time.Millisecond + jitter/10)
+	return e.shared.last.Seen.Add(e.shared.last.Lease + time.Millisecond + jitter/10)
 }
 
-// poll says when a follower that is told nothing looks next: each Poll, and, if the
-// store says how old the last beat was, soon after one is expected. Then, with a Poll
-// of one beat, the end of the lease is seen a twentieth of a beat late, and not up to
-// a whole one. mu is held.
+// poll returns when a follower without pushed beats reads next: after Poll, and,
+// if the store reports how old the last beat was, just after the next one is
+// expected. With a Poll of one beat the end of the lease is then noticed a
+// twentieth of a beat late instead of up to a whole beat. mu is held.
 func (e *Elector) poll(jitter time.Duration) time.Time {
-	s, beat, every := &e.state, e.cfg.Beat, e.cfg.Poll
+	s, beat, every := &e.shared, e.cfg.Beat, e.cfg.Poll
 	if s.last.Age <= 0 || s.last.Age >= beat {
 		return s.sent.Add(every + jitter)
 	}

@@ -12,9 +12,9 @@ import (
 	"conclave/elector"
 )
 
-// Whoever must be gone before anybody else leads asks until when: also while it winds
-// down after a resignation, when its term is still renewed.
-func TestTrustedUntilIsKnownUntilLeadHasReturned(t *testing.T) {
+// Lead's work must have ended before another node leads, so its deadline is known also
+// while Lead winds down after a resignation and the term is still renewed.
+func TestTrustedUntil_IsSetUntilLeadHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		linger := make(chan struct{})
@@ -37,12 +37,12 @@ func TestTrustedUntilIsKnownUntilLeadHasReturned(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		_, leading := e.Leading()
 		assert.False(t, leading)
-		assert.Greater(t, time.Until(e.TrustedUntil()), time.Second, "it is still renewed")
+		assert.Greater(t, time.Until(e.TrustedUntil()), time.Second, "the term is still renewed")
 		s.set(func(t *elector.Term) { t.Number, t.Leader = 9, other })
 		time.Sleep(5 * time.Second)
-		assert.Less(t, time.Until(e.TrustedUntil()), time.Duration(0), "deposed: it ends with the last renewal")
+		assert.Less(t, time.Until(e.TrustedUntil()), time.Duration(0), "once deposed, trust ends with the last renewal")
 		close(linger)
-		require.Error(t, <-resigned, "there was nothing left to hand over")
+		require.Error(t, <-resigned, "the term was lost before it could be handed over")
 		assert.Zero(t, e.TrustedUntil())
 	})
 }

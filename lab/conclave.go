@@ -170,7 +170,7 @@ func (s *stand) elector(strategy elector.Strategy, asked func() uint64, fence gu
 	if err != nil {
 		return nil, err
 	}
-	s.asked = e.Testify
+	s.asked = e.ConfirmLeading
 	if fence == nil {
 		return electing{e, asked}, nil
 	}

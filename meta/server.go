@@ -179,7 +179,7 @@ func (s *Server) assemble(ln net.Listener) error {
 	}
 	s.elector, err = elector.New(elector.Config{
 		ID: s.cfg.Node, Address: s.address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
-		Lead: s.lead, Beaten: s.beaten, WakePeers: s.wakePeers,
+		Lead: s.lead, OnBeat: s.beaten, WakePeers: s.wakePeers,
 		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: s.log.Named("elector"), Trace: s.cfg.Trace,
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // Witness testifies whether this node leads the term. "Stopped" is a promise.
 func (s *Server) Witness(_ context.Context, req *connect.Request[wirev1.WitnessRequest]) (*connect.Response[wirev1.WitnessResponse], error) {
-	alive := s.elector.Testify(req.Msg.GetTerm(), req.Msg.GetLock())
+	alive := s.elector.ConfirmLeading(req.Msg.GetTerm(), req.Msg.GetLock())
 	return connect.NewResponse(&wirev1.WitnessResponse{Alive: alive}), nil
 }
 

@@ -668,7 +668,7 @@ inline stand_by() {
 	fi
 }
 
-/* 4c. Ask at the leader's port: elector.Testify. Alive is said by who leads that
+/* 4c. Ask at the leader's port: elector.ConfirmLeading. Alive is said by who leads that
    term and trusts itself, and makes it park anew if the lock is its own; stopped is
    a promise. Silence counts as stopped. */
 inline ask(WHOM) {

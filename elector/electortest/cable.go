@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// Cable is the path from one node to its store, with the faults that paths have.
-// A strategy under test dials through it.
+// Cable is the network path from one node to its store, into which faults can be
+// injected. A strategy under test dials through it.
 type Cable struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	cut   bool
-	held  chan struct{} // closed when the stall ends; nil when there is none
-	slow  chan struct{} // closed when replies are delivered again; nil when they are
+	held  chan struct{} // closed when the stall ends; nil without a stall
+	slow  chan struct{} // closed when replies are delivered again; nil while they are
 	lose  []byte        // lose the reply to the next request with these bytes
-	lost  int           // how many replies were lost
+	lost  int           // replies that were lost
 	delay []byte        // deliver the next request with these bytes late,
 	late  chan struct{} // when this is closed
-	wrong [2][]byte     // put the second in the place of the first in every request
+	wrong [2][]byte     // replace the first by the second in every request
 	first []byte        // before the next request with these bytes is sent,
-	do    func()        // do this
+	do    func()        // call this
 	conns map[*cableConn]bool
 
-	ghosts sync.WaitGroup // the deliveries of Delay
+	deliveries sync.WaitGroup // of Delay
 }
 
-// ErrCut is what a dial through a cut cable returns.
+// ErrCut is returned by a dial through a cut cable.
 var ErrCut = errors.New("cable is cut")
 
-// NewCable is a sound path over dial.
+// NewCable returns a path over dial without faults.
 func NewCable(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *Cable {
 	return &Cable{dial: dial, conns: map[*cableConn]bool{}}
 }
@@ -60,7 +60,7 @@ func (c *Cable) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	cc := &cableConn{Conn: conn, cable: c, closed: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cut { // while it was dialled
+	if c.cut { // cut during the dial
 		conn.Close()
 		return nil, ErrCut
 	}
@@ -77,14 +77,14 @@ func (c *Cable) Cut() {
 	c.Break()
 }
 
-// Mend lets new connections through again.
+// Mend allows new connections again.
 func (c *Cable) Mend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = false
 }
 
-// Break closes every connection; new ones may be made at once.
+// Break closes every connection. New ones can be made at once.
 func (c *Cable) Break() {
 	c.mu.Lock()
 	var conns []*cableConn
@@ -97,13 +97,13 @@ func (c *Cable) Break() {
 	}
 }
 
-// HalfOpen closes the store's end of every connection, while the node's end stays
-// open and silent; new connections may be made at once.
+// HalfOpen closes the store's end of every connection, while the node's end stays open
+// and receives nothing. New connections can be made at once.
 func (c *Cable) HalfOpen() {
 	c.mu.Lock()
 	var conns []*cableConn
 	for cc := range c.conns {
-		cc.deaf = true
+		cc.halfOpen = true
 		conns = append(conns, cc)
 	}
 	c.mu.Unlock()
@@ -112,8 +112,8 @@ func (c *Cable) HalfOpen() {
 	}
 }
 
-// Stall holds everything that is sent, replies too, until the returned function is
-// called. Connections stay open: a partition, or a server that hangs.
+// Stall delays everything that is sent in both directions until the returned function is
+// called. Connections stay open, as in a partition or when a server hangs.
 func (c *Cable) Stall() (release func()) {
 	held := make(chan struct{})
 	c.mu.Lock()
@@ -127,8 +127,8 @@ func (c *Cable) Stall() (release func()) {
 	})
 }
 
-// HoldReplies lets everything that is sent through to the store, and holds what it
-// answers until the returned function is called: a slow way back.
+// HoldReplies delivers requests to the store, and delays its replies until the returned
+// function is called.
 func (c *Cable) HoldReplies() (release func()) {
 	slow := make(chan struct{})
 	c.mu.Lock()
@@ -144,18 +144,18 @@ func (c *Cable) HoldReplies() (release func()) {
 	})
 }
 
-// LoseReply lets the next request that contains text through to the store, waits
-// until the store has answered, and breaks that connection instead of delivering
-// the answer: the request was carried out, its sender does not know.
+// LoseReply delivers the next request that contains text to the store, waits for the
+// reply, and breaks the connection instead of delivering it: the request was executed,
+// but its sender does not know.
 func (c *Cable) LoseReply(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lose = []byte(text)
 }
 
-// Delay takes the next request that contains text off the wire. Its sender sees a
-// silent connection; the store gets the request when the returned function is
-// called, although its sender may have given up long ago: a ghost.
+// Delay withholds the next request that contains text. Its sender sees a connection
+// without an answer; the store receives the request when the returned function is
+// called, although the sender may have given up long before.
 func (c *Cable) Delay(text string) (deliver func()) {
 	late := make(chan struct{})
 	c.mu.Lock()
@@ -164,26 +164,26 @@ func (c *Cable) Delay(text string) (deliver func()) {
 	return sync.OnceFunc(func() { close(late) })
 }
 
-// Delivered waits until the store has answered what came late.
-func (c *Cable) Delivered() { c.ghosts.Wait() }
+// Delivered waits until the store has answered the delayed requests.
+func (c *Cable) Delivered() { c.deliveries.Wait() }
 
-// Before does something just before the next request that contains text is sent:
-// the moment at which a store can be stopped with a request under way to it.
+// Before calls do just before the next request that contains text is sent, so that a
+// test can stop the store while the request is on its way.
 func (c *Cable) Before(text string, do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.first, c.do = []byte(text), do
 }
 
-// Garble writes wrong in the place of right in every request from now on, as a
-// proxy does that thinks it knows better. Both must have the same length.
+// Garble replaces right by wrong in every request from now on, as a proxy may do that
+// rewrites statements. Both must have the same length.
 func (c *Cable) Garble(right, wrong string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wrong = [2][]byte{[]byte(right), []byte(wrong)}
 }
 
-// Lost is how many replies LoseReply has lost.
+// Lost returns how many replies LoseReply has lost.
 func (c *Cable) Lost() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,12 +193,12 @@ func (c *Cable) Lost() int {
 // cableConn is one connection through a cable.
 type cableConn struct {
 	net.Conn
-	cable  *Cable
-	deaf   bool // the store's end is gone, this end does not know; guarded by cable.mu
-	doomed bool // the next reply is lost; guarded by cable.mu
-	ghost  bool // its last request is delivered late, and by another; guarded by cable.mu
-	once   sync.Once
-	closed chan struct{}
+	cable     *Cable
+	halfOpen  bool // the store's end is closed, this end open; guarded by cable.mu
+	loseReply bool // the next reply is lost; guarded by cable.mu
+	delayed   bool // its last request is delivered late, by deliverLate; guarded by cable.mu
+	once      sync.Once
+	closed    chan struct{}
 }
 
 // hold waits while the cable is stalled.
@@ -226,21 +226,21 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 	if c.first != nil && bytes.Contains(p, c.first) {
 		do := c.do
 		c.first, c.do = nil, nil
-		c.mu.Unlock() // it may take its time
+		c.mu.Unlock() // do may block
 		do()
 		c.mu.Lock()
 	}
 	if c.lose != nil && bytes.Contains(p, c.lose) {
 		c.lose = nil
-		cc.doomed = true
+		cc.loseReply = true
 	}
 	if c.delay != nil && bytes.Contains(p, c.delay) {
 		c.delay = nil
-		cc.ghost = true
+		cc.delayed = true
 		request, late := bytes.Clone(p), c.late
-		c.ghosts.Go(func() { cc.haunt(request, late) }) // ends with the delivery
+		c.deliveries.Go(func() { cc.deliverLate(request, late) }) // ends with the delivery
 	}
-	swallowed := cc.ghost || cc.deaf
+	swallowed := cc.delayed || cc.halfOpen
 	if len(c.wrong[0]) > 0 {
 		p = bytes.ReplaceAll(p, c.wrong[0], c.wrong[1])
 	}
@@ -251,32 +251,32 @@ func (cc *cableConn) Write(p []byte) (int, error) {
 	return cc.Conn.Write(p)
 }
 
-// haunt delivers a request late, waits for the answer that nobody reads, and
-// closes the connection.
-func (cc *cableConn) haunt(request []byte, late <-chan struct{}) {
+// deliverLate delivers a request when late is closed, waits for the answer, which it
+// discards, and closes the connection.
+func (cc *cableConn) deliverLate(request []byte, late <-chan struct{}) {
 	<-late
 	defer cc.Conn.Close()
 	if _, err := cc.Conn.Write(request); err != nil {
 		return
 	}
 	cc.Conn.SetReadDeadline(time.Time{})
-	_, _ = cc.Conn.Read(make([]byte, 1)) // whatever comes, or the end: the wait is over
+	_, _ = cc.Conn.Read(make([]byte, 1)) // an answer, or the end of the connection
 }
 
 func (cc *cableConn) Read(p []byte) (int, error) {
 	c := cc.cable
 	n, err := cc.Conn.Read(p)
 	c.mu.Lock()
-	deaf, doomed, slow := cc.deaf, cc.doomed && n > 0, c.slow
-	if doomed {
+	halfOpen, lose, slow := cc.halfOpen, cc.loseReply && n > 0, c.slow
+	if lose {
 		c.lost++
 	}
 	c.mu.Unlock()
-	if deaf {
+	if halfOpen {
 		<-cc.closed
 		return 0, net.ErrClosed
 	}
-	if doomed {
+	if lose {
 		cc.Close()
 		return 0, net.ErrClosed
 	}
@@ -299,9 +299,9 @@ func (cc *cableConn) Close() error {
 		close(cc.closed)
 		cc.cable.mu.Lock()
 		delete(cc.cable.conns, cc)
-		ghost := cc.ghost
+		delayed := cc.delayed
 		cc.cable.mu.Unlock()
-		if ghost { // only its reader ends: the server sees it open until the ghost has come
+		if delayed { // only reads end: the server sees it open until the request is delivered
 			err = cc.Conn.SetReadDeadline(time.Unix(1, 0))
 			return
 		}

@@ -16,32 +16,33 @@ import (
 	"conclave/elector"
 )
 
-// World is one store and the way to play on it.
+// World is a store, and how to make strategies on it.
 type World struct {
-	// Dial reaches the store. Every node gets it through a Cable of its own.
+	// Dial connects to the store. Each node uses it through its own Cable.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Strategy is the one under test, for one node; it dials through seat.Cable.
-	Strategy func(t testing.TB, seat Seat) elector.Strategy
+	// Strategy makes the strategy under test for one node. It must dial through
+	// spec.Cable.
+	Strategy func(t testing.TB, spec NodeSpec) elector.Strategy
 	// Lease of the candidates; the beat is a third of it.
 	Lease time.Duration
-	// Bubble says that the world is in memory and runs in a synctest bubble, where
-	// leases pass in no time.
+	// Bubble means that the world is in memory and runs in a synctest bubble.
 	Bubble bool
-	// Push says that the leader's beats are pushed to the other nodes, and that they
-	// notice when their stream to a killed leader breaks, as metas do.
+	// Push means that the leader's beats are pushed to the other nodes, and that they
+	// are notified when the stream from a killed leader breaks, as in meta nodes.
 	Push bool
-	// Words are texts in requests, by which the suite finds those whose answers it
-	// loses. nil: words of SQL.
-	Words []string
-	// Quiet keeps the nodes' log out of the test's.
+	// RequestTexts are texts that occur in requests; the suite loses the answers to
+	// these. If nil, it uses SQL keywords.
+	RequestTexts []string
+	// Quiet keeps the nodes' log lines out of the test's log.
 	Quiet bool
-	// FencedWrite tries an effect of the given leader on the store, in one statement
-	// with the check of its term; false when it was refused. nil: the store has none.
+	// FencedWrite writes to the store as the given leader, in one statement with the
+	// check of its term, and reports whether the write was accepted. nil if the store
+	// has no such write.
 	FencedWrite func(ctx context.Context, owner conclave.NodeID, term uint64) (bool, error)
 }
 
-// late is how long after it has happened a test may see something: at once in a bubble,
-// and on a busy machine when it is the test's turn.
+// late returns how late a test may see an event: not at all in a bubble, up to a quarter
+// of a lease on a busy machine.
 func (w World) late() time.Duration {
 	if w.Bubble {
 		return 0
@@ -49,25 +50,25 @@ func (w World) late() time.Duration {
 	return w.Lease / 4
 }
 
-// Seat is what one node's strategy gets.
-type Seat struct {
+// NodeSpec is what a strategy needs to know about its node.
+type NodeSpec struct {
 	ID     conclave.NodeID
 	Beat   time.Duration
 	Cable  *Cable
 	Rand   *rand.Rand
 	Logger hclog.Logger
-	// Ask asks the node that advertises address whether it leads term: alive or
-	// stopped (also: nobody is there), or no answer.
+	// Ask asks the node with this address whether it leads term. answered is false if
+	// there was no answer; a closed port counts as the answer that it is not alive.
 	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 }
 
-// Cluster is some nodes in one election, and the ledger of who led what. It fails
-// the test at once when a term has two owners or terms do not rise.
+// Cluster is a set of nodes in one election, and the ledger of their leaderships. It
+// fails the test at once when a term has two owners or terms do not rise.
 type Cluster struct {
 	t     testing.TB
 	world World
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	nodes   []*Node
 	ledger  []Entry
 	changed chan struct{} // closed and replaced at each event
@@ -83,7 +84,7 @@ type Entry struct {
 // Option changes a node's configuration before it is made.
 type Option func(*elector.Config)
 
-// NewCluster starts n nodes named n1, n2, ... one after the other.
+// NewCluster starts n nodes, named n1, n2 and so on.
 func NewCluster(t testing.TB, world World, n int, options ...Option) *Cluster {
 	c := &Cluster{t: t, world: world, changed: make(chan struct{})}
 	for i := range n {
@@ -101,12 +102,12 @@ type Node struct {
 
 	c      *Cluster
 	cancel context.CancelFunc
-	group  sync.WaitGroup // Run, and who listens to it; Kill joins them
-	mute   bool           // does not answer questions; guarded by c.mu
-	dead   bool           // its port is closed; guarded by c.mu
+	group  sync.WaitGroup // Run, and the reader of its changes; Kill joins them
+	silent bool           // does not answer questions; guarded by c.mu
+	dead   bool           // killed: its port is closed; guarded by c.mu
 }
 
-// Add starts a node; a name that was there before comes back as a new incarnation.
+// Add starts a node. A name that was used before gets a new incarnation.
 func (c *Cluster) Add(name string, options ...Option) *Node {
 	c.mu.Lock()
 	count := len(c.nodes)
@@ -141,13 +142,13 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 		},
 	}
 	if c.world.Push {
-		cfg.Beaten = func(term elector.Term) {
+		cfg.OnBeat = func(term elector.Term) {
 			for _, peer := range c.Others(n) {
 				peer.Observe(term)
 			}
 		}
 	}
-	n.Strategy = c.world.Strategy(c.t, Seat{
+	n.Strategy = c.world.Strategy(c.t, NodeSpec{
 		ID: n.ID, Beat: c.world.Lease / 3, Cable: n.Cable,
 		Rand: rand.New(rand.NewPCG(uint64(count)+1, 9)), Logger: logger.Named("strategy"), Ask: c.ask,
 	})
@@ -178,32 +179,32 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 	c.mu.Unlock()
 	n.group.Go(func() {
 		defer c.event()
-		_ = n.Run(ctx) // its end is what the test asks for
+		_ = n.Run(ctx) // its error is the cancellation by the test
 	})
 	return n
 }
 
-// ask is the question to a leader's port.
+// ask asks at a leader's port.
 func (c *Cluster) ask(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
 	for _, n := range c.Nodes() {
 		c.mu.Lock()
-		mute, dead := n.mute, n.dead
+		silent, dead := n.silent, n.dead
 		c.mu.Unlock()
 		switch {
 		case n.ID.String() != address:
 		case dead:
 			return false, true
-		case mute:
+		case silent:
 			<-ctx.Done()
 			return false, false
 		default:
-			return n.Testify(term, lock), true
+			return n.ConfirmLeading(term, lock), true
 		}
 	}
 	return false, true
 }
 
-// led enters a leadership into the ledger, and checks it.
+// led adds a leadership to the ledger, and checks it.
 func (c *Cluster) led(n *Node, term elector.Term) {
 	c.mu.Lock()
 	for _, past := range c.ledger {
@@ -216,22 +217,22 @@ func (c *Cluster) led(n *Node, term elector.Term) {
 	c.event()
 }
 
-// Ledger is who has led, in order.
+// Ledger returns all leaderships so far, in order.
 func (c *Cluster) Ledger() []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Entry(nil), c.ledger...)
 }
 
-// Nodes are all that were ever added.
+// Nodes returns all nodes that were added, including killed ones.
 func (c *Cluster) Nodes() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*Node(nil), c.nodes...)
 }
 
-// Believers are the nodes that lead right now, in their own view.
-func (c *Cluster) Believers() []*Node {
+// PerceivedLeaders returns the nodes that believe they lead now.
+func (c *Cluster) PerceivedLeaders() []*Node {
 	var list []*Node
 	for _, n := range c.Nodes() {
 		if _, leading := n.Leading(); leading {
@@ -241,7 +242,7 @@ func (c *Cluster) Believers() []*Node {
 	return list
 }
 
-// event tells those who wait that something has happened.
+// event wakes the calls of Until.
 func (c *Cluster) event() {
 	c.mu.Lock()
 	close(c.changed)
@@ -249,9 +250,9 @@ func (c *Cluster) event() {
 	c.mu.Unlock()
 }
 
-// Until waits for claim to become true; it is looked at after each event, and now
-// and then. It gives up after thirty leases.
-func (c *Cluster) Until(what string, claim func() bool) {
+// Until waits until condition returns true. It is called after each event, and at short
+// intervals. After thirty leases Until fails the test.
+func (c *Cluster) Until(what string, condition func() bool) {
 	c.t.Helper()
 	limit := time.NewTimer(30 * c.world.Lease)
 	defer limit.Stop()
@@ -261,7 +262,7 @@ func (c *Cluster) Until(what string, claim func() bool) {
 		c.mu.Lock()
 		changed := c.changed
 		c.mu.Unlock()
-		if claim() {
+		if condition() {
 			return
 		}
 		select {
@@ -273,13 +274,13 @@ func (c *Cluster) Until(what string, claim func() bool) {
 	}
 }
 
-// Leader waits for a node that leads.
+// Leader waits for a node that leads, and returns it.
 func (c *Cluster) Leader() (*Node, elector.Term) {
 	c.t.Helper()
 	return c.LeaderAfter(0)
 }
 
-// entered says whether the ledger has the term: Lead has been called.
+// entered reports whether the ledger has the term, which means that Lead was called.
 func (c *Cluster) entered(number uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,7 +288,7 @@ func (c *Cluster) entered(number uint64) bool {
 	return last >= 0 && c.ledger[last].Term.Number >= number
 }
 
-// LeaderAfter waits for a node that leads a higher term.
+// LeaderAfter waits for a node that leads a higher term, and returns it.
 func (c *Cluster) LeaderAfter(number uint64) (leader *Node, term elector.Term) {
 	c.t.Helper()
 	c.Until(fmt.Sprintf("a leader after term %d", number), func() bool {
@@ -302,7 +303,7 @@ func (c *Cluster) LeaderAfter(number uint64) (leader *Node, term elector.Term) {
 	return leader, term
 }
 
-// Others are all living nodes but n.
+// Others returns all nodes but n that are not killed.
 func (c *Cluster) Others(n *Node) []*Node {
 	var list []*Node
 	for _, o := range c.Nodes() {
@@ -316,15 +317,15 @@ func (c *Cluster) Others(n *Node) []*Node {
 	return list
 }
 
-// Mute makes the node's port silent: dialled, it does not answer.
-func (n *Node) Mute() {
+// StopAnswering makes the node's port silent: it accepts questions but does not answer.
+func (n *Node) StopAnswering() {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
-	n.mute = true
+	n.silent = true
 }
 
-// Kill ends the node as kill -9 does: its sockets and its port are closed, nothing
-// is said.
+// Kill ends the node as kill -9 does: its sockets and its port are closed, and it sends
+// nothing.
 func (n *Node) Kill() {
 	n.c.mu.Lock()
 	n.dead = true
@@ -339,14 +340,14 @@ func (n *Node) Kill() {
 	n.group.Wait()
 }
 
-// Stop ends all nodes.
+// Stop kills all nodes.
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes() {
 		n.Kill()
 	}
 }
 
-// lines writes a log into the test's.
+// lines writes log lines to the test's log.
 type lines struct{ t testing.TB }
 
 func (l lines) Write(p []byte) (int, error) {

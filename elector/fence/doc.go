@@ -1,55 +1,56 @@
-// Package fence keeps an old leader's writes out of your own tables, which are in the
-// same MySQL as the lock.
+// Package fence refuses the writes of an old leader to an application's own tables,
+// if these are in the same MySQL database as the lock.
 //
-// A leader can be stopped between looking whether it leads and writing what it
-// decided: by a debugger, a swapped-out machine, a network. When it goes on, somebody
-// else leads, and the write must not land. No check before a write can forbid that;
-// one inside the statement can. A term gives a [Token], and a statement that is joined
-// with it changes rows while that term lasts, or none:
+// A leader can be stopped between checking that it leads and writing what it decided:
+// by a debugger, a machine that swaps, a network. When it continues, another node
+// leads, and the write must not take effect. A check before the write cannot ensure
+// that; a check inside the statement can. A [Token] is made from a term, and a
+// statement that is joined with it changes rows only while that term lasts:
 //
 //	Lead: func(ctx context.Context, term elector.Term) error {
 //		token := fence.New(lock, term)
 //		n, err := fence.Exec(ctx, db, token,
 //			"UPDATE orders JOIN {fence} SET state = ? WHERE id = ?", "paid", 7)
-//		if errors.Is(err, fence.ErrOver) { // somebody else leads: stop
+//		if errors.Is(err, fence.ErrTermEnded) { // another node leads: stop
 //			return err
 //		}
 //		...
 //
-// {fence} stands for a table: it has one row while the token holds, and none
-// afterwards. Join it, or select from it, and the statement is guarded:
+// {fence} stands for a table that has one row while the token is valid, and none
+// afterwards. A statement that joins it or selects from it is fenced:
 //
 //	UPDATE orders JOIN {fence} SET state = ? WHERE id = ?
 //	INSERT INTO payments (order_id, term) SELECT ?, fence.term FROM {fence}
 //	INSERT IGNORE ... SELECT ... FROM {fence}           REPLACE INTO ... SELECT ... FROM {fence}
 //	DELETE orders FROM orders JOIN {fence} WHERE id = ?
 //
-// Its columns are fence.owner and fence.term. A column of yours with one of these names
-// is written with its table's. A child of `conclave lead` finds its token in the
-// environment: [FromEnv].
+// Its columns are fence.owner and fence.term. Qualify columns of the same name with
+// their table's name. A child process of `conclave lead` finds its token in the
+// environment; see [FromEnv].
 //
 // # Guarantees
 //
-//   - A statement of an older term changes no row, however late it comes, and
-//     whatever its sender believes. The lock row is held in share mode until the
-//     statement is through, under every isolation level: an election and the write
-//     wait for each other, and one of them is first.
-//   - [ErrOver] tells "the term is over" from "nothing matched".
+//   - A statement of an older term changes no row, however late it is executed. The
+//     lock row is held in share mode until the statement is complete, under every
+//     isolation level: an election and the write wait for each other, and one of them
+//     is first.
+//   - [ErrTermEnded] distinguishes a term that has ended from a statement that matched
+//     no row.
 //
 // # What is not guaranteed
 //
-//   - After any other error the write may have been applied, or may be later: while
+//   - After any other error the write may have been applied, or may still be, while
 //     the term lasts. That is so with every database and every statement.
-//   - Transactions, for the sake of the others. In one, the lock row is held until it
-//     ends: everything in it is then under the term (good), and the leader's own
-//     renewals wait (bad). Keep it far shorter than the lease. Who is stopped in the
-//     middle of one stops the elections, until the server ends his connection.
-//   - Anything about another database, or a service. Send Token.Term with the request,
-//     and let the receiver refuse what is lower than it has seen.
+//   - That transactions do not delay the election. A transaction holds the lock row
+//     until it ends: everything in it happens under the term, but the leader's own
+//     renewals wait. Keep it far shorter than the lease. A process that is stopped in
+//     the middle of one blocks the elections until the server ends its connection.
+//   - Anything about another database or service. Send Token.Term with the request,
+//     and let the receiver refuse a term lower than it has seen.
 //
-// # When a part dies
+// # Failures
 //
 //	the leader, before the statement    nothing is written
-//	the leader, after it                the write stands, under its term
+//	the leader, after it                the write is kept, under its term
 //	the server                          an error; see above
 package fence

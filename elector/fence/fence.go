@@ -15,27 +15,28 @@ import (
 )
 
 var (
-	// ErrOver: the write was refused, because the token's term is over. Stop.
-	ErrOver = errors.New("the term is over")
-	// ErrUnfenced: the statement has not exactly one {fence} in it, so that nothing
-	// would guard it. It was not sent.
+	// ErrTermEnded is returned if the write was refused because the token's term has
+	// ended. The caller must stop.
+	ErrTermEnded = errors.New("the term has ended")
+	// ErrUnfenced is returned if the statement does not contain {fence} exactly once,
+	// so that it would not be fenced. It was not sent.
 	ErrUnfenced = errors.New("the statement is not fenced")
 )
 
-// Token is the right to write under a term: while the lock row names this owner and
-// this term. It may be copied, stored and sent.
+// Token identifies a term for fenced writes. It is valid while the lock row names
+// this owner and this term. It may be copied, stored and sent.
 type Token struct {
 	Lock  conclavesql.Lock
 	Owner string // name@incarnation
 	Term  uint64
 }
 
-// New is the token of a term that this node leads.
+// New returns the token of a term that this node leads.
 func New(lock conclavesql.Lock, term elector.Term) Token {
 	return Token{Lock: lock, Owner: term.Leader.String(), Term: term.Number}
 }
 
-// The environment of a child of `conclave lead`.
+// The environment variables of a child process of `conclave lead`.
 const (
 	EnvTerm       = "CONCLAVE_TERM"
 	EnvOwner      = "CONCLAVE_OWNER"
@@ -43,7 +44,7 @@ const (
 	EnvDataCenter = "CONCLAVE_DATA_CENTER"
 )
 
-// Environ is the token as a child process's environment.
+// Environ returns the token as environment variables for a child process.
 func (t Token) Environ() []string {
 	return []string{
 		EnvTerm + "=" + strconv.FormatUint(t.Term, 10),
@@ -53,24 +54,24 @@ func (t Token) Environ() []string {
 	}
 }
 
-// FromEnv is the token that `conclave lead` gave to this process.
+// FromEnv returns the token that `conclave lead` has given to this process.
 func FromEnv() (Token, error) {
 	t := Token{Lock: conclavesql.Lock{DataCenter: os.Getenv(EnvDataCenter), Name: os.Getenv(EnvLock)}, Owner: os.Getenv(EnvOwner)}
 	term, err := strconv.ParseUint(os.Getenv(EnvTerm), 10, 64)
 	if err != nil {
-		return Token{}, fmt.Errorf("fence: %s %q is no term: is this a child of `conclave lead`?", EnvTerm, os.Getenv(EnvTerm))
+		return Token{}, fmt.Errorf("fence: invalid %s %q (want a term): is this a child process of `conclave lead`?", EnvTerm, os.Getenv(EnvTerm))
 	}
 	t.Term = term
 	return t, t.validate()
 }
 
-// validate refuses a token that can never hold: the zero one, for instance.
+// validate returns an error for a token that can never be valid, such as the zero Token.
 func (t Token) validate() error {
 	if err := t.Lock.Validate(); err != nil {
 		return fmt.Errorf("fence: %w", err)
 	}
 	if owner, err := conclave.ParseNodeID(t.Owner); err != nil || owner.IsZero() || t.Term == 0 {
-		return fmt.Errorf("fence: a token of term %d and owner %q holds nothing", t.Term, t.Owner)
+		return fmt.Errorf("fence: invalid token with term %d and owner %q", t.Term, t.Owner)
 	}
 	return nil
 }
@@ -79,14 +80,15 @@ func (t Token) String() string {
 	return fmt.Sprintf("term %d of %s in %s", t.Term, t.Owner, t.Lock)
 }
 
-// Table is what {fence} stands for, and its arguments: for those who build statements
-// by other means. Mind the place of the arguments among those of the statement.
+// Table returns the table that {fence} stands for, and its arguments, for statements
+// that are built by other means. The arguments must be placed where the table is among
+// the statement's own.
 func (t Token) Table() (text string, args []any) {
 	return "(" + conclavesql.FenceTable + ") AS fence", []any{t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term}
 }
 
-// DB is what runs the statements: *sql.DB, *sql.Conn, or *sql.Tx (see "What is not
-// guaranteed").
+// DB executes the statements. *sql.DB, *sql.Conn and *sql.Tx implement it; for *sql.Tx
+// see "What is not guaranteed".
 type DB interface {
 	ExecContext(ctx context.Context, query string, args ...any) (stdsql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *stdsql.Row
@@ -98,9 +100,9 @@ var (
 	_ DB = (*stdsql.Tx)(nil)
 )
 
-// Exec runs a statement under the token and returns how many rows it changed. Nothing
-// changed because the term is over: ErrOver. Nothing changed because nothing matched,
-// or all was as it is: 0, nil.
+// Exec executes a statement under the token and returns how many rows it changed. It
+// returns ErrTermEnded if no row was changed because the term has ended, and 0, nil if
+// no row matched or all values were the same already.
 func Exec(ctx context.Context, db DB, token Token, query string, args ...any) (changed int64, err error) {
 	if err := token.validate(); err != nil {
 		return 0, err
@@ -119,30 +121,31 @@ func Exec(ctx context.Context, db DB, token Token, query string, args ...any) (c
 	return 0, token.Check(ctx, db)
 }
 
-// Check says whether the token still holds: nil, ErrOver, or that it cannot be known.
-// It guards nothing: it may be over when the answer is read.
+// Check returns nil if the token is still valid, ErrTermEnded if it is not, and
+// another error if that is unknown. It does not fence anything: the term may have ended
+// when the caller reads the answer.
 func (t Token) Check(ctx context.Context, db DB) error {
-	var holds int
-	err := db.QueryRowContext(ctx, conclavesql.FenceCheck, t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term).Scan(&holds)
+	var valid int
+	err := db.QueryRowContext(ctx, conclavesql.FenceCheck, t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term).Scan(&valid)
 	switch {
 	case err != nil:
-		return fmt.Errorf("fence: look whether %s still holds: %w", t, err)
-	case holds == 0:
-		return fmt.Errorf("fence: %s: %w", t, ErrOver)
+		return fmt.Errorf("fence: check %s: %w", t, err)
+	case valid == 0:
+		return fmt.Errorf("fence: %s: %w", t, ErrTermEnded)
 	}
 	return nil
 }
 
-// marker is the table's name in a statement.
+// marker stands for the table in a statement.
 const marker = "{fence}"
 
-// expand puts the table in the marker's place, and its arguments between those that
-// stand before the marker and those that stand after it.
+// expand replaces the marker by the table, and inserts the table's arguments between
+// those before the marker and those after it.
 func (t Token) expand(query string, args []any) (string, []any, error) {
 	at, before, count := -1, 0, 0
 	questions := 0
 	for i := 0; i < len(query); {
-		if skipped := aside(query[i:]); skipped > 0 {
+		if skipped := quoted(query[i:]); skipped > 0 {
 			i += skipped
 			continue
 		}
@@ -171,9 +174,9 @@ func (t Token) expand(query string, args []any) (string, []any, error) {
 	return query[:at] + text + query[at+len(marker):], all, nil
 }
 
-// aside is the length of what stands at the beginning and is no SQL to look at: a
-// string, a quoted name, a comment; zero otherwise.
-func aside(query string) int {
+// quoted returns the length of the string, quoted name or comment at the beginning of
+// query, in which neither marker nor question marks count; zero if there is none.
+func quoted(query string) int {
 	end := func(from int, mark string) int {
 		if i := strings.Index(query[from:], mark); i >= 0 {
 			return from + i + len(mark)
@@ -192,7 +195,7 @@ func aside(query string) int {
 		switch {
 		case query[i] == '\\' && query[0] != '`':
 			i++
-		case query[i] == query[0]: // a doubled quote ends one string and begins the next: the same to us
+		case query[i] == query[0]: // a doubled quote counts as the end of one string and the start of the next
 			return i + 1
 		}
 	}

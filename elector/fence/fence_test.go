@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the product's own way in
+	_ "github.com/go-sql-driver/mysql" // the application's driver
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +27,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// workerEnv makes this test binary a leader's process: NAME DSN.
+// workerEnv makes this test binary a worker process: NAME DSN.
 const workerEnv = "FENCE_TEST_WORKER"
 
 func TestMain(m *testing.M) {
@@ -41,13 +41,13 @@ func TestMain(m *testing.M) {
 
 var lock = conclavesql.Lock{DataCenter: "test", Name: "shop"}
 
-// shop is a product's database, with a lock in it.
+// shop makes an application's database, with a lock in it.
 func shop(t *testing.T, dsn string) *stdsql.DB {
 	t.Helper()
-	ours, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: 10 * time.Second})
+	locks, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: 10 * time.Second})
 	require.NoError(t, err)
-	defer ours.Close()
-	require.NoError(t, ours.Migrate(t.Context(), lock))
+	defer locks.Close()
+	require.NoError(t, locks.Migrate(t.Context(), lock))
 	db, err := stdsql.Open("mysql", dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
@@ -69,7 +69,7 @@ func elect(t *testing.T, db *stdsql.DB, owner string, term uint64) fence.Token {
 	return fence.Token{Lock: lock, Owner: owner, Term: term}
 }
 
-// orders is the table as text.
+// orders returns the table as text.
 func orders(t *testing.T, db *stdsql.DB) string {
 	t.Helper()
 	rows, err := db.Query("SELECT id, state, term FROM orders ORDER BY id")
@@ -86,8 +86,8 @@ func orders(t *testing.T, db *stdsql.DB) string {
 	return strings.Join(list, ", ")
 }
 
-// Every form of statement lands while the term lasts, and changes nothing afterwards.
-func TestEveryStatementIsGuarded(t *testing.T) {
+// Every form of statement is executed while the term lasts, and changes nothing afterwards.
+func TestExec_EveryStatementFormIsFenced(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := shop(t, s.DSN)
 		statements := []struct {
@@ -111,7 +111,7 @@ func TestEveryStatementIsGuarded(t *testing.T) {
 			assert.Equal(t, st.after, orders(t, db), st.query)
 		}
 		n, err := fence.Exec(t.Context(), db, token, "UPDATE orders JOIN {fence} SET state = ? WHERE id = ?", "x", 99)
-		require.NoError(t, err, "nothing matched: the term is not over")
+		require.NoError(t, err, "no row matched, but the term has not ended")
 		assert.Zero(t, n)
 
 		_, err = db.Exec("DELETE FROM orders")
@@ -121,15 +121,15 @@ func TestEveryStatementIsGuarded(t *testing.T) {
 		elect(t, db, "b@1", 8)
 		for _, st := range statements {
 			_, err := fence.Exec(t.Context(), db, token, st.query, st.args...)
-			require.ErrorIs(t, err, fence.ErrOver, st.query)
+			require.ErrorIs(t, err, fence.ErrTermEnded, st.query)
 			require.Equal(t, "1 new 0, 2 new 0, 3 new 0", orders(t, db), st.query)
 		}
-		require.ErrorIs(t, token.Check(t.Context(), db), fence.ErrOver)
+		require.ErrorIs(t, token.Check(t.Context(), db), fence.ErrTermEnded)
 	})
 }
 
-// The same owner in another term, and another owner in the same one, are strangers.
-func TestATokenIsOwnerAndTerm(t *testing.T) {
+// A token of the same owner in another term, or of another owner in the same term, is invalid.
+func TestExec_RefusesOtherOwnerOrTerm(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := shop(t, s.DSN)
 		good := elect(t, db, "a@1", 7)
@@ -138,7 +138,7 @@ func TestATokenIsOwnerAndTerm(t *testing.T) {
 			{Lock: conclavesql.Lock{DataCenter: "test", Name: "another"}, Owner: "a@1", Term: 7},
 		} {
 			_, err := fence.Exec(t.Context(), db, other, "UPDATE orders JOIN {fence} SET state = 'x'")
-			assert.ErrorIs(t, err, fence.ErrOver, "%s", other)
+			assert.ErrorIs(t, err, fence.ErrTermEnded, "%s", other)
 		}
 		n, err := fence.Exec(t.Context(), db, good, "UPDATE orders JOIN {fence} SET state = 'x'")
 		require.NoError(t, err)
@@ -146,8 +146,8 @@ func TestATokenIsOwnerAndTerm(t *testing.T) {
 	})
 }
 
-// What guards nothing is not sent.
-func TestAnUnguardedStatementIsRefused(t *testing.T) {
+// A statement that would not be fenced is not sent.
+func TestExec_RefusesUnfencedStatement(t *testing.T) {
 	db, err := stdsql.Open("mysql", "root@tcp(127.0.0.1:1)/nowhere")
 	require.NoError(t, err)
 	defer db.Close()
@@ -161,14 +161,14 @@ func TestAnUnguardedStatementIsRefused(t *testing.T) {
 	}
 	_, err = fence.Exec(t.Context(), db, token, "UPDATE o SET x = ?, y = ? JOIN {fence}", 1)
 	assert.ErrorContains(t, err, "1 arguments for 2 question marks")
-	for _, nothing := range []fence.Token{{}, {Lock: lock, Owner: "a@1"}, {Lock: lock, Term: 7}, {Lock: lock, Owner: "nobody", Term: 7}} {
-		_, err := fence.Exec(t.Context(), db, nothing, "UPDATE orders JOIN {fence} SET state = 'x'")
-		assert.Error(t, err, "a token that holds nothing")
-		assert.NotErrorIs(t, err, fence.ErrOver)
+	for _, invalid := range []fence.Token{{}, {Lock: lock, Owner: "a@1"}, {Lock: lock, Term: 7}, {Lock: lock, Owner: "nobody", Term: 7}} {
+		_, err := fence.Exec(t.Context(), db, invalid, "UPDATE orders JOIN {fence} SET state = 'x'")
+		assert.Error(t, err, "an invalid token")
+		assert.NotErrorIs(t, err, fence.ErrTermEnded)
 	}
 }
 
-func TestATokenTravelsInTheEnvironment(t *testing.T) {
+func TestFromEnv_RoundTrip(t *testing.T) {
 	token := fence.New(lock, elector.Term{Number: 7, Leader: conclave.NodeID{Name: "a", Incarnation: "1"}})
 	_, err := fence.FromEnv()
 	assert.ErrorContains(t, err, "conclave lead")
@@ -184,9 +184,9 @@ func TestATokenTravelsInTheEnvironment(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// A fenced write and an election wait for each other: the write of a leader that is in
-// the middle of it holds the lock row until it is through.
-func TestAnElectionWaitsForAFencedWrite(t *testing.T) {
+// A fenced write and an election wait for each other: the write holds the lock row until
+// its transaction ends.
+func TestExec_ElectionWaitsForFencedWrite(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		for _, level := range []stdsql.IsolationLevel{stdsql.LevelReadCommitted, stdsql.LevelRepeatableRead} {
 			t.Run(level.String(), func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestAnElectionWaitsForAFencedWrite(t *testing.T) {
 					require.NoError(t, tx.Commit())
 					require.NoError(t, <-elected)
 					_, err = fence.Exec(t.Context(), db, token, query)
-					require.ErrorIs(t, err, fence.ErrOver)
+					require.ErrorIs(t, err, fence.ErrTermEnded)
 					elect(t, db, "a@1", 7)
 				}
 			})
@@ -219,12 +219,12 @@ func TestAnElectionWaitsForAFencedWrite(t *testing.T) {
 	})
 }
 
-// workerLease is longer than a busy machine stands still between a leader's looks.
+// workerLease is longer than any stall of a busy machine.
 const workerLease = 6 * time.Second
 
-// worker is a product's process: while it leads it takes an order and, when it is told
-// to on its standard input, marks it as its own. Between being told and writing it
-// looks whether it leads; the test stops it just then.
+// worker is the main function of an application's process. While it leads, each line on
+// its standard input makes it check that it leads; after a second line it writes. The test
+// stops it in between.
 func worker(name, dsn string) {
 	check := func(err error) {
 		if err != nil {
@@ -232,32 +232,31 @@ func worker(name, dsn string) {
 			os.Exit(1)
 		}
 	}
-	ours, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: workerLease / 6})
+	locks, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: workerLease / 6})
 	check(err)
 	db, err := stdsql.Open("mysql", dsn)
 	check(err)
-	strategy, err := termcas.New(termcas.Config{DB: ours, Lock: lock, Takeover: termcas.Lease})
+	strategy, err := termcas.New(termcas.Config{DB: locks, Lock: lock, Takeover: termcas.Lease})
 	check(err)
 	var e *elector.Elector
-	told := bufio.NewScanner(os.Stdin)
+	input := bufio.NewScanner(os.Stdin)
 	e, err = elector.New(elector.Config{
 		ID: conclave.NodeID{Name: name, Incarnation: "1"}, Strategy: strategy, Lease: workerLease,
 		Lead: func(ctx context.Context, term elector.Term) error {
 			token := fence.New(lock, term)
 			fmt.Println("leading", term.Number)
-			for told.Scan() {
-				if _, leading := e.Leading(); !leading { // the check before the act, that is not enough
+			for input.Scan() {
+				if _, leading := e.Leading(); !leading { // the check before the act, which is not enough
 					fmt.Println("not leading")
 					continue
 				}
 				fmt.Println("about to write")
-				told.Scan() // the worst moment: here it is stopped, and continued, and told to go on
+				input.Scan() // here the process is stopped and continued
 				n, refused := fence.Exec(context.Background(), db, token, "UPDATE orders JOIN {fence} SET state = ?, orders.term = fence.term WHERE id = 1", name)
-				// And what would have happened without: the same statement, unguarded, on a
-				// row that only shows it.
+				// The same statement unfenced, on another row, for comparison.
 				_, err := db.Exec("UPDATE orders SET state = ? WHERE id = 2", name)
 				check(err)
-				fmt.Println("wrote", n, errors.Is(refused, fence.ErrOver))
+				fmt.Println("wrote", n, errors.Is(refused, fence.ErrTermEnded))
 			}
 			return nil
 		},
@@ -266,15 +265,15 @@ func worker(name, dsn string) {
 	check(e.Run(context.Background()))
 }
 
-// started is a worker's process.
-type started struct {
+// workerProcess is a running worker.
+type workerProcess struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out chan string
 }
 
-func start(t *testing.T, name, dsn string) *started {
-	p := &started{cmd: exec.Command(os.Args[0]), out: make(chan string, 100)}
+func start(t *testing.T, name, dsn string) *workerProcess {
+	p := &workerProcess{cmd: exec.Command(os.Args[0]), out: make(chan string, 100)}
 	p.cmd.Env = append(os.Environ(), workerEnv+"="+name+" "+dsn)
 	var err error
 	p.in, err = p.cmd.StdinPipe()
@@ -297,14 +296,14 @@ func start(t *testing.T, name, dsn string) *started {
 	return p
 }
 
-func (p *started) tell(t *testing.T) {
+func (p *workerProcess) proceed(t *testing.T) {
 	t.Helper()
 	_, err := fmt.Fprintln(p.in, "go")
 	require.NoError(t, err)
 }
 
-// line waits for the next line.
-func (p *started) line(t *testing.T) (line string) {
+// line waits for the next line of output.
+func (p *workerProcess) line(t *testing.T) (line string) {
 	t.Helper()
 	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
@@ -316,43 +315,43 @@ func (p *started) line(t *testing.T) (line string) {
 	return line
 }
 
-// says waits for the next line, and checks it.
-func (p *started) says(t *testing.T, want string) {
+// expect waits for the next line of output, and checks it.
+func (p *workerProcess) expect(t *testing.T, want string) {
 	t.Helper()
 	require.Equal(t, want, p.line(t))
 }
 
-// leads waits until the process leads, and is its term: not always the next number, a
-// busy machine may leave one out.
-func (p *started) leads(t *testing.T) (term string) {
+// leads waits until the process leads, and returns its term. It is not always the next
+// number: on a busy machine a term may be skipped.
+func (p *workerProcess) leads(t *testing.T) (term string) {
 	t.Helper()
 	term, leads := strings.CutPrefix(p.line(t), "leading ")
 	require.True(t, leads)
 	return term
 }
 
-// A leader is stopped (SIGSTOP) between the check and the write. Another one leads and
-// writes. The stopped one is continued: its write changes nothing.
-func TestAStoppedLeaderWakesUpAndItsWriteIsRefused(t *testing.T) {
+// A leader is stopped (SIGSTOP) between the check and the write, and another one leads and
+// writes. When the first is continued, its write changes nothing.
+func TestExec_RefusesWriteOfLeaderStoppedBeforeIt(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := shop(t, s.DSN)
 		old := start(t, "old", s.DSN)
 		first := old.leads(t)
-		old.tell(t)
-		old.says(t, "about to write") // it has looked: it leads
+		old.proceed(t)
+		old.expect(t, "about to write") // it has checked that it leads
 		require.NoError(t, old.cmd.Process.Signal(syscall.SIGSTOP))
 
 		next := start(t, "next", s.DSN)
 		second := next.leads(t)
 		require.NotEqual(t, first, second)
-		next.tell(t)
-		next.says(t, "about to write")
-		next.tell(t)
-		next.says(t, "wrote 1 false")
+		next.proceed(t)
+		next.expect(t, "about to write")
+		next.proceed(t)
+		next.expect(t, "wrote 1 false")
 
-		old.tell(t) // it is in the middle of its act
+		old.proceed(t) // it is between the check and the write
 		require.NoError(t, old.cmd.Process.Signal(syscall.SIGCONT))
-		old.says(t, "wrote 0 true")
-		assert.Equal(t, "1 next "+second+", 2 old 0", orders(t, db), "the unguarded write of the old leader has overwritten the new one's")
+		old.expect(t, "wrote 0 true")
+		assert.Equal(t, "1 next "+second+", 2 old 0", orders(t, db), "the old leader's unfenced write has overwritten the new one's")
 	})
 }

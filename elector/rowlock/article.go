@@ -12,44 +12,45 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// RegistryConfig is what a Registry needs; DB and Owner are required.
+// RegistryConfig configures a Registry. DB and Owner are required.
 type RegistryConfig struct {
 	DB    *conclavesql.DB
 	Owner string // the article's ip_processId
 
-	// Interval is the time between two refreshes and two looks of the subscriptions (a
-	// second at least), and two tries of who waits for a lock. Default 2 s; below zero
-	// who waits does not pause at all.
+	// Interval is the time between two refreshes, and between two reads for the
+	// subscriptions (at least a second), and between two tries of a waiter. Default 2
+	// s. If it is negative, a waiter does not pause.
 	Interval time.Duration
 	// Expire is how old a row may be. Default three intervals.
 	Expire time.Duration
-	// Now is this process's wall clock, by which it writes and judges times. nil is
-	// time.Now.
+	// Now is this process's wall clock, with which it writes and compares times.
+	// Default time.Now.
 	Now func() time.Time
 }
 
-// Registry is article 001 to the letter: locks, ephemeral data and subscriptions, with
-// its clocks and its faults. It is here to be looked at; use Locks.
+// Registry is article 001 as it is written (JdbcRegistry): locks, ephemeral data and
+// subscriptions, with its clocks and its faults. It is for study only; use Locks.
 type Registry struct {
 	cfg RegistryConfig
 
-	mu        sync.Mutex // guards what follows; never held across I/O
-	locks     map[string]*entry
-	ephemeral map[string]int64 // the ids of the values that this process refreshes
+	mu        sync.Mutex        // guards the fields below; never held across I/O
+	locks     map[string]*entry // by key (lockHoldMap in article 001)
+	ephemeral map[string]int64  // the ids of this process's ephemeral values, by key
 	listeners []listener
 }
 
-// entry is a key of the map of held locks.
+// entry is one lock in the map of held locks.
 type entry struct {
-	ready chan struct{} // closed when the row is there, or the try was given up
+	ready chan struct{} // closed when the row was inserted, or the attempt has failed
 	id    int64
 	err   error
 }
 
-// NewRegistry checks the configuration; nothing runs before Run.
+// NewRegistry returns a Registry, or an error if the configuration is invalid. Run
+// starts it.
 func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	if cfg.DB == nil || cfg.Owner == "" {
-		return nil, errors.New("rowlock: DB and Owner are needed")
+		return nil, errors.New("rowlock: DB and Owner are required")
 	}
 	if cfg.Interval == 0 {
 		cfg.Interval = 2 * time.Second
@@ -63,12 +64,12 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	return &Registry{cfg: cfg, locks: map[string]*entry{}, ephemeral: map[string]int64{}}, nil
 }
 
-// MigrateArticle makes the article's tables.
+// MigrateArticle creates the article's tables.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB) error {
 	return migrate(ctx, db, conclavesql.ArticleRowTable, conclavesql.ArticleDataTable)
 }
 
-// Run starts the three managers together, and joins them when ctx has ended.
+// Run runs the three managers (ephemeral data, subscriptions, locks) until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { r.every(ctx, r.refreshData) })
@@ -78,7 +79,8 @@ func (r *Registry) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// every does a task at each interval; what fails is done again at the next one.
+// every calls task at each interval until ctx ends. It ignores errors: the next call
+// is the retry.
 func (r *Registry) every(ctx context.Context, task func(context.Context) error) {
 	tick := time.NewTicker(max(r.cfg.Interval, time.Second))
 	defer tick.Stop()
@@ -92,14 +94,15 @@ func (r *Registry) every(ctx context.Context, task func(context.Context) error) 
 	}
 }
 
-// now is this process's time, as the rows have it.
+// now returns this process's time as the rows store it.
 func (r *Registry) now() int64 { return r.cfg.Now().UnixMilli() }
 
-// expired is the time before which a row is too old.
+// expired returns the time before which a row is too old.
 func (r *Registry) expired() int64 { return r.now() - r.cfg.Expire.Milliseconds() }
 
-// Acquire waits for the lock. Whoever finds the key in the map has it at once: the map
-// is filled once per key (compute if absent), whichever thread asks.
+// Acquire waits for the lock (registryLockManager.acquireLock in article 001). If the
+// key is in the map already, it returns at once, also for another thread: the map is
+// filled once per key (computeIfAbsent).
 func (r *Registry) Acquire(ctx context.Context, key string) error {
 	r.mu.Lock()
 	e, there := r.locks[key]
@@ -126,10 +129,10 @@ func (r *Registry) Acquire(ctx context.Context, key string) error {
 	return e.err
 }
 
-// errDuplicate is the server's number of a unique violation.
+// errDuplicate is the MySQL error number of a unique violation.
 const errDuplicate = 1062
 
-// insert tries until it works: a unique violation means that the lock is held.
+// insert tries until it succeeds. A unique violation means that the lock is held.
 func (r *Registry) insert(ctx context.Context, key string) (id int64, err error) {
 	for {
 		_, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleRowAcquire, key, r.cfg.Owner, r.now())
@@ -146,7 +149,7 @@ func (r *Registry) insert(ctx context.Context, key string) (id int64, err error)
 	}
 }
 
-// pause sleeps for an interval; without one it does not, and the waiter spins.
+// pause sleeps for an interval, or not at all if the interval is negative.
 func (r *Registry) pause(ctx context.Context) error {
 	if r.cfg.Interval < 0 {
 		return ctx.Err()
@@ -161,7 +164,7 @@ func (r *Registry) pause(ctx context.Context) error {
 	}
 }
 
-// Holds says whether the key is in the map; nobody looks at the row.
+// Holds reports whether the key is in the map. It does not read the row.
 func (r *Registry) Holds(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +180,8 @@ func (r *Registry) Holds(key string) bool {
 	}
 }
 
-// Release deletes the row and drops the key from the map, whoever asks.
+// Release deletes the row and removes the key from the map, also if another thread
+// has acquired the lock.
 func (r *Registry) Release(ctx context.Context, key string) error {
 	r.mu.Lock()
 	e, there := r.locks[key]
@@ -193,8 +197,9 @@ func (r *Registry) Release(ctx context.Context, key string) error {
 	return nil
 }
 
-// refreshLocks is the task of the locks. Who holds nothing returns before the cleaning:
-// the fault by which a dead holder's lock is never freed.
+// refreshLocks is the task of the locks (LockTermRefreshTask in article 001). A process
+// that holds no lock returns before the cleaning; because of this fault a dead holder's
+// lock is never freed.
 func (r *Registry) refreshLocks(ctx context.Context) error {
 	ids := r.heldIDs()
 	if len(ids) == 0 {
@@ -211,7 +216,7 @@ func (r *Registry) refreshLocks(ctx context.Context) error {
 	return nil
 }
 
-// heldIDs are the rows in the map, in the order of their keys.
+// heldIDs returns the ids of the rows in the map, in the order of their keys.
 func (r *Registry) heldIDs() (ids []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,7 +225,7 @@ func (r *Registry) heldIDs() (ids []int64) {
 		select {
 		case <-e.ready:
 			ids = append(ids, e.id)
-		default: // still waiting
+		default: // Acquire is in progress
 		}
 	}
 	return ids

@@ -11,7 +11,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// DataType says how long a value lives.
+// DataType is how long a value lives.
 type DataType int
 
 // The article's types.
@@ -20,7 +20,7 @@ const (
 	Persistent DataType = 2 // until it is deleted
 )
 
-// EventType says what happened to a value.
+// EventType is what happened to a value.
 type EventType string
 
 // The events of subscriptions.
@@ -30,19 +30,19 @@ const (
 	Removed EventType = "removed"
 )
 
-// Event is one difference between two looks at the values.
+// Event is one difference between two reads of the values.
 type Event struct {
 	Type       EventType
-	Key, Value string // of Removed the last value that was seen
+	Key, Value string // for Removed the last value that was seen
 }
 
-// listener hears of the keys with a prefix.
+// listener receives the events of the keys with a prefix.
 type listener struct {
 	prefix string
-	hear   func(Event)
+	notify func(Event)
 }
 
-// Put stores a value under a key; this process refreshes it if it is ephemeral.
+// Put stores a value under a key. If it is ephemeral, this process refreshes it.
 func (r *Registry) Put(ctx context.Context, key, value string, kind DataType) error {
 	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataPut, key, value, int(kind), r.now()); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
@@ -72,15 +72,17 @@ func (r *Registry) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Subscribe has every difference in the keys with a prefix told to hear, by one
-// goroutine, one after the other: what is there at the first look is Added.
-func (r *Registry) Subscribe(prefix string, hear func(Event)) {
+// Subscribe registers notify for the events of the keys with a prefix. It is called by
+// one goroutine, for one event at a time. The values that exist at the first read are
+// Added.
+func (r *Registry) Subscribe(prefix string, notify func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.listeners = append(r.listeners, listener{prefix, hear})
+	r.listeners = append(r.listeners, listener{prefix, notify})
 }
 
-// refreshData is the task of the ephemeral values. It has the fault of refreshLocks.
+// refreshData is the task of the ephemeral values. It has the same fault as
+// refreshLocks.
 func (r *Registry) refreshData(ctx context.Context) error {
 	r.mu.Lock()
 	var ids []int64
@@ -108,7 +110,8 @@ type datum struct {
 	updated time.Time
 }
 
-// runSubscriptions looks at all values at each interval, and tells the differences.
+// runSubscriptions reads all values at each interval, and notifies the listeners of
+// the differences.
 func (r *Registry) runSubscriptions(ctx context.Context) {
 	seen := map[string]datum{}
 	r.every(ctx, func(ctx context.Context) error {
@@ -121,16 +124,17 @@ func (r *Registry) runSubscriptions(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("look at the values: %w", err)
+			return fmt.Errorf("read the values: %w", err)
 		}
-		r.tell(compare(seen, now))
+		r.notify(compare(seen, now))
 		seen = now
 		return nil
 	})
 }
 
-// compare is what happened between two looks, in the order of the keys. Of several
-// changes in between one is seen, and a value that came and went is not.
+// compare returns the differences between two reads, in the order of the keys. Several
+// changes of one value in between give one event; a value that was added and removed in
+// between gives none.
 func compare(before, after map[string]datum) (events []Event) {
 	keys := slices.Sorted(maps.Keys(before))
 	for key := range after {
@@ -154,15 +158,15 @@ func compare(before, after map[string]datum) (events []Event) {
 	return events
 }
 
-// tell calls the listeners; they may call the registry.
-func (r *Registry) tell(events []Event) {
+// notify calls the listeners, without mu, so that they may call the registry.
+func (r *Registry) notify(events []Event) {
 	r.mu.Lock()
 	listeners := slices.Clone(r.listeners)
 	r.mu.Unlock()
 	for _, event := range events {
 		for _, l := range listeners {
 			if strings.HasPrefix(event.Key, l.prefix) {
-				l.hear(event)
+				l.notify(event)
 			}
 		}
 	}

@@ -17,16 +17,16 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// One test per claim of article 001, in the article's words retold; then one per
-// fault of it.
+// One test per statement of article 001, which is retold in its comment; then one per
+// fault.
 
-// process is a registry at work.
+// process is a running registry.
 type process struct {
 	*rowlock.Registry
-	kill func() // as kill -9 does: nothing is released
+	kill func() // like kill -9: releases nothing
 }
 
-// process starts a registry; options change its configuration.
+// process starts a registry. The options change its configuration.
 func (w *world) process(t *testing.T, name string, options ...func(*rowlock.RegistryConfig)) *process {
 	t.Helper()
 	require.NoError(t, rowlock.MigrateArticle(t.Context(), w.DB))
@@ -49,8 +49,8 @@ func clock(by time.Duration) func(*rowlock.RegistryConfig) {
 	return func(c *rowlock.RegistryConfig) { c.Now = func() time.Time { return time.Now().Add(by) } }
 }
 
-// patience is a wait that ends.
-func patience(t *testing.T, d time.Duration) context.Context {
+// timeout returns a context that ends after d.
+func timeout(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
@@ -63,7 +63,8 @@ func (w *world) locked(t *testing.T, key string) (n int) {
 	return n
 }
 
-// Article 001: "the row has id, lock_key (unique), lock_owner, last_term, last_update_time and create_time".
+// Article 001: "the row has id, lock_key (unique), lock_owner, last_term,
+// last_update_time and create_time".
 func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.process(t, "10.0.0.1_7")
@@ -74,11 +75,12 @@ func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
 			assert.Equal(t, 1, n, column)
 		}
 		_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "other", 0)
-		assert.Error(t, err, "a second row is refused")
+		assert.Error(t, err, "the unique key refuses a second row")
 	})
 }
 
-// Article 001: "acquire: insert; a unique violation means held: sleep an interval and try again; release: delete the row, drop it from the map".
+// Article 001: "acquire: insert; a unique violation means held: sleep an interval and
+// try again; release: delete the row, drop it from the map".
 func TestArticleAcquireWaitsForTheRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.process(t, "a"), w.process(t, "b")
@@ -94,14 +96,15 @@ func TestArticleAcquireWaitsForTheRelease(t *testing.T) {
 		released := time.Now()
 		require.NoError(t, a.Release(t.Context(), "k"))
 		assert.False(t, a.Holds("k"))
-		assert.LessOrEqual(t, (<-got).Sub(released), 2100*time.Millisecond, "an interval, at most")
+		assert.LessOrEqual(t, (<-got).Sub(released), 2100*time.Millisecond, "at most an interval later")
 		assert.True(t, b.Holds("k"))
-		require.NoError(t, a.Release(t.Context(), "k"), "who holds nothing releases nothing")
+		require.NoError(t, a.Release(t.Context(), "k"), "releasing a lock that is not held does nothing")
 		assert.Equal(t, 1, w.locked(t, "k"))
 	})
 }
 
-// Article 001: "a task every 2 s writes the current time into last_term of all held rows, then deletes the rows whose term has expired".
+// Article 001: "a task every 2 s writes the current time into last_term of all held
+// rows, then deletes the rows whose term has expired".
 func TestArticleRefreshesItsOwnAndCleansTheDead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		dead, alive := w.process(t, "dead"), w.process(t, "alive")
@@ -116,70 +119,70 @@ func TestArticleRefreshesItsOwnAndCleansTheDead(t *testing.T) {
 		assert.InDelta(t, 2000, term()-first, 200)
 		dead.kill()
 		time.Sleep(10 * time.Second)
-		assert.Zero(t, w.locked(t, "theirs"), "cleaned by one who holds another")
+		assert.Zero(t, w.locked(t, "theirs"), "deleted by a process that holds another lock")
 		assert.Equal(t, 1, w.locked(t, "ours"))
 	})
 }
 
-// Article 001: "around it three managers start together: ephemeral data, subscriptions, locks".
-// Ephemeral values live while their writer does, persistent ones stay; subscribers are
-// told by comparison.
+// Article 001: "around it three managers start together: ephemeral data,
+// subscriptions, locks". Ephemeral values live while their writer does, persistent
+// ones stay; subscribers are notified of differences between two reads.
 func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		writer, reader := w.process(t, "writer"), w.process(t, "reader")
 		var mu sync.Mutex
-		var heard []rowlock.Event
+		var events []rowlock.Event
 		reader.Subscribe("/nodes/", func(e rowlock.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard = append(heard, e)
+			events = append(events, e)
 		})
-		told := func() []rowlock.Event {
+		received := func() []rowlock.Event {
 			mu.Lock()
 			defer mu.Unlock()
-			list := heard
-			heard = nil
+			list := events
+			events = nil
 			return list
 		}
-		// The reader keeps one of its own alive: it cleans, too.
+		// The reader has an ephemeral value too, so that it cleans.
 		require.NoError(t, reader.Put(t.Context(), "/readers/r", "here", rowlock.Ephemeral))
 		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "1", rowlock.Ephemeral))
 		require.NoError(t, writer.Put(t.Context(), "/nodes/b", "1", rowlock.Persistent))
 		require.NoError(t, writer.Put(t.Context(), "/other", "1", rowlock.Persistent))
 		time.Sleep(3 * time.Second)
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Added, Key: "/nodes/a", Value: "1"}, {Type: rowlock.Added, Key: "/nodes/b", Value: "1"}}, told())
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Added, Key: "/nodes/a", Value: "1"}, {Type: rowlock.Added, Key: "/nodes/b", Value: "1"}}, received())
 
 		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "2", rowlock.Ephemeral))
 		require.NoError(t, writer.Put(t.Context(), "/nodes/a", "3", rowlock.Ephemeral))
 		require.NoError(t, writer.Put(t.Context(), "/nodes/c", "1", rowlock.Ephemeral))
 		require.NoError(t, writer.Delete(t.Context(), "/nodes/c"))
 		time.Sleep(3 * time.Second)
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Updated, Key: "/nodes/a", Value: "3"}}, told(), "what happens between two looks is seen as one, or not at all")
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Updated, Key: "/nodes/a", Value: "3"}}, received(), "changes between two reads give one event or none")
 
 		time.Sleep(time.Minute)
-		assert.Empty(t, told(), "a refresh is no change")
+		assert.Empty(t, received(), "a refresh is not an event")
 		writer.kill()
-		time.Sleep(13 * time.Second) // three intervals, one until somebody cleans, one until somebody looks
-		assert.Equal(t, []rowlock.Event{{Type: rowlock.Removed, Key: "/nodes/a", Value: "3"}}, told(), "the ephemeral one is gone with its writer, the persistent one stays")
+		time.Sleep(13 * time.Second) // three intervals to expire, one until a process cleans, one until the reader reads
+		assert.Equal(t, []rowlock.Event{{Type: rowlock.Removed, Key: "/nodes/a", Value: "3"}}, received(), "the ephemeral value ends with its writer, the persistent one does not")
 	})
 }
 
-// Article 001, a known fault: nobody cleans up when the refresher holds nothing. The only holder
-// dies, and all the others wait for ever.
-func TestArticleFaultNobodyCleansForADeadHolder(t *testing.T) {
+// Article 001, a known fault: a process that holds no lock does not clean up. The
+// only holder dies, and all the others wait for ever.
+func TestArticleFaultDeadHoldersRowIsNotCleaned(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, waiter := w.process(t, "holder"), w.process(t, "waiter")
 		require.NoError(t, holder.Acquire(t.Context(), "k"))
 		holder.kill()
-		err := waiter.Acquire(patience(t, 10*time.Minute), "k")
-		assert.ErrorIs(t, err, context.DeadlineExceeded, "ten minutes are not enough")
+		err := waiter.Acquire(timeout(t, 10*time.Minute), "k")
+		assert.ErrorIs(t, err, context.DeadlineExceeded, "the row is never deleted")
 		assert.Equal(t, 1, w.locked(t, "k"))
 	})
 }
 
-// Article 001, the same for ephemeral values: a dead node is on the list for ever, when nobody who
-// looks has a value of his own.
-func TestArticleFaultNobodyCleansForADeadWriter(t *testing.T) {
+// Article 001, the same for ephemeral values: a dead node stays on the list for ever
+// if no reader has a value of its own.
+func TestArticleFaultDeadWritersValueIsNotCleaned(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		writer := w.process(t, "writer")
 		w.process(t, "reader")
@@ -192,7 +195,7 @@ func TestArticleFaultNobodyCleansForADeadWriter(t *testing.T) {
 	})
 }
 
-// Repaired: whoever waits cleans.
+// Repaired: a waiter deletes the expired row.
 func TestArticleRepairedAWaiterCleansForADeadHolder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
@@ -203,21 +206,21 @@ func TestArticleRepairedAWaiterCleansForADeadHolder(t *testing.T) {
 		began := time.Now()
 		k, err := waiter.Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		assert.InDelta(t, 5, time.Since(began).Seconds(), 1.6, "what is left of a lease of 6 s")
+		assert.InDelta(t, 5, time.Since(began).Seconds(), 1.6, "the rest of a lease of 6 s")
 		assert.Greater(t, k.Token(), dead.Token())
-		assert.False(t, dead.Held(), "and the dead one would know")
+		assert.False(t, dead.Held(), "the dead holder's trust has ended too")
 	})
 }
 
-// Article 001, a known fault: the times are the processes' clocks. One that is ten seconds fast
-// deletes the locks of the living; and a holder never looks at its row again, so that
-// two hold one lock.
+// Article 001, a known fault: the times are the processes' clocks. One that is ten
+// seconds fast deletes the locks of the living; and a holder never looks at its row
+// again, so that two hold one lock.
 func TestArticleFaultAFastClockDeletesLivingLocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, fast := w.process(t, "holder"), w.process(t, "fast", clock(10*time.Second))
 		require.NoError(t, holder.Acquire(t.Context(), "k"))
 		require.NoError(t, fast.Acquire(t.Context(), "something else"))
-		require.NoError(t, fast.Acquire(patience(t, time.Minute), "k"), "it has deleted a row that was refreshed a second ago")
+		require.NoError(t, fast.Acquire(timeout(t, time.Minute), "k"), "the fast process has deleted a row that was refreshed a second ago")
 		time.Sleep(time.Minute)
 		assert.True(t, holder.Holds("k"))
 		assert.True(t, fast.Holds("k"))
@@ -225,19 +228,19 @@ func TestArticleFaultAFastClockDeletesLivingLocks(t *testing.T) {
 	})
 }
 
-// Repaired: there is no clock to be fast or slow but the database's own.
-func TestArticleRepairedALeapOfTheDatabasesClock(t *testing.T) {
+// Repaired: only the database's clock is compared.
+func TestArticleRepairedJumpOfTheDatabasesClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
 		old, err := holder.Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		_, err = w.DB.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // it leaps by an hour
+		_, err = w.DB.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // its clock jumps by an hour
 		require.NoError(t, err)
 		k, err := waiter.Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		assert.Greater(t, k.Token(), old.Token(), "a leap ends a lock; its token tells")
+		assert.Greater(t, k.Token(), old.Token(), "the jump ends a lock, and its token is outdated")
 		<-old.Lost()
-		assert.False(t, old.Held(), "at its next refresh the old holder knows")
+		assert.False(t, old.Held(), "the old holder notices at its next refresh")
 
 		_, err = w.DB.Exec(t.Context(), "UPDATE row_lock SET refreshed = DATE_ADD(NOW(3), INTERVAL 1 HOUR)") // set back: ages are negative
 		require.NoError(t, err)
@@ -245,23 +248,24 @@ func TestArticleRepairedALeapOfTheDatabasesClock(t *testing.T) {
 		began := time.Now()
 		_, err = holder.Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		assert.Less(t, time.Since(began), 30*time.Second, "three leases of one's own observation")
+		assert.Less(t, time.Since(began), 30*time.Second, "at most three leases of observation")
 	})
 }
 
-// Article 001, a known fault: the map is filled once per key. A second thread of the process is let
-// in beside the first, and the first one's release takes the lock from both.
+// Article 001, a known fault: the map is filled once per key. A second thread of the
+// process is let in beside the first, and the first one's release takes the lock from
+// both.
 func TestArticleFaultTwoThreadsOfAProcessHoldOneLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p, other := w.process(t, "p"), w.process(t, "other")
 		require.NoError(t, p.Acquire(t.Context(), "k"))
-		require.NoError(t, p.Acquire(patience(t, time.Second), "k"), "a second thread")
-		require.NoError(t, p.Release(t.Context(), "k"), "by the first")
-		require.NoError(t, other.Acquire(patience(t, 5*time.Second), "k"), "while the second works on")
+		require.NoError(t, p.Acquire(timeout(t, time.Second), "k"), "a second thread")
+		require.NoError(t, p.Release(t.Context(), "k"), "by the first thread")
+		require.NoError(t, other.Acquire(timeout(t, 5*time.Second), "k"), "while the second thread still works")
 	})
 }
 
-// Repaired: in one process, too, one holds at a time.
+// Repaired: within a process, too, one goroutine holds a lock at a time.
 func TestArticleRepairedThreadsOfAProcessTakeTurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.locks(t, "p")
@@ -269,39 +273,40 @@ func TestArticleRepairedThreadsOfAProcessTakeTurns(t *testing.T) {
 		require.NoError(t, err)
 		_, err = l.TryAcquire(t.Context(), "k")
 		require.ErrorIs(t, err, rowlock.ErrHeld)
-		_, err = l.Acquire(patience(t, time.Minute), "k")
+		_, err = l.Acquire(timeout(t, time.Minute), "k")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.True(t, first.Held(), "nobody has touched the first one's")
+		assert.True(t, first.Held(), "the first lock is still held")
 		require.NoError(t, first.Release(t.Context()))
 		second, err := l.TryAcquire(t.Context(), "k")
 		require.NoError(t, err)
 		assert.Greater(t, second.Token(), first.Token())
 		assert.ErrorIs(t, first.Release(t.Context()), rowlock.ErrNotHeld)
-		assert.True(t, second.Held(), "a late release hurts nobody")
+		assert.True(t, second.Held(), "a second release of the first lock has no effect")
 	})
 }
 
-// Article 001, a known fault: waiters may spin, and each try uses an id up. (In real time: a
-// bubble's clock stands still while somebody spins.)
+// Article 001, a known fault: waiters may spin, and each try uses an id up. (In real
+// time: a bubble's clock does not move while a goroutine spins.)
 func TestArticleFaultWaitersSpin(t *testing.T) {
 	w := &world{sqlworld.New(t, mysqltest.NewEmbedded(t))}
 	holder := w.process(t, "holder", func(c *rowlock.RegistryConfig) { c.DB = w.Open(t, w.Dial, 10*time.Second) })
 	require.NoError(t, holder.Acquire(t.Context(), "k"))
 	db := w.Open(t, w.Dial, 10*time.Second)
 	waiter := w.process(t, "waiter", func(c *rowlock.RegistryConfig) { c.DB, c.Interval = db, -1 })
-	ctx, enough := context.WithCancel(t.Context())
-	defer enough()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	began, ended := time.Now(), make(chan error, 1)
 	go func() { ended <- waiter.Acquire(ctx, "k") }()
-	require.Eventually(t, func() bool { return db.Statements() > 30 }, 15*time.Second, time.Millisecond, "with the interval it would be fifteen")
+	require.Eventually(t, func() bool { return db.Statements() > 30 }, 15*time.Second, time.Millisecond, "with the interval there would be fifteen")
 	t.Logf("a waiter in %v: %d statements", time.Since(began), db.Statements())
-	enough()
+	stop()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// Article 001, the same: each refused try has used an id up, so that a minute of
-// waiting at a try each two seconds is 30 of them. (The embedded server gives them back.)
-func TestArticleFaultARefusedTryUsesAnIDUp(t *testing.T) {
+// Article 001, the same: each refused try uses up an id, so that a minute of
+// waiting at a try each two seconds is 30 of them. (The embedded server gives them
+// back.)
+func TestArticleFaultRefusedTryUsesUpAnID(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		w := &world{sqlworld.New(t, s)}
 		require.NoError(t, rowlock.MigrateArticle(t.Context(), w.DB))
@@ -320,25 +325,25 @@ func TestArticleFaultARefusedTryUsesAnIDUp(t *testing.T) {
 	})
 }
 
-// Repaired: a waiter looks four times in a refresh, and inserts where there is nothing.
+// Repaired: a waiter reads four times per refresh, and inserts only if there is no row.
 func TestArticleRepairedWaitersSleep(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
 		_, err := holder.Acquire(t.Context(), "k")
 		require.NoError(t, err)
-		_, err = waiter.Acquire(patience(t, time.Minute), "k")
+		_, err = waiter.Acquire(timeout(t, time.Minute), "k")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.LessOrEqual(t, waiter.db.Statements(), uint64(130))
 		_, err = waiter.Acquire(t.Context(), "another")
 		require.NoError(t, err)
 		var id int
 		require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT id FROM row_lock WHERE lock_key = 'another'", nil, &id))
-		assert.Equal(t, 2, id, "a minute of waiting has used up no number")
+		assert.Equal(t, 2, id, "a minute of waiting has used up no id")
 	})
 }
 
-// Five processes and a counter that nobody guards but the lock.
-func TestManyProcessesTakeTurns(t *testing.T) {
+// Five processes and a counter that only the lock guards.
+func TestLocks_ManyProcessesTakeTurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var inside, turns atomic.Int64
 		var last atomic.Uint64

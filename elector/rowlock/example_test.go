@@ -10,8 +10,8 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// A lock for any key, held by one process at a time. (No output is compared: it needs a
-// MySQL.)
+// A lock for any key, held by one process at a time. (It needs a MySQL, so that its output
+// is not compared.)
 func ExampleLocks() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -27,15 +27,15 @@ func ExampleLocks() {
 	if err != nil {
 		panic(err)
 	}
-	go locks.Run(ctx) // refreshes what is held
+	go locks.Run(ctx) // refreshes the locks that are held
 
 	lock, err := locks.Acquire(ctx, "order 7")
 	if err != nil {
 		panic(err)
 	}
 	defer lock.Release(ctx)
-	for lock.Held() { // the check before each act; write lock.Token() beside it
-		fmt.Println("at work under token", lock.Token())
+	for lock.Held() { // check before each act, and store lock.Token() with it
+		fmt.Println("working under token", lock.Token())
 		select {
 		case <-lock.Lost():
 		case <-time.After(time.Second):

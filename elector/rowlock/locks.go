@@ -18,31 +18,31 @@ import (
 )
 
 var (
-	// ErrNotHeld: Release of a lock that is lost, or was released before.
+	// ErrNotHeld is returned by Release if the lock is lost, or was released before.
 	ErrNotHeld = errors.New("this lock is not held")
-	// ErrHeld: TryAcquire found that somebody else holds the lock.
-	ErrHeld = errors.New("somebody else holds this lock")
+	// ErrHeld is returned by TryAcquire if the lock is held.
+	ErrHeld = errors.New("this lock is held by another holder")
 )
 
-// LocksConfig is what Locks need; DB and Owner are required.
+// LocksConfig configures Locks. DB and Owner are required.
 type LocksConfig struct {
 	DB    *conclavesql.DB
-	Owner conclave.NodeID // this process, with an incarnation that is new with each start
+	Owner conclave.NodeID // this process; its incarnation must be new with each start
 
 	// Lease is how long a lock lasts without a refresh. Default 6 s.
 	Lease time.Duration
 	// Refresh is the time between two refreshes. At most a third of Lease, so that two
 	// of them may be lost. Default a third of Lease: the article's 2 s.
 	Refresh time.Duration
-	// Margin is how much earlier than its lease ends a holder stops trusting itself. At
+	// Margin is how much earlier than its lease a holder's trust in itself ends. At
 	// most a third of Lease. Default Lease/50, at least 50 ms.
 	Margin time.Duration
 
-	Rand   *rand.Rand   // jitter of the waiters; nil draws a seed from the system
-	Logger hclog.Logger // nil drops everything
+	Rand   *rand.Rand   // for the jitter of waiters; nil draws a seed from the system
+	Logger hclog.Logger // nil discards the log lines
 }
 
-// withDefaults fills what was left empty, and says what cannot be.
+// withDefaults returns c with its defaults, or an error if it is invalid.
 func (c LocksConfig) withDefaults() (LocksConfig, error) {
 	if c.Lease == 0 {
 		c.Lease = 6 * time.Second
@@ -67,7 +67,7 @@ func (c LocksConfig) withDefaults() (LocksConfig, error) {
 	case c.Owner.Name == "" || c.Owner.Incarnation == "":
 		return c, fmt.Errorf("rowlock: Owner %q: want a name and an incarnation", c.Owner)
 	case c.Lease < 100*time.Millisecond:
-		return c, fmt.Errorf("rowlock: Lease %v is under 100ms", c.Lease)
+		return c, fmt.Errorf("rowlock: Lease %v must be at least 100ms", c.Lease)
 	case c.Refresh <= 0 || c.Refresh > c.Lease/3:
 		return c, fmt.Errorf("rowlock: Refresh %v must be positive and at most a third of Lease %v", c.Refresh, c.Lease)
 	case c.Margin < 0 || c.Margin > c.Lease/3:
@@ -76,25 +76,25 @@ func (c LocksConfig) withDefaults() (LocksConfig, error) {
 	return c, nil
 }
 
-// Locks are the locks that one process holds, and the task that refreshes them.
-// Acquire and Release may be called from any goroutine while Run runs.
+// Locks acquires locks for one process, and refreshes those that it holds. Acquire and
+// Release may be called from any goroutine while Run runs.
 type Locks struct {
 	cfg   LocksConfig
 	table rows
 
-	mu    sync.Mutex // guards what follows, and the fields of every Lock; never held across I/O
+	mu    sync.Mutex // guards the fields below, and those of each Lock; never held across I/O
 	held  map[string]*Lock
 	gates map[string]*gate
 }
 
-// gate lets one of this process's users of a key through at a time.
+// gate admits one goroutine of this process at a time to a key.
 type gate struct {
-	token chan struct{} // cap 1: full while somebody is inside
-	users int
+	token chan struct{} // capacity one: full while a goroutine is admitted
+	users int           // admitted or waiting
 }
 
-// NewLocks checks the configuration; nothing is refreshed before Run. The table must
-// be there: Migrate.
+// NewLocks returns Locks, or an error if the configuration is invalid. The table must
+// exist (see Migrate), and Run must run for locks to be refreshed.
 func NewLocks(cfg LocksConfig) (*Locks, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -103,8 +103,8 @@ func NewLocks(cfg LocksConfig) (*Locks, error) {
 	return &Locks{cfg: cfg, table: rows{cfg.DB}, held: map[string]*Lock{}, gates: map[string]*gate{}}, nil
 }
 
-// Run refreshes what is held until ctx ends. It releases nothing at its end: that is
-// what a crash does, and the others wait for the lease.
+// Run refreshes the held locks until ctx ends. It does not release them then: as
+// after a crash, the other processes wait for the lease.
 func (l *Locks) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Refresh)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (l *Locks) Run(ctx context.Context) error {
 	}
 }
 
-// list is what is held, in the order of the keys.
+// list returns the held locks, in the order of their keys.
 func (l *Locks) list() []*Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,22 +132,22 @@ func (l *Locks) list() []*Lock {
 	return list
 }
 
-// refresh counts a beat for one lock. Trust counts from before the statement was sent.
+// refresh refreshes one lock. Trust counts from before the statement was sent.
 func (l *Locks) refresh(ctx context.Context, k *Lock) {
 	l.mu.Lock()
 	beat := k.beat
 	l.mu.Unlock()
 	sent := time.Now()
-	beat, there, err := l.table.hold(ctx, k.key, k.token, l.cfg.Owner.String(), beat)
+	beat, held, err := l.table.renew(ctx, k.key, k.token, l.cfg.Owner.String(), beat)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.beat = beat
 	switch {
-	case k.over:
+	case k.ended:
 	case err != nil:
-		l.cfg.Logger.Debug("a lock was not refreshed, will retry", "key", k.key, "error", err)
-	case !there:
-		l.cfg.Logger.Warn("a lock is lost: its row is gone", "key", k.key, "token", k.token)
+		l.cfg.Logger.Debug("could not refresh a lock, will retry", "key", k.key, "error", err)
+	case !held:
+		l.cfg.Logger.Warn("lost a lock: its row does not exist any more", "key", k.key, "token", k.token)
 		l.end(k)
 	default:
 		k.until = sent.Add(l.cfg.Lease - l.cfg.Margin)
@@ -155,16 +155,16 @@ func (l *Locks) refresh(ctx context.Context, k *Lock) {
 	}
 }
 
-// Acquire waits until the lock is this process's own, and nobody else's in it, or
-// until ctx ends. An error of the database ends the wait: whether there is a row then
-// is not known, but nobody holds it.
+// Acquire waits until it has the lock, against other processes and other goroutines of
+// this one, or until ctx ends. An error of the database ends the wait: a row may have
+// been inserted then, but the lock is not held.
 func (l *Locks) Acquire(ctx context.Context, key string) (*Lock, error) {
 	if err := l.enter(ctx, key); err != nil {
 		return nil, err
 	}
-	var w waiter
+	var o observation
 	for {
-		k, wait, err := l.try(ctx, key, &w)
+		k, wait, err := l.try(ctx, key, &o)
 		if err != nil || k != nil {
 			if err != nil {
 				l.leave(key)
@@ -182,19 +182,19 @@ func (l *Locks) Acquire(ctx context.Context, key string) (*Lock, error) {
 	}
 }
 
-// TryAcquire is Acquire without the wait: ErrHeld when somebody else holds the lock.
+// TryAcquire is Acquire without the wait. It returns ErrHeld if the lock is held.
 func (l *Locks) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 	if err := validateKey(key); err != nil {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}
-	if g := l.gate(key); !g.tryEnter() {
-		l.quit(key)
+	if g := l.join(key); !g.tryEnter() {
+		l.giveUp(key)
 		return nil, ErrHeld
 	}
-	var w waiter
-	k, wait, err := l.try(ctx, key, &w)
-	if err == nil && k == nil && wait == 0 { // what stood in the way was ours, or dead
-		k, _, err = l.try(ctx, key, &w)
+	var o observation
+	k, wait, err := l.try(ctx, key, &o)
+	if err == nil && k == nil && wait == 0 { // a row of this process or of a dead one was removed
+		k, _, err = l.try(ctx, key, &o)
 	}
 	if err == nil && k == nil {
 		err = ErrHeld
@@ -205,14 +205,15 @@ func (l *Locks) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 	return k, err
 }
 
-// waiter is what one wait has seen: since when one beat of one row.
-type waiter struct {
+// observation is since when a waiter has seen one beat of one row.
+type observation struct {
 	id, beat uint64
 	since    time.Time
 }
 
-// try is one look, and what follows from it: a lock, or how long to wait.
-func (l *Locks) try(ctx context.Context, key string, w *waiter) (*Lock, time.Duration, error) {
+// try reads the row once and acts on it. It returns a lock, or how long to wait
+// before the next try.
+func (l *Locks) try(ctx context.Context, key string, o *observation) (*Lock, time.Duration, error) {
 	owner := l.cfg.Owner.String()
 	r, err := l.table.look(ctx, key)
 	if errors.Is(err, conclavesql.ErrNoRows) {
@@ -226,23 +227,23 @@ func (l *Locks) try(ctx context.Context, key string, w *waiter) (*Lock, time.Dur
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.id != w.id || r.beat != w.beat || w.since.IsZero() {
-		*w = waiter{r.id, r.beat, time.Now()}
+	if r.id != o.id || r.beat != o.beat || o.since.IsZero() {
+		*o = observation{r.id, r.beat, time.Now()}
 	}
-	overdue := time.Since(w.since) >= 3*r.lease
+	overdue := time.Since(o.since) >= 3*r.lease
 	switch {
-	case r.owner == owner: // an insert of ours whose answer was lost, or a lock that we lost trust in
+	case r.owner == owner: // an insert whose answer was lost, or a lock whose trust has ended
 		return nil, 0, l.table.remove(ctx, r.id, owner)
 	case r.age >= r.lease || overdue:
 		if _, err := l.table.clean(ctx, r, overdue); err != nil {
 			return nil, 0, err
 		}
-		return nil, 0, nil // look again, at once: somebody may be quicker
+		return nil, 0, nil // look again at once: another waiter may have been faster
 	}
 	return nil, l.jitter(min(r.lease-max(r.age, 0), l.cfg.Refresh/4)), nil
 }
 
-// jitter is d, and at most a tenth more; never nothing, so that nobody spins.
+// jitter returns d plus up to a tenth; at least 5 ms, so that no waiter spins.
 func (l *Locks) jitter(d time.Duration) time.Duration {
 	d = max(d, 5*time.Millisecond)
 	l.mu.Lock()
@@ -250,7 +251,7 @@ func (l *Locks) jitter(d time.Duration) time.Duration {
 	return d + time.Duration(l.cfg.Rand.Int64N(int64(d/10)+1))
 }
 
-// begin makes an acquired row a held lock.
+// begin returns a held lock for an acquired row.
 func (l *Locks) begin(key string, id uint64, sent time.Time) *Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,43 +261,43 @@ func (l *Locks) begin(key string, id uint64, sent time.Time) *Lock {
 	return k
 }
 
-// trustEnded is called by the lock's timer.
+// trustEnded ends a lock when its timer fires.
 func (l *Locks) trustEnded(k *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !k.over && !time.Now().Before(k.until) { // else it was refreshed while the timer fired
-		l.cfg.Logger.Warn("a lock is lost: no refresh was acknowledged", "key", k.key, "token", k.token)
+	if !k.ended && !time.Now().Before(k.until) { // false if it was refreshed while the timer fired
+		l.cfg.Logger.Warn("lost a lock: no refresh was acknowledged", "key", k.key, "token", k.token)
 		l.end(k)
 	}
 }
 
-// end takes the lock away from its holder; mu is held. The next of this process may
-// try at once.
+// end ends a lock that is lost, and admits the next goroutine of this process. mu is
+// held.
 func (l *Locks) end(k *Lock) {
-	k.over = true
+	k.ended = true
 	k.timer.Stop()
 	close(k.lost)
 	delete(l.held, k.key)
 	l.leaveLocked(k.key)
 }
 
-// enter waits for the key's gate.
+// enter waits until this goroutine is admitted to the key.
 func (l *Locks) enter(ctx context.Context, key string) error {
 	if err := validateKey(key); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
-	g := l.gate(key)
+	g := l.join(key)
 	select {
 	case g.token <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		l.quit(key)
+		l.giveUp(key)
 		return ctx.Err()
 	}
 }
 
-// gate counts one more user of a key.
-func (l *Locks) gate(key string) *gate {
+// join returns the key's gate, with one more user.
+func (l *Locks) join(key string) *gate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.gates[key]
@@ -317,8 +318,8 @@ func (g *gate) tryEnter() bool {
 	}
 }
 
-// quit is for who did not get in.
-func (l *Locks) quit(key string) {
+// giveUp removes a user that was not admitted.
+func (l *Locks) giveUp(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if g := l.gates[key]; g.users > 1 {
@@ -328,7 +329,7 @@ func (l *Locks) quit(key string) {
 	}
 }
 
-// leave opens the gate for the next.
+// leave admits the next goroutine.
 func (l *Locks) leave(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -337,7 +338,7 @@ func (l *Locks) leave(key string) {
 
 func (l *Locks) leaveLocked(key string) {
 	g := l.gates[key]
-	<-g.token // never waits: the leaver is inside
+	<-g.token // never blocks: the caller is admitted
 	if g.users--; g.users == 0 {
 		delete(l.gates, key)
 	}
@@ -348,41 +349,41 @@ type Lock struct {
 	locks *Locks
 	key   string
 	token uint64
-	lost  chan struct{} // closed when it is over, for whatever reason
+	lost  chan struct{} // closed when it is lost or released
 
-	beat  uint64      // as our last refresh left it; these are guarded by locks.mu
-	until time.Time   // trusted until then, unless refreshed
-	over  bool        // lost or released
-	timer *time.Timer // ends it when trust does
+	beat  uint64      // as the last refresh left it; this and the fields below are guarded by locks.mu
+	until time.Time   // end of trust, unless refreshed
+	ended bool        // lost or released
+	timer *time.Timer // ends the lock when trust ends
 }
 
-// Key is what is locked.
+// Key returns the key that is locked.
 func (k *Lock) Key() string { return k.key }
 
-// Token is the acquisition's number: each one's is higher than those before. Write it
-// beside what the lock guards, and refuse a lower one.
+// Token returns the number of this acquisition, which is higher than all before it.
+// Store it with what the lock guards, and refuse a lower one.
 func (k *Lock) Token() uint64 { return k.token }
 
-// Held says whether this process may act now: the check to make at that moment.
+// Held reports whether this process may act now. Call it immediately before each act.
 func (k *Lock) Held() bool {
 	k.locks.mu.Lock()
 	defer k.locks.mu.Unlock()
-	return !k.over && time.Now().Before(k.until)
+	return !k.ended && time.Now().Before(k.until)
 }
 
-// Lost is closed when the lock is over: lost, or released.
+// Lost returns a channel that is closed when the lock is lost or released.
 func (k *Lock) Lost() <-chan struct{} { return k.lost }
 
-// Release gives the lock back: ErrNotHeld when it was lost before. After another error
-// the others wait for the lease.
+// Release releases the lock. It returns ErrNotHeld if the lock was lost or released
+// before. After another error the other processes wait for the lease.
 func (k *Lock) Release(ctx context.Context) error {
 	l := k.locks
 	l.mu.Lock()
-	if k.over {
+	if k.ended {
 		l.mu.Unlock()
 		return ErrNotHeld
 	}
-	k.over = true // no refresh revives it; the gate stays shut until the row is gone
+	k.ended = true // so that no refresh extends it; the next goroutine is admitted when the row is deleted
 	k.timer.Stop()
 	close(k.lost)
 	delete(l.held, k.key)

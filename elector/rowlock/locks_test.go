@@ -16,15 +16,15 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// keeper is a process with the repaired locks.
-type keeper struct {
+// locksProcess is a process with the repaired locks.
+type locksProcess struct {
 	*rowlock.Locks
 	db    *conclavesql.DB
 	cable *electortest.Cable
 	kill  func()
 }
 
-func (w *world) locks(t *testing.T, name string) *keeper {
+func (w *world) locks(t *testing.T, name string) *locksProcess {
 	t.Helper()
 	require.NoError(t, rowlock.Migrate(t.Context(), w.DB))
 	cable := electortest.NewCable(w.Dial)
@@ -36,18 +36,18 @@ func (w *world) locks(t *testing.T, name string) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
-	k := &keeper{l, db, cable, sync.OnceFunc(func() { cancel(); <-ended })}
+	k := &locksProcess{l, db, cable, sync.OnceFunc(func() { cancel(); <-ended })}
 	t.Cleanup(k.kill)
 	return k
 }
 
-func TestAHolderStopsBeforeTheNextBegins(t *testing.T) {
+func TestLock_HolderStopsBeforeTheNextBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder, waiter := w.locks(t, "holder"), w.locks(t, "waiter")
 		old, err := holder.Acquire(t.Context(), "k")
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
-		release := holder.cable.Stall() // it is cut off, and its lock goes on in the database
+		release := holder.cable.Stall() // the holder is cut off; its row remains
 		k, err := waiter.Acquire(t.Context(), "k")
 		require.NoError(t, err)
 		assert.False(t, old.Held())
@@ -60,7 +60,7 @@ func TestAHolderStopsBeforeTheNextBegins(t *testing.T) {
 	})
 }
 
-func TestARefreshWithoutAnAnswerLosesNothing(t *testing.T) {
+func TestLock_LostAnswerToRefreshKeepsLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		holder := w.locks(t, "holder")
 		k, err := holder.Acquire(t.Context(), "k")
@@ -74,20 +74,20 @@ func TestARefreshWithoutAnAnswerLosesNothing(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionWithoutAnAnswerIsNotHeld(t *testing.T) {
+func TestAcquire_LostAnswerIsNotHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.locks(t, "p")
 		l.cable.LoseReply("INSERT")
 		_, err := l.Acquire(t.Context(), "k")
 		require.ErrorIs(t, err, conclavesql.ErrUnavailable)
 		k, err := l.Acquire(t.Context(), "k")
-		require.NoError(t, err, "what it left behind is its own to remove")
+		require.NoError(t, err, "the process removes its own row")
 		assert.True(t, k.Held())
-		assert.Equal(t, uint64(2), k.Token(), "and nobody holds the first")
+		assert.Equal(t, uint64(2), k.Token(), "the first acquisition is not held")
 	})
 }
 
-func TestKeysDoNotWaitForEachOther(t *testing.T) {
+func TestLocks_KeysDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		l := w.locks(t, "p")
 		began := time.Now()
@@ -105,8 +105,8 @@ func TestKeysDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// A row that is deleted by hand: its holder knows at the next refresh.
-func TestADeletedRowIsNoticed(t *testing.T) {
+// If a row is deleted by hand, its holder notices at the next refresh.
+func TestLock_LostWhenRowIsDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		k, err := w.locks(t, "holder").Acquire(t.Context(), "k")
 		require.NoError(t, err)

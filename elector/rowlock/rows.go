@@ -10,7 +10,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// rows is the table of the repaired form.
+// rows is the table of the repaired form, row_lock.
 type rows struct{ db *conclavesql.DB }
 
 // row is one lock as read at one moment.
@@ -20,14 +20,14 @@ type row struct {
 	lease, age     time.Duration
 }
 
-// Migrate makes the table where it is missing. Any number of processes may do it at
-// once, and again.
+// Migrate creates the table if it is missing. Any number of processes may call it at
+// the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB) error {
 	return migrate(ctx, db, conclavesql.RowTable)
 }
 
-// migrate works on a connection of its own: a table takes longer than a beat on a
-// slow disk, and the only deadline is the caller's.
+// migrate uses a separate connection without a deadline of its own, because creating a
+// table may take longer than a beat on a slow disk. ctx bounds it.
 func migrate(ctx context.Context, db *conclavesql.DB, tables ...string) error {
 	conn, err := db.Pin(ctx, nil)
 	if err != nil {
@@ -36,7 +36,7 @@ func migrate(ctx context.Context, db *conclavesql.DB, tables ...string) error {
 	defer conn.Close()
 	for _, table := range tables {
 		if _, err := conn.Exec(ctx, table); err != nil {
-			return fmt.Errorf("rowlock: make a table: %w", err)
+			return fmt.Errorf("rowlock: create a table: %w", err)
 		}
 	}
 	if err := conclavesql.Widen(ctx, conn, "row_lock", conclavesql.RowTimes); err != nil {
@@ -45,7 +45,7 @@ func migrate(ctx context.Context, db *conclavesql.DB, tables ...string) error {
 	return nil
 }
 
-// validateKey says what cannot be stored as a key.
+// validateKey returns an error if key cannot be stored.
 func validateKey(key string) error {
 	if key == "" || len(key) > 256 {
 		return fmt.Errorf("key %q: want 1 to 256 characters", key)
@@ -58,7 +58,7 @@ func validateKey(key string) error {
 	return nil
 }
 
-// look reads a lock; ErrNoRows when nobody holds it.
+// look reads a lock. It returns ErrNoRows if the lock is free.
 func (t rows) look(ctx context.Context, key string) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
@@ -71,17 +71,18 @@ func (t rows) look(ctx context.Context, key string) (row, error) {
 	return r, nil
 }
 
-// errDeadlock is the server's number of a deadlock: inserts that wait for one row shut
-// each other out when it is deleted, and one of them is told to try again.
+// errDeadlock is the MySQL error number of a deadlock. Inserts that wait for one row
+// deadlock when it is deleted, and one of them gets this error.
 const errDeadlock = 1213
 
-// acquire inserts a row, and reads its id; zero when somebody was quicker. After an
-// error the row may be there, or come later: it is the owner's, who holds nothing.
+// acquire inserts a row and returns its id, or zero if the lock is held. If id is not
+// zero, the row gets this id. After an error the row may have been inserted, or may be
+// later; it names the owner, but the lock is not held.
 func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string, lease time.Duration) (uint64, error) {
 	n, err := t.db.Exec(ctx, conclavesql.RowAcquire, stdsql.Null[uint64]{V: id, Valid: id != 0}, key, owner, address, lease.Milliseconds())
 	switch {
 	case conclavesql.RefusedAs(err, errDeadlock):
-		return 0, nil // and nothing of it was done
+		return 0, nil // the insert was rolled back
 	case err != nil:
 		return 0, fmt.Errorf("acquire lock %s: %w", key, err)
 	case n == 0:
@@ -90,14 +91,15 @@ func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string
 	r, err := t.look(ctx, key)
 	switch {
 	case errors.Is(err, conclavesql.ErrNoRows), err == nil && r.owner != owner:
-		return 0, nil // deleted by hand, in between
+		return 0, nil // deleted by hand in between
 	case err != nil:
 		return 0, err
 	}
 	return r.id, nil
 }
 
-// refresh counts one beat of a held row; false: the row is not as it was left.
+// refresh raises the beat of a held row. It returns false if the row is not as
+// expected.
 func (t rows) refresh(ctx context.Context, id uint64, owner string, beat uint64) (bool, error) {
 	n, err := t.db.Exec(ctx, conclavesql.RowRefresh, id, owner, beat)
 	if err != nil {
@@ -106,9 +108,11 @@ func (t rows) refresh(ctx context.Context, id uint64, owner string, beat uint64)
 	return n == 1, nil
 }
 
-// hold is refresh, and takes up a beat of its own whose answer was lost: nobody else
-// writes a row that names this owner. It returns the new beat; false: the row is gone.
-func (t rows) hold(ctx context.Context, key string, id uint64, owner string, beat uint64) (uint64, bool, error) {
+// renew refreshes a held row. If the answer to an earlier refresh was lost, it
+// continues from the beat in the row, because no other process writes a row that
+// names this owner. It returns the new beat, and false if the row does not exist any
+// more.
+func (t rows) renew(ctx context.Context, key string, id uint64, owner string, beat uint64) (uint64, bool, error) {
 	for range 3 {
 		ok, err := t.refresh(ctx, id, owner, beat)
 		switch {
@@ -126,10 +130,10 @@ func (t rows) hold(ctx context.Context, key string, id uint64, owner string, bea
 		}
 		beat = r.beat
 	}
-	return beat, true, fmt.Errorf("refresh lock row %d: its beat moves faster than it is followed", id)
+	return beat, true, fmt.Errorf("refresh lock row %d: its beat changed three times in a row", id)
 }
 
-// remove deletes a row of one's own. It may be said twice.
+// remove deletes a row of this owner. It can be repeated safely.
 func (t rows) remove(ctx context.Context, id uint64, owner string) error {
 	if _, err := t.db.Exec(ctx, conclavesql.RowRemove, id, owner); err != nil {
 		return fmt.Errorf("remove lock row %d: %w", id, err)
@@ -137,8 +141,9 @@ func (t rows) remove(ctx context.Context, id uint64, owner string) error {
 	return nil
 }
 
-// clean deletes somebody's row whose lease is over; the database says whether it is,
-// unless overdue. false: the row has changed since, or is good.
+// clean deletes another owner's row if its lease has expired by the database's clock,
+// or whatever that clock says if overdue is set. It returns false if the row has
+// changed since it was read, or has not expired.
 func (t rows) clean(ctx context.Context, r row, overdue bool) (bool, error) {
 	statement := conclavesql.RowClean
 	if overdue {

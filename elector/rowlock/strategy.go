@@ -13,12 +13,12 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Config is what a Strategy needs.
+// Config configures a Strategy. DB and Key are required.
 type Config struct {
 	DB  *conclavesql.DB
 	Key string // of the row: 1 to 256 printable ASCII characters
 
-	Logger hclog.Logger // nil drops everything
+	Logger hclog.Logger // nil discards the log lines
 }
 
 // Strategy elects by inserting a row under a unique key. Its methods are called by one
@@ -28,15 +28,15 @@ type Strategy struct {
 	table rows
 	log   hclog.Logger
 
-	beat  uint64          // of the held row, as our last statement left it
-	won   elector.Term    // the held term; zero when none is
+	beat  uint64          // of the held row, as this node's last statement left it
+	won   elector.Term    // the held term; zero if none is held
 	owner conclave.NodeID // the last owner that the row was seen to name
 }
 
 var _ elector.Strategy = (*Strategy)(nil)
 
-// New checks the configuration; it connects to nothing. The table must be there when
-// the first round is played: Migrate.
+// New returns a Strategy, or an error if the configuration is invalid. It does not
+// connect. The table must exist when the first round is played (see Migrate).
 func New(cfg Config) (*Strategy, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("rowlock: DB is missing")
@@ -50,7 +50,8 @@ func New(cfg Config) (*Strategy, error) {
 	return &Strategy{key: cfg.Key, table: rows{cfg.DB}, log: cfg.Logger}, nil
 }
 
-// Round plays once: refresh, or look, clean what is over, and insert.
+// Round plays one round: it refreshes the leader's row; otherwise it reads the row,
+// deletes it if it has expired, and inserts its own.
 func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
@@ -66,17 +67,17 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	overdue := observed >= 3*r.lease
 	switch {
 	case vacant && !me.Observer:
-		return s.insert(ctx, me, r, s.reasonOf(me, last))
+		return s.insert(ctx, me, r, s.causeOf(me, last))
 	case vacant:
-		return nobody(me), nil
+		return noLeader(me), nil
 	case mine && me.Observer:
-		// A row that names an observer names nobody who leads: it is given back.
-		return nobody(me), s.table.remove(ctx, r.id, r.owner)
+		// A row that names an observer is not a leadership: give it up.
+		return noLeader(me), s.table.remove(ctx, r.id, r.owner)
 	case me.Observer:
 		return r.termFor(me), nil
 	case mine && (r.id >= me.Highest || last.Leader == me.ID || observed >= r.lease):
-		// Inserted by a statement whose answer was lost, or left: never led. Nobody else
-		// can be leading it, so the next term is to be had at once.
+		// Inserted by a statement whose answer was lost, or left: this term is never
+		// led. No other node can lead it, so this node may win the next term at once.
 		if err := s.table.remove(ctx, r.id, r.owner); err != nil {
 			return elector.Term{}, err
 		}
@@ -94,8 +95,8 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	return r.termFor(me), nil
 }
 
-// insert tries to win. The id must be above every term that was seen: where the
-// table's counter has been set back it is given by us.
+// insert tries to win. The id must be above every term that was seen; if the table's
+// counter was set back, insert chooses the id.
 func (s *Strategy) insert(ctx context.Context, me elector.Candidate, before row, cause elector.Cause) (elector.Term, error) {
 	owner := me.ID.String()
 	id, err := s.table.acquire(ctx, 0, s.key, owner, me.Address, me.Lease)
@@ -109,7 +110,7 @@ func (s *Strategy) insert(ctx context.Context, me elector.Candidate, before row,
 	switch {
 	case err != nil:
 		return elector.Term{}, fmt.Errorf("outcome of an election is unknown: %w", err)
-	case id <= me.Highest: // zero, too: somebody was quicker
+	case id <= me.Highest: // also zero: another node was faster
 		return s.lost(ctx, me)
 	}
 	s.beat = 0
@@ -120,9 +121,10 @@ func (s *Strategy) insert(ctx context.Context, me elector.Candidate, before row,
 	return s.won, nil
 }
 
-// reasonOf says why there is no row: nobody ever led, the lease of who did was over
-// (somebody else has cleaned), or he resigned. As far as this node can know.
-func (s *Strategy) reasonOf(me elector.Candidate, last elector.Term) elector.Cause {
+// causeOf returns why there is no row, as far as this node can know: no node has led
+// before, the last leader's lease had expired and another node deleted its row, or the
+// leader resigned.
+func (s *Strategy) causeOf(me elector.Candidate, last elector.Term) elector.Cause {
 	switch {
 	case me.Highest == 0 && s.owner.IsZero():
 		return elector.CauseFirst
@@ -132,7 +134,7 @@ func (s *Strategy) reasonOf(me elector.Candidate, last elector.Term) elector.Cau
 	return elector.CauseResigned
 }
 
-// look reads the row, and remembers whom it names; ErrNoRows when there is none.
+// look reads the row and remembers its owner. It returns ErrNoRows if there is none.
 func (s *Strategy) look(ctx context.Context) (row, error) {
 	r, err := s.table.look(ctx, s.key)
 	if owner, bad := conclave.ParseNodeID(r.owner); err == nil && bad == nil && !owner.IsZero() {
@@ -141,11 +143,11 @@ func (s *Strategy) look(ctx context.Context) (row, error) {
 	return r, err
 }
 
-// lost reads who has won.
+// lost returns the winner's term.
 func (s *Strategy) lost(ctx context.Context, me elector.Candidate) (elector.Term, error) {
 	now, err := s.look(ctx)
 	if errors.Is(err, conclavesql.ErrNoRows) {
-		return nobody(me), nil
+		return noLeader(me), nil
 	}
 	if err != nil {
 		return elector.Term{}, err
@@ -158,12 +160,12 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	if s.won.Number != me.Holding {
 		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
 	}
-	beat, there, err := s.table.hold(ctx, s.key, me.Holding, me.ID.String(), s.beat)
+	beat, held, err := s.table.renew(ctx, s.key, me.Holding, me.ID.String(), s.beat)
 	s.beat = beat
 	switch {
 	case err != nil:
 		return elector.Term{}, err
-	case !there:
+	case !held:
 		return s.lost(ctx, me)
 	}
 	term := s.won
@@ -171,8 +173,9 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	return term, nil
 }
 
-// Resign deletes the row, so that anyone's next round can win at once. The statement
-// names id and owner, so it may be said twice: when its answer is lost it is.
+// Resign deletes the row, so that the next round of any candidate can win at once. The
+// statement names id and owner, so it can be repeated safely, which Resign does once
+// after an error.
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	s.won, s.owner = elector.Term{}, held.Leader
 	err := s.table.remove(ctx, held.Number, held.Leader.String())
@@ -185,13 +188,13 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	return nil
 }
 
-// nobody is the term when there is no row: the last one known, without a leader.
-func nobody(me elector.Candidate) elector.Term {
+// noLeader returns the term if there is no row: the highest one seen, without a leader.
+func noLeader(me elector.Candidate) elector.Term {
 	return elector.Term{Number: me.Highest, Lease: me.Lease}
 }
 
-// termFor is the row as an Elector sees it. A row that names the reader names nobody
-// who leads: what this node leads it knows from its own statements.
+// termFor returns the row as an Elector sees it. If the row names the reader, the term
+// has no Leader: a node knows what it leads from its own statements only.
 func (r row) termFor(me elector.Candidate) elector.Term {
 	t := elector.Term{Number: r.id, Beat: r.beat, Lease: r.lease, Age: r.age}
 	if owner, err := conclave.ParseNodeID(r.owner); err == nil && owner != me.ID {

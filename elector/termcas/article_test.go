@@ -13,7 +13,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// One test per claim of article 000, in the article's words retold.
+// One test per statement of article 000, which is retold in its comment.
 
 // The lock is one row with the columns that the article lists, one per data centre
 // and lock name.
@@ -28,7 +28,7 @@ func TestArticleOneRowPerDataCentreAndLock(t *testing.T) {
 			assert.Equal(t, 1, n, column)
 		}
 		_, err := b.db.Exec(t.Context(), "INSERT INTO distribute_lock (data_center, lock_name, duration) VALUES (?, ?, 1)", b.lock.DataCenter, b.lock.Name)
-		assert.Error(t, err, "a second row is refused")
+		assert.Error(t, err, "the unique key refuses a second row")
 	})
 }
 
@@ -40,7 +40,7 @@ func TestArticleOneOfThreeBecomesLeader(t *testing.T) {
 		leader, term := c.Leader()
 		assert.Equal(t, uint64(1), term.Number)
 		assert.Equal(t, leader.ID.String(), b.row(t).owner)
-		assert.Len(t, c.Believers(), 1)
+		assert.Len(t, c.PerceivedLeaders(), 1)
 	})
 }
 
@@ -75,7 +75,7 @@ func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
 				first.Kill()
 				second, term := c.LeaderAfter(term.Number)
 				assert.Equal(t, uint64(2), term.Number)
-				assert.Zero(t, c.Ledger()[1].Term.Beat, "term_duration starts anew")
+				assert.Zero(t, c.Ledger()[1].Term.Beat, "term_duration starts at 0 again")
 				loser := c.Others(second)[0]
 				c.Until("the other to follow", func() bool { return loser.Current().Leader == second.ID })
 				assert.Zero(t, loser.Stats().Won)
@@ -88,10 +88,10 @@ func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
 	}
 }
 
-// Two swaps from the same reading, by hand: the second matches nothing, because
-// owner, term and nonce are not as it read them any more.
+// Two swaps from the same read, executed directly: the second matches nothing, because
+// owner, term and nonce have changed since it was read.
 //
-// Article 000: "compete by update: where owner, term and term_duration are what I read and the lease is over".
+// Article 000: "compete by update: where owner, term and term_duration are what I read and the lease has passed".
 func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
 		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 1, nonce = 'n' WHERE data_center = ? AND lock_name = ?")
@@ -105,7 +105,7 @@ func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 		wait := time.NewTimer(20 * time.Millisecond) // its lease is 1 ms
 		defer wait.Stop()
 		<-wait.C
-		assert.Equal(t, int64(0), swap("hasty@1", 8), "a beat that is not as read: the leader lives")
+		assert.Equal(t, int64(0), swap("hasty@1", 8), "another beat than was read: the leader is alive")
 		assert.Equal(t, int64(1), swap("one@1", 9))
 		assert.Equal(t, int64(0), swap("two@1", 9))
 		row := b.row(t)
@@ -117,7 +117,7 @@ func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 
 // Article 000: "the database's time decides whether gmt_modified + duration has passed".
 // In microseconds: whole seconds, as in the original, make a lease up to a second longer.
-func TestArticleDatabaseTimeJudgesTheLease(t *testing.T) {
+func TestArticleDatabaseTimeDecidesTheLease(t *testing.T) {
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
 		defer c.Stop()
@@ -127,12 +127,12 @@ func TestArticleDatabaseTimeJudgesTheLease(t *testing.T) {
 		old.Kill()
 		c.LeaderAfter(term.Number)
 		took := time.Since(began)
-		assert.LessOrEqual(t, took, b.Lease+b.Lease/20, "3 s are 3 s, and not 4")
+		assert.LessOrEqual(t, took, b.Lease+b.Lease/20, "a lease of 3 s expires after 3 s, not 4")
 	})
 }
 
 // Article 000: "on a change the listeners are called: I am leader, I am not leader".
-func TestArticleListenersAreToldOfBoth(t *testing.T) {
+func TestArticleListenersAreNotifiedOfBoth(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
 		defer c.Stop()
@@ -142,13 +142,13 @@ func TestArticleListenersAreToldOfBoth(t *testing.T) {
 		c.Leader()
 		require.NoError(t, n.Resign(t.Context()))
 		c.Stop()
-		var heard []bool
+		var got []bool
 		for change := range changes {
 			if change.Term.Leader == n.ID {
-				heard = append(heard, change.Leading)
+				got = append(got, change.Leading)
 			}
 		}
-		assert.Equal(t, []bool{true, false}, heard)
+		assert.Equal(t, []bool{true, false}, got)
 	})
 }
 
@@ -159,7 +159,7 @@ func TestArticleObserverOnlyReads(t *testing.T) {
 		defer c.Stop()
 		time.Sleep(10 * b.Lease)
 		row := b.row(t)
-		assert.Empty(t, row.owner, "nobody took the free lock")
+		assert.Empty(t, row.owner, "the free lock was not taken")
 		assert.Zero(t, row.term)
 	})
 }

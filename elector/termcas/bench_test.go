@@ -10,8 +10,8 @@ import (
 	"conclave/elector/termcas"
 )
 
-// BenchmarkResign: a planned hand-over, to the successor's first act; three nodes
-// in one process, on a real socket.
+// BenchmarkResign measures a planned hand-over until the successor's first act, with
+// three nodes in one process on a real socket.
 func BenchmarkResign(b *testing.B) {
 	w := onServer(b, anyServer(b), termcas.Witness)
 	w.Quiet = true
@@ -20,7 +20,7 @@ func BenchmarkResign(b *testing.B) {
 	leader, term := c.Leader()
 	var took []time.Duration
 	for range b.N {
-		parked(c, leader)
+		waitForWaiters(c, leader)
 		began := time.Now()
 		require.NoError(b, leader.Resign(b.Context()))
 		leader, term = c.LeaderAfter(term.Number)

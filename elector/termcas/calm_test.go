@@ -18,20 +18,20 @@ import (
 	"conclave/sim/simnet"
 )
 
-// calmDays makes TestNothingChangesWhileTimePasses play that many days on end. A day
-// with a lease of 3 s takes more than a minute, with one of 30 s a tenth of it:
+// calmDays makes TestCalm_NoElectionAcrossCalendarBoundaries simulate that many days in a
+// row. A day takes more than a minute with a lease of 3 s, a tenth of that with 30 s:
 //
-//	go test ./elector/termcas -run TestNothingChangesWhileTimePasses -calm-days 30 -calm-lease 30s -timeout 1h -v
+//	go test ./elector/termcas -run TestCalm_NoElectionAcrossCalendarBoundaries -calm-days 30 -calm-lease 30s -timeout 1h -v
 var (
-	calmDays  = flag.Int("calm-days", 0, "how many simulated days TestNothingChangesWhileTimePasses plays on end, from the first of March 2027; 0: some minutes around each boundary of time")
+	calmDays  = flag.Int("calm-days", 0, "days that TestCalm_NoElectionAcrossCalendarBoundaries simulates from 2027-03-01; 0: some minutes around each calendar boundary")
 	calmLease = flag.Duration("calm-lease", 3*time.Second, "the lease of its electors")
 )
 
-// Three healthy electors, and the time passes: minutes, hours, midnights, the changes
-// to summer time and back, a leap day, a year's end, the end of TIMESTAMP. There is
-// one election, the first. (A study found another project's leader deposed 36 times in
-// 100 minutes, at the turn of a minute: it subtracted times of day as numbers.)
-func TestNothingChangesWhileTimePasses(t *testing.T) {
+// With three healthy electors there is one election, the first, while minutes, hours,
+// midnights, the changes to summer time and back, a leap day, a year's end and the end of
+// TIMESTAMP pass. (Another project's leader was deposed 36 times in 100 minutes, at the
+// end of a minute: it subtracted times of day as numbers.)
+func TestCalm_NoElectionAcrossCalendarBoundaries(t *testing.T) {
 	var spans [][2]time.Time
 	for _, boundary := range []time.Time{
 		time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC),   // summer time in Europe begins
@@ -53,7 +53,7 @@ func TestNothingChangesWhileTimePasses(t *testing.T) {
 		spans = [][2]time.Time{{began, began.AddDate(0, 0, *calmDays)}}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64 // of the bubble's clock: everybody's wall clock
+		var ahead atomic.Int64 // of the bubble's clock: the wall clock of the database and all nodes
 		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		network := simnet.New(1)
 		listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
@@ -70,7 +70,7 @@ func TestNothingChangesWhileTimePasses(t *testing.T) {
 			c.Until("a renewal at that time", func() bool { return b.renewed(t).After(span[0]) })
 			time.Sleep(span[1].Sub(now()))
 			passed += span[1].Sub(span[0])
-			assert.WithinDuration(t, span[1], b.renewed(t), 2*b.Lease/3, "renewed by the clock of the database")
+			assert.WithinDuration(t, span[1], b.renewed(t), 2*b.Lease/3, "renewed, by the database's clock")
 			require.Len(t, c.Ledger(), 1, "a leader change by %v", span[1])
 		}
 		still, leading := leader.Leading()
@@ -83,7 +83,7 @@ func TestNothingChangesWhileTimePasses(t *testing.T) {
 	})
 }
 
-// renewed is when the row says that it was renewed.
+// renewed returns when the row was last renewed, by the database's clock.
 func (b *bench) renewed(t *testing.T) (at time.Time) {
 	t.Helper()
 	require.NoError(t, b.db.QueryRow(t.Context(), "SELECT gmt_modified FROM distribute_lock WHERE data_center = ? AND lock_name = ?",

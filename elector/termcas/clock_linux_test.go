@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// monotonic is CLOCK_MONOTONIC, which Go's own reading of time counts by, too.
+// monotonic returns CLOCK_MONOTONIC, on which Go's monotonic times are based too.
 func monotonic() time.Duration {
 	var now syscall.Timespec
 	const clockMonotonic = 1

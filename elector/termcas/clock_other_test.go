@@ -4,5 +4,5 @@ package termcas_test
 
 import "time"
 
-// monotonic is the clock that all processes share here; it may be set.
+// monotonic returns the wall clock, which all processes share here; it may be set.
 func monotonic() time.Duration { return time.Duration(time.Now().UnixNano()) }

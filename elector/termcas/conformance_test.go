@@ -8,8 +8,8 @@ import (
 	"conclave/internal/mysqltest"
 )
 
-// TestConformance plays the suite with both ways to take over: on the embedded server
-// in bubbles, and on the real ones in real time.
+// TestConformance runs the suite with both takeovers: on the embedded server in bubbles,
+// and on the real ones in real time.
 func TestConformance(t *testing.T) {
 	for _, takeover := range []termcas.Takeover{termcas.Witness, termcas.Lease} {
 		t.Run(string(takeover), func(t *testing.T) {

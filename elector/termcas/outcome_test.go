@@ -13,10 +13,10 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// asObserver lets a node look on until the test is ready.
+// asObserver makes a node an observer until the test calls JoinElection.
 func asObserver(cfg *elector.Config) { cfg.Observer = true }
 
-func TestWinWhoseAnswerIsLostIsLedAtOnce(t *testing.T) {
+func TestWin_LostAnswerIsLedAtOnce(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
 		defer c.Stop()
@@ -26,64 +26,64 @@ func TestWinWhoseAnswerIsLostIsLedAtOnce(t *testing.T) {
 		require.NoError(t, n.JoinElection(t.Context()))
 		_, term := c.Leader()
 		assert.Equal(t, 1, n.Cable.Lost())
-		assert.Equal(t, uint64(1), term.Number, "the row carried its nonce")
-		assert.Less(t, time.Since(began), max(b.Lease/3, b.soon()), "nobody waited for the lease of a leader that did not know")
+		assert.Equal(t, uint64(1), term.Number, "the row has its nonce")
+		assert.Less(t, time.Since(began), max(b.Lease/3, b.soon()), "no wait for the lease")
 		row := b.row(t)
-		assert.Equal(t, uint64(2), c.Ledger()[0].Term.Beat, "it was renewed on a new connection before it was led")
+		assert.Equal(t, uint64(2), c.Ledger()[0].Term.Beat, "renewed on a new connection before it was led")
 		assert.GreaterOrEqual(t, row.beat, uint64(2))
 		assert.True(t, row.lock.Valid)
 	})
 }
 
-func TestGhostOfAnOldSwapIsNeverLed(t *testing.T) {
+func TestWin_LateSwapAfterAnotherWinIsNeverLed(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
 		defer c.Stop()
 		n := c.Nodes()[0]
 		deliver := n.Cable.Delay("GREATEST(term")
 		require.NoError(t, n.JoinElection(t.Context()))
-		_, first := c.Leader() // the swap is stuck; another one has won
+		_, first := c.Leader() // the swap is delayed; a second one has won
 		assert.Equal(t, uint64(1), first.Number)
 		deliver()
 		c.Until("some beats", func() bool { return n.Current().Beat > 3 })
-		assert.Len(t, c.Ledger(), 1, "the ghost matched nothing")
+		assert.Len(t, c.Ledger(), 1, "the late swap matched nothing")
 		row := b.row(t)
 		assert.Equal(t, uint64(1), row.term)
 	})
 }
 
-// A ghost that lands while the row still stands as it was read names a node that
-// does not know. That node sees itself and takes the next term, at once.
-func TestGhostThatWinsIsPassedOver(t *testing.T) {
+// A late swap that is executed while the row is still as it was read makes a node the
+// owner that does not know it. That node finds its name and wins the next term at once.
+func TestWin_LateWinIsReplacedByTheNextTerm(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
 		defer c.Stop()
 		n := c.Nodes()[0]
 		deliver := n.Cable.Delay("GREATEST(term")
 		go n.JoinElection(t.Context())
-		time.Sleep(b.Lease / 12) // the swap is on its way
+		time.Sleep(b.Lease / 12) // the swap has been sent
 		release := n.Cable.Stall()
-		time.Sleep(4 * b.Lease) // and nothing else gets through
+		time.Sleep(4 * b.Lease) // and nothing else is sent
 		deliver()
 		time.Sleep(b.Lease)
 		release()
 		began := time.Now()
 		_, term := c.Leader()
-		assert.Equal(t, uint64(2), term.Number, "term 1 was won by nobody who knew")
-		assert.LessOrEqual(t, time.Since(began), b.Lease/3+b.Lease/20, "from itself it wins without waiting")
-		assert.Equal(t, elector.CauseFirst, term.Cause, "the cause is that of the election nobody heard of")
+		assert.Equal(t, uint64(2), term.Number, "term 1 was won too late to be led")
+		assert.LessOrEqual(t, time.Since(began), b.Lease/3+b.Lease/20, "it wins the next term from itself without waiting")
+		assert.Equal(t, elector.CauseFirst, term.Cause, "the cause is that of the late win")
 	})
 }
 
-func TestRenewalThatLandsLateMatchesNothing(t *testing.T) {
+func TestRenewal_LateStatementMatchesNothing(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1)
 		defer c.Stop()
 		n, _ := c.Leader()
 		deliver := n.Cable.Delay("term_duration = term_duration + 1")
 		time.Sleep(b.Lease / 2)
-		n.Cable.Break() // the connection with the renewal on it; the leader parks anew
-		c.Until("the leader to park anew", func() bool { return n.Current().Beat == 2 })
+		n.Cable.Break() // the connection with the renewal on it; the leader reacquires a witness
+		c.Until("the leader to reacquire a witness", func() bool { return n.Current().Beat == 2 })
 		before := b.row(t).beat
 		deliver()
 		time.Sleep(b.Lease / 100)
@@ -93,7 +93,7 @@ func TestRenewalThatLandsLateMatchesNothing(t *testing.T) {
 	})
 }
 
-func TestDeletedRowIsVacantOnlyAfterALease(t *testing.T) {
+func TestRow_DeletedIsVacantOnlyAfterALease(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
 		defer c.Stop()
@@ -102,14 +102,14 @@ func TestDeletedRowIsVacantOnlyAfterALease(t *testing.T) {
 		began := time.Now()
 		b.exec(t, "DELETE FROM distribute_lock WHERE data_center = ? AND lock_name = ?")
 		_, next := c.LeaderAfter(term.Number)
-		assert.GreaterOrEqual(t, time.Since(began), b.Lease, "the old leader might still believe")
-		assert.Equal(t, term.Number+1, next.Number, "terms go on where they were seen")
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease, "the old leader may still act")
+		assert.Equal(t, term.Number+1, next.Number, "terms continue above the highest seen")
 		assert.Equal(t, elector.CauseRestored, next.Cause)
-		assert.Equal(t, next.Number, b.row(t).term, "the row says the same")
+		assert.Equal(t, next.Number, b.row(t).term, "the row has the same term")
 	})
 }
 
-func TestEmptiedRowIsVacantOnlyAfterALease(t *testing.T) {
+func TestRow_EmptiedIsVacantOnlyAfterALease(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
 		defer c.Stop()
@@ -120,11 +120,11 @@ func TestEmptiedRowIsVacantOnlyAfterALease(t *testing.T) {
 		_, next := c.LeaderAfter(term.Number)
 		assert.GreaterOrEqual(t, time.Since(began), b.Lease)
 		assert.Equal(t, term.Number+1, next.Number)
-		assert.Equal(t, next.Number, b.row(t).term, "the row says the same")
+		assert.Equal(t, next.Number, b.row(t).term, "the row has the same term")
 	})
 }
 
-func TestRestoredRowIsLeftBehindByTheHighestTermSeen(t *testing.T) {
+func TestRow_RestoredIsWonAboveTheHighestTermSeen(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
@@ -136,38 +136,38 @@ func TestRestoredRowIsLeftBehindByTheHighestTermSeen(t *testing.T) {
 		for _, n := range c.Nodes() {
 			c.Until("all to have seen the term", func() bool { return n.Highest() == term.Number })
 		}
-		// A backup of term 2 is put in place.
+		// A backup from term 2 is restored.
 		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@0', term = 2, nonce = 'old', witness_lock = 'old', witness_conn = 1 WHERE data_center = ? AND lock_name = ?")
 		_, next := c.LeaderAfter(term.Number)
-		assert.Greater(t, next.Number, term.Number, "every node that saw the higher term still obeys")
-		assert.Equal(t, next.Number, b.row(t).term, "the row says the same")
+		assert.Greater(t, next.Number, term.Number, "above the term that every node has seen")
+		assert.Equal(t, next.Number, b.row(t).term, "the row has the same term")
 		assert.Equal(t, elector.CauseRestored, next.Cause)
 	})
 }
 
-func TestLeaseInTheRowIsTheOneThatCounts(t *testing.T) {
+func TestRow_LeaseInRowDecides(t *testing.T) {
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1)
 		defer c.Stop()
 		leader, term := c.Leader()
-		c.Add("hasty", func(cfg *elector.Config) { cfg.Lease = b.Lease / 3 })
+		c.Add("short", func(cfg *elector.Config) { cfg.Lease = b.Lease / 3 })
 		time.Sleep(5 * b.Lease)
-		assert.Len(t, c.Ledger(), 1, "a shorter lease of its own deposes nobody")
+		assert.Len(t, c.Ledger(), 1, "a candidate's own shorter lease deposes no leader")
 		began := time.Now()
 		leader.Kill()
 		b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_SUB(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
 		c.LeaderAfter(term.Number)
-		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3, "its own observation, too, lasts as long as the row says")
+		assert.GreaterOrEqual(t, time.Since(began), b.Lease-b.Lease/3, "the candidate observes for the lease in the row")
 	})
 }
 
-func TestDatabaseClockDeposesNobodyAndBlocksNobody(t *testing.T) {
+func TestDatabaseClock_StepNeitherDeposesNorBlocks(t *testing.T) {
 	t.Run("forward", func(t *testing.T) {
 		bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
 			c := electortest.NewCluster(t, b.World, 3)
 			defer c.Stop()
 			c.Leader()
-			for range 20 { // to the database every renewal looks an hour old
+			for range 20 { // by the database's clock every renewal is an hour old
 				b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_SUB(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
 				time.Sleep(b.Lease / 5)
 			}
@@ -184,24 +184,24 @@ func TestDatabaseClockDeposesNobodyAndBlocksNobody(t *testing.T) {
 			b.exec(t, "UPDATE distribute_lock SET gmt_modified = DATE_ADD(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
 			began := time.Now()
 			_, next := c.LeaderAfter(term.Number)
-			assert.InDelta(t, 2*b.Lease, next.Leaderless, float64(b.Lease/5), "nobody led for two of the three leases")
+			assert.InDelta(t, 2*b.Lease, next.Leaderless, float64(b.Lease/5), "without a leader for two of the three leases")
 			assert.Greater(t, time.Since(began), 2*b.Lease)
-			assert.Less(t, time.Since(began), 4*b.Lease, "after three leases of own observation its clock is not asked")
+			assert.Less(t, time.Since(began), 4*b.Lease, "after three leases of observation the database's clock does not matter")
 		})
 	})
 }
 
-func TestLeaderlessTimeIsMeasuredOnceHoweverOftenItIsRecorded(t *testing.T) {
+func TestRecord_LeaderlessTimeIsMeasuredOnce(t *testing.T) {
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
 		defer c.Stop()
 		leader, term := c.Leader()
 		c.Until("a beat", func() bool { return leader.Current().Beat > 0 })
 		next := c.Others(leader)[0]
-		next.Cable.Garble("INTO election_history", "INTO election_hostile")
+		next.Cable.Garble("INTO election_history", "INTO election_missing")
 		leader.Kill()
 		_, won := c.LeaderAfter(term.Number)
-		assert.Less(t, won.Leaderless, b.soon(), "measured, although not recorded")
+		assert.Less(t, won.Leaderless, b.soon(), "measured although it is not recorded")
 		c.Until("three beats", func() bool { return next.Current().Beat > 3 })
 		next.Cable.Garble("", "")
 		history := conclavesql.NewHistory(b.db, b.lock)
@@ -212,22 +212,22 @@ func TestLeaderlessTimeIsMeasuredOnceHoweverOftenItIsRecorded(t *testing.T) {
 			newest = list[0]
 			return newest.Term == won.Number
 		})
-		assert.Equal(t, won.Leaderless.Milliseconds(), newest.Leaderless.Milliseconds(), "a retry three beats later is no longer absence")
+		assert.Equal(t, won.Leaderless.Milliseconds(), newest.Leaderless.Milliseconds(), "a retry three beats later records the same time")
 	})
 }
 
-func TestObserverGivesATermBackThatItNeverLed(t *testing.T) {
+func TestObserver_GivesUpTermThatNamesIt(t *testing.T) {
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
 		defer c.Stop()
 		n := c.Nodes()[0]
 		b.exec(t, "UPDATE distribute_lock SET owner = '"+n.ID.String()+"', term = 4 WHERE data_center = ? AND lock_name = ?")
-		c.Until("the term to be given back", func() bool { return b.row(t).resigned })
+		c.Until("the term to be given up", func() bool { return b.row(t).resigned })
 		assert.Equal(t, uint64(4), b.row(t).term)
 	})
 }
 
-func TestStateWrittenUnderATermThatIsOverIsRefused(t *testing.T) {
+func TestFence_StateWriteUnderEndedTermIsRefused(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
 		defer c.Stop()
@@ -245,8 +245,8 @@ func TestStateWrittenUnderATermThatIsOverIsRefused(t *testing.T) {
 }
 
 // A node that was cut off while two terms passed, and wins after the second was
-// resigned, names the one who resigned it, not the last one that it saw.
-func TestThePreviousLeaderIsTheOneOfTheTermBefore(t *testing.T) {
+// resigned, records the leader that resigned, not the last one that it saw.
+func TestHistory_PreviousLeaderIsOfTheTermBefore(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
@@ -257,7 +257,7 @@ func TestThePreviousLeaderIsTheOneOfTheTermBefore(t *testing.T) {
 				away = n
 			}
 		}
-		time.Sleep(b.Lease) // it has seen the first term
+		time.Sleep(b.Lease) // so that it has seen the first term
 		away.Cable.Cut()
 		require.NoError(t, first.Quit(t.Context()))
 		second, term := c.LeaderAfter(term.Number)

@@ -24,34 +24,36 @@ import (
 	"conclave/sim/simnet"
 )
 
-// overlapSeeds is how many seeds TestNoTwoBeliefsOverlap plays; 0: a few. The claim
-// is made for 1,000:
+// overlapSeeds is how many seeds TestTakeoverLease_PerceivedLeadershipsDoNotOverlap plays;
+// 0: a few. The published result is of 1,000:
 //
-//	go test ./elector/termcas -run TestNoTwoBeliefsOverlap -overlap-seeds 1000 -v
+//	go test ./elector/termcas -run TestTakeoverLease_PerceivedLeadershipsDoNotOverlap -overlap-seeds 1000 -v
 var (
-	overlapSeeds = flag.Uint64("overlap-seeds", 0, "how many seeds TestNoTwoBeliefsOverlap plays; 0: a few")
+	overlapSeeds = flag.Uint64("overlap-seeds", 0, "how many seeds TestTakeoverLease_PerceivedLeadershipsDoNotOverlap plays; 0: a few")
 	overlapFrom  = flag.Uint64("overlap-from", 0, "the first of them")
 )
 
-// beliefs judges when who believed to lead, by the claims that electors make under
-// their own mutex: from the win until trust's end, or until they left before.
-type beliefs struct {
-	late time.Duration // more than 0: count trust from the answer instead, this long: a mutant
+// overlapChecker finds perceived leaderships that overlap, from the trace events that
+// electors emit under their own mutex. A leadership lasts from the win until the end of
+// trust, or until it is left.
+type overlapChecker struct {
+	late time.Duration // if not 0, trust is this long and counts from the answer: a mutant
 
 	mu       sync.Mutex
-	of       map[conclave.NodeID]belief
+	of       map[conclave.NodeID]leadership
 	overlaps []string
 	led      int
 }
 
-type belief struct {
+// leadership is one node's perceived leadership.
+type leadership struct {
 	term  uint64
 	until time.Time
-	left  bool // it has given the right to act away: what it renews now, it only hands over
+	left  bool // it may not act any more; it is renewed only until it is handed over
 }
 
 // claim is a trace.Sink.
-func (b *beliefs) claim(c trace.Claim) {
+func (b *overlapChecker) claim(c trace.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -65,10 +67,10 @@ func (b *beliefs) claim(c trace.Claim) {
 		if c.Kind == trace.Extended && mine.left {
 			return
 		}
-		if c.Kind == trace.Led || !mine.until.After(now) { // it begins to believe
+		if c.Kind == trace.Led || !mine.until.After(now) { // a leadership begins
 			for other, o := range b.of {
 				if other != c.Node && !o.left && o.until.After(now) {
-					b.overlaps = append(b.overlaps, fmt.Sprintf("%s believes to lead term %d for %v more when %s leads term %d",
+					b.overlaps = append(b.overlaps, fmt.Sprintf("%s trusts itself in term %d for %v more when %s leads term %d",
 						other, o.term, o.until.Sub(now), c.Node, c.Term))
 				}
 			}
@@ -76,36 +78,36 @@ func (b *beliefs) claim(c trace.Claim) {
 		if c.Kind == trace.Led {
 			b.led++
 		}
-		b.of[c.Node] = belief{term: c.Term, until: until}
+		b.of[c.Node] = leadership{term: c.Term, until: until}
 	case trace.Left:
 		if b.late > 0 && errors.Is(c.Err, elector.ErrTrust) {
 			return // a mutant trusts itself longer
 		}
-		b.of[c.Node] = belief{term: c.Term, left: true}
+		b.of[c.Node] = leadership{term: c.Term, left: true}
 	}
 }
 
-// drift is by how much two clocks may run apart: 200 ppm each, in opposite directions.
+// drift is the difference in speed of two clocks: 200 ppm each, in opposite directions.
 const drift = 2 * 200e-6
 
-// TestNoTwoBeliefsOverlap: with takeover by lease no two nodes believe to lead at the
-// same time, whatever happens to them and to the database: pauses of up to ten leases,
-// answers that are late or lost, requests that are delivered late, kills, resignations,
-// clocks of the nodes and of the database that step by up to an hour both ways, clocks
-// that drift. And no effect of an older term is accepted after one of a newer.
+// With takeover by lease no two nodes believe they lead at the same time, whatever happens
+// to them and to the database: pauses of up to ten leases, answers that are late or lost,
+// requests that are delivered late, kills, resignations, clocks of the nodes and of the
+// database that step by up to an hour in both directions, and clocks that drift. And no
+// effect of an older term is accepted after one of a newer.
 //
-// A bubble has one clock. That a leader's runs slow, and a follower's fast, is played
-// as what it comes to: the leader trusts itself for longer, by its drift over a lease.
+// A bubble has one clock. A slow clock of the leader, or a fast one of a follower, is
+// simulated by its effect: the leader trusts itself for longer, by the drift over a lease.
 //
-// The same plays are judged a second time as if trust counted from the answer: then
-// there must be overlaps, or the plays show nothing.
-func TestNoTwoBeliefsOverlap(t *testing.T) {
+// The same runs are checked a second time as if trust counted from the answer. Then there
+// must be overlaps; otherwise the runs prove nothing.
+func TestTakeoverLease_PerceivedLeadershipsDoNotOverlap(t *testing.T) {
 	seeds := uint64(12)
 	if *overlapSeeds > 0 {
 		seeds = *overlapSeeds
 	}
 	var sum overlapping
-	more := func(seed uint64) bool { // a play alone may be harmless: on until one was not
+	more := func(seed uint64) bool { // a single run may have no overlap: continue until one has
 		return seed < *overlapFrom+seeds || *overlapSeeds == 0 && sum.mutant == 0 && seed < *overlapFrom+60
 	}
 	for seed := *overlapFrom; more(seed); seed++ {
@@ -115,15 +117,15 @@ func TestNoTwoBeliefsOverlap(t *testing.T) {
 		}
 	}
 	if seeds >= 12 {
-		assert.Positive(t, sum.mutant, "with trust counted from the answer these plays overlap")
-		assert.Positive(t, sum.refused, "and stale effects were tried")
+		assert.Positive(t, sum.mutant, "with trust counted from the answer there are overlaps")
+		assert.Positive(t, sum.refused, "stale effects were tried")
 	}
-	t.Logf("%d seeds, %v of the nodes' time: %d leaderships, %d overlapping beliefs, %d stale effects refused, 0 accepted; "+
+	t.Logf("%d seeds, %v of the nodes' time: %d leaderships, %d overlaps, %d stale effects refused, 0 accepted; "+
 		"with trust counted from the answer there would have been %d overlaps, in %d of the seeds",
 		seeds, sum.took.Round(time.Second), sum.led, sum.overlaps, sum.refused, sum.mutant, sum.mutants)
 }
 
-// overlapping is what came of plays.
+// overlapping is the sum of the results.
 type overlapping struct {
 	led, overlaps, refused int
 	mutant, mutants        int
@@ -137,12 +139,12 @@ func (o *overlapping) add(p overlapping) {
 	}
 }
 
-// overlap plays one seed.
+// overlap runs one seed.
 func overlap(t *testing.T, seed uint64) (sum overlapping) {
 	random := rand.New(rand.NewPCG(seed, 4))
 	began := time.Now()
 
-	// The world: a database whose clock steps, and nodes whose clocks do.
+	// A database and nodes, all with clocks that step.
 	var dbClock, nodeClock atomic.Int64
 	network := simnet.New(seed)
 	listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
@@ -152,17 +154,17 @@ func overlap(t *testing.T, seed uint64) (sum overlapping) {
 	b.Lease, b.Bubble, b.Quiet, b.Push = 3*time.Second, true, true, seed%3 == 0
 	margin := max(50*time.Millisecond, b.Lease/50)
 
-	judge := beliefs{of: map[conclave.NodeID]belief{}}
-	mutant := beliefs{of: map[conclave.NodeID]belief{}, late: b.Lease - margin}
+	checker := overlapChecker{of: map[conclave.NodeID]leadership{}}
+	mutant := overlapChecker{of: map[conclave.NodeID]leadership{}, late: b.Lease - margin}
 	option := func(cfg *elector.Config) {
 		cfg.Margin = margin - time.Duration(random.Float64()*drift*float64(b.Lease))
 		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(nodeClock.Load())) }
-		cfg.Trace = func(c trace.Claim) { judge.claim(c); mutant.claim(c) }
+		cfg.Trace = func(c trace.Claim) { checker.claim(c); mutant.claim(c) }
 	}
 	c := electortest.NewCluster(t, b.World, 3, option)
 	defer c.Stop()
 
-	// effect tries what a leader does under its term: it lands while nobody else leads.
+	// effect writes under a term of the ledger, and checks whether it may be accepted.
 	newest := uint64(0)
 	effect := func(e electortest.Entry) {
 		written, err := b.fencedWrite(t.Context(), e.Node, e.Term.Number)
@@ -190,15 +192,15 @@ func overlap(t *testing.T, seed uint64) (sum overlapping) {
 		time.Sleep(leases(0, 1.5))
 		alive := c.Others(nil)
 		n := alive[random.IntN(len(alive))]
-		if believers := c.Believers(); len(believers) > 0 && random.IntN(3) > 0 {
-			n = believers[0] // things happen to leaders
+		if leaders := c.PerceivedLeaders(); len(leaders) > 0 && random.IntN(3) > 0 {
+			n = leaders[0] // leaders are hit more often
 		}
 		switch random.IntN(12) {
-		case 0, 1: // SIGSTOP: nothing leaves, and nothing that arrives is read
+		case 0, 1: // SIGSTOP: nothing is sent, and nothing that arrives is read
 			after(leases(0.1, 10), n.Cable.Stall())
-		case 2: // what it says is done, and what it is answered comes late
+		case 2: // its statements are executed, and the answers come late
 			after(leases(0.1, 0.95), n.Cable.HoldReplies())
-		case 3, 4: // and then it is stopped, before it says more
+		case 3, 4: // then it is stopped, before it sends more
 			release, d := n.Cable.HoldReplies(), leases(0.5, 3)
 			after(leases(0.15, 0.33), func() {
 				release()
@@ -207,7 +209,7 @@ func overlap(t *testing.T, seed uint64) (sum overlapping) {
 				time.Sleep(d)
 				resume()
 			})
-		case 5: // the whole database is
+		case 5: // the same for the whole database
 			d := leases(0.1, 1.5)
 			for _, o := range alive {
 				after(d, o.Cable.HoldReplies())
@@ -238,14 +240,14 @@ func overlap(t *testing.T, seed uint64) (sum overlapping) {
 	}
 	repairs.Wait()
 	healed := time.Now()
-	c.Until("a leader when all is over", func() bool { return len(c.Believers()) == 1 })
+	c.Until("a leader after all faults", func() bool { return len(c.PerceivedLeaders()) == 1 })
 	assert.LessOrEqual(t, time.Since(healed), 5*b.Lease)
 
-	judge.mu.Lock()
-	defer judge.mu.Unlock()
+	checker.mu.Lock()
+	defer checker.mu.Unlock()
 	mutant.mu.Lock()
 	defer mutant.mu.Unlock()
-	assert.Empty(t, judge.overlaps, "seed %d", seed)
-	sum.led, sum.overlaps, sum.mutant, sum.took = judge.led, len(judge.overlaps), len(mutant.overlaps), time.Since(began)
+	assert.Empty(t, checker.overlaps, "seed %d", seed)
+	sum.led, sum.overlaps, sum.mutant, sum.took = checker.led, len(checker.overlaps), len(mutant.overlaps), time.Since(began)
 	return sum
 }

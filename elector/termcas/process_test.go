@@ -31,11 +31,11 @@ import (
 // candidateEnv makes this test binary a candidate: NAME INCARNATION LOCK DSN.
 const candidateEnv = "TERMCAS_TEST_CANDIDATE"
 
-// candidateLease is longer than a busy machine stands still. Nobody here waits for it.
+// candidateLease is longer than any stall of a busy machine. No test waits for it.
 const candidateLease = 9 * time.Second
 
-// candidate is one process in an election. It says on its standard output what it
-// does, and lives until it is killed.
+// candidate is the main function of one process in an election. It writes what it does
+// to its standard output, and runs until it is killed.
 func candidate() {
 	args := strings.SplitN(os.Getenv(candidateEnv), " ", 4)
 	check := func(err error) {
@@ -64,20 +64,20 @@ func candidate() {
 	check(err)
 	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		term, _ := strconv.ParseUint(r.FormValue("term"), 10, 64)
-		fmt.Fprint(w, e.Testify(term, r.FormValue("lock")))
+		fmt.Fprint(w, e.ConfirmLeading(term, r.FormValue("lock")))
 	}))
 	go func() {
-		for said := uint64(0); ; time.Sleep(time.Millisecond) {
-			if parked := strategy.Parked(); parked != said {
-				fmt.Println("parked", parked)
-				said = parked
+		for last := uint64(0); ; time.Sleep(time.Millisecond) {
+			if term := strategy.WaitingFor(); term != last {
+				fmt.Println("waiting", term)
+				last = term
 			}
 		}
 	}()
 	e.Run(context.Background())
 }
 
-// askByHTTP asks a candidate's port.
+// askByHTTP asks at a candidate's port.
 func askByHTTP(ctx context.Context, address string, term uint64, lock string) (alive, answered bool) {
 	query := url.Values{"term": {strconv.FormatUint(term, 10)}, "lock": {lock}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/?"+query.Encode(), nil)
@@ -115,7 +115,7 @@ func startCandidate(t testing.TB, name, incarnation, lock, dsn string) *process 
 	return p
 }
 
-// kill is kill -9; it waits until the kernel is done.
+// kill sends SIGKILL and waits until the process has ended.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	for range p.lines {
@@ -123,7 +123,7 @@ func (p *process) kill() {
 	p.cmd.Wait()
 }
 
-// await reads what the process says until it says first.
+// await reads the process's output until a line begins with first, and returns it.
 func (p *process) await(t testing.TB, first ...string) []string {
 	t.Helper()
 	limit := time.NewTimer(time.Minute)
@@ -142,9 +142,9 @@ func (p *process) await(t testing.TB, first ...string) []string {
 	}
 }
 
-// killTheLeader starts two candidates and kills the one that leads, again and
-// again; each time the dead one comes back as a new incarnation. It returns how
-// long each took from before the kill to the successor's first act.
+// killTheLeader starts two candidates and kills the leader several times; each time the
+// killed one is started again with a new incarnation. It returns the times from before
+// each kill to the successor's first act, sorted.
 func killTheLeader(t testing.TB, dsn, lock string, times int) (took []time.Duration) {
 	incarnations := 0
 	start := func(name string) *process {
@@ -155,7 +155,7 @@ func killTheLeader(t testing.TB, dsn, lock string, times int) (took []time.Durat
 	term := leader.await(t, "leading")[1]
 	follower := start("b")
 	for i := range times {
-		follower.await(t, "parked", term)
+		follower.await(t, "waiting", term)
 		began := time.Now()
 		require.NoError(t, leader.cmd.Process.Kill())
 		line := follower.await(t, "leading")
@@ -170,12 +170,12 @@ func killTheLeader(t testing.TB, dsn, lock string, times int) (took []time.Durat
 	return took
 }
 
-func TestKill9OfALeadingProcess(t *testing.T) {
+func TestKill9_OfLeadingProcess(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		b := onServer(t, s, termcas.Witness)
 		took := killTheLeader(t, b.dsn, b.lock.Name, 5)
 		t.Logf("from kill -9 to the successor's first act: %v", took)
-		assert.Less(t, took[0], candidateLease/3, "nobody waited for the lease")
+		assert.Less(t, took[0], candidateLease/3, "shorter than the lease")
 		list, err := conclavesql.NewHistory(b.db, b.lock).List(t.Context(), 10)
 		require.NoError(t, err)
 		require.Len(t, list, 6)
@@ -183,13 +183,13 @@ func TestKill9OfALeadingProcess(t *testing.T) {
 	})
 }
 
-// BenchmarkTakeover: kill -9 of a process, to its successor's first act.
+// BenchmarkTakeover measures kill -9 of a process until its successor's first act.
 func BenchmarkTakeover(b *testing.B) {
 	w := onServer(b, anyServer(b), termcas.Witness)
 	report(b, killTheLeader(b, w.dsn, w.lock.Name, b.N))
 }
 
-// report prints a distribution.
+// report reports the percentiles.
 func report(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

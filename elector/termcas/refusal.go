@@ -6,19 +6,20 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// verdict is what an error says about a server's way with named locks.
-type verdict int
+// errorClass is what an error of a statement about named locks means.
+type errorClass int
 
 const (
-	fine     verdict = iota // no error
-	meant                   // such a thing is not to be had on this server, ever
-	broken                  // this line is lost; it says nothing of the server
-	stubborn                // broken again and again: go on without, this time
+	noError      errorClass = iota
+	unsupported             // this server never allows it
+	connBroken              // the connection is lost; nothing is known about the server
+	keepsFailing            // failed several times in a row: continue without it, this time
 )
 
-// The numbers with which servers refuse a function or a variable for good.
+// The MySQL error numbers with which servers refuse a function or a variable
+// permanently.
 const (
-	errSyntax          = 1064 // a proxy or server that does not know the words
+	errSyntax          = 1064 // a proxy or server that does not know the function
 	errUnknown         = 1105 // Galera's strict mode: "prohibits use of GET_LOCK"
 	errNoSuchFunction  = 1128
 	errNoSuchVariable  = 1193
@@ -26,35 +27,35 @@ const (
 	errNotSupported    = 1235
 	errNoSuchRoutine   = 1305
 	errRoutineDenied   = 1370
-	errUserLockName    = 3057 // it does not take our names
-	errFeatureDisabled = 1289 // the feature is disabled
+	errUserLockName    = 3057 // the lock's name is not accepted
+	errFeatureDisabled = 1289
 )
 
-// patience is how many refusals in a row, with numbers of which nothing is known,
-// count as an accident. An election must not wait for ever for a server that
-// always answers something unheard of.
-const patience = 3
+// maxRefusals is after how many unknown MySQL errors in a row an election
+// continues without a witness, so that it does not wait for ever for a server that
+// always answers with an error.
+const maxRefusals = 3
 
-// judge tells a server that has no named locks from one that is being restarted, is
-// killing connections, or stands behind a proxy with troubles of its own: all of
-// them answer with a MySQL error. Only the first is remembered for ever.
-func (s *Strategy) judge(err error) verdict {
+// classify distinguishes a server that has no named locks from one that is being
+// restarted, kills connections, or is behind a failing proxy. All of them answer
+// with a MySQL error; only the first is remembered.
+func (s *Strategy) classify(err error) errorClass {
 	if err == nil {
-		s.doubts = 0
-		return fine
+		s.refusals = 0
+		return noError
 	}
 	var refused *mysql.MySQLError
 	if !errors.As(err, &refused) {
-		return broken
+		return connBroken
 	}
 	switch refused.Number {
 	case errSyntax, errUnknown, errNoSuchFunction, errNoSuchVariable, errNeedsPrivilege, errNotSupported,
 		errNoSuchRoutine, errRoutineDenied, errUserLockName, errFeatureDisabled:
-		s.doubts = 0
-		return meant
+		s.refusals = 0
+		return unsupported
 	}
-	if s.doubts++; s.doubts < patience {
-		return broken
+	if s.refusals++; s.refusals < maxRefusals {
+		return connBroken
 	}
-	return stubborn
+	return keepsFailing
 }

@@ -16,19 +16,20 @@ type row struct {
 	owner, address, nonce string
 	number, beat          uint64
 	lease                 time.Duration
-	lock                  stdsql.NullString // the leader's witness,
-	conn                  stdsql.NullInt64  // and the connection that holds it
+	lock                  stdsql.NullString // the leader's witness
+	connID                stdsql.NullInt64  // the connection that holds it
 	resigned              bool
 	age                   time.Duration // since the last renewal, by the database's clock
-	at                    time.Time     // before it was read, by ours
+	at                    time.Time     // before it was read, by this node's clock
 }
 
-// read is look without its claims.
+// read reads the row (queryDistLock in article 000). look is read with its trace
+// events.
 func (s *Strategy) read(ctx context.Context) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, ageUs int64
 	err := s.cfg.DB.QueryRow(ctx, conclavesql.LockLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
-		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &r.nonce, &r.lock, &r.conn, &r.resigned, &ageUs)
+		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &r.nonce, &r.lock, &r.connID, &r.resigned, &ageUs)
 	if err != nil {
 		return row{}, fmt.Errorf("look at lock %s: %w", s.cfg.Lock, err)
 	}
@@ -40,23 +41,24 @@ func (s *Strategy) read(ctx context.Context) (row, error) {
 	return r, nil
 }
 
-// absent makes a missing row anew, as Migrate does: term 0, no owner. It is not
-// vacant for whoever has seen a term: a row behind the highest term seen is waited
-// for like any other, a whole lease of own observation (entitled), because the
-// leader of that term believes until its next beat.
-func (s *Strategy) absent(ctx context.Context, me elector.Candidate) (row, error) {
+// createRow creates the missing row again, as Migrate does: term 0, no owner. A
+// node that has seen a higher term does not treat it as vacant at once: it observes
+// the row for a whole lease first (see mayCompete), because the leader of that term
+// may act until its next beat.
+func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, error) {
 	if me.Observer {
 		return row{lease: me.Lease, at: time.Now()}, nil
 	}
-	s.log.Warn("the lock's row is missing and is made anew", "lock", s.cfg.Lock.String(), "highest", me.Highest)
+	s.log.Warn("the lock's row is missing, creating it", "lock", s.cfg.Lock.String(), "highest", me.Highest)
 	if _, err := s.cfg.DB.Exec(ctx, conclavesql.LockSeed, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.Lease.Milliseconds()); err != nil {
 		return row{}, fmt.Errorf("seed lock %s: %w", s.cfg.Lock, err)
 	}
 	return s.look(ctx)
 }
 
-// term is the row as the Elector sees it. A row that names the reader names nobody
-// who leads: what this node leads it knows from its own statements.
+// term returns the row as the Elector sees it (leaderFrom in article 000). If the
+// row names the reader, the term has no Leader: a node knows what it leads from its
+// own statements only.
 func (r row) term(me elector.Candidate) elector.Term {
 	t := elector.Term{Number: r.number, Beat: r.beat, Lease: r.lease, Age: r.age}
 	if owner, err := conclave.ParseNodeID(r.owner); err == nil && owner != me.ID {
@@ -65,7 +67,8 @@ func (r row) term(me elector.Candidate) elector.Term {
 	return t
 }
 
-// unchanged says that nobody has won, resigned or renewed between two reads.
+// unchanged reports whether no node has won, resigned or renewed between two
+// reads.
 func (r row) unchanged(o row) bool {
 	return r.owner == o.owner && r.number == o.number && r.beat == o.beat && r.nonce == o.nonce && r.resigned == o.resigned
 }

@@ -15,11 +15,11 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// What happens to an election when something happens to the server: its connections
-// are killed, it is paused in the middle of a statement, it is restarted. The real
-// ones only: the embedded server cannot be paused, and witness_test.go restarts it.
+// Elections while the server's connections are killed, while it is paused in the middle
+// of a statement, and while it is restarted. Pauses and restarts need the real servers:
+// the embedded one cannot be paused, and witness_test.go restarts it.
 
-// contained is a world on a container of ours, with a lease that outlasts a pause.
+// contained returns a world on a container that the test started, with the given lease.
 func contained(t *testing.T, s *mysqltest.Server, lease time.Duration) *bench {
 	t.Helper()
 	s.NeedsContainer(t)
@@ -28,14 +28,14 @@ func contained(t *testing.T, s *mysqltest.Server, lease time.Duration) *bench {
 	return b
 }
 
-// holder is the connection that holds a named lock, as the server says.
+// holder returns the connection that holds a named lock, as the server reports it.
 func (b *bench) holder(t *testing.T, lock string) (conn stdsql.NullInt64) {
 	t.Helper()
 	require.NoError(t, b.db.QueryRow(t.Context(), conclavesql.LockUsed, []any{lock}, &conn))
 	return conn
 }
 
-func TestWitnessIsHeldByTheConnectionThatTheRowNames(t *testing.T) {
+func TestWitness_IsHeldByTheConnectionInTheRow(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2)
 		defer c.Stop()
@@ -47,22 +47,21 @@ func TestWitnessIsHeldByTheConnectionThatTheRowNames(t *testing.T) {
 		require.NoError(t, leader.Resign(t.Context()))
 		c.LeaderAfter(term.Number)
 		second := b.row(t)
-		assert.NotEqual(t, first.lock, second.lock, "each leader has a lock that nobody knew before")
+		assert.NotEqual(t, first.lock, second.lock, "each leader has a new lock")
 		assert.Equal(t, second.conn, b.holder(t, second.lock.String))
-		// A wait that was abandoned may be given it for the moment in which the server
-		// notices.
-		c.Until("who has resigned to hold nothing", func() bool { return !b.holder(t, first.lock.String).Valid })
+		// An abandoned wait may hold the lock until the server notices its end.
+		c.Until("the old lock to be free", func() bool { return !b.holder(t, first.lock.String).Valid })
 	})
 }
 
 // An operator, or a proxy, kills the connection of the leader at the server.
-func TestKilledConnectionCostsNoTerm(t *testing.T) {
+func TestReacquire_KilledConnectionCostsNoTerm(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
 		leader, term := c.Leader()
 		for range 3 {
-			parked(c, leader)
+			waitForWaiters(c, leader)
 			before := b.row(t)
 			_, err := b.db.Exec(t.Context(), "KILL ?", before.conn.Int64)
 			require.NoError(t, err)
@@ -73,16 +72,16 @@ func TestKilledConnectionCostsNoTerm(t *testing.T) {
 			assert.Equal(t, now.conn, b.holder(t, now.lock.String))
 			assert.Equal(t, term.Number, now.term)
 		}
-		assert.Len(t, c.Ledger(), 1, "suspended is not deposed")
+		assert.Len(t, c.Ledger(), 1, "the leader was suspended, not deposed")
 	})
 }
 
-// The server is paused with a swap on its way, and carries it out when it goes on:
-// then the row names a node that gave up long ago. That node never leads the term; it
-// finds its name and takes the next one.
-func TestSwapThatAPausedServerCarriesOutLaterIsNeverLed(t *testing.T) {
+// The server is paused after a swap was sent, and executes it when it continues: then
+// the row names a node that has given up. That node never leads the term; it finds its
+// name in the row and wins the next one.
+func TestWin_SwapExecutedAfterServerPauseIsNeverLed(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		b := contained(t, s, 9*time.Second) // to pause a container may take longer than a statement of 3 s' lease has
+		b := contained(t, s, 9*time.Second) // pausing a container may take longer than the timeout of a statement with a lease of 3 s
 		c := electortest.NewCluster(t, b.World, 2, asObserver)
 		defer c.Stop()
 		n := c.Nodes()[0]
@@ -90,16 +89,16 @@ func TestSwapThatAPausedServerCarriesOutLaterIsNeverLed(t *testing.T) {
 		n.Cable.Before("GREATEST(term", func() { paused <- s.Pause(t) })
 		require.NoError(t, n.JoinElection(t.Context()))
 		resume := <-paused
-		c.Until("the node to give its swap up", func() bool { return n.Stats().Failed > 0 })
-		release := n.Cable.Stall() // it sees nothing of what comes
+		c.Until("the node to give up its swap", func() bool { return n.Stats().Failed > 0 })
+		release := n.Cable.Stall() // so that it does not see the result
 		resume()
-		c.Until("the swap to land", func() bool { return b.row(t).term == 1 })
+		c.Until("the swap to be executed", func() bool { return b.row(t).term == 1 })
 		assert.Equal(t, n.ID.String(), b.row(t).owner)
-		assert.Empty(t, c.Ledger(), "the row names a leader, and nobody leads")
+		assert.Empty(t, c.Ledger(), "the row names a leader, but no node leads")
 		release()
 		leader, term := c.Leader()
 		assert.Equal(t, n.ID, leader.ID)
-		assert.Equal(t, uint64(2), term.Number, "term 1 was won by nobody who knew")
+		assert.Equal(t, uint64(2), term.Number, "term 1 was won too late to be led")
 		assert.Equal(t, elector.CauseFirst, term.Cause)
 		row := b.row(t)
 		assert.Equal(t, uint64(2), row.term)
@@ -108,42 +107,42 @@ func TestSwapThatAPausedServerCarriesOutLaterIsNeverLed(t *testing.T) {
 }
 
 // The same with a renewal, for longer than a lease: the leader stops by itself, no two
-// believe at any time, and a leader is back after the pause, in a higher term.
-func TestRenewalInAPausedServer(t *testing.T) {
+// perceived leaderships overlap, and after the pause a leader has a higher term.
+func TestRenewal_InPausedServer(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		b := contained(t, s, 2500*time.Millisecond)
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
 		leader, term := c.Leader()
-		parked(c, leader)
+		waitForWaiters(c, leader)
 		paused := make(chan func(), 1)
 		leader.Cable.Before("term_duration + 1", func() { paused <- s.Pause(t) })
 		resume := <-paused
 		began := time.Now()
-		c.Until("the leader to stop", func() bool { return len(c.Believers()) == 0 })
+		c.Until("the leader to stop", func() bool { return len(c.PerceivedLeaders()) == 0 })
 		assert.LessOrEqual(t, time.Since(began), b.Lease+b.Lease/2, "its trust has ended")
 		pause := time.NewTimer(2 * b.Lease)
 		defer pause.Stop()
 		<-pause.C
-		assert.Empty(t, c.Believers(), "nobody leads without a database")
+		assert.Empty(t, c.PerceivedLeaders(), "no node leads without a database")
 		resume()
 		next, after := c.LeaderAfter(term.Number)
-		assert.Len(t, c.Believers(), 1)
+		assert.Len(t, c.PerceivedLeaders(), 1)
 		row := b.row(t)
 		assert.Equal(t, after.Number, row.term)
 		assert.Equal(t, next.ID.String(), row.owner)
 	})
 }
 
-func TestPauseWithinTheLeaseCostsNoTerm(t *testing.T) {
+func TestPause_WithinTheLeaseCostsNoTerm(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		b := contained(t, s, 6*time.Second)
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
 		leader, term := c.Leader()
-		parked(c, leader)
+		waitForWaiters(c, leader)
 		paused := make(chan func(), 1)
-		leader.Cable.Before("term_duration + 1", func() { paused <- s.Pause(t) }) // a statement is under way
+		leader.Cable.Before("term_duration + 1", func() { paused <- s.Pause(t) }) // a statement is in progress
 		resume := <-paused
 		beat := leader.Current().Beat
 		stall := time.NewTimer(b.Lease / 4)
@@ -158,31 +157,31 @@ func TestPauseWithinTheLeaseCostsNoTerm(t *testing.T) {
 	})
 }
 
-// The server's process is killed and comes back. All named locks are gone, and its
-// connections are numbered from the beginning again. Nobody has evidence, so nobody
-// takes the leader's lock, finds it alive and drops it, in a circle with the others.
-func TestRestartedServerKeepsTheTerm(t *testing.T) {
+// The server's process is killed and restarted. All named locks are gone, and connection
+// ids start at the beginning again. No candidate has evidence, so none acquires the
+// leader's lock, finds the leader alive and releases the lock, in turn with the others.
+func TestRestart_OfServerKeepsTheTerm(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		b := contained(t, s, 30*time.Second) // of which the server may take a while to be back
+		b := contained(t, s, 30*time.Second) // the restart may take part of it
 		c := electortest.NewCluster(t, b.World, 3)
 		defer c.Stop()
 		leader, term := c.Leader()
-		parked(c, leader)
+		waitForWaiters(c, leader)
 		before := b.row(t)
-		said := b.statements()
+		sent := b.statements()
 
 		began := time.Now()
 		s.Restart(t)
 		t.Logf("the server was away for %v", time.Since(began))
-		c.Until("the leader to park anew", func() bool { return b.row(t).lock != before.lock })
-		parked(c, leader)
+		c.Until("the leader to reacquire a witness", func() bool { return b.row(t).lock != before.lock })
+		waitForWaiters(c, leader)
 		beat := leader.Current().Beat
 		c.Until("a beat", func() bool { return leader.Current().Beat > beat })
-		rate := float64(b.statements()-said) / time.Since(began).Seconds()
+		rate := float64(b.statements()-sent) / time.Since(began).Seconds()
 		t.Logf("%.1f statements a second from the crash on", rate)
-		assert.Less(t, rate, 25.0, "nobody goes in circles")
-		assert.Less(t, leader.Stats().Failed, uint64(30), "nor dials as fast as it can")
-		assert.Zero(t, leader.Stats().Alive, "nobody was given the leader's lock, and asked")
+		assert.Less(t, rate, 25.0, "the candidates do not retry in a circle")
+		assert.Less(t, leader.Stats().Failed, uint64(30), "the leader does not dial without pauses")
+		assert.Zero(t, leader.Stats().Alive, "no candidate acquired the leader's lock and asked")
 		now, leading := leader.Leading()
 		assert.True(t, leading)
 		assert.Equal(t, term.Number, now.Number)
@@ -191,16 +190,16 @@ func TestRestartedServerKeepsTheTerm(t *testing.T) {
 		killed := time.Now()
 		leader.Kill()
 		_, next := c.LeaderAfter(term.Number)
-		assert.Less(t, time.Since(killed), b.Lease/3, "and the witness is back")
+		assert.Less(t, time.Since(killed), b.Lease/3, "there is a witness again")
 		assert.Equal(t, elector.CauseKilled, next.Cause)
 	})
 }
 
-// A server that repeats statements as text on its replicas gets no witness: there its
-// predicate would match nothing.
-func TestWitnessGoesByTheBinaryLog(t *testing.T) {
+// A server that replicates statements as text gets no witness: on a replica the predicate
+// would match nothing.
+func TestWitness_DependsOnBinaryLogFormat(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		s.NeedsContainer(t) // it has a binary log, and its settings are ours to change
+		s.NeedsContainer(t) // it has a binary log, and the test may change its settings
 		t.Cleanup(func() { s.Exec(t, "SET GLOBAL binlog_format = 'ROW'") })
 		for _, format := range []string{"ROW", "MIXED", "STATEMENT"} {
 			t.Run(format, func(t *testing.T) {

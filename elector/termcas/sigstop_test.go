@@ -28,20 +28,21 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Real processes, a real database process, and real SIGSTOPs. Everybody is on one
-// machine, so that the claims of all have one clock: CLOCK_MONOTONIC.
+// Real processes, a real database process, and real SIGSTOPs. All run on one machine, so
+// that their events have one clock: CLOCK_MONOTONIC.
 
-// sigstops is how many leaders TestStoppedLeadersOverlapWithNobody stops.
+// sigstops is how many leaders TestSIGSTOP_PerceivedLeadershipsDoNotOverlap stops.
 var sigstops = flag.Int("sigstops", 2, "how many leaders are stopped with SIGSTOP")
 
-// The test binary, run as a process of its own: a database, or a believer.
+// The environment variables that make the test binary run as a database or a reporter.
 const (
 	databaseEnv = "TERMCAS_TEST_DATABASE"
-	believerEnv = "TERMCAS_TEST_BELIEVER" // NAME INCARNATION LOCK LEASE DSN
+	reporterEnv = "TERMCAS_TEST_REPORTER" // NAME INCARNATION LOCK LEASE DSN
 )
 
-// together are both clocks at one moment: nobody was put off the processor between.
-func together() (began time.Time, anchor time.Duration) {
+// bothClocks reads both clocks within a millisecond, so that one can be converted into
+// the other.
+func bothClocks() (began time.Time, anchor time.Duration) {
 	for {
 		anchor = monotonic()
 		began = time.Now()
@@ -64,25 +65,26 @@ func database() {
 	fmt.Println("failed", err)
 }
 
-// said is one line of a believer.
-type said struct {
-	Kind  string        // "led", "extended", "left": its belief; "acted", "refused": its effects
+// reported is one line of a reporter's output.
+type reported struct {
+	Kind  string        // "led", "extended", "left": its perceived leadership; "acted", "refused": its effects
 	At    time.Duration // by CLOCK_MONOTONIC
-	Until time.Duration // of a belief
+	Until time.Duration // end of trust
 	Term  uint64
 }
 
-// believer is a candidate that takes over by the lease, says what it believes, and
-// acts without a pause under the last term that it has led: also when it does not lead
-// it any more, which is what a process does that was stopped between the two.
-func believer() {
-	args := strings.SplitN(os.Getenv(believerEnv), " ", 5)
+// reporter is the main function of a candidate with takeover by lease. It writes its
+// perceived leaderships to its output, and acts continuously under the last term that it
+// has led, also when it does not lead any more: so does a process that is stopped between
+// the check and the act.
+func reporter() {
+	args := strings.SplitN(os.Getenv(reporterEnv), " ", 5)
 	out := json.NewEncoder(os.Stdout)
-	var mu sync.Mutex // one line at a time, and in the order of the facts
+	var mu sync.Mutex // keeps lines whole and in the order of the events
 	check := func(err error) {
 		if err != nil {
 			mu.Lock()
-			_ = out.Encode(said{Kind: err.Error()})
+			_ = out.Encode(reported{Kind: err.Error()})
 			os.Exit(1)
 		}
 	}
@@ -94,11 +96,11 @@ func believer() {
 	check(err)
 	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease})
 	check(err)
-	began, anchor := together()
+	began, anchor := bothClocks()
 	at := func(moment time.Time) time.Duration { return anchor + moment.Sub(began) }
 	var last uint64 // guarded by mu
 	e, err := elector.New(elector.Config{ID: id, Strategy: strategy, Lease: lease, Trace: func(c trace.Claim) {
-		line := said{At: at(time.Now()), Until: at(c.Until), Term: c.Term}
+		line := reported{At: at(time.Now()), Until: at(c.Until), Term: c.Term}
 		switch c.Kind {
 		case trace.Led:
 			line.Kind = "led"
@@ -135,37 +137,37 @@ func believer() {
 				kind = "acted"
 			}
 			mu.Lock()
-			_ = out.Encode(said{Kind: kind, At: at(time.Now()), Term: term})
+			_ = out.Encode(reported{Kind: kind, At: at(time.Now()), Term: term})
 			mu.Unlock()
 		}
 	}()
 	_ = e.Run(context.Background())
 }
 
-// believed is a believer's process and what it has said.
-type believed struct {
-	cmd  *exec.Cmd
-	mu   sync.Mutex
-	said []said
-	over chan struct{} // closed at the end of its output
+// reporterProcess is a running reporter and its output.
+type reporterProcess struct {
+	cmd     *exec.Cmd
+	mu      sync.Mutex
+	reports []reported
+	ended   chan struct{} // closed at the end of its output
 }
 
-func startBeliever(t *testing.T, name string, lock string, lease time.Duration, dsn string) *believed {
-	p := &believed{cmd: exec.Command(os.Args[0]), over: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), believerEnv+"="+strings.Join([]string{name, "1", lock, lease.String(), dsn}, " "))
+func startReporter(t *testing.T, name string, lock string, lease time.Duration, dsn string) *reporterProcess {
+	p := &reporterProcess{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), reporterEnv+"="+strings.Join([]string{name, "1", lock, lease.String(), dsn}, " "))
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
 	go func() {
-		defer close(p.over)
+		defer close(p.ended)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
-			var line said
+			var line reported
 			if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-				continue // cut short by its end
+				continue // incomplete: the process was killed
 			}
 			p.mu.Lock()
-			p.said = append(p.said, line)
+			p.reports = append(p.reports, line)
 			p.mu.Unlock()
 		}
 	}()
@@ -173,21 +175,21 @@ func startBeliever(t *testing.T, name string, lock string, lease time.Duration, 
 	return p
 }
 
-func (p *believed) kill() {
+func (p *reporterProcess) kill() {
 	p.cmd.Process.Kill()
-	<-p.over
+	<-p.ended
 	p.cmd.Wait()
 }
 
-// lines is what it has said so far.
-func (p *believed) lines() []said {
+// lines returns its output so far.
+func (p *reporterProcess) lines() []reported {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]said(nil), p.said...)
+	return append([]reported(nil), p.reports...)
 }
 
-// refusals are how many of its effects were refused so far.
-func refusals(p *believed) (n int) {
+// refusals returns how many of its effects were refused so far.
+func refusals(p *reporterProcess) (n int) {
 	for _, line := range p.lines() {
 		if line.Kind == "refused" {
 			n++
@@ -196,27 +198,27 @@ func refusals(p *believed) (n int) {
 	return n
 }
 
-// interval is a belief without a gap.
+// interval is one uninterrupted perceived leadership.
 type interval struct {
-	who         string
+	node        string
 	term        uint64
 	from, until time.Duration
 	left        bool
 }
 
-// intervals are a process's beliefs.
-func (p *believed) intervals(name string) (list []interval) {
+// intervals returns a process's perceived leaderships.
+func (p *reporterProcess) intervals(name string) (list []interval) {
 	for _, line := range p.lines() {
 		now := len(list) - 1
 		switch line.Kind {
 		case "led":
-			list = append(list, interval{who: name, term: line.Term, from: line.At, until: line.Until})
+			list = append(list, interval{node: name, term: line.Term, from: line.At, until: line.Until})
 		case "extended":
-			if list[now].left { // it is handed over: no belief
+			if list[now].left { // it may not act any more: the term is renewed until its hand-over
 				continue
 			}
-			if line.At > list[now].until { // it did not believe in between
-				list = append(list, interval{who: name, term: line.Term, from: line.At, until: line.Until})
+			if line.At > list[now].until { // its trust had ended in between
+				list = append(list, interval{node: name, term: line.Term, from: line.At, until: line.Until})
 			} else {
 				list[now].until = line.Until
 			}
@@ -229,10 +231,10 @@ func (p *believed) intervals(name string) (list []interval) {
 	return list
 }
 
-// Three processes elect by the lease, and the leader is stopped for half a lease to
-// three, again and again. No two believe at once; and whatever a process that wakes up
-// sends under its old term changes nothing.
-func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
+// Three processes elect by the lease, and the leader is stopped several times, for half a
+// lease to three leases. No two perceived leaderships overlap, and what a process sends
+// under its old term when it continues changes nothing.
+func TestSIGSTOP_PerceivedLeadershipsDoNotOverlap(t *testing.T) {
 	times := *sigstops
 	const lease = 3 * time.Second
 
@@ -252,11 +254,11 @@ func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
 	require.NoError(t, err)
 
 	names := []string{"a", "b", "c"}
-	processes := map[string]*believed{}
+	processes := map[string]*reporterProcess{}
 	for _, name := range names {
-		processes[name] = startBeliever(t, name, b.lock.Name, lease, dsn)
+		processes[name] = startReporter(t, name, b.lock.Name, lease, dsn)
 	}
-	// leader is who believes now, and has acted under its term.
+	// leader waits for a process that leads now and has acted under its term.
 	leader := func() (name string, term uint64) {
 		require.Eventually(t, func() bool {
 			for _, candidate := range names {
@@ -276,13 +278,13 @@ func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
 				}
 			}
 			return false
-		}, time.Minute, 5*time.Millisecond, "somebody leads")
+		}, time.Minute, 5*time.Millisecond, "a process leads")
 		return name, term
 	}
 	for i := range times {
 		name, _ := leader()
 		p := processes[name].cmd.Process
-		// From half a lease to three, and each time at another moment of its beat.
+		// From half a lease to three, each time at another phase of the beat.
 		stopped := lease/2 + time.Duration(i)*(5*lease/2)/time.Duration(max(1, times-1))
 		time.Sleep(time.Duration(i*37%300) * time.Millisecond)
 		require.NoError(t, p.Signal(syscall.SIGSTOP))
@@ -292,21 +294,21 @@ func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
 			require.NoError(t, p.Signal(syscall.SIGCONT))
 			continue
 		}
-		leader() // somebody else: the machine may be busy
+		leader() // wait for another one: the machine may be busy
 		require.NoError(t, p.Signal(syscall.SIGCONT))
 		require.Eventually(t, func() bool { return refusals(processes[name]) > before }, time.Minute, 5*time.Millisecond,
-			"what it sends under its old term is refused")
+			"an act under the old term is refused")
 	}
 	leader()
 	for _, p := range processes {
 		p.kill()
 	}
 
-	// Who believed when.
-	var beliefs []interval
+	// The perceived leaderships of all processes.
+	var leaderships []interval
 	acted, refused, terms := 0, 0, map[uint64]string{}
 	for name, p := range processes {
-		beliefs = append(beliefs, p.intervals(name)...)
+		leaderships = append(leaderships, p.intervals(name)...)
 		for _, line := range p.lines() {
 			switch line.Kind {
 			case "led":
@@ -319,14 +321,14 @@ func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
 			}
 		}
 	}
-	for i, x := range beliefs {
-		for _, y := range beliefs[:i] {
-			if x.who != y.who {
+	for i, x := range leaderships {
+		for _, y := range leaderships[:i] {
+			if x.node != y.node {
 				assert.False(t, x.from < y.until && y.from < x.until, "%+v and %+v", x, y)
 			}
 		}
 	}
-	// What the database let in, in its order.
+	// What the database accepted, in its order.
 	newest := uint64(0)
 	require.NoError(t, b.db.Query(t.Context(), "SELECT term, owner FROM acts ORDER BY id", nil, func(scan func(...any) error) error {
 		var term uint64
@@ -341,7 +343,7 @@ func TestStoppedLeadersOverlapWithNobody(t *testing.T) {
 		assert.Equal(t, terms[term], id.Name, "term %d", term)
 		return nil
 	}))
-	t.Logf("%d leaders stopped: %d terms, %d beliefs, none overlap; %d effects, none stale, %d stale ones refused", times, len(terms), len(beliefs), acted, refused)
-	assert.Greater(t, len(terms), 1, "somebody was stopped for longer than his lease")
+	t.Logf("%d leaders stopped: %d terms, %d perceived leaderships, none overlap; %d effects, none stale, %d stale ones refused", times, len(terms), len(leaderships), acted, refused)
+	assert.Greater(t, len(terms), 1, "at least one leader was stopped for longer than its lease")
 	assert.Positive(t, refused, "stale effects were tried")
 }

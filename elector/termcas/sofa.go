@@ -14,29 +14,29 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Sofa elects with the statements of article 000, on the same row as Strategy does, so
-// that the two can be measured side by side: whole seconds, no witness, no nonce, no
-// resignation. The loop around it is the Elector's, whose trust is its own clock's; the
+// Sofa elects with the statements of article 000, on the same row as Strategy, so
+// that the two can be compared: whole seconds, no witness, no nonce, no resignation.
+// The loop around it is the Elector's, whose trust uses the leader's own clock; the
 // original compares the database's time with its own.
 //
-// What is not as with Strategy:
+// Differences from Strategy:
 //
-//   - A lease of 20 s is over after 21 s, or up to 22.
-//   - A killed leader is followed after that, and so is one that resigned or quit:
-//     nothing is given back.
-//   - In the last second of its lease a leader can not renew, and nobody can win.
-//   - A win whose answer was lost is waited for like anybody's lease: nothing tells
-//     the winner.
-//   - The term is the row's plus one: behind a restored backup, numbers are given out
-//     twice. The Elector leads none that it has left.
+//   - A lease of 20 s has expired after 21 to 22 s.
+//   - A killed leader is replaced only after that, and so is one that resigned or
+//     quit: there is no statement that gives up the term.
+//   - In the last second of its lease a leader cannot renew, and no node can win.
+//   - If the answer to a win is lost, the winner does not learn of it; all nodes
+//     wait for the lease.
+//   - The new term is the row's plus one. After a backup is restored, numbers are
+//     used twice; the Elector does not lead one that it has left.
 type Sofa struct {
 	cfg     Config
 	log     hclog.Logger
 	history *conclavesql.History
 
-	beat     uint64       // of the held term, as our last statement left it
-	won      elector.Term // the held term; zero when none is
-	vacant   time.Time    // the last valid moment of the leader before, by our clock
+	beat     uint64       // of the held term, as this node's last statement left it
+	won      elector.Term // the held term; zero if none is held
+	vacant   time.Time    // the end of the previous leader's lease, by this node's clock
 	measured bool         // won.Leaderless is known
 }
 
@@ -45,8 +45,8 @@ var (
 	_ elector.Recorder = (*Sofa)(nil)
 )
 
-// NewSofa checks the configuration; it connects to nothing. Takeover, Ask and Rand are
-// not used.
+// NewSofa returns a Sofa, or an error if the configuration is invalid. It does not
+// connect. Takeover must not be Witness; Ask and Rand are not used.
 func NewSofa(cfg Config) (*Sofa, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("termcas: DB is missing")
@@ -63,8 +63,10 @@ func NewSofa(cfg Config) (*Sofa, error) {
 	return &Sofa{cfg: cfg, log: cfg.Logger, history: conclavesql.NewHistory(cfg.DB, cfg.Lock)}, nil
 }
 
-// Round is the article's: an observer reads; the leader beats; else read, create if
-// absent, judge by the database's time, and compete.
+// Round is the article's doElect: an observer reads; the leader beats
+// (onLeaderWorking, ownerHeartbeat); a follower reads (queryDistLock), creates the
+// row if it is missing (competeLockOnInsert), checks the lease by the database's
+// time, and competes (onFollowWorking, competeLockOnUpdate).
 func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
@@ -92,14 +94,15 @@ func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) 
 	return r.term(me), nil
 }
 
-// look reads the row, with an age of whole seconds; ErrNoRows when there is none.
+// look reads the row, with its age in whole seconds. It returns ErrNoRows if there is
+// none.
 func (s *Sofa) look(ctx context.Context) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, ageS int64
 	s.cfg.Trace.Claim(trace.Claim{Kind: trace.Looking})
 	err := s.cfg.DB.QueryRow(ctx, conclavesql.SofaLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
 		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &ageS)
-	owner, _ := conclave.ParseNodeID(r.owner) // what cannot be read is nobody
+	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
 	s.cfg.Trace.Claim(trace.Claim{Kind: trace.Looked, Peer: owner, Term: r.number, Beat: r.beat, Err: err})
 	if err != nil {
 		return row{}, fmt.Errorf("look at lock %s: %w", s.cfg.Lock, err)
@@ -109,14 +112,14 @@ func (s *Sofa) look(ctx context.Context) (row, error) {
 	return r, nil
 }
 
-// swap competes. Without an answer the outcome is unknown: if it was a win, its lease is
-// waited for.
+// swap executes a statement that competes. Without an answer the outcome is unknown:
+// if it was a win, all nodes wait for its lease.
 func (s *Sofa) swap(ctx context.Context, me elector.Candidate, r row, cause elector.Cause, statement string, args ...any) (elector.Term, error) {
-	g := vacant
+	why := reasonVacant
 	if cause == elector.CauseExpired {
-		g = expired
+		why = reasonExpired
 	}
-	n, err := s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(elector.Candidate{ID: me.ID}, g), func() (int64, error) {
+	n, err := s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(elector.Candidate{ID: me.ID}, why), func() (int64, error) {
 		return s.cfg.DB.Exec(ctx, statement, args...)
 	})
 	switch {
@@ -131,16 +134,17 @@ func (s *Sofa) swap(ctx context.Context, me elector.Candidate, r row, cause elec
 	}
 	s.beat, s.measured, s.vacant = 0, false, time.Time{}
 	s.won = elector.Term{Number: r.number + 1, Leader: me.ID, Address: me.Address, Lease: me.Lease, Cause: cause}
-	s.won.Previous, _ = conclave.ParseNodeID(r.owner) // what cannot be read is nobody
+	s.won.Previous, _ = conclave.ParseNodeID(r.owner) // an invalid owner counts as none
 	if cause == elector.CauseExpired {
 		s.vacant = r.at.Add(-(r.age - r.lease))
 	}
 	return s.won, nil
 }
 
-// renew is the heartbeat. What it does not match is looked at: a beat of mine whose
-// answer was lost; a lease that is over and not yet another's (the article's leader is
-// a follower from there on); another leader.
+// renew is the heartbeat. If it matches no row, it reads the row: either an earlier
+// beat of this node was executed without an answer, and renew continues from it; or
+// the lease has expired (the article's leader is a follower from then on); or there
+// is another leader.
 func (s *Sofa) renew(ctx context.Context, me elector.Candidate) (elector.Term, error) {
 	if s.won.Number != me.Holding {
 		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
@@ -169,18 +173,18 @@ func (s *Sofa) renew(ctx context.Context, me elector.Candidate) (elector.Term, e
 		}
 		s.beat = now.beat
 	}
-	return elector.Term{}, fmt.Errorf("beat in term %d: it moves faster than it is followed", me.Holding)
+	return elector.Term{}, fmt.Errorf("beat in term %d: the row's beat changed three times in a row", me.Holding)
 }
 
-// Resign gives nothing back: the original has no such statement, and its others wait
-// for the lease.
+// Resign only forgets the term: the original has no such statement, and its other
+// nodes wait for the lease.
 func (s *Sofa) Resign(context.Context, elector.Term) error {
 	s.won = elector.Term{}
 	return nil
 }
 
-// ForceRefresh is the operator's tool of the article: owner and duration are set, and
-// nothing is asked. Its effects are the operator's.
+// ForceRefresh is the operator's tool of the article (forceRefresh): it sets owner
+// and duration unconditionally. The operator is responsible for the consequences.
 func (s *Sofa) ForceRefresh(ctx context.Context, owner conclave.NodeID, lease time.Duration) error {
 	if _, err := s.cfg.DB.Exec(ctx, conclavesql.SofaRefresh, owner.String(), lease.Milliseconds(), s.cfg.Lock.DataCenter, s.cfg.Lock.Name); err != nil {
 		return fmt.Errorf("force %s onto %s: %w", s.cfg.Lock, owner, err)
@@ -188,8 +192,8 @@ func (s *Sofa) ForceRefresh(ctx context.Context, owner conclave.NodeID, lease ti
 	return nil
 }
 
-// Record writes the election into the history. The original keeps none; it is what the
-// two are compared by.
+// Record writes the election into the history, so that the two can be compared. The
+// original keeps none.
 func (s *Sofa) Record(ctx context.Context, won elector.Term) (elector.Term, error) {
 	if s.won.Number != won.Number {
 		return won, nil

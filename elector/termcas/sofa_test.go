@@ -14,20 +14,20 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// sofa gives a world the original's statements and its lease.
+// sofa makes the world elect with the original's statements and its lease.
 func (b *bench) sofa() *bench {
 	b.Lease = 20 * time.Second
-	b.World.Strategy = func(t testing.TB, seat electortest.Seat) elector.Strategy {
-		db, err := conclavesql.Open(b.dsn, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: 500 * time.Millisecond})
+	b.World.Strategy = func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+		db, err := conclavesql.Open(b.dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: 500 * time.Millisecond})
 		require.NoError(t, err)
-		s, err := termcas.NewSofa(termcas.Config{DB: db, Lock: b.lock, Logger: seat.Logger})
+		s, err := termcas.NewSofa(termcas.Config{DB: db, Lock: b.lock, Logger: spec.Logger})
 		require.NoError(t, err)
 		return sofaClosing{s, db}
 	}
 	return b
 }
 
-// sofaClosing closes a strategy's pool with it.
+// sofaClosing is a Sofa that closes its connection pool when it is closed.
 type sofaClosing struct {
 	*termcas.Sofa
 	db *conclavesql.DB
@@ -35,26 +35,26 @@ type sofaClosing struct {
 
 func (c sofaClosing) Close() error { return c.db.Close() }
 
-// beating is the original's beat.
+// beating sets the original's beat.
 func beating(cfg *elector.Config) { cfg.Beat = time.Second }
 
-// inSofa runs a story with the original's statements.
-func inSofa(t *testing.T, story func(t *testing.T, b *bench)) {
-	bubble(t, termcas.Lease, func(t *testing.T, b *bench) { story(t, b.sofa()) })
+// inSofa runs a test with the original's statements.
+func inSofa(t *testing.T, test func(t *testing.T, b *bench)) {
+	bubble(t, termcas.Lease, func(t *testing.T, b *bench) { test(t, b.sofa()) })
 }
 
-// TestSofaConformance: what the original's statements do not do is named.
+// The listed tests of the suite fail with the original's statements.
 func TestSofaConformance(t *testing.T) {
 	electortest.Run(t, true, func(t *testing.T) electortest.World { return inBubble(t, termcas.Lease).sofa().World },
-		"a resignation lets the next round win at once",               // there is none
-		"shutdown hands over",                                         // so it does not
+		"a resignation lets the next round win at once",               // it has no such statement
+		"shutdown hands over",                                         // likewise
 		"a higher term seen elsewhere makes the leader jump above it", // the term is the row's plus one
-		"trust counts from before the request",                        // a slow beat is said again
+		"trust counts from before the request",                        // a slow beat is sent again
 	)
 }
 
-// killAndWait kills the leader just after a beat, and says how long after that beat the
-// next one leads.
+// killAndWait kills the leader just after a beat, and returns how long after that beat
+// the next one leads.
 func killAndWait(t *testing.T, b *bench) time.Duration {
 	c := electortest.NewCluster(t, b.World, 3, beating)
 	defer c.Stop()
@@ -67,7 +67,7 @@ func killAndWait(t *testing.T, b *bench) time.Duration {
 	return time.Since(began)
 }
 
-// Article 000: "the age in whole seconds is over duration / 1000": 20 s are 21, or up to
+// Article 000: "the age in whole seconds is more than duration / 1000": 20 s are 21, or up to
 // 22. With microseconds 20 s are 20.
 func TestArticleSofaLeaseOf20SecondsIs21(t *testing.T) {
 	var original, ours time.Duration
@@ -83,8 +83,8 @@ func TestArticleSofaLeaseOf20SecondsIs21(t *testing.T) {
 }
 
 // Article 000: "heartbeat: where the age in whole seconds is under duration / 1000". So
-// there is a second in which the leader may not renew and nobody may win.
-func TestArticleSofaLastSecondIsNobodys(t *testing.T) {
+// there is a second in which the leader may not renew and no node may win.
+func TestArticleSofaInLastSecondNoNodeRenewsOrWins(t *testing.T) {
 	inSofa(t, func(t *testing.T, b *bench) {
 		beat := func() int64 {
 			n, err := b.db.Exec(t.Context(), conclavesql.SofaBeat, b.lock.DataCenter, b.lock.Name, "a@1", 4, 0)
@@ -100,7 +100,7 @@ func TestArticleSofaLastSecondIsNobodys(t *testing.T) {
 			age       string
 			beat, win int64
 		}{{"19500000", 1, 0}, {"20500000", 0, 0}, {"21500000", 0, 1}} {
-			for time.Now().Nanosecond() > 100e6 { // NOW() is whole seconds: begin with one
+			for time.Now().Nanosecond() > 100e6 { // NOW() is whole seconds: start at the beginning of one
 				time.Sleep(10 * time.Millisecond)
 			}
 			b.exec(t, "UPDATE distribute_lock SET owner = 'a@1', term = 4, term_duration = 0, duration = 20000, gmt_modified = DATE_SUB(NOW(3), INTERVAL "+c.age+" MICROSECOND) WHERE data_center = ? AND lock_name = ?")
@@ -129,7 +129,7 @@ func TestArticleSofaInsertChangesNothingTwice(t *testing.T) {
 }
 
 // Article 000: "compete by update: owner, term and term_duration are what I read": of two
-// one matches, and a beat in between lets none.
+// one matches, and after a beat in between none does.
 func TestArticleSofaOfTwoUpdatesOneMatches(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
 		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 1000, gmt_modified = DATE_SUB(NOW(3), INTERVAL 1 HOUR) WHERE data_center = ? AND lock_name = ?")
@@ -147,7 +147,7 @@ func TestArticleSofaOfTwoUpdatesOneMatches(t *testing.T) {
 	})
 }
 
-// The original gives nothing back: who resigns or quits leaves the lock to its lease.
+// The original has no resignation: after a resignation or Quit the lease must expire.
 func TestArticleSofaHasNoResignation(t *testing.T) {
 	inSofa(t, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 2, beating)
@@ -156,15 +156,15 @@ func TestArticleSofaHasNoResignation(t *testing.T) {
 		c.Until("a beat", func() bool { return old.Current().Beat > 0 })
 		began := time.Now()
 		require.NoError(t, old.Quit(t.Context()))
-		assert.Equal(t, old.ID.String(), b.row(t).owner, "an observer keeps its row")
+		assert.Equal(t, old.ID.String(), b.row(t).owner, "the observer is still the owner in the row")
 		next, _ := c.LeaderAfter(term.Number)
 		assert.NotEqual(t, old.ID, next.ID)
 		assert.GreaterOrEqual(t, time.Since(began), 20*time.Second)
 	})
 }
 
-// Article 000: "force refresh resets owner and duration, an operator's tool". Nothing
-// guards it: the owner changes, the term does not.
+// Article 000: "force refresh resets owner and duration, an operator's tool" (forceRefresh).
+// It is unconditional: the owner changes, the term does not.
 func TestArticleSofaForceRefreshMakesTwoOwnersOfOneTerm(t *testing.T) {
 	inSofa(t, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, beating)
@@ -176,14 +176,14 @@ func TestArticleSofaForceRefreshMakesTwoOwnersOfOneTerm(t *testing.T) {
 		assert.Equal(t, other.String(), row.owner)
 		assert.Equal(t, term.Number, row.term)
 		_, leading := leader.Leading()
-		assert.True(t, leading, "who led does not know yet")
+		assert.True(t, leading, "the old leader does not know yet")
 		c.Until("the old leader to follow", func() bool { return leader.Current().Leader == other })
 	})
 }
 
-// A win whose answer is lost is nobody's until its lease is over; with a nonce it is
-// taken up at once.
-func TestArticleSofaAWinWithoutAnAnswerIsWaitedFor(t *testing.T) {
+// A win whose answer is lost is not led by any node until its lease has expired; with a
+// nonce it is led at once.
+func TestArticleSofaWinWithLostAnswerWaitsForLease(t *testing.T) {
 	first := func(t *testing.T, b *bench, text string) time.Duration {
 		c := electortest.NewCluster(t, b.World, 1, beating, func(cfg *elector.Config) { cfg.Observer = true })
 		defer c.Stop()
@@ -204,7 +204,7 @@ func TestArticleSofaAWinWithoutAnAnswerIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestSofaConfigIsChecked(t *testing.T) {
+func TestNewSofa_RejectsInvalidConfig(t *testing.T) {
 	_, err := termcas.NewSofa(termcas.Config{})
 	assert.ErrorContains(t, err, "DB is missing")
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {

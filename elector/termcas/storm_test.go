@@ -14,11 +14,10 @@ import (
 	"conclave/elector/termcas"
 )
 
-// TestStorm lets everything go wrong at once, by a seed, and checks what must be
-// true all the while: a term has one owner and terms rise (the cluster's ledger),
-// with takeover by lease no two beliefs overlap, an effect of an older term is
-// never accepted after one of a newer, and when the storm is over somebody leads
-// within two leases.
+// TestStorm injects random faults from a seed, and checks the invariants: a term has one
+// owner and terms rise (the cluster's ledger); with takeover by lease no two perceived
+// leaderships overlap; an effect of an older term is never accepted after one of a newer;
+// and a node leads within two leases after the storm.
 func TestStorm(t *testing.T) {
 	seeds := uint64(6)
 	if testing.Short() {
@@ -39,27 +38,27 @@ func storm(t *testing.T, b *bench, takeover termcas.Takeover, seed uint64) {
 	c := electortest.NewCluster(t, b.World, 4)
 	defer c.Stop()
 
-	// Two watchers look on: one at the beliefs, one acts under every belief it sees.
-	over := make(chan struct{})
+	// A watcher looks for overlapping leaderships, and writes as each perceived leader.
+	ended := make(chan struct{})
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
-	endWatch := sync.OnceFunc(func() { close(over) })
+	endWatch := sync.OnceFunc(func() { close(ended) })
 	defer endWatch()
 	overlaps, newest := 0, uint64(0)
 	watchers.Go(func() {
 		for tick := 0; ; tick++ {
 			select {
-			case <-over:
+			case <-ended:
 				return
 			case <-time.After(7 * time.Millisecond):
 			}
-			believers := c.Believers()
-			if len(believers) > 1 {
+			leaders := c.PerceivedLeaders()
+			if len(leaders) > 1 {
 				overlaps++
 			} else if tick%20 != 0 {
 				continue
 			}
-			for _, n := range believers {
+			for _, n := range leaders {
 				term, leading := n.Leading()
 				if !leading {
 					continue
@@ -113,13 +112,13 @@ func storm(t *testing.T, b *bench, takeover termcas.Takeover, seed uint64) {
 		n.Cable.Mend()
 	}
 	healed := time.Now()
-	c.Until("a leader after the storm", func() bool { return len(c.Believers()) == 1 })
+	c.Until("a leader after the storm", func() bool { return len(c.PerceivedLeaders()) == 1 })
 	assert.LessOrEqual(t, time.Since(healed), 2*b.Lease+b.Lease/2)
 	endWatch()
 	watchers.Wait()
 	if takeover == termcas.Lease {
-		assert.Zero(t, overlaps, "with takeover by lease no two beliefs overlap")
+		assert.Zero(t, overlaps, "with takeover by lease no two perceived leaderships overlap")
 	}
 	require.NotEmpty(t, c.Ledger())
-	t.Logf("%d leaderships, newest effect in term %d, overlapping beliefs seen: %d", len(c.Ledger()), newest, overlaps)
+	t.Logf("%d leaderships, newest effect in term %d, overlaps seen: %d", len(c.Ledger()), newest, overlaps)
 }

@@ -13,93 +13,96 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/signal"
 	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
-// Takeover says what may end another's term.
+// Takeover is what may end another node's term.
 type Takeover string
 
 const (
-	// Witness: the lease, or the broken connection of a leader whose port answers
-	// nobody (rule 4c). A killed leader is followed within milliseconds.
+	// Witness: the lease, or the broken connection of a leader whose port does not
+	// answer (rule 4c). A killed leader is replaced within milliseconds.
 	Witness Takeover = "witness"
-	// Lease: nothing but the lease. No two nodes ever believe at the same time.
+	// Lease: the lease only. No two nodes ever believe they lead at the same time.
 	Lease Takeover = "lease"
 )
 
-// ParseTakeover reads a Takeover; the error names what was given.
+// ParseTakeover returns the Takeover named s.
 func ParseTakeover(s string) (Takeover, error) {
 	switch t := Takeover(s); t {
 	case Witness, Lease:
 		return t, nil
 	}
-	return "", fmt.Errorf("takeover %q is none of witness, lease", s)
+	return "", fmt.Errorf("unknown takeover %q (want witness or lease)", s)
 }
 
-// askLimit is how long a leader may take to answer.
+// askLimit bounds the question at the leader's port.
 const askLimit = 100 * time.Millisecond
 
-// Config is what the Strategy needs; DB and Lock are required.
+// Config configures a Strategy. DB and Lock are required.
 type Config struct {
 	DB   *conclavesql.DB
-	Lock conclavesql.Lock // migrated: its row exists
+	Lock conclavesql.Lock // migrated, so that its row exists
 
-	// Takeover defaults to Witness.
+	// Takeover is what may end another node's term. Default Witness.
 	Takeover Takeover
-	// Ask asks the leader of term at its address whether it is alive and trusts
-	// itself; ctx ends after 100 ms. Answered and not alive: it promised never to lead
-	// that term again, or the dial was refused: nobody is there. Without an answer
-	// that can be trusted the witness counts; so it does with nil.
+	// Ask asks the leader of term, at its address, whether it is alive and trusts
+	// itself (see elector.Elector.ConfirmLeading); ctx ends after 100 ms. alive is
+	// false if the leader has promised never to lead that term again, if the dial
+	// was refused, or if there was no answer in time; answered distinguishes these
+	// for the log. If Ask is nil, no leader ever answers, and the witness alone
+	// decides.
 	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 
-	Rand   *rand.Rand   // nonces and jitter; nil draws a seed from the system
-	Logger hclog.Logger // nil drops everything
-	Trace  trace.Sink   // hears each statement about the row, with the node's name (Sink.Of); nil: nobody listens
+	Rand   *rand.Rand   // for nonces and jitter; nil draws a seed from the system
+	Logger hclog.Logger // nil discards the log lines
+	Trace  trace.Sink   // receives the events of each statement about the row, under the node's name (Sink.Of); nil discards them
 }
 
-// Strategy elects by a compare-and-swap of the term in one row. Round and Resign
-// are called by one goroutine; Wake, Suspended and Doubt by any.
+// Strategy elects by a compare-and-swap of the term in one row. Round, Resign and
+// Record are called by one goroutine; Wake, Suspended and Doubt by any.
 type Strategy struct {
 	cfg     Config
 	log     hclog.Logger
 	history *conclavesql.History
 
-	parked atomic.Uint64        // the term by whose lock watch waits; 0: none
-	wake   chan struct{}        // a round is worth playing; cap 1, never closed
-	held   atomic.Pointer[hold] // what we lead with; nil while we do not. Stored by the rounds only
-	ctx    context.Context      // ends with Close: the waiter's waits
-	close  context.CancelFunc
+	waitsFor atomic.Uint64        // the term for whose witness runWait waits; 0: none
+	wake     signal.Signal        // a round is worth playing
+	held     atomic.Pointer[hold] // nil unless this node leads; stored by the rounds only
+	ctx      context.Context      // ends with Close; used by runWait
+	close    context.CancelFunc
 
-	// What follows belongs to the goroutine that plays the rounds.
-	watch   *watch          // the follower's wait for the leader's lock; nil when none
-	retry   *time.Timer     // wakes for another try to park; nil when none is due
-	retries int             // tries to park by the present leader
-	beat    uint64          // of the held term
-	won     *win            // the held term's election
-	ghost   *win            // a win whose answer was lost, or which was not led
-	owner   conclave.NodeID // the last owner that the row was seen to name,
-	ownerOf uint64          // and in which term
-	leftAt  time.Time       // when a held term was found to be over
-	plain   bool            // no witness here: the server refuses or garbles named locks
-	checked bool            // the binary log's format was looked at
-	doubts  int             // refusals in a row that the server may not have meant
+	// The fields below belong to the goroutine that plays the rounds.
+	waiting       *witnessWait    // the wait for the leader's lock; nil if there is none
+	retry         *time.Timer     // wakes for another try to wait; nil if none is due
+	retries       int             // tries to wait for the present leader's lock
+	beat          uint64          // of the held term
+	election      *win            // the held term's election
+	lateWin       *win            // a win whose answer was lost, or which is not led yet
+	owner         conclave.NodeID // the last owner that the row was seen to name,
+	ownerOf       uint64          // and in which term
+	leftAt        time.Time       // when this node found that its term had ended
+	noWitness     bool            // no witness: Takeover is Lease, or the server or a proxy does not support it
+	binlogChecked bool            // the binary log's format is known
+	refusals      int             // errors in a row that may be temporary
 }
 
-// hold is a leadership and the connection that stands for it. It is never changed,
-// only replaced.
+// hold is a held term and the connection with its witness. It is never changed, only
+// replaced.
 type hold struct {
 	term uint64
-	line *line
-	lock string // the witness, held on line; empty when there is none
+	conn *witnessConn
+	lock string // the witness, held on conn; empty if there is none
 }
 
-// win is an election of ours, for the history.
+// win is an election that this node has won or tries to win, for the history.
 type win struct {
 	nonce    string
 	term     elector.Term
-	vacant   time.Time // the last valid moment of the leader before, by our clock
-	measured bool      // term.Leaderless is known: the history was tried
+	vacant   time.Time // the end of the previous leader's lease or life, by this node's clock
+	measured bool      // term.Leaderless is known
 }
 
 var (
@@ -111,7 +114,8 @@ var (
 	_ elector.Closer    = (*Strategy)(nil)
 )
 
-// New checks the configuration; it connects to nothing.
+// New returns a Strategy, or an error if the configuration is invalid. It does not
+// connect.
 func New(cfg Config) (*Strategy, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("termcas: DB is missing")
@@ -137,103 +141,100 @@ func New(cfg Config) (*Strategy, error) {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	s := &Strategy{
-		cfg:     cfg,
-		log:     cfg.Logger,
-		history: conclavesql.NewHistory(cfg.DB, cfg.Lock),
-		wake:    make(chan struct{}, 1),
-		plain:   cfg.Takeover == Lease,
+		cfg:       cfg,
+		log:       cfg.Logger,
+		history:   conclavesql.NewHistory(cfg.DB, cfg.Lock),
+		wake:      signal.New(),
+		noWitness: cfg.Takeover == Lease,
 	}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
 
-// Wake is signalled when a lock was obtained, a connection broke, or it is time to
-// try to park again.
-func (s *Strategy) Wake() <-chan struct{} { return s.wake }
+// Wake returns a channel that receives when a lock was acquired, a connection broke,
+// or it is time to try again to wait for the witness.
+func (s *Strategy) Wake() <-chan struct{} { return s.wake.C() }
 
-// nudge signals Wake; it never blocks.
-func (s *Strategy) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Suspended says that the connection which stands for the held term is lost.
+// Suspended reports whether the connection with the held term's witness is lost.
 func (s *Strategy) Suspended() bool {
 	h := s.held.Load()
-	return h != nil && h.line.lost.Load()
+	return h != nil && h.conn.lost.Load()
 }
 
-// Doubt suspends a leader whose present lock a peer was given.
+// Doubt suspends the leader if a peer was given its present witness.
 func (s *Strategy) Doubt(lock string) {
 	if h := s.held.Load(); h != nil && h.lock != "" && h.lock == lock {
-		h.line.lost.Store(true)
-		s.nudge()
+		h.conn.lost.Store(true)
+		s.wake.Set()
 	}
 }
 
-// Parked is the term by whose leader's lock this node waits, so that it would
-// follow that leader at once if it were killed; 0 when it waits by none.
-func (s *Strategy) Parked() uint64 { return s.parked.Load() }
+// WaitingFor returns the term whose leader's witness this node waits for, so that it
+// would replace that leader at once if it were killed; 0 if it waits for none.
+func (s *Strategy) WaitingFor() uint64 { return s.waitsFor.Load() }
 
-// Close drops every connection, as a crash does, and joins the waiter.
+// Close drops every connection, as a crash does, and joins the wait for the witness.
 func (s *Strategy) Close() error {
 	s.close()
 	if s.retry != nil {
 		s.retry.Stop()
 	}
-	s.unpark()
+	s.stopWaiting()
 	if h := s.held.Swap(nil); h != nil {
-		h.line.close()
+		h.conn.close()
 	}
 	return nil
 }
 
-// Round plays one round of the protocol; the numbers are those of the package's
-// chapter.
+// Round plays one round of the protocol (doElect in article 000). The numbers are
+// those of the package comment.
 func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
 	}
-	s.letGo()
+	s.dropHold()
 
 	// 1. Look.
 	row, err := s.look(ctx)
 	if errors.Is(err, conclavesql.ErrNoRows) {
-		row, err = s.absent(ctx, me)
+		row, err = s.createRow(ctx, me)
 	}
 	if err != nil {
 		return elector.Term{}, err
 	}
 	if me.Observer {
-		s.unpark()
+		s.stopWaiting()
 		return s.observe(ctx, me, row)
 	}
+	return s.follow(ctx, me, row, last)
+}
 
-	// 2 and 4. Entitled?
-	if ground := s.entitled(ctx, me, row, last); ground != none {
-		return s.compete(ctx, me, row, ground, last) // 5 to 7
+// follow competes if this node may, and otherwise waits for the leader's witness
+// (onFollowWorking in article 000).
+func (s *Strategy) follow(ctx context.Context, me elector.Candidate, row row, last elector.Term) (elector.Term, error) {
+	// 2 and 4. Is there a reason to compete?
+	if why := s.mayCompete(ctx, me, row, last); why != reasonNone {
+		return s.compete(ctx, me, row, why, last) // 5 to 7
 	}
 
-	// 3. Stand by the leader's lock.
-	s.standBy(ctx, me, row)
+	// 3. Wait for the leader's lock.
+	s.waitForWitness(ctx, me, row)
 	return row.term(me), nil
 }
 
-// letGo drops what a term held that is not ours any more.
-func (s *Strategy) letGo() {
+// dropHold closes the connection of a term that this node does not lead any more.
+func (s *Strategy) dropHold() {
 	h := s.held.Swap(nil)
 	if h == nil {
 		return
 	}
-	h.line.close()
+	h.conn.close()
 	s.leftAt = time.Now()
-	s.won = nil
+	s.election = nil
 }
 
-// observe only looks. A row that names an observer names nobody who leads: the
-// term is given back, so that a candidate need not wait for its lease.
+// observe returns what the row names. If it names this observer, it gives the term
+// up, so that the candidates need not wait for its lease.
 func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (elector.Term, error) {
 	if row.owner != me.ID.String() {
 		return row.term(me), nil
@@ -241,8 +242,8 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 	if _, err := s.cfg.traced(trace.Resigning, trace.Resigned, trace.Claim{Term: row.number, Peer: me.ID}, func() (int64, error) {
 		return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
 	}); err != nil {
-		return elector.Term{}, fmt.Errorf("give term %d back: %w", row.number, err)
+		return elector.Term{}, fmt.Errorf("give up term %d: %w", row.number, err)
 	}
-	s.log.Info("an observer's term was given back", "term", row.number)
+	s.log.Info("an observer gave up its term", "term", row.number)
 	return row.term(me), nil
 }

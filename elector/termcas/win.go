@@ -12,75 +12,77 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// ground is why a candidate may compete (rules 2 and 4).
-type ground int
+// reason is why a candidate may compete (rules 2 and 4).
+type reason int
 
 const (
-	none    ground = iota
-	vacant         // 4a: resigned, or no owner
-	own            // 2: the row names me, and I do not lead
-	expired        // 4b: observed for a lease, and the database agrees
-	overdue        // 4b: observed for three leases, whatever the database's clock says
-	killed         // 4c: I hold the leader's lock, and its port answers nobody
+	reasonNone    reason = iota // it may not
+	reasonVacant                // 4a: resigned, or no owner
+	reasonOwnName               // 2: the row names this node, which does not lead
+	reasonExpired               // 4b: observed for a lease, and the database agrees
+	reasonOverdue               // 4b: observed for three leases, whatever the database's clock says
+	reasonKilled                // 4c: this node has the leader's lock, and the leader's port does not confirm it
 )
 
-// statements of the grounds.
-func (g ground) statement() string {
-	return map[ground]string{
-		vacant:  conclavesql.LockWinVacant,
-		own:     conclavesql.LockWinOwn,
-		expired: conclavesql.LockWinExpired,
-		overdue: conclavesql.LockWinOverdue,
-		killed:  conclavesql.LockWinWitness,
-	}[g]
+// statement returns the UPDATE that wins for this reason.
+func (why reason) statement() string {
+	return map[reason]string{
+		reasonVacant:  conclavesql.LockWinVacant,
+		reasonOwnName: conclavesql.LockWinOwn,
+		reasonExpired: conclavesql.LockWinExpired,
+		reasonOverdue: conclavesql.LockWinOverdue,
+		reasonKilled:  conclavesql.LockWinWitness,
+	}[why]
 }
 
-// entitled judges whether this node may compete, and why.
-func (s *Strategy) entitled(ctx context.Context, me elector.Candidate, r row, last elector.Term) ground {
+// mayCompete returns the reason for which this node may compete. It may ask at the
+// leader's port. (In article 000 the check is expire, by the database's time.)
+func (s *Strategy) mayCompete(ctx context.Context, me elector.Candidate, r row, last elector.Term) reason {
 	observed := r.term(me).ObservedFor(last)
-	behind := r.number < me.Highest // the store was set back: somebody may lead a higher term
+	behind := r.number < me.Highest // the store was set back: another node may lead a higher term
 	mine := r.owner == me.ID.String()
 	switch {
 	case mine && (!behind || last.Leader == me.ID || observed >= r.lease):
-		return own
+		return reasonOwnName
 	case (r.resigned || r.owner == "") && (!behind || observed >= r.lease):
-		return vacant
+		return reasonVacant
 	case mine || r.resigned || r.owner == "":
-		return none
+		return reasonNone
 	case observed >= r.lease && r.age >= r.lease:
-		return expired
+		return reasonExpired
 	case observed >= 3*r.lease:
-		return overdue
-	case s.proven(ctx, me, r):
-		return killed
+		return reasonOverdue
+	case s.leaderIsGone(ctx, me, r):
+		return reasonKilled
 	}
-	return none
+	return reasonNone
 }
 
-// compete tries to win (rules 5 to 7). Losing is a result.
-func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, g ground, last elector.Term) (elector.Term, error) {
-	l, err := s.lineToWinOn(ctx, me)
+// compete tries to win the next term, by rules 5 to 7 (competeLockOnUpdate in
+// article 000). If it loses, it returns the winner's term.
+func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why reason, last elector.Term) (elector.Term, error) {
+	c, err := s.connToWinOn(ctx, me)
 	if err != nil {
 		return elector.Term{}, err
 	}
-	// 5. Prepare: a fresh nonce, and a lock of that name on this line.
-	w := s.prospect(me, r, g, last)
-	lock, conn, err := s.take(ctx, me, l, w.nonce)
+	// 5. Prepare: a new nonce, and a lock of that name on this connection.
+	w := s.pendingWin(me, r, why, last)
+	lock, connID, err := s.take(ctx, me, c, w.nonce)
 	if err != nil {
-		s.dropLine(l)
+		s.dropConn(c)
 		return elector.Term{}, fmt.Errorf("prepare term %d: %w", w.term.Number, err)
 	}
 	// 6. Compare and swap.
-	n, err := s.swap(ctx, me, r, g, l, w.nonce, lock, conn)
+	n, err := s.swap(ctx, me, r, why, c, w.nonce, lock, connID)
 	now := r
 	if err == nil && n == 0 {
 		now, err = s.look(ctx)
 	}
-	if err == nil && n == 0 && lock != "" && g != killed && now.unchanged(r) {
-		// A strange proxy may cost the fast path, never the election. (A ground that is
-		// itself a witness cannot do without.)
+	if err == nil && n == 0 && lock != "" && why != reasonKilled && now.unchanged(r) {
+		// A proxy that alters statements may cost the fast takeover, but not the
+		// election. (If the reason is a witness itself, it is needed.)
 		s.log.Warn("a swap with a witness matched nothing although the row is unchanged; trying without", "term", r.number)
-		if n, err = s.swap(ctx, me, r, g, l, w.nonce, "", stdsql.NullInt64{}); n == 1 {
+		if n, err = s.swap(ctx, me, r, why, c, w.nonce, "", stdsql.NullInt64{}); n == 1 {
 			lock = ""
 		} else if err == nil {
 			now, err = s.look(ctx)
@@ -88,37 +90,37 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, g g
 	}
 	switch {
 	case err != nil:
-		s.dropLine(l)
-		return s.unheard(ctx, me, w, err)
+		s.dropConn(c)
+		return s.unknownOutcome(ctx, me, w, err)
 	case n == 1:
-		return s.lead(ctx, l, lock, w), nil // 7. Won.
+		return s.won(ctx, c, lock, w), nil // 7. Won.
 	}
-	s.lost(ctx, me, l, lock, now) // 7. Lost.
+	s.lost(ctx, me, c, lock, now) // 7. Lost.
 	return now.term(me), nil
 }
 
-// lineToWinOn is the line of a watch that is over (with the leader's lock, if that
-// is the ground), or a new one; a wait that is still going on is abandoned.
-func (s *Strategy) lineToWinOn(ctx context.Context, me elector.Candidate) (*line, error) {
-	if w := s.watch; w != nil && w.obtained() {
-		return w.line, nil
+// connToWinOn returns the connection on which the leader's lock was acquired, if
+// there is one; otherwise it stops waiting and opens a new connection.
+func (s *Strategy) connToWinOn(ctx context.Context, me elector.Candidate) (*witnessConn, error) {
+	if w := s.waiting; w != nil && w.obtained() {
+		return w.conn, nil
 	}
-	s.unpark()
+	s.stopWaiting()
 	return s.open(ctx, me)
 }
 
-// dropLine closes the line, and the watch that was on it.
-func (s *Strategy) dropLine(l *line) {
-	if s.watch != nil && s.watch.line == l {
-		s.unpark()
+// dropConn closes the connection, and ends the wait that it was used for.
+func (s *Strategy) dropConn(c *witnessConn) {
+	if s.waiting != nil && s.waiting.conn == c {
+		s.stopWaiting()
 		return
 	}
-	l.close()
+	c.close()
 }
 
-// prospect is the election that we are about to win: who was before, why it is
-// over, and since when nobody leads.
-func (s *Strategy) prospect(me elector.Candidate, r row, g ground, last elector.Term) *win {
+// pendingWin returns the election that this node is about to try to win: its
+// number, its cause, the previous leader, and since when no node leads.
+func (s *Strategy) pendingWin(me elector.Candidate, r row, why reason, last elector.Term) *win {
 	w := &win{nonce: conclavesql.NewNonce(s.cfg.Rand)}
 	w.term = elector.Term{
 		Number:  max(r.number, me.Highest) + 1,
@@ -126,98 +128,100 @@ func (s *Strategy) prospect(me elector.Candidate, r row, g ground, last elector.
 		Address: me.Address,
 		Lease:   me.Lease,
 	}
-	w.term.Previous, _ = conclave.ParseNodeID(r.owner) // what cannot be read is nobody
+	w.term.Previous, _ = conclave.ParseNodeID(r.owner) // an invalid owner counts as none
 	observed := r.term(me).ObservedFor(last)
-	switch g {
-	case vacant:
+	switch why {
+	case reasonVacant:
 		w.term.Cause, w.vacant = elector.CauseResigned, r.at.Add(-r.age)
 		if s.ownerOf == r.number {
-			w.term.Previous = s.owner // resigning has emptied the row
-		} // else the history is asked: terms have passed unseen
+			w.term.Previous = s.owner // the resignation has emptied the row
+		} // otherwise terms have passed unseen, and Record asks the history
 		switch {
 		case r.resigned:
 		case r.number == 0:
 			w.term.Cause = elector.CauseFirst
-		default: // somebody has emptied the row
+		default: // the row was emptied by hand
 			w.term.Cause = elector.CauseRestored
 		}
-	case own:
+	case reasonOwnName:
 		w.term.Cause, w.vacant = elector.CauseExpired, s.leftAt
-		if s.ghost != nil && s.ghost.nonce == r.nonce { // the election that nobody heard of
-			w.term.Cause, w.term.Previous, w.vacant = s.ghost.term.Cause, s.ghost.term.Previous, s.ghost.vacant
+		if s.lateWin != nil && s.lateWin.nonce == r.nonce { // its election was never announced: this one takes its place
+			w.term.Cause, w.term.Previous, w.vacant = s.lateWin.term.Cause, s.lateWin.term.Previous, s.lateWin.vacant
 		}
-	case expired:
+	case reasonExpired:
 		w.term.Cause, w.vacant = elector.CauseExpired, r.at.Add(-min(max(0, r.age-r.lease), observed))
-	case overdue: // the database's clock is of no use: the age is not, either
+	case reasonOverdue: // the database's clock is wrong, so the age is, too
 		w.term.Cause, w.vacant = elector.CauseExpired, r.at.Add(r.lease-observed)
-	case killed:
-		w.term.Cause, w.vacant = elector.CauseKilled, s.watch.at
+	case reasonKilled:
+		w.term.Cause, w.vacant = elector.CauseKilled, s.waiting.at
 	}
 	if me.Highest > r.number {
 		w.term.Cause = elector.CauseRestored
-		if g != own {
+		if why != reasonOwnName {
 			w.vacant = r.at.Add(-observed)
 		}
 	}
 	if w.term.Cause == elector.CauseFirst {
-		w.vacant = time.Time{} // nobody was missed before there was anybody
+		w.vacant = time.Time{} // before the first leader none was missing
 	}
 	return w
 }
 
-// swap is the statement that elects.
-func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, g ground, l *line, nonce, lock string, conn stdsql.NullInt64) (int64, error) {
+// swap executes the statement that elects.
+func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why reason, c *witnessConn, nonce, lock string, connID stdsql.NullInt64) (int64, error) {
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
 	if !witness.Valid {
-		conn = stdsql.NullInt64{}
+		connID = stdsql.NullInt64{}
 	}
 	args := []any{
-		me.ID.String(), me.Address, me.Highest, me.Lease.Milliseconds(), nonce, witness, conn, // SET
+		me.ID.String(), me.Address, me.Highest, me.Lease.Milliseconds(), nonce, witness, connID, // SET
 		s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.nonce, // as read
-		conn, conn, lockName(nonce), // published is what is held
+		connID, connID, lockName(nonce), // only a lock that is held is published
 	}
-	switch g {
-	case expired, overdue:
+	switch why {
+	case reasonExpired, reasonOverdue:
 		args = append(args, r.beat)
-	case killed:
+	case reasonKilled:
 		args = append(args, r.lock.String, r.lock.String)
 	}
-	return s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(me, g), func() (int64, error) {
-		return l.exec(ctx, me.Beat/2, g.statement(), args...)
+	return s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(me, why), func() (int64, error) {
+		return c.exec(ctx, me.Beat/2, why.statement(), args...)
 	})
 }
 
-// lead keeps what was won (rule 7): the line with our lock on it. The old leader's
-// lock is given back at once, which wakes the other waiters and sends them to ours.
-func (s *Strategy) lead(ctx context.Context, l *line, lock string, w *win) elector.Term {
-	if old := s.watch; old != nil && old.line == l {
-		s.watch = nil
-		if err := l.release(ctx, old.lock); err != nil {
+// won keeps what was won (rule 7): the connection with this node's lock on it. It
+// releases the old leader's lock at once; that wakes the other waiters, which then
+// wait for the new lock.
+func (s *Strategy) won(ctx context.Context, c *witnessConn, lock string, w *win) elector.Term {
+	if old := s.waiting; old != nil && old.conn == c {
+		s.waiting = nil
+		if err := c.release(ctx, old.lock); err != nil {
 			s.log.Debug("release the old leader's lock", "error", err)
 		}
 	}
-	s.beat, s.won, s.ghost = 0, w, w
-	s.held.Store(&hold{term: w.term.Number, line: l, lock: lock})
+	s.beat, s.election, s.lateWin = 0, w, w
+	s.held.Store(&hold{term: w.term.Number, conn: c, lock: lock})
 	return w.term
 }
 
-// lost lets the line go (its locks go with it), and stands by the winner.
-func (s *Strategy) lost(ctx context.Context, me elector.Candidate, l *line, lock string, now row) {
-	if s.watch == nil || s.watch.line != l {
-		l.close()
+// lost releases the connection with its locks, and waits for the winner's witness.
+func (s *Strategy) lost(ctx context.Context, me elector.Candidate, c *witnessConn, lock string, now row) {
+	if s.waiting == nil || s.waiting.conn != c {
+		c.close()
 	} else if lock != "" {
-		if err := l.release(ctx, lock); err != nil {
+		if err := c.release(ctx, lock); err != nil {
 			s.log.Debug("release a lock that did not win", "error", err)
 		}
 	}
-	s.standBy(ctx, me, now)
+	s.waitForWitness(ctx, me, now)
 }
 
-// unheard finds out what became of a swap whose answer was lost: the row tells by
-// the nonce. A win is renewed on a new connection before it is led; any other win
-// of ours that lands later is over before it begins (rule 2).
-func (s *Strategy) unheard(ctx context.Context, me elector.Candidate, w *win, cause error) (elector.Term, error) {
-	s.ghost = w
+// unknownOutcome reads the row after a swap without an answer: the nonce shows
+// whether it was executed. If it was, the win is renewed on a new connection before
+// it is led. If the swap is executed later and wins, that term is never led (rule
+// 2).
+func (s *Strategy) unknownOutcome(ctx context.Context, me elector.Candidate, w *win, cause error) (elector.Term, error) {
+	s.lateWin = w
 	now, err := s.look(ctx)
 	if err != nil {
 		return elector.Term{}, fmt.Errorf("outcome of term %d is unknown: %w", w.term.Number, cause)
@@ -226,8 +230,8 @@ func (s *Strategy) unheard(ctx context.Context, me elector.Candidate, w *win, ca
 		s.log.Info("a swap without an answer has not won so far", "term", w.term.Number, "error", cause)
 		return now.term(me), nil
 	}
-	s.log.Info("won unheard: the row carries my nonce", "term", now.number, "error", cause)
-	s.won = w
+	s.log.Info("a swap without an answer has won", "term", now.number, "error", cause)
+	s.election = w
 	w.term.Number = now.number
-	return s.repark(ctx, me, now.number)
+	return s.reacquire(ctx, me, now.number)
 }

@@ -10,21 +10,22 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// watch is a follower's evidence and its wait (rule 3): on this line, in this life
-// of this server, the leader was seen to hold its lock. Whoever then obtains the
-// lock on the same line knows that the leader's connection is gone.
-type watch struct {
-	line *line
+// witnessWait is a follower's evidence and its wait (rule 3): on this connection,
+// since this start of the server, the leader was seen to hold its lock. If the lock
+// is then acquired on the same connection, the leader's connection is gone.
+type witnessWait struct {
+	conn *witnessConn
 	term uint64
 	lock string
 
-	ended chan struct{} // closed by the waiter at its end; then the rest may be read
-	got   bool          // the lock is ours
-	at    time.Time     // since when
+	ended chan struct{} // closed when runWait ends; the fields below may be read after that
+	got   bool          // the lock was acquired
+	at    time.Time     // when
 }
 
-// over says that the waiter has ended: the line is free for other statements.
-func (w *watch) over() bool {
+// over reports whether runWait has ended, so that the connection is free for other
+// statements.
+func (w *witnessWait) over() bool {
 	select {
 	case <-w.ended:
 		return true
@@ -33,87 +34,89 @@ func (w *watch) over() bool {
 	}
 }
 
-// obtained says that the wait ended with the lock in our hands.
-func (w *watch) obtained() bool { return w.over() && w.got && !w.line.lost.Load() }
+// obtained reports whether this node holds the leader's lock.
+func (w *witnessWait) obtained() bool { return w.over() && w.got && !w.conn.lost.Load() }
 
-// stands says that the watch is for the leader that the row names.
-func (w *watch) stands(r row) bool {
+// isFor reports whether the wait is for the leader that the row names.
+func (w *witnessWait) isFor(r row) bool {
 	return w.term == r.number && r.lock.Valid && w.lock == r.lock.String
 }
 
-// standBy parks by the lock of the leader that the row names (rule 3). It never
-// fails: without a witness there is the lease.
-func (s *Strategy) standBy(ctx context.Context, me elector.Candidate, r row) {
-	if s.plain || !r.lock.Valid || !r.conn.Valid || r.owner == "" {
-		s.unpark()
+// waitForWitness makes this node wait for the lock of the leader that the row names
+// (rule 3). If it cannot, the node tries again later; until then only the lease
+// ends that leader's term.
+func (s *Strategy) waitForWitness(ctx context.Context, me elector.Candidate, r row) {
+	if s.noWitness || !r.lock.Valid || !r.connID.Valid || r.owner == "" {
+		s.stopWaiting()
 		return
 	}
-	l := s.idleLine(ctx, r)
-	if l == nil && s.watch != nil {
-		return // parked already
+	c := s.idleConn(ctx, r)
+	if c == nil && s.waiting != nil {
+		return // it waits already
 	}
-	if l == nil {
+	if c == nil {
 		opened, err := s.open(ctx, me)
 		if err != nil {
-			s.log.Debug("no connection to park on", "error", err)
-			s.parkLater(me)
+			s.log.Debug("no connection to wait for the witness on", "error", err)
+			s.waitLater(me)
 			return
 		}
-		l = opened
+		c = opened
 	}
-	// The evidence. It is asked for on the very line that will wait.
+	// The evidence, read on the very connection that will wait.
 	var holder stdsql.NullInt64
-	if err := l.query(ctx, me.Beat/2, conclavesql.LockUsed, []any{r.lock.String}, &holder); err != nil || holder != r.conn {
-		// Not held, or on another server: to wait for it would prove nothing.
-		l.close()
-		s.parkLater(me)
+	if err := c.query(ctx, me.Beat/2, conclavesql.LockUsed, []any{r.lock.String}, &holder); err != nil || holder != r.connID {
+		// Not held, or this is another server: acquiring the lock would prove nothing.
+		c.close()
+		s.waitLater(me)
 		return
 	}
 	s.retries = 0
-	w := &watch{line: l, term: r.number, lock: r.lock.String, ended: make(chan struct{})}
-	s.watch = w
-	s.parked.Store(w.term)
+	w := &witnessWait{conn: c, term: r.number, lock: r.lock.String, ended: make(chan struct{})}
+	s.waiting = w
+	s.waitsFor.Store(w.term)
 	jitter := rand.New(rand.NewPCG(s.cfg.Rand.Uint64(), s.cfg.Rand.Uint64()))
-	go s.wait(w, me.Beat, jitter) // joined by unpark, through ended
-	s.log.Debug("parked", "term", r.number, "lock", r.lock.String)
+	go s.runWait(w, me.Beat, jitter) // joined by stopWaiting, through ended
+	s.log.Debug("waiting for the leader's witness", "term", r.number, "lock", r.lock.String)
 }
 
-// idleLine returns the line of a watch that is over, with its lock given back, or
-// nil. A watch for another leader is dropped; a good one stays.
-func (s *Strategy) idleLine(ctx context.Context, r row) *line {
-	w := s.watch
+// idleConn returns the connection of a wait that has ended, after releasing the lock
+// that was acquired on it, or nil. It keeps a wait for the row's leader, and stops a
+// wait for another one.
+func (s *Strategy) idleConn(ctx context.Context, r row) *witnessConn {
+	w := s.waiting
 	switch {
 	case w == nil:
 		return nil
-	case w.stands(r) && !w.over():
+	case w.isFor(r) && !w.over():
 		return nil
 	case !w.obtained():
-		s.unpark() // waits for the wrong lock, or is broken
+		s.stopWaiting() // it waits for another lock, or is broken
 		return nil
 	}
-	s.watch = nil
-	if err := w.line.release(ctx, w.lock); err != nil {
-		w.line.close()
+	s.waiting = nil
+	if err := w.conn.release(ctx, w.lock); err != nil {
+		w.conn.close()
 		return nil
 	}
-	return w.line
+	return w.conn
 }
 
-// wait waits for the leader's lock, 12 to 16 s at a time: a half-open connection in
-// front of us in the queue could swallow the only wake-up, and re-arming goes to
-// the end of the queue. More often would cost as much as reading the row does. Whole
-// seconds: MySQL rounds.
-func (s *Strategy) wait(w *watch, beat time.Duration, jitter *rand.Rand) {
-	defer s.nudge()
+// runWait waits for the leader's lock, 12 to 16 s at a time. A half-open connection
+// ahead in the queue could swallow the only wake-up; a new wait goes to the end of
+// the queue. Shorter waits would cost as much as reading the row does. The times
+// are whole seconds because MySQL rounds.
+func (s *Strategy) runWait(w *witnessWait, beat time.Duration, jitter *rand.Rand) {
+	defer s.wake.Set()
 	defer close(w.ended)
-	defer s.parked.Store(0)
+	defer s.waitsFor.Store(0)
 	for {
 		seconds := 12 + jitter.IntN(5)
 		var taken stdsql.NullInt64
-		err := w.line.query(s.ctx, time.Duration(seconds)*time.Second+beat, conclavesql.LockAwait, []any{w.lock, seconds}, &taken)
+		err := w.conn.query(s.ctx, time.Duration(seconds)*time.Second+beat, conclavesql.LockAwait, []any{w.lock, seconds}, &taken)
 		switch {
 		case err != nil:
-			return // the line is lost: so is the evidence
+			return // the connection is lost, and so is the evidence
 		case taken.Int64 == 1:
 			w.got, w.at = true, time.Now()
 			return
@@ -121,19 +124,20 @@ func (s *Strategy) wait(w *watch, beat time.Duration, jitter *rand.Rand) {
 	}
 }
 
-// unpark abandons the wait by closing its connection (the ghost leaves the
-// server's queue a moment later) and joins the waiter.
-func (s *Strategy) unpark() {
-	if w := s.watch; w != nil {
-		s.watch = nil
-		w.line.close()
+// stopWaiting ends the wait by closing its connection, and joins runWait. The server
+// removes the waiter from its queue a moment later.
+func (s *Strategy) stopWaiting() {
+	if w := s.waiting; w != nil {
+		s.waiting = nil
+		w.conn.close()
 		<-w.ended
 	}
 }
 
-// parkLater plays another round soon: a sixteenth of a beat, then twice that, up
-// to half a beat; after that the ordinary rounds are often enough.
-func (s *Strategy) parkLater(me elector.Candidate) {
+// waitLater makes the Elector play another round soon: after a sixteenth of a beat,
+// then twice that, up to half a beat. After four tries the ordinary rounds are
+// frequent enough.
+func (s *Strategy) waitLater(me elector.Candidate) {
 	if s.retries >= 4 {
 		return
 	}
@@ -143,71 +147,77 @@ func (s *Strategy) parkLater(me elector.Candidate) {
 	if s.retry != nil {
 		s.retry.Stop()
 	}
-	s.retry = time.AfterFunc(delay, s.nudge)
+	s.retry = time.AfterFunc(delay, s.wake.Set)
 }
 
-// proven asks whether the leader is dead whose lock we hold (rule 4c).
-func (s *Strategy) proven(ctx context.Context, me elector.Candidate, r row) bool {
-	w := s.watch
-	if w == nil || !w.stands(r) || !w.obtained() {
+// leaderIsGone asks at the leader's port, if this node has acquired the leader's
+// lock, and reports whether the leader is not alive (rule 4c). If it is alive, the
+// lock is released.
+func (s *Strategy) leaderIsGone(ctx context.Context, me elector.Candidate, r row) bool {
+	w := s.waiting
+	if w == nil || !w.isFor(r) || !w.obtained() {
 		return false
 	}
 	ask, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	alive, answered := s.cfg.Ask(ask, r.address, r.number, w.lock)
-	s.log.Info("the leader's lock is ours", "term", r.number, "leader", r.owner, "answered", answered, "alive", alive)
+	s.log.Info("acquired the leader's lock", "term", r.number, "leader", r.owner, "answered", answered, "alive", alive)
 	if !alive {
 		return true
 	}
-	// It lives and will park anew. Give its lock back, and the evidence up.
-	s.watch = nil
-	if err := w.line.release(ctx, w.lock); err != nil {
+	// The leader will reacquire a witness. Release its old lock; the evidence ends
+	// with the connection.
+	s.waiting = nil
+	if err := w.conn.release(ctx, w.lock); err != nil {
 		s.log.Debug("release the leader's lock", "error", err)
 	}
-	w.line.close()
+	w.conn.close()
 	s.retries = 0
-	s.parkLater(me)
+	s.waitLater(me)
 	return false
 }
 
-// take takes a fresh lock for a witness of our own (rule 5): its name, and the
-// connection that holds it. Not taken is a result: then there is no witness. Nor is
-// there one on a server of whose binary log nothing is known.
-func (s *Strategy) take(ctx context.Context, me elector.Candidate, l *line, nonce string) (lock string, conn stdsql.NullInt64, err error) {
-	if s.plain || !s.checked {
+// take takes a new lock as a witness of this node (rule 5), and returns its name and
+// the id of the connection that holds it. It returns an empty name, and no error,
+// if there can be no witness: the server refuses named locks, or the format of its
+// binary log is unknown.
+func (s *Strategy) take(ctx context.Context, me elector.Candidate, c *witnessConn, nonce string) (lock string, connID stdsql.NullInt64, err error) {
+	if s.noWitness || !s.binlogChecked {
 		return "", stdsql.NullInt64{}, nil
 	}
 	lock = lockName(nonce)
 	var taken stdsql.NullInt64
 	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
 	defer cancel()
-	err = l.conn.QueryRow(ctx, conclavesql.LockTake, []any{lock, lock}, &taken, &conn)
-	switch s.judge(err) {
-	case meant:
-		s.plain = true
-		s.log.Warn("the server refuses named locks: elections go by the lease only, without a witness", "error", err)
+	err = c.pinned.QueryRow(ctx, conclavesql.LockTake, []any{lock, lock}, &taken, &connID)
+	switch s.classify(err) {
+	case unsupported:
+		s.noWitness = true
+		s.log.Warn("the server refuses named locks: elections use the lease only, without a witness", "error", err)
 		return "", stdsql.NullInt64{}, nil
-	case stubborn:
-		s.log.Warn("the server answers a named lock with an error again: this try goes without a witness", "error", err)
+	case keepsFailing:
+		s.log.Warn("the server keeps failing to take a named lock: this try uses no witness", "error", err)
 		return "", stdsql.NullInt64{}, nil
-	case broken:
-		l.lost.Store(true)
+	case connBroken:
+		c.lost.Store(true)
 		return "", stdsql.NullInt64{}, err
 	}
-	if taken.Int64 != 1 || !conn.Valid {
+	if taken.Int64 != 1 || !connID.Valid {
 		return "", stdsql.NullInt64{}, nil
 	}
-	return lock, conn, nil
+	return lock, connID, nil
 }
 
-// lockName is the name of a witness; nobody knows the nonce before it is published.
+// lockName returns the name of a witness. No other node knows the nonce before it is
+// published.
 func lockName(nonce string) string { return "cv:" + nonce }
 
-// release gives a named lock back.
-func (l *line) release(ctx context.Context, lock string) error {
+// release releases a named lock.
+func (c *witnessConn) release(ctx context.Context, lock string) error {
 	var released stdsql.NullInt64
-	return l.query(ctx, releaseLimit, conclavesql.LockRelease, []any{lock}, &released)
+	return c.query(ctx, releaseLimit, conclavesql.LockRelease, []any{lock}, &released)
 }
 
-// releaseLimit bounds the release of a lock; closing the connection does it, too.
+// releaseLimit bounds the release of a lock. After it the connection is closed,
+// which releases the lock too.
 const releaseLimit = 500 * time.Millisecond

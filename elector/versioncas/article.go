@@ -14,30 +14,31 @@ import (
 
 // The article's times.
 const (
-	ArticleTick   = 5 * time.Second // between two ticks, and the time-out after which a tick is missed
-	ArticleOffset = time.Second     // how much later than the tick the follower's check runs
+	ArticleTick   = 5 * time.Second // the time between two ticks, and the time-out of a tick
+	ArticleOffset = time.Second     // the time from the leader's tick to the follower's check
 )
 
-// ServiceConfig is what a Service needs.
+// ServiceConfig configures a Service. DB and Key are required.
 type ServiceConfig struct {
 	DB  *conclavesql.DB
 	Key string
-	ID  int64            // zero draws one
-	Now func() time.Time // the node's wall clock, by which it judges ticks; nil is time.Now
+	ID  int64            // unique in the cluster; 0 draws a random one
+	Now func() time.Time // the node's wall clock, with which it computes the age of ticks; default time.Now
 }
 
-// Service is article 003 to the letter: its operations by their names, its tables,
-// its clocks and its faults. It is here to be looked at; use Strategy.
+// Service is article 003 as it is written: its operations (ElectionService), its table,
+// its clocks and its faults. It is for study only; use Strategy.
 type Service struct {
 	cfg ServiceConfig
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	leading bool
-	version int64 // the last one seen, or believed
-	swaps   int   // elections tried
+	version int64 // the last one read, or assumed after a win
+	swaps   int   // tries to win
 }
 
-// NewService checks the configuration; it connects to nothing.
+// NewService returns a Service, or an error if the configuration is invalid. It does
+// not
 func NewService(cfg ServiceConfig) (*Service, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("versioncas: DB is missing")
@@ -56,32 +57,33 @@ func NewService(cfg ServiceConfig) (*Service, error) {
 	return &Service{cfg: cfg}, nil
 }
 
-// MigrateArticle makes the article's table and the key's row, at version 0.
+// MigrateArticle creates the article's table and the key's row, at version 0.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB, key string) error {
 	return migrate(ctx, db, key, conclavesql.ArticleVersionTable, conclavesql.ArticleVersionSeed)
 }
 
-// ServiceID is this node's number, unique in the cluster (getServiceId).
+// ServiceID returns this node's number (getServiceId in article 003).
 func (s *Service) ServiceID() int64 { return s.cfg.ID }
 
-// IsLeader is the flag in this node's memory.
+// IsLeader returns the flag in this node's memory (isLeader in article 003).
 func (s *Service) IsLeader() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leading
 }
 
-// Swaps is how many elections this node has tried.
+// Swaps returns how often this node has tried to win.
 func (s *Service) Swaps() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.swaps
 }
 
-// Elect is the first election: from version 0.
+// Elect is the first election, from version 0 (elect in article 003).
 func (s *Service) Elect(ctx context.Context) (bool, error) { return s.swap(ctx, 0) }
 
-// Reelect is any other: from the last version that LeaderCrashed saw.
+// Reelect is any later election, from the last version that LeaderCrashed read
+// (reelect in article 003).
 func (s *Service) Reelect(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	version := s.version
@@ -89,8 +91,9 @@ func (s *Service) Reelect(ctx context.Context) (bool, error) {
 	return s.swap(ctx, version)
 }
 
-// swap is both. Who wins believes that the version is now 1: true after Elect, and
-// after Reelect the fault that deposes the winner at its first tick.
+// swap tries to win from version. The winner assumes that the version is now 1. After
+// Elect that is right; after Reelect it is the fault that deposes the winner at its
+// first tick.
 func (s *Service) swap(ctx context.Context, version int64) (bool, error) {
 	s.mu.Lock()
 	s.swaps++
@@ -107,7 +110,8 @@ func (s *Service) swap(ctx context.Context, version int64) (bool, error) {
 	return n == 1, nil
 }
 
-// Tick is the leader's sign of life; false when it was none, and is a follower now.
+// Tick is the leader's heartbeat (tick in article 003). It returns false if this node
+// does not lead any more; it is a follower then.
 func (s *Service) Tick(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	version := s.version
@@ -126,8 +130,8 @@ func (s *Service) Tick(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// LeaderCrashed reads the row (doesLeaderCrashed): the leader is taken for dead when
-// its last tick is older than a tick's period, by this node's own clock.
+// LeaderCrashed reads the row, and reports whether the last tick is older than
+// ArticleTick by this node's own clock (doesLeaderCrashed in article 003).
 func (s *Service) LeaderCrashed(ctx context.Context) (bool, error) {
 	var version, leader int64
 	var ticked time.Time
@@ -141,10 +145,10 @@ func (s *Service) LeaderCrashed(ctx context.Context) (bool, error) {
 	return s.cfg.Now().Sub(ticked) > ArticleTick, nil
 }
 
-// Run elects, and then ticks or checks every five seconds until ctx ends. What fails
-// is tried again at the next one.
+// Run elects, and then ticks or checks every five seconds until ctx ends. It ignores
+// errors: the next tick or check is the retry.
 func (s *Service) Run(ctx context.Context) error {
-	_, _ = s.Elect(ctx) // lost or failed: the check will tell
+	_, _ = s.Elect(ctx) // if it fails, the first check finds out
 	tick := time.NewTicker(ArticleTick)
 	defer tick.Stop()
 	check := time.NewTimer(ArticleTick + ArticleOffset)
@@ -155,7 +159,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 			if s.IsLeader() {
-				_, _ = s.Tick(ctx) // no answer: it goes on believing
+				_, _ = s.Tick(ctx) // without an answer it still counts itself as the leader
 			}
 		case <-check.C:
 			check.Reset(ArticleTick)

@@ -13,17 +13,17 @@ import (
 	"conclave/elector/versioncas"
 )
 
-// One test per claim of article 003, in the article's words retold; then one per
-// weakness of it, those that it lists itself and those found since.
+// One test per statement of article 003, which is retold in its comment; then one per
+// weakness, those that the article lists and those found since.
 
-// node is a service at work.
+// node is a running service.
 type node struct {
 	*versioncas.Service
 	cable *electortest.Cable
 	kill  func()
 }
 
-// service makes a node that does nothing by itself.
+// service makes a node that does not run its tasks.
 func (w *world) service(t *testing.T, now func() time.Time) *node {
 	t.Helper()
 	require.NoError(t, versioncas.MigrateArticle(t.Context(), w.DB, key))
@@ -33,7 +33,7 @@ func (w *world) service(t *testing.T, now func() time.Time) *node {
 	return &node{Service: s, cable: cable}
 }
 
-// start lets a node run its tasks; it returns after its first election.
+// start starts a node's tasks, and returns after its first election.
 func (w *world) start(t *testing.T, now func() time.Time) *node {
 	t.Helper()
 	n := w.launch(t, now)
@@ -41,7 +41,7 @@ func (w *world) start(t *testing.T, now func() time.Time) *node {
 	return n
 }
 
-// launch lets a node run its tasks.
+// launch starts a node's tasks.
 func (w *world) launch(t *testing.T, now func() time.Time) *node {
 	t.Helper()
 	n := w.service(t, now)
@@ -53,7 +53,7 @@ func (w *world) launch(t *testing.T, now func() time.Time) *node {
 	return n
 }
 
-// leaders are those who believe to lead.
+// leaders returns the nodes that believe they lead.
 func leaders(nodes ...*node) (list []*node) {
 	for _, n := range nodes {
 		if n.IsLeader() {
@@ -63,14 +63,15 @@ func leaders(nodes ...*node) (list []*node) {
 	return list
 }
 
-// version is the row's.
+// version returns the row's version and leader.
 func (w *world) version(t *testing.T) (version, leader int64) {
 	t.Helper()
 	require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT version, leader_id FROM leader_election WHERE elect_key = ?", []any{key}, &version, &leader))
 	return version, leader
 }
 
-// Article 003: "the row has elect_key, version, tick_time, leader_id, create_time and update_time".
+// Article 003: "the row has elect_key, version, tick_time, leader_id, create_time and
+// update_time".
 func TestArticleTableHasItsColumns(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		require.NoError(t, versioncas.MigrateArticle(t.Context(), w.DB, key))
@@ -85,7 +86,8 @@ func TestArticleTableHasItsColumns(t *testing.T) {
 	})
 }
 
-// Article 003: "elect: every node swaps the version from 0, one does it and is the leader; each has an id of its own".
+// Article 003: "elect: every node swaps the version from 0, one does it and is the
+// leader; each has an id of its own".
 func TestArticleElectIsWonByOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		nodes := []*node{w.service(t, nil), w.service(t, nil), w.service(t, nil)}
@@ -106,7 +108,8 @@ func TestArticleElectIsWonByOne(t *testing.T) {
 	})
 }
 
-// Article 003: "tick: the leader swaps the version to version + 1, each five seconds; its followers do nothing but look".
+// Article 003: "tick: the leader swaps the version to version + 1, each five seconds;
+// its followers only read".
 func TestArticleLeaderTicks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader, follower := w.start(t, nil), w.start(t, nil)
@@ -119,7 +122,8 @@ func TestArticleLeaderTicks(t *testing.T) {
 	})
 }
 
-// Article 003: "doesLeaderCrashed: the last tick is older than five seconds; then a follower re-elects from the version that it saw".
+// Article 003: "doesLeaderCrashed: the last tick is older than five seconds; then a
+// follower re-elects from the version that it saw".
 func TestArticleFollowerReelects(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader, follower := w.start(t, nil), w.start(t, nil)
@@ -136,7 +140,8 @@ func TestArticleFollowerReelects(t *testing.T) {
 	})
 }
 
-// Article 003: "a leader that wakes from a stall and finds that it is none becomes a follower".
+// Article 003: "a leader that wakes from a stall and finds that it is none becomes a
+// follower".
 func TestArticleLeaderThatLostBecomesAFollower(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old, follower := w.service(t, nil), w.service(t, nil)
@@ -157,8 +162,8 @@ func TestArticleLeaderThatLostBecomesAFollower(t *testing.T) {
 }
 
 // Article 003, its own list: "a stalled leader learns late that it has lost".
-// Two believe at the same time, and no clock of the first one ends that: its node is
-// cut from the store, and goes on believing for as long as it is.
+// Two nodes believe they lead at the same time. The old leader is cut off from the
+// store, and no clock of its own ends its leadership.
 func TestArticleWeaknessTwoLeadersUntilTheNextTick(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old, follower := w.start(t, nil), w.start(t, nil)
@@ -167,7 +172,7 @@ func TestArticleWeaknessTwoLeadersUntilTheNextTick(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.Len(t, leaders(old, follower), 2)
 		time.Sleep(time.Second)
-		assert.True(t, old.IsLeader(), "its ticks have no answer; it believes all the same")
+		assert.True(t, old.IsLeader(), "its ticks have no answer, but it still believes it leads")
 		release()
 		time.Sleep(5 * time.Second)
 		assert.False(t, old.IsLeader())
@@ -209,14 +214,14 @@ func TestArticleWeaknessTheHerdSwapsAtOnce(t *testing.T) {
 		for _, n := range nodes {
 			tried += n.Swaps() - 1
 		}
-		assert.Greater(t, tried, 1, "who looked before the first one swapped: how many, the scheduler says")
+		assert.Greater(t, tried, 1, "all nodes that read the row before the first swap; how many depends on the scheduler")
 		assert.Len(t, leaders(nodes...), 1)
 	})
 }
 
-// Article 003, found since: after a re-election the local version is 1 while the row holds more.
-// The first tick fails and the leader steps down; the next probe finds a dead leader;
-// and so it goes on: nobody is the leader for longer than a tick.
+// Article 003, found since: after a re-election the local version is 1 while the row
+// holds more. The first tick fails and the leader steps down; the next check finds a
+// dead leader, and so on: no node leads for longer than a tick.
 func TestArticleFaultLocalVersionAfterAReelection(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader, follower := w.start(t, nil), w.start(t, nil)
@@ -227,15 +232,15 @@ func TestArticleFaultLocalVersionAfterAReelection(t *testing.T) {
 		}
 		version, id := w.version(t)
 		require.Equal(t, follower.ServiceID(), id)
-		require.Greater(t, version, int64(1), "the row holds more than the winner remembers")
+		require.Greater(t, version, int64(1), "the row's version is higher than the winner assumes")
 		began := time.Now()
 		for follower.IsLeader() {
 			time.Sleep(10 * time.Millisecond)
 		}
-		assert.LessOrEqual(t, time.Since(began), versioncas.ArticleTick, "deposed by its own first tick")
+		assert.LessOrEqual(t, time.Since(began), versioncas.ArticleTick, "deposed by its first tick")
 		after, id := w.version(t)
-		assert.Equal(t, version, after, "which matched nothing")
-		assert.Equal(t, follower.ServiceID(), id, "although nobody else has been elected")
+		assert.Equal(t, version, after, "the tick matched nothing")
+		assert.Equal(t, follower.ServiceID(), id, "although no other node was elected")
 
 		terms, leaderless := 0, 0
 		was := false
@@ -250,7 +255,7 @@ func TestArticleFaultLocalVersionAfterAReelection(t *testing.T) {
 			}
 			was = is
 		}
-		t.Logf("a healthy node alone, in a minute: elected %d times, no leader for %d s", terms, leaderless/10)
+		t.Logf("one healthy node for a minute: elected %d times, no leader for %d s", terms, leaderless/10)
 		assert.GreaterOrEqual(t, terms, 5)
 		assert.Greater(t, leaderless, 100, "a sixth of the minute, at least")
 	})
@@ -277,8 +282,8 @@ func TestArticleRepairedWinnerKnowsItsVersion(t *testing.T) {
 	})
 }
 
-// Article 003, found since: elect assumes version 0, so that a cluster which is started again
-// elects nobody until a probe has found the old leader dead.
+// Article 003, found since: elect assumes version 0, so that a cluster which is
+// started again has no leader until a check has found the old leader dead.
 func TestArticleFaultARestartedClusterCannotElect(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader := w.start(t, nil)
@@ -288,21 +293,21 @@ func TestArticleFaultARestartedClusterCannotElect(t *testing.T) {
 		again := w.service(t, nil)
 		won, err := again.Elect(t.Context())
 		require.NoError(t, err)
-		assert.False(t, won, "the row has been at version 0 once, and never again")
+		assert.False(t, won, "the row is never at version 0 again")
 	})
 }
 
-// Article 003, found since: the age of a tick is by the reader's clock. One follower whose clock
-// is 10 s fast deposes healthy leaders for ever; one whose clock is slow never
-// follows a dead one.
+// Article 003, found since: the age of a tick is by the reader's clock. One follower
+// whose clock is 10 s fast deposes healthy leaders for ever; one whose clock is slow
+// never follows a dead one.
 func TestArticleFaultAFollowersClockDeposes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader := w.start(t, nil)
 		fast := w.start(t, func() time.Time { return time.Now().Add(10 * time.Second) })
 		slow := w.start(t, func() time.Time { return time.Now().Add(-time.Hour) })
 		time.Sleep(6500 * time.Millisecond)
-		assert.True(t, fast.IsLeader(), "it was elected over a leader that ticked a second ago")
-		assert.True(t, leader.IsLeader(), "who does not know yet")
+		assert.True(t, fast.IsLeader(), "elected although the leader ticked a second ago")
+		assert.True(t, leader.IsLeader(), "the old leader does not know yet")
 		leader.kill()
 		fast.kill()
 		time.Sleep(10 * time.Minute)
@@ -310,8 +315,8 @@ func TestArticleFaultAFollowersClockDeposes(t *testing.T) {
 	})
 }
 
-// Article 003, found since: the time-out is as long as the tick's period, and the clock counts
-// whole seconds: a tick that is a second late deposes its leader.
+// Article 003, found since: the time-out is as long as the tick's period, and the
+// clock counts whole seconds: a tick that is a second late deposes its leader.
 func TestArticleFaultNoRoomForALateTick(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader, follower := w.service(t, nil), w.service(t, nil)
@@ -325,21 +330,21 @@ func TestArticleFaultNoRoomForALateTick(t *testing.T) {
 	})
 }
 
-// And what the repaired form makes of the same clocks: nothing.
+// The repaired form does not depend on these clocks.
 func TestArticleRepairedComparesNoClocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 3)
 		defer c.Stop()
 		leader, term := c.Leader()
-		_, err := w.DB.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // a database clock that leaps
+		_, err := w.DB.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_SUB(NOW(3), INTERVAL 1 HOUR)") // the database's clock leaps
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		now, leading := leader.Leading()
 		assert.True(t, leading)
 		assert.Equal(t, term.Number, now.Number)
 
-		// Set back, it does not keep a dead leader alive either: three leases of one's own
-		// observation are enough.
+		// A clock that is set back does not keep a dead leader's term alive: three
+		// leases of observation are enough.
 		leader.Kill()
 		_, err = w.DB.Exec(t.Context(), "UPDATE leader_version SET tick_time = DATE_ADD(NOW(3), INTERVAL 1 HOUR)")
 		require.NoError(t, err)
@@ -349,8 +354,9 @@ func TestArticleRepairedComparesNoClocks(t *testing.T) {
 	})
 }
 
-// A tick whose answer is lost has raised the version; the next one takes it up.
-func TestATickWithoutAnAnswerDeposesNobody(t *testing.T) {
+// A renewal whose answer is lost has raised the version; the next one continues from
+// it.
+func TestRenew_LostAnswerDeposesNoLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 2)
 		defer c.Stop()
@@ -367,8 +373,8 @@ func TestATickWithoutAnAnswerDeposesNobody(t *testing.T) {
 	})
 }
 
-// A tick that arrives long after its sender has given it up matches nothing.
-func TestALateTickChangesNothing(t *testing.T) {
+// A renewal that is executed long after its sender has given up matches nothing.
+func TestRenew_LateStatementMatchesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := electortest.NewCluster(t, suite.World(t, w.World, 3*time.Second, time.Second/2), 2)
 		defer c.Stop()

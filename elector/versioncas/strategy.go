@@ -13,12 +13,12 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Config is what a Strategy needs.
+// Config configures a Strategy. DB and Key are required.
 type Config struct {
 	DB  *conclavesql.DB
-	Key string // of the row: 1 to 255 printable ASCII characters. Migrate makes it
+	Key string // of the row: 1 to 255 printable ASCII characters; Migrate creates it
 
-	Logger hclog.Logger // nil drops everything
+	Logger hclog.Logger // nil discards the log lines
 }
 
 // Strategy elects by a compare-and-swap of the version of one row. Its methods are
@@ -27,14 +27,15 @@ type Strategy struct {
 	cfg Config
 	log hclog.Logger
 
-	version uint64          // of the row, as our last statement left it; while a term is held
-	won     elector.Term    // the held term; zero when none is
+	version uint64          // of the row, as this node's last statement left it; only while a term is held
+	won     elector.Term    // the held term; zero if none is held
 	owner   conclave.NodeID // the last owner that the row was seen to name
 }
 
 var _ elector.Strategy = (*Strategy)(nil)
 
-// New checks the configuration; it connects to nothing.
+// New returns a Strategy, or an error if the configuration is invalid. It does not
+// connect.
 func New(cfg Config) (*Strategy, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("versioncas: DB is missing")
@@ -48,7 +49,7 @@ func New(cfg Config) (*Strategy, error) {
 	return &Strategy{cfg: cfg, log: cfg.Logger}, nil
 }
 
-// validateKey says what cannot be stored as a key.
+// validateKey returns an error if key cannot be stored.
 func validateKey(key string) error {
 	if key == "" || len(key) > 255 {
 		return fmt.Errorf("key %q: want 1 to 255 characters", key)
@@ -61,14 +62,14 @@ func validateKey(key string) error {
 	return nil
 }
 
-// Migrate makes the table and the key's row, where they are missing. Any number of
-// processes may do it at once, and again.
+// Migrate creates the table and the key's row if they are missing. Any number of
+// processes may call it at the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB, key string) error {
 	return migrate(ctx, db, key, conclavesql.VersionTable, conclavesql.VersionSeed)
 }
 
-// migrate works on a connection of its own: a table takes longer than a beat on a
-// slow disk, and the only deadline is the caller's.
+// migrate uses a separate connection without a deadline of its own, because creating a
+// table may take longer than a beat on a slow disk. ctx bounds it.
 func migrate(ctx context.Context, db *conclavesql.DB, key, table, seed string) error {
 	if err := validateKey(key); err != nil {
 		return fmt.Errorf("versioncas: %w", err)
@@ -79,7 +80,7 @@ func migrate(ctx context.Context, db *conclavesql.DB, key, table, seed string) e
 	}
 	defer conn.Close()
 	if _, err := conn.Exec(ctx, table); err != nil {
-		return fmt.Errorf("versioncas: make the table: %w", err)
+		return fmt.Errorf("versioncas: create the table: %w", err)
 	}
 	if err := conclavesql.Widen(ctx, conn, "leader_version", conclavesql.VersionTimes); err != nil {
 		return fmt.Errorf("versioncas: migrate: %w", err)
@@ -97,7 +98,7 @@ type row struct {
 	lease, age     time.Duration
 }
 
-// Round plays one round; the numbers are those of the package's chapter.
+// Round plays one round. The numbers are those of the package comment.
 func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
@@ -107,7 +108,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	// 1. Look.
 	r, err := s.look(ctx)
 	if errors.Is(err, conclavesql.ErrNoRows) {
-		r, err = s.absent(ctx, me)
+		r, err = s.createRow(ctx, me)
 	}
 	switch {
 	case err != nil:
@@ -115,14 +116,14 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 	case me.Observer:
 		return s.observe(ctx, me, r)
 	}
-	// 2 and 3. Entitled? 4. Swap.
-	if g := entitled(me, r, last); g != none {
-		return s.compete(ctx, me, r, g)
+	// 2 and 3. Is there a reason to compete? 4. Swap.
+	if why := mayCompete(me, r, last); why != reasonNone {
+		return s.compete(ctx, me, r, why)
 	}
 	return r.termFor(me), nil
 }
 
-// look reads the row; ErrNoRows when there is none.
+// look reads the row. It returns ErrNoRows if there is none.
 func (s *Strategy) look(ctx context.Context) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
@@ -138,21 +139,22 @@ func (s *Strategy) look(ctx context.Context) (row, error) {
 	return r, nil
 }
 
-// absent makes a missing row anew. Who has seen a term waits for it like for any
-// other's (entitled): its leader believes until its next beat.
-func (s *Strategy) absent(ctx context.Context, me elector.Candidate) (row, error) {
+// createRow creates the missing row again. A node that has seen a higher version
+// observes the row for a lease before it competes (see mayCompete), because the leader
+// may act until its next beat.
+func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, error) {
 	if me.Observer {
 		return row{lease: me.Lease}, nil
 	}
-	s.log.Warn("the row is missing and is made anew", "key", s.cfg.Key, "highest", me.Highest)
+	s.log.Warn("the row is missing, creating it", "key", s.cfg.Key, "highest", me.Highest)
 	if _, err := s.cfg.DB.Exec(ctx, conclavesql.VersionSeed, s.cfg.Key); err != nil {
 		return row{}, fmt.Errorf("seed %s: %w", s.cfg.Key, err)
 	}
 	return s.look(ctx)
 }
 
-// termFor is the row as an Elector sees it. A row that names the reader names nobody who
-// leads: what this node leads it knows from its own statements.
+// termFor returns the row as an Elector sees it. If the row names the reader, the term
+// has no Leader: a node knows what it leads from its own statements only.
 func (r row) termFor(me elector.Candidate) elector.Term {
 	t := elector.Term{Number: r.term, Beat: r.version - r.term, Lease: r.lease, Age: r.age}
 	if t.Lease <= 0 {
@@ -164,20 +166,20 @@ func (r row) termFor(me elector.Candidate) elector.Term {
 	return t
 }
 
-// observe only looks. A row that names an observer names nobody who leads: it is
-// given back, so that a candidate need not wait for its lease.
+// observe returns what the row names. If it names this observer, it gives the term up,
+// so that the candidates need not wait for its lease.
 func (s *Strategy) observe(ctx context.Context, me elector.Candidate, r row) (elector.Term, error) {
 	if r.owner == me.ID.String() {
 		if _, err := s.cfg.DB.Exec(ctx, conclavesql.VersionResign, s.cfg.Key, r.owner, r.term); err != nil {
-			return elector.Term{}, fmt.Errorf("give term %d back: %w", r.term, err)
+			return elector.Term{}, fmt.Errorf("give up term %d: %w", r.term, err)
 		}
-		s.log.Info("an observer's term was given back", "term", r.term)
+		s.log.Info("an observer gave up its term", "term", r.term)
 	}
 	return r.termFor(me), nil
 }
 
-// Resign empties the row. The statement names owner and term, so it may be said
-// twice: when its answer is lost it is.
+// Resign removes the owner from the row. The statement names owner and term, so it can
+// be repeated safely, which Resign does once after an error.
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	s.won, s.owner = elector.Term{}, held.Leader
 	args := []any{s.cfg.Key, held.Leader.String(), held.Number}

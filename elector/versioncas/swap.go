@@ -10,42 +10,42 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// ground is why a candidate may compete (rules 2 and 3).
-type ground int
+// reason is why a candidate may compete (rules 2 and 3).
+type reason int
 
 const (
-	none    ground = iota
-	vacant         // nobody owns the row
-	own            // the row names me, and I do not lead
-	expired        // observed for a lease, and the database agrees
-	overdue        // observed for three leases, whatever the database's clock says
+	reasonNone    reason = iota // it may not
+	reasonVacant                // the row has no owner
+	reasonOwnName               // the row names this node, which does not lead
+	reasonExpired               // observed for a lease, and the database agrees
+	reasonOverdue               // observed for three leases, whatever the database's clock says
 )
 
-// entitled judges whether this node may compete, and why.
-func entitled(me elector.Candidate, r row, last elector.Term) ground {
+// mayCompete returns the reason for which this node may compete.
+func mayCompete(me elector.Candidate, r row, last elector.Term) reason {
 	seen := r.termFor(me)
 	observed := seen.ObservedFor(last)
-	behind := r.version < me.Highest // the row was set back: somebody may lead a higher term
+	behind := r.version < me.Highest // the row was set back: another node may lead a higher term
 	switch {
 	case r.owner == me.ID.String() && (!behind || last.Leader == me.ID || observed >= seen.Lease):
-		return own
+		return reasonOwnName
 	case r.owner == "" && (!behind || observed >= seen.Lease):
-		return vacant
+		return reasonVacant
 	case r.owner == me.ID.String() || r.owner == "":
-		return none
+		return reasonNone
 	case observed >= seen.Lease && r.age >= seen.Lease:
-		return expired
+		return reasonExpired
 	case observed >= 3*seen.Lease:
-		return overdue
+		return reasonOverdue
 	}
-	return none
+	return reasonNone
 }
 
-// compete swaps the version. Losing is a result; without an answer the outcome is
-// unknown, and the next round finds out.
-func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, g ground) (elector.Term, error) {
+// compete swaps the version. If it loses, it returns the winner's term. Without an
+// answer it returns an error, and the next round reads the outcome.
+func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why reason) (elector.Term, error) {
 	statement := conclavesql.VersionWin
-	if g == expired {
+	if why == reasonExpired {
 		statement = conclavesql.VersionWinExpired
 	}
 	number := max(r.version, me.Highest) + 1
@@ -56,7 +56,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, g g
 	case n == 1:
 		s.version = number
 		s.won = elector.Term{Number: number, Leader: me.ID, Address: me.Address, Lease: me.Lease}
-		s.won.Cause, s.won.Previous = s.cause(me, r, g)
+		s.won.Cause, s.won.Previous = s.cause(me, r, why)
 		return s.won, nil
 	}
 	now, err := s.look(ctx)
@@ -66,26 +66,27 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, g g
 	return now.termFor(me), nil
 }
 
-// cause says why there was an election, and who led before.
-func (s *Strategy) cause(me elector.Candidate, r row, g ground) (elector.Cause, conclave.NodeID) {
-	previous, _ := conclave.ParseNodeID(r.owner) // what cannot be read is nobody
-	if g == vacant {
-		previous = s.owner // resigning has emptied the row
+// cause returns why the election was held, and the leader before.
+func (s *Strategy) cause(me elector.Candidate, r row, why reason) (elector.Cause, conclave.NodeID) {
+	previous, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
+	if why == reasonVacant {
+		previous = s.owner // the resignation has emptied the row
 	}
 	switch {
 	case me.Highest > r.version:
 		return elector.CauseRestored, previous
 	case r.version == 0:
 		return elector.CauseFirst, previous
-	case g == vacant:
+	case why == reasonVacant:
 		return elector.CauseResigned, previous
 	}
 	return elector.CauseExpired, previous
 }
 
-// renew is the leader's beat. It names the version as its last statement left it; if
-// that matches nothing, a tick whose answer was lost may have raised it: only this
-// process writes rows that name it.
+// renew is the leader's beat. It names the version as this node's last statement left
+// it. If that matches no row, a renewal whose answer was lost may have raised it; then
+// renew continues from the version in the row, because only this process renews a term
+// of its own.
 func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Term, error) {
 	if s.won.Number != me.Holding {
 		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
@@ -109,10 +110,10 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 			return elector.Term{}, err
 		case now.owner != me.ID.String() || now.term != me.Holding:
 			return now.termFor(me), nil // deposed
-		case now.version == s.version: // the row is as it was: somebody edits it by hand
-			return elector.Term{}, fmt.Errorf("renew term %d: version %d is there and was not changed", me.Holding, s.version)
+		case now.version == s.version: // the row is unchanged: it was edited by hand in between
+			return elector.Term{}, fmt.Errorf("renew term %d: the row has version %d but was not changed", me.Holding, s.version)
 		}
 		s.version = now.version
 	}
-	return elector.Term{}, fmt.Errorf("renew term %d: the version moves faster than it is followed", me.Holding)
+	return elector.Term{}, fmt.Errorf("renew term %d: the version changed three times in a row", me.Holding)
 }

@@ -35,17 +35,17 @@ func TestConformance(t *testing.T) {
 // world is the bench for an election; the lease is the sessions' timeout.
 func (b *bench) world(lease time.Duration) electortest.World {
 	return electortest.World{
-		Dial:   b.dial,
-		Lease:  lease,
-		Bubble: b.server != nil,
-		Words:  []string{"/term", "/line", "_c_", "/line/_c_", "/term", "_c_", "/line"},
-		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
+		Dial:         b.dial,
+		Lease:        lease,
+		Bubble:       b.server != nil,
+		RequestTexts: []string{"/term", "/line", "_c_", "/line/_c_", "/term", "_c_", "/line"},
+		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
 			if b.server == nil { // else no term would ever be taken, and every test would wait for one
 				require.LessOrEqual(t, lease, zktest.Longest, "the server's longest session must last for the lease")
 			}
-			conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: lease, Dial: seat.Cable.Dial, Logger: seat.Logger})
+			conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: lease, Dial: spec.Cable.Dial, Logger: spec.Logger})
 			require.NoError(t, err)
-			s, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: conn, Path: b.path + "/election", Rand: seat.Rand, Logger: seat.Logger})
+			s, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: conn, Path: b.path + "/election", Rand: spec.Rand, Logger: spec.Logger})
 			require.NoError(t, err)
 			return crashing{s, conn}
 		},

@@ -130,12 +130,12 @@ func (s shop) writeToken(ctx context.Context, stock int, token uint64) (bool, er
 	return written(s.exec(ctx, conclavesql.ShopWriteToken, stock, s.goods, token))
 }
 
-// writeFenced is write, under a term; false: the term is over.
+// writeFenced is write, under a term. It returns false if the term has ended.
 func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	n, err := fence.Exec(ctx, s.db, token, conclavesql.ShopWriteFenced, stock, s.goods)
-	if errors.Is(err, fence.ErrOver) {
+	if errors.Is(err, fence.ErrTermEnded) {
 		return false, nil
 	}
 	return written(n, err)

@@ -28,12 +28,12 @@ var electionGuards = []guard{
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
 		"elector/termcas/witness.go", "if !alive {", "if !alive || w.got {"}},
 	{name: "\"stopped\" is no promise", by: on("stopped-is-a-promise@3"), patch: patch{
-		"elector/testify.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
+		"elector/confirm.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
 	{name: "trust without end", by: on("f07"), covered: []string{"trust's timer does nothing"}, patch: patch{
-		"elector/leadership.go", "return l.ended == nil && time.Now().Before(l.until) }", "return l.ended == nil }"}},
+		"elector/state.go", "f.trusted = now.Before(l.until)", "f.trusted = true"}},
 	{name: "trust's timer does nothing", by: on("f07"), covered: []string{"trust without end"}, patch: patch{
-		"elector/leadership.go", "over := !time.Now().Before(l.until)", "over := l.until.IsZero()"}},
-	{name: "trust counts from the answer", by: on("slow-answers-stretch-no-lease", "slow-answers-stretch-no-lease@2", "slow-answers-stretch-no-lease@3", "slow-answers-stretch-no-lease@4"), test: unit{"./elector", "TestTrustEndsOnTimeWhateverTheStoreDoes"}, patch: patch{
+		"elector/leadership.go", "expired := !time.Now().Before(l.until)", "expired := l.until.IsZero()"}},
+	{name: "trust counts from the answer", by: on("slow-answers-stretch-no-lease", "slow-answers-stretch-no-lease@2", "slow-answers-stretch-no-lease@3", "slow-answers-stretch-no-lease@4"), test: unit{"./elector", "TestLeading_EndsOnTimeWhenStoreHangs"}, patch: patch{
 		"elector/round.go", "trust(sent, e.cfg.Lease, e.cfg.Margin)", "trust(sent.Add(time.Since(sent)), e.cfg.Lease, e.cfg.Margin)"}},
 	{name: "write without the lock row", by: on("a-write-that-lands-late", "a-write-that-lands-late@2"), test: unit{"./sql", "TestWriteLandsOnlyUnderItsTerm"}, patch: patch{
 		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},

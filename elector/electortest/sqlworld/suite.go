@@ -15,20 +15,20 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Suite is what a strategy over MySQL brings to the suite of electortest. The strategy
-// has no connections of its own: each node gets a pool, which is closed with it.
+// Suite describes a strategy over MySQL to the suite of electortest. The strategy opens
+// no connections of its own: each node gets a pool, which is closed with it.
 type Suite struct {
-	// Migrate makes its table.
+	// Migrate creates the strategy's table.
 	Migrate func(ctx context.Context, db *conclavesql.DB) error
-	// Strategy makes one node's.
+	// Strategy makes the strategy of one node.
 	Strategy func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error)
-	// Lock joins its row, as l, where this key leads ...
+	// Lock is the SQL that selects the strategy's row as l, with Key as its argument.
 	Lock, Key string
-	// ... and Term is the row's column with the term. The owner is l.owner.
+	// Term is the row's column with the term. The owner is in l.owner.
 	Term string
 }
 
-// World is the strategy on w; deadline is what a statement of a node may take.
+// World returns a world with the strategy on w. deadline bounds each statement of a node.
 func (s Suite) World(t testing.TB, w *World, lease, deadline time.Duration) electortest.World {
 	require.NoError(t, s.Migrate(t.Context(), w.DB))
 	for _, statement := range []string{"CREATE TABLE goods (id int PRIMARY KEY, stock int NOT NULL)", "INSERT INTO goods VALUES (1, 0)"} {
@@ -38,10 +38,10 @@ func (s Suite) World(t testing.TB, w *World, lease, deadline time.Duration) elec
 	sell := "UPDATE goods JOIN " + s.Lock + " SET stock = stock + 1 WHERE goods.id = 1 AND l.owner = ? AND l." + s.Term + " = ?"
 	return electortest.World{
 		Dial: w.Dial, Lease: lease, Bubble: w.bubble,
-		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
-			db, err := conclavesql.Open(w.DSN, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: deadline})
+		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+			db, err := conclavesql.Open(w.DSN, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: deadline})
 			require.NoError(t, err)
-			strategy, err := s.Strategy(db, seat.Logger)
+			strategy, err := s.Strategy(db, spec.Logger)
 			require.NoError(t, err)
 			return pooled{strategy, db}
 		},
@@ -52,7 +52,7 @@ func (s Suite) World(t testing.TB, w *World, lease, deadline time.Duration) elec
 	}
 }
 
-// pooled closes a strategy's pool with it.
+// pooled is a strategy that closes its connection pool when it is closed.
 type pooled struct {
 	elector.Strategy
 	db *conclavesql.DB
@@ -62,11 +62,11 @@ var _ elector.Closer = pooled{}
 
 func (p pooled) Close() error { return p.db.Close() }
 
-// Run plays the suite: on the embedded server in bubbles, and with TEST_ALL=1 on real
-// ones in real time. With statements that end after half a beat, as they should, a slow
-// renewal is not waited for but said again, so that there is no slow answer to be shown.
+// Run runs the suite: on the embedded server in bubbles, and with TEST_ALL=1 on real
+// ones in real time. With the usual deadline of half a beat a slow renewal is sent again
+// instead of waited for, so the case about a slow answer needs a long deadline.
 func (s Suite) Run(t *testing.T) {
-	t.Run("patient", func(t *testing.T) {
+	t.Run("long deadline", func(t *testing.T) {
 		electortest.Run(t, true, func(t *testing.T) electortest.World {
 			return s.World(t, Memory(t), 3*time.Second, 3*time.Second)
 		})

@@ -18,17 +18,17 @@ import (
 
 func TestMain(m *testing.M) { mysqltest.Main(m) }
 
-// world is a MySQL, and this package's processes on it.
+// world is a database with this package's tables.
 type world struct{ *sqlworld.World }
 
-// inBubble plays a test on the embedded server, in virtual time.
-func inBubble(t *testing.T, play func(t *testing.T, w *world)) {
-	sqlworld.InBubble(t, func(t *testing.T, w *sqlworld.World) { play(t, &world{w}) })
+// inBubble runs a test on the embedded server, in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+	sqlworld.InBubble(t, func(t *testing.T, w *sqlworld.World) { test(t, &world{w}) })
 }
 
 const key = "the leader"
 
-// suite is the repaired form.
+// suite describes the repaired form.
 var suite = sqlworld.Suite{
 	Migrate: rowlock.Migrate,
 	Strategy: func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error) {
@@ -37,7 +37,7 @@ var suite = sqlworld.Suite{
 	Lock: "row_lock l ON l.lock_key = ?", Key: key, Term: "id",
 }
 
-// TestConformance plays the suite with the repaired form.
+// TestConformance runs the suite with the repaired form.
 func TestConformance(t *testing.T) { suite.Run(t) }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -23,28 +23,28 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	switch { // this test binary, run as a process of its own
+	switch { // this test binary, run as a separate process
 	case os.Getenv(candidateEnv) != "":
 		candidate()
 	case os.Getenv(databaseEnv) != "":
 		database()
-	case os.Getenv(believerEnv) != "":
-		believer()
+	case os.Getenv(reporterEnv) != "":
+		reporter()
 	default:
 		mysqltest.Main(m)
 	}
 }
 
-// bench is a world and the database under it.
+// bench is a world and its database.
 type bench struct {
 	electortest.World
-	db   *conclavesql.DB // the test's own way in
+	db   *conclavesql.DB // the test's own connections
 	lock conclavesql.Lock
 	dsn  string
-	dbs  []*conclavesql.DB // the nodes' ways in
+	dbs  []*conclavesql.DB // the nodes' connections
 }
 
-// inBubble is a world in memory; call it inside the bubble.
+// inBubble returns a world in memory. It must be called inside the bubble.
 func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
 	network := simnet.New(1)
 	listener, err := network.Host("db").Listen(t.Context(), "tcp", "db:3306")
@@ -55,16 +55,16 @@ func inBubble(t testing.TB, takeover termcas.Takeover) *bench {
 	return b
 }
 
-// onServer is a world on a real socket and in real time. Its lease is short, for the
-// tests' sake; half a beat of it is still patience enough for a busy machine.
+// onServer returns a world on a real socket and in real time. Its lease is short, to keep
+// the tests fast, but half a beat is still a sufficient timeout on a busy machine.
 func onServer(t testing.TB, s *mysqltest.Server, takeover termcas.Takeover) *bench {
 	b := newBench(t, s.DSN, new(net.Dialer).DialContext, takeover)
 	b.Lease = 2500 * time.Millisecond
 	return b
 }
 
-// anyServer is a MySQL server, if real ones are asked for, or the embedded one: for
-// benchmarks.
+// anyServer returns a MySQL server if TEST_ALL is set, otherwise the embedded one. It is
+// for benchmarks.
 func anyServer(t testing.TB) *mysqltest.Server {
 	if mysqltest.Wanted() {
 		return mysqltest.New(t, mysqltest.MySQL)
@@ -72,20 +72,20 @@ func anyServer(t testing.TB) *mysqltest.Server {
 	return mysqltest.NewEmbedded(t)
 }
 
-// bubble runs a story on the embedded server, in virtual time.
-func bubble(t *testing.T, takeover termcas.Takeover, story func(t *testing.T, b *bench)) {
-	synctest.Test(t, func(t *testing.T) { story(t, inBubble(t, takeover)) })
+// bubble runs a test on the embedded server, in virtual time.
+func bubble(t *testing.T, takeover termcas.Takeover, test func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) { test(t, inBubble(t, takeover)) })
 }
 
-// everywhere runs a story in a bubble, and on the real servers in real time.
-func everywhere(t *testing.T, takeover termcas.Takeover, story func(t *testing.T, b *bench)) {
-	t.Run(string(mysqltest.Embedded), func(t *testing.T) { bubble(t, takeover, story) })
-	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) { story(t, onServer(t, s, takeover)) })
+// everywhere runs a test in a bubble, and on the real servers in real time.
+func everywhere(t *testing.T, takeover termcas.Takeover, test func(t *testing.T, b *bench)) {
+	t.Run(string(mysqltest.Embedded), func(t *testing.T) { bubble(t, takeover, test) })
+	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) { test(t, onServer(t, s, takeover)) })
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newBench migrates a lock of its own and prepares strategies on it.
+// newBench migrates a lock for this test and makes strategies on it.
 func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) *bench {
 	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
 	db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: dial, Deadline: 5 * time.Second})
@@ -95,12 +95,12 @@ func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) 
 	b := &bench{db: db, lock: lock, dsn: dsn}
 	b.World = electortest.World{
 		Dial: dial,
-		Strategy: func(t testing.TB, seat electortest.Seat) elector.Strategy {
-			db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: seat.Cable.Dial, Deadline: seat.Beat / 2})
+		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
+			db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: spec.Cable.Dial, Deadline: spec.Beat / 2})
 			require.NoError(t, err)
 			b.dbs = append(b.dbs, db)
 			s, err := termcas.New(termcas.Config{
-				DB: db, Lock: lock, Takeover: takeover, Rand: seat.Rand, Logger: seat.Logger, Ask: seat.Ask,
+				DB: db, Lock: lock, Takeover: takeover, Rand: spec.Rand, Logger: spec.Logger, Ask: spec.Ask,
 			})
 			require.NoError(t, err)
 			return closing{s, db}
@@ -110,7 +110,7 @@ func newBench(t testing.TB, dsn string, dial dialer, takeover termcas.Takeover) 
 	return b
 }
 
-// closing closes a strategy's pool with it.
+// closing is a strategy that closes its connection pool when it is closed.
 type closing struct {
 	*termcas.Strategy
 	db *conclavesql.DB
@@ -118,7 +118,8 @@ type closing struct {
 
 func (c closing) Close() error { return errors.Join(c.Strategy.Close(), c.db.Close()) }
 
-// fencedWrite is an effect of a leader: a write of cluster state under its term.
+// fencedWrite writes cluster state under a leader's term, and reports whether it was
+// accepted.
 func (b *bench) fencedWrite(ctx context.Context, owner conclave.NodeID, term uint64) (bool, error) {
 	store := conclavesql.NewStateStore(b.db, b.lock)
 	states, err := store.Read(ctx)
@@ -131,12 +132,12 @@ func (b *bench) fencedWrite(ctx context.Context, owner conclave.NodeID, term uin
 	return outcome == conclavesql.Written, err
 }
 
-// lockRow is what the tests look at in the row.
+// lockRow is the part of the lock row that the tests check.
 type lockRow struct {
 	owner      string
 	term, beat uint64
-	lock       stdsql.NullString // the witness,
-	conn       stdsql.NullInt64  // and the connection that holds it
+	lock       stdsql.NullString // the witness
+	conn       stdsql.NullInt64  // the connection that holds it
 	resigned   bool
 }
 
@@ -149,7 +150,7 @@ func (b *bench) row(t *testing.T) (r lockRow) {
 	return r
 }
 
-// exec changes the lock row behind everybody's back.
+// exec changes the lock row directly.
 func (b *bench) exec(t *testing.T, statement string) {
 	t.Helper()
 	n, err := b.db.Exec(t.Context(), statement, b.lock.DataCenter, b.lock.Name)
@@ -157,7 +158,7 @@ func (b *bench) exec(t *testing.T, statement string) {
 	require.Equal(t, int64(1), n)
 }
 
-// statements counts what all nodes have sent.
+// statements returns how many statements all nodes have sent.
 func (b *bench) statements() (n uint64) {
 	for _, db := range b.dbs {
 		n += db.Statements()
@@ -165,8 +166,8 @@ func (b *bench) statements() (n uint64) {
 	return n
 }
 
-// soon is what "at once" means here: in a bubble nothing but waiting takes time, on
-// a loaded machine everything does; it is always less than any wait for a lease.
+// soon is the limit for "at once": in a bubble only waiting takes time, on a busy machine
+// everything does. It is less than any wait for a lease.
 func (b *bench) soon() time.Duration {
 	if b.Bubble {
 		return 50 * time.Millisecond

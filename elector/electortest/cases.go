@@ -15,7 +15,7 @@ import (
 	"conclave/elector"
 )
 
-// The claims, in the order of the list.
+// The cases of the suite, in the order of the list in suite.go.
 
 func oneLeaderOfMany(t *testing.T, w World) {
 	c := NewCluster(t, w, 7)
@@ -24,9 +24,9 @@ func oneLeaderOfMany(t *testing.T, w World) {
 	for _, n := range c.Others(leader) {
 		c.Until("all to know the leader", func() bool { return n.Current().Leader == leader.ID })
 		assert.Equal(t, term.Number, n.Current().Number)
-		assert.Positive(t, n.Remaining(), "the lease is known to be good")
+		assert.Positive(t, n.Remaining(), "the lease is known to be valid")
 	}
-	assert.Equal(t, []*Node{leader}, c.Believers())
+	assert.Equal(t, []*Node{leader}, c.PerceivedLeaders())
 	assert.Len(t, c.Ledger(), 1)
 	assert.Equal(t, elector.CauseFirst, term.Cause)
 }
@@ -52,10 +52,10 @@ func resigning(t *testing.T, w World) {
 	began := time.Now()
 	require.NoError(t, old.Resign(t.Context()))
 	_, leading := old.Leading()
-	assert.False(t, leading, "who has resigned does not lead")
+	assert.False(t, leading, "a node that has resigned does not lead")
 	next, nextTerm := c.LeaderAfter(term.Number)
-	assert.Less(t, time.Since(began), w.Lease/2, "nobody waits for the lease")
-	assert.NotEqual(t, old.ID, next.ID, "who has resigned leaves it to the others")
+	assert.Less(t, time.Since(began), w.Lease/2, "no wait for the lease")
+	assert.NotEqual(t, old.ID, next.ID, "the node that has resigned does not compete")
 	assert.Equal(t, elector.CauseResigned, nextTerm.Cause)
 	assert.Equal(t, old.ID, nextTerm.Previous)
 	assert.ErrorIs(t, old.Resign(t.Context()), elector.ErrNotLeading)
@@ -63,7 +63,7 @@ func resigning(t *testing.T, w World) {
 
 func leadReturns(t *testing.T, w World) {
 	enough := make(chan struct{})
-	var led atomic.Bool // not every store's first term is 1
+	var led atomic.Bool // the first term is not 1 in every store
 	c := NewCluster(t, w, 2, func(cfg *elector.Config) {
 		cfg.Lead = func(ctx context.Context, _ elector.Term) error {
 			if led.Swap(true) {
@@ -85,10 +85,10 @@ func resigningAlone(t *testing.T, w World) {
 	c := NewCluster(t, w, 1)
 	defer c.Stop()
 	only, term := c.Leader()
-	resigned := time.Now() // before it has: the two leases begin in between
+	resigned := time.Now() // the two leases begin after this
 	require.NoError(t, only.Resign(t.Context()))
 	_, next := c.LeaderAfter(term.Number)
-	assert.GreaterOrEqual(t, time.Since(resigned), 2*w.Lease, "two leases are left to the others")
+	assert.GreaterOrEqual(t, time.Since(resigned), 2*w.Lease, "it does not compete for two leases")
 	assert.Less(t, time.Since(resigned), 3*w.Lease)
 	assert.Equal(t, term.Number+1, next.Number)
 }
@@ -97,7 +97,7 @@ func deadLeader(t *testing.T, w World) {
 	c := NewCluster(t, w, 4)
 	defer c.Stop()
 	old, term := c.Leader()
-	for range 3 { // kill, and kill, and kill: the last one leads in the end
+	for range 3 { // the last node leads in the end
 		old.Kill()
 		next, nextTerm := c.LeaderAfter(term.Number)
 		assert.NotEqual(t, old.ID, next.ID)
@@ -121,19 +121,19 @@ func partition(t *testing.T, w World) {
 	})
 	defer c.Stop()
 	old, term := c.Leader()
-	old.Mute()
+	old.StopAnswering()
 	release := old.Cable.Stall()
 	began := time.Now()
 	next, nextTerm := c.LeaderAfter(term.Number)
 	took := time.Since(began)
-	_, believes := old.Leading()
-	assert.False(t, believes, "the old leader has stopped before the new one leads")
+	_, leads := old.Leading()
+	assert.False(t, leads, "the old leader has stopped before the new one leads")
 	assert.NotEqual(t, old.ID, next.ID)
 	assert.ErrorIs(t, <-stopped, elector.ErrTrust)
-	assert.GreaterOrEqual(t, took, w.Lease-w.Lease/3-w.Lease/10, "nobody was deposed within its lease")
-	assert.Less(t, took, w.Lease+w.Lease/2, "and nobody waited for two")
-	// When its trust ends a leader gives its connection up, which a witness may see
-	// a margin before the lease is over.
+	assert.GreaterOrEqual(t, took, w.Lease-w.Lease/3-w.Lease/10, "no leader was deposed within its lease")
+	assert.Less(t, took, w.Lease+w.Lease/2, "no wait for a second lease")
+	// When its trust ends a leader closes its connection, which frees its witness a
+	// margin before the lease has expired.
 	assert.Contains(t, []elector.Cause{elector.CauseExpired, elector.CauseKilled}, nextTerm.Cause)
 	release()
 	c.Until("the old leader to follow", func() bool { return old.Current().Number == nextTerm.Number })
@@ -149,8 +149,8 @@ func cutFromStore(t *testing.T, w World) {
 		_, leading := only.Leading()
 		return !leading
 	})
-	assert.LessOrEqual(t, time.Since(began), w.Lease+w.late(), "it does not act beyond its lease")
-	c.Until("its lease to be over", func() bool { return only.Remaining() <= 0 })
+	assert.LessOrEqual(t, time.Since(began), w.Lease+w.late(), "the leader does not act after its lease")
+	c.Until("its lease to expire", func() bool { return only.Remaining() <= 0 })
 	only.Cable.Mend()
 	_, again := c.LeaderAfter(term.Number - 1)
 	assert.GreaterOrEqual(t, again.Number, term.Number)
@@ -163,15 +163,15 @@ func trustFromBefore(t *testing.T, w World) {
 	release := only.Cable.Stall()
 	began := time.Now()
 	slow := 3 * w.Lease / 5
-	timer := time.AfterFunc(slow, release) // within the lease: the renewal is only slow
+	timer := time.AfterFunc(slow, release) // within the lease, so the renewal is only slow
 	defer timer.Stop()
 	before := only.Current()
 	c.Until("the slow renewal", func() bool { return only.Current().Beat > before.Beat })
 	_, leading := only.Leading()
-	assert.True(t, leading, "a stall within the lease deposes nobody")
+	assert.True(t, leading, "a stall within the lease deposes no leader")
 	waited := time.Since(began)
 	// The renewal was sent at most a beat after the stall began, and trust counts from then.
-	assert.LessOrEqual(t, only.Remaining(), w.Lease-(waited-w.Lease/3), "a slow answer stretches no lease")
+	assert.LessOrEqual(t, only.Remaining(), w.Lease-(waited-w.Lease/3), "a slow answer does not extend trust")
 	assert.Len(t, c.Ledger(), 1)
 }
 
@@ -187,7 +187,7 @@ func observer(t *testing.T, w World) {
 	<-lease.C
 	_, leading := o.Leading()
 	assert.False(t, leading)
-	assert.Len(t, c.Ledger(), 1, "nobody leads when only an observer is left")
+	assert.Len(t, c.Ledger(), 1, "an observer does not lead")
 	assert.Equal(t, term.Number, o.Current().Number)
 	require.NoError(t, o.JoinElection(t.Context()))
 	next, _ := c.LeaderAfter(term.Number)
@@ -219,20 +219,19 @@ func restarted(t *testing.T, w World) {
 	require.NotEqual(t, old.ID, again.ID, "the name is the same, the incarnation is new")
 	leader, next := c.LeaderAfter(term.Number)
 	assert.Equal(t, again.ID, leader.ID)
-	assert.Greater(t, next.Number, term.Number, "what the store says of the name is not believed")
+	assert.Greater(t, next.Number, term.Number, "the term in the store belongs to the old incarnation")
 }
 
-// lostAnswers loses one answer of the store after the other, from the first
-// request of the first node on, and lets the cluster elect each time.
+// lostAnswers loses the answer to a different request in each of several elections.
 func lostAnswers(t *testing.T, w World) {
 	c := NewCluster(t, w, 2)
 	defer c.Stop()
 	leader, term := c.Leader()
-	words := w.Words
-	if words == nil {
-		words = []string{"SELECT", "UPDATE", "INSERT", "GET_LOCK", "GREATEST", "UPDATE", "SELECT"}
+	texts := w.RequestTexts
+	if texts == nil {
+		texts = []string{"SELECT", "UPDATE", "INSERT", "GET_LOCK", "GREATEST", "UPDATE", "SELECT"}
 	}
-	for i, text := range words {
+	for i, text := range texts {
 		for _, n := range c.Others(leader) {
 			n.Cable.LoseReply(text)
 		}
@@ -240,7 +239,7 @@ func lostAnswers(t *testing.T, w World) {
 		leader, term = c.LeaderAfter(term.Number)
 	}
 	for _, entry := range c.Ledger()[1:] {
-		assert.NotZero(t, entry.Term.Number) // that no term had two owners is checked by the ledger
+		assert.NotZero(t, entry.Term.Number) // the ledger checks that no term has two owners
 	}
 }
 
@@ -248,12 +247,12 @@ func promise(t *testing.T, w World) {
 	c := NewCluster(t, w, 1)
 	defer c.Stop()
 	only, term := c.Leader()
-	assert.True(t, only.Testify(term.Number, "another lock"), "it leads that term")
-	assert.False(t, only.Testify(term.Number+1, "a lock"), "it does not lead the next one, and promises never to")
+	assert.True(t, only.ConfirmLeading(term.Number, "another lock"), "the node leads that term")
+	assert.False(t, only.ConfirmLeading(term.Number+1, "a lock"), "the node promises never to lead the next term")
 	_, leading := only.Leading()
-	assert.False(t, leading, "nor a lower one")
+	assert.False(t, leading, "the promise covers lower terms")
 	_, next := c.LeaderAfter(term.Number)
-	assert.Equal(t, term.Number+2, next.Number, "the promised term is passed over")
+	assert.Equal(t, term.Number+2, next.Number, "the promised term is skipped")
 }
 
 func outranked(t *testing.T, w World) {
@@ -265,7 +264,7 @@ func outranked(t *testing.T, w World) {
 	_, next := c.LeaderAfter(term.Number)
 	assert.Equal(t, term.Number+41, next.Number)
 	assert.Equal(t, elector.CauseRestored, next.Cause)
-	assert.Less(t, time.Since(began), w.Lease, "from itself it wins at once")
+	assert.Less(t, time.Since(began), w.Lease, "it wins at once from itself")
 	only.Seen(next.Number + 1<<41)
 	_, leading := only.Leading()
 	assert.True(t, leading, "a term too high to be true is ignored")
@@ -288,7 +287,7 @@ func leadReturnsFirst(t *testing.T, w World) {
 				mu.Unlock()
 			}()
 			<-ctx.Done()
-			<-linger // slow to stop
+			<-linger // slow to return
 			return nil
 		}
 	}
@@ -301,7 +300,7 @@ func leadReturnsFirst(t *testing.T, w World) {
 		return !leading
 	})
 	release()
-	c.Until("it to look at the store while Lead still runs", func() bool { return only.Current().Leader.IsZero() })
+	c.Until("a read of the store while Lead still runs", func() bool { return only.Current().Leader.IsZero() })
 	close(linger)
 	_, next := c.LeaderAfter(term.Number)
 	assert.Greater(t, next.Number, term.Number)
@@ -319,7 +318,7 @@ func abstain(t *testing.T, w World) {
 	assert.GreaterOrEqual(t, time.Since(began), 2*w.Lease-w.Lease/10)
 	did, err = only.Abstain(t.Context())
 	require.NoError(t, err)
-	assert.False(t, did, "so soon after the last time it leads on")
+	assert.False(t, did, "within ten leases it does not abstain again")
 }
 
 func shutdown(t *testing.T, w World) {
@@ -335,12 +334,12 @@ func shutdown(t *testing.T, w World) {
 	assert.Less(t, time.Since(began), w.Lease/2)
 	assert.NotEqual(t, old.ID, next.ID)
 	assert.ErrorIs(t, old.Resign(t.Context()), elector.ErrStopped)
-	require.NoError(t, old.Shutdown(t.Context()), "twice is once")
+	require.NoError(t, old.Shutdown(t.Context()), "a second Shutdown does nothing")
 }
 
 func staleAct(t *testing.T, w World) {
 	if w.FencedWrite == nil {
-		t.Log("this store fences no writes of its user: nothing to show")
+		t.Log("this store has no fenced writes: nothing to test")
 		return
 	}
 	c := NewCluster(t, w, 2)
@@ -348,12 +347,12 @@ func staleAct(t *testing.T, w World) {
 	old, term := c.Leader()
 	written, err := w.FencedWrite(t.Context(), old.ID, term.Number)
 	require.NoError(t, err)
-	assert.True(t, written, "the leader's effect lands")
+	assert.True(t, written, "the leader's write is accepted")
 	require.NoError(t, old.Resign(t.Context()))
 	next, nextTerm := c.LeaderAfter(term.Number)
 	written, err = w.FencedWrite(t.Context(), old.ID, term.Number)
 	require.NoError(t, err)
-	assert.False(t, written, "the old leader's does not, whatever it believes")
+	assert.False(t, written, "the old leader's write is refused")
 	written, err = w.FencedWrite(t.Context(), next.ID, nextTerm.Number)
 	require.NoError(t, err)
 	assert.True(t, written)
@@ -364,7 +363,7 @@ func calm(t *testing.T, w World) {
 	defer c.Stop()
 	leader, term := c.Leader()
 	c.Until("some beats", func() bool { return leader.Current().Beat >= 6 })
-	assert.Len(t, c.Ledger(), 1, "nobody is deposed while nothing happens")
+	assert.Len(t, c.Ledger(), 1, "no leader is deposed without a fault")
 	now, leading := leader.Leading()
 	assert.True(t, leading)
 	assert.Equal(t, term.Number, now.Number)

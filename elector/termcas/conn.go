@@ -1,0 +1,93 @@
+package termcas
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"conclave/elector"
+	conclavesql "conclave/sql"
+)
+
+// witnessConn is a pinned connection, on which a node waits for a witness, wins and
+// renews. The named locks taken on it are held until it is closed.
+type witnessConn struct {
+	pinned *conclavesql.Pinned
+	lost   atomic.Bool // broken, or its lock was given to a peer; never false again
+}
+
+// open opens a connection, within half a beat.
+func (s *Strategy) open(ctx context.Context, me elector.Candidate) (*witnessConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
+	defer cancel()
+	c := &witnessConn{}
+	pinned, err := s.cfg.DB.Pin(ctx, func(error) {
+		c.lost.Store(true)
+		s.wake.Set()
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.pinned = pinned
+	if err := s.checkBinlog(ctx, c); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkBinlog checks once whether this server replicates statements as text. If it
+// does, a predicate about a witness would match nothing on a replica, and a
+// fail-over would set the term back: such a server gets no witness. A server that
+// does not know these variables has no such log. After an error the connection
+// cannot be used.
+func (s *Strategy) checkBinlog(ctx context.Context, c *witnessConn) error {
+	if s.binlogChecked || s.noWitness {
+		return nil
+	}
+	var logging, format string
+	err := c.pinned.QueryRow(ctx, conclavesql.LockBinlog, nil, &logging, &format)
+	switch s.classify(err) {
+	case connBroken:
+		return fmt.Errorf("look at the binary log's format: %w", err)
+	case keepsFailing:
+		s.log.Warn("the binary log's format cannot be read: no witness for now", "error", err)
+		return nil // checked again on the next connection
+	}
+	s.binlogChecked = true // answered, or no such log
+	if (logging == "1" || logging == "ON") && format == "STATEMENT" {
+		s.noWitness = true
+		s.log.Warn("binlog_format is STATEMENT: elections use the lease only, without a witness")
+	}
+	return nil
+}
+
+// exec executes one statement within the limit. After an error the connection is
+// lost.
+func (c *witnessConn) exec(ctx context.Context, limit time.Duration, statement string, args ...any) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	n, err := c.pinned.Exec(ctx, statement, args...)
+	if err != nil {
+		c.lost.Store(true)
+	}
+	return n, err
+}
+
+// query reads one row within the limit. After an error the connection is lost.
+func (c *witnessConn) query(ctx context.Context, limit time.Duration, statement string, args []any, dest ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := c.pinned.QueryRow(ctx, statement, args, dest...)
+	if err != nil {
+		c.lost.Store(true)
+	}
+	return err
+}
+
+// close drops the connection, and with it every lock and wait on it.
+func (c *witnessConn) close() {
+	c.lost.Store(true)
+	c.pinned.Close()
+}
