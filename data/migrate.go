@@ -238,15 +238,18 @@ func (s *slots) unheard(m *migration, now time.Time) []conclave.NodeID {
 
 // partial reports whether a slot that has asked all sessions may still lack
 // registrations of sessions that are gone, whose clients are on their way: it
-// has no complete copy, or no session could answer. A slot that had no leader
-// before lacks nothing, unless this node knows of a session that was lost since.
-// The lock is held.
-func (s *slots) partial(r *replica) bool {
+// has no complete copy, or its leader crashed and no session could answer. A
+// slot that had no leader before lacks nothing, unless this node knows of a
+// session that was lost since. The lock is held.
+func (s *slots) partial(m *migration) bool {
 	owners := s.server.owners
-	if r.first {
-		return r.copyEpoch.IsZero() && owners.missed()
+	switch {
+	case m.r.first:
+		return m.r.copyEpoch.IsZero() && owners.missed()
+	case m.r.copyEpoch.IsZero():
+		return true
 	}
-	return r.copyEpoch.IsZero() || len(owners.living()) == 0
+	return m.source.IsZero() && len(owners.living()) == 0
 }
 
 func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
@@ -263,7 +266,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 	r.mu.Lock()
 	unheard := false
 	if heard {
-		unheard = s.partial(r)
+		unheard = s.partial(m)
 		for _, n := range r.store.Owners() {
 			unheard = unheard || !m.heard[n]
 		}

@@ -2,14 +2,14 @@ package main
 
 // The guards against outages of the sessions themselves.
 var sessionGuards = []guard{
-	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestAnOutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-paused"), patch: patch{
+	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestAnOutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
 		"data/owners.go", "s.owners.sweep(copies, away || s.lost(), now)", "s.owners.sweep(copies, s.lost(), now)"}},
-	{name: "leases end while their session is suspended", test: unit{"./session", "TestClientsOfTheOnlySessionComeBack"}, by: on("all-sessions-are-paused", "all-sessions-are-paused@2"), patch: patch{
+	{name: "leases end while their session is suspended", test: unit{"./session", "TestClientsOfTheOnlySessionComeBack"}, by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/clients.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
-	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-paused", "all-sessions-are-paused@2", "all-sessions-are-paused@3"), patch: patch{
+	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{
 		"session/clients.go", "if now.Sub(last) > stalled {", "if now.Sub(last) > 1000*stalled {"}},
 	{name: "a slot without a copy is served unmarked", test: unit{"./data", "TestAGrantWithoutACopyIsMarked"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
-		"data/migrate.go", "return r.copyEpoch.IsZero() || len(owners.living()) == 0", "return r.copyEpoch.IsZero() && owners.missed()"}},
+		"data/migrate.go", "case m.r.copyEpoch.IsZero():\n\t\treturn true", "case m.r.copyEpoch.IsZero():\n\t\treturn owners.missed()"}},
 	{name: "marks end while no session lives", test: unit{"./data", "TestAnOutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/owners.go", "if away && r.state == slot.Serving && r.store.Marked(now) > 0 {", "if away && r.id < 0 {"}},
 	{name: "a young session pushes what has come back so far", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2", "power-cut-of-data-and-sessions@3"), patch: patch{
