@@ -138,6 +138,14 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	require.Len(t, entries, 1)
 	assert.Equal(t, "data-1", entries[0].Name)
 	require.Equal(t, exitDone, conclave("blacklist", "remove", "data-1").code)
+	require.Equal(t, exitDone, conclave("drain", "session-1").code)
+	refused := conclave("drain", "session-2")
+	assert.Equal(t, exitFailed, refused.code)
+	assert.Contains(t, refused.stderr, "no_successor")
+	assert.Contains(t, refused.stderr, "--force")
+	effect := decode[metaclient.Effect](t, conclave("drain", "session-2", "--dry-run"))
+	assert.True(t, effect.Refused)
+	require.Equal(t, exitDone, conclave("blacklist", "remove", "session-1").code)
 	events := conclave("events")
 	require.Equal(t, exitDone, events.code, events.stderr)
 	assert.Contains(t, events.stdout, `"node":"data-1"`)
@@ -148,6 +156,11 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	for _, p := range decode[[]supervisor.Process](t, conclave("ps")) {
 		assert.Equal(t, "exited", p.State, p.Name)
 		assert.Zero(t, p.Code, p.Name)
+	}
+	for name, line := range map[string]string{"data-2": "nothing is handed over", "session-2": "clusterStops=true"} {
+		log, err := os.ReadFile(supervisor.LogPath(dir, name))
+		require.NoError(t, err)
+		assert.Contains(t, string(log), line, "down has announced the stop to %s", name)
 	}
 }
 

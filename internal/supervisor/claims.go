@@ -18,12 +18,18 @@ type claims struct {
 	files []*os.File
 }
 
-func newClaims() *claims {
-	c := &claims{dir: filepath.Join(os.TempDir(), "conclave-ports")}
-	if os.MkdirAll(c.dir, 0o777) == nil {
-		_ = os.Chmod(c.dir, 0o777|os.ModeSticky) // another user's already
+func newClaims() *claims { return &claims{dir: filepath.Join(os.TempDir(), "conclave-ports")} }
+
+// folder makes the folder, which the last that releases its claims removes.
+func (c *claims) folder() error {
+	err := os.Mkdir(c.dir, 0o777)
+	if err == nil {
+		return os.Chmod(c.dir, 0o777|os.ModeSticky) // for the supervisors of other users
 	}
-	return c
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // take claims a port; false when another supervisor has it, or a process listens
@@ -32,6 +38,9 @@ func (c *claims) take(port int) bool {
 	path := filepath.Join(c.dir, strconv.Itoa(port))
 	for {
 		f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+		if errors.Is(err, os.ErrNotExist) && c.folder() == nil {
+			continue
+		}
 		if errors.Is(err, os.ErrPermission) { // another user's
 			f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 		}
@@ -61,6 +70,7 @@ func (c *claims) release() {
 		c.drop(f)
 	}
 	c.files = nil
+	_ = os.Remove(c.dir) // others have claims there: it stays
 }
 
 // drop removes a file while it is locked, and unlocks it.
