@@ -43,6 +43,7 @@ type migration struct {
 	asked   map[conclave.NodeID]bool // ever
 	pending map[conclave.NodeID]bool // asked, and not yet answered or given up
 	heard   map[conclave.NodeID]bool
+	answer  time.Time                // when the first session answered
 	gone    map[conclave.NodeID]bool // given up: on no list, not connected, no answer
 	waiting time.Time                // when it was last said who is waited for
 }
@@ -190,7 +191,7 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	}
 	next := m.waiting.Add(5 * time.Second)
 	for _, session := range missing {
-		at := s.server.owners.unreachable(session, m.began, len(m.heard) > 0, now)
+		at := s.givenUpAt(m, session, now)
 		if at.After(now) && at.Before(next) {
 			next = at
 		}
@@ -204,6 +205,9 @@ func (m *migration) answered(session conclave.NodeID, highest int64, err error) 
 	if err != nil {
 		m.gone[session] = true // asked again if it comes back; see unheard
 		return
+	}
+	if len(m.heard) == 0 {
+		m.answer = time.Now()
 	}
 	m.heard[session] = true
 	delete(m.gone, session)

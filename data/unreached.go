@@ -13,8 +13,9 @@ import (
 // whose address nothing listens at, or a feed opened under an invented name. Such
 // a session is given up for that slot (docs/adr/0035) when all of this holds:
 //
-//  1. It cannot be dialled: every try since the grant has ended in a failed dial
-//     (wire.DialFailed), for a node lease and a session grace. For a session that
+//  1. It cannot be dialled: every try since the grant, and since the first answer
+//     of another session, has ended in a failed dial (wire.DialFailed), for a node
+//     lease and a session grace. For a session that
 //     is not on the member list any try without an answer counts. A member that
 //     accepts connections and is silent is waited for until it leaves the list.
 //  2. A leader is heard, so the member list is worth something.
@@ -44,10 +45,10 @@ func (o *owners) attempt(n conclave.NodeID, dialled, answered bool, now time.Tim
 	p.unanswered = since(p.unanswered, answered)
 }
 
-// unreachable returns when a session may be given up by a migration that began
-// at the given moment, if nothing changes until then; zero: it is waited for.
-// heard reports whether another session has answered.
-func (o *owners) unreachable(n conclave.NodeID, began time.Time, heard bool, now time.Time) time.Time {
+// unreachable returns when a session may be given up by a migration, if nothing
+// changes until then; zero: it is waited for. Only tries since the given moment
+// count. heard reports whether another session has answered.
+func (o *owners) unreachable(n conclave.NodeID, from time.Time, heard bool, now time.Time) time.Time {
 	lease := o.server.lease()
 	listed := o.server.view.State().Members.Has(n)
 	o.mu.Lock()
@@ -63,8 +64,8 @@ func (o *owners) unreachable(n conclave.NodeID, began time.Time, heard bool, now
 	if since.IsZero() {
 		return time.Time{}
 	}
-	if since.Before(began) {
-		since = began
+	if since.Before(from) {
+		since = from
 	}
 	return since.Add(lease + o.server.config.SessionGrace)
 }
@@ -74,8 +75,18 @@ func (s *slots) givenUp(m *migration, n conclave.NodeID, now time.Time) bool {
 	if s.server.lost() {
 		return false
 	}
-	at := s.server.owners.unreachable(n, m.began, len(m.heard) > 0, now)
+	at := s.givenUpAt(m, n, now)
 	return !at.IsZero() && !now.Before(at)
+}
+
+// givenUpAt returns when a migration will go on without a session, if nothing
+// changes until then; zero: it is waited for.
+func (s *slots) givenUpAt(m *migration, n conclave.NodeID, now time.Time) time.Time {
+	from := m.began
+	if len(m.heard) > 0 {
+		from = m.answer // what failed before it may have been this node's own fault
+	}
+	return s.server.owners.unreachable(n, from, len(m.heard) > 0, now)
 }
 
 // unreached lists the living sessions that a migration was not answered by: those
