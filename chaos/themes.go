@@ -157,13 +157,18 @@ func (b *brewer) command(at, last time.Duration) {
 	}
 }
 
-// drainAndLose: a data node is drained or stopped, and within a second or two
-// another one is lost, and mostly a session with it.
+// drainAndLose: a data node is drained or stopped, and within a few milliseconds to
+// seconds another one is lost, and mostly a session with it. Over slow links a new
+// copy takes its time.
 func (b *brewer) drainAndLose(at time.Duration) {
-	b.drain(at, b.any("data"), between(b.r, 2*time.Second, 10*time.Second))
-	soon := func() time.Duration {
-		return at + between(b.r, 0, []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond}[b.r.IntN(2)])
+	if b.r.IntN(2) == 0 {
+		slow := Deed{Verb: Slow, Who: Selector(b.any("data")), By: between(b.r, 20*time.Millisecond, 400*time.Millisecond), For: 3 * time.Second}
+		b.add(at-300*time.Millisecond, slow)
 	}
+	b.drain(at, b.any("data"), between(b.r, 2*time.Second, 10*time.Second))
+	bounds := []time.Duration{2 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond}
+	within := bounds[b.r.IntN(len(bounds))]
+	soon := func() time.Duration { return at + between(b.r, 0, within) }
 	lost := func(roles ...string) {
 		verb := []Verb{Kill, Kill, Kill, Pause}[b.r.IntN(4)]
 		b.add(soon(), Deed{Verb: verb, Who: Selector(b.any(roles...)), For: between(b.r, 2*time.Second, 9*time.Second)})
