@@ -45,6 +45,11 @@ const (
 	// session may hold a push back (grace plus guard) after an outage.
 	lateAge = longestOutage + 2*(sessionGrace+guardGrace)
 
+	// lostGrace: after a loss of all data nodes and all sessions, slots are served
+	// unconfirmed for a session grace from the moment at which they are served, which
+	// is within two client leases of the first session.
+	lostGrace = sessionGrace + 2*clientLease + guardGrace
+
 	// serveBound: how long an accepted operator act may leave the cluster without an
 	// answer. A drained session waits for its clients to move; a planned hand-over is
 	// one round trip per slot.

@@ -27,7 +27,10 @@ func (o *Oracle) Pushed(subscriber, data string, version int64, values []string)
 			v.lost[id] = struct{}{}
 		}
 	}
-	v.first, v.version, v.shown = true, version, here
+	if first {
+		v.first, v.firstAt = true, now
+	}
+	v.version, v.shown = version, here
 	for id, n := range here {
 		v.high[id] = max(v.high[id], n)
 	}
@@ -146,7 +149,7 @@ func (o *Oracle) checkAbsent(v *view, here map[string]int, now time.Duration, fi
 		switch {
 		case v.shown[id] != 0:
 			missing = append(missing, id)
-		case r.first < 0:
+		case r.first < 0, o.incomplete(v, now):
 		case first && v.began-r.first > firstListAge, now-r.first > lateAge:
 			late = append(late, id)
 		}

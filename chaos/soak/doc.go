@@ -44,6 +44,8 @@
 //
 //   - Losses that ARCHITECTURE.md lists as not guaranteed. No episode loses a
 //     session and the leader of a slot together while that slot's follower is
-//     frozen or cut off, and none cuts the clients off from every session.
+//     frozen or cut off, and none cuts the clients off from every session. After a
+//     loss of all data nodes and all sessions, the lists of subscribers that held
+//     nothing before it need not be complete for a grace (Oracle.Lost).
 //   - Latency. package bench measures it.
 package soak

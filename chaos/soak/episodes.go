@@ -21,6 +21,7 @@ var shapes = []shape{
 	{name: "a session freezes during two drains in a row", make: freezeDuringTwoDrains},
 	{name: "a follower is drained, then the leader and a session die", make: drainThenDoubleLoss},
 	{name: "a data node stops, then another and a session die", make: stopThenDoubleLoss},
+	{name: "the last complete copy is drained, and its leader and a session die", links: true, make: lastCopy},
 	{name: "all sessions are down", make: func(d *draw) { d.roleDown("session") }},
 	{name: "all sessions are down for longer than the grace", make: func(d *draw) { d.roleAway("session", sessionGrace+d.between(second, 5*second), d.down) }},
 	{name: "all sessions are frozen", make: func(d *draw) { d.roleFrozen("session") }},
@@ -86,6 +87,29 @@ func drainThenDoubleLoss(d *draw) {
 	loss := drain + d.soon()
 	d.down(loss, d.between(4*second, 8*second), data[1])
 	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
+}
+
+// lastCopy: a data node is back and loads its copies over slow links when the node
+// that has the only other complete copies of them is drained or stopped. Then their
+// leader dies, and a session to which clients have just moved.
+func lastCopy(d *draw) {
+	data, session := d.names("data"), d.names("session")
+	back := d.between(3*second, 4500*time.Millisecond)
+	d.down(0, back, data[2])
+	d.frozen(d.between(0, second), d.between(3*second, 4500*time.Millisecond), session[1])
+	d.at(back-100*time.Millisecond, Step{Act: Slow, Node: data[1], Peer: data[2], By: d.between(700*time.Millisecond, 1500*time.Millisecond)})
+	away := back + d.between(800*time.Millisecond, 2*second)
+	if d.IntN(2) == 0 {
+		d.drained(away, d.between(9*second, 12*second), data[0])
+	} else {
+		d.at(away, Step{Act: Stop, Node: data[0]})
+		d.at(away+14*second, Step{Act: Start, Node: data[0]})
+	}
+	d.at(away+d.between(50*time.Millisecond, 250*time.Millisecond), Step{Act: Leave, Count: 16})
+	loss := away + d.between(300*time.Millisecond, 700*time.Millisecond)
+	d.down(loss, d.between(6*second, 9*second), data[1])
+	d.down(loss+d.between(0, 150*time.Millisecond), d.between(5*second, 8*second), session[0])
+	d.at(back+8*second, Step{Act: Mend, Node: data[1], Peer: data[2]})
 }
 
 func stopThenDoubleLoss(d *draw) {

@@ -84,6 +84,7 @@ type Oracle struct {
 	unwritten  []event    // for the event log
 	recent     []event    // the newest events, for the context of a violation
 	episode    int
+	lost       time.Duration // when all data nodes and all sessions were last down at once; negative: never
 	regs       map[string]*registration
 	byData     map[string]map[string]*registration // living ones
 	views      map[string]*view
@@ -116,6 +117,7 @@ type view struct {
 	began            time.Duration
 	lasting          bool // takes part in the comparison after healing
 	first            bool // the first push has come
+	firstAt          time.Duration
 	version          int64
 	shown            map[string]int      // by registration: the value in the newest push
 	high             map[string]int      // the highest value ever seen
@@ -136,7 +138,7 @@ const keepEvents = 4000
 // NewOracle makes one; now is the time since the start.
 func NewOracle(now func() time.Duration) *Oracle {
 	o := &Oracle{
-		now: now, regs: map[string]*registration{}, byData: map[string]map[string]*registration{}, views: map[string]*view{},
+		now: now, lost: -time.Hour, regs: map[string]*registration{}, byData: map[string]map[string]*registration{}, views: map[string]*view{},
 		contents: map[string]map[int64]string{}, flood: map[string]time.Duration{}, listed: map[[2]int]int{}, owners: map[uint64]string{}, terms: map[string]uint64{},
 	}
 	for i := range o.counts {
@@ -150,6 +152,22 @@ func (o *Oracle) Note(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.note("", format, args...)
+}
+
+// Lost notes that all data nodes and all sessions are down at this moment.
+func (o *Oracle) Lost() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost = o.now()
+}
+
+// incomplete reports whether a subscriber may be shown what has come back so far:
+// it held nothing when all data nodes and all sessions were lost, and the session
+// grace for publishers to come back has not ended. ARCHITECTURE.md does not
+// guarantee such a list. What a subscriber has seen once may not be missing later,
+// and one that held a list before gets no shorter one. mu is held.
+func (o *Oracle) incomplete(v *view, now time.Duration) bool {
+	return now < o.lost+lostGrace && (!v.first || v.firstAt > o.lost)
 }
 
 // Events returns the events since the last call. The first call begins the record.

@@ -87,6 +87,32 @@ func TestOracle_RejectsWhatIsForgedAndTakesWhatIsTrue(t *testing.T) {
 				f.has("b") // stored just now
 				f.sees("s", "a#1")
 			}},
+		"a list that was held loses one after a loss of everything": {checkMissing,
+			func(f *forged) { f.has("a", "b"); f.sees("s", "a#1 b#1"); f.Lost(); f.has("c"); f.sees("s", "a#1 c#1") },
+			func(f *forged) {
+				f.has("a", "b")
+				f.sees("s", "a#1 b#1")
+				f.Lost()
+				f.has("c")
+				f.sees("s", "a#1 b#1 c#1")
+			}},
+		"a first list lacks one long after a loss of everything": {checkFirst,
+			func(f *forged) { f.has("a"); f.Lost(); f.later(lostGrace + time.Second); f.sees("s", "") },
+			func(f *forged) {
+				f.has("a")
+				f.later(lostGrace + time.Second)
+				f.Lost()
+				f.sees("s", "") // it held nothing
+			}},
+		"a fresh subscriber loses what it has seen after a loss of everything": {checkMissing,
+			func(f *forged) { f.has("a", "b"); f.Lost(); f.sees("s", "a#1"); f.sees("s", "b#1") },
+			func(f *forged) {
+				f.has("a", "b")
+				f.Lost()
+				f.later(time.Second)
+				f.sees("s", "a#1")
+				f.sees("s", "a#1")
+			}},
 		"a first list is empty": {checkFirst,
 			func(f *forged) { f.has("a"); f.later(firstListAge + time.Second); f.sees("s", "") },
 			func(f *forged) { f.sees("s", "") }},

@@ -155,7 +155,11 @@ func (r *Runner) step(ctx context.Context, s Step) error {
 		r.states.links[[2]string{s.Node, s.Peer}] = true
 		r.states.mu.Unlock()
 	}
-	return r.cluster.Do(ctx, fault)
+	err := r.cluster.Do(ctx, fault)
+	if s.Act == Kill && r.states.lost() {
+		r.oracle.Lost()
+	}
+	return err
 }
 
 // start brings a node back. One that is stopping may come to its end first.
@@ -169,6 +173,9 @@ func (r *Runner) start(ctx context.Context, node string) error {
 	}
 	if r.states.get(node) != down {
 		return nil
+	}
+	if r.states.lost() { // until now
+		r.oracle.Lost()
 	}
 	if err := r.cluster.Do(ctx, Fault{Act: Start, Node: node}); err != nil {
 		return err

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
@@ -36,6 +37,22 @@ func (s *states) set(name string, d desired) {
 	defer s.mu.Unlock()
 	s.moves++
 	s.of[name], s.since[name] = d, s.moves
+}
+
+// lost reports whether all data nodes and all sessions are down.
+func (s *states) lost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	nodes := 0
+	for name, d := range s.of {
+		if strings.HasPrefix(name, "data-") || strings.HasPrefix(name, "session-") {
+			nodes++
+			if d != down {
+				return false
+			}
+		}
+	}
+	return nodes > 0
 }
 
 func (s *states) get(name string) desired {
