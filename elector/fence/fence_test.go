@@ -161,7 +161,7 @@ func TestExec_RefusesUnfencedStatement(t *testing.T) {
 	}
 	_, err = fence.Exec(t.Context(), db, token, "UPDATE o SET x = ?, y = ? JOIN {fence}", 1)
 	assert.ErrorContains(t, err, "1 arguments for 2 question marks")
-	for _, invalid := range []fence.Token{{}, {Lock: lock, Owner: "a@1"}, {Lock: lock, Term: 7}, {Lock: lock, Owner: "nobody", Term: 7}} {
+	for _, invalid := range []fence.Token{{}, {Lock: lock, Owner: "a@1"}, {Lock: lock, Term: 7}, {Lock: lock, Owner: "no-incarnation", Term: 7}} {
 		_, err := fence.Exec(t.Context(), db, invalid, "UPDATE orders JOIN {fence} SET state = 'x'")
 		assert.Error(t, err, "an invalid token")
 		assert.NotErrorIs(t, err, fence.ErrTermEnded)

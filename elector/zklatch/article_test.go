@@ -15,10 +15,10 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// One test per claim of article 004, in the article's words retold: the locks. Those
-// about leaders are in leader_test.go.
+// One test per statement of article 004 about locks, which is retold in its comment.
+// Those about leaders are in leader_test.go.
 
-// shop is the article's table goods_stock: one article with a stock.
+// shop is the article's table goods_stock: one item with a stock.
 type shop struct {
 	mu    sync.Mutex
 	stock int
@@ -36,7 +36,7 @@ func (s *shop) write(stock int) {
 	s.stock = stock
 }
 
-// buy is a purchase without any care: read, dawdle up to a second, write back.
+// buy is an unprotected purchase: read, pause for up to a second, write back.
 func (s *shop) buy(dawdle time.Duration) bool {
 	stock := s.read()
 	time.Sleep(dawdle)
@@ -47,7 +47,7 @@ func (s *shop) buy(dawdle time.Duration) bool {
 	return true
 }
 
-// rush sends buyers after 100 pieces, all at once.
+// rush lets buyers buy 100 items, all at once.
 func rush(buyers int, buy func(buyer int, dawdle time.Duration) bool) (sold int) {
 	random := rand.New(rand.NewPCG(4, 4))
 	var group sync.WaitGroup
@@ -64,22 +64,23 @@ func rush(buyers int, buy func(buyer int, dawdle time.Duration) bool) (sold int)
 	return int(count.Load())
 }
 
-// Article 004: "without a lock every buyer succeeds and the stock hardly moves; with one nothing is oversold".
+// Article 004: "without a lock every buyer succeeds and the stock hardly moves; with
+// one nothing is oversold".
 func TestArticleTheShop(t *testing.T) {
 	t.Run("without a lock", func(t *testing.T) {
 		inMemory(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
 			sold := rush(1500, func(_ int, dawdle time.Duration) bool { return goods.buy(dawdle) })
-			assert.Equal(t, 1500, sold, "every buyer has one")
-			assert.Greater(t, goods.read(), 0, "and there is some left")
+			assert.Equal(t, 1500, sold, "every buyer succeeds")
+			assert.Greater(t, goods.read(), 0, "and the stock is not empty")
 			t.Logf("sold %d of 100, %d left", sold, goods.read())
 		})
 	})
 	t.Run("with a lock", func(t *testing.T) {
 		inMemory(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
-			// A third of the article's buyers: what a line of 1,500 costs is the list that each
-			// of them reads, twice.
+			// A third of the article's buyers, because each of them reads the list of
+			// all waiters, twice.
 			users := make([]*user, 25) // processes, with 20 buyers each
 			for i := range users {
 				users[i] = b.user()
@@ -99,14 +100,14 @@ func TestArticleTheShop(t *testing.T) {
 	})
 }
 
-// locker is what the two locks have in common.
+// locker is implemented by both locks.
 type locker interface {
 	Acquire(context.Context) error
 	Release(context.Context) error
 }
 
-// wakeUps lets n waiters pass a lock one after the other, and counts how often
-// anybody was woken.
+// wakeUps lets n waiters acquire a lock one after the other, and returns how many
+// wake-ups there were.
 func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken uint64) {
 	u := b.user()
 	first := lock(u)
@@ -117,7 +118,7 @@ func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken ui
 	for range n {
 		w := b.user()
 		users = append(users, w)
-		b.until("a connection", func() bool { s, _ := w.Session(); return s.Connected() }) // which would wake it, too
+		b.until("a connection", func() bool { s, _ := w.Session(); return s.Connected() }) // whose event would wake it too
 		group.Go(func() {
 			l := lock(w)
 			if err := l.Acquire(t.Context()); err != nil {
@@ -126,13 +127,13 @@ func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken ui
 			passed <- l
 		})
 	}
-	// All must be seen waiting before the first goes, or there is nothing to count.
+	// All must wait before the first release.
 	b.until("all to wait", func() bool { return b.watching() == n })
 	held := first
 	for i := range n {
 		require.NoError(t, held.Release(t.Context()))
 		held = <-passed
-		// The others that were woken have looked, and wait again.
+		// The others that were woken wait again.
 		b.until("the others to wait again", func() bool { return b.watching() == n-1-i })
 	}
 	require.NoError(t, held.Release(t.Context()))
@@ -143,16 +144,17 @@ func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken ui
 	return woken
 }
 
-// Article 004: "one unique node wakes all waiters at each release; of sequential nodes each waiter watches only the one before it".
+// Article 004: "one unique node wakes all waiters at each release; of sequential
+// nodes each waiter watches only the one before it".
 func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 	for _, n := range []int{10, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			everywhere(t, func(t *testing.T, b *bench) {
-				b.top(b.user()) // the way there is made
+				b.top(b.user()) // creates the path
 				herd := wakeUps(t, b, n, func(u *user) locker { return u.SingleNode(b.path + "/single") })
 				line := wakeUps(t, b, n, func(u *user) locker { return u.Mutex(b.path+"/line", nil) })
-				assert.Equal(t, uint64(n*(n+1)/2), herd, "each release wakes all that are left")
-				assert.Equal(t, uint64(n), line, "each release wakes one")
+				assert.Equal(t, uint64(n*(n+1)/2), herd, "each release wakes all waiters")
+				assert.Equal(t, uint64(n), line, "each release wakes one waiter")
 				t.Logf("%d waiters: one node %d wake-ups, a line %d", n, herd, line)
 			})
 		})
@@ -191,7 +193,7 @@ func TestArticleReentrantWithACount(t *testing.T) {
 		assert.ErrorIs(t, m.Release(t.Context()), zklatch.ErrNotHeld)
 		require.NoError(t, m.Acquire(t.Context()))
 		require.NoError(t, m.Acquire(t.Context()))
-		assert.Len(t, b.names(u, "/lock"), 1, "the count is in the handle, there is one node")
+		assert.Len(t, b.names(u, "/lock"), 1, "one node: the count is in the handle")
 		other := u.Mutex(b.path+"/lock", nil)
 		got, err := other.TryAcquire(t.Context(), 50*time.Millisecond)
 		require.NoError(t, err)
@@ -209,7 +211,7 @@ func TestArticleReentrantWithACount(t *testing.T) {
 func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
-		require.NoError(t, u.Mutex(b.path+"/lock", nil).Acquire(t.Context())) // the path is there
+		require.NoError(t, u.Mutex(b.path+"/lock", nil).Acquire(t.Context())) // creates the path
 		u = b.user()
 		if b.server != nil {
 			b.server.LoseReply("create", "/lock/_c_")
@@ -220,7 +222,7 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 		m := u.Mutex(b.path+"/lock", nil)
 		got, err := m.TryAcquire(t.Context(), 2*time.Second)
 		require.NoError(t, err)
-		assert.False(t, got, "somebody else holds it")
+		assert.False(t, got, "another handle holds it")
 		b.until("no node to be left of it", func() bool { return len(b.names(b.user(), "/lock")) == 1 })
 		if b.server != nil {
 			assert.Zero(t, b.server.Faults(), "the answer was lost")
@@ -228,12 +230,12 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 			assert.Equal(t, 1, u.cable.Lost(), "the answer was lost")
 		}
 	})
-	inMemory(t, func(t *testing.T, b *bench) { // and with nobody before it
+	inMemory(t, func(t *testing.T, b *bench) { // without another holder
 		u := b.user()
 		b.server.LoseReply("create", "/lock/_c_")
 		m := u.Mutex(b.path+"/lock", nil)
 		require.NoError(t, m.Acquire(t.Context()))
-		assert.Len(t, b.names(u, "/lock"), 1, "one node was made and found again")
+		assert.Len(t, b.names(u, "/lock"), 1, "one node was created and found again")
 		assert.Zero(t, b.server.Faults())
 	})
 }
@@ -270,7 +272,7 @@ func TestArticleSessionLossRetriesFromTheStart(t *testing.T) {
 				before := b.names(holder, "/lock")
 				session, _ := u.Session()
 				b.server.Expire(session.ID)
-				b.until("it to stand in the line anew", func() bool {
+				b.until("a new place in the queue", func() bool {
 					now := b.names(holder, "/lock")
 					return len(now) == 2 && !assert.ObjectsAreEqual(sorted(before), sorted(now))
 				})
@@ -278,7 +280,7 @@ func TestArticleSessionLossRetriesFromTheStart(t *testing.T) {
 				require.NoError(t, <-acquired)
 				assert.True(t, m.Held())
 
-				// A holder is told when its session goes, and cannot go on as if nothing were.
+				// The holder is notified when its session ends, and cannot continue.
 				ctx, cancel := m.Holding(t.Context())
 				defer cancel()
 				session, _ = u.Session()
@@ -328,8 +330,9 @@ func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
 	})
 }
 
-// Article 004: "the holder may register a listener (makeRevocable), anyone may ask (attemptRevoke) on the node's path,
-// found among the participants; nothing is forced".
+// Article 004: "the holder may register a listener (makeRevocable), anyone may ask
+// (attemptRevoke) on the node's path, found among the participants; nothing is
+// forced".
 func TestArticleRevocationIsByAgreement(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		holder, asker := b.user(), b.user()
@@ -372,13 +375,13 @@ func TestArticleTheSemaphoreMutexIsNotReentrant(t *testing.T) {
 		require.NoError(t, s.Acquire(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		assert.ErrorIs(t, s.Acquire(ctx), context.DeadlineExceeded, "a second time it waits for itself")
+		assert.ErrorIs(t, s.Acquire(ctx), context.DeadlineExceeded, "the second call waits for the first hold")
 		released := make(chan error, 1)
-		go func() { released <- s.Release(t.Context()) }() // nobody owns it
+		go func() { released <- s.Release(t.Context()) }() // it has no owner
 		require.NoError(t, <-released)
 		require.NoError(t, s.Acquire(t.Context()))
 	})
-	inMemory(t, func(t *testing.T, b *bench) { // of three places the fourth waits for the first that is free
+	inMemory(t, func(t *testing.T, b *bench) { // with three holders the fourth waits for the first release
 		u := b.user()
 		s := u.Semaphore(b.path+"/three", 3)
 		for range 3 {
@@ -406,8 +409,8 @@ func TestArticleManyReadOrOneWrites(t *testing.T) {
 		group.Go(func() {
 			assert.NoError(t, writer.AcquireWrite(t.Context()))
 			order.say("write")
-			assert.NoError(t, writer.AcquireRead(t.Context()), "who writes may read")
-			assert.NoError(t, writer.ReleaseWrite(t.Context()), "and go on reading")
+			assert.NoError(t, writer.AcquireRead(t.Context()), "a writer may read")
+			assert.NoError(t, writer.ReleaseWrite(t.Context()), "and keep reading")
 		})
 		u := b.user()
 		b.until("the writer to wait", func() bool { return len(b.names(u, "/rw")) == 3 })

@@ -13,35 +13,36 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// ErrSuspended ends the context of who holds something while the connection is gone,
-// or when the session could be over by our own clock: the hold may be lost.
+// ErrSuspended is the cause that ends a holder's context when the connection breaks, or
+// when the session may have ended by the holder's own clock: the hold may be lost.
 var ErrSuspended = errors.New("connection suspended: the hold may be lost")
 
-// ClientConfig is what a Client may be told.
+// ClientConfig configures a Client. All fields are optional.
 type ClientConfig struct {
 	// Margin is how much earlier than the servers could end the session a holder stops
-	// to believe in what it holds. Default a tenth of the session's timeout.
+	// relying on what it holds. Default a tenth of the session's timeout.
 	Margin time.Duration
-	Rand   *rand.Rand   // the stream of ids; nil draws a seed from the system
-	Logger hclog.Logger // nil drops everything
+	Rand   *rand.Rand   // for ids; nil draws a seed from the system
+	Logger hclog.Logger // nil discards the log lines
 }
 
-// Client makes recipes on one Tree, and deletes what they leave behind.
+// Client makes recipes (locks, latches, selectors) on one Tree, and deletes the nodes
+// that they leave behind.
 type Client struct {
 	tree   Tree
 	log    hclog.Logger
 	margin time.Duration
-	ctx    context.Context // ends with Close: the background's work
+	ctx    context.Context // ends with Close; used by background work
 	stop   context.CancelFunc
 	woken  atomic.Uint64
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	rand   *rand.Rand
 	closed bool
-	group  sync.WaitGroup // the background's goroutines; Close joins them
+	group  sync.WaitGroup // background goroutines; Close joins them
 }
 
-// NewClient makes a Client on tree, which it does not close.
+// NewClient returns a Client on tree, which it does not close.
 func NewClient(tree Tree, cfg ClientConfig) *Client {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
@@ -56,8 +57,8 @@ func NewClient(tree Tree, cfg ClientConfig) *Client {
 	return c
 }
 
-// Close gives up what is still to be deleted (the session's end does it), and joins
-// all that the Client started. Recipes are closed, or released, before.
+// Close stops the deletions that are still pending (the nodes end with the session),
+// and joins the Client's goroutines. Close or release the recipes before.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -66,10 +67,10 @@ func (c *Client) Close() {
 	c.group.Wait()
 }
 
-// Woken is how often a watch has woken somebody who stood in a line of this Client.
+// Woken returns how often a watch has woken a waiter of this Client.
 func (c *Client) Woken() uint64 { return c.woken.Load() }
 
-// background runs work that ends with Close, or not at all when that has been.
+// background runs work in a goroutine that Close joins. After Close it does nothing.
 func (c *Client) background(work func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +79,7 @@ func (c *Client) background(work func()) {
 	}
 }
 
-// id is 32 hex digits that nobody else draws.
+// id returns 32 random hex digits.
 func (c *Client) id() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *Client) id() string {
 	return string(b[:])
 }
 
-// makeParents makes a persistent path, and all that leads there.
+// makeParents creates a persistent path with its parents.
 func (c *Client) makeParents(ctx context.Context, path string) error {
 	for at := 1; at <= len(path); at++ {
 		if at < len(path) && path[at] != '/' {
@@ -104,19 +105,18 @@ func (c *Client) makeParents(ctx context.Context, path string) error {
 	return nil
 }
 
-// discard deletes a node in the background, until it is gone: a lost answer must not
-// leave a node behind that bars everybody for as long as the session lives.
+// discard deletes a node in the background, and repeats that until it is deleted: a
+// lost answer must not leave a node that blocks all others until the session ends.
 func (c *Client) discard(path string) {
 	c.background(func() {
-		c.insist("delete "+path, func() error { return c.tree.Delete(c.ctx, path, AnyVersion) })
+		c.retry("delete "+path, func() error { return c.tree.Delete(c.ctx, path, AnyVersion) })
 	})
 }
 
-// discardByID does so with whatever carries the id, when it is not known whether
-// anything does.
+// discardByID is discard for a node that may exist with this id in its name.
 func (c *Client) discardByID(dir, id string) {
 	c.background(func() {
-		c.insist("delete "+id+" in "+dir, func() error {
+		c.retry("delete "+id+" in "+dir, func() error {
 			names, err := c.tree.Children(c.ctx, dir)
 			for _, name := range names {
 				if err == nil && strings.Contains(name, id) {
@@ -131,9 +131,8 @@ func (c *Client) discardByID(dir, id string) {
 	})
 }
 
-// insist repeats an act until it has succeeded, or there is nothing to act upon, or
-// Close.
-func (c *Client) insist(what string, act func() error) {
+// retry repeats an act until it succeeds, until there is no such node, or until Close.
+func (c *Client) retry(what string, act func() error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := act()
 		if err == nil || errors.Is(err, ErrNoNode) || errors.Is(err, ErrClosed) || c.ctx.Err() != nil {
@@ -149,8 +148,8 @@ func (c *Client) insist(what string, act func() error) {
 	}
 }
 
-// trusted is the moment from which on what was made in the session is not relied on.
-func (c *Client) trusted(s Session) time.Time {
+// trustedUntil returns until when a node of the session may be relied on.
+func (c *Client) trustedUntil(s Session) time.Time {
 	margin := c.margin
 	if margin == 0 {
 		margin = s.Timeout / 10
@@ -158,27 +157,28 @@ func (c *Client) trusted(s Session) time.Time {
 	return s.Until().Add(-margin)
 }
 
-// sure says whether the session is the one given, connected, and heard of lately.
-func (c *Client) sure(s Session, id int64) bool {
-	return s.ID == id && s.Connected() && time.Now().Before(c.trusted(s))
+// reliable reports whether s is the session with this id, is connected, and was
+// confirmed recently enough.
+func (c *Client) reliable(s Session, id int64) bool {
+	return s.ID == id && s.Connected() && time.Now().Before(c.trustedUntil(s))
 }
 
-// holding is a context for who holds something of session id: it ends with
-// ErrSuspended as soon as that cannot be relied on, which is before the servers can
-// have given it to another. cancel ends it earlier, and waits for its goroutine.
+// holding returns a context for the holder of a node of session id. It ends with
+// ErrSuspended as soon as the hold cannot be relied on, which is before the servers can
+// have given it to another client. cancel ends it earlier, and joins its goroutine.
 func (c *Client) holding(parent context.Context, id int64) (ctx context.Context, cancel func()) {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
 			s, changed := c.tree.Session()
-			if !c.sure(s, id) {
+			if !c.reliable(s, id) {
 				end(ErrSuspended)
 				return
 			}
-			timer := time.NewTimer(time.Until(c.trusted(s)))
+			timer := time.NewTimer(time.Until(c.trustedUntil(s)))
 			select {
-			case <-timer.C: // is there a younger proof of life?
+			case <-timer.C: // check for a newer confirmation
 			case <-changed:
 			case <-ctx.Done():
 				timer.Stop()

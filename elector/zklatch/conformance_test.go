@@ -17,22 +17,21 @@ import (
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 4)) }
 
-// TestConformance plays the suite of all strategies: on the tree in memory, over
-// ZooKeeper's protocol and with the real client, and on a real ZooKeeper if that is
-// asked for.
+// TestConformance runs the suite of all strategies: on the tree in memory, over
+// ZooKeeper's protocol with the real client, and with TEST_ALL=1 on a real ZooKeeper.
 func TestConformance(t *testing.T) {
 	t.Run("wire", func(t *testing.T) {
 		electortest.Run(t, true, func(t *testing.T) electortest.World { return onWire(t).world(3 * time.Second) })
 	})
 	t.Run("zookeeper", func(t *testing.T) {
 		zktest.New(t)
-		// go-zookeeper takes up to a second to close a connection: the half of the lease
-		// in which a hand-over is over must be longer.
+		// go-zookeeper takes up to a second to close a connection, and a hand-over
+		// must end within half a lease.
 		electortest.Run(t, false, func(t *testing.T) electortest.World { return onZooKeeper(t).world(3 * time.Second) })
 	})
 }
 
-// world is the bench for an election; the lease is the sessions' timeout.
+// world returns a world of electortest; its lease is the session timeout.
 func (b *bench) world(lease time.Duration) electortest.World {
 	return electortest.World{
 		Dial:         b.dial,
@@ -40,7 +39,7 @@ func (b *bench) world(lease time.Duration) electortest.World {
 		Bubble:       b.server != nil,
 		RequestTexts: []string{"/term", "/line", "_c_", "/line/_c_", "/term", "_c_", "/line"},
 		Strategy: func(t testing.TB, spec electortest.NodeSpec) elector.Strategy {
-			if b.server == nil { // else no term would ever be taken, and every test would wait for one
+			if b.server == nil { // with less no term would be won
 				require.LessOrEqual(t, lease, zktest.Longest, "the server's longest session must last for the lease")
 			}
 			conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{b.addr}, Timeout: lease, Dial: spec.Cable.Dial, Logger: spec.Logger})
@@ -55,7 +54,7 @@ func (b *bench) world(lease time.Duration) electortest.World {
 	}
 }
 
-// crashing drops a strategy's connection with it.
+// crashing is a strategy that drops its connection when it is closed.
 type crashing struct {
 	*zklatch.Strategy
 	conn *zklatch.Conn

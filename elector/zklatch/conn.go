@@ -12,23 +12,23 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// ConnConfig is what a Conn needs; Servers and Timeout are required.
+// ConnConfig configures a Conn. Servers and Timeout are required.
 type ConnConfig struct {
 	Servers []string // host:port
-	// Timeout is how long the servers keep a session of which they hear nothing. They
-	// may grant another: see Session.Timeout.
+	// Timeout is how long the servers keep a session from which they receive nothing.
+	// They may grant another one: see Session.Timeout.
 	Timeout time.Duration
-	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: TCP
-	Logger  hclog.Logger                                                      // nil drops everything
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP
+	Logger  hclog.Logger                                                      // nil discards the log lines
 }
 
-// Conn is a Tree on a real ZooKeeper: go-zookeeper's connection, with contexts, with
-// a count of its connections, and with proofs of life.
+// Conn is a Tree on a real ZooKeeper: go-zookeeper's connection, with contexts, a count
+// of its connections, and the time at which the session was last confirmed.
 //
-// Nothing is sent or read on a new connection before the watches of the last one have
-// been asked for again. (The library asks for them relative to the last answer it has
-// seen: an answer that overtakes that request would hide a change.) So that there
-// always is one to ask for, each session begins with a watch on the root.
+// On a new connection nothing is sent or read before the watches of the last one have
+// been set again. (The library sets them relative to the last answer that it has
+// seen: an answer that overtakes that request would hide a change.) So that there is
+// always a watch to set again, each session begins with a watch on the root.
 type Conn struct {
 	cfg   ConnConfig
 	log   hclog.Logger
@@ -36,10 +36,10 @@ type Conn struct {
 	ctx   context.Context // ends with Close: dials
 	stop  context.CancelFunc
 	ended chan struct{}  // closed when the library's loop has ended
-	group sync.WaitGroup // requests under way and watches; Close joins them
+	group sync.WaitGroup // requests in progress, and watches; Close joins them
 	once  sync.Once
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	tap     *tap       // the present connection
 	session Session
 	links   uint64
@@ -52,13 +52,13 @@ type Conn struct {
 
 var _ Tree = (*Conn)(nil)
 
-// Dial prepares a connection and begins to make it.
+// Dial returns a Conn that connects in the background.
 func Dial(cfg ConnConfig) (*Conn, error) {
 	switch {
 	case len(cfg.Servers) == 0:
 		return nil, errors.New("zklatch: Servers are missing")
 	case cfg.Timeout < time.Millisecond:
-		return nil, fmt.Errorf("zklatch: Timeout %v is under 1ms", cfg.Timeout)
+		return nil, fmt.Errorf("zklatch: Timeout %v must be at least 1ms", cfg.Timeout)
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
@@ -73,7 +73,7 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 	var err error
 	c.zk, events, err = zk.Connect(cfg.Servers, cfg.Timeout,
 		zk.WithDialer(c.dial), zk.WithHostProvider(hosts{c}), zk.WithLogger(printer{c.log}), zk.WithLogInfo(false),
-		zk.WithEventCallback(func(e zk.Event) { <-ready; c.heed(e) }))
+		zk.WithEventCallback(func(e zk.Event) { <-ready; c.onEvent(e) }))
 	if err != nil {
 		c.stop()
 		return nil, fmt.Errorf("zklatch: %w", err)
@@ -81,26 +81,26 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 	close(ready)
 	go func() { // ends with the library's loop; Close joins it
 		defer close(c.ended)
-		for range events { // heed has them already
+		for range events { // onEvent has received them already
 		}
 	}()
 	return c, nil
 }
 
-// printer is the library's log.
+// printer passes the library's log lines on.
 type printer struct{ log hclog.Logger }
 
 func (p printer) Printf(format string, args ...any) { p.log.Debug(fmt.Sprintf(format, args...)) }
 
-// hosts gives the library one server after the other.
+// hosts gives the library the servers in turn.
 type hosts struct{ *Conn }
 
 func (h hosts) Init([]string) error { return nil }
 func (h hosts) Len() int            { return len(h.cfg.Servers) }
 func (h hosts) Connected()          {}
 
-// Next says "all were tried" only when the library should look whether it is to end:
-// the pause between tries is dial's.
+// Next returns retryStart, which means that all servers were tried, only to make the
+// library check whether it was closed; dial makes the pauses between tries.
 func (h hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +108,7 @@ func (h hosts) Next() (server string, retryStart bool) {
 	return h.cfg.Servers[h.next%len(h.cfg.Servers)], h.closed
 }
 
-// dial connects, after a pause if the last tries came to nothing.
+// dial connects, after a pause if the last tries have failed.
 func (c *Conn) dial(network, addr string, limit time.Duration) (net.Conn, error) {
 	c.mu.Lock()
 	tries := c.tries
@@ -140,8 +140,8 @@ func (c *Conn) dial(network, addr string, limit time.Duration) (net.Conn, error)
 	return t, nil
 }
 
-// granted takes what the server said of the session; heed follows. It says whether the
-// library is going to ask for its watches again.
+// granted records the session that the server has granted; onEvent follows. It reports
+// whether the library is going to set its watches again.
 func (c *Conn) granted(t *tap, id int64, timeout time.Duration, asked time.Time) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,20 +149,20 @@ func (c *Conn) granted(t *tap, id int64, timeout time.Duration, asked time.Time)
 		return false
 	}
 	c.session.Timeout = timeout
-	c.session.Heard = asked
+	c.session.ConfirmedAt = asked
 	return c.rooted && c.session.ID == id
 }
 
-// heardOf takes a proof of life.
-func (c *Conn) heardOf(t *tap, at time.Time) {
+// confirmed records that a request sent at that time was answered.
+func (c *Conn) confirmed(t *tap, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tap == t && at.After(c.session.Heard) {
-		c.session.Heard = at
+	if c.tap == t && at.After(c.session.ConfirmedAt) {
+		c.session.ConfirmedAt = at
 	}
 }
 
-// rewatched: the watches are being asked for again, all that follows comes after.
+// rewatched lets requests through: the watches are being set again before them.
 func (c *Conn) rewatched(t *tap) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *Conn) rewatched(t *tap) {
 	}
 }
 
-// linked lets requests through; mu is held.
+// linked marks the session as connected, which lets requests through; mu is held.
 func (c *Conn) linked() {
 	c.links++
 	c.session.Link = c.links
@@ -179,14 +179,15 @@ func (c *Conn) linked() {
 	c.change()
 }
 
-// change tells who waits for it; mu is held.
+// change wakes the readers of Session's channel; mu is held.
 func (c *Conn) change() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// heed follows the library's state. It is called by its loop and must not block.
-func (c *Conn) heed(e zk.Event) {
+// onEvent follows the library's state. The library's loop calls it, so it must not
+// block.
+func (c *Conn) onEvent(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
 	}
@@ -212,14 +213,14 @@ func (c *Conn) heed(e zk.Event) {
 	}
 }
 
-// moment is left to the library, between its word that there is a session and the
-// first request: it looks in between whether there are watches to be asked for again,
-// and does not say when it has. (If it were too short, it would ask once for nothing.)
-const moment = 5 * time.Millisecond
+// settleTime is the time between the library's event that there is a session and the
+// first request. In between the library checks whether there are watches to set again,
+// without reporting it. (If it is too short, the library sends one needless request.)
+const settleTime = 5 * time.Millisecond
 
-// watchRoot is a session's first request.
+// watchRoot sends a session's first request.
 func (c *Conn) watchRoot() {
-	timer := time.NewTimer(moment)
+	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -237,29 +238,29 @@ func (c *Conn) watchRoot() {
 	}
 	c.mu.Unlock()
 	if e := <-events; e.Type == zk.EventNotWatching {
-		return // the session is over
+		return // the session has ended
 	}
 	c.mu.Lock()
 	c.rooted = false
 	c.mu.Unlock()
-	c.watchRoot() // somebody wrote the root
+	c.watchRoot() // the root was written
 }
 
-// Session says how this client stands with the servers.
+// Session returns the session, and a channel that is closed when it changes.
 func (c *Conn) Session() (Session, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session, c.changed
 }
 
-// Close ends the session: its nodes go at once.
+// Close ends the session and deletes its nodes.
 func (c *Conn) Close() error {
 	c.end(false)
 	return nil
 }
 
-// Crash drops the connection and says nothing, as the kernel of a killed process
-// does: the servers keep the session until its timeout.
+// Crash drops the connection without ending the session, as the kernel of a killed
+// process does: the servers keep the session until its timeout.
 func (c *Conn) Crash() { c.end(true) }
 
 func (c *Conn) end(crash bool) {

@@ -13,9 +13,9 @@ import (
 	"conclave/sim/simnet"
 )
 
-// A proof of life is from before the request was sent, however late its answer comes;
-// and pings alone bring new ones, three in a timeout.
-func TestConnHeardIsFromBeforeTheRequest(t *testing.T) {
+// ConfirmedAt is from before the request was sent, however late its answer is; and
+// pings alone advance it, three times in a timeout.
+func TestConn_ConfirmedAtIsFromBeforeTheRequest(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		const way = 250 * time.Millisecond
 		b.network.Shape("nodes", "zk", simnet.Shape{Latency: way})
@@ -26,19 +26,19 @@ func TestConnHeardIsFromBeforeTheRequest(t *testing.T) {
 			_, err := u.Children(t.Context(), "/")
 			require.NoError(t, err)
 			s, _ := u.Session()
-			assert.GreaterOrEqual(t, time.Since(s.Heard), 2*way, "there and back")
-			assert.False(t, s.Heard.Before(began))
-			assert.Equal(t, s.Heard.Add(timeout), s.Until())
+			assert.GreaterOrEqual(t, time.Since(s.ConfirmedAt), 2*way, "a round trip")
+			assert.False(t, s.ConfirmedAt.Before(began))
+			assert.Equal(t, s.ConfirmedAt.Add(timeout), s.Until())
 
 			time.Sleep(timeout)
 			s, _ = u.Session()
-			assert.Less(t, time.Since(s.Heard), timeout/2+2*way, "pings are answered")
+			assert.Less(t, time.Since(s.ConfirmedAt), timeout/2+2*way, "pings are answered")
 		}
 	})
 }
 
-// The timeout is what the servers grant, and not what was asked for.
-func TestConnTimeoutIsTheGrantedOne(t *testing.T) {
+// The timeout is the one that the servers grant, not the one that was requested.
+func TestConn_TimeoutIsTheGrantedOne(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		b.server.Limits(time.Second, 2*time.Second)
 		u := b.user()
@@ -48,10 +48,10 @@ func TestConnTimeoutIsTheGrantedOne(t *testing.T) {
 	})
 }
 
-// A request that was left over from the last connection goes out on the next one, maybe
-// before the watches were asked for again. Its answer must not hide what has changed
-// meanwhile. (The race detector sees it when it is let through.)
-func TestConnALeftOverRequestHidesNoChange(t *testing.T) {
+// A request that is left over from the last connection may be sent on the next one
+// before the watches are set again. Its answer must not hide what has changed
+// meanwhile. (Without the mend the race detector finds it.)
+func TestConn_LeftOverRequestHidesNoChange(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		path := b.top(other) + "/watched"
@@ -62,7 +62,7 @@ func TestConnALeftOverRequestHidesNoChange(t *testing.T) {
 			require.NoError(t, err)
 			release := u.cable.Stall()
 			var group sync.WaitGroup
-			for range 3 { // the first waits for the wire, the others behind it
+			for range 3 { // the first waits for the connection, the others behind it
 				group.Go(func() { _, _, _ = u.Get(t.Context(), path) })
 			}
 			synctest.Wait()

@@ -1,95 +1,103 @@
-// Package zklatch has the locks and the leaders of article 004, as Curator builds them
-// on ZooKeeper, and an election strategy over them.
+// Package zklatch has the locks and leader elections of article 004, which Curator
+// builds on ZooKeeper, and an election strategy based on them.
 //
-// # One waiter is woken
+// # Waking one waiter
 //
-// A lock could be one node of one name ([SingleNode]): who makes it holds it, the others
-// watch it. Each release then wakes all of them, to make one the next: n waiters cost
-// n(n+1)/2 wake-ups. So a lock is a line:
+// A lock could be a single node ([SingleNode]): the client that creates it holds the
+// lock, and the others watch it. Each release then wakes all of them (the thundering
+// herd): n waiters cost n(n+1)/2 wake-ups. So a lock is a queue of sequential nodes:
 //
 //	/lock/_c_5f..-lock-0000000007   holds
 //	/lock/_c_91..-lock-0000000008   waits, and watches 7
 //	/lock/_c_03..-lock-0000000011   waits, and watches 8
 //
-// Each node is numbered by the server and ends with its session. The lowest holds; each
-// other watches the one before it, and nothing else: n waiters cost n wake-ups, and who
-// came first is first.
+// The server numbers each node, and deletes it when its session ends. The lowest node
+// holds the lock. Each other one watches only the one before it: n waiters cost n
+// wake-ups, and the lock is fair.
 //
-// # A place in the line
+// # A place in the queue
 //
-//  1. Draw an id, and make the node with the id in its name. If the answer is lost,
-//     look for the id among the children: found, it is ours; else begin again. Whatever
-//     turns up with an old id later is deleted.
-//  2. Whose is the node? Its owner must be our present session.
-//  3. Read the children. The own node is missing: its session was over, begin at 1.
-//     The rule lets it go (it is the first; or no writer is before it): done.
-//  4. Read and watch the node that bars the way. It is gone already: go to 3, because
-//     no event would ever come. Wait for the event, for a change of the connection, or
-//     for ctx; then go to 3: an event says that something has changed, not what.
-//  5. ctx has ended: delete the node, in the background until it is gone.
+//  1. Draw an id, and create the node with the id in its name (a protected name). If
+//     the answer is lost, look for the id among the children; if it is not there, start
+//     again. A node with an old id that appears later is deleted.
+//  2. Check the node's owner: it must be the present session.
+//  3. Read the children. If the own node is missing, its session has ended: start at 1.
+//     If the rule lets it proceed (it is the first, or no writer is before it), done
+//     (getsTheLock in article 004).
+//  4. Read and watch the node that the rule names. If it does not exist any more, go to
+//     3, because there would never be an event. Otherwise wait for the event, for a
+//     change of the connection, or for ctx, then go to 3: an event reports that
+//     something has changed, not what (internalLockLoop in article 004).
+//  5. If ctx has ended, delete the node, in the background until it is deleted.
 //
-// [Mutex] (reentrant: its owner is the handle), [Semaphore] (not), [ReadWrite] and
-// [Latch] differ in their rule and in who counts. Revocation is a letter in the holder's
-// node, and the holder's to heed ([Mutex.MakeRevocable], [Client.AttemptRevoke]).
+// [Mutex] (InterProcessMutex; reentrant, its owner is the handle), [Semaphore] (not
+// reentrant), [ReadWrite] and [Latch] (LeaderLatch) differ in their rule and in the
+// owner. [Selector] (LeaderSelector) is built on Mutex. Revocation is a request in the
+// holder's node, which the holder may ignore ([Mutex.MakeRevocable],
+// [Client.AttemptRevoke]).
 //
-// # When may a holder still believe
+// # How long a holder may rely on its hold
 //
-// ZooKeeper's servers end a session of which they have heard nothing for its timeout,
-// and the next in the line holds. The old holder must have stopped by then, and nobody
-// can tell it. So:
+// ZooKeeper's servers end a session from which they have received nothing for its
+// timeout, and the next one in the queue holds. The old holder must have stopped by
+// then, although it may not be reachable. Therefore:
 //
-//   - The clock is our own, monotonic, and counts from before a request was sent that
-//     has been answered since ([Session.Heard]): the servers count from later.
-//   - Belief ends a margin before that and the timeout, and at once when the connection
-//     breaks ([Mutex.Holding], [Latch.HasLeadership], the Selector's context).
-//   - What go-zookeeper gives for this: a state "disconnected", two thirds of a timeout
-//     after the last packet came, whenever its request had been sent; no time of any
-//     ping, no timeout as granted. [Conn] therefore reads along on the connection.
+//   - The holder uses its own monotonic clock, counted from before a request was sent
+//     that has been answered since ([Session.ConfirmedAt]): the servers count from later.
+//   - It stops relying on its hold a margin before the timeout from then, and at once
+//     when the connection breaks ([Mutex.Holding], [Latch.HasLeadership], the Selector's
+//     context).
+//   - go-zookeeper does not report what is needed for this: its state "disconnected"
+//     comes two thirds of a timeout after the last packet was received, whenever the
+//     request for it was sent, and it reports neither ping times nor the granted
+//     timeout. So [Conn] parses the connection's traffic itself.
 //
-// On a reconnect a Latch compares the owner of its node with its session: the same, and
-// it goes on at its place; another, or no node, and it begins anew.
+// On a reconnect a Latch compares the owner of its node with its session. If they are
+// the same, it continues at its place; otherwise it starts again with a new node.
 //
 // # The strategy
 //
 //		/election/term     the record: term, leader, beat, lease, and the leader's place
-//		/election/line/    the latches' places
+//		/election/line/    the places of the latches
 //
-//	 1. A candidate has a latch in the line; an observer has none.
-//	 2. The first in the line writes the next term, GREATEST(term, highest seen) + 1, in one
-//	    transaction that checks the record's version and that its own place is there.
-//	 3. No answer: the record names the place, or it does not. If it does, a beat on the
-//	    new connection proves that the place still is there.
-//	 4. A beat is the same transaction: record's version, own place, beat + 1. Another
-//	    version or no place: deposed. It is repeated until it is answered, or trust ends.
-//	 5. A resignation says so in the record and deletes the place, which wakes one.
+//	 1. A candidate has a latch in the queue; an observer has none.
+//	 2. The first in the queue writes the next term, GREATEST(term, highest seen) + 1, in
+//	    one transaction that checks the record's version and that its own place exists.
+//	 3. Without an answer, the record shows by the place whether the write was executed.
+//	    If it was, a beat on the new connection proves that the place still exists.
+//	 4. A beat is the same transaction: record's version, own place, beat + 1. If the
+//	    version or the place does not match, the leader is deposed. A beat is repeated
+//	    until it is answered, or until trust ends.
+//	 5. A resignation marks the record and deletes the place, which wakes the next one.
 //
-// A place is good for one term: who is outranked, or promised a term away, leaves the line
-// and stands anew. So "that place is there" is a fence for effects, too: the leader's
-// writes check it in their own transaction ([Client.Fenced]). The sessions' timeout must be
-// at least the lease: with less, a term is not taken.
+// A place is used for one term: a node that was outranked, or promised a term away,
+// leaves the queue and joins it again. So the existence of the place is a fence for
+// effects too: the leader's writes check it in their own transaction ([Client.Fenced]).
+// The session timeout must be at least the lease; otherwise no term is won.
 //
 //	waiting -----------> first -----------> leading ----------> suspended
-//	   ^    predecessor   |    record written    |  connection     |  beat answered on
-//	   |    gone          | lost: record or      |  broken         |  the new one: leads on
+//	   ^    predecessor   |    record written    |  connection     |  beat answered on the
+//	   |    deleted       | lost: record or      |  broken         |  new one: leads again
 //	   |                  v place changed        v                 v
-//	   +------------ place given up <------- resigned, deposed, trust ended
+//	   +------------ place deleted <-------- resigned, deposed, trust ended
 //
 // # What is not guaranteed
 //
-//   - That two never believe, if a process is stopped between its check and its act.
-//     Fence what matters.
-//   - On several servers, the sign of life that a follower of theirs has had is passed
-//     on to their leader only each half tick. A follower that is cut off in that time takes
-//     it along. Ask for a session longer than the lease by a tick there.
-//   - That a killed leader is followed at once: its session lasts its timeout. (Conclave's
-//     own strategy, termcas, is faster: a database frees a lock when its connection breaks.)
+//   - That no two nodes believe they lead, if a process is stopped between its check and
+//     its act. Fence what matters.
+//   - With several servers, a follower reports the heartbeats of its sessions to the
+//     server that leads only each half tick. A follower that is cut off in that time does
+//     not report them. There, ask for a session longer than the lease by a tick.
+//   - That a killed leader is replaced at once: its session lasts its timeout.
+//     (Conclave's own strategy, termcas, is faster: a database frees a lock when its
+//     connection breaks.)
 //
-// # When a part dies
+// # Failures
 //
 //	the leader, killed         its session's timeout, then one waiter is woken
-//	the leader, cut off        stops at once or by its clock; then as above
-//	a connection               taken up with its session; the leader is suspended meanwhile
-//	a waiter                   who watched it looks again, and watches the one before it
-//	the record, deleted        the next beat finds nothing: deposed; terms go on above the
+//	the leader, cut off        it stops at once or by its clock; then as above
+//	a connection               the session continues on a new one; the leader is suspended meanwhile
+//	a waiter                   the one that watched it looks again, and watches the one before it
+//	the record, deleted        the next beat finds nothing: deposed; terms continue above the
 //	                           highest that any candidate has seen
 package zklatch

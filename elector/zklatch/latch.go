@@ -8,43 +8,46 @@ import (
 	"time"
 )
 
-// ErrStarted: a latch or a selector is started once.
-var ErrStarted = errors.New("it was started before")
+// ErrStarted is returned when a latch or a selector is started a second time, or
+// after Close.
+var ErrStarted = errors.New("already started or closed")
 
-// Listener is told of a Latch's transitions, in their order. It is called by the
-// latch's own goroutine: while it runs, nothing else is noticed.
+// Listener receives a Latch's transitions, in order (isLeader and notLeader in article
+// 004). The latch's own goroutine calls it, and detects nothing else meanwhile.
 type Listener struct {
 	IsLeader  func()
 	NotLeader func()
 }
 
-// Ending is what a Latch that leads tells its listeners when it is closed.
+// Ending is whether a leading Latch notifies its listeners when it is closed
+// (CloseMode in article 004).
 type Ending int
 
 // The endings.
 const (
-	Silent    Ending = iota // nothing
-	Notifying               // that it leads no more
+	Silent    Ending = iota // it does not
+	Notifying               // it calls NotLeader
 )
 
-// Latch stands in a line for leadership, from Start to Close, and leads while it is
-// the first. It is told at once when it may have lost that: when the connection breaks
-// or when nothing was heard of the servers for too long. When the connection is back,
-// it compares the owner of its node with its session: the same, and it goes on at the
-// same place; another, or no node, and it begins anew.
+// Latch is a candidate for leadership (LeaderLatch in article 004). From Start to
+// Close it has a place in a queue, and it leads while it is the first. It stops
+// leading as soon as it may have lost its place: when the connection breaks, or when
+// the session was not confirmed for too long. When it is connected again, it compares
+// the owner of its node with its session. If they are the same, it continues at its
+// place; otherwise it starts again with a new node (reset in article 004).
 type Latch struct {
-	line line
+	queue queue
 
 	ctx  context.Context // ends with Close or abandon, or with the Client
 	stop context.CancelFunc
 	done chan struct{} // closed by run
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	started   bool
 	leading   bool
 	place     place
-	standing  bool          // place is ours, as far as is known
-	resets    int           // times it began anew
+	queued    bool          // place is this session's, as far as is known
+	resets    int           // how often it started again with a new node
 	changed   chan struct{} // closed and replaced when leading changes
 	listeners []Listener
 }
@@ -52,10 +55,10 @@ type Latch struct {
 // The kind of a latch's nodes.
 const latchKind = "-latch-"
 
-// Latch is a candidate named id for the leadership at a path.
+// Latch returns a candidate named id for the leadership at a path.
 func (c *Client) Latch(path, id string) *Latch {
 	l := &Latch{
-		line:    line{c: c, dir: path, kind: latchKind, kinds: []string{latchKind}, data: []byte(id), before: oneAtATime},
+		queue:   queue{c: c, dir: path, kind: latchKind, kinds: []string{latchKind}, data: []byte(id), before: oneAtATime},
 		changed: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -63,14 +66,15 @@ func (c *Client) Latch(path, id string) *Latch {
 	return l
 }
 
-// Listen adds a listener. A latch that leads already tells it nothing of that.
+// Listen adds a listener. If the latch leads already, the listener is not notified of
+// that.
 func (l *Latch) Listen(listener Listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.listeners = append(l.listeners, listener)
 }
 
-// Start enters the line.
+// Start enters the queue.
 func (l *Latch) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,24 +89,24 @@ func (l *Latch) Start() error {
 	return nil
 }
 
-// Close leaves the line, and with that hands the leadership over. The node's end
-// always comes about.
+// Close leaves the queue, and so hands the leadership over. The node is deleted in the
+// background if that fails at first.
 func (l *Latch) Close(ctx context.Context, ending Ending) error {
-	led, p, standing := l.end()
-	if standing {
-		l.line.leave(ctx, p)
+	led, p, queued := l.end()
+	if queued {
+		l.queue.leave(ctx, p)
 	}
 	if led && ending == Notifying {
-		l.tell(false)
+		l.notify(false)
 	}
 	return nil
 }
 
-// abandon ends the latch as a crash does: its node stays until the session's end.
+// abandon ends the latch like a crash: its node stays until the session ends.
 func (l *Latch) abandon() { l.end() }
 
-// end stops the loop and says what was left.
-func (l *Latch) end() (led bool, p place, standing bool) {
+// end stops the loop and returns what it has left.
+func (l *Latch) end() (led bool, p place, queued bool) {
 	l.mu.Lock()
 	started := l.started
 	l.stop()
@@ -112,26 +116,28 @@ func (l *Latch) end() (led bool, p place, standing bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	led, p, standing = l.leading, l.place, l.standing
-	l.leading, l.standing = false, false
-	return led, p, standing
+	led, p, queued = l.leading, l.place, l.queued
+	l.leading, l.queued = false, false
+	return led, p, queued
 }
 
-// HasLeadership says whether this latch leads, and may rely on it at this moment.
+// HasLeadership reports whether this latch leads, and can rely on it now
+// (hasLeadership in article 004).
 func (l *Latch) HasLeadership() bool {
 	_, leads := l.leads()
 	return leads
 }
 
-// leads also says by which place.
+// leads is HasLeadership, with the place by which the latch leads.
 func (l *Latch) leads() (place, bool) {
-	s, _ := l.line.c.tree.Session()
+	s, _ := l.queue.c.tree.Session()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.place, l.leading && l.line.c.sure(s, l.place.session)
+	return l.place, l.leading && l.queue.c.reliable(s, l.place.session)
 }
 
-// Await waits until this latch leads; ErrClosed when it, or its Client, is closed.
+// Await waits until this latch leads. It returns ErrClosed if the latch or its Client
+// is closed.
 func (l *Latch) Await(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -139,7 +145,7 @@ func (l *Latch) Await(ctx context.Context) error {
 		l.mu.Unlock()
 		switch {
 		case l.ctx.Err() != nil:
-			return fmt.Errorf("await leadership at %s: %w", l.line.dir, ErrClosed)
+			return fmt.Errorf("await leadership at %s: %w", l.queue.dir, ErrClosed)
 		case leading:
 			return nil
 		}
@@ -152,19 +158,20 @@ func (l *Latch) Await(ctx context.Context) error {
 	}
 }
 
-// Participants are the candidates in their order; the first leads.
+// Participants returns the candidates in order; the first leads.
 func (l *Latch) Participants(ctx context.Context) ([]Participant, error) {
-	return l.line.participants(ctx)
+	return l.queue.participants(ctx)
 }
 
-// Resets is how often the latch had to begin anew with a new node.
+// Resets returns how often the latch had to start again with a new node.
 func (l *Latch) Resets() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.resets
 }
 
-// lead notes whether it leads, and tells when that is new.
+// lead records whether the latch leads, and notifies the listeners of a change
+// (setLeadership in Curator).
 func (l *Latch) lead(leading bool) {
 	l.mu.Lock()
 	news := l.leading != leading
@@ -175,11 +182,11 @@ func (l *Latch) lead(leading bool) {
 	}
 	l.mu.Unlock()
 	if news {
-		l.tell(leading)
+		l.notify(leading)
 	}
 }
 
-func (l *Latch) tell(leading bool) {
+func (l *Latch) notify(leading bool) {
 	l.mu.Lock()
 	listeners := l.listeners[:len(l.listeners):len(l.listeners)]
 	l.mu.Unlock()
@@ -193,15 +200,16 @@ func (l *Latch) tell(leading bool) {
 	}
 }
 
-// run is the loop: look, lead or watch who is before, wait for news.
+// run is the loop: read the queue, lead or watch the node before, wait for an event
+// (checkLeadership in article 004).
 func (l *Latch) run() {
-	c := l.line.c
-	var checked uint64 // the connection on which the place was found to be ours
+	c := l.queue.c
+	var checked uint64 // the connection on which the place was found to be this session's
 	for l.ctx.Err() == nil {
-		// 1. Doubt: without a connection, or an answer, nobody leads.
+		// 1. Without a connection, or a recent answer, the latch does not lead.
 		s, changed := c.tree.Session()
-		p, standing := l.standingAt()
-		if standing && !c.sure(s, p.session) || s.Link != checked {
+		p, queued := l.queuedAt()
+		if queued && !c.reliable(s, p.session) || s.Link != checked {
 			l.lead(false)
 		}
 		if !s.Connected() {
@@ -212,19 +220,19 @@ func (l *Latch) run() {
 			continue
 		}
 
-		// 2. Stand in the line: at the place of before, if it is still this session's.
-		if standing && (s.Link != checked || !c.sure(s, p.session)) {
+		// 2. Take a place in the queue: the old one, if it is still this session's.
+		if queued && (s.Link != checked || !c.reliable(s, p.session)) {
 			ours, err := l.compare(p)
 			if err != nil {
-				c.rest(l.ctx, err)
+				c.pauseAfter(l.ctx, err)
 				continue
 			}
-			standing = ours
+			queued = ours
 		}
-		if !standing {
+		if !queued {
 			var err error
-			if p, err = l.line.enter(l.ctx); err != nil {
-				c.rest(l.ctx, err)
+			if p, err = l.queue.enter(l.ctx); err != nil {
+				c.pauseAfter(l.ctx, err)
 				continue
 			}
 			l.stand(p)
@@ -235,8 +243,9 @@ func (l *Latch) run() {
 		}
 		checked = now.Link
 
-		// 3. First? Then lead, and watch the own node. Else watch who is before.
-		mayGo, watch, err := l.line.step(l.ctx, p)
+		// 3. If it is the first, lead and watch the own node; otherwise watch the
+		// node before.
+		mayGo, watch, err := l.queue.step(l.ctx, p)
 		if mayGo {
 			_, _, watch, err = c.tree.GetW(l.ctx, p.path())
 		}
@@ -246,7 +255,7 @@ func (l *Latch) run() {
 			l.forget()
 			continue
 		case err != nil:
-			c.rest(l.ctx, err)
+			c.pauseAfter(l.ctx, err)
 			continue
 		}
 		l.lead(mayGo)
@@ -257,15 +266,15 @@ func (l *Latch) run() {
 	}
 }
 
-// await waits for news; a leader also for the moment from which on its last proof of
-// life is too old.
+// await waits for an event, or for a change of the session; a leader also until its
+// last confirmation is too old.
 func (l *Latch) await(watch <-chan Event, changed <-chan struct{}, leading bool) {
-	c := l.line.c
+	c := l.queue.c
 	for {
 		var doubt <-chan time.Time
 		if leading {
 			s, _ := c.tree.Session()
-			timer := time.NewTimer(time.Until(c.trusted(s)))
+			timer := time.NewTimer(time.Until(c.trustedUntil(s)))
 			defer timer.Stop()
 			doubt = timer.C
 		}
@@ -280,24 +289,25 @@ func (l *Latch) await(watch <-chan Event, changed <-chan struct{}, leading bool)
 		case <-l.ctx.Done():
 			return
 		case <-doubt:
-			if s, _ := c.tree.Session(); time.Now().Before(c.trusted(s)) {
-				continue // something was heard meanwhile
+			if s, _ := c.tree.Session(); time.Now().Before(c.trustedUntil(s)) {
+				continue // it was confirmed meanwhile
 			}
 			return
 		}
 	}
 }
 
-// compare asks whose the own node is.
+// compare reports whether the own node belongs to the present session.
 func (l *Latch) compare(p place) (ours bool, err error) {
-	_, stat, err := l.line.c.tree.Get(l.ctx, p.path())
-	s, _ := l.line.c.tree.Session()
+	_, stat, err := l.queue.c.tree.Get(l.ctx, p.path())
+	s, _ := l.queue.c.tree.Session()
 	switch {
 	case err == nil && stat.Owner == s.ID:
 		return true, nil
 	case err == nil:
-		// The last session's: it goes with it, sooner or later. Why should all wait?
-		l.line.c.discard(p.path())
+		// It belongs to the last session and will end with it; do not make the others
+		// wait.
+		l.queue.c.discard(p.path())
 	case !errors.Is(err, ErrNoNode):
 		return false, err
 	}
@@ -305,28 +315,28 @@ func (l *Latch) compare(p place) (ours bool, err error) {
 	return false, nil
 }
 
-func (l *Latch) standingAt() (place, bool) {
+func (l *Latch) queuedAt() (place, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.place, l.standing
+	return l.place, l.queued
 }
 
 func (l *Latch) stand(p place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.place, l.standing = p, true
+	l.place, l.queued = p, true
 }
 
-// forget drops the place: the next turn begins anew.
+// forget drops the place, so that the loop takes a new one.
 func (l *Latch) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.standing = false
+	l.queued = false
 	l.resets++
 }
 
-// rest is a pause after an error, if the next try would not wait for a connection.
-func (c *Client) rest(ctx context.Context, err error) {
+// pauseAfter pauses after an error, unless the next try waits for a connection anyway.
+func (c *Client) pauseAfter(ctx context.Context, err error) {
 	if ctx.Err() != nil || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrSessionExpired) {
 		return
 	}

@@ -14,11 +14,12 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// One test per claim of article 004 about leaders.
+// One test per statement of article 004 about leaders.
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
-// watching is how many watches are set. On a real server each client watches the root.
+// watching returns how many watches are set. On a real server each client watches the
+// root.
 func (b *bench) watching() int {
 	if b.server == nil {
 		return b.real.Watches(b.t) - int(b.clients.Load())
@@ -26,12 +27,12 @@ func (b *bench) watching() int {
 	return b.server.Watches()
 }
 
-// wire plays a test with the real client on a server in memory.
+// wire runs a test with the real client on a server in memory.
 func wire(t *testing.T, test func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) { test(t, onWire(t)) })
 }
 
-// candidate is a latch with a log of what it was told.
+// candidate is a latch with a log of its notifications.
 type candidate struct {
 	*zklatch.Latch
 	user *user
@@ -55,7 +56,7 @@ func (b *bench) candidate(id string) candidate {
 	return c
 }
 
-// candidates start one after the other, so that their order is known.
+// candidates starts candidates one after the other, so that their order is known.
 func (b *bench) candidates(n int) (list []candidate) {
 	for i := range n {
 		c := b.candidate(fmt.Sprint("c", i+1))
@@ -65,18 +66,19 @@ func (b *bench) candidates(n int) (list []candidate) {
 	return list
 }
 
-// Article 004: "every node has the same chance; there is one; others notice its loss and elect again".
+// Article 004: "every node has the same chance; there is one; others notice its loss
+// and elect again".
 func TestArticleThereIsOneLeaderAndItsLossIsNoticed(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		list := b.candidates(4)
-		for i, c := range list { // kill, and kill, and kill
+		for i, c := range list { // kill each in turn
 			require.NoError(t, c.Await(t.Context()))
 			for _, other := range list[i+1:] {
-				assert.False(t, other.HasLeadership(), "there is one")
+				assert.False(t, other.HasLeadership(), "there is one leader")
 			}
 			participants, err := list[3].Participants(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, fmt.Sprint("c", i+1), string(participants[0].Data), "who came first leads first")
+			assert.Equal(t, fmt.Sprint("c", i+1), string(participants[0].Data), "the first in the queue leads first")
 			if i < 3 {
 				c.user.crash()
 			}
@@ -84,7 +86,7 @@ func TestArticleThereIsOneLeaderAndItsLossIsNoticed(t *testing.T) {
 	})
 }
 
-// crash ends a client without a word: its session lives on until its timeout.
+// crash ends a client without closing its session, which lives until its timeout.
 func (u *user) crash() {
 	if u.memory != nil {
 		u.memory.Disconnect()
@@ -109,7 +111,7 @@ func TestArticleCloseIsSilentOrNotifies(t *testing.T) {
 				want = append(want, "not leader")
 			}
 			assert.Equal(t, want, c.log.all())
-			assert.Empty(t, b.names(c.user, "/leader"), "its node is gone")
+			assert.Empty(t, b.names(c.user, "/leader"), "its node is deleted")
 		}
 	})
 }
@@ -129,8 +131,8 @@ func TestArticleAwaitWithALimit(t *testing.T) {
 	})
 }
 
-// A Client that is closed first ends what is awaited, whoever leads.
-func TestAwaitEndsWithTheClient(t *testing.T) {
+// Closing the Client ends Await of all its latches.
+func TestLatch_AwaitEndsWithClient(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
 		list := b.candidates(2)
 		require.NoError(t, list[0].Await(t.Context()))
@@ -141,12 +143,12 @@ func TestAwaitEndsWithTheClient(t *testing.T) {
 		assert.ErrorIs(t, <-awaited, zklatch.ErrClosed)
 		assert.ErrorIs(t, list[1].Await(t.Context()), zklatch.ErrClosed)
 		list[0].user.Client.Close()
-		assert.ErrorIs(t, list[0].Await(t.Context()), zklatch.ErrClosed, "whoever leads, too")
+		assert.ErrorIs(t, list[0].Await(t.Context()), zklatch.ErrClosed, "also of the leader")
 	})
 }
 
-// A leader that is cut off stops before another one can begin, by its own clock; it
-// comes back to the same place if its session has lasted.
+// A leader that is cut off stops by its own clock before another one can begin. It
+// continues at the same place if its session has not ended.
 //
 // Article 004: "listeners isLeader and notLeader; a reset on reconnect".
 func TestArticleAReconnectComparesTheOwner(t *testing.T) {
@@ -160,18 +162,18 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 			mend()
 			b.until("it to lead again", func() bool { return list[0].HasLeadership() && len(list[0].log.all()) == 3 })
 			assert.Equal(t, []string{"is leader", "not leader", "is leader"}, list[0].log.all())
-			assert.Equal(t, before, sorted(b.names(list[1].user, "/leader")), "by the same node: its owner is this session")
+			assert.Equal(t, before, sorted(b.names(list[1].user, "/leader")), "with the same node: its owner is this session")
 			assert.Zero(t, list[0].Resets())
 			assert.Empty(t, list[1].log.all())
 		})
 	})
-	t.Run("the session is over", func(t *testing.T) {
+	t.Run("the session has ended", func(t *testing.T) {
 		everywhere(t, func(t *testing.T, b *bench) {
 			list := b.candidates(2)
 			require.NoError(t, list[0].Await(t.Context()))
 			mend := list[0].user.cut()
 			require.NoError(t, list[1].Await(t.Context()))
-			assert.False(t, list[0].HasLeadership(), "it has stopped before the other could begin")
+			assert.False(t, list[0].HasLeadership(), "the old leader has stopped before the new one could begin")
 			mend()
 			b.until("it to stand behind", func() bool { return len(b.names(list[1].user, "/leader")) == 2 })
 			assert.Equal(t, []string{"is leader", "not leader"}, list[0].log.all())
@@ -183,7 +185,7 @@ func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 	})
 }
 
-// cut takes the connection away until mend.
+// cut breaks the connection until mend is called.
 func (u *user) cut() (mend func()) {
 	if u.memory != nil {
 		u.memory.Disconnect()
@@ -193,11 +195,12 @@ func (u *user) cut() (mend func()) {
 	return u.cable.Mend
 }
 
-// A node that stands for a session that is over is not believed in, although it is
-// still there and carries our id; and a leader whose node is deleted by hand stops.
+// A node of a session that has ended does not count, although it still exists and has
+// the latch's id; and a leader whose node is deleted by hand stops leading.
 //
-// Article 004: "a reset on reconnect", compared with the owner as its later versions do.
-func TestArticleANodeOfAnOlderSessionIsNotBelieved(t *testing.T) {
+// Article 004: "a reset on reconnect", compared with the owner as its later versions
+// do.
+func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
 		c := b.candidate("c")
 		require.NoError(t, c.Await(t.Context()))
@@ -206,10 +209,10 @@ func TestArticleANodeOfAnOlderSessionIsNotBelieved(t *testing.T) {
 		session, _ := c.user.Session()
 		c.user.memory.Disconnect()
 		b.server.Expire(session.ID)
-		_, err := other.Create(t.Context(), node, []byte("c"), zklatch.Ephemeral) // the same name, another's session
+		_, err := other.Create(t.Context(), node, []byte("c"), zklatch.Ephemeral) // the same name, but another session
 		require.NoError(t, err)
 		c.user.memory.Reconnect()
-		synctest.Wait() // until now it may have noticed none of it, and still lead
+		synctest.Wait() // until now it may not have noticed, and still lead
 		require.NoError(t, c.Await(t.Context()))
 		b.until("the impostor to be gone", func() bool {
 			names := b.names(other, "/leader")
@@ -218,15 +221,16 @@ func TestArticleANodeOfAnOlderSessionIsNotBelieved(t *testing.T) {
 		assert.Equal(t, 1, c.Resets())
 
 		require.NoError(t, other.Delete(t.Context(), b.path+"/leader/"+b.names(other, "/leader")[0], zklatch.AnyVersion))
-		b.until("it to begin anew", func() bool { return c.Resets() == 2 && c.HasLeadership() })
+		b.until("a new node", func() bool { return c.Resets() == 2 && c.HasLeadership() })
 		assert.Equal(t, []string{"is leader", "not leader", "is leader", "not leader", "is leader"}, c.log.all())
 	})
 }
 
-// The connection stays open, and nothing comes through it: no event tells the leader
-// anything. Its own clock does, before the server's.
+// The connection stays open but nothing is received, so that there is no event. The
+// leader's own clock ends its leadership before the server's does.
 //
-// Article 004: "others notice its loss and elect again", and it has noticed before.
+// Article 004: "others notice its loss and elect again", and the old leader stops
+// before.
 func TestArticleASilentServerEndsTheLeadershipByOurClock(t *testing.T) {
 	play := func(t *testing.T, b *bench) {
 		list := b.candidates(2)
@@ -245,7 +249,7 @@ func TestArticleASilentServerEndsTheLeadershipByOurClock(t *testing.T) {
 	t.Run("zookeeper", func(t *testing.T) { play(t, onZooKeeper(t)) })
 }
 
-// turn is a selector whose leaderships are let go by hand.
+// turn is a selector whose leaderships the test ends.
 type turn struct {
 	*zklatch.Selector
 	user   *user
@@ -273,7 +277,8 @@ func (b *bench) selector(id string, requeue bool) turn {
 	return s
 }
 
-// Article 004: "takeLeadership runs while leading and gives up on return; autoRequeue stands again; it is built on the mutex".
+// Article 004: "takeLeadership runs while leading and gives up on return; autoRequeue
+// stands again; it is built on the mutex".
 func TestArticleASelectorLeadsByTurns(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		once, again := b.selector("once", false), b.selector("again", true)
@@ -283,14 +288,14 @@ func TestArticleASelectorLeadsByTurns(t *testing.T) {
 		assert.False(t, again.HasLeadership())
 		got, err := b.user().Mutex(b.path+"/selector", nil).TryAcquire(t.Context(), 100*time.Millisecond)
 		require.NoError(t, err)
-		assert.False(t, got, "it is built on the mutex: who holds one waits for the other")
-		assert.False(t, once.Requeue(), "it stands already")
+		assert.False(t, got, "a selector is built on the mutex at the same path")
+		assert.False(t, once.Requeue(), "it is in the queue already")
 
-		once.enough <- struct{}{} // its return gives the leadership up
+		once.enough <- struct{}{} // returning gives up the leadership
 		<-again.began
 		assert.False(t, once.HasLeadership())
 		again.enough <- struct{}{}
-		<-again.began // it stands again by itself, and there is nobody else
+		<-again.began // AutoRequeue, without another candidate
 
 		b.until("the first one's turn to be over", once.Requeue)
 		b.until("it to wait", func() bool { list, _ := once.Participants(t.Context()); return len(list) == 2 })
@@ -301,7 +306,7 @@ func TestArticleASelectorLeadsByTurns(t *testing.T) {
 	})
 }
 
-// A leader that is cut off must return, and is told so at once.
+// The context of a leader that is cut off ends at once.
 //
 // Article 004: "takeLeadership runs while leading".
 func TestArticleASelectorThatIsCutOffIsInterrupted(t *testing.T) {

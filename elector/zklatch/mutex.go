@@ -9,41 +9,41 @@ import (
 )
 
 var (
-	// ErrNotHeld: Release was called by who holds nothing.
+	// ErrNotHeld is returned by Release if the handle does not hold the lock.
 	ErrNotHeld = errors.New("the lock is not held")
-	// ErrHoldLost: the lock was held by a session that is over. It must be released,
-	// as often as it was acquired, before it can be acquired again.
+	// ErrHoldLost is returned by Acquire if the lock was held by a session that has
+	// ended. It must be released, as often as it was acquired, before it can be
+	// acquired again.
 	ErrHoldLost = errors.New("the lock was lost with its session")
 )
 
-// Mutex is a fair lock: who asks first holds first. It is reentrant: its owner is
-// this handle, which may acquire it again and must release it as often. Goroutines
-// that are to exclude one another need a handle each.
+// Mutex is a fair, reentrant lock (InterProcessMutex in article 004). Its owner is this
+// handle, which may acquire it again and must release it as often. Goroutines that must
+// exclude one another need a handle each.
 type Mutex struct {
-	line line
+	queue queue
 
-	turn chan struct{} // cap 1: who acquires or releases
+	turn chan struct{} // capacity one: serializes calls of Acquire
 
-	mu     sync.Mutex // guards what follows
-	place  place
-	count  int
-	revoke func(*Mutex) // nil: not revocable
-	calm   func()       // ends the watch for requests to revoke; nil: none
+	mu           sync.Mutex // guards the fields below
+	place        place
+	count        int
+	revoke       func(*Mutex) // nil if not revocable
+	stopWatching func()       // ends the watch for revocation requests; nil if there is none
 }
 
-// The kind of a mutex' nodes.
+// The kind of a mutex's nodes.
 const lockKind = "-lock-"
 
-// Mutex is a handle of the lock at a path. data is shown to others who look at the
-// participants.
+// Mutex returns a handle of the lock at a path. data is what Participants shows of it.
 func (c *Client) Mutex(path string, data []byte) *Mutex {
 	return c.mutex(path, lockKind, []string{lockKind}, data, oneAtATime)
 }
 
 func (c *Client) mutex(path, kind string, kinds []string, data []byte, before rule) *Mutex {
 	return &Mutex{
-		line: line{c: c, dir: path, kind: kind, kinds: kinds, data: data, before: before},
-		turn: make(chan struct{}, 1),
+		queue: queue{c: c, dir: path, kind: kind, kinds: kinds, data: data, before: before},
+		turn:  make(chan struct{}, 1),
 	}
 }
 
@@ -57,28 +57,28 @@ func (m *Mutex) Acquire(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	held, p := m.count > 0, m.place
-	if held && m.line.c.alive(p) {
+	if held && m.queue.c.alive(p) {
 		m.count++
 		m.mu.Unlock()
 		return nil
 	}
 	m.mu.Unlock()
 	if held {
-		return fmt.Errorf("acquire %s again: %w", m.line.dir, ErrHoldLost)
+		return fmt.Errorf("acquire %s again: %w", m.queue.dir, ErrHoldLost)
 	}
-	p, err := m.line.stand(ctx)
+	p, err := m.queue.stand(ctx)
 	if err != nil {
-		return fmt.Errorf("acquire %s: %w", m.line.dir, err)
+		return fmt.Errorf("acquire %s: %w", m.queue.dir, err)
 	}
 	m.mu.Lock()
 	m.place, m.count = p, 1
 	m.mu.Unlock()
-	m.heedRevocation()
+	m.watchForRevocation()
 	return nil
 }
 
-// TryAcquire waits no longer than limit; false: that was not enough, and the place
-// in the line is given up.
+// TryAcquire is Acquire with a time limit. It returns false if the lock was not
+// acquired in time; the place in the queue is deleted then.
 func (m *Mutex) TryAcquire(ctx context.Context, limit time.Duration) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -89,40 +89,40 @@ func (m *Mutex) TryAcquire(ctx context.Context, limit time.Duration) (bool, erro
 	return err == nil, err
 }
 
-// Release counts down; the last one gives the lock back. That always comes about: a
-// delete whose answer is lost is repeated in the background. ErrNotHeld: there was
-// nothing to release.
+// Release undoes one Acquire; the last one releases the lock. If that fails, it is
+// repeated in the background until it succeeds. Release returns ErrNotHeld if the
+// handle does not hold the lock.
 func (m *Mutex) Release(ctx context.Context) error {
 	m.mu.Lock()
 	if m.count == 0 {
 		m.mu.Unlock()
-		return fmt.Errorf("release %s: %w", m.line.dir, ErrNotHeld)
+		return fmt.Errorf("release %s: %w", m.queue.dir, ErrNotHeld)
 	}
 	m.count--
-	p, last, calm := m.place, m.count == 0, m.calm
+	p, last, stopWatching := m.place, m.count == 0, m.stopWatching
 	if last {
-		m.calm = nil
+		m.stopWatching = nil
 	}
 	m.mu.Unlock()
 	if last {
-		if calm != nil {
-			calm()
+		if stopWatching != nil {
+			stopWatching()
 		}
-		m.line.leave(ctx, p)
+		m.queue.leave(ctx, p)
 	}
 	return nil
 }
 
-// Held says whether this handle holds the lock, as far as its session goes.
+// Held reports whether this handle holds the lock and its session has not changed.
 func (m *Mutex) Held() bool {
 	m.mu.Lock()
 	held, p := m.count > 0, m.place
 	m.mu.Unlock()
-	return held && m.line.c.alive(p)
+	return held && m.queue.c.alive(p)
 }
 
-// Holding is a context for the work under the lock: it ends, with ErrSuspended, as
-// soon as the hold cannot be relied on. cancel frees what it needs.
+// Holding returns a context for the work under the lock. It ends with ErrSuspended as
+// soon as the hold cannot be relied on. cancel releases its resources.
 func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel func()) {
 	m.mu.Lock()
 	session, held := m.place.session, m.count > 0
@@ -132,44 +132,44 @@ func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel fun
 		end(ErrNotHeld)
 		return ctx, func() {}
 	}
-	return m.line.c.holding(parent, session)
+	return m.queue.c.holding(parent, session)
 }
 
-// Participant is somebody in a line.
+// Participant is a node in a queue.
 type Participant struct {
 	Path string // of its node
-	Data []byte // that it gave
+	Data []byte // of its client
 }
 
-// Participants are who holds the lock, first, and who waits for it, in order.
+// Participants returns the holder of the lock, then the waiters in order.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	return m.line.participants(ctx)
+	return m.queue.participants(ctx)
 }
 
-func (l line) participants(ctx context.Context) ([]Participant, error) {
-	names, err := l.look(ctx)
+func (q queue) participants(ctx context.Context) ([]Participant, error) {
+	names, err := q.look(ctx)
 	if errors.Is(err, ErrNoNode) {
-		return nil, nil // nobody was ever here
+		return nil, nil // the lock was never used
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", l.dir, err)
+		return nil, fmt.Errorf("list %s: %w", q.dir, err)
 	}
 	var list []Participant
 	for _, name := range names {
-		path := l.dir + "/" + name
-		data, _, err := l.c.tree.Get(ctx, path)
+		path := q.dir + "/" + name
+		data, _, err := q.c.tree.Get(ctx, path)
 		if errors.Is(err, ErrNoNode) {
-			continue // it has just left
+			continue // deleted meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", l.dir, err)
+			return nil, fmt.Errorf("list %s: %w", q.dir, err)
 		}
 		list = append(list, Participant{Path: path, Data: data})
 	}
 	return list, nil
 }
 
-// alive says whether the session of a place is still ours.
+// alive reports whether a place belongs to the present session.
 func (c *Client) alive(p place) bool {
 	s, _ := c.tree.Session()
 	return s.ID == p.session

@@ -11,14 +11,14 @@ import (
 	"conclave/elector"
 )
 
-// record is what an election's record node holds: the last term that was won.
+// record is the content of an election's record node: the last term that was won.
 type record struct {
 	Number   uint64 `json:"term"`
 	Leader   string `json:"leader"`
 	Address  string `json:"address"`
 	Beat     uint64 `json:"beat"`
 	LeaseMs  int64  `json:"lease_ms"`
-	Node     string `json:"node"` // the winner's place: it leads this one term by it, and no other
+	Node     string `json:"node"` // the winner's place, used for this term only
 	Resigned bool   `json:"resigned,omitempty"`
 }
 
@@ -28,8 +28,8 @@ const (
 	lineNode   = "/line"
 )
 
-// read returns the record and its version; a record that was never written is that of
-// term 0, and made.
+// read returns the record and its version. If there is none, it creates the record of
+// term 0.
 func (s *Strategy) read(ctx context.Context) (record, int32, error) {
 	for {
 		data, stat, err := s.cfg.Tree.Get(ctx, s.cfg.Path+recordNode)
@@ -56,7 +56,7 @@ func parse(data []byte) (r record, err error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// bytes is the record as it is written.
+// bytes returns the record as it is stored.
 func (r record) bytes() []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -65,8 +65,9 @@ func (r record) bytes() []byte {
 	return b
 }
 
-// term is the record as the Elector sees it. A record that names the reader names
-// nobody who leads: what this node leads it knows from its own requests.
+// term returns the record as the Elector sees it. alive means that the leader's place
+// exists. If the record names the reader, the term has no Leader: a node knows what it
+// leads from its own requests only.
 func (r record) term(me elector.Candidate, alive bool) elector.Term {
 	t := elector.Term{Number: r.Number, Beat: r.Beat, Lease: time.Duration(r.LeaseMs) * time.Millisecond}
 	if r.Number == 0 {
@@ -78,9 +79,9 @@ func (r record) term(me elector.Candidate, alive bool) elector.Term {
 	return t
 }
 
-// Fenced writes a node, if owner still leads that term of the election at a path: in
-// the same transaction the servers look whether the place by which it was won is still
-// there. false: it is not, and nothing was written.
+// Fenced writes a node if owner still leads that term of the election: in the same
+// transaction the servers check that the place by which the term was won still
+// exists. If it does not, Fenced returns false and nothing is written.
 func (c *Client) Fenced(ctx context.Context, election string, owner conclave.NodeID, term uint64, path string, data []byte) (bool, error) {
 	now, _, err := c.tree.Get(ctx, election+recordNode)
 	if err != nil {

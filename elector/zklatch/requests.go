@@ -8,9 +8,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// call waits for a connection and plays one of the library's calls, which know no
-// context: when ctx ends first, it goes on until it is answered or Close.
-func call[T any](ctx context.Context, c *Conn, play func() (T, error)) (T, error) {
+// call waits for a connection and makes one of the library's calls, which take no
+// context: if ctx ends first, the library's call continues until it is answered, or
+// until Close.
+func call[T any](ctx context.Context, c *Conn, request func() (T, error)) (T, error) {
 	var none T
 	for {
 		c.mu.Lock()
@@ -34,10 +35,10 @@ func call[T any](ctx context.Context, c *Conn, play func() (T, error)) (T, error
 		value T
 		err   error
 	}
-	results := make(chan result, 1) // nobody may be there to take it
+	results := make(chan result, 1) // so that the goroutine ends if ctx has ended
 	c.group.Go(func() {
-		value, err := play()
-		results <- result{value, known(err)}
+		value, err := request()
+		results <- result{value, translate(err)}
 	})
 	c.mu.Unlock()
 	select {
@@ -48,8 +49,8 @@ func call[T any](ctx context.Context, c *Conn, play func() (T, error)) (T, error
 	}
 }
 
-// known is the library's error in this package's words.
-func known(err error) error {
+// translate returns this package's error for one of the library's.
+func translate(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -69,7 +70,7 @@ func known(err error) error {
 	return err
 }
 
-// stat is the library's in this package's words.
+// stat returns this package's Stat for the library's.
 func stat(s *zk.Stat) Stat {
 	if s == nil {
 		return Stat{}
@@ -77,13 +78,13 @@ func stat(s *zk.Stat) Stat {
 	return Stat{Czxid: s.Czxid, Mzxid: s.Mzxid, Version: s.Version, Owner: s.EphemeralOwner}
 }
 
-// flags are the kinds in the library's words.
+// flags are the library's flags of each kind.
 var flags = map[Kind]int32{
 	Persistent: zk.FlagPersistent, Ephemeral: zk.FlagEphemeral,
 	EphemeralNumbered: zk.FlagEphemeralSequential, PersistentNumbered: zk.FlagSequence,
 }
 
-// Create makes a node that everybody may do everything with.
+// Create creates a node without access restrictions.
 func (c *Conn) Create(ctx context.Context, path string, data []byte, kind Kind) (string, error) {
 	return call(ctx, c, func() (string, error) {
 		return c.zk.Create(path, data, flags[kind], zk.WorldACL(zk.PermAll))
@@ -119,18 +120,18 @@ func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, <-chan Even
 		if err != nil {
 			return read{}, err
 		}
-		told := make(chan Event, 1)
+		out := make(chan Event, 1)
 		c.group.Go(func() {
-			defer close(told)
-			e := <-events // the library gives each watch one event, at the latest when it ends
-			told <- Event{Type: eventTypes[e.Type], Path: path}
+			defer close(out)
+			e := <-events // the library sends each watch one event, at the latest when the session ends
+			out <- Event{Type: eventTypes[e.Type], Path: path}
 		})
-		return read{data: data, stat: stat(s), events: told}, nil
+		return read{data: data, stat: stat(s), events: out}, nil
 	})
 	return r.data, r.stat, r.events, err
 }
 
-// eventTypes are the library's in this package's words; what is missing is NotWatching.
+// eventTypes are this package's types for the library's; any other is NotWatching.
 var eventTypes = map[zk.EventType]EventType{zk.EventNodeDeleted: NodeDeleted, zk.EventNodeDataChanged: NodeChanged}
 
 // Set writes a node.

@@ -7,21 +7,21 @@ import (
 	"fmt"
 )
 
-// revokeData is what somebody writes into a holder's node who asks for the lock.
+// revokeData is written into the holder's node by a client that asks for the lock.
 var revokeData = []byte("__REVOKE__")
 
-// MakeRevocable agrees to be asked for the lock: asked is called, once for each hold,
-// when somebody does. It decides what to do; nothing is ever taken from it. Call it
-// before Acquire.
+// MakeRevocable lets other clients ask for the lock (makeRevocable in article 004):
+// asked is called, once for each hold, when a client does. It decides whether to
+// release; the lock is never taken away. Call MakeRevocable before Acquire.
 func (m *Mutex) MakeRevocable(asked func(*Mutex)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revoke = asked
 }
 
-// AttemptRevoke asks who holds the lock with the node at path, found among the
-// participants, to give it back. Whether it does is its affair. ErrNoNode: it does
-// not stand in the line any more.
+// AttemptRevoke asks the holder with the node at path, which Participants returns, to
+// release the lock (attemptRevoke in article 004). The holder may ignore it. It returns
+// ErrNoNode if the node is not in the queue any more.
 func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
 	if _, err := c.tree.Set(ctx, path, revokeData, AnyVersion); err != nil {
 		return fmt.Errorf("ask for %s: %w", path, err)
@@ -29,26 +29,26 @@ func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
 	return nil
 }
 
-// heedRevocation watches the own node while the lock is held.
-func (m *Mutex) heedRevocation() {
+// watchForRevocation watches the own node while the lock is held.
+func (m *Mutex) watchForRevocation() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.revoke == nil {
 		return
 	}
 	asked, path := m.revoke, m.place.path()
-	ctx, calm := context.WithCancel(m.line.c.ctx)
-	m.calm = calm // the background's goroutine is joined by Client.Close
-	m.line.c.background(func() {
-		if m.line.c.untilAsked(ctx, path) {
+	ctx, stopWatching := context.WithCancel(m.queue.c.ctx)
+	m.stopWatching = stopWatching // Client.Close joins the goroutine
+	m.queue.c.background(func() {
+		if m.queue.c.waitForRequest(ctx, path) {
 			asked(m)
 		}
 	})
 }
 
-// untilAsked waits until somebody asks for the node at path; false: it is over
-// without that.
-func (c *Client) untilAsked(ctx context.Context, path string) bool {
+// waitForRequest waits until a client asks for the node at path. It returns false if
+// the hold ends first.
+func (c *Client) waitForRequest(ctx context.Context, path string) bool {
 	for {
 		_, changed := c.tree.Session()
 		data, _, watch, err := c.tree.GetW(ctx, path)
@@ -62,7 +62,7 @@ func (c *Client) untilAsked(ctx context.Context, path string) bool {
 		}
 		select {
 		case <-watch:
-		case <-changed: // the watch may have been silent for a while
+		case <-changed: // an event may have been missed
 		case <-ctx.Done():
 			return false
 		}

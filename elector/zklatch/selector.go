@@ -8,21 +8,23 @@ import (
 	"time"
 )
 
-// SelectorConfig says what a Selector does.
+// SelectorConfig configures a Selector.
 type SelectorConfig struct {
 	ID string
-	// TakeLeadership runs while this selector leads, and gives the leadership up by
-	// returning. Its context ends, with ErrSuspended, as soon as the lead cannot be
-	// relied on; then it must return.
+	// TakeLeadership runs while this selector leads, and gives up the leadership by
+	// returning (takeLeadership in article 004). Its context ends with ErrSuspended
+	// as soon as the leadership cannot be relied on; then it must return.
 	TakeLeadership func(ctx context.Context) error
-	// AutoRequeue stands again after each leadership; else Requeue does, once.
+	// AutoRequeue makes the selector enter the queue again after each leadership.
+	// Without it, each call of Requeue does so once.
 	AutoRequeue bool
 }
 
-// ErrInterrupted ends TakeLeadership's context after Interrupt.
+// ErrInterrupted is the cause that ends TakeLeadership's context after Interrupt.
 var ErrInterrupted = errors.New("leadership interrupted")
 
-// Selector leads by turns: it acquires a mutex, takes the leadership, and releases.
+// Selector is a candidate that leads for a while, repeatedly (LeaderSelector in
+// article 004): it acquires a mutex, calls TakeLeadership, and releases the mutex.
 type Selector struct {
 	cfg   SelectorConfig
 	mutex *Mutex
@@ -31,22 +33,22 @@ type Selector struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when the loop has ended
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	started   bool
-	queued    bool                    // stands, or is to stand, in the line
+	queued    bool                    // in the queue, or about to enter it
 	leading   bool                    // TakeLeadership runs
 	interrupt context.CancelCauseFunc // ends its context
-	requeue   chan struct{}           // cap 1, never closed
+	requeue   chan struct{}           // capacity one; never closed
 }
 
-// Selector is a candidate for the leadership at a path.
+// Selector returns a candidate for the leadership at a path.
 func (c *Client) Selector(path string, cfg SelectorConfig) *Selector {
 	s := &Selector{cfg: cfg, mutex: c.Mutex(path, []byte(cfg.ID)), done: make(chan struct{}), requeue: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancel(c.ctx)
 	return s
 }
 
-// Start enters the line.
+// Start enters the queue.
 func (s *Selector) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +63,7 @@ func (s *Selector) Start() error {
 	return nil
 }
 
-// Close ends TakeLeadership's context, waits for its return, and leaves the line.
+// Close ends TakeLeadership's context, waits for its return, and leaves the queue.
 func (s *Selector) Close() {
 	s.mu.Lock()
 	started := s.started
@@ -72,8 +74,8 @@ func (s *Selector) Close() {
 	}
 }
 
-// Requeue stands again, if this selector does not stand already. It reports whether
-// it did.
+// Requeue makes the selector enter the queue again. It returns false if the selector
+// is in the queue already, or does not run.
 func (s *Selector) Requeue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,11 +83,11 @@ func (s *Selector) Requeue() bool {
 		return false
 	}
 	s.queued = true
-	s.requeue <- struct{}{} // empty: queued was false
+	s.requeue <- struct{}{} // never blocks: queued was false
 	return true
 }
 
-// HasLeadership says whether TakeLeadership runs, and may act.
+// HasLeadership reports whether TakeLeadership runs and may act.
 func (s *Selector) HasLeadership() bool {
 	s.mu.Lock()
 	leading := s.leading
@@ -96,8 +98,8 @@ func (s *Selector) HasLeadership() bool {
 	s.mutex.mu.Lock()
 	session := s.mutex.place.session
 	s.mutex.mu.Unlock()
-	now, _ := s.mutex.line.c.tree.Session()
-	return s.mutex.line.c.sure(now, session)
+	now, _ := s.mutex.queue.c.tree.Session()
+	return s.mutex.queue.c.reliable(now, session)
 }
 
 // Interrupt ends the context of TakeLeadership, if it runs, with ErrInterrupted.
@@ -109,20 +111,20 @@ func (s *Selector) Interrupt() {
 	}
 }
 
-// Participants are the candidates in their order; the first leads.
+// Participants returns the candidates in order; the first leads.
 func (s *Selector) Participants(ctx context.Context) ([]Participant, error) {
 	return s.mutex.Participants(ctx)
 }
 
-// run takes one turn after the other.
+// run leads once after the other (doWorkLoop in article 004).
 func (s *Selector) run() {
 	for s.ctx.Err() == nil {
-		if err := s.play(); err != nil && s.ctx.Err() == nil {
-			if errors.Is(err, errStood) {
-				s.mutex.line.c.rest(s.ctx, err)
-				continue // it never led: it stands again
+		if err := s.turn(); err != nil && s.ctx.Err() == nil {
+			if errors.Is(err, errNotAcquired) {
+				s.mutex.queue.c.pauseAfter(s.ctx, err)
+				continue // TakeLeadership was not called: try again
 			}
-			s.mutex.line.c.log.Warn("a leadership has ended with an error", "path", s.mutex.line.dir, "error", err)
+			s.mutex.queue.c.log.Warn("a leadership has ended with an error", "path", s.mutex.queue.dir, "error", err)
 		}
 		if s.cfg.AutoRequeue {
 			continue
@@ -137,17 +139,17 @@ func (s *Selector) run() {
 	}
 }
 
-// errStood wraps what went wrong before TakeLeadership was called.
-var errStood = errors.New("cannot stand for leadership")
+// errNotAcquired wraps errors from before TakeLeadership was called.
+var errNotAcquired = errors.New("cannot acquire the leadership")
 
-// play is one turn.
-func (s *Selector) play() error {
+// turn acquires the mutex, leads and releases it (doWork in article 004).
+func (s *Selector) turn() error {
 	if err := s.mutex.Acquire(s.ctx); err != nil {
-		return fmt.Errorf("%w: %w", errStood, err)
+		return fmt.Errorf("%w: %w", errNotAcquired, err)
 	}
 	defer func() {
-		// Whatever ends the turn, Close too: what a second is not enough for goes on in
-		// the background.
+		// Also after Close. If a second is not enough, the deletion continues in the
+		// background.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
 		defer cancel()
 		_ = s.mutex.Release(ctx) // it is held

@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// SingleNode is the lock with which the article begins: one node of one name. Who
-// makes it holds it; all the others watch it, and each release wakes all of them, to
-// make one of them the next. It is kept to be compared with [Mutex], and not fair.
+// SingleNode is the lock with which the article begins: one node of one name. The
+// client that creates it holds the lock; all others watch it, and each release wakes
+// all of them. It is not fair, and is here for comparison with [Mutex].
 type SingleNode struct {
 	c    *Client
 	path string
 }
 
-// SingleNode is a handle of the lock at a path.
+// SingleNode returns a handle of the lock at a path.
 func (c *Client) SingleNode(path string) *SingleNode { return &SingleNode{c, path} }
 
-// Acquire waits until this handle has made the node.
+// Acquire waits until this handle has created the node.
 func (l *SingleNode) Acquire(ctx context.Context) error {
 	id := []byte(l.c.id())
 	for {
@@ -34,7 +34,7 @@ func (l *SingleNode) Acquire(ctx context.Context) error {
 		data, _, watch, err := l.c.tree.GetW(ctx, l.path)
 		switch {
 		case err == nil && string(data) == string(id):
-			return nil // the answer was lost, the node is ours
+			return nil // the answer was lost, but the node is ours
 		case errors.Is(err, ErrNoNode), errors.Is(err, ErrConnectionLost), errors.Is(err, ErrSessionExpired):
 			continue
 		case err != nil:

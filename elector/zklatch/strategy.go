@@ -12,15 +12,16 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/signal"
 )
 
-// StrategyConfig is what the Strategy needs; Tree and Path are required.
+// StrategyConfig configures a Strategy. Tree and Path are required.
 type StrategyConfig struct {
 	Tree Tree
 	Path string // of the election: /conclave/elections/meta
 
-	Rand   *rand.Rand   // ids; nil draws a seed from the system
-	Logger hclog.Logger // nil drops everything
+	Rand   *rand.Rand   // for ids; nil draws a seed from the system
+	Logger hclog.Logger // nil discards the log lines
 }
 
 // Strategy elects by a Latch, and numbers the terms in a record beside it. Round and
@@ -29,18 +30,18 @@ type Strategy struct {
 	cfg    StrategyConfig
 	log    hclog.Logger
 	client *Client
-	wake   chan struct{}        // cap 1, never closed
-	held   atomic.Pointer[seat] // what we lead with; nil while we do not. Stored by the rounds only
+	wake   signal.Signal
+	held   atomic.Pointer[hold] // nil unless this node leads; stored by the rounds only
 
-	latch *Latch // our place in the line; nil: we do not stand. The rounds' own
+	latch *Latch // nil unless in the queue; used by the rounds only
 }
 
-// seat is a leadership. It is never changed, only replaced.
-type seat struct {
+// hold is a leadership. It is never changed, only replaced.
+type hold struct {
 	place   place
 	record  record
-	version int32  // of the record's node, as we wrote it
-	link    uint64 // the connection on which it was last found to be ours
+	version int32  // of the record's node, as this node wrote it
+	link    uint64 // the connection on which the term was last confirmed
 	cause   elector.Cause
 	before  conclave.NodeID
 }
@@ -52,36 +53,30 @@ var (
 	_ elector.Closer    = (*Strategy)(nil)
 )
 
-// NewStrategy checks the configuration; it asks nobody.
+// NewStrategy returns a Strategy, or an error if the configuration is invalid. It
+// sends no request.
 func NewStrategy(cfg StrategyConfig) (*Strategy, error) {
 	if cfg.Tree == nil {
 		return nil, errors.New("zklatch: Tree is missing")
 	}
 	if !strings.HasPrefix(cfg.Path, "/") || strings.HasSuffix(cfg.Path, "/") {
-		return nil, fmt.Errorf("zklatch: Path %q must begin with a slash, and not end with one", cfg.Path)
+		return nil, fmt.Errorf("zklatch: Path %q must begin with a slash and not end with one", cfg.Path)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	return &Strategy{
-		cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, wake: signal.New(),
 		client: NewClient(cfg.Tree, ClientConfig{Rand: cfg.Rand, Logger: cfg.Logger}),
 	}, nil
 }
 
-// Wake is signalled when this node comes to the head of the line, and when the
-// connection that its lead rests on breaks.
-func (s *Strategy) Wake() <-chan struct{} { return s.wake }
+// Wake returns a channel that receives when this node becomes the first in the queue,
+// and when its connection breaks while it leads.
+func (s *Strategy) Wake() <-chan struct{} { return s.wake.C() }
 
-func (s *Strategy) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Suspended says that the connection is not the one on which the held term was last
-// found to be ours.
+// Suspended reports whether the connection has changed since the held term was last
+// confirmed.
 func (s *Strategy) Suspended() bool {
 	h := s.held.Load()
 	if h == nil {
@@ -91,8 +86,8 @@ func (s *Strategy) Suspended() bool {
 	return now.ID != h.place.session || now.Link != h.link
 }
 
-// Close leaves everything as it is, as a crash does, and joins what was started. The
-// Tree is the caller's.
+// Close deletes nothing, like a crash, and joins all goroutines. It does not close
+// the Tree.
 func (s *Strategy) Close() error {
 	if s.latch != nil {
 		s.latch.abandon()
@@ -101,7 +96,7 @@ func (s *Strategy) Close() error {
 	return nil
 }
 
-// Round plays one round; the numbers are those of the package's chapter.
+// Round plays one round. The numbers are those of the package comment.
 func (s *Strategy) Round(ctx context.Context, me elector.Candidate, _ elector.Term) (elector.Term, error) {
 	if me.Holding != 0 {
 		return s.renew(ctx, me)
@@ -109,7 +104,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, _ elector.Te
 	ctx, cancel := context.WithTimeout(ctx, me.Beat/2)
 	defer cancel()
 	if s.held.Swap(nil) != nil || me.Observer {
-		s.leave(ctx) // a place is good for one term
+		s.leave(ctx) // a place is used for one term only
 	}
 	if me.Observer {
 		return s.look(ctx, me)
@@ -123,25 +118,24 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, _ elector.Te
 	return s.look(ctx, me)
 }
 
-// stand enters the line (1).
+// stand enters the queue (1).
 func (s *Strategy) stand(me elector.Candidate) {
 	s.latch = s.client.Latch(s.cfg.Path+lineNode, me.ID.String())
-	s.latch.Listen(Listener{IsLeader: s.nudge, NotLeader: s.nudge})
+	s.latch.Listen(Listener{IsLeader: s.wake.Set, NotLeader: s.wake.Set})
 	if err := s.latch.Start(); err != nil {
-		panic(err) // it is new
+		panic(err) // cannot happen: it is new
 	}
 }
 
-// leave gives the place in the line up, which lets the next one lead.
+// leave deletes this node's place in the queue, which lets the next one lead.
 func (s *Strategy) leave(ctx context.Context) {
 	if s.latch != nil {
-		_ = s.latch.Close(ctx, Silent) // it comes about
+		_ = s.latch.Close(ctx, Silent) // never fails: the deletion is repeated
 		s.latch = nil
 	}
 }
 
-// look reads the record, and whether the place of the leader that it names is there
-// still.
+// look reads the record, and whether its leader's place still exists.
 func (s *Strategy) look(ctx context.Context, me elector.Candidate) (elector.Term, error) {
 	r, _, err := s.read(ctx)
 	if err != nil {
@@ -157,38 +151,38 @@ func (s *Strategy) look(ctx context.Context, me elector.Candidate) (elector.Term
 	return r.term(me, err == nil), nil
 }
 
-// compete writes the next term into the record (2): who has the first place, and only
-// while it has it.
+// compete writes the next term into the record (2). It succeeds only while this node
+// has the first place.
 func (s *Strategy) compete(ctx context.Context, me elector.Candidate, p place) (elector.Term, error) {
 	now, _ := s.cfg.Tree.Session()
 	if now.Timeout < me.Lease {
-		return elector.Term{}, fmt.Errorf("the servers grant a session of %v, which ends before the lease of %v does", now.Timeout, me.Lease)
+		return elector.Term{}, fmt.Errorf("the servers grant a session timeout of %v, which must be at least the lease of %v", now.Timeout, me.Lease)
 	}
 	r, version, err := s.read(ctx)
 	if err != nil {
 		return elector.Term{}, err
 	}
-	h := &seat{place: p, cause: cause(r, me), link: now.Link}
+	h := &hold{place: p, cause: cause(r, me), link: now.Link}
 	if h.cause != elector.CauseFirst {
-		h.before, _ = conclave.ParseNodeID(r.Leader) // what cannot be read is nobody
+		h.before, _ = conclave.ParseNodeID(r.Leader) // an invalid leader counts as none
 	}
 	h.record = record{
 		Number: max(r.Number, me.Highest) + 1, Leader: me.ID.String(), Address: me.Address,
 		LeaseMs: me.Lease.Milliseconds(), Node: p.path(),
 	}
 	if r.Node == p.path() {
-		// This place has won already, and the answer was lost or came too late. If that
-		// is so the term was left: it is not led, and neither is this place used again.
+		// This place has won already, but the answer was lost or came too late. That
+		// term is not led, and the place is not used again.
 		s.leave(ctx)
 		return r.term(me, false), nil
 	}
 	stat, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, h.record.bytes(), version, p.path(), AnyVersion)
 	switch {
 	case errors.Is(err, ErrBadVersion), errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
-		return s.look(ctx, me) // lost: somebody else has won, or our place is gone
+		return s.look(ctx, me) // lost: another node has won, or the place does not exist any more
 	case errors.Is(err, ErrConnectionLost):
-		// 3. Unheard: the record tells by the place, and a beat proves that we still
-		// have it.
+		// 3. No answer: the place in the record shows whether the write was executed,
+		// and a beat proves that the place still exists.
 		if r, version, readErr := s.read(ctx); readErr == nil && r.Node == p.path() {
 			h.version, h.record = version, r
 			return s.beat(ctx, me, h)
@@ -202,7 +196,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, p place) (
 	return h.term(me), nil
 }
 
-// cause says why there is an election.
+// cause returns why the election is held.
 func cause(r record, me elector.Candidate) elector.Cause {
 	switch {
 	case me.Highest > r.Number:
@@ -215,8 +209,8 @@ func cause(r record, me elector.Candidate) elector.Cause {
 	return elector.CauseExpired
 }
 
-// term is the held one as the Elector sees it.
-func (h *seat) term(me elector.Candidate) elector.Term {
+// term returns the held term as the Elector sees it.
+func (h *hold) term(me elector.Candidate) elector.Term {
 	return elector.Term{
 		Number: h.record.Number, Leader: me.ID, Address: me.Address, Beat: h.record.Beat, Lease: me.Lease,
 		Cause: h.cause, Previous: h.before,
@@ -232,9 +226,9 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	return s.beat(ctx, me, h)
 }
 
-// beat writes the record's next beat, under the place. It is repeated until there is
-// an answer: a beat whose answer was lost is found in the record.
-func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *seat) (elector.Term, error) {
+// beat writes the record's next beat, fenced by the place. It is repeated until there
+// is an answer; a beat whose answer was lost is found in the record.
+func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *hold) (elector.Term, error) {
 	for {
 		now, _ := s.cfg.Tree.Session()
 		next := *h
@@ -253,7 +247,7 @@ func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *seat) (ele
 				return elector.Term{}, fmt.Errorf("renew term %d: %w", h.record.Number, readErr)
 			}
 			if r.Number == h.record.Number && r.Node == h.place.path() && !r.Resigned {
-				h = &seat{place: h.place, record: r, version: version, link: h.link, cause: h.cause, before: h.before}
+				h = &hold{place: h.place, record: r, version: version, link: h.link, cause: h.cause, before: h.before}
 				continue
 			}
 			return s.deposed(ctx, me)
@@ -264,21 +258,21 @@ func (s *Strategy) beat(ctx context.Context, me elector.Candidate, h *seat) (ele
 	}
 }
 
-// deposed drops what was held and reads who leads now.
+// deposed drops what was held and returns the present term.
 func (s *Strategy) deposed(ctx context.Context, me elector.Candidate) (elector.Term, error) {
 	s.held.Store(nil)
 	s.leave(ctx)
 	term, err := s.look(ctx, me)
 	if err != nil {
-		// Deposed is certain, by whom is not.
+		// It is certain that this node is deposed, but not by which node.
 		s.log.Debug("deposed, and the record cannot be read", "error", err)
 		return elector.Term{Number: me.Holding, Lease: me.Lease}, nil
 	}
 	return term, nil
 }
 
-// Resign says in the record that the term was handed over, and leaves the line, which
-// wakes the next one (5).
+// Resign marks the term in the record as resigned, and leaves the queue, which wakes
+// the next one (5).
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	left := s.held.Swap(nil)
 	if left == nil || left.record.Number != held.Number {
@@ -287,15 +281,15 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	h := *left
 	defer s.leave(ctx)
 	for {
-		over := h.record
-		over.Resigned = true
-		_, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, over.bytes(), h.version, h.place.path(), AnyVersion)
+		resigned := h.record
+		resigned.Resigned = true
+		_, err := s.cfg.Tree.SetIf(ctx, s.cfg.Path+recordNode, resigned.bytes(), h.version, h.place.path(), AnyVersion)
 		switch {
 		case err == nil, errors.Is(err, ErrNoNode), errors.Is(err, ErrSessionExpired):
 			return nil
 		case errors.Is(err, ErrConnectionLost):
 			continue
-		case errors.Is(err, ErrBadVersion): // by a beat or a resignation of ours whose answer was lost, or we are deposed
+		case errors.Is(err, ErrBadVersion): // an earlier request whose answer was lost has changed it, or this node is deposed
 			r, version, readErr := s.read(ctx)
 			if readErr == nil && (r.Node != h.place.path() || r.Resigned) {
 				return nil

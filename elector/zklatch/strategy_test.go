@@ -13,15 +13,15 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// An answer is lost, or a request, of the win or of a beat: the term is led all the
-// same, and by one.
-func TestStrategyALostAnswerCostsNoTerm(t *testing.T) {
+// If an answer or a request of a win or of a beat is lost, the term is still led, by
+// one node.
+func TestStrategy_LostAnswerCostsNoTerm(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		b.server.LoseReply("multi", "/term")
 		c := electortest.NewCluster(t, b.world(timeout), 1)
 		defer c.Stop()
 		leader, term := c.Leader()
-		assert.Equal(t, uint64(1), term.Number, "the win was carried out, and found in the record")
+		assert.Equal(t, uint64(1), term.Number, "the win was executed, and found in the record")
 		assert.Equal(t, elector.CauseFirst, term.Cause)
 		assert.Zero(t, b.server.Faults())
 		for _, lose := range []func(){
@@ -37,9 +37,9 @@ func TestStrategyALostAnswerCostsNoTerm(t *testing.T) {
 	})
 }
 
-// The leader's place is deleted, by an operator or by a server that thinks its session
-// over: its next beat finds that, and the next one leads.
-func TestStrategyWithoutItsPlaceALeaderIsDeposed(t *testing.T) {
+// If the leader's place is deleted, by an operator or because its session has
+// expired, its next beat finds that, and the next node leads.
+func TestStrategy_LeaderWithoutItsPlaceIsDeposed(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.world(timeout), 2)
 		defer c.Stop()
@@ -52,14 +52,15 @@ func TestStrategyWithoutItsPlaceALeaderIsDeposed(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, u.Delete(t.Context(), participants[0].Path, zklatch.AnyVersion))
 		next, nextTerm := c.LeaderAfter(term.Number)
-		assert.NotEqual(t, old.ID, next.ID, "it stands behind the other now")
+		assert.NotEqual(t, old.ID, next.ID, "the old leader is behind the other now")
 		assert.Equal(t, term.Number+1, nextTerm.Number)
-		assert.Less(t, time.Since(began), timeout/2, "nobody waits for a session")
+		assert.Less(t, time.Since(began), timeout/2, "no wait for the end of a session")
 	})
 }
 
-// The record is deleted, or set back: who has seen the higher term wins above it.
-func TestStrategyARecordThatWentBack(t *testing.T) {
+// If the record is deleted or set back, a node that has seen the higher term wins
+// above it.
+func TestStrategy_RecordSetBack(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.world(timeout), 1)
 		defer c.Stop()
@@ -71,8 +72,9 @@ func TestStrategyARecordThatWentBack(t *testing.T) {
 	})
 }
 
-// A session that ends before the lease would let two believe: no term is taken.
-func TestStrategyASessionShorterThanTheLeaseLeadsNothing(t *testing.T) {
+// With a session that ends before the lease two nodes could believe they lead: no
+// term is won.
+func TestStrategy_SessionShorterThanLeaseWinsNoTerm(t *testing.T) {
 	wire(t, func(t *testing.T, b *bench) {
 		b.server.Limits(time.Second, 2*time.Second)
 		c := electortest.NewCluster(t, b.world(timeout), 1)
@@ -83,9 +85,10 @@ func TestStrategyASessionShorterThanTheLeaseLeadsNothing(t *testing.T) {
 	})
 }
 
-// Two that would both write the next term: the record's version lets one through. And
-// who is not first in the line any more writes nothing, whatever version it has read.
-func TestStrategyTheRecordIsWrittenByTheFirstInTheLine(t *testing.T) {
+// If two nodes try to write the next term, the record's version lets one succeed. A
+// node that is not the first in the queue any more writes nothing, whatever version
+// it has read.
+func TestStrategy_OnlyFirstInQueueWritesRecord(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
 		ctx := t.Context()
 		strategy := func() (*zklatch.Strategy, *user, elector.Candidate) {
@@ -110,10 +113,10 @@ func TestStrategyTheRecordIsWrittenByTheFirstInTheLine(t *testing.T) {
 		assert.True(t, written)
 
 		session, _ := au.Session()
-		b.server.Expire(session.ID) // a has not looked yet
+		b.server.Expire(session.ID) // a has not read yet
 		written, err = au.Fenced(ctx, b.path+"/election", me.ID, won.Number, b.path+"/state", []byte("y"))
 		require.NoError(t, err)
-		assert.False(t, written, "the record still names it, its place is gone")
+		assert.False(t, written, "the record still names it, but its place is deleted")
 
 		me.Holding = won.Number
 		deposed, err := a.Round(ctx, me, won)
@@ -138,7 +141,7 @@ func (b *bench) win(s *zklatch.Strategy, me elector.Candidate) (won elector.Term
 	return won
 }
 
-func TestStrategyConfig(t *testing.T) {
+func TestStrategy_RejectsInvalidConfig(t *testing.T) {
 	_, err := zklatch.NewStrategy(zklatch.StrategyConfig{Path: "/a"})
 	assert.ErrorContains(t, err, "Tree")
 	for _, path := range []string{"", "a", "/a/"} {

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// tap reads along on a connection to a ZooKeeper server, for what the client library
-// keeps to itself: the timeout that the server agreed to, and when a request was sent
-// that is answered now. (go-zookeeper drops the answers to its pings, and notices a
-// silent server only two thirds of a timeout after the last answer came, however late
-// that was.)
+// tap parses the traffic of a connection to a ZooKeeper server, for what the client
+// library does not report: the granted timeout, and when the request was sent that is
+// answered now. (go-zookeeper drops the answers to its pings, and detects a silent
+// server only two thirds of a timeout after the last answer was received, however
+// late that was.)
 type tap struct {
 	net.Conn
 	owner *Conn
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	sent  map[int32]time.Time
-	pings []time.Time // sent and not answered, in order
-	hello time.Time   // when the request for a session was sent; zero: not yet
-	head  []byte      // what was read of a packet's first bytes
-	skip  int         // how much of it is left to pass over
+	pings []time.Time // times of unanswered pings, in order
+	hello time.Time   // when the request for a session was sent; zero before
+	head  []byte      // the first bytes of a packet, as far as they were read
+	skip  int         // bytes of the packet still to skip
 	met   bool        // the answer to hello has been read
 
-	deadline time.Time     // of the reader; its own
-	hold     bool          // nothing is read on before the watches were asked for; the reader's own
-	asked    chan struct{} // closed when they were
+	deadline time.Time     // of the reader, which alone uses it
+	hold     bool          // nothing is read before the watches are set again; used by the reader only
+	asked    chan struct{} // closed when they are
 	gone     chan struct{} // closed by Close
 	once     sync.Once     // closes gone
 }
@@ -36,7 +36,7 @@ func newTap(conn net.Conn, owner *Conn) *tap {
 	return &tap{Conn: conn, owner: owner, sent: map[int32]time.Time{}, asked: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// Close also ends a wait of the reader.
+// Close closes the connection, and ends a wait of the reader.
 func (t *tap) Close() error {
 	t.once.Do(func() { close(t.gone) })
 	return t.Conn.Close()
@@ -50,7 +50,8 @@ const (
 	opSetWatches = 101
 )
 
-// Write is called with whole packets, one at a time.
+// Write records when a request was sent. The library calls it with whole packets, one
+// at a time.
 func (t *tap) Write(p []byte) (int, error) {
 	now := time.Now() // before it is sent
 	t.mu.Lock()
@@ -74,8 +75,8 @@ func (t *tap) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// SetReadDeadline shortens the library's patience with a server that takes the
-// connection and says nothing, which is seven timeouts.
+// SetReadDeadline shortens the library's time-out for a server that accepts the
+// connection but does not answer, which is seven session timeouts.
 func (t *tap) SetReadDeadline(at time.Time) error {
 	if limit := time.Now().Add(t.owner.cfg.Timeout / 3); !t.met && at.After(limit) {
 		at = limit
@@ -84,19 +85,19 @@ func (t *tap) SetReadDeadline(at time.Time) error {
 	return t.Conn.SetReadDeadline(at)
 }
 
-// rewatched: the watches are being asked for, all that follows comes after. A long
-// list of them goes in several packets.
+// rewatched lets the reader and requests proceed when the watches are being set
+// again. A long list of watches is sent in several packets.
 func (t *tap) rewatched() {
 	select {
 	case <-t.asked:
 	default:
-		close(t.asked) // only the library's sender comes here
+		close(t.asked) // called by the library's sender only
 		t.owner.rewatched(t)
 	}
 }
 
-// wait holds the reader back until the watches were asked for. A request that was
-// left over from the connection of before would else be answered first.
+// wait blocks the reader until the watches are set again. Otherwise a request that
+// was left over from the last connection could be answered first.
 func (t *tap) wait() error {
 	var late <-chan time.Time
 	if !t.deadline.IsZero() {
@@ -122,12 +123,12 @@ func (t *tap) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := t.Conn.Read(p)
-	t.listen(p[:n])
+	t.parse(p[:n])
 	return n, err
 }
 
-// listen follows the packets that come in.
-func (t *tap) listen(b []byte) {
+// parse follows the packets that are received.
+func (t *tap) parse(b []byte) {
 	for len(b) > 0 {
 		if t.skip > 0 {
 			n := min(t.skip, len(b))
@@ -153,7 +154,7 @@ func (t *tap) listen(b []byte) {
 	}
 }
 
-// greeted takes the answer to the request for a session.
+// greeted handles the answer to the request for a session.
 func (t *tap) greeted(head []byte) {
 	t.met = true
 	timeout := time.Duration(binary.BigEndian.Uint32(head[8:])) * time.Millisecond
@@ -165,7 +166,7 @@ func (t *tap) greeted(head []byte) {
 	}
 }
 
-// answered finds out when the request was sent. Events answer none.
+// answered looks up when the answered request was sent. Events answer no request.
 func (t *tap) answered(number int32) {
 	t.mu.Lock()
 	at, known := t.sent[number]
@@ -176,6 +177,6 @@ func (t *tap) answered(number int32) {
 	}
 	t.mu.Unlock()
 	if known {
-		t.owner.heardOf(t, at)
+		t.owner.confirmed(t, at)
 	}
 }

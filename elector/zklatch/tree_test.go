@@ -12,10 +12,9 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// What the recipes rely on, asked of the tree in memory and of a real ZooKeeper: what
-// holds here holds there.
+// What the recipes rely on, tested on the tree in memory and on a real ZooKeeper.
 
-func TestTreeNodes(t *testing.T) {
+func TestTree_Nodes(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		ctx, top := t.Context(), b.top(u)
@@ -26,7 +25,7 @@ func TestTreeNodes(t *testing.T) {
 		_, err = u.Create(ctx, top+"/a", nil, zklatch.Persistent)
 		assert.ErrorIs(t, err, zklatch.ErrNodeExists)
 		_, err = u.Create(ctx, top+"/none/a", nil, zklatch.Persistent)
-		assert.ErrorIs(t, err, zklatch.ErrNoNode, "a parent is not made by the way")
+		assert.ErrorIs(t, err, zklatch.ErrNoNode, "parents are not created")
 
 		data, first, err := u.Get(ctx, top+"/a")
 		require.NoError(t, err)
@@ -57,18 +56,18 @@ func TestTreeNodes(t *testing.T) {
 	})
 }
 
-// top is the bench's path, made.
+// top creates the bench's path.
 func (b *bench) top(u *user) string {
 	b.t.Helper()
-	m := u.Mutex(b.path+"/top", nil) // a recipe makes what leads to its path
+	m := u.Mutex(b.path+"/top", nil) // a recipe creates the parents of its path
 	require.NoError(b.t, m.Acquire(b.t.Context()))
 	require.NoError(b.t, m.Release(b.t.Context()))
 	b.until("the lock to be gone", func() bool { return len(b.names(u, "/top")) == 0 })
 	return b.path + "/top"
 }
 
-// The numbers only rise, whatever is deleted, and whatever the names are before them.
-func TestTreeNumbersRise(t *testing.T) {
+// The numbers only rise, whatever is deleted, and whatever the names before them are.
+func TestTree_NumbersRise(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		top := b.top(u) + "/numbers"
@@ -86,8 +85,8 @@ func TestTreeNumbersRise(t *testing.T) {
 	})
 }
 
-// A watch tells once, of the next change; one that is set on nothing is not set.
-func TestTreeWatchesTellOnce(t *testing.T) {
+// A watch reports the next change, once. On a missing node no watch is set.
+func TestTree_WatchesFireOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		path := b.top(u) + "/a"
@@ -103,7 +102,7 @@ func TestTreeWatchesTellOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, zklatch.Event{Type: zklatch.NodeChanged, Path: path}, <-changes)
 		_, more := <-changes
-		assert.False(t, more, "and no second time")
+		assert.False(t, more, "no second event")
 
 		data, _, gone, err := u.GetW(t.Context(), path)
 		require.NoError(t, err)
@@ -113,8 +112,8 @@ func TestTreeWatchesTellOnce(t *testing.T) {
 	})
 }
 
-// A transaction writes nothing if its fence is not as it should be.
-func TestTreeTransactions(t *testing.T) {
+// A transaction writes nothing if its fence does not match.
+func TestTree_Transactions(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
 		top := b.top(u)
@@ -140,9 +139,9 @@ func TestTreeTransactions(t *testing.T) {
 	})
 }
 
-// A session outlives its connection, by its timeout: within it, the nodes stay, and
-// watches tell what was missed; after it, the nodes go and the watches are over.
-func TestTreeSessions(t *testing.T) {
+// A session outlives its connection by its timeout. Within it the nodes stay, and
+// watches report what was missed; after it the nodes are deleted and the watches end.
+func TestTree_Sessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		top := b.top(other)
@@ -155,7 +154,7 @@ func TestTreeSessions(t *testing.T) {
 		before, _ := u.Session()
 		assert.Equal(t, before.ID, stat.Owner)
 		assert.Positive(t, before.Timeout)
-		assert.False(t, before.Heard.After(time.Now()))
+		assert.False(t, before.ConfirmedAt.After(time.Now()))
 
 		_, _, missed, err := u.GetW(t.Context(), watched)
 		require.NoError(t, err)
@@ -168,7 +167,7 @@ func TestTreeSessions(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, err, context.DeadlineExceeded, "a request waits for a connection")
 		mend()
-		assert.Equal(t, zklatch.NodeChanged, (<-missed).Type, "what was missed is told")
+		assert.Equal(t, zklatch.NodeChanged, (<-missed).Type, "the missed event is reported")
 		after, _ := u.Session()
 		assert.Equal(t, before.ID, after.ID)
 		assert.Greater(t, after.Link, before.Link)
@@ -181,9 +180,9 @@ func TestTreeSessions(t *testing.T) {
 		require.NoError(t, err)
 		mend = u.cut()
 		cut := time.Now()
-		assert.Equal(t, zklatch.NodeDeleted, (<-gone).Type, "the node goes with its session")
+		assert.Equal(t, zklatch.NodeDeleted, (<-gone).Type, "the node is deleted with its session")
 		last, _ := u.Session()
-		assert.False(t, time.Now().Before(last.Until()), "not before the client could have known, %v after the cut", time.Since(cut))
+		assert.False(t, time.Now().Before(last.Until()), "not before the client's own deadline, %v after the cut", time.Since(cut))
 		mend()
 		assert.Equal(t, zklatch.NotWatching, (<-over).Type)
 		b.until("a new session", func() bool { s, _ := u.Session(); return s.Connected() && s.ID != before.ID })
@@ -191,8 +190,8 @@ func TestTreeSessions(t *testing.T) {
 	})
 }
 
-// A client that says good-bye takes its nodes along at once.
-func TestTreeGoodBye(t *testing.T) {
+// A client that closes its session deletes its nodes at once.
+func TestTree_CloseDeletesNodes(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
 		mine, err := u.Create(t.Context(), b.top(other)+"/mine", nil, zklatch.Ephemeral)
@@ -208,7 +207,7 @@ func TestTreeGoodBye(t *testing.T) {
 	})
 }
 
-// bye ends a client's session.
+// bye closes a client's session.
 func (u *user) bye() {
 	if u.memory != nil {
 		u.memory.Close()

@@ -18,7 +18,7 @@ const (
 	Children Op = "children"
 )
 
-// fault is what becomes of a request that matches.
+// fault is what happens to a request that matches.
 type fault struct {
 	op   Op
 	path string
@@ -28,25 +28,25 @@ type fault struct {
 type outcome int
 
 const (
-	sound       outcome = iota
-	loseReply           // carried out, not answered
-	dropRequest         // not carried out
+	noFault     outcome = iota
+	loseReply           // executed, not answered
+	dropRequest         // not executed
 )
 
-// LoseReply lets the next request of this kind, on a path with this text in it, be
-// carried out, and breaks its connection instead of answering.
-func (s *Server) LoseReply(op Op, path string) { s.plan(fault{op, path, loseReply}) }
+// LoseReply executes the next request of this kind on a path that contains this text,
+// and breaks its connection instead of answering.
+func (s *Server) LoseReply(op Op, path string) { s.inject(fault{op, path, loseReply}) }
 
-// DropRequest breaks the connection of the next such request before it is carried out.
-func (s *Server) DropRequest(op Op, path string) { s.plan(fault{op, path, dropRequest}) }
+// DropRequest breaks the connection of the next such request before it is executed.
+func (s *Server) DropRequest(op Op, path string) { s.inject(fault{op, path, dropRequest}) }
 
-func (s *Server) plan(f fault) {
+func (s *Server) inject(f fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, f)
 }
 
-// fault takes the first one that fits; mu is held.
+// fault removes and returns the first fault that matches; mu is held.
 func (s *Server) fault(op Op, path string) outcome {
 	for i, f := range s.faults {
 		if f.op == op && strings.Contains(path, f.path) {
@@ -54,10 +54,10 @@ func (s *Server) fault(op Op, path string) outcome {
 			return f.do
 		}
 	}
-	return sound
+	return noFault
 }
 
-// Faults is how many faults have not come about yet.
+// Faults returns how many faults have not happened yet.
 func (s *Server) Faults() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// The part of ZooKeeper's wire format that its clients need here: big-endian
-// integers; strings and buffers after their length, -1 for none.
+// The part of ZooKeeper's wire format (jute) that its clients need here: big-endian
+// integers; strings and buffers preceded by their length, -1 for none.
 
-// errShort: a packet ends before its fields do.
+// errShort is returned for a packet that ends before its fields do.
 var errShort = errors.New("packet is too short")
 
-// decoder reads a packet; the first error stays.
+// decoder reads a packet. After an error it reads zeros.
 type decoder struct {
 	b   []byte
 	err error
@@ -49,7 +49,7 @@ func (d *decoder) strings() (list []string) {
 	return list
 }
 
-// acl passes an access list over: everybody may do everything here.
+// acl skips an access list: there are no restrictions here.
 func (d *decoder) acl() {
 	for n := d.int(); n > 0 && d.err == nil; n-- {
 		d.int()
@@ -58,7 +58,7 @@ func (d *decoder) acl() {
 	}
 }
 
-// encoder writes a packet, with room for its length in front.
+// encoder writes a packet, with space for its length in front.
 type encoder []byte
 
 func newPacket() encoder { return make(encoder, 4, 128) }
@@ -82,12 +82,12 @@ func (e *encoder) strings(list []string) {
 	}
 }
 
-// stat writes what clients are told of a node; times are not kept here.
+// stat writes a node's Stat. Times are not kept here.
 func (e *encoder) stat(n *node) {
 	e.long(n.stat.Czxid)
 	e.long(n.stat.Mzxid)
-	e.long(0) // made at
-	e.long(0) // written at
+	e.long(0) // time of creation
+	e.long(0) // time of the last write
 	e.int(n.stat.Version)
 	e.int(2*n.made - int32(len(n.children))) // changes of the children
 	e.int(0)                                 // changes of the access list
@@ -97,7 +97,7 @@ func (e *encoder) stat(n *node) {
 	e.long(n.stat.Czxid) // the last change of the children is not kept
 }
 
-// packet is the finished thing.
+// packet returns the packet with its length.
 func (e encoder) packet() []byte {
 	binary.BigEndian.PutUint32(e, uint32(len(e)-4))
 	return e
@@ -127,7 +127,7 @@ const (
 	codeArguments = -8
 )
 
-// code is an error as it goes over the wire.
+// code returns the protocol's code of an error.
 func code(err error) int32 {
 	switch {
 	case err == nil:

@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// That the tree does as ZooKeeper does is tested beside the recipes (zklatch's
-// tree_test.go), on both. Here is what only it has.
+// zklatch's tree_test.go tests that this tree behaves like ZooKeeper, on both. These tests
+// are of what only this one has.
 
-// A session that is connected lives; one that is not ends with its timeout, to the
-// moment, and its nodes with it.
-func TestSessionsEndInTime(t *testing.T) {
+// A session does not end while it is connected. Otherwise it ends exactly at its timeout,
+// with its nodes.
+func TestSession_EndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memtree.New()
 		a, b := s.Connect(time.Second), s.Connect(time.Second)
@@ -44,8 +44,8 @@ func TestSessionsEndInTime(t *testing.T) {
 	})
 }
 
-// A fault comes about once, at the request that it fits.
-func TestFaults(t *testing.T) {
+// A fault happens once, at the request that matches.
+func TestFaults_HappenOnce(t *testing.T) {
 	s := memtree.New()
 	a := s.Connect(time.Second)
 	defer a.Close()
@@ -67,15 +67,15 @@ func TestFaults(t *testing.T) {
 	assert.Equal(t, memtree.Counts{Reads: 1, Writes: 3}, s.Counts())
 }
 
-// raw speaks the protocol by hand.
+// raw sends and receives packets of the protocol.
 type raw struct{ net.Conn }
 
 func (r raw) send(body []byte) {
 	packet := append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
-	_, _ = r.Write(packet) // whoever is hung up on finds out when it reads
+	_, _ = r.Write(packet) // a closed connection shows when it is read
 }
 
-// read is a packet, or nil at the end.
+// read returns a packet, or nil at the end.
 func (r raw) read() []byte {
 	var head [4]byte
 	if _, err := io.ReadFull(r.Conn, head[:]); err != nil {
@@ -88,7 +88,7 @@ func (r raw) read() []byte {
 	return body
 }
 
-// hello asks for a session: a new one, or one of before.
+// hello is the request for a new or an existing session.
 func hello(session uint64, secret []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0)
 	b = binary.BigEndian.AppendUint64(b, 0)
@@ -98,7 +98,7 @@ func hello(session uint64, secret []byte) []byte {
 	return append(b, secret...)
 }
 
-// serve plays with a server in a bubble.
+// serve runs a test with a server in a bubble.
 func serve(t *testing.T, play func(t *testing.T, s *memtree.Server, dial func() raw)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := simnet.New(1)
@@ -113,7 +113,7 @@ func serve(t *testing.T, play func(t *testing.T, s *memtree.Server, dial func() 
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Errorf("the server ended with %v", err)
 			}
-			time.Sleep(time.Minute) // the sessions end
+			time.Sleep(time.Minute) // until the sessions end
 		}()
 		play(t, s, func() raw {
 			conn, err := network.Host("client").DialContext(t.Context(), "tcp", "zk:2181")
@@ -124,9 +124,9 @@ func serve(t *testing.T, play func(t *testing.T, s *memtree.Server, dial func() 
 	})
 }
 
-// A session is taken up again by who knows its secret, and by nobody else; the
-// connection of before is over then.
-func TestASessionIsTakenUpByItsSecret(t *testing.T) {
+// A session can be continued on another connection only with its secret; its last
+// connection is closed then.
+func TestServe_SessionContinuesWithItsSecret(t *testing.T) {
 	serve(t, func(t *testing.T, s *memtree.Server, dial func() raw) {
 		first := dial()
 		first.send(hello(0, make([]byte, 16)))
@@ -137,7 +137,7 @@ func TestASessionIsTakenUpByItsSecret(t *testing.T) {
 
 		thief := dial()
 		thief.send(hello(id, make([]byte, 16)))
-		assert.Zero(t, binary.BigEndian.Uint64(thief.read()[8:]), "expired, it is told")
+		assert.Zero(t, binary.BigEndian.Uint64(thief.read()[8:]), "answered as expired")
 		assert.Nil(t, thief.read(), "and hung up on")
 
 		again := dial()
@@ -147,7 +147,7 @@ func TestASessionIsTakenUpByItsSecret(t *testing.T) {
 	})
 }
 
-// Nothing that a client sends ends the server.
+// No packet of a client crashes the server.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, '/', 'a'})          // create, cut off
@@ -156,7 +156,7 @@ func FuzzServe(f *testing.F) {
 	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 4, 127, 255, 255, 255, 'x'})       // a path that is too long
 	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 99})                               // no such request
 	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, '/', 0, 0, 0, 0})   // delete the root
-	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0})        // delete nothing: found by fuzzing
+	f.Add(hello(0, make([]byte, 16)), []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0})        // delete an empty path: found by fuzzing
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		serve(t, func(t *testing.T, s *memtree.Server, dial func() raw) {
 			stranger := dial()

@@ -7,16 +7,16 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// errUnknownOp: a request that this server does not play.
+// errUnknownOp is returned for a request that this server does not support.
 var errUnknownOp = errors.New("unknown operation")
 
-// requests are the kinds by their codes.
+// requests are the kinds of requests by their codes.
 var requests = map[int32]Op{
 	opCreate: Create, opDelete: Delete, opExists: Get, opGetData: Get, opSetData: Set, opMulti: Multi, opChildren: Children,
 }
 
-// play does what one request asks; mu is held.
-func (w *wireConn) play(op int32, d *decoder, reply *encoder) error {
+// execute executes one request; mu is held.
+func (w *wireConn) execute(op int32, d *decoder, reply *encoder) error {
 	s := w.server
 	switch op {
 	case opPing, opClose:
@@ -71,7 +71,7 @@ func (w *wireConn) play(op int32, d *decoder, reply *encoder) error {
 	return errUnknownOp
 }
 
-// stat writes a node's, which is there.
+// stat writes the Stat of an existing node.
 func (w *wireConn) stat(path string, reply *encoder) error {
 	n, err := w.server.find(path)
 	if err == nil {
@@ -80,8 +80,8 @@ func (w *wireConn) stat(path string, reply *encoder) error {
 	return err
 }
 
-// look plays the requests that read. Only data is watched here, not children, and
-// not what is not there.
+// look executes the requests that read. Only data can be watched, not children and not
+// missing nodes.
 func (w *wireConn) look(op int32, path string, watching bool, reply *encoder) error {
 	n, err := w.server.find(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *wireConn) look(op int32, path string, watching bool, reply *encoder) er
 	return nil
 }
 
-// watch makes this wire hear of the node's next change, once however often it asked.
+// watch sets this connection's watch on the node, if it has none there.
 func (w *wireConn) watch(n *node) {
 	if slices.ContainsFunc(n.watches, func(x *watch) bool { return x.owner == w.ses }) {
 		return
@@ -129,7 +129,7 @@ func (w *wireConn) event(what int32, path string) {
 }
 
 // rewatch sets a client's watches again after a time without a connection, and
-// tells at once what has happened meanwhile.
+// reports at once what has happened meanwhile.
 func (w *wireConn) rewatch(d *decoder) error {
 	seen := d.long()
 	data := d.strings()
@@ -150,8 +150,8 @@ func (w *wireConn) rewatch(d *decoder) error {
 	return nil
 }
 
-// multi plays a transaction of checks and at most one write, which is all that the
-// recipes ask for: with one write there is nothing to take back.
+// multi executes a transaction of checks and at most one write, which is all that the
+// recipes use. With one write there is nothing to roll back.
 func (w *wireConn) multi(d *decoder, reply *encoder) error {
 	s := w.server
 	type step struct {
@@ -210,7 +210,7 @@ func (w *wireConn) multi(d *decoder, reply *encoder) error {
 	})
 }
 
-// firstWrite is the path that a transaction writes; for the faults.
+// firstWrite returns the path that a transaction writes, to match faults.
 func firstWrite(d decoder) string {
 	for d.err == nil {
 		op, done := d.int(), d.bool()

@@ -8,30 +8,32 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"conclave/internal/signal"
 )
 
-// maxPacket is the longest that a client may send, as in ZooKeeper.
+// maxPacket is the maximum length of a client's packet, as in ZooKeeper.
 const maxPacket = 1 << 20
 
-// serving is the server's wires; Server.mu guards it.
+// serving is the server's connections; Server.mu guards it.
 type serving struct {
 	conns map[*wireConn]bool
 }
 
-// wireConn is one connection of a client that speaks ZooKeeper's protocol.
-// Server.mu guards its fields, but for conn.
+// wireConn is one connection of a client that uses ZooKeeper's protocol. Server.mu
+// guards its fields except conn.
 type wireConn struct {
 	server *Server
 	conn   net.Conn
 	ses    *session
 	out    [][]byte      // packets to be written
-	last   bool          // then hang up
-	gone   bool          // hung up
-	more   chan struct{} // there is something in out; cap 1, never closed
+	last   bool          // close after these
+	gone   bool          // closed
+	more   signal.Signal // there is something in out
 }
 
-// Serve answers clients that speak ZooKeeper's protocol, until ctx ends; it joins
-// all that it started. Sessions outlive it, as long as their timeouts let them.
+// Serve answers clients that use ZooKeeper's protocol until ctx ends, and joins its
+// goroutines. Sessions remain until their timeouts.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -47,7 +49,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			}
 			return err
 		}
-		w := &wireConn{server: s, conn: conn, more: make(chan struct{}, 1)}
+		w := &wireConn{server: s, conn: conn, more: signal.New()}
 		s.mu.Lock()
 		s.serving.conns[w] = true
 		s.mu.Unlock()
@@ -59,7 +61,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// hangUpAll ends every wire.
+// hangUpAll closes all connections.
 func (s *Server) hangUpAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,14 +70,14 @@ func (s *Server) hangUpAll() {
 	}
 }
 
-// hangUp closes the wire; mu is held.
+// hangUp closes the connection; mu is held.
 func (w *wireConn) hangUp() {
 	w.gone = true
 	w.conn.Close()
-	w.nudge()
+	w.more.Set()
 }
 
-// end forgets a wire that is over; its session goes on without.
+// end removes a closed connection; its session remains.
 func (w *wireConn) end() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -87,24 +89,17 @@ func (w *wireConn) end() {
 	}
 }
 
-func (w *wireConn) nudge() {
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
-}
-
 // send queues a packet; mu is held.
 func (w *wireConn) send(e encoder) {
 	if !w.gone && !w.last {
 		w.out = append(w.out, e.packet())
-		w.nudge()
+		w.more.Set()
 	}
 }
 
-// write writes what is queued until the wire is over.
+// write writes the queued packets until the connection is closed.
 func (w *wireConn) write() {
-	for range w.more {
+	for range w.more.C() {
 		w.server.mu.Lock()
 		out, last, gone := w.out, w.last, w.gone
 		w.out = nil
@@ -121,7 +116,7 @@ func (w *wireConn) write() {
 	}
 }
 
-// packet reads one.
+// packet reads one packet.
 func (w *wireConn) packet() (*decoder, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(w.conn, head[:]); err != nil {
@@ -138,23 +133,23 @@ func (w *wireConn) packet() (*decoder, error) {
 	return &decoder{b: body}, nil
 }
 
-// read answers requests until the wire is over.
+// read answers requests until the connection is closed.
 func (w *wireConn) read() {
 	d, err := w.packet()
-	goesOn := err == nil && w.greet(d)
-	for goesOn {
+	ok := err == nil && w.greet(d)
+	for ok {
 		d, err = w.packet()
-		goesOn = err == nil && w.answer(d)
+		ok = err == nil && w.answer(d)
 	}
 	w.server.mu.Lock()
 	last := w.last
 	w.server.mu.Unlock()
-	if last { // the writer hangs up, when it has said the last word
+	if last { // the writer closes the connection after the last packet
 		_, _ = io.Copy(io.Discard, w.conn)
 	}
 }
 
-// greet opens or takes up a session; false: there is nothing more to say.
+// greet opens or continues a session. It returns false if the connection ends.
 func (w *wireConn) greet(d *decoder) bool {
 	s := w.server
 	d.int()  // protocol version
@@ -178,11 +173,11 @@ func (w *wireConn) greet(d *decoder) bool {
 		e.bytes(make([]byte, 16))
 		w.send(e)
 		w.last = true
-		w.nudge()
+		w.more.Set()
 		return false
 	}
 	if old := ses.conn; old != nil {
-		old.hangUp() // the session has moved
+		old.hangUp() // the session has moved to this connection
 		s.unwatch(func(x *watch) bool { return x.owner == ses })
 	}
 	ses.conn, w.ses = w, ses
@@ -194,7 +189,7 @@ func (w *wireConn) greet(d *decoder) bool {
 	return true
 }
 
-// answer plays one request; false: the wire is over.
+// answer executes and answers one request. It returns false if the connection ends.
 func (w *wireConn) answer(d *decoder) bool {
 	s := w.server
 	xid, op := d.int(), d.int()
@@ -218,7 +213,7 @@ func (w *wireConn) answer(d *decoder) bool {
 		return false
 	}
 	body := encoder{}
-	err := w.play(op, d, &body)
+	err := w.execute(op, d, &body)
 	if outcome == loseReply {
 		return false
 	}

@@ -8,19 +8,19 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// session is a client as the server knows it. Server.mu guards it.
+// session is the server's state of a session. Server.mu guards it.
 type session struct {
 	id      int64
-	secret  [16]byte // who knows it may take the session up on another connection
+	secret  [16]byte // needed to continue the session on another connection
 	timeout time.Duration
-	nodes   map[string]bool // that end with it
-	timer   *time.Timer     // ends it; reset by each sign of life
-	touched time.Time       // the last one
-	local   *Session        // the client in this process; nil when it comes over a wire
-	conn    *wireConn       // and the wire, while there is one
+	nodes   map[string]bool // nodes that end with it, by path
+	timer   *time.Timer     // ends it; reset by each request
+	touched time.Time       // the last request
+	local   *Session        // the client in this process; nil for one with a connection
+	conn    *wireConn       // its connection; nil while there is none
 }
 
-// open makes a session; mu is held.
+// open creates a session; mu is held.
 func (s *Server) open(timeout time.Duration) *session {
 	s.ids++
 	ses := &session{id: s.ids, timeout: min(max(timeout, s.timeouts[0]), s.timeouts[1]), nodes: map[string]bool{}}
@@ -29,7 +29,7 @@ func (s *Server) open(timeout time.Duration) *session {
 	return ses
 }
 
-// touch is a sign of life; mu is held.
+// touch restarts a session's timeout; mu is held.
 func (s *Server) touch(ses *session) {
 	ses.touched = time.Now()
 	if ses.timer == nil {
@@ -39,17 +39,17 @@ func (s *Server) touch(ses *session) {
 	ses.timer.Reset(ses.timeout)
 }
 
-// overdue ends a session that has been silent for its timeout.
+// overdue ends a session from which nothing was received for its timeout.
 func (s *Server) overdue(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ses.local != nil && ses.local.link != 0 || time.Since(ses.touched) < ses.timeout {
-		return // a sign of life came while the timer fired
+		return // a request came while the timer fired
 	}
 	s.expire(ses)
 }
 
-// expire ends a session and all that ends with it; mu is held.
+// expire ends a session, its watches and its nodes; mu is held.
 func (s *Server) expire(ses *session) {
 	if s.sessions[ses.id] != ses {
 		return
@@ -65,15 +65,15 @@ func (s *Server) expire(ses *session) {
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		_ = s.remove(path, zklatch.AnyVersion) // it is there, and has no children
+		_ = s.remove(path, zklatch.AnyVersion) // cannot fail: it exists and has no children
 	}
 	if ses.conn != nil {
 		ses.conn.hangUp()
 	}
 }
 
-// Expire ends a session as the server does that has heard nothing for too long; the
-// client learns of it when it is next connected, at once if it is.
+// Expire ends a session as if its timeout had passed. The client learns of it at once if
+// it is connected, otherwise when it connects.
 func (s *Server) Expire(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,21 +87,21 @@ func (s *Server) Expire(id int64) {
 	}
 }
 
-// Session is a client in this process. It has no connection that could break; its
-// faults are asked for. Its session lives as long as it is connected.
+// Session is a client in this process, without a network connection; its faults are
+// injected. Its session does not time out while it is connected.
 type Session struct {
 	server *Server
 
-	// Server.mu guards what follows.
-	ses     *session
-	timeout time.Duration
-	link    uint64 // 0: not connected
-	links   uint64 // connections so far
-	heard   time.Time
-	changed chan struct{}               // closed and replaced when ID or link change
-	open    map[chan zklatch.Event]bool // watches that have told nothing yet
-	held    []func()                    // events that wait for a connection
-	closed  bool
+	// Server.mu guards the fields below.
+	ses         *session
+	timeout     time.Duration
+	link        uint64 // 0: not connected
+	links       uint64 // connections so far
+	confirmedAt time.Time
+	changed     chan struct{}               // closed and replaced when ID or link change
+	open        map[chan zklatch.Event]bool // watches that have not fired
+	held        []func()                    // events that wait for a connection
+	closed      bool
 }
 
 var _ zklatch.Tree = (*Session)(nil)
@@ -115,8 +115,8 @@ func (s *Server) Connect(timeout time.Duration) *Session {
 	return c
 }
 
-// relink connects: to the session of before if it still lives, else to a new one;
-// mu is held.
+// relink connects, with the last session if it has not ended, otherwise with a new
+// one; mu is held.
 func (c *Session) relink() {
 	s := c.server
 	if c.ses == nil || s.sessions[c.ses.id] != c.ses {
@@ -130,7 +130,7 @@ func (c *Session) relink() {
 		c.ses.local = c
 	}
 	if c.ses.timer != nil {
-		c.ses.timer.Stop() // it lives while it is connected
+		c.ses.timer.Stop() // no timeout while it is connected
 	}
 	c.links++
 	c.link = c.links
@@ -146,20 +146,20 @@ func (c *Session) change() {
 	c.changed = make(chan struct{})
 }
 
-// Disconnect breaks the connection until Reconnect: the server ends the session
-// when its timeout has passed, and the client does not hear of it.
+// Disconnect breaks the connection until Reconnect. The server ends the session when
+// its timeout has passed, and the client learns of it when it reconnects.
 func (c *Session) Disconnect() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	if c.link == 0 || c.closed {
 		return
 	}
-	c.link, c.heard = 0, time.Now()
+	c.link, c.confirmedAt = 0, time.Now()
 	c.server.touch(c.ses)
 	c.change()
 }
 
-// Reconnect mends the connection.
+// Reconnect restores the connection.
 func (c *Session) Reconnect() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
@@ -168,7 +168,7 @@ func (c *Session) Reconnect() {
 	}
 }
 
-// Close ends the session and its nodes, as a client does that says good-bye.
+// Close ends the session and deletes its nodes.
 func (c *Session) Close() {
 	s := c.server
 	s.mu.Lock()
@@ -177,7 +177,7 @@ func (c *Session) Close() {
 		return
 	}
 	c.closed = true
-	c.link, c.heard = 0, time.Now()
+	c.link, c.confirmedAt = 0, time.Now()
 	s.expire(c.ses)
 	for ch := range c.open {
 		ch <- zklatch.Event{Type: zklatch.NotWatching}
@@ -187,20 +187,20 @@ func (c *Session) Close() {
 	c.change()
 }
 
-// Session says how this client stands with the server.
+// Session returns the session, and a channel that is closed when it changes.
 func (c *Session) Session() (zklatch.Session, <-chan struct{}) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	heard := c.heard
+	confirmedAt := c.confirmedAt
 	if c.link != 0 {
-		heard = time.Now()
+		confirmedAt = time.Now()
 	}
-	return zklatch.Session{ID: c.ses.id, Link: c.link, Timeout: c.ses.timeout, Heard: heard}, c.changed
+	return zklatch.Session{ID: c.ses.id, Link: c.link, Timeout: c.ses.timeout, ConfirmedAt: confirmedAt}, c.changed
 }
 
-// do waits for a connection and plays one request under Server.mu, with the fault
-// that was asked for.
-func (c *Session) do(ctx context.Context, op Op, path string, play func(s *Server) error) error {
+// do waits for a connection and executes one request under Server.mu, with the fault
+// that was injected for it.
+func (c *Session) do(ctx context.Context, op Op, path string, request func(s *Server) error) error {
 	s := c.server
 	for {
 		s.mu.Lock()
@@ -225,24 +225,24 @@ func (c *Session) do(ctx context.Context, op Op, path string, play func(s *Serve
 		c.relink()
 		return zklatch.ErrConnectionLost
 	case loseReply:
-		_ = s.count(op, play) // nobody will know
+		_ = s.count(op, request) // its result is lost
 		c.relink()
 		return zklatch.ErrConnectionLost
 	}
-	return s.count(op, play)
+	return s.count(op, request)
 }
 
-// count plays a request and counts it; mu is held.
-func (s *Server) count(op Op, play func(s *Server) error) error {
+// count counts and executes a request; mu is held.
+func (s *Server) count(op Op, request func(s *Server) error) error {
 	if op == Get || op == Children {
 		s.reads++
 	} else {
 		s.writes++
 	}
-	return play(s)
+	return request(s)
 }
 
-// Create makes a node.
+// Create creates a node.
 func (c *Session) Create(ctx context.Context, path string, data []byte, kind zklatch.Kind) (made string, err error) {
 	err = c.do(ctx, Create, path, func(s *Server) (err error) {
 		made, err = s.create(c.ses, path, data, kind)
@@ -284,7 +284,7 @@ func (c *Session) GetW(ctx context.Context, path string) (data []byte, stat zkla
 	return data, stat, ch, err
 }
 
-// deliver hands an event over, once there is a connection; mu is held.
+// deliver sends an event, once there is a connection; mu is held.
 func (c *Session) deliver(events chan zklatch.Event, e zklatch.Event) {
 	if c.link == 0 {
 		c.held = append(c.held, func() { c.deliver(events, e) })
@@ -330,7 +330,7 @@ func (c *Session) Children(ctx context.Context, path string) (list []string, err
 	return list, err
 }
 
-// names are the node's children's, in the map's order: a server promises none.
+// names returns the names of the node's children, in no order.
 func (n *node) names() []string {
 	list := make([]string, 0, len(n.children))
 	for name := range n.children {

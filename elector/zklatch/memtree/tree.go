@@ -11,30 +11,30 @@ import (
 	"conclave/elector/zklatch"
 )
 
-// Server is one ZooKeeper in memory: a tree of nodes and the sessions of its
-// clients.
+// Server is a ZooKeeper in memory: a tree of nodes, and the sessions of its clients.
 type Server struct {
 	timeouts [2]time.Duration // the shortest and the longest that a session is granted
 
-	mu       sync.Mutex // guards all that follows, and all nodes and sessions; never held across a wait
+	mu       sync.Mutex // guards the fields below, and all nodes and sessions; never held across a wait
 	zxid     int64
 	root     *node
 	sessions map[int64]*session
 	ids      int64
-	fired    uint64 // watches that have told something
-	writes   uint64 // transactions asked for
-	reads    uint64 // reads asked for
+	fired    uint64 // watches that have fired
+	writes   uint64 // transactions requested
+	reads    uint64 // reads requested
 	faults   []fault
 	serving  serving
 }
 
-// Limits are the shortest and the longest session timeout that New's server grants.
+// Limits sets the shortest and the longest session timeout that the server grants.
+// Call it before any session.
 func (s *Server) Limits(shortest, longest time.Duration) {
 	s.timeouts = [2]time.Duration{shortest, longest}
 }
 
-// New is an empty tree. Its sessions time out as they ask for, between 50 ms and a
-// minute.
+// New returns a server with an empty tree. It grants session timeouts between 50 ms
+// and a minute.
 func New() *Server {
 	return &Server{
 		timeouts: [2]time.Duration{50 * time.Millisecond, time.Minute},
@@ -50,28 +50,28 @@ type node struct {
 	path     string
 	data     []byte
 	stat     zklatch.Stat
-	made     int32 // children ever made: the number of the next one
+	made     int32 // children ever created: the number of the next one
 	children map[string]*node
 	watches  []*watch
 }
 
-// watch tells one client once.
+// watch notifies one client, once.
 type watch struct {
 	owner *session
 	fire  func(zklatch.Event)
 }
 
-// Counts are what the server was asked and what it told.
+// Counts are the numbers of requests and of watches that have fired.
 type Counts struct{ Reads, Writes, Fired uint64 }
 
-// Counts since New.
+// Counts returns the counts since New.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Counts{s.reads, s.writes, s.fired}
 }
 
-// find walks to a node; mu is held.
+// find returns the node at path; mu is held.
 func (s *Server) find(path string) (*node, error) {
 	if path == "/" {
 		return s.root, nil
@@ -92,10 +92,11 @@ func (s *Server) find(path string) (*node, error) {
 	return n, nil
 }
 
-// errPath: a path does not begin with a slash, ends with one, or has two in a row.
+// errPath is returned for a path that does not begin with a slash, ends with one, or
+// has two in a row.
 var errPath = errors.New("not a path")
 
-// parentOf is the node above the one at path, and that one's own name; mu is held.
+// parentOf returns the parent of the node at path, and the node's name; mu is held.
 func (s *Server) parentOf(path string) (parent *node, name string, err error) {
 	at := strings.LastIndexByte(path, '/')
 	if at < 0 || path == "/" {
@@ -105,7 +106,7 @@ func (s *Server) parentOf(path string) (parent *node, name string, err error) {
 	return parent, path[at+1:], err
 }
 
-// create makes a node; mu is held.
+// create creates a node; mu is held.
 func (s *Server) create(owner *session, path string, data []byte, kind zklatch.Kind) (string, error) {
 	parent, name, err := s.parentOf(path)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *Server) create(owner *session, path string, data []byte, kind zklatch.K
 	return n.path, nil
 }
 
-// remove takes a node out of the tree and tells who watches it; mu is held.
+// remove deletes a node and fires its watches; mu is held.
 func (s *Server) remove(path string, version int32) error {
 	n, err := s.find(path)
 	switch {
@@ -156,11 +157,11 @@ func (s *Server) remove(path string, version int32) error {
 	if owner := s.sessions[n.stat.Owner]; owner != nil {
 		delete(owner.nodes, path)
 	}
-	s.tell(n, zklatch.NodeDeleted)
+	s.notify(n, zklatch.NodeDeleted)
 	return nil
 }
 
-// write sets a node's data; mu is held.
+// write sets a node's data and fires its watches; mu is held.
 func (s *Server) write(path string, data []byte, version int32) (zklatch.Stat, error) {
 	n, err := s.find(path)
 	switch {
@@ -173,11 +174,11 @@ func (s *Server) write(path string, data []byte, version int32) (zklatch.Stat, e
 	n.data = slices.Clone(data)
 	n.stat.Version++
 	n.stat.Mzxid = s.zxid
-	s.tell(n, zklatch.NodeChanged)
+	s.notify(n, zklatch.NodeChanged)
 	return n.stat, nil
 }
 
-// check is a fence of a transaction; mu is held.
+// check is the version check of a transaction; mu is held.
 func (s *Server) check(path string, version int32) error {
 	n, err := s.find(path)
 	switch {
@@ -189,8 +190,8 @@ func (s *Server) check(path string, version int32) error {
 	return nil
 }
 
-// tell fires a node's watches, each once; mu is held.
-func (s *Server) tell(n *node, what zklatch.EventType) {
+// notify fires a node's watches, each once; mu is held.
+func (s *Server) notify(n *node, what zklatch.EventType) {
 	watches := n.watches
 	n.watches = nil
 	for _, w := range watches {
@@ -199,7 +200,7 @@ func (s *Server) tell(n *node, what zklatch.EventType) {
 	}
 }
 
-// unwatch drops the watches for which which is true; mu is held.
+// unwatch removes the watches for which which returns true; mu is held.
 func (s *Server) unwatch(which func(*watch) bool) {
 	var walk func(*node)
 	walk = func(n *node) {
@@ -211,7 +212,7 @@ func (s *Server) unwatch(which func(*watch) bool) {
 	walk(s.root)
 }
 
-// Watches is how many are set now, below the root.
+// Watches returns how many watches are set below the root.
 func (s *Server) Watches() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,33 +22,33 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// timeout is the sessions'.
+// timeout is the session timeout.
 const timeout = 3 * time.Second
 
-// bench is a tree and the ways to clients of it.
+// bench is a tree, and how to make clients of it.
 type bench struct {
 	t       *testing.T
-	path    string          // below which everything is made
+	path    string          // all nodes are below it
 	server  *memtree.Server // nil on a real ZooKeeper,
-	real    zktest.Server   // which is this
-	network *simnet.Net     // in the world of wires in memory
-	dial    dialer          // nil in the world without wires
+	real    zktest.Server   // if server is nil
+	network *simnet.Net     // if the connections are in memory
+	dial    dialer          // nil without connections
 	addr    string
 	clients atomic.Int64
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// user is one client, with a session of its own.
+// user is one client with its own session.
 type user struct {
 	zklatch.Tree
 	*zklatch.Client
-	memory *memtree.Session   // in the world without wires
-	conn   *zklatch.Conn      // in the others,
-	cable  *electortest.Cable // and its path
+	memory *memtree.Session   // without connections
+	conn   *zklatch.Conn      // otherwise
+	cable  *electortest.Cable // the path of conn
 }
 
-// everywhere plays a test in memory, over ZooKeeper's protocol in memory, and on a
+// everywhere runs a test in memory, over ZooKeeper's protocol in memory, and on a
 // real ZooKeeper if that is asked for.
 func everywhere(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
@@ -58,7 +58,7 @@ func everywhere(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Run("zookeeper", func(t *testing.T) { test(t, onZooKeeper(t)) })
 }
 
-// inMemory plays a test in a bubble, on sessions whose faults can be asked for.
+// inMemory runs a test in a bubble, on sessions into which faults can be injected.
 func inMemory(t *testing.T, test func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(t, &bench{t: t, path: "/test", server: memtree.New()})
@@ -90,7 +90,7 @@ func onZooKeeper(t *testing.T) *bench {
 	return &bench{t: t, path: server.Path, real: server, dial: new(net.Dialer).DialContext, addr: server.Addr}
 }
 
-// user connects one more client; it is closed when the test is over.
+// user connects one more client; it is closed when the test ends.
 func (b *bench) user() *user {
 	b.t.Helper()
 	n := b.clients.Add(1)
