@@ -54,7 +54,7 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 			if a == b {
 				continue
 			}
-			act := Act{Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point}
+			act := Act{Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Force: d.Force}
 			if err := p.act(ctx, act, d.For); err != nil {
 				return err
 			}

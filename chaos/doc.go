@@ -40,7 +40,7 @@
 // of X to Y, half-open links of X to Y, lose the next answer of X to Y; skew clock
 // of X by D, step database clock by D, set clock of X to TIME; hold X at POINT,
 // hold one X at POINT (the next that comes: those behind overtake it), release X
-// at POINT; resign, quit, join, forbid, allow X; freeze, unfreeze; switch KEY to
+// at POINT; resign, quit, join, forbid, allow X (the first two and forbid also "by force"); freeze, unfreeze; switch KEY to
 // VALUE; heal all. Most can end with "for D". Whom: see select.go; what can be expected: see expect.go;
 // where nodes can be held: trace.Points; figures: FigureNames.
 //

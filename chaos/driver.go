@@ -149,6 +149,7 @@ type Act struct {
 	Jitter time.Duration
 	Rate   int // bytes per second
 	Point  trace.Kind
+	Force  bool // an operator's act that the leader would refuse as unsafe
 }
 
 // Sight is what can be seen from outside at one moment. What a driver does not

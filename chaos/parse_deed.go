@@ -29,6 +29,10 @@ func (p *parser) deed() (*Deed, error) {
 	case "kill", "stop", "start", "pause", "resume", "twin", "resign", "quit", "join", "forbid", "allow":
 		d.Verb = Verb(w)
 		who()
+		switch d.Verb {
+		case Resign, Quit, Forbid:
+			d.Force = err == nil && p.accept("by", "force")
+		}
 	case "freeze", "unfreeze":
 		d.Verb = Verb(w)
 	case "switch":

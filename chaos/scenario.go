@@ -54,6 +54,7 @@ type Deed struct {
 	Jitter    time.Duration
 	Rate      int
 	Point     trace.Kind
+	Force     bool // resign, quit, forbid: also what the leader refuses as unsafe
 }
 
 // HealAll is the Deed that ends every fault: it mends, resumes, releases, sets
@@ -177,6 +178,9 @@ func (d Deed) String() string {
 		out = fmt.Sprintf("switch %s to %s", d.Who, d.Whom)
 	default:
 		out = fmt.Sprintf("%s %s", d.Verb, d.Who)
+	}
+	if d.Force {
+		out += " by force"
 	}
 	if d.For > 0 {
 		out += " for " + d.For.String()

@@ -132,17 +132,30 @@ func (s *Store) Remove(owner conclave.NodeID, data, id string, version int64, ca
 func (s *Store) remove(key copyKey, version int64, cause wirev1.Cause, now time.Time) bool {
 	d, r, at := s.find(key)
 	if at < 0 {
+		s.hide(key, version, now)
 		return false
 	}
 	c := r.copies[at]
 	if c.version > version || c.withdrawn && r.hides(c.version) {
 		return false
 	}
-	if r.hides(c.version) {
-		s.put(Copy{copyKey: copyKey{nobody, key.data, key.id}, version: c.version, withdrawn: true}, now)
-	}
+	s.hide(key, c.version, now)
 	s.take(d, r, at, cause, now)
+	s.hide(key, version, now)
 	return true
+}
+
+// hide puts a tombstone that no session owns in front of all that is older than a
+// removed version. The removed copy need not have been here: a removal may arrive
+// before the copy that it removes, which is then dropped as overtaken.
+func (s *Store) hide(key copyKey, version int64, now time.Time) {
+	d := s.data[key.data]
+	if d == nil {
+		return
+	}
+	if i, found := d.find(key.id); found && d.regs[i].hides(version) {
+		s.put(Copy{copyKey: copyKey{nobody, key.data, key.id}, version: version, withdrawn: true}, now)
+	}
 }
 
 // take takes a copy out, whatever it hides.

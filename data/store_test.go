@@ -54,13 +54,17 @@ func (m model) hides(key copyKey, version int64) bool {
 	return false
 }
 
-// take takes a copy away; where it hid a lower one, nobody's tombstone stays.
+// take takes a copy away, and hides what is older.
 func (m model) take(key copyKey) {
-	c := m[key]
-	if ghost := (copyKey{nobody, key.data, key.id}); m.hides(key, c.version) && c.version > m[ghost].version {
-		m[ghost] = modelCopy{c.version, true}
-	}
+	m.hide(key, m[key].version)
 	delete(m, key)
+}
+
+// hide puts a tombstone without an owner before what is older than a removed version.
+func (m model) hide(key copyKey, version int64) {
+	if tombstone := (copyKey{nobody, key.data, key.id}); m.hides(key, version) && version > m[tombstone].version {
+		m[tombstone] = modelCopy{version, true}
+	}
 }
 
 func (m model) digest(owner conclave.NodeID) (count, sum uint64) {
@@ -139,6 +143,9 @@ func TestStoreIsTheModel(t *testing.T) {
 				assert.Equal(t, goes, m.leader.Remove(key.owner, key.data, key.id, v, clientGone, m.now))
 				if goes {
 					m.model.take(key)
+				}
+				if goes || !ok {
+					m.model.hide(key, v)
 				}
 			},
 			"owner gone": func(t *rapid.T) {
@@ -314,6 +321,34 @@ func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
 	assert.Equal(t, 1, s.RemoveOwner(testOwners[0], ownerGone, now))
 	s.Compact(now.Add(time.Hour), now)
 	assert.Empty(t, s.All(), "and in the end nothing is left")
+}
+
+// A removal that arrives before the copy that it removes hides what is older, too:
+// at a successor that has not read the source's feed to its end, and at a node that
+// compares itself with the sessions.
+func TestRemove_HidesWhatIsOlderThanACopyThatIsNotHereYet(t *testing.T) {
+	now := time.Now()
+	newer := copyFrom(testOwners[2], publisher(testData[0], "r1", 3, false))
+	for name, arrives := range map[string]func(s *Store, f *flight){
+		"never":       func(*Store, *flight) {},
+		"by the feed": func(s *Store, f *flight) { s.Follow(f, []Copy{newer}, nil, now) },
+		"by an older diff": func(s *Store, f *flight) {
+			s.Merge(f, testOwners[2], []conclave.Publisher{publisher(testData[0], "r1", 3, false)}, nil, now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStore(time.Second)
+			s.put(copyFrom(testOwners[0], publisher(testData[0], "r1", 1, false)), now) // of a lost session
+			f := s.Begin()
+			s.Remove(testOwners[2], testData[0], "r1", 3, clientGone, now)
+			arrives(s, f)
+			s.End(f)
+			s.Serve(1, time.Time{}, now)
+			assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+			s.Put(testOwners[1], publisher(testData[0], "r1", 3, false), now)
+			assert.Equal(t, valuesOf("r1", 3), s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "a session that shows the removed version again is believed")
+		})
+	}
 }
 
 // A datum that was deleted and comes back has no version twice.

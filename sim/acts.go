@@ -71,14 +71,14 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 		if m := c.meta(a.Node); m == nil || !leads(m) {
 			return nil
 		}
-		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx) })
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx, forced(a)...) })
 	case chaos.Quit:
-		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node) })
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node, forced(a)...) })
 	case chaos.Join:
 		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Rejoin(ctx, a.Node) })
 	case chaos.Forbid:
 		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
-			return t.Forbid(ctx, a.Node, "asked for by a scenario", "operator")
+			return t.Forbid(ctx, a.Node, "asked for by a scenario", "operator", forced(a)...)
 		})
 	case chaos.Allow:
 		err := c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
@@ -174,4 +174,12 @@ func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Cont
 	defer c.net.Kill("operator") // the tool's process ends, and leaves no connections
 	defer transport.CloseIdleConnections()
 	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: asked, HTTP: &http.Client{Transport: transport}}))
+}
+
+// forced returns the options of an operator's act.
+func forced(a chaos.Act) []metaclient.Option {
+	if a.Force {
+		return []metaclient.Option{metaclient.Force()}
+	}
+	return nil
 }

@@ -162,15 +162,19 @@ func table(s metaclient.SlotsInfo) slot.Table {
 // Operate does the acts of an operator; done is false for an act that is none.
 func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) {
 	admin := v.admin(reachable(v.Nodes(), v.last())...)
+	var opts []metaclient.Option
+	if a.Force {
+		opts = append(opts, metaclient.Force())
+	}
 	switch a.Verb {
 	case chaos.Resign:
-		err = admin.Resign(ctx)
+		err = admin.Resign(ctx, opts...)
 	case chaos.Quit:
-		err = admin.Quit(ctx, a.Node)
+		err = admin.Quit(ctx, a.Node, opts...)
 	case chaos.Join:
 		err = admin.Rejoin(ctx, a.Node)
 	case chaos.Forbid:
-		err = admin.Forbid(ctx, a.Node, "chaos", "chaos")
+		err = admin.Forbid(ctx, a.Node, "chaos", "chaos", opts...)
 	case chaos.Allow:
 		err = admin.Allow(ctx, a.Node)
 	case chaos.Freeze:
