@@ -64,8 +64,11 @@ const (
 	quietTime = 2 * time.Second
 )
 
-// Memory. The race detector multiplies a process's memory by five to ten and keeps
-// shadow memory for every address ever used, so raced builds get more.
+// Memory. Raced builds get more: the race detector's own memory grows with the number
+// of goroutines, locks and addresses ever used. Under this load a raced session's
+// resident memory rose from 93 to 106 MB in a minute, while its heap in use (3 MB),
+// what the Go runtime had from the system (17 MB), its objects (18,000) and its
+// goroutines (about 100) stayed as they were; without the detector it stays at 20 MB.
 const (
 	slopeWarning = 2 << 20 // bytes a minute: reported, and no failure
 	memoryBound  = 1 << 30 // bytes: a node of this load uses 30 to 60 MB
