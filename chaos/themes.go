@@ -49,15 +49,19 @@ var (
 		}
 	}}
 	leaveTheme = theme{"clients withdraw and leave, and copies are lost", func(b *brewer) {
-		b.s.Until, b.s.Load.Replace, b.s.Load.Guests, b.s.Load.Readers = 45*time.Second, 3*time.Second, time.Second, 2*time.Second
-		for at := 2 * time.Second; at < 34*time.Second; at += between(b.r, 6*time.Second, 16*time.Second) {
-			b.drainAndLose(at)
+		b.s.Until, b.s.Load.Replace, b.s.Load.Guests, b.s.Load.Readers = 45*time.Second, time.Second, time.Second, 2*time.Second
+		for at := 6 * time.Second; at < 34*time.Second; at += between(b.r, 6*time.Second, 16*time.Second) {
+			if b.r.IntN(3) == 0 {
+				b.drainAndLose(at)
+			} else {
+				b.loseTheLastCopy(at)
+			}
 		}
 	}}
 )
 
 // episodes are what the general theme mixes.
-var episodes = []func(*brewer, time.Duration){(*brewer).freezeAndDrain, (*brewer).outage, (*brewer).operator, (*brewer).drainAndLose}
+var episodes = []func(*brewer, time.Duration){(*brewer).freezeAndDrain, (*brewer).outage, (*brewer).operator, (*brewer).drainAndLose, (*brewer).loseTheLastCopy}
 
 // drain takes a node out of service for a while, by the blacklist or by SIGTERM.
 func (b *brewer) drain(at time.Duration, node string, last time.Duration) {
@@ -176,5 +180,29 @@ func (b *brewer) drainAndLose(at time.Duration) {
 	lost("data")
 	if b.r.IntN(4) > 0 {
 		lost("session")
+	}
+}
+
+// loseTheLastCopy: one data node is back and loads its copies over slow links while
+// clients move between sessions; a second one is drained, and the third is lost,
+// mostly with a session.
+func (b *brewer) loseTheLastCopy(at time.Duration) {
+	nodes := b.r.Perm(b.s.Cluster.Datas)
+	if len(nodes) < 3 {
+		b.drainAndLose(at)
+		return
+	}
+	name := func(i int) Selector { return Selector(fmt.Sprintf("data-%d", nodes[i]+1)) }
+	sessions := b.r.Perm(b.s.Cluster.Sessions)
+	cut, lost := sessions[0], sessions[len(sessions)-1]
+	b.add(at-between(b.r, 3500*time.Millisecond, 5*time.Second), Deed{Verb: Kill, Who: name(0), For: between(b.r, 2500*time.Millisecond, 4*time.Second)})
+	b.add(at-1500*time.Millisecond, Deed{Verb: Slow, Who: name(2), Whom: name(0), By: between(b.r, 200*time.Millisecond, 1500*time.Millisecond), For: 6 * time.Second})
+	b.add(at-3*time.Second, Deed{Verb: Cut, Who: Selector(fmt.Sprintf("session-%d", cut+1)), Whom: "clients", For: between(b.r, 2*time.Second, 4*time.Second)})
+	b.drain(at, string(name(1)), between(b.r, 3*time.Second, 10*time.Second))
+	soon := at + between(b.r, 0, 900*time.Millisecond)
+	last := between(b.r, 3*time.Second, 9*time.Second)
+	b.add(soon, Deed{Verb: Kill, Who: name(2), For: last})
+	if b.r.IntN(4) > 0 {
+		b.add(soon, Deed{Verb: Kill, Who: Selector(fmt.Sprintf("session-%d", lost+1)), For: last})
 	}
 }
