@@ -161,13 +161,18 @@ func (o *Oracle) Lost() {
 	o.lost = o.now()
 }
 
-// incomplete reports whether a subscriber may be shown what has come back so far:
-// it held nothing when all data nodes and all sessions were lost, and the session
-// grace for publishers to come back has not ended. ARCHITECTURE.md does not
-// guarantee such a list. What a subscriber has seen once may not be missing later,
-// and one that held a list before gets no shorter one. mu is held.
+// recovering reports whether the publishers may still be coming back from a loss
+// of all data nodes and all sessions. ARCHITECTURE.md guarantees two things then: a
+// subscriber that held a list gets no shorter one, and what a fresh one has seen
+// does not become less. Which of its values a list of the same length lacks is not
+// guaranteed: a publisher that registers now may stand in for one that is not back
+// yet (docs/adr/0047). mu is held.
+func (o *Oracle) recovering(now time.Duration) bool { return now < o.lost+lostGrace }
+
+// incomplete reports whether a subscriber may be shown what has come back so far,
+// since it held nothing before the loss. mu is held.
 func (o *Oracle) incomplete(v *view, now time.Duration) bool {
-	return now < o.lost+lostGrace && (!v.first || v.firstAt > o.lost)
+	return o.recovering(now) && (!v.first || v.firstAt > o.lost)
 }
 
 // Events returns the events since the last call. The first call begins the record.
