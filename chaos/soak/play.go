@@ -199,8 +199,10 @@ func (r *Runner) heal(ctx context.Context, e Episode) bool {
 	}
 	r.states.mu.Unlock()
 	for _, name := range sorted(names) {
-		ok = r.retry(ctx, "resume and start "+name, leaderBound, func(ctx context.Context) error {
-			return errors.Join(r.step(ctx, Step{Act: Resume, Node: name}), r.awaitStop(ctx, name), r.start(ctx, name))
+		ok = r.retry(ctx, "resume and start "+name, func(ctx context.Context) error {
+			resumed := r.step(ctx, Step{Act: Resume, Node: name})
+			r.awaitStop(ctx, name)
+			return errors.Join(resumed, r.start(ctx, name))
 		}) && ok
 	}
 	led := r.await(ctx, leaderBound, func(ctx context.Context) bool {
@@ -214,10 +216,11 @@ func (r *Runner) heal(ctx context.Context, e Episode) bool {
 	return r.undo(ctx, e) && ok && led
 }
 
-// awaitStop waits for the end of a node that was asked to stop.
-func (r *Runner) awaitStop(ctx context.Context, name string) error {
+// awaitStop waits for the end of a node that was asked to stop. One that does not
+// end in time is killed by its start.
+func (r *Runner) awaitStop(ctx context.Context, name string) {
 	if r.states.get(name) != stopping {
-		return nil
+		return
 	}
 	ended := r.await(ctx, endBound, func(context.Context) bool { return r.states.get(name) != stopping })
 	r.states.mu.Lock()
@@ -226,7 +229,6 @@ func (r *Runner) awaitStop(ctx context.Context, name string) error {
 	if clean && ctx.Err() == nil {
 		r.oracle.Expect(checkExit, ended, "%s was stopped, with nothing else broken, and has not ended within %s", name, endBound)
 	}
-	return nil // start kills it
 }
 
 func (r *Runner) healLinks(ctx context.Context) bool {
@@ -236,7 +238,7 @@ func (r *Runner) healLinks(ctx context.Context) bool {
 	r.states.mu.Unlock()
 	ok := true
 	for _, link := range slices.SortedFunc(maps.Keys(links), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		ok = r.retry(ctx, "mend "+link[0], leaderBound, func(ctx context.Context) error {
+		ok = r.retry(ctx, "mend "+link[0], func(ctx context.Context) error {
 			return r.cluster.Do(ctx, Fault{Act: Mend, Node: link[0], Peer: link[1]})
 		}) && ok
 	}
@@ -254,7 +256,7 @@ func (r *Runner) joinAll(ctx context.Context, e Episode) {
 
 // undo takes back the operator acts that need a leader.
 func (r *Runner) undo(ctx context.Context, e Episode) bool {
-	ok := r.retry(ctx, "clear the blacklist", leaderBound, func(ctx context.Context) error {
+	ok := r.retry(ctx, "clear the blacklist", func(ctx context.Context) error {
 		names, err := r.operator.blacklisted(ctx)
 		for _, name := range names {
 			if allow := r.operator.do(ctx, Step{Act: Allow, Node: name}); allow != nil && !refused(allow) {
@@ -266,9 +268,9 @@ func (r *Runner) undo(ctx context.Context, e Episode) bool {
 	for _, s := range e.Steps {
 		switch {
 		case isMeta(s.Node) && (s.Act == Quit || s.Act == Drain):
-			ok = r.retry(ctx, "join "+s.Node, leaderBound, func(ctx context.Context) error { return r.operator.do(ctx, Step{Act: Join, Node: s.Node}) }) && ok
+			ok = r.retry(ctx, "join "+s.Node, func(ctx context.Context) error { return r.operator.do(ctx, Step{Act: Join, Node: s.Node}) }) && ok
 		case s.Act == Switch && lastOf(e.Steps, s.Key) == s:
-			ok = r.retry(ctx, s.String(), leaderBound, func(ctx context.Context) error { return r.operator.do(ctx, s) }) && ok
+			ok = r.retry(ctx, s.String(), func(ctx context.Context) error { return r.operator.do(ctx, s) }) && ok
 		}
 	}
 	return ok
@@ -285,12 +287,12 @@ func lastOf(steps []Step, key string) (last Step) {
 	return last
 }
 
-// retry does something until it succeeds, within a bound.
-func (r *Runner) retry(ctx context.Context, what string, bound time.Duration, do func(context.Context) error) bool {
+// retry does something until it succeeds, within leaderBound.
+func (r *Runner) retry(ctx context.Context, what string, do func(context.Context) error) bool {
 	var err error
-	ok := r.await(ctx, bound, func(ctx context.Context) bool { err = do(ctx); return err == nil })
+	ok := r.await(ctx, leaderBound, func(ctx context.Context) bool { err = do(ctx); return err == nil })
 	if !ok && ctx.Err() == nil {
-		r.oracle.Expect(checkServed, false, "healing: %s does not succeed within %s: %v", what, bound, err)
+		r.oracle.Expect(checkServed, false, "healing: %s does not succeed within %s: %v", what, leaderBound, err)
 	}
 	return ok
 }

@@ -61,12 +61,6 @@ func (s *states) get(name string) desired {
 	return s.of[name]
 }
 
-func (s *states) running(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last[name].Running
-}
-
 // memoryEvery is how often the processes' memory is noted.
 const memoryEvery = 5 * time.Second
 
