@@ -10,6 +10,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/slot"
 )
 
 // I6, I7, I10, I11 and I13: what clients see, and what sessions believe.
@@ -60,6 +61,37 @@ func (h *History) outages() []span {
 	if h.Cluster.Sessions == 0 {
 		return nil
 	}
+	return out
+}
+
+// forgotten lists, for each datum, when it may fall back to what it was shortly
+// before: the leader of its slot was lost while no follower had all that it had, and
+// a session just before or within a second. What its clients changed last is then with the
+// clients only, until they have connected to another session.
+func (h *History) forgotten() map[string][]span {
+	sessions := h.faultSpans(Kill, Stop, Pause)
+	slots := map[string][]span{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		for n := range h.Cluster.Sessions {
+			began := func(s span) bool { return s.from >= at-reconnectLimit && s.from <= at+time.Second }
+			if slices.ContainsFunc(sessions[fmt.Sprintf("session-%d", n+1)], began) {
+				for _, id := range o.Values {
+					slots[id] = append(slots[id], span{at, at + sessionGrace})
+				}
+				return
+			}
+		}
+	}, OpAhead)
+	out := map[string][]span{}
+	h.ops(func(_ int, _ time.Duration, o Op) {
+		if _, known := out[o.Name]; known || len(slots) == 0 {
+			return
+		}
+		out[o.Name] = nil
+		if id, err := conclave.NewDataInfoID(o.Name, "", ""); err == nil {
+			out[o.Name] = slots[fmt.Sprint(slot.Of(id.String(), max(1, h.Cluster.Slots)))]
+		}
+	}, OpPush)
 	return out
 }
 
@@ -152,8 +184,8 @@ func (h *History) absences() map[string][]span {
 // guard's rule is what remains: no list becomes empty, and none is under half of
 // what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
-	absences, losses := h.absences(), h.losses()
-	h.laterVersionsHave(v, absences, losses)
+	absences, losses, forgotten := h.absences(), h.losses(), h.forgotten()
+	h.laterVersionsHave(v, absences, losses, forgotten)
 	type sub struct{ client, name string }
 	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
 	ended := map[string]bool{}        // tags withdrawn
@@ -169,7 +201,7 @@ func nothingMissing(h *History, v *Verdict) {
 				now[tag] = i
 			}
 		}
-		if within(losses, at) {
+		if within(losses, at) || within(forgotten[o.Name], at) {
 			live := 0
 			for tag := range knows[k] {
 				if !ended[tag] {
@@ -202,7 +234,7 @@ type version struct {
 
 // laterVersionsHave compares the pushes of one datum to all subscribers by their
 // versions: each slot has one counter, which only rises.
-func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span) {
+func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
 	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
 	h.ops(func(i int, at time.Duration, o Op) {
@@ -231,7 +263,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 			switch {
 			case ended[tag]:
 				delete(seen, tag)
-			case len(now) > 0 && within(losses, at):
+			case len(now) > 0 && (within(losses, at) || within(forgotten[o.Name], at)):
 				v.Checks++
 			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
 				v.Checks++
