@@ -293,7 +293,12 @@ func versionsRise(h *History, v *Verdict) {
 		v.check(!known || o.Version > before.v, h, at, []int{before.i, i}, "%s is pushed %s at version %d after %d", o.Client, o.Name, o.Version, before.v)
 		last[k] = seenAt[int64]{o.Version, i}
 	}, OpPush)
-	// And as the sessions gave them out: one subscription at one session.
+	// And as the sessions gave them out: one subscription at one session. A client
+	// that was cut off subscribes again, and may be given what it did not receive.
+	again := false
+	h.faults(func(_ int, _ time.Duration, x Fault) {
+		again = again || x.Verb != Kill && (strings.HasPrefix(x.Node, "client-") || strings.HasPrefix(x.Peer, "client-"))
+	})
 	type given struct {
 		session conclave.NodeID
 		sub     string
@@ -302,7 +307,7 @@ func versionsRise(h *History, v *Verdict) {
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		k := given{c.Node, c.Key}
 		before, known := pushed[k]
-		v.check(!known || c.Version > before.v, h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
+		v.check(!known || c.Version > before.v || again && c.Version == before.v, h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
 	}, trace.Pushed)
 }

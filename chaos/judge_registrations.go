@@ -102,7 +102,10 @@ func (h *History) withdrawnForAll(v *Verdict) {
 				continue
 			}
 			now[tag] = true
-			if g, is := gone[tag]; is && !within(forgotten[o.Name], at) {
+			if within(forgotten[o.Name], at) {
+				delete(gone, tag)
+			}
+			if g, is := gone[tag]; is {
 				v.check(o.Version < g.number, h, at, []int{g.i, i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", o.Client, o.Name, o.Version, tag, g.number)
 			}
 			if o.Version > seen[tag].number {
@@ -128,6 +131,7 @@ func (h *History) withdrawnForAll(v *Verdict) {
 // seen. What one leader of a slot takes of it from one session never goes back.
 func publishersInOrder(h *History, v *Verdict) {
 	forgotten := h.forgotten()
+	returned := map[string]bool{} // tags whose end was forgotten: they stay until their session's grace has ended
 	type key struct{ client, tag string }
 	type shown struct{ client, name string }
 	last := map[key]seenAt[int]{}
@@ -152,11 +156,14 @@ func publishersInOrder(h *History, v *Verdict) {
 			}
 			k := key{o.Client, tag}
 			seen := last[k]
-			falls := within(forgotten[o.Name], at)
-			v.check(n >= seen.v || falls, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
+			if within(forgotten[o.Name], at) {
+				returned[tag] = true
+				seen.v = min(seen.v, n)
+			}
+			v.check(n >= seen.v, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
 			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
 			last[k] = seenAt[int]{max(n, seen.v), i}
-			v.check(!over[k].v || falls, h, at, []int{over[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
+			v.check(!over[k].v || returned[tag], h, at, []int{over[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
 			now[tag] = true
 		}
 		of := shown{o.Client, o.Name}
