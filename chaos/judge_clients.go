@@ -237,11 +237,14 @@ type version struct {
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
 	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
+	given := map[[2]string]bool{} // subscriptions that have had a list
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
 			ended[o.ID] = true
 			return
 		}
+		first := !given[[2]string{o.Client, o.Name}]
+		given[[2]string{o.Client, o.Name}] = true
 		if top[o.Name] == nil {
 			top[o.Name] = map[string]version{}
 		}
@@ -263,7 +266,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 			switch {
 			case ended[tag]:
 				delete(seen, tag)
-			case len(now) > 0 && (within(losses, at) || within(forgotten[o.Name], at)):
+			case (len(now) > 0 || !first) && (within(losses, at) || within(forgotten[o.Name], at)):
 				v.Checks++
 			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
 				v.Checks++
