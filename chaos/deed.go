@@ -78,6 +78,9 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 		if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
 			p.load.kill(a.Node)
 		}
+		if a.Verb == Kill || a.Verb == Pause {
+			p.noteAhead(a.Node)
+		}
 		err = p.driver.Do(ctx, a)
 	}
 	took, knows := p.driver.(Dated)

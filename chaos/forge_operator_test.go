@@ -53,6 +53,16 @@ var operatorForgeries = map[string]forgery{
 			push(f.pause(16*time.Second), "c", 6, "client-1/1#1", "client-2/2#1")
 		},
 	},
+	"L7 a lost follower": { // what only the leader had is forgotten, if a session is lost, too
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.aheadAndLost("session-1")
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
 	"L7 another subscriber": {
 		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 7, "client-1/1#1") },
 		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 5, "client-1/1#1") },
@@ -108,6 +118,12 @@ func (f *forger) allAwayFor() {
 		}
 		f.pause(2 * time.Second)
 	}
+}
+
+// aheadAndLost kills a leader that is ahead of its followers, and another node.
+func (f *forger) aheadAndLost(other string) {
+	published(f, 1, 2).op(chaos.Op{Kind: chaos.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
+	f.fault(chaos.Act{Verb: chaos.Kill, Node: "data-2"}).fault(chaos.Act{Verb: chaos.Kill, Node: other})
 }
 
 func (f *forger) connected(client string, sessions ...string) *forger {

@@ -10,6 +10,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/slot"
 )
 
 // I6, I7, I10, I11 and I13: what clients see, and what sessions believe.
@@ -60,6 +61,37 @@ func (h *History) outages() []span {
 	if h.Cluster.Sessions == 0 {
 		return nil
 	}
+	return out
+}
+
+// forgotten lists, for each datum, when it may fall back to what it was shortly
+// before: the leader of its slot was lost while no follower had all that it had, and
+// a session just before or within a second. What its clients changed last is then with the
+// clients only, until they have connected to another session.
+func (h *History) forgotten() map[string][]span {
+	sessions := h.faultSpans(Kill, Stop, Pause)
+	slots := map[string][]span{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		for n := range h.Cluster.Sessions {
+			began := func(s span) bool { return s.from >= at-reconnectLimit && s.from <= at+time.Second }
+			if slices.ContainsFunc(sessions[fmt.Sprintf("session-%d", n+1)], began) {
+				for _, id := range o.Values {
+					slots[id] = append(slots[id], span{at, at + sessionGrace})
+				}
+				return
+			}
+		}
+	}, OpAhead)
+	out := map[string][]span{}
+	h.ops(func(_ int, _ time.Duration, o Op) {
+		if _, known := out[o.Name]; known || len(slots) == 0 {
+			return
+		}
+		out[o.Name] = nil
+		if id, err := conclave.NewDataInfoID(o.Name, "", ""); err == nil {
+			out[o.Name] = slots[fmt.Sprint(slot.Of(id.String(), max(1, h.Cluster.Slots)))]
+		}
+	}, OpPush)
 	return out
 }
 
@@ -152,8 +184,8 @@ func (h *History) absences() map[string][]span {
 // guard's rule is what remains: no list becomes empty, and none is under half of
 // what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
-	absences, losses := h.absences(), h.losses()
-	h.laterVersionsHave(v, absences, losses)
+	absences, losses, forgotten := h.absences(), h.losses(), h.forgotten()
+	h.laterVersionsHave(v, absences, losses, forgotten)
 	type sub struct{ client, name string }
 	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
 	ended := map[string]bool{}        // tags withdrawn
@@ -169,7 +201,7 @@ func nothingMissing(h *History, v *Verdict) {
 				now[tag] = i
 			}
 		}
-		if within(losses, at) {
+		if within(losses, at) || within(forgotten[o.Name], at) {
 			live := 0
 			for tag := range knows[k] {
 				if !ended[tag] {
@@ -202,14 +234,17 @@ type version struct {
 
 // laterVersionsHave compares the pushes of one datum to all subscribers by their
 // versions: each slot has one counter, which only rises.
-func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span) {
+func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
 	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
+	given := map[[2]string]bool{} // subscriptions that have had a list
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
 			ended[o.ID] = true
 			return
 		}
+		first := !given[[2]string{o.Client, o.Name}]
+		given[[2]string{o.Client, o.Name}] = true
 		if top[o.Name] == nil {
 			top[o.Name] = map[string]version{}
 		}
@@ -231,7 +266,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 			switch {
 			case ended[tag]:
 				delete(seen, tag)
-			case len(now) > 0 && within(losses, at):
+			case (len(now) > 0 || !first) && (within(losses, at) || within(forgotten[o.Name], at)):
 				v.Checks++
 			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
 				v.Checks++
@@ -261,7 +296,12 @@ func versionsRise(h *History, v *Verdict) {
 		v.check(!known || o.Version > before.v, h, at, []int{before.i, i}, "%s is pushed %s at version %d after %d", o.Client, o.Name, o.Version, before.v)
 		last[k] = seenAt[int64]{o.Version, i}
 	}, OpPush)
-	// And as the sessions gave them out: one subscription at one session.
+	// And as the sessions gave them out: one subscription at one session. A client
+	// that was cut off subscribes again, and may be given what it did not receive.
+	again := false
+	h.faults(func(_ int, _ time.Duration, x Fault) {
+		again = again || x.Verb != Kill && (strings.HasPrefix(x.Node, "client-") || strings.HasPrefix(x.Peer, "client-"))
+	})
 	type given struct {
 		session conclave.NodeID
 		sub     string
@@ -270,7 +310,7 @@ func versionsRise(h *History, v *Verdict) {
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		k := given{c.Node, c.Key}
 		before, known := pushed[k]
-		v.check(!known || c.Version > before.v, h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
+		v.check(!known || c.Version > before.v || again && c.Version == before.v, h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
 	}, trace.Pushed)
 }

@@ -83,7 +83,7 @@ func onlyAccepted(h *History, v *Verdict, kind trace.Kind, says func(c trace.Cla
 // registration that was shown before and has been withdrawn, no higher version
 // shows it to any subscriber.
 func (h *History) withdrawnForAll(v *Verdict) {
-	absences := h.absences()
+	absences, forgotten := h.absences(), h.forgotten()
 	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
 	withdrawn := map[string]bool{}
 	h.ops(func(i int, at time.Duration, o Op) {
@@ -102,6 +102,9 @@ func (h *History) withdrawnForAll(v *Verdict) {
 				continue
 			}
 			now[tag] = true
+			if within(forgotten[o.Name], at) {
+				delete(gone, tag)
+			}
 			if g, is := gone[tag]; is {
 				v.check(o.Version < g.number, h, at, []int{g.i, i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", o.Client, o.Name, o.Version, tag, g.number)
 			}
@@ -127,6 +130,8 @@ func (h *History) withdrawnForAll(v *Verdict) {
 // which they were published, and never again once it was withdrawn and that was
 // seen. What one leader of a slot takes of it from one session never goes back.
 func publishersInOrder(h *History, v *Verdict) {
+	forgotten := h.forgotten()
+	returned := map[string]bool{} // tags whose end was forgotten: they stay until their session's grace has ended
 	type key struct{ client, tag string }
 	type shown struct{ client, name string }
 	last := map[key]seenAt[int]{}
@@ -151,10 +156,14 @@ func publishersInOrder(h *History, v *Verdict) {
 			}
 			k := key{o.Client, tag}
 			seen := last[k]
+			if within(forgotten[o.Name], at) {
+				returned[tag] = true
+				seen.v = min(seen.v, n)
+			}
 			v.check(n >= seen.v, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
 			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
 			last[k] = seenAt[int]{max(n, seen.v), i}
-			v.check(!over[k].v, h, at, []int{over[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
+			v.check(!over[k].v || returned[tag], h, at, []int{over[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
 			now[tag] = true
 		}
 		of := shown{o.Client, o.Name}

@@ -170,10 +170,14 @@ func registrationsLinear(h *History, v *Verdict) {
 	writes, reads := map[string][]porcupine.Operation{}, map[pair][]porcupine.Operation{}
 	end := int64(len(h.Entries))
 	last := map[pair]int{}
-	h.ops(func(i int, _ time.Duration, o Op) {
+	forgotten := h.forgotten()
+	h.ops(func(i int, at time.Duration, o Op) {
 		call := int64(i)
 		if o.Kind == OpPublish { // seen at any time from now on
 			writes[o.ID] = append(writes[o.ID], porcupine.Operation{Call: call, Return: end + o.Version, Input: regOp{true, int(o.Version)}})
+			return
+		}
+		if within(forgotten[o.Name], at) {
 			return
 		}
 		for _, value := range o.Values {

@@ -307,6 +307,30 @@ func (p *player) compare() {
 	}
 }
 
+// noteAhead records the slots of a node that is about to be lost whose last changes
+// no other node has taken.
+func (p *player) noteAhead(node string) {
+	d, can := p.driver.(Comparer)
+	if !can {
+		return
+	}
+	all := d.SlotCopies()
+	var ahead []string
+	for _, l := range all {
+		if !l.Leads || l.Node != node {
+			continue
+		}
+		if !slices.ContainsFunc(all, func(c SlotCopy) bool {
+			return c.Node != node && c.Slot == l.Slot && c.Epoch == l.Epoch && c.Position == l.Position
+		}) {
+			ahead = append(ahead, fmt.Sprint(l.Slot))
+		}
+	}
+	if len(ahead) > 0 {
+		p.rec.Op(Op{Kind: OpAhead, Client: node, Values: ahead})
+	}
+}
+
 func (p *player) reportCompared(differ []string) {
 	p.rec.Op(Op{Kind: OpCompared, Version: p.compared, Values: differ})
 	p.compared = 0
