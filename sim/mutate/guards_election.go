@@ -30,7 +30,7 @@ var electionGuards = []guard{
 	{name: "\"stopped\" is no promise", by: on("stopped-is-a-promise@3"), patch: patch{
 		"elector/confirm.go", "s.left = max(s.left, term)", "s.left = max(s.left, 0)"}},
 	{name: "trust without end", by: on("f07"), covered: []string{"trust's timer does nothing"}, patch: patch{
-		"elector/state.go", "f.trusted = now.Before(l.until)", "f.trusted = true"}},
+		"elector/elector.go", "if e.shared.stateAt(time.Now(), suspended) != Leading {", "if l := e.shared.lead; suspended || l == nil || l.ended != nil {"}},
 	{name: "trust's timer does nothing", by: on("f07"), covered: []string{"trust without end"}, patch: patch{
 		"elector/leadership.go", "expired := !time.Now().Before(l.until)", "expired := l.until.IsZero()"}},
 	{name: "trust counts from the answer", by: on("slow-answers-stretch-no-lease", "slow-answers-stretch-no-lease@2", "slow-answers-stretch-no-lease@3", "slow-answers-stretch-no-lease@4"), test: unit{"./elector", "TestLeading_EndsOnTimeWhenStoreHangs"}, patch: patch{
