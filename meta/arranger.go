@@ -36,7 +36,10 @@ type arranger struct {
 	black blacklist.Set                          // the same as state.Blacklist
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
-	quits  map[conclave.NodeID]bool
+	quits map[conclave.NodeID]bool
+	// begins: this process knew no state of the cluster when it began to lead, so
+	// a stop that is recorded was announced in an earlier run of the metas.
+	begins bool
 	rounds time.Time // when the last round began; zero: none did
 	// absent: until then the leaders of an adopted table are waited for, since the
 	// restored member list does not name them all.

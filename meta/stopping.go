@@ -15,7 +15,9 @@ import (
 // it with a duration, and while it is in force sessions and data nodes that stop
 // hand nothing over. No clocks are compared: each node counts the duration from
 // the arrival of the record, and the leader, which does so as well, clears the
-// record then, so that a node that starts later does not begin to count.
+// record then, so that a node that starts later does not begin to count. A leader
+// that has the record from the database alone, since no meta outlived the one that
+// wrote it, clears it at once: `down` leaves it there, and `up` may follow.
 
 // Limits of an announcement.
 const (
@@ -73,6 +75,7 @@ func (a *arranger) announceStop(ctx context.Context, lasts time.Duration, by str
 		return err
 	}
 	epoch := a.state.Switches.Epoch
+	a.begins = false // this one is not of an earlier run
 	a.l.s.event("stop.announced", a.l.term.Number, &epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
 		"the cluster stops, by %s: within %v a stop of a node hands nothing over", by, lasts)
 	a.log.Warn("the cluster stops: nodes that stop hand nothing over", "within", lasts, "by", by)
@@ -104,12 +107,16 @@ func (a *arranger) endStop(ctx context.Context, why string) error {
 	return nil
 }
 
-// expireStop clears a record whose time has passed; until is when to look again.
+// expireStop clears a record whose time has passed, or that is of an earlier run
+// of the metas; until is when to look again.
 func (a *arranger) expireStop(ctx context.Context) (until time.Time, err error) {
 	left, recorded := a.l.s.view.Stopping()
 	switch {
 	case !recorded:
+		a.begins = false
 		return time.Time{}, nil
+	case a.begins:
+		return time.Time{}, a.endStop(ctx, "it was announced before the metas were started")
 	case left > 0:
 		return time.Now().Add(left), nil
 	}

@@ -68,6 +68,30 @@ func TestStopping_IsRecordedAndEnds(t *testing.T) {
 	})
 }
 
+// What was announced before all processes ended says nothing of the cluster that is
+// started after them on the same database.
+func TestStopping_IsNotOfTheNextRun(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, c *cluster) {
+		c.startNodes(1, 1)
+		c.admin.AnnounceStop(t.Context(), nil, 5*time.Minute, "down")
+		term := c.term()
+		for _, name := range append([]string{"data-1", "session-1"}, c.metaNames()...) {
+			c.kill(name)
+		}
+		for _, name := range c.metaNames() {
+			c.startMeta(name)
+		}
+		c.leaderAfter(term)
+		node := c.startNode("data-2", "data")
+		require.NoError(t, node.WaitRegistered(t.Context()))
+		c.eventually(10*time.Second, func() bool { return c.has("stop.ended") })
+		c.eventually(time.Second, func() bool { left, _ := node.view.Stopping(); return left == 0 })
+		info, err := c.admin.StopAnnounced(t.Context())
+		require.NoError(t, err)
+		assert.False(t, info.Stopping)
+	})
+}
+
 func TestStopping_RefusesWrongBodies(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		for _, body := range []string{`{"forMs": 999}`, `{"forMs": 600001}`, `{"forMs": -1}`, `{"incarnation": "i1"}`, `{"for": "1m"}`, `[]`} {

@@ -39,6 +39,7 @@ func (a *arranger) load(ctx context.Context) error {
 	}
 	// As a follower this node may have seen more than the database has now.
 	a.l.evidence.see(a.l.s.view.TableEpoch(), a.l.s.address)
+	a.begins = a.l.s.view.State().Members.Epoch.IsZero()
 	if _, err := a.l.s.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
 		return fmt.Errorf("take the stored state: %w", err)
 	}

@@ -35,6 +35,7 @@ type clients struct {
 	gone     []departure   // removals of the last grace
 	empty    chan struct{} // closed while open is empty
 	changed  chan struct{} // one token: broken grew
+	ran      time.Duration // how long this process has run, without the times in which it was suspended
 }
 
 // connection is one Connect stream of a client.
@@ -58,8 +59,9 @@ type connection struct {
 
 type broken struct {
 	who   *connection
-	until time.Time // when its lease is over
-	asked bool      // it left because it was asked to: no part of a mass
+	until time.Time     // when its lease is over
+	asked bool          // it left because it was asked to: no part of a mass
+	ran   time.Duration // of clients, when it broke
 }
 
 // meant says that this end was expected: it is no evidence of anything.
@@ -107,7 +109,7 @@ func (c *clients) release(who *connection, holds, left bool, now time.Time) {
 		close(c.empty)
 	}
 	if holds {
-		b := broken{who: who, until: now.Add(who.linger), asked: who.asked}
+		b := broken{who: who, until: now.Add(who.linger), asked: who.asked, ran: c.ran}
 		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
 		c.broken = slices.Insert(c.broken, at, b)
 	}
@@ -187,13 +189,26 @@ func (c *clients) restore(over []broken) {
 	c.broken = append(over, c.broken...) // their leases end before all others
 }
 
+// passed notes that the process has run for a while.
+func (c *clients) passed(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran += d
+}
+
+// renewedFor is for how many leases in which this process ran, all in all, the
+// lease of a broken connection may be started again. Without that limit a session
+// that is suspended again and again would keep what dead clients had for ever.
+const renewedFor = 3
+
 // renew starts the leases of the broken connections again, but for those whose
-// clients have announced their end.
+// clients have announced their end, or have had renewedFor leases to come back.
 func (c *clients) renew(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, b := range c.broken {
-		if until := now.Add(b.who.linger); !b.who.announced && until.After(b.until) {
+		had := c.ran - b.ran
+		if until := now.Add(b.who.linger); !b.who.announced && had < renewedFor*b.who.linger && until.After(b.until) {
 			c.broken[i].until = until
 		}
 	}
@@ -269,8 +284,10 @@ func (s *Server) runLeases(ctx context.Context) {
 		}
 		s.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
-		if now.Sub(last) > stalled {
+		if since := now.Sub(last); since > stalled {
 			s.clients.renew(now)
+		} else {
+			s.clients.passed(since)
 		}
 		last = now
 		over, next := s.clients.expired(now)

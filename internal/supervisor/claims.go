@@ -26,10 +26,14 @@ func (c *claims) folder() error {
 	if err == nil {
 		return os.Chmod(c.dir, 0o777|os.ModeSticky) // for the supervisors of other users
 	}
-	if errors.Is(err, os.ErrExist) {
-		return nil
+	if !errors.Is(err, os.ErrExist) {
+		return err
 	}
-	return err
+	if info, err := os.Lstat(c.dir); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		_, err := os.Stat(c.dir)
+		return err // a link to nowhere: no file can be made there
+	}
+	return nil // another supervisor has made it, or has just removed it
 }
 
 // take claims a port; false when another supervisor has it, or a process listens

@@ -1,0 +1,31 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Where the folder of claims cannot be used, a port is taken if no process listens
+// there.
+func TestClaimWithoutAFolder(t *testing.T) {
+	dir := t.TempDir()
+	dangling, file := filepath.Join(dir, "dangling"), filepath.Join(dir, "file")
+	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), dangling))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, folder := range []string{dangling, file, filepath.Join(dir, "missing", "folder")} {
+		c, took := &claims{dir: folder}, make(chan bool, 1)
+		go func() { took <- c.take(29_871) }()
+		select {
+		case <-took:
+			assert.Empty(t, c.files, folder)
+			c.release()
+		case <-time.After(5 * time.Second):
+			assert.Fail(t, "the claim does not end", folder)
+		}
+	}
+}
