@@ -58,11 +58,12 @@ func mannerOf(r *http.Request) (manner, error) {
 
 // act judges an operator's act and does it, unless it would leave a cluster that
 // does not serve and is not forced, or only its effect is asked for.
-func (l *leader) act(r *http.Request, judge func() (effect, error), do func(context.Context) (any, error)) (out any, err error) {
+func (l *leader) act(r *http.Request, judge func() (effect, error), do func(context.Context) (any, error)) (any, error) {
 	how, err := mannerOf(r)
 	if err != nil {
 		return nil, err
 	}
+	var out any // the arranger's until the command is done, which is not waited for without end
 	err = l.ask(r.Context(), func(ctx context.Context) error {
 		e, err := judge()
 		switch {
@@ -80,7 +81,10 @@ func (l *leader) act(r *http.Request, judge func() (effect, error), do func(cont
 		out, err = do(ctx)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // shownEffect is the answer to a dry run.

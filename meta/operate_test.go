@@ -200,8 +200,10 @@ func TestForbid_OfEveryDataNodeIsRefusedUnlessForced(t *testing.T) {
 
 func TestForceAndDryRun_AreTrueOrFalse(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, c *cluster) {
+		follower := c.someFollower().id.Name
+		c.eventually(time.Second, func() bool { _, known := c.nodeInfo(follower); return known })
 		for _, x := range []struct{ method, path string }{
-			{http.MethodPut, "/v1/blacklist/" + c.someFollower().id.Name}, {http.MethodDelete, "/v1/blacklist/data-1"},
+			{http.MethodPut, "/v1/blacklist/" + follower}, {http.MethodDelete, "/v1/blacklist/data-1"},
 			{http.MethodPut, "/v1/switches/arrange"}, {http.MethodDelete, "/v1/protection"}, {http.MethodPost, "/v1/leader/resign"},
 			{http.MethodPost, "/v1/election/quit"}, {http.MethodPost, "/v1/election/join"},
 		} {

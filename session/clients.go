@@ -284,10 +284,10 @@ func (s *Server) runLeases(ctx context.Context) {
 		}
 		s.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
-		if since := now.Sub(last); since > stalled {
+		if now.Sub(last) > stalled {
 			s.clients.renew(now)
 		} else {
-			s.clients.passed(since)
+			s.clients.passed(now.Sub(last))
 		}
 		last = now
 		over, next := s.clients.expired(now)
