@@ -27,8 +27,13 @@ type stream struct {
 
 func (s *stream) end(why error) { s.stop(why) }
 
-// knockLimit is how long a node may take to say who it is.
-const knockLimit = 500 * time.Millisecond
+// knockLimit is how long a node may take to say who it is; admitLimit is the same
+// before it is a member. It is longer, since a node that is only slow is refused by
+// it, and below two beats, after which the node would ask another meta.
+const (
+	knockLimit = 500 * time.Millisecond
+	admitLimit = 1500 * time.Millisecond
+)
 
 // linger is how long a stream stays open when the leadership behind it has ended.
 // The next leader's announcement ends it from the other side; without the delay
@@ -140,7 +145,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			}
 		}
 		if !m.Dialable && m.Role != conclave.RoleMeta {
-			id, err := l.knock(ctx, m.Address)
+			id, err := l.knock(ctx, m.Address, admitLimit)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -187,7 +192,7 @@ func (l *leader) refuse(m wire.Member, answered conclave.NodeID, err error) erro
 
 // mayReplace says whether the name of old may go to a new incarnation.
 func (l *leader) mayReplace(ctx context.Context, old, m wire.Member) error {
-	id, err := l.knock(ctx, old.Address)
+	id, err := l.knock(ctx, old.Address, knockLimit)
 	switch {
 	case err == nil && id == old.Node:
 		return wire.Errorf(wire.CodeConflict, "the name %s belongs to a living %s process at %s", m.Node.Name, old.Role, old.Address)
@@ -326,7 +331,7 @@ func (l *leader) broken(st *stream) {
 func (l *leader) examine(m wire.Member) {
 	refused := 0
 	for try := 0; try < 4 && l.roster.isSuspect(m.Node); try++ {
-		id, err := l.knock(l.ctx, m.Address)
+		id, err := l.knock(l.ctx, m.Address, knockLimit)
 		switch {
 		case err == nil && id.Name == m.Node.Name && id != m.Node:
 			l.evict(m, "another incarnation answers at its address")
@@ -356,8 +361,8 @@ func (l *leader) evict(m wire.Member, why string) {
 }
 
 // knock asks who answers at an address.
-func (l *leader) knock(ctx context.Context, address string) (conclave.NodeID, error) {
-	ctx, cancel := context.WithTimeout(ctx, knockLimit)
+func (l *leader) knock(ctx context.Context, address string, limit time.Duration) (conclave.NodeID, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	id, _, err := l.s.peers.Knock(ctx, address)
 	return id, err

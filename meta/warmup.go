@@ -150,7 +150,7 @@ func (a *arranger) dialUnheard(ctx context.Context) (kept, lost []string) {
 	var asking sync.WaitGroup
 	for i, m := range unheard {
 		asking.Go(func() {
-			id, err := a.l.knock(ctx, m.Address)
+			id, err := a.l.knock(ctx, m.Address, knockLimit)
 			answers[i] = err == nil && id == m.Node
 		})
 	}
