@@ -296,15 +296,25 @@ func (l *leader) deleteProtection(r *http.Request) (any, error) {
 }
 
 // postResign hands the leadership over. It is answered once that is done. This
-// node counts as no candidate from the moment at which it is granted.
+// node counts as no candidate from the moment at which it is granted. A forced
+// resignation asks for no grant, so it works while the arranger waits for the
+// database.
 func (l *leader) postResign(r *http.Request) (any, error) {
-	var granted bool
-	out, err := l.act(r, func() (effect, error) { return l.arranger.resigning(), nil }, func(context.Context) (any, error) {
-		l.arranger.quits[l.s.cfg.Node], granted = true, true
-		return nil, nil
-	})
-	if err != nil || !granted {
-		return out, err
+	how, err := mannerOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if how.force && !how.dryRun {
+		l.s.event("act.forced", l.term.Number, nil, map[string]any{"path": r.URL.Path}, "forced: %s resigns", l.s.cfg.Node.Name)
+	} else {
+		var granted bool
+		out, err := l.act(r, func() (effect, error) { return l.arranger.resigning(), nil }, func(context.Context) (any, error) {
+			l.arranger.quits[l.s.cfg.Node], granted = true, true
+			return nil, nil
+		})
+		if err != nil || !granted {
+			return out, err
+		}
 	}
 	err = l.s.elector.Resign(r.Context())
 	if errors.Is(err, elector.ErrNotLeading) {
