@@ -43,6 +43,17 @@ var registrationsForgeries = map[string]forgery{
 			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).claim("session-1'", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 5})
 		},
 	},
+	"I11 given again": {
+		func(f *forger) { // long after the link broke
+			f.fault(chaos.Act{Verb: chaos.HalfOpen, Node: "session-1"}).pause(20 * time.Second)
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6})
+		},
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.HalfOpen, Node: "session-1"})
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).pause(3 * time.Second)
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6})
+		},
+	},
 	"I13": {
 		func(f *forger) { f.counted("session-1", epoch(7, 2), 9).counted("session-1", epoch(7, 2), 8) },
 		func(f *forger) { // another life of the session knows nothing of the first one's

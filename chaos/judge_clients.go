@@ -297,11 +297,18 @@ func versionsRise(h *History, v *Verdict) {
 		last[k] = seenAt[int64]{o.Version, i}
 	}, OpPush)
 	// And as the sessions gave them out: one subscription at one session. A client
-	// that was cut off subscribes again, and may be given what it did not receive.
-	again := false
-	h.faults(func(_ int, _ time.Duration, x Fault) {
-		again = again || x.Verb != Kill && (strings.HasPrefix(x.Node, "client-") || strings.HasPrefix(x.Peer, "client-"))
-	})
+	// whose link to its session broke subscribes again, and may be given what it did
+	// not receive.
+	faults := h.faultSpans()
+	again := func(session string, from, to time.Duration) bool {
+		hosts := []string{"", session}
+		for host := range faults {
+			if strings.HasPrefix(host, "client-") {
+				hosts = append(hosts, host)
+			}
+		}
+		return faults.any(from-2*clientLease, to, hosts...) // a half-open link is noticed within a lease
+	}
 	type given struct {
 		session conclave.NodeID
 		sub     string
@@ -310,7 +317,7 @@ func versionsRise(h *History, v *Verdict) {
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
 		k := given{c.Node, c.Key}
 		before, known := pushed[k]
-		v.check(!known || c.Version > before.v || again && c.Version == before.v, h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
+		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
 		pushed[k] = seenAt[int64]{c.Version, i}
 	}, trace.Pushed)
 }

@@ -290,8 +290,9 @@ func (m *fakeMeta) Drain(_ context.Context, req *connect.Request[wirev1.DrainReq
 			Incarnation: req.Msg.GetNode().GetIncarnation(),
 		})
 	})
+	epoch := m.state.Blacklist.Epoch
 	m.arrange()
-	return connect.NewResponse(&wirev1.DrainResponse{}), nil
+	return connect.NewResponse(&wirev1.DrainResponse{Blacklist: wire.EpochOut(epoch)}), nil
 }
 
 func (m *fakeMeta) Restore(context.Context, *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {

@@ -50,9 +50,10 @@ type Server struct {
 	ended   chan struct{} // closed by Run when it returns
 	ran     atomic.Bool
 
-	ready    atomic.Bool // start is through
-	draining atomic.Bool
-	stopping *metaclient.Stopping // the whole cluster stops: nothing need be handed over
+	ready     atomic.Bool // start is through
+	draining  atomic.Bool
+	forbidden conclave.Epoch       // of the blacklist with this node's drain entry; Shutdown's own
+	stopping  *metaclient.Stopping // the whole cluster stops: nothing need be handed over
 
 	mu      sync.Mutex // guards the rest
 	seeds   *rand.Rand

@@ -105,8 +105,9 @@ func (s *Server) drain(ctx context.Context) error {
 		if s.stopping.InForce() {
 			return nil
 		}
-		err := s.meta.Drain(ctx, "stopping")
+		epoch, err := s.meta.Drain(ctx, "stopping")
 		if err == nil {
+			s.forbidden = epoch
 			break
 		}
 		if wire.CodeOf(err) != wire.CodeNoSuccessor {
@@ -132,7 +133,9 @@ func (s *Server) drain(ctx context.Context) error {
 	return nil
 }
 
-// handOver waits until the table says that nobody would miss this node.
+// handOver waits until this node may stop without loss. It judges by no state that
+// is older than the drain entry: such a one may show a leader of a slot that is
+// followed here as alive, although this copy is the last one.
 func (s *Server) handOver(ctx context.Context) error {
 	if !s.draining.Load() {
 		return nil // the step before has said why
@@ -142,7 +145,7 @@ func (s *Server) handOver(ctx context.Context) error {
 	for {
 		changed := s.view.Changed()
 		st := s.view.State()
-		if drained(st, s.config.Node.Name) || s.stopping.InForce() {
+		if !st.Blacklist.Epoch.Less(s.forbidden) && drained(st, s.config.Node.Name) || s.stopping.InForce() {
 			return nil
 		}
 		select {

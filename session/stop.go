@@ -132,7 +132,8 @@ func (s *Server) askToDrain(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, markLimit)
 	defer cancel()
-	return s.meta.Drain(ctx, "stop")
+	_, err := s.meta.Drain(ctx, "stop")
+	return err
 }
 
 // mark makes this session leave, as far as it is concerned.

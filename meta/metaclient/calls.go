@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"conclave"
 	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -18,16 +19,23 @@ import (
 const callLimit = 2 * time.Second
 
 // Drain asks the leader to put this node on the blacklist, so that its slots
-// and clients go elsewhere: the first step of a stop (article 002). It is
-// refused with wire.CodeNoSuccessor when nobody could take over. Without a
-// leader it waits for one until ctx ends.
-func (c *Client) Drain(ctx context.Context, reason string) error {
-	return c.call(ctx, "drain", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
-		_, err := meta.Drain(ctx, connect.NewRequest(&wirev1.DrainRequest{
+// and clients go elsewhere: the first step of a stop (article 002). It returns
+// the epoch of the blacklist with the entry: a state of an older one does not
+// show what the leader knew when it agreed. It is refused with
+// wire.CodeNoSuccessor when no node could take over. Without a leader it waits
+// for one until ctx ends.
+func (c *Client) Drain(ctx context.Context, reason string) (conclave.Epoch, error) {
+	var epoch conclave.Epoch
+	err := c.call(ctx, "drain", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
+		res, err := meta.Drain(ctx, connect.NewRequest(&wirev1.DrainRequest{
 			Node: wire.NodeOut(c.Self.Node), Role: string(c.Self.Role), Reason: reason,
 		}))
+		if err == nil {
+			epoch = wire.EpochIn(res.Msg.GetBlacklist())
+		}
 		return err
 	})
+	return epoch, err
 }
 
 // Restore takes this node's own drain entry off the blacklist: the last step of
