@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // errNobody says that a noun stood for nobody at that moment.
@@ -95,8 +97,13 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 		}
 		if !asked(a.Verb) { // a story whose fault did not come about shows nothing
 			p.failures = append(p.failures, fmt.Sprintf("%s: %v", a, err))
+			return nil
 		}
-		return nil
+		if ends(a) {
+			return nil // what it should end still lasts, and is ended by the healing
+		}
+		// An operator's act that was answered by an error may have been done all the
+		// same: it is taken back like one that was.
 	}
 	p.account(a)
 	if end := undone(a); last > 0 && end.Verb != "" {
@@ -173,18 +180,41 @@ func (p *player) account(a Act) {
 	}
 }
 
-// healAll ends whatever lasts: first the network, so that nobody starts into a
-// cut; then clocks, held and paused nodes; then the dead start.
+// healAll ends whatever lasts: first the network, so that no node starts into a
+// cut; then clocks, held and paused nodes; then the dead start; and last an
+// operator's acts are taken back, which needs a leader.
 func (p *player) healAll(ctx context.Context) error {
-	for _, verb := range []Verb{Mend, Skew, Release, Resume, Unfreeze, Switch, Allow, Join, Start} {
+	for _, verb := range []Verb{Mend, Skew, Release, Resume, Start, Unfreeze, Allow, Join, Switch} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {
-			if a, lasts := p.active[k]; lasts && a.Verb == verb {
-				if err := p.act(ctx, a, 0); err != nil {
-					return err
-				}
-				delete(p.active, k)
+			a, lasts := p.active[k]
+			if !lasts || a.Verb != verb {
+				continue
 			}
+			if asked(verb) {
+				p.takeBack(ctx, a)
+			} else if err := p.act(ctx, a, 0); err != nil {
+				return err
+			}
+			delete(p.active, k)
 		}
 	}
 	return nil
+}
+
+// takeBackLimit is within what time a healed cluster must take an operator's act:
+// an election by the lease, and what a try may take.
+const takeBackLimit = 30 * time.Second
+
+// takeBack ends an operator's act, as an operator does: again until it is done.
+func (p *player) takeBack(ctx context.Context, a Act) {
+	var err error
+	for began := time.Now(); time.Since(began) < takeBackLimit; {
+		if err = p.driver.Do(ctx, a); err == nil || errors.Is(err, ErrUnsupported) || sleep.For(ctx, 100*time.Millisecond) != nil {
+			break
+		}
+	}
+	p.rec.Fault(Fault{Act: a, Undo: true, Err: err})
+	if err != nil && ctx.Err() == nil {
+		p.failures = append(p.failures, fmt.Sprintf("%s, when all was healed: %v", a, err))
+	}
 }

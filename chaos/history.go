@@ -178,6 +178,15 @@ func (r *Recorder) History(claims bool) *History {
 	return &h
 }
 
+// losses is History.losses of what was recorded so far.
+func (r *Recorder) losses() []span {
+	r.mu.Lock()
+	h := r.h
+	h.Entries = slices.Clone(h.Entries)
+	r.mu.Unlock()
+	return h.losses()
+}
+
 // claims calls f with each claim of the kinds, in order; none means all.
 func (h *History) claims(f func(i int, at time.Duration, c trace.Claim), kinds ...trace.Kind) {
 	for i, e := range h.Entries {

@@ -17,7 +17,7 @@ import (
 var clientJudges = []judge{
 	{"I6", "what live clients publish is readable, once quiet", readableOnceQuiet},
 	{"I7", "no empty or shrunken push while the publishers live", nothingMissing},
-	{"I10", "after healing a leader within one lease, and slots even and lists full within ten seconds more", progressMade},
+	{"I10", "after healing a leader within one lease, and slots even and lists full within ten seconds more; lists a session grace after a loss of all copies and sessions", progressMade},
 	{"I11", "versions rise per subscriber", versionsRise},
 	{"I13", "what a session has read of a slot it never un-reads", neverUnread},
 }

@@ -284,18 +284,26 @@ func same(a, b Sighting) bool {
 
 // progress demands, once all is healed, what a healthy cluster must come to: a
 // leader within one lease; and within ten seconds more, slots that are even and
-// subscribers that see everything.
+// subscribers that see everything. After a loss of every copy and every session
+// the push guard may hold lists back for one session grace (History.losses).
 func (p *player) progress(ctx context.Context) error {
 	lease := p.s.Cluster.Lease
 	p.rec.Op(Op{Kind: OpHealed})
 	now := time.Now()
+	full := lease + 10*time.Second
+	for _, s := range p.rec.losses() {
+		full = max(full, s.to-now.Sub(p.start)+guardGrace)
+	}
 	for _, e := range []Expectation{
-		{What: "leader", Within: lease + lease/10}, {What: "even", Within: lease + 10*time.Second}, {What: "full", Within: lease + 10*time.Second},
+		{What: "leader", Within: lease + lease/10}, {What: "even", Within: lease + 10*time.Second}, {What: "full", Within: full},
 	} {
 		p.open = append(p.open, &open{Expectation: e, began: now, progress: true})
 	}
 	return p.run(ctx, time.Since(p.start))
 }
+
+// guardGrace is what the push guard adds to the session grace at most.
+const guardGrace = 5 * time.Second
 
 // reader is the client that reads at the end.
 const reader = "reader"
