@@ -7,9 +7,9 @@
 //
 // A service registry in the style of SOFARegistry. Clients publish values under
 // names and subscribe to names. Sessions hold the clients' connections and are
-// the source of truth about what they publish. Data nodes keep a derived copy of
-// it in memory, divided into slots, each with a leader and followers. The meta
-// nodes elect a leader through one row in MySQL; the meta leader keeps the
+// the source of truth about what they publish. Data nodes keep a derived copy
+// of it in memory, divided into slots, each with a leader and followers. The
+// meta nodes elect a leader through one row in MySQL; the meta leader keeps the
 // member list, the slot table and the blacklist.
 //
 //	client --publish--> session --write--> data (slot leader) --feed--> data (follower)
@@ -20,27 +20,30 @@
 //
 // # The tour
 //
-// The tour takes about two hours. Read the packages in this order; in each, read
-// doc.go first and then the files that are named.
+// The tour takes about two hours. Read the packages in this order; in each,
+// read doc.go first and then the files that are named.
 //
 //  1. This package: conclave.go, datainfo.go, publisher.go.
-//  2. slot: slot.go (a row and its phases), arrange.go (the next table as a pure
-//     function), rebalance.go. Then lease and blacklist, both small.
-//  3. elector: strategy.go (the interface to the store), elector.go and round.go
-//     (the loop), leadership.go (a term is a context). Then elector/termcas:
-//     strategy.go (a round), win.go, renew.go, witness.go, together with the
-//     statements in sql/lock; package sql sends them. Other strategies:
-//     versioncas, rowlock, zklatch.
-//  4. wire: v1/*.proto (the protocol), interceptor.go, fence.go and view.go (what
-//     every receiver checks).
-//  5. meta: server.go, leader.go (what exists only while the node leads), join.go
-//     (the stream to each node), members.go, warmup.go, arranger.go (store, then
-//     publish), protection.go; metaclient is the other end of the stream.
-//  6. data: store.go (copies, versions), slots.go (what the table asks of a node),
-//     migrate.go and diff.go (how a slot comes to be served), replicate.go and
-//     follow.go, owners.go (when a session counts as lost), stop.go.
-//  7. session: registry.go (the registrations), writer.go, fence.go and diff.go,
-//     feed.go, topics.go and push.go (from a change to a push), guard.go, stop.go.
+//  2. slot: slot.go (a row and its phases), arrange.go (the next table as a
+//     pure function), rebalance.go. Then lease and blacklist, both small.
+//  3. elector: strategy.go (the interface to the store), elector.go and
+//     round.go (the loop), leadership.go (a term is a context). Then
+//     elector/termcas: strategy.go (a round), win.go, renew.go, witness.go,
+//     together with the statements in sql/lock; package sql sends them. Other
+//     strategies: versioncas, rowlock, zklatch.
+//  4. wire: v1/*.proto (the protocol), interceptor.go, fence.go and view.go
+//     (what every receiver checks).
+//  5. meta: server.go, leader.go (what exists only while the node leads),
+//     join.go (the stream to each node), members.go, warmup.go, arranger.go
+//     (store, then publish), protection.go; metaclient is the other end of the
+//     stream.
+//  6. data: store.go (copies, versions), slots.go (what the table asks of a
+//     node), migrate.go and diff.go (how a slot comes to be served),
+//     replicate.go and follow.go, owners.go (when a session counts as lost),
+//     stop.go.
+//  7. session: registry.go (the registrations), writer.go, fence.go and
+//     diff.go, feed.go, topics.go and push.go (from a change to a push),
+//     guard.go, stop.go.
 //  8. client: client.go, link.go (reconnect and replay), publication.go.
 //  9. chaos: doc.go, one of scenarios/, player.go, then the checks of the
 //     recorded history. sim runs scenarios on a whole cluster in one bubble of

@@ -1,8 +1,8 @@
-// Package slot assigns the data to data nodes: which node leads each slot, which
-// nodes follow it, and how a slot moves from one node to another while it is
-// served. The package is pure: no I/O, no goroutines, no clock. Its functions
-// compute the next slot table from what is known now; the meta leader stores the
-// result under its term before any node acts on it.
+// Package slot assigns the data to data nodes: which node leads each slot,
+// which nodes follow it, and how a slot moves from one node to another while it
+// is served. The package is pure: no I/O, no goroutines, no clock. Its
+// functions compute the next slot table from what is known now; the meta leader
+// stores the result under its term before any node acts on it.
 //
 // # From a key to a node
 //
@@ -18,18 +18,18 @@
 //
 // # Epochs and incarnations
 //
-// A table is identified by its epoch: the term of the leader that wrote it and a
-// sequence number in that term. Each slot has a leader epoch too, the epoch of
-// the table that made its leader the leader. It changes exactly when the leader
-// does, so it identifies one leadership. Positions in the feed, acknowledgements,
-// reports and diffs carry the leader epoch that they refer to, and are ignored
-// under any other.
+// A table is identified by its epoch: the term of the leader that wrote it and
+// a sequence number in that term. Each slot has a leader epoch too, the epoch
+// of the table that made its leader the leader. It changes exactly when the
+// leader does, so it identifies one leadership. Positions in the feed,
+// acknowledgements, reports and diffs carry the leader epoch that they refer
+// to, and are ignored under any other.
 //
 // A leader is a name with an incarnation. A restarted node has lost its memory;
 // in the table it is a different node, and it gets its own slots back only as a
 // new leadership. (In the original a node is its IP address: a node that is
-// killed and restarted within its lease continues to lead at its old epoch, with
-// an empty memory.)
+// killed and restarted within its lease continues to lead at its old epoch,
+// with an empty memory.)
 //
 // # The phases of a slot
 //
@@ -48,9 +48,9 @@
 // In stable and preparing the leader serves. In switching the successor already
 // leads: it accepts writes and asks the source, the old leader, to finish. The
 // source answers with its last position; the new leader applies the feed up to
-// that position and then serves. For this one round trip the slot cannot be read.
-// In crash there is no old leader to ask: the new leader compares its copies with
-// every session that has to answer, and then serves.
+// that position and then serves. For this one round trip the slot cannot be
+// read. In crash there is no old leader to ask: the new leader compares its
+// copies with every session that has to answer, and then serves.
 //
 // # What happens when each part dies
 //
@@ -86,90 +86,96 @@
 // # Arrange
 //
 // Arrange computes the next table from the present one, the live nodes, the
-// forbidden nodes, and the nodes' reports. In one write it changes the leader of a
-// slot at most once, for any number of slots:
+// forbidden nodes, and the nodes' reports. In one write it changes the leader
+// of a slot at most once, for any number of slots:
 //
-//  1. remove the dead: their slots are granted to others, at once, without limit
+//  1. remove the dead: their slots are granted to others, at once, without
+//     limit
 //  2. apply reports: a successor that has caught up leads; a slot whose leader
 //     serves is stable
 //  3. drain: slots led by forbidden nodes get successors, while fewer than
 //     Limits.Drains hand-overs are in progress
 //  4. replicate: missing followers are added, superfluous ones leave
-//  5. balance, if every slot is stable: up to Limits.LeaderMoves hand-overs, and
-//     if the leaders are even, up to Limits.FollowerMoves followers
+//  5. balance, if every slot is stable: up to Limits.LeaderMoves hand-overs,
+//     and if the leaders are even, up to Limits.FollowerMoves followers
 //
-// Protection (a frozen table) forbids steps 3 to 5. A slot then only goes to the
-// newer incarnation of its own node, switching slots may become stable, and
+// Protection (a frozen table) forbids steps 3 to 5. A slot then only goes to
+// the newer incarnation of its own node, switching slots may become stable, and
 // preparing slots wait.
 //
 // Balancing continues until no node leads two slots more than another. The
 // original stops between its water marks, 1.1 and 0.9 of the average;
-// Limits.Slack does the same, and OriginalLimits has its numbers. A hand-over for
-// balance goes through the same phases as a drain and costs the same round trip.
+// Limits.Slack does the same, and OriginalLimits has its numbers. A hand-over
+// for balance goes through the same phases as a drain and costs the same round
+// trip.
 //
 // # Copies
 //
-// A slot should have Replicas copies, its leader's included. Drains and balancing
-// never remove a copy before another is complete:
+// A slot should have Replicas copies, its leader's included. Drains and
+// balancing never remove a copy before another is complete:
 //   - A forbidden follower stays until enough allowed followers have caught up.
 //   - A leader that handed its slot over, forbidden or not, stays as a follower
 //     until enough others have a complete copy.
-//   - A follower that is moved is marked as Leaving, and leaves when the node in
-//     its place has caught up.
+//   - A follower that is moved is marked as Leaving, and leaves when the node
+//     in its place has caught up.
 //
 // So a node is Drained a little later than it stops leading. If too few other
-// nodes are left, a draining node keeps its copies until it stops; it may stop as
-// long as the leaders of these slots are alive and serve. CanDrain therefore only
-// requires another node that can lead.
+// nodes are left, a draining node keeps its copies until it stops; it may stop
+// as long as the leaders of these slots are alive and serve. CanDrain therefore
+// only requires another node that can lead.
 //
 // A forbidden node may still have the only complete copy of a slot: the leader
 // dies while the other followers are loading. Then the slot is granted to the
 // forbidden node, since a node without a complete copy would show withdrawn
-// registrations again and miss those that only this copy has (docs/adr/0025). The
-// write that makes the slot stable also prepares a successor, within
+// registrations again and miss those that only this copy has (docs/adr/0025).
+// The write that makes the slot stable also prepares a successor, within
 // Limits.Drains.
 //
 // # Versions
 //
 // With each new leader epoch a slot gets a version base: the next multiple of
-// conclave.VersionBase (2^22) above its last base and above every counter that a
-// node has reported. The new leader counts from there, so its versions are newer
-// than any that an older leader may still have issued without reporting them.
-// Reported counters above 2^52 are ignored, because versions must stay below 2^53.
+// conclave.VersionBase (2^22) above its last base and above every counter that
+// a node has reported. The new leader counts from there, so its versions are
+// newer than any that an older leader may still have issued without reporting
+// them. Reported counters above 2^52 are ignored, because versions must stay
+// below 2^53.
 //
 // # How tables travel
 //
-// A receiver gets the whole table first and then the changes: Diff makes a Delta
-// against a base epoch. The receiver (wire.View) refuses a delta against any other
-// table and requests the whole one; it calls Validate before it acts on a table.
-// Apply and Monotone state the same rules about two tables; the tests check Diff
-// and Arrange against them.
+// A receiver gets the whole table first and then the changes: Diff makes a
+// Delta against a base epoch. The receiver (wire.View) refuses a delta against
+// any other table and requests the whole one; it calls Validate before it acts
+// on a table. Apply and Monotone state the same rules about two tables; the
+// tests check Diff and Arrange against them.
 //
 // # Guarantees
 //
 // These hold for every table that Arrange makes. The property tests check them
-// under any order of deaths, restarts, drains, freezes, lost and late reports and
-// new meta leaders:
-//   - A slot that once had a leader has one, and no name occurs twice in its row.
-//   - Epochs only rise, leader epochs rise with each new leader, and version bases
-//     with them.
+// under any order of deaths, restarts, drains, freezes, lost and late reports
+// and new meta leaders:
+//   - A slot that once had a leader has one, and no name occurs twice in its
+//     row.
+//   - Epochs only rise, leader epochs rise with each new leader, and version
+//     bases with them.
 //   - No slot, succession or copy is given to a dead node. None is given to a
-//     forbidden node, except the slot of a dead leader of which no allowed node has
-//     a complete copy of the newest leader epoch.
-//   - The slot of a dead leader goes to a complete copy of the newest leader epoch
-//     that a live holder has reported, if there is one.
-//   - A live leader loses its slot only to a successor that has caught up, and the
-//     source stays in the row until the new leader has reported that it serves.
+//     forbidden node, except the slot of a dead leader of which no allowed node
+//     has a complete copy of the newest leader epoch.
+//   - The slot of a dead leader goes to a complete copy of the newest leader
+//     epoch that a live holder has reported, if there is one.
+//   - A live leader loses its slot only to a successor that has caught up, and
+//     the source stays in the row until the new leader has reported that it
+//     serves.
 //   - Once reports arrive and some node is allowed, every slot becomes stable,
-//     leaders become even, copies complete and forbidden nodes drained; after that
-//     nothing changes.
+//     leaders become even, copies complete and forbidden nodes drained; after
+//     that nothing changes.
 //
 // # Not guaranteed
 //
 // Arrange trusts the reports: a node that wrongly reports that it has caught up
-// leads with incomplete data. Arrange has no clock: a successor that is alive but
-// never catches up keeps its slot in preparing (which is served) forever, and
-// prevents balancing; a caller with a clock must end its lease. Arrange does not
-// check whether the other nodes have enough memory for a drain. It does not
-// prevent two leaders from arranging at once; writing under the term does.
+// leads with incomplete data. Arrange has no clock: a successor that is alive
+// but never catches up keeps its slot in preparing (which is served) forever,
+// and prevents balancing; a caller with a clock must end its lease. Arrange
+// does not check whether the other nodes have enough memory for a drain. It
+// does not prevent two leaders from arranging at once; writing under the term
+// does.
 package slot
