@@ -24,9 +24,9 @@ type Options struct {
 	Deadline time.Duration
 
 	// LockWait is how long the server lets a statement wait for a row lock
-	// (innodb_lock_wait_timeout): 1 to 3 whole seconds. With the server's
-	// default of 50 s one stopped client could block every election. Default 2
-	// s.
+	// (innodb_lock_wait_timeout): 1 to 3 whole seconds; the default is 2 s.
+	// With the server's own default of 50 s one stopped client could block
+	// every election.
 	LockWait time.Duration
 
 	// MaxConns bounds the pool. Pinned connections are not counted. Default 4.

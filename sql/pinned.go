@@ -15,8 +15,7 @@ import (
 // the connection ends. It has no read or write timeout: the driver would close
 // the connection in the middle of a wait, and free the locks. The context of
 // each statement is its only limit, and if it ends, the connection is closed. A
-// Pinned is never returned to a pool. Its methods may be called from any
-// goroutine.
+// Pinned is never returned to a pool.
 type Pinned struct {
 	db   *DB
 	one  *stdsql.DB   // a pool of exactly this connection
@@ -131,8 +130,8 @@ func (p *Pinned) begin() error {
 }
 
 // Close closes the connection, even if a statement is in progress; the server
-// then frees its locks. It may be called more than once and always returns nil,
-// because the connection is discarded in any case.
+// then frees its locks. It may be called more than once and from any goroutine.
+// It always returns nil, because the connection is discarded in any case.
 func (p *Pinned) Close() error {
 	p.closing.Do(func() {
 		p.mu.Lock()

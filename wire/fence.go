@@ -64,7 +64,7 @@ type age int
 const (
 	current     age = iota // at least as high
 	stale                  // lower
-	implausible            // too much higher
+	implausible            // far higher than any term so far
 )
 
 func (f *Fence) raise(term uint64, command bool) (highest uint64, a age) {
