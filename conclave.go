@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// Role says what a process is in the cluster.
+// Role is the role of a process in the cluster.
 type Role string
 
-// The three roles of the cluster, in the words of the articles. Clients and the
-// database are not members and have no role.
+// The three roles, in the words of the articles. Clients and the database are
+// not members of the cluster and have no role.
 const (
-	RoleMeta    Role = "meta"    // elects a leader, keeps leases, slot table, blacklist
+	RoleMeta    Role = "meta"    // elects a leader, which keeps leases, slot table and blacklist
 	RoleData    Role = "data"    // keeps publishers in memory, sharded in slots
-	RoleSession Role = "session" // holds client connections and the truth about their publishers
+	RoleSession Role = "session" // holds client connections; source of truth for their publishers
 )
 
-// ParseRole reads a role; the error names what was given.
+// ParseRole returns the role that s names.
 func ParseRole(s string) (Role, error) {
 	switch r := Role(s); r {
 	case RoleMeta, RoleData, RoleSession:
 		return r, nil
 	}
-	return "", fmt.Errorf("role %q is none of meta, data, session", s)
+	return "", fmt.Errorf("unknown role %q (want meta, data or session)", s)
 }
 
-// NodeID is who a node is: a name that stays, and an incarnation that is new
-// with each start of its process. A restarted node is a new owner of whatever
-// it owns (the original knows nodes by their IP and hands a restarted leader
-// its old term with an empty memory). Addresses are data, never identity, so
-// that many nodes fit on one machine.
+// NodeID identifies one life of a node: a name that stays the same, and an
+// incarnation that is new with each start of its process. A restarted node is
+// therefore a different owner. (The original identifies nodes by IP address,
+// and lets a restarted leader keep its old term with an empty memory.)
+// Addresses are not part of the identity, so many nodes can run on one machine.
 type NodeID struct {
 	Name        string `json:"name"`
 	Incarnation string `json:"incarnation"`
@@ -41,8 +41,9 @@ type NodeID struct {
 
 var nodeName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
 
-// ValidateName says whether s can name a node: 1 to 63 letters, digits, dots,
-// dashes or underscores, beginning and ending with a letter or digit.
+// ValidateName returns an error unless s is a valid node name: 1 to 63 letters,
+// digits, dots, dashes or underscores, beginning and ending with a letter or
+// digit.
 func ValidateName(s string) error {
 	if !nodeName.MatchString(s) {
 		return fmt.Errorf("node name %q: want 1 to 63 letters, digits, '.', '-' or '_', beginning and ending with a letter or digit", s)
@@ -50,8 +51,8 @@ func ValidateName(s string) error {
 	return nil
 }
 
-// NewIncarnation draws a fresh incarnation. Incarnations are compared for
-// equality only; no order between them is used anywhere.
+// NewIncarnation returns a random incarnation. Incarnations are only compared
+// for equality; they have no order.
 func NewIncarnation(r *rand.Rand) string {
 	var b [8]byte
 	n := r.Uint64()
@@ -61,10 +62,11 @@ func NewIncarnation(r *rand.Rand) string {
 	return hex.EncodeToString(b[:])
 }
 
-// IsZero says that n names nobody.
+// IsZero reports whether n is the zero NodeID, which stands for no node.
 func (n NodeID) IsZero() bool { return n == NodeID{} }
 
-// String is name@incarnation: the form that rows, logs and tokens show.
+// String returns name@incarnation, the form in rows, logs and tokens, or "" for
+// the zero NodeID.
 func (n NodeID) String() string {
 	if n.IsZero() {
 		return ""
@@ -72,7 +74,7 @@ func (n NodeID) String() string {
 	return n.Name + "@" + n.Incarnation
 }
 
-// ParseNodeID reads the form that String writes; "" is nobody.
+// ParseNodeID parses the form that String returns.
 func ParseNodeID(s string) (NodeID, error) {
 	if s == "" {
 		return NodeID{}, nil
@@ -87,8 +89,8 @@ func ParseNodeID(s string) (NodeID, error) {
 	return NodeID{Name: name, Incarnation: inc}, nil
 }
 
-// Compare orders ids by name, then incarnation: the order of every list that
-// others can see.
+// Compare orders ids by name, then by incarnation. Every list that is visible
+// outside the process has this order.
 func (n NodeID) Compare(o NodeID) int {
 	if c := strings.Compare(n.Name, o.Name); c != 0 {
 		return c
@@ -96,16 +98,16 @@ func (n NodeID) Compare(o NodeID) int {
 	return strings.Compare(n.Incarnation, o.Incarnation)
 }
 
-// Epoch orders what leaders decide: the term of the leader that decided, then a
-// sequence that the leader counts within its term, from 1. It replaces the
-// original's wall-clock ids, which fall when a clock is set back. The zero
-// Epoch is older than every decision.
+// Epoch orders the decisions of leaders: by the term of the leader, then by a
+// sequence number that the leader counts within its term, from 1. It replaces
+// the original's wall-clock ids, which decrease when a clock is set back. The
+// zero Epoch is older than every decision.
 type Epoch struct {
 	Term uint64 `json:"term"`
 	Seq  uint64 `json:"seq"`
 }
 
-// Compare is -1, 0 or +1 as e is older than, the same as, or newer than o.
+// Compare returns -1, 0 or +1 if e is older than, the same as, or newer than o.
 func (e Epoch) Compare(o Epoch) int {
 	switch {
 	case e.Term < o.Term, e.Term == o.Term && e.Seq < o.Seq:
@@ -116,13 +118,13 @@ func (e Epoch) Compare(o Epoch) int {
 	return 1
 }
 
-// Less says that e is older than o.
+// Less reports whether e is older than o.
 func (e Epoch) Less(o Epoch) bool { return e.Compare(o) < 0 }
 
-// IsZero says that nothing has been decided yet.
+// IsZero reports whether e is the zero Epoch: no decision has been made.
 func (e Epoch) IsZero() bool { return e == Epoch{} }
 
-// String is term.seq.
+// String returns term.seq.
 func (e Epoch) String() string {
 	return strconv.FormatUint(e.Term, 10) + "." + strconv.FormatUint(e.Seq, 10)
 }

@@ -12,24 +12,25 @@ import (
 	"conclave"
 )
 
-func TestNodeIDRoundTrip(t *testing.T) {
+func TestNodeID_RoundTrip(t *testing.T) {
 	id := conclave.NodeID{Name: "meta-1", Incarnation: conclave.NewIncarnation(rand.New(rand.NewPCG(1, 2)))}
 	got, err := conclave.ParseNodeID(id.String())
 	require.NoError(t, err)
 	assert.Equal(t, id, got)
 
-	nobody, err := conclave.ParseNodeID("")
+	zero, err := conclave.ParseNodeID("")
 	require.NoError(t, err)
-	assert.True(t, nobody.IsZero())
+	assert.True(t, zero.IsZero())
 	for _, bad := range []string{"meta-1", "meta-1@", "@x", "-meta@x", "a b@x"} {
 		_, err := conclave.ParseNodeID(bad)
 		assert.ErrorContains(t, err, "node", bad)
 	}
 }
 
-// A restarted node is a new owner: the original, which knows nodes by IP, gives
-// a restarted leader its old term with an empty memory.
-func TestIncarnationsDiffer(t *testing.T) {
+// A restarted node is a different owner. The original, which identifies nodes
+// by IP address, lets a restarted leader keep its old term with an empty
+// memory.
+func TestNewIncarnation_Differs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]bool{}
 	for range 1000 {
@@ -38,7 +39,7 @@ func TestIncarnationsDiffer(t *testing.T) {
 	assert.Len(t, seen, 1000)
 }
 
-func TestEpochOrderIsTermThenSequence(t *testing.T) {
+func TestEpoch_OrderIsTermThenSequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) conclave.Epoch {
 			return conclave.Epoch{Term: rapid.Uint64Range(0, 3).Draw(t, name), Seq: rapid.Uint64Range(0, 3).Draw(t, name)}
@@ -50,13 +51,13 @@ func TestEpochOrderIsTermThenSequence(t *testing.T) {
 			assert.True(t, a.Less(c))
 		}
 		if a.Term < b.Term {
-			assert.True(t, a.Less(b), "whatever the sequences")
+			assert.True(t, a.Less(b), "for any sequence numbers")
 		}
 		assert.False(t, a.Less(conclave.Epoch{}), "the zero epoch is older than all")
 	})
 }
 
-func TestDataInfoIDFillsDefaultsAndKeepsItsLimits(t *testing.T) {
+func TestDataInfoID_FillsDefaultsAndChecksLimits(t *testing.T) {
 	id, err := conclave.NewDataInfoID("com.example.Greeter:1.0", "", "")
 	require.NoError(t, err)
 	assert.Equal(t, "com.example.Greeter:1.0#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP", id.String())
@@ -84,14 +85,14 @@ func TestDataInfoIDFillsDefaultsAndKeepsItsLimits(t *testing.T) {
 	assert.ErrorContains(t, err, "want DATAID")
 }
 
-func TestValuesKeepTheirLimits(t *testing.T) {
+func TestValidateValues_ChecksLimits(t *testing.T) {
 	assert.NoError(t, conclave.ValidateValues([]string{"", strings.Repeat("x", conclave.MaxValue)}))
 	assert.ErrorContains(t, conclave.ValidateValues([]string{"ok", strings.Repeat("x", conclave.MaxValue+1)}), "value 1 has 65537 bytes")
 	assert.ErrorContains(t, conclave.ValidateValues([]string{"\xff"}), "UTF-8")
 	assert.ErrorContains(t, conclave.ValidateValues(make33()), "together")
 }
 
-// make33 is 33 values at the limit: more than half of a request.
+// make33 returns 33 values at the limit, together more than half of a request.
 func make33() []string {
 	var out []string
 	for range 33 {

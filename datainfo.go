@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Defaults and limits of what clients name and publish. The names are the
-// original's, so that keys of both registries agree.
+// Defaults and limits of the names and values of clients. The default names are
+// the original's, so that the keys of both registries agree.
 const (
 	DefaultInstance = "DEFAULT_INSTANCE_ID"
 	DefaultGroup    = "DEFAULT_GROUP"
@@ -19,19 +19,20 @@ const (
 
 	dataInfoSeparator = "#@#"
 
-	valueOverhead = 4 // bytes that a value costs on the wire besides itself
+	valueOverhead = 4 // bytes on the wire for each value, besides the value itself
 )
 
-// DataInfoID is the full name of what is published and subscribed: a dataId
-// within an instance (a tenant) and a group. The zero Instance and Group mean
-// the defaults; use NewDataInfoID to fill them.
+// DataInfoID is the full name under which clients publish and subscribe: a
+// dataId within an instance (a tenant) and a group. NewDataInfoID replaces an
+// empty Instance or Group by its default.
 type DataInfoID struct {
 	DataID   string `json:"dataId"`
 	Instance string `json:"instance"`
 	Group    string `json:"group"`
 }
 
-// NewDataInfoID fills defaults and checks the limits; the error names the part.
+// NewDataInfoID fills in the defaults and checks the limits. The error names
+// the part that violates one.
 func NewDataInfoID(dataID, instance, group string) (DataInfoID, error) {
 	id := DataInfoID{DataID: dataID, Instance: instance, Group: group}
 	if id.Instance == "" {
@@ -43,7 +44,7 @@ func NewDataInfoID(dataID, instance, group string) (DataInfoID, error) {
 	return id, id.Validate()
 }
 
-// ParseDataInfoID reads the form that String writes.
+// ParseDataInfoID parses the form that String returns.
 func ParseDataInfoID(s string) (DataInfoID, error) {
 	parts := strings.Split(s, dataInfoSeparator)
 	if len(parts) != 3 {
@@ -52,7 +53,8 @@ func ParseDataInfoID(s string) (DataInfoID, error) {
 	return NewDataInfoID(parts[0], parts[1], parts[2])
 }
 
-// String is dataId#@#instance#@#group, the key that slots are computed from.
+// String returns dataId#@#instance#@#group, the key from which the slot is
+// computed.
 func (d DataInfoID) String() string {
 	return d.DataID + dataInfoSeparator + d.Instance + dataInfoSeparator + d.Group
 }
@@ -78,7 +80,7 @@ func validatePart(what, s string) error {
 	case strings.Contains(s, dataInfoSeparator):
 		return fmt.Errorf("%s %q contains %q", what, s, dataInfoSeparator)
 	case strings.HasPrefix(s, "@#"), strings.HasSuffix(s, "#@"):
-		// Joined with its neighbour it would read as another name.
+		// Joined with its neighbour, the part would read as another name.
 		return fmt.Errorf("%s %q begins with \"@#\" or ends with \"#@\", halves of the separator %q", what, s, dataInfoSeparator)
 	case strings.Contains(s, "="):
 		return fmt.Errorf("%s %q contains '='", what, s)

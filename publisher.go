@@ -2,22 +2,22 @@ package conclave
 
 import "time"
 
-// Publisher is one registration: one client process offering values under one
-// DataInfoID. It lives, with its truth, at exactly one session; data nodes keep
-// copies (article 002: sessions keep what clients publish, data is an index
-// that can be rebuilt from them).
+// Publisher is one registration: one client process that offers values under
+// one DataInfoID. The session of the client is the source of truth for it; data
+// nodes keep copies (article 002: sessions keep what clients publish, and the
+// index in the data nodes can be rebuilt from them).
 type Publisher struct {
-	// ID is the registration id: random per client process, so that no order
-	// between processes is ever needed.
+	// ID is the registration id. It is random for each client process, so that
+	// no order between processes is needed.
 	ID   string     `json:"id"`
 	Data DataInfoID `json:"data"`
 	// Version counts the changes of this registration within its process, from
-	// 1. The higher version wins; equal versions mean equal content.
+	// 1. The higher version wins; equal versions have equal content.
 	Version int64 `json:"version"`
-	// Values are what subscribers see, in the publisher's order.
+	// Values are what subscribers receive, in the publisher's order.
 	Values []string `json:"values,omitempty"`
-	// Withdrawn marks a tombstone: a version like any other, whose content is
-	// that there is none.
+	// Withdrawn marks a tombstone: a version of the registration without
+	// values, left by a withdrawal.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
@@ -27,24 +27,24 @@ type Subscriber struct {
 	Data DataInfoID `json:"data"`
 }
 
-// Datum is all that is visible under one DataInfoID: the values of every live
+// Datum is what is visible under one DataInfoID: the values of every live
 // publisher, sorted by registration id, under one version of its slot.
 type Datum struct {
 	Data DataInfoID `json:"data"`
-	// Version is the slot's counter when the datum last changed; it stays below
-	// 2^53, so that clients in JavaScript can hold it.
+	// Version is the slot's counter when the datum last changed. It stays below
+	// 2^53, so that clients in JavaScript can represent it.
 	Version int64    `json:"version"`
 	Values  []string `json:"values"`
-	// Unconfirmed is not zero if values may be missing: the subscription asked
-	// not to wait for them (client.HoldAtMost), and for so long they are still
-	// expected.
+	// Unconfirmed is the time for which missing values are still expected. It
+	// is not zero only if values may be missing and the subscription asked not
+	// to wait for them (client.HoldAtMost).
 	Unconfirmed time.Duration `json:"-"`
 }
 
 const (
-	// VersionBase is the distance between the version bases of two leader
-	// epochs of a slot: a new leader's versions start above everything that an
-	// older one may still have given out.
+	// VersionBase is the distance between the version bases of a slot's leader
+	// epochs. A new leader's versions start above every version that an older
+	// one may have issued.
 	VersionBase = 1 << 22
 	// MaxVersion is the highest version that a datum may carry.
 	MaxVersion = 1<<53 - 1

@@ -8,40 +8,41 @@ import (
 	"conclave"
 )
 
-// ReasonDrain is the reason in an entry that a node makes for itself when it
+// ReasonDrain is the reason in an entry that a node adds for itself when it
 // stops.
 const ReasonDrain = "drain"
 
-// ErrInvalid wraps what is wrong with an entry, or with a set that was read.
+// ErrInvalid wraps all errors about an invalid entry or set.
 var ErrInvalid = errors.New("invalid blacklist")
 
-// Entry forbids one node: it is given no slot and no client, and what it has is
-// taken over. The list is of names: a node that restarts is still on it.
+// Entry forbids one node: it is given no slots and no clients, and what it has
+// is handed over. It applies to the name, so a restarted node is still
+// forbidden.
 type Entry struct {
 	Name string        `json:"name"`
 	Role conclave.Role `json:"role"`
-	// Reason is for people, except ReasonDrain in an entry that is Own.
+	// Reason is for people, except that ReasonDrain marks an entry that is Own.
 	Reason string `json:"reason"`
-	// By is who asked for it: the node's own name, or an operator.
+	// By is the requester: the node's own name, or an operator.
 	By string `json:"by"`
-	// Incarnation is the one that asked, in an entry that is Own; otherwise the
-	// one that was alive, or none.
+	// Incarnation is the requester's, in an entry that is Own; otherwise it is
+	// the one that was alive, or empty.
 	Incarnation string `json:"incarnation,omitempty"`
-	// Since is when it was asked for; shown, never judged.
+	// Since is the time of the request. It is only for display.
 	Since time.Time `json:"since"`
 }
 
-// Drain is the entry that a stopping node makes for itself.
+// Drain returns the entry that a stopping node adds for itself.
 func Drain(node conclave.NodeID, role conclave.Role, since time.Time) Entry {
 	return Entry{Name: node.Name, Role: role, Reason: ReasonDrain, By: node.Name, Incarnation: node.Incarnation, Since: since}
 }
 
-// Own says that the node made the entry for itself, to drain: the node takes it
-// back when it starts again. All others are an operator's, and only an operator
-// takes them back.
+// Own reports whether the node added the entry for itself, in order to drain.
+// The node removes such an entry when it starts again. All other entries are an
+// operator's, and only an operator removes them.
 func (e Entry) Own() bool { return e.By == e.Name && e.Reason == ReasonDrain }
 
-// Validate checks that the entry names a node, a role and who asked.
+// Validate checks that the entry has a node, a role and a requester.
 func (e Entry) Validate() error {
 	if err := conclave.ValidateName(e.Name); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -50,10 +51,10 @@ func (e Entry) Validate() error {
 		return fmt.Errorf("%w: entry %s: %w", ErrInvalid, e.Name, err)
 	}
 	if e.By == "" {
-		return fmt.Errorf("%w: entry %s does not say who asked for it", ErrInvalid, e.Name)
+		return fmt.Errorf("%w: entry %s has no requester", ErrInvalid, e.Name)
 	}
 	if e.Own() && e.Incarnation == "" {
-		return fmt.Errorf("%w: entry %s is the node's own and names no incarnation", ErrInvalid, e.Name)
+		return fmt.Errorf("%w: entry %s is the node's own and has no incarnation", ErrInvalid, e.Name)
 	}
 	return nil
 }

@@ -9,31 +9,31 @@ import (
 	"conclave"
 )
 
-// Set is the blacklist under one epoch. It is immutable: a change makes another
-// set. The zero Set is the empty list of before the first decision.
+// Set is the blacklist under one epoch. It is immutable: a change returns
+// another set. The zero Set is the empty list before the first decision.
 type Set struct {
 	epoch   conclave.Epoch
-	entries []Entry // sorted by name, one each
+	entries []Entry // sorted by name, one for each name
 }
 
-// Epoch is that of the last change, or of the last At.
+// Epoch returns the epoch of the last change or of the last At.
 func (s Set) Epoch() conclave.Epoch { return s.epoch }
 
-// At is the same list under another epoch: how the first write of a term seals
-// it again.
+// At returns the same list under another epoch. The first write of a term uses
+// it to seal the list again.
 func (s Set) At(epoch conclave.Epoch) Set {
 	s.epoch = epoch
 	return s
 }
 
-// Add puts an entry on the list under the next epoch. It says whether anything
-// changed; if not, the set is s, with its old epoch, and nothing need be written.
-// Adding is idempotent, for requests are repeated:
-//   - the same name by the same asker again changes nothing, except that a node's
-//     own entry becomes its newest incarnation's;
-//   - a node's own drain never replaces an operator's entry, which would let the
-//     node lift it by restarting;
-//   - an operator's entry replaces the node's own, and another operator's.
+// Add returns the set with an entry added under the next epoch, and whether it
+// differs from s. If it does not, it is s, with its old epoch, and need not be
+// written. Requests are repeated, so Add is idempotent:
+//   - The same name from the same requester changes nothing, except that a node's
+//     own entry takes its newest incarnation.
+//   - A node's own drain never replaces an operator's entry, which the node could
+//     then remove by restarting.
+//   - An operator's entry replaces the node's own, and another operator's.
 func (s Set) Add(e Entry, next conclave.Epoch) (set Set, changed bool, err error) {
 	if err := e.Validate(); err != nil {
 		return s, false, err
@@ -55,7 +55,8 @@ func (s Set) Add(e Entry, next conclave.Epoch) (set Set, changed bool, err error
 	return Set{next, entries}, true, nil
 }
 
-// Remove takes a name off the list, whoever put it there: an operator's word.
+// Remove returns the set without a name, whatever its entry, and whether it
+// differs from s. It is for operators.
 func (s Set) Remove(name string, next conclave.Epoch) (set Set, changed bool) {
 	i, found := s.find(name)
 	if !found {
@@ -64,10 +65,11 @@ func (s Set) Remove(name string, next conclave.Epoch) (set Set, changed bool) {
 	return Set{next, slices.Delete(slices.Clone(s.entries), i, i+1)}, true
 }
 
-// RemoveOwn takes back the drain entry that an earlier incarnation of the node
-// made for itself; node does this at the end of its start. An operator's entry
-// stays, and so does one that this incarnation made: the request may be an old
-// one that was overtaken by the node's own stop.
+// RemoveOwn returns the set without the drain entry that an earlier incarnation
+// of the node added for itself, and whether it differs from s. A node requests
+// it at the end of its start. An operator's entry stays. An entry of the same
+// incarnation stays too, because the request may be older than the node's own
+// stop.
 func (s Set) RemoveOwn(node conclave.NodeID, next conclave.Epoch) (set Set, changed bool) {
 	i, found := s.find(node.Name)
 	if !found || !s.entries[i].Own() || s.entries[i].Incarnation == node.Incarnation {
@@ -76,13 +78,13 @@ func (s Set) RemoveOwn(node conclave.NodeID, next conclave.Epoch) (set Set, chan
 	return s.Remove(node.Name, next)
 }
 
-// Has says that the name is on the list.
+// Has reports whether the name is on the list.
 func (s Set) Has(name string) bool {
 	_, found := s.find(name)
 	return found
 }
 
-// Get is the entry of a name.
+// Get returns the entry of a name and whether there is one.
 func (s Set) Get(name string) (e Entry, found bool) {
 	i, found := s.find(name)
 	if !found {
@@ -91,10 +93,10 @@ func (s Set) Get(name string) (e Entry, found bool) {
 	return s.entries[i], true
 }
 
-// List is every entry, sorted by name. The caller may keep and change it.
+// List returns all entries, sorted by name. The caller may modify the result.
 func (s Set) List() []Entry { return append([]Entry{}, s.entries...) }
 
-// Names are the names on the list, sorted.
+// Names returns the names on the list, sorted.
 func (s Set) Names() []string {
 	names := make([]string, len(s.entries))
 	for i, e := range s.entries {
@@ -103,7 +105,7 @@ func (s Set) Names() []string {
 	return names
 }
 
-// Len is how many names are on the list.
+// Len returns the number of names on the list.
 func (s Set) Len() int { return len(s.entries) }
 
 func (s Set) find(name string) (int, bool) {
@@ -126,8 +128,9 @@ func (s Set) MarshalJSON() ([]byte, error) {
 	return json.Marshal(setJSON{s.epoch, s.List()})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; a set that is not sorted, or names
-// a node twice, is ErrInvalid, and leaves s as it was.
+// UnmarshalJSON reads what MarshalJSON writes. For an invalid set, such as one
+// that is not sorted or names a node twice, it returns ErrInvalid and does not
+// change s.
 func (s *Set) UnmarshalJSON(data []byte) error {
 	var j setJSON
 	if err := json.Unmarshal(data, &j); err != nil {

@@ -39,8 +39,8 @@ func with(t testing.TB, entries ...blacklist.Entry) blacklist.Set {
 	return s
 }
 
-// What stays when an entry is added over another: each case in one row.
-func TestAddOverAnEntry(t *testing.T) {
+// The result of adding an entry over another.
+func TestAdd_OverAnEntry(t *testing.T) {
 	later := drain("data-1", "i1")
 	later.Since = since.Add(time.Hour)
 	for _, c := range []struct {
@@ -66,12 +66,12 @@ func TestAddOverAnEntry(t *testing.T) {
 		}
 		assert.Equal(t, []blacklist.Entry{want}, next.List(), c.what)
 		assert.Equal(t, at, next.Epoch(), c.what)
-		assert.Equal(t, []blacklist.Entry{c.old}, s.List(), "the set that was is unchanged")
+		assert.Equal(t, []blacklist.Entry{c.old}, s.List(), "the original set is unchanged")
 	}
 }
 
 // Article 002: the last step of a data node's start is to leave the blacklist;
-// but what an operator decided is not undone by a restart.
+// but a restart does not revert an operator's decision.
 func TestArticleANodeTakesBackOnlyItsOwnDrain(t *testing.T) {
 	started := conclave.NodeID{Name: "data-1", Incarnation: "i2"}
 	next, changed := with(t, drain("data-1", "i1"), drain("data-2", "i1")).RemoveOwn(started, epoch(9))
@@ -94,25 +94,25 @@ func TestArticleANodeTakesBackOnlyItsOwnDrain(t *testing.T) {
 	}
 }
 
-func TestRemoveIsTheOperatorsWord(t *testing.T) {
+func TestRemove_RemovesAnyEntry(t *testing.T) {
 	s := with(t, drain("data-1", "i1"), byOperator("data-2", "ann"))
 	for _, name := range []string{"data-1", "data-2"} {
 		next, changed := s.Remove(name, epoch(9))
 		assert.True(t, changed)
 		assert.False(t, next.Has(name))
-		assert.True(t, s.Has(name), "the set that was is unchanged")
+		assert.True(t, s.Has(name), "the original set is unchanged")
 		_, changed = next.Remove(name, epoch(10))
 		assert.False(t, changed, "removing again changes nothing")
 	}
 }
 
-func TestABadEntryIsRefused(t *testing.T) {
+func TestAdd_RefusesInvalidEntry(t *testing.T) {
 	for want, e := range map[string]blacklist.Entry{
 		`node name "a b"`:                   byOperator("a b", "ann"),
-		`role "" is none of`:                {Name: "data-1", By: "ann"},
-		"does not say who asked":            byOperator("data-1", ""),
-		"own and names no incarnation":      drain("data-1", ""),
-		`entry meta-1: role "boss" is none`: {Name: "meta-1", Role: "boss", By: "ann"},
+		`unknown role ""`:                   {Name: "data-1", By: "ann"},
+		"has no requester":                  byOperator("data-1", ""),
+		"own and has no incarnation":        drain("data-1", ""),
+		`entry meta-1: unknown role "boss"`: {Name: "meta-1", Role: "boss", By: "ann"},
 	} {
 		s := with(t, byOperator("data-9", "ann"))
 		next, changed, err := s.Add(e, epoch(9))
@@ -123,7 +123,7 @@ func TestABadEntryIsRefused(t *testing.T) {
 	}
 }
 
-func TestSetKeepsItsJSON(t *testing.T) {
+func TestSet_JSON(t *testing.T) {
 	s := with(t, byOperator("data-2", "ann"), drain("data-1", "i1"))
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -141,19 +141,19 @@ func TestSetKeepsItsJSON(t *testing.T) {
 	for want, bad := range map[string]string{
 		"entry data-1 after data-1": `{"entries":[{"name":"data-1","role":"data","by":"ann"},{"name":"data-1","role":"data","by":"bob"}]}`,
 		"entry data-1 after data-2": `{"entries":[{"name":"data-2","role":"data","by":"ann"},{"name":"data-1","role":"data","by":"bob"}]}`,
-		`role "" is none of`:        `{"entries":[{"name":"data-2","by":"ann"}]}`,
+		`unknown role ""`:           `{"entries":[{"name":"data-2","by":"ann"}]}`,
 		"cannot unmarshal":          `{"entries":7}`,
 	} {
 		err := json.Unmarshal([]byte(bad), &read)
 		assert.ErrorIs(t, err, blacklist.ErrInvalid)
 		assert.ErrorContains(t, err, want)
-		assert.Equal(t, s, read, "what was there stays")
+		assert.Equal(t, s, read, "the set does not change")
 	}
 }
 
-// Whatever is asked in whatever order: the list is sorted and has each name once,
-// an unchanged set keeps its epoch, and no restart lifts an operator's entry.
-func TestSetInAnyOrder(t *testing.T) {
+// For any order of requests the list is sorted and has each name once, an
+// unchanged set keeps its epoch, and no restart removes an operator's entry.
+func TestSet_RequestsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s blacklist.Set
 		seq, operators := uint64(0), map[string]bool{}

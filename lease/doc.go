@@ -1,47 +1,48 @@
-// Package lease keeps who is alive: a table of leases that their holders renew
-// by heartbeat, and that end when they do not. The meta leader has one for the
-// sessions and one for the data nodes.
+// Package lease implements a table of leases: a holder renews its lease by
+// heartbeats, and otherwise the lease expires. The meta leader has one table
+// for the sessions and one for the data nodes. (Renew is renewNode of article
+// 002.)
 //
 //	            Renew                        Cancel, or
 //	(unknown) ---------> held until deadline ------------> (unknown)
 //	                       |          ^      Expire(now)
 //	                       +--Renew---+
 //
-// To renew an unknown lease is to register: a node that was taken for dead and
-// comes back needs no other request, and a new leader with an empty table fills
-// it from the heartbeats that arrive anyway.
+// Renewing an unknown lease registers it. So a node whose lease expired while
+// it was alive needs no other request, and a new leader with an empty table
+// fills it from the heartbeats that arrive.
 //
 // # Versions
 //
-// Article 002 lets the answer to a heartbeat carry versioned lists, the members
-// under an epoch, so that a node sees at a glance whether its list is old. Table
-// counts such a version itself: it moves exactly when the membership does, that
-// is when a key is registered, cancelled, expired, or comes with another value
-// (a restarted node has a new incarnation), and stands still through any number
-// of renewals. Equal versions are equal lists. The version counts within one
-// table; between leaders the epoch orders lists, and that is the caller's, who
-// writes the members under its term before it publishes them.
+// In article 002 the answer to a heartbeat carries versioned lists, the members
+// under an epoch, so that a node can see whether its list is old. Table counts
+// such a version. It changes exactly when the membership does: when a key is
+// registered, cancelled, expired, or renewed with another value (a restarted
+// node has a new incarnation). Other renewals do not change it. Equal versions
+// of one table mean equal lists. Lists of different leaders are ordered by
+// their epochs, which are up to the caller: it writes the members under its
+// term before it publishes them.
 //
 // # Time
 //
-// The package has no clock. Each call takes now from the caller, who takes it
-// from time.Now, whose monotonic part makes steps of the wall clock harmless (the
-// original counts leases on the wall clock, and a step evicts everyone). Within
-// a testing/synctest bubble the same code runs on virtual time. A renewal never
-// shortens a lease, so that two which overtake each other do no harm.
+// The package has no clock. Each call gets now from the caller, which gets it
+// from time.Now; the monotonic part of that time makes steps of the wall clock
+// harmless. (The original uses the wall clock, and a step evicts all nodes.) In
+// a testing/synctest bubble the same code runs in virtual time. A renewal never
+// shortens a lease, so renewals may arrive in any order.
 //
 // # What happens when a part dies
 //
-//	a holder          its lease runs out; the next Expire returns it, once
-//	the table's owner the table is gone with it, on purpose: a lease is a promise
-//	                  of one leader. The next one registers whom the last one
-//	                  had written down, gives all of them a whole lease (Extend),
-//	                  and expires nobody before that has passed
+//	a holder           its lease expires; the next Expire returns it, once
+//	the table's owner  the table is lost with it, on purpose: a lease is the promise
+//	                   of one leader. The next leader registers the members that
+//	                   the last one had written, gives all of them a whole lease
+//	                   (Extend), and expires none before that has passed
 //
 // # Not guaranteed
 //
-// The table is not safe for use by several goroutines at once. It does not say
-// that a holder is alive, only that it was, a lease ago. It does not know
-// incarnations: when a key is a name, whoever renews last has the lease, and the
-// changed value tells the owner so.
+// A Table must not be used by several goroutines at once. A lease does not mean
+// that its holder is alive, only that it was alive within the lease's duration.
+// The table does not know incarnations: if keys are names, the last one to
+// renew has the lease, and the changed value shows this to the owner.
 package lease

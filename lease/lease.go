@@ -7,28 +7,29 @@ import (
 	"time"
 )
 
-// Member is one holder of a lease, and what it said of itself.
+// Member is one holder of a lease, with the value of its last renewal.
 type Member[K comparable, V any] struct {
 	Key   K
 	Value V
 }
 
-// List is the membership at one version: who has a lease, sorted by key. Equal
-// versions of one table are the same list, so whoever has the version has the
-// list (article 002's versioned lists).
+// List is the membership at one version: the holders of leases, sorted by key.
+// Equal versions of one table mean equal lists (the versioned lists of article
+// 002).
 type List[K comparable, V any] struct {
 	Version uint64
-	Members []Member[K, V] // shared with the table and every other reader: do not change it
+	Members []Member[K, V] // shared with the table and other readers; must not be modified
 }
 
-// Table keeps leases. It has no clock and no goroutine: now is an argument, and
-// the caller guards the table, usually by owning it in one goroutine.
+// Table is a set of leases. It has no clock and no goroutine: now is an
+// argument, and the caller must prevent concurrent use, usually by owning the
+// table in one goroutine.
 type Table[K comparable, V any] struct {
 	compare func(a, b K) int
 	same    func(a, b V) bool
 	leases  map[K]*lease[V]
 	version uint64
-	list    []Member[K, V] // what Snapshot gives out at version; nil when it must be made anew
+	list    []Member[K, V] // the result of Snapshot at version; nil if it must be computed
 }
 
 type lease[V any] struct {
@@ -36,21 +37,24 @@ type lease[V any] struct {
 	deadline time.Time
 }
 
-// New makes an empty table. compare orders keys in all that it gives out. same
-// says whether two values are the same membership; when it says no the version
-// moves, so leave out what changes with every renewal, such as a load figure.
+// New returns an empty table. compare orders the keys in all results. same
+// reports whether two values mean the same membership; if they do not, the
+// version changes. It should ignore parts that change with every renewal, such
+// as a load figure.
 func New[K comparable, V any](compare func(a, b K) int, same func(a, b V) bool) *Table[K, V] {
 	return &Table[K, V]{compare: compare, same: same, leases: make(map[K]*lease[V])}
 }
 
-// NewOrdered makes an empty table of keys and values that the language compares.
+// NewOrdered returns an empty table whose keys and values are compared by the
+// language's operators.
 func NewOrdered[K cmp.Ordered, V comparable]() *Table[K, V] {
 	return New(cmp.Compare[K], func(a, b V) bool { return a == b })
 }
 
-// Renew gives key a lease until now + duration; a renewal never shortens one. An
-// unknown key is registered, as in the original: to renew and to join are one
-// request. It says whether the membership changed: the key is new, or its value.
+// Renew extends key's lease to now + duration; it never shortens one. An
+// unknown key is registered: as in the original, renewing and joining are one
+// request (renewNode). It reports whether the membership changed, because the
+// key is new or has another value.
 func (t *Table[K, V]) Renew(key K, value V, now time.Time, duration time.Duration) (changed bool) {
 	l, known := t.leases[key]
 	if !known {
@@ -61,21 +65,22 @@ func (t *Table[K, V]) Renew(key K, value V, now time.Time, duration time.Duratio
 	l.value = value
 	l.extend(now.Add(duration))
 	if changed {
-		t.moved()
+		t.changed()
 	}
 	return changed
 }
 
-// Extend gives every key a lease until at least now + duration. A new leader
-// does so before it expires anyone: nobody could renew while there was no leader.
+// Extend extends every lease to at least now + duration. A new leader calls it
+// before it expires any lease, because no node could renew while there was no
+// leader.
 func (t *Table[K, V]) Extend(now time.Time, duration time.Duration) {
 	for _, l := range t.leases {
 		l.extend(now.Add(duration))
 	}
 }
 
-// Expire takes out every lease that has run out and returns what they held,
-// sorted by key. A lease of duration d given at t has run out at t + d.
+// Expire removes every lease that has expired and returns their holders, sorted
+// by key. A lease of duration d given at t has expired at t + d.
 func (t *Table[K, V]) Expire(now time.Time) []Member[K, V] {
 	var lost []Member[K, V]
 	for key, l := range t.leases {
@@ -86,13 +91,13 @@ func (t *Table[K, V]) Expire(now time.Time) []Member[K, V] {
 	}
 	if len(lost) > 0 {
 		t.sort(lost)
-		t.moved()
+		t.changed()
 	}
 	return lost
 }
 
-// NextExpiry is when Expire may next find something; false when nobody holds a
-// lease.
+// NextExpiry returns the earliest time at which Expire may find an expired
+// lease, and whether there are any leases.
 func (t *Table[K, V]) NextExpiry() (next time.Time, any bool) {
 	for _, l := range t.leases {
 		if !any || l.deadline.Before(next) {
@@ -102,18 +107,18 @@ func (t *Table[K, V]) NextExpiry() (next time.Time, any bool) {
 	return next, any
 }
 
-// Cancel ends key's lease now, and returns what it held.
+// Cancel removes key's lease and returns its value and whether there was one.
 func (t *Table[K, V]) Cancel(key K) (value V, held bool) {
 	l, held := t.leases[key]
 	if !held {
 		return value, false
 	}
 	delete(t.leases, key)
-	t.moved()
+	t.changed()
 	return l.value, true
 }
 
-// Get is what key said at its last renewal.
+// Get returns the value of key's last renewal and whether it holds a lease.
 func (t *Table[K, V]) Get(key K) (value V, held bool) {
 	if l, held := t.leases[key]; held {
 		return l.value, true
@@ -121,8 +126,8 @@ func (t *Table[K, V]) Get(key K) (value V, held bool) {
 	return value, false
 }
 
-// Remaining is how long key's lease still lasts: zero once it has run out,
-// and for one that is unknown.
+// Remaining returns how long key's lease still lasts: zero if it has expired or
+// is unknown.
 func (t *Table[K, V]) Remaining(key K, now time.Time) time.Duration {
 	if l, held := t.leases[key]; held {
 		return max(0, l.deadline.Sub(now))
@@ -130,16 +135,17 @@ func (t *Table[K, V]) Remaining(key K, now time.Time) time.Duration {
 	return 0
 }
 
-// Len is how many hold a lease.
+// Len returns the number of leases.
 func (t *Table[K, V]) Len() int { return len(t.leases) }
 
-// Version counts the changes of membership: a key registered, cancelled, expired
-// or with another value. Renewals do not move it. It begins anew with each
-// table: who compares lists of two leaders needs an epoch of their term.
+// Version returns the number of changes of the membership: keys registered,
+// cancelled, expired, or renewed with another value. Other renewals do not
+// count. Each table starts at zero; lists of different leaders are compared by
+// the epochs of their terms.
 func (t *Table[K, V]) Version() uint64 { return t.version }
 
-// Snapshot is the membership at the present version, with the values as they
-// were when it moved last.
+// Snapshot returns the membership at the present version, with the values at
+// its last change.
 func (t *Table[K, V]) Snapshot() List[K, V] {
 	if t.list == nil {
 		t.list = make([]Member[K, V], 0, len(t.leases))
@@ -151,12 +157,12 @@ func (t *Table[K, V]) Snapshot() List[K, V] {
 	return List[K, V]{Version: t.version, Members: t.list}
 }
 
-// Keys are all who hold a lease, sorted.
+// Keys returns the keys of all leases, sorted.
 func (t *Table[K, V]) Keys() []K {
 	return slices.SortedFunc(maps.Keys(t.leases), t.compare)
 }
 
-func (t *Table[K, V]) moved() {
+func (t *Table[K, V]) changed() {
 	t.version++
 	t.list = nil
 }

@@ -23,7 +23,7 @@ func at(d time.Duration) time.Time { return start.Add(d) }
 
 type member = lease.Member[string, string]
 
-func TestARenewalOfAnUnknownLeaseRegisters(t *testing.T) {
+func TestRenew_UnknownLeaseRegisters(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	assert.True(t, l.Renew("data-1", "i1", at(0), 3*time.Second))
 	assert.False(t, l.Renew("data-1", "i1", at(time.Second), 3*time.Second))
@@ -37,8 +37,8 @@ func TestARenewalOfAnUnknownLeaseRegisters(t *testing.T) {
 	assert.Zero(t, l.Remaining("data-2", at(0)))
 }
 
-// A lease of 3 s given at 1 s ends at 4 s, not later, and is lost once.
-func TestExpireReturnsTheLostOnceAndSorted(t *testing.T) {
+// A lease of 3 s given at 1 s expires at 4 s, not later, and is returned once.
+func TestExpire_ReturnsExpiredOnceAndSorted(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	for _, key := range []string{"c", "a", "d", "b"} {
 		l.Renew(key, "i1", at(time.Second), 3*time.Second)
@@ -51,20 +51,19 @@ func TestExpireReturnsTheLostOnceAndSorted(t *testing.T) {
 	assert.Equal(t, []member{{"a", "i1"}, {"b", "i1"}, {"c", "i1"}}, l.Expire(at(4*time.Second)))
 	assert.Empty(t, l.Expire(at(4*time.Second)))
 	assert.Equal(t, []string{"d"}, l.Keys())
-	assert.True(t, l.Renew("a", "i1", at(5*time.Second), time.Second), "back again: registered anew")
+	assert.True(t, l.Renew("a", "i1", at(5*time.Second), time.Second), "it is registered again")
 }
 
-func TestARenewalNeverShortensALease(t *testing.T) {
+func TestRenew_NeverShortensLease(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	l.Renew("a", "i1", at(2*time.Second), 3*time.Second)
-	l.Renew("a", "i1", at(time.Second), 3*time.Second) // overtaken on its way
+	l.Renew("a", "i1", at(time.Second), 3*time.Second) // arrives late
 	l.Extend(at(0), time.Second)
 	assert.Equal(t, 5*time.Second, l.Remaining("a", at(0)))
 }
 
-// A new leader holds nobody's silence against him that fell into the time
-// without a leader.
-func TestExtendBeforeAnyoneMayBeLost(t *testing.T) {
+// A new leader does not count the time without a leader against a node.
+func TestExtend_PreventsExpiry(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	l.Renew("a", "i1", at(0), 3*time.Second)
 	l.Renew("b", "i1", at(0), time.Minute)
@@ -77,7 +76,7 @@ func TestExtendBeforeAnyoneMayBeLost(t *testing.T) {
 }
 
 // Article 002: the answer to a heartbeat carries versioned lists, the members
-// under an epoch that moves with the membership and not with renewals.
+// under an epoch that changes with the membership and not with renewals.
 func TestArticleTheVersionMovesExactlyWithTheMembership(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	steps := []struct {
@@ -90,11 +89,11 @@ func TestArticleTheVersionMovesExactlyWithTheMembership(t *testing.T) {
 		{"register another", func() { l.Renew("a", "i1", at(0), time.Minute) }, true},
 		{"a new incarnation", func() { l.Renew("a", "i2", at(0), time.Minute) }, true},
 		{"extend", func() { l.Extend(at(0), time.Second) }, false},
-		{"expire nobody", func() { l.Expire(at(0)) }, false},
+		{"expire none", func() { l.Expire(at(0)) }, false},
 		{"expire", func() { l.Expire(at(2 * time.Second)) }, true},
-		{"cancel nobody", func() { l.Cancel("b") }, false},
+		{"cancel an unknown key", func() { l.Cancel("b") }, false},
 		{"cancel", func() { l.Cancel("a") }, true},
-		{"look", func() { l.Snapshot(); l.Get("a"); l.Keys(); l.NextExpiry() }, false},
+		{"read", func() { l.Snapshot(); l.Get("a"); l.Keys(); l.NextExpiry() }, false},
 	}
 	for _, s := range steps {
 		before := l.Snapshot()
@@ -107,8 +106,8 @@ func TestArticleTheVersionMovesExactlyWithTheMembership(t *testing.T) {
 	}
 }
 
-// Values may carry what does not matter to membership, such as a load.
-func TestSameDecidesWhatIsAChange(t *testing.T) {
+// Values may contain what is not part of the membership, such as a load.
+func TestTable_SameDecidesWhatIsAChange(t *testing.T) {
 	type value struct {
 		incarnation string
 		load        int
@@ -120,14 +119,14 @@ func TestSameDecidesWhatIsAChange(t *testing.T) {
 	assert.False(t, l.Renew(id, value{"i1", 99}, at(0), time.Second))
 	newest, _ := l.Get(id)
 	assert.Equal(t, 99, newest.load, "Get has the newest")
-	assert.Equal(t, first, l.Snapshot(), "an equal version is an equal list")
+	assert.Equal(t, first, l.Snapshot(), "equal versions mean equal lists")
 	lost := l.Expire(at(time.Second))
 	require.Len(t, lost, 1)
 	assert.Equal(t, 99, lost[0].Value.load)
 }
 
-// Against a model that keeps every deadline in a plain map.
-func TestTableAgreesWithItsModel(t *testing.T) {
+// The table behaves like a model that keeps every deadline in a map.
+func TestTable_AgreesWithModel(t *testing.T) {
 	type entry struct {
 		value    int
 		deadline time.Time

@@ -6,21 +6,24 @@ import (
 	"conclave"
 )
 
-// Arrange makes the next table out of this one: as many steps of as many slots
-// as the limits allow, to be persisted in one write under in.Next and then
-// published. No moves means that nothing changed; the table is then t itself.
-// It is a pure function: the same input makes the same table. t is not changed.
+// Arrange returns the table that should follow t, and the changes as moves. It
+// takes as many steps for as many slots as the limits allow. The caller stores
+// the result in one write under in.Next and then publishes it. If there are no
+// moves, the returned table is t itself. Arrange is a pure function, its result
+// depends only on its arguments, and it does not change t.
 //
-// Call it again after each write that moved something, with the next epoch: a
-// slot takes one step of its hand-over in each write, and the next step may be
-// waiting already. An error is a wrong input (an old epoch, a damaged table, two
-// live incarnations of a name), never the state of the cluster.
+// After each write that moved something, call Arrange again with the next
+// epoch: a slot takes one step of its hand-over in each write, and the next
+// step may already be possible. An error reports invalid input (an old epoch, a
+// damaged table, two live incarnations of a name), never a state of the
+// cluster.
 //
 // The steps, each on the result of those before:
-//  1. bury: dead leaders' slots are granted to others, dead followers leave
-//  2. hear: reports carry hand-overs on
+//  1. remove the dead: dead leaders' slots are granted to others, dead followers
+//     leave
+//  2. apply reports: hand-overs advance
 //  3. drain: leaders on forbidden nodes get a successor
-//  4. replicate: followers are added where they are missing, surplus ones leave
+//  4. replicate: missing followers are added, superfluous ones leave
 //  5. balance, when every slot is stable: leaders first, then followers
 func Arrange(t Table, in Input) (Table, []Move, error) {
 	if err := in.validate(t.Epoch); err != nil {
@@ -30,13 +33,14 @@ func Arrange(t Table, in Input) (Table, []Move, error) {
 		return t, nil, err
 	}
 	if len(t.Slots) == 0 || len(in.Live) == 0 {
-		// With no data node at all the table stays: it says who had what, and
-		// a slot that once had a leader is never left without one.
+		// Without any data node the table stays as it is: it records which
+		// nodes had what, and a slot that once had a leader is never left
+		// without one.
 		return t, nil, nil
 	}
 	a := newArranger(t, in)
-	a.bury()
-	a.hear()
+	a.removeDead()
+	a.applyReports()
 	if !in.Frozen {
 		a.drain()
 		a.replicate()
@@ -48,21 +52,21 @@ func Arrange(t Table, in Input) (Table, []Move, error) {
 	return a.t, a.moves, nil
 }
 
-// arranger is the work on one next table.
+// arranger holds the state of one call of Arrange, New or Adopt.
 type arranger struct {
 	in    Input
-	t     Table // the next table, changed only through change
+	t     Table // the next table; modified only through change
 	moves []Move
 
 	live      map[string]conclave.NodeID // by name
 	forbidden map[string]bool            // by name
 	silent    map[conclave.NodeID]bool
-	open      []conclave.NodeID // live and not forbidden, sorted: all that may be given anything
+	open      []conclave.NodeID // live and not forbidden, sorted: the nodes that may be given slots
 	reports   map[reportKey]Report
-	counters  map[int]int64 // by slot: the highest version that anyone reported
+	counters  map[int]int64 // by slot: the highest version that any node reported
 
-	leads   map[conclave.NodeID]int // what each will lead once all hand-overs are through
-	follows map[conclave.NodeID]int // what each follows
+	leads   map[conclave.NodeID]int // slots that each node leads once all hand-overs are done
+	follows map[conclave.NodeID]int // slots that each node follows, without those that it is leaving
 }
 
 type reportKey struct {
@@ -107,13 +111,14 @@ func newArranger(t Table, in Input) *arranger {
 	return a
 }
 
-// bury, step 1: what the dead had goes to others. Dead is a node without a
-// lease, and one whose name came back as another incarnation: its memory is gone.
+// removeDead is step 1: what dead nodes had goes to others. A node is dead if
+// it has no lease, or if its name is live as another incarnation, since the old
+// one's memory is lost.
 //
-// While a slot's dead leader has no heir, the rest of its row stays as it is: it
-// says who may still have a copy, and a node that is lost only for a while comes
-// back with it.
-func (a *arranger) bury() {
+// As long as a slot's dead leader has no replacement, the rest of its row stays
+// as it is: it records which nodes may still have a copy, and a node that is
+// lost only briefly returns with it.
+func (a *arranger) removeDead() {
 	for i := range a.t.Slots {
 		if s := a.t.Slots[i]; !a.up(s.Leader) {
 			a.regrant(s)
@@ -124,36 +129,37 @@ func (a *arranger) bury() {
 		if s := a.t.Slots[i]; s.Phase == Preparing && !a.mayHold(s.Successor) {
 			a.abandon(s)
 		}
-		a.buryFollowers(a.t.Slots[i])
+		a.removeDeadFollowers(a.t.Slots[i])
 	}
 }
 
-// regrant gives the slot of a dead leader to its heir, as crash. Copies that the
-// row names stay in it as followers: it is not known yet which of them is needed.
-// Without an heir the row keeps its dead leader.
+// regrant grants the slot of a dead leader to its replacement, in phase crash.
+// All live copies in the row stay as followers, because it is not known yet
+// which of them are needed. If there is no replacement, the row keeps its dead
+// leader.
 func (a *arranger) regrant(s Slot) {
-	heir, why := a.heir(s)
-	if heir.IsZero() {
+	replacement, why := a.replacement(s)
+	if replacement.IsZero() {
 		return
 	}
-	a.change(Move{Slot: s.ID, Kind: Granted, From: s.Leader, To: heir, Why: why}, func(s *Slot) {
+	a.change(Move{Slot: s.ID, Kind: Granted, From: s.Leader, To: replacement, Why: why}, func(s *Slot) {
 		for _, n := range [...]conclave.NodeID{s.Successor, s.Source} {
 			if a.up(n) {
 				s.follow(n)
 			}
 		}
 		for _, n := range slices.Clone(s.Followers) {
-			if n.Name == heir.Name {
+			if n.Name == replacement.Name {
 				s.unfollow(n)
 			}
 		}
-		a.grant(s, Crash, heir)
+		a.grant(s, Crash, replacement)
 	})
 }
 
-// abandon takes a slot back to stable whose successor died or was forbidden. A
-// living successor that has a copy keeps it, as the follower that it was, until
-// enough others have one.
+// abandon returns a slot to stable when its successor has died or was
+// forbidden. A live successor with a complete copy stays as a follower if the
+// slot has too few others.
 func (a *arranger) abandon(s Slot) {
 	why := "successor forbidden"
 	if !a.up(s.Successor) {
@@ -168,18 +174,18 @@ func (a *arranger) abandon(s Slot) {
 	})
 }
 
-// buryFollowers binds the place of a follower that restarted to its newer
-// incarnation, and takes dead ones out. A frozen table keeps them: they may
-// come back.
-func (a *arranger) buryFollowers(s Slot) {
+// removeDeadFollowers replaces a follower that has restarted by its newer
+// incarnation, and removes dead followers. In a frozen table dead followers
+// stay, because they may return.
+func (a *arranger) removeDeadFollowers(s Slot) {
 	for _, f := range slices.Clone(s.Followers) {
 		if a.up(f) {
 			continue
 		}
-		if reborn := a.live[f.Name]; a.mayHold(reborn) {
-			a.change(Move{Slot: s.ID, Kind: Rebound, From: f, To: reborn, Why: "follower restarted"}, func(s *Slot) {
+		if restarted := a.live[f.Name]; a.mayHold(restarted) {
+			a.change(Move{Slot: s.ID, Kind: Rebound, From: f, To: restarted, Why: "follower restarted"}, func(s *Slot) {
 				s.unfollow(f)
-				s.follow(reborn)
+				s.follow(restarted)
 			})
 		} else if !a.in.Frozen {
 			a.unfollow(s, f, "follower lost")
@@ -187,21 +193,22 @@ func (a *arranger) buryFollowers(s Slot) {
 	}
 }
 
-// hear, step 2: what the nodes report carries their slots on. Only a report of
-// the very leader epoch in the row counts: an older one is about another
-// leadership, a newer one cannot be.
-func (a *arranger) hear() {
+// applyReports is step 2: reports advance hand-overs. Only a report under the
+// leader epoch in the row counts. One under an older epoch is about another
+// leadership, and there is none under a newer epoch.
+func (a *arranger) applyReports() {
 	for _, s := range a.t.Slots {
 		switch {
 		case !a.up(s.Leader):
-			// It has no heir; the last reports of a dead leader count for nothing.
+			// There is no replacement yet; reports of a dead leader do not
+			// count.
 		case s.Phase == Switching || s.Phase == Crash:
 			if r := a.report(s.ID, s.Leader); r.State == Serving && r.Epoch == s.LeaderEpoch {
 				a.settle(s)
 			}
 		case s.Phase == Preparing && !a.in.Frozen:
-			// That the successor is this very incarnation, and not forbidden,
-			// was found in step 1 of this same write.
+			// Step 1 of this write has already checked that the successor is
+			// this incarnation and is not forbidden.
 			if a.caughtUp(s, s.Successor) {
 				a.change(Move{Slot: s.ID, Kind: Switched, From: s.Leader, To: s.Successor, Why: "successor caught up"}, func(s *Slot) {
 					a.grant(s, Switching, s.Successor)
@@ -211,8 +218,9 @@ func (a *arranger) hear() {
 	}
 }
 
-// settle ends a hand-over whose new leader serves. The source, also a forbidden
-// one, stays as follower until enough other followers have a complete copy.
+// settle ends a hand-over whose new leader serves. The source, even if it is
+// forbidden, stays as a follower until enough other followers have a complete
+// copy.
 func (a *arranger) settle(s Slot) {
 	keeps := a.up(s.Source) && a.completeSince(s, s.SourceEpoch) < a.in.Replicas-1
 	a.change(Move{Slot: s.ID, Kind: Settled, From: s.Source, To: s.Leader, Why: "leader serves"}, func(s *Slot) {

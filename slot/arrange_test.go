@@ -11,7 +11,7 @@ import (
 	"conclave/slot"
 )
 
-// step is one write of the arranger, two replicas unless in says otherwise.
+// step calls Arrange once, with two replicas unless in has another number.
 func step(t *testing.T, w slot.Table, in slot.Input) (slot.Table, []string) {
 	t.Helper()
 	if in.Next.IsZero() {
@@ -31,7 +31,7 @@ func step(t *testing.T, w slot.Table, in slot.Input) (slot.Table, []string) {
 	return next, lines
 }
 
-// one is a table of one slot, led by a at 1.1, followed by b.
+// one returns a table of one slot, led by a at 1.1, followed by b.
 func one(t *testing.T, replicas int) slot.Table {
 	w := table(t, 1, replicas, "a", "b", "c")
 	require.Equal(t, node("a"), w.Slots[0].Leader)
@@ -41,8 +41,8 @@ func one(t *testing.T, replicas int) slot.Table {
 	return w
 }
 
-// The whole way of a slot from a to b, each step in a write of its own.
-func TestHandOverStepByStep(t *testing.T) {
+// A slot moves from a to b, each step in a write of its own.
+func TestArrange_HandsSlotOverStepByStep(t *testing.T) {
 	w := one(t, 2)
 	in := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}}
 
@@ -52,7 +52,7 @@ func TestHandOverStepByStep(t *testing.T) {
 		VersionBase: 10 * conclave.VersionBase, Followers: []conclave.NodeID{}}, w.Slots[0])
 
 	_, moves = step(t, w, in)
-	assert.Empty(t, moves, "b has not said that it has caught up")
+	assert.Empty(t, moves, "b has not reported that it has caught up")
 
 	in.Reports = []slot.Report{
 		{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp, LagMs: 3},
@@ -68,7 +68,7 @@ func TestHandOverStepByStep(t *testing.T) {
 	in.Reports = []slot.Report{{Node: node("b"), Epoch: w.Epoch, State: slot.Serving}}
 	w, moves = step(t, w, in)
 	assert.Equal(t, []string{
-		"slot 0 settled a@1 -> b@1 (leader serves)", // a, though forbidden, keeps its copy as follower
+		"slot 0 settled a@1 -> b@1 (leader serves)", // a, though forbidden, stays as a follower
 		"slot 0 followed  -> c@1 (follower missing)",
 	}, moves)
 	assert.Equal(t, nodes("a", "c"), w.Slots[0].Followers)
@@ -81,9 +81,9 @@ func TestHandOverStepByStep(t *testing.T) {
 	assert.True(t, slot.Drained(w, "a", in.Live, in.Forbidden, 2))
 }
 
-// A report that speaks of another leadership, of another incarnation, or of too
-// much lag, carries no hand-over on.
-func TestOnlyAFittingReportCarriesOn(t *testing.T) {
+// A report of another leadership, of another incarnation, or with too much lag
+// advances no hand-over.
+func TestArrange_IgnoresReportsThatDoNotMatch(t *testing.T) {
 	in := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}}
 	w, _ := step(t, one(t, 2), in)
 	for what, r := range map[string]slot.Report{
@@ -101,9 +101,9 @@ func TestOnlyAFittingReportCarriesOn(t *testing.T) {
 	}
 }
 
-// A leader that led the slot before does not serve at its new epoch because it
-// said so of the old one.
-func TestServingIsSaidOfOneLeadership(t *testing.T) {
+// A leader that also led the slot earlier does not count as serving because of
+// a report at the older epoch.
+func TestArrange_IgnoresServingOfEarlierLeadership(t *testing.T) {
 	lead := func(w slot.Table, name string) slot.Table {
 		next, _ := step(t, w, slot.Input{Live: nodes(name)})
 		require.Equal(t, node(name), next.Slots[0].Leader)
@@ -118,8 +118,8 @@ func TestServingIsSaidOfOneLeadership(t *testing.T) {
 	assert.Equal(t, []string{"slot 0 settled  -> a@1 (leader serves)"}, moves)
 }
 
-// Each case: a slot on its way from a to b, what happens, and where it goes.
-func TestWhatHappensWhenAPartDies(t *testing.T) {
+// Each case starts from a slot that is moving from a to b.
+func TestArrange_EachPartDies(t *testing.T) {
 	drain := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}}
 	caughtUp := []slot.Report{{Node: node("b"), Epoch: epoch(1, 1), State: slot.CaughtUp}}
 	preparing, _ := step(t, one(t, 2), drain)
@@ -155,14 +155,14 @@ func TestWhatHappensWhenAPartDies(t *testing.T) {
 			[]string{"slot 0 granted b@1 -> c@1 (leader lost, no copy left)"}, slot.Crash},
 		{"preparing, leader lost, successor forbidden: it has the last complete copy", preparing, slot.Input{Live: nodes("b", "c"), Forbidden: []string{"b"}, Reports: caughtUp},
 			[]string{"slot 0 granted a@1 -> b@1 (leader lost, last complete copy)"}, slot.Crash},
-		{"preparing, leader lost, successor not heard yet: it may have the copy", preparing,
+		{"preparing, leader lost, successor has not reported: it may have the copy", preparing,
 			slot.Input{Live: nodes("b", "c"), Silent: nodes("b"), Forbidden: []string{"b"}}, nil, slot.Preparing},
 		{"switching, new leader lost, source forbidden: it has the last complete copy", switching, slot.Input{Live: nodes("a", "c"), Forbidden: []string{"a"},
 			Reports: []slot.Report{{Node: node("a"), Epoch: epoch(1, 1), State: slot.Finished}}},
 			[]string{"slot 0 granted b@1 -> a@1 (leader lost, last complete copy)"}, slot.Crash},
 		{"switching, source lost: the new leader will be refused, and diffs", switching, slot.Input{Live: nodes("b", "c")}, nil, slot.Switching},
 		{"switching, all lost", switching, slot.Input{}, nil, slot.Switching},
-		{"all that live are forbidden; the dead one's last words change nothing", switching,
+		{"all live nodes are forbidden; the last report of the dead one changes nothing", switching,
 			slot.Input{Live: nodes("a"), Forbidden: []string{"a"}, Reports: []slot.Report{{Node: node("b"), Epoch: switching.Epoch, State: slot.Serving}}},
 			nil, slot.Switching},
 	} {
@@ -176,9 +176,9 @@ func TestWhatHappensWhenAPartDies(t *testing.T) {
 	}
 }
 
-// A crash goes to the most advanced copy: complete before loading, then the
+// After a crash the most advanced copy leads: complete before loading, then the
 // newer leader epoch, then the further position.
-func TestTheMostAdvancedCopyInherits(t *testing.T) {
+func TestArrange_GrantsSlotToMostAdvancedCopy(t *testing.T) {
 	w := one(t, 3)
 	at := func(name string, state slot.ReportState, seq, position uint64) slot.Report {
 		return slot.Report{Node: node(name), Epoch: epoch(1, seq), State: state, Position: position}
@@ -192,7 +192,7 @@ func TestTheMostAdvancedCopyInherits(t *testing.T) {
 		{"further", []slot.Report{at("b", slot.CaughtUp, 1, 7), at("c", slot.CaughtUp, 1, 8)}, "c"},
 		{"newer epoch, though less far", []slot.Report{at("b", slot.CaughtUp, 1, 8), at("c", slot.CaughtUp, 2, 1)}, "c"},
 		{"complete, though older", []slot.Report{at("b", slot.Following, 2, 9), at("c", slot.CaughtUp, 1, 1)}, "c"},
-		{"heard of at all", []slot.Report{at("c", slot.Following, 1, 1)}, "c"},
+		{"the only one that reported", []slot.Report{at("c", slot.Following, 1, 1)}, "c"},
 	} {
 		next, _ := step(t, w, slot.Input{Live: nodes("b", "c"), Replicas: 3, Reports: c.reports})
 		assert.Equal(t, node(c.want), next.Slots[0].Leader, c.why)
@@ -200,9 +200,9 @@ func TestTheMostAdvancedCopyInherits(t *testing.T) {
 	}
 }
 
-// A forbidden node inherits only as the last complete copy, and hands on what it
-// got as soon as it serves.
-func TestAForbiddenNodeInheritsTheLastCompleteCopy(t *testing.T) {
+// A forbidden node gets a slot only with the last complete copy, and hands it
+// on as soon as it serves.
+func TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy(t *testing.T) {
 	w := one(t, 3)
 	report := func(name string, state slot.ReportState, seq uint64, lag int64) slot.Report {
 		return slot.Report{Node: node(name), Epoch: epoch(1, seq), State: state, LagMs: lag, Position: 5}
@@ -214,9 +214,9 @@ func TestAForbiddenNodeInheritsTheLastCompleteCopy(t *testing.T) {
 	}{
 		{"no allowed copy is complete", []slot.Report{report("b", slot.CaughtUp, 2, 0), report("c", slot.Following, 2, 0)}, "b"},
 		{"the allowed copy is of an older leader epoch", []slot.Report{report("b", slot.CaughtUp, 2, 0), report("c", slot.CaughtUp, 1, 0)}, "b"},
-		{"the allowed copy was not fed for longer", []slot.Report{report("b", slot.CaughtUp, 2, 400), report("c", slot.CaughtUp, 2, 401+slot.MaxLagMs)}, "b"},
+		{"the allowed copy has more lag", []slot.Report{report("b", slot.CaughtUp, 2, 400), report("c", slot.CaughtUp, 2, 401+slot.MaxLagMs)}, "b"},
 		{"an allowed copy is as good", []slot.Report{report("b", slot.CaughtUp, 2, 0), {Node: node("c"), Epoch: epoch(1, 2), State: slot.CaughtUp, LagMs: slot.MaxLagMs}}, "c"},
-		{"it has none either", []slot.Report{report("b", slot.Following, 2, 0)}, "c"},
+		{"it has no complete copy either", []slot.Report{report("b", slot.Following, 2, 0)}, "c"},
 	} {
 		next, _ := step(t, w, slot.Input{Live: nodes("b", "c"), Forbidden: []string{"b"}, Replicas: 3, Reports: c.reports})
 		assert.Equal(t, node(c.want), next.Slots[0].Leader, c.why)
@@ -230,9 +230,9 @@ func TestAForbiddenNodeInheritsTheLastCompleteCopy(t *testing.T) {
 	assert.Equal(t, []string{"slot 0 settled  -> b@1 (leader serves)", "slot 0 prepared b@1 -> c@1 (drain)"}, moves, "in one write")
 }
 
-// A row whose leader is dead, and has no heir, keeps everything else that it says:
-// a node that is back with its copy finds its place.
-func TestARowWithoutAnHeirKeepsItsPlaces(t *testing.T) {
+// A row whose leader is dead and has no replacement does not change: a node
+// that returns with its copy still has its place.
+func TestArrange_RowWithoutReplacementStays(t *testing.T) {
 	w := one(t, 2)
 	dead := slot.Input{Live: nodes("c"), Forbidden: []string{"c"}}
 	same, moves := step(t, w, dead)
@@ -243,9 +243,9 @@ func TestARowWithoutAnHeirKeepsItsPlaces(t *testing.T) {
 	assert.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader lost, last complete copy)"}, moves)
 }
 
-// The old leader keeps its copy after a hand-over until a follower has a complete
-// one: a follower in the row that is still loading does not stand in for it.
-func TestTheSourceStaysUntilAFollowerIsComplete(t *testing.T) {
+// The old leader keeps its copy after a hand-over until a follower has a
+// complete one; a follower that is loading does not count.
+func TestArrange_SourceStaysUntilFollowerIsComplete(t *testing.T) {
 	for _, complete := range []bool{false, true} {
 		w := one(t, 2).Clone()
 		s := &w.Slots[0]
@@ -262,8 +262,8 @@ func TestTheSourceStaysUntilAFollowerIsComplete(t *testing.T) {
 	}
 }
 
-// A follower does not stop while it may have to inherit.
-func TestAFollowerIsNotDrainedWhileItsLeaderIsDead(t *testing.T) {
+// A follower must not stop while it may become the leader.
+func TestDrained_FalseWhileLeaderIsDead(t *testing.T) {
 	w, forbidden := table(t, 4, 2, "a", "b"), []string{"b"}
 	for i := range w.Slots {
 		w.Slots[i].Phase, w.Slots[i].Leader, w.Slots[i].Followers = slot.Stable, node("a"), nodes("b")
@@ -275,8 +275,8 @@ func TestAFollowerIsNotDrainedWhileItsLeaderIsDead(t *testing.T) {
 	assert.False(t, slot.Drained(w, "b", nodes("a", "b"), forbidden, 2), "its leader does not serve yet")
 }
 
-// Protection: nothing moves but to the newer incarnation of the same node.
-func TestFrozenTable(t *testing.T) {
+// Protection: a slot moves only to the newer incarnation of the same node.
+func TestArrange_FrozenTableMovesOnlyToOwnNode(t *testing.T) {
 	w := one(t, 2)
 	in := slot.Input{Frozen: true, Live: nodes("b", "c")}
 	_, moves := step(t, w, in)
@@ -289,7 +289,7 @@ func TestFrozenTable(t *testing.T) {
 
 	in.Reports = []slot.Report{{Node: again("a"), Epoch: next.Epoch, State: slot.Serving}}
 	next, moves = step(t, next, in)
-	assert.Equal(t, []string{"slot 0 settled  -> a@2 (leader serves)"}, moves, "what is on its way may arrive")
+	assert.Equal(t, []string{"slot 0 settled  -> a@2 (leader serves)"}, moves, "a hand-over in progress may complete")
 
 	_, moves = step(t, next, slot.Input{Frozen: true, Live: []conclave.NodeID{again("a"), again("b")}})
 	assert.Equal(t, []string{"slot 0 rebound b@1 -> b@2 (follower restarted)"}, moves)
@@ -300,19 +300,19 @@ func TestFrozenTable(t *testing.T) {
 	assert.Empty(t, moves, "not even to its own node, if that is forbidden")
 }
 
-func TestVersionBaseRisesAboveWhatIsBelievable(t *testing.T) {
+func TestArrange_VersionBaseRisesAboveReportedCounters(t *testing.T) {
 	w := one(t, 2)
 	for _, c := range []struct{ reported, want int64 }{
 		{0, 11 * conclave.VersionBase},                         // only above the stored base
-		{50 * conclave.VersionBase, 51 * conclave.VersionBase}, // above the highest reported, also just at a base
-		{1<<52 + 1, 11 * conclave.VersionBase},                 // not believed: it would use up all versions
+		{50 * conclave.VersionBase, 51 * conclave.VersionBase}, // above the highest reported, even if that is a base
+		{1<<52 + 1, 11 * conclave.VersionBase},                 // ignored: it would use up all versions
 	} {
 		next, _ := step(t, w, slot.Input{Live: nodes("b"), Reports: []slot.Report{{Node: node("a"), Counter: c.reported}}})
 		assert.Equal(t, c.want, next.Slots[0].VersionBase)
 	}
 }
 
-func TestWrongInputIsAnError(t *testing.T) {
+func TestArrange_InvalidInputIsAnError(t *testing.T) {
 	w := one(t, 2)
 	good := slot.Input{Next: epoch(1, 9), Live: nodes("a", "b"), Replicas: 2}
 	for want, spoil := range map[string]func(*slot.Input, *slot.Table){
@@ -320,7 +320,7 @@ func TestWrongInputIsAnError(t *testing.T) {
 		"0 replicas: want at least 1":                      func(in *slot.Input, _ *slot.Table) { in.Replicas = 0 },
 		"a@1 and a@2 are both live":                        func(in *slot.Input, _ *slot.Table) { in.Live = append(nodes("a"), again("a")) },
 		`live node "a@" is not a name and an incarnation`:  func(in *slot.Input, _ *slot.Table) { in.Live = []conclave.NodeID{{Name: "a"}} },
-		"want no negative number, and a slack under 1":     func(in *slot.Input, _ *slot.Table) { in.Limits.Slack = 1 },
+		"want no negative number and a slack below 1":      func(in *slot.Input, _ *slot.Table) { in.Limits.Slack = 1 },
 		"invalid slot table: slot 0: no leader":            func(_ *slot.Input, w *slot.Table) { w.Slots[0].Leader = conclave.NodeID{} },
 	} {
 		in, broken := good, w.Clone()

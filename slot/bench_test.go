@@ -10,7 +10,8 @@ import (
 	"conclave/slot"
 )
 
-// One write after the loss of a node, and one that finds nothing to do.
+// Arrange with nothing to do, after the loss of a node, and after a node
+// joined.
 func BenchmarkArrange(b *testing.B) {
 	for _, size := range []struct{ slots, nodes int }{{256, 3}, {16384, 100}} {
 		var live []conclave.NodeID

@@ -12,8 +12,9 @@ import (
 	"conclave/slot"
 )
 
-// rest plays writes, with every node doing at once what each asks of it, until
-// nothing moves; each gets every table on the way.
+// rest calls Arrange until nothing moves. Before each call, every live node
+// does what the table asks of it. each, if not nil, is called with every new
+// table.
 func rest(t *testing.T, w slot.Table, in slot.Input, each func(slot.Table, []slot.Move)) slot.Table {
 	t.Helper()
 	for range 1000 {
@@ -33,7 +34,7 @@ func rest(t *testing.T, w slot.Table, in slot.Input, each func(slot.Table, []slo
 	return w
 }
 
-func TestNewSpreadsLeadersAndFollowers(t *testing.T) {
+func TestNew_SpreadsLeadersAndFollowers(t *testing.T) {
 	all := nodes("a", "b", "c", "d")
 	in := slot.Input{Next: epoch(3, 1), Live: append(all, node("x")), Forbidden: []string{"x"}, Replicas: 2, FloorBase: 7}
 	w, err := slot.New(256, in)
@@ -43,8 +44,8 @@ func TestNewSpreadsLeadersAndFollowers(t *testing.T) {
 	for _, l := range w.Loads() {
 		assert.Equal(t, 64, l.Followers, l.Node)
 	}
-	// The slots that one node leads are followed by all others alike, so its
-	// death is not the burden of one.
+	// The followers of one leader's slots are spread over all others, so that
+	// its death does not load a single node.
 	for _, leader := range all {
 		by := make(map[conclave.NodeID]int)
 		for _, id := range w.LedBy(leader) {
@@ -56,7 +57,7 @@ func TestNewSpreadsLeadersAndFollowers(t *testing.T) {
 		}
 	}
 	for _, s := range w.Slots {
-		assert.Equal(t, slot.Crash, s.Phase, "the sessions must be heard first")
+		assert.Equal(t, slot.Crash, s.Phase, "the leader must compare with the sessions first")
 		assert.Equal(t, epoch(3, 1), s.LeaderEpoch)
 		assert.EqualValues(t, conclave.VersionBase, s.VersionBase, "the first base above the floor")
 	}
@@ -68,13 +69,13 @@ func TestNewSpreadsLeadersAndFollowers(t *testing.T) {
 	assert.ErrorIs(t, err, slot.ErrNoSuccessor)
 	in.FloorBase = -1
 	_, err = slot.New(256, in)
-	assert.ErrorContains(t, err, "floor of the version bases -1")
+	assert.ErrorContains(t, err, "floor of the version bases is -1")
 }
 
-// A node leaves slot by slot while it still serves, then its last copies move,
-// and until then no slot has fewer complete copies than it should have.
-// Article 002: slots leave one by one, each waited for until stable, then the
-// remaining followers move, then the node is gone.
+// A node leaves slot by slot while it still serves, then its last copies move.
+// Until then no slot has fewer complete copies than it should have. Article
+// 002: slots leave one by one, each waited for until stable, then the remaining
+// followers move, then the node leaves.
 func TestArticleDrainSlotBySlot(t *testing.T) {
 	w := table(t, 8, 2, "node-1", "node-2", "node-3")
 	leaving := w.LedBy(node("node-1"))
@@ -83,13 +84,13 @@ func TestArticleDrainSlotBySlot(t *testing.T) {
 
 	var left []int
 	w = rest(t, w, in, func(w slot.Table, moves []slot.Move) {
-		onTheWay := 0
+		inProgress := 0
 		for _, s := range w.Slots {
 			if s.Phase != slot.Stable {
-				onTheWay++
+				inProgress++
 			}
 		}
-		assert.LessOrEqual(t, onTheWay, 1, "one slot at a time")
+		assert.LessOrEqual(t, inProgress, 1, "one slot at a time")
 		for _, m := range moves {
 			if m.Kind == slot.Switched && m.From.Name == "node-1" {
 				left = append(left, m.Slot)
@@ -105,8 +106,8 @@ func TestArticleDrainSlotBySlot(t *testing.T) {
 	}
 }
 
-// A dead node's slots are granted in one write, whatever the limits.
-func TestAllSlotsOfTheDeadAreGrantedAtOnce(t *testing.T) {
+// A dead node's slots are granted in one write, regardless of the limits.
+func TestArrange_GrantsAllSlotsOfDeadNodeAtOnce(t *testing.T) {
 	w := table(t, 256, 2, "a", "b", "c")
 	lost := w.LedBy(node("a"))
 	next, _, err := slot.Arrange(w, slot.Input{Next: epoch(1, 3), Live: nodes("b", "c"), Replicas: 2, Limits: slot.Limits{LeaderMoves: 1, Drains: 1}})
@@ -118,7 +119,8 @@ func TestAllSlotsOfTheDeadAreGrantedAtOnce(t *testing.T) {
 	w = rest(t, next, slot.Input{Live: nodes("b", "c"), Replicas: 2}, nil)
 	assert.True(t, w.Even(nodes("b", "c")))
 
-	// It comes back as another incarnation: a new node, that gets its share.
+	// The node returns as another incarnation: a new node, which gets its
+	// share.
 	live := []conclave.NodeID{again("a"), node("b"), node("c")}
 	w = rest(t, w, slot.Input{Live: live, Replicas: 2}, nil)
 	assert.True(t, w.Even(live))
@@ -127,8 +129,8 @@ func TestAllSlotsOfTheDeadAreGrantedAtOnce(t *testing.T) {
 	}
 }
 
-// Without copies the slots of the dead are spread over all, not heaped on one.
-func TestSlotsWithoutCopiesAreSpread(t *testing.T) {
+// Slots without a copy are spread over all nodes.
+func TestArrange_SpreadsSlotsWithoutCopies(t *testing.T) {
 	w := table(t, 64, 1, "a", "b")
 	next, _, err := slot.Arrange(w, slot.Input{Next: epoch(1, 3), Live: nodes("b", "c", "d"), Replicas: 1})
 	require.NoError(t, err)
@@ -137,9 +139,9 @@ func TestSlotsWithoutCopiesAreSpread(t *testing.T) {
 	assert.Len(t, next.LedBy(node("d")), 16)
 }
 
-// With nobody alive the row remembers who had what; a follower that comes back
-// as it was is still one.
-func TestNobodyAliveChangesNothing(t *testing.T) {
+// Without a live node the table stays: it records which nodes had what, and a
+// follower that returns unchanged is still one.
+func TestArrange_NoLiveNodeChangesNothing(t *testing.T) {
 	w := table(t, 8, 3, "a", "b", "c")
 	next, moves, err := slot.Arrange(w, slot.Input{Next: epoch(1, 3), Replicas: 3})
 	require.NoError(t, err)
@@ -147,21 +149,21 @@ func TestNobodyAliveChangesNothing(t *testing.T) {
 	assert.True(t, next.Equal(w))
 }
 
-// The node that was to stand in for another follower died, and there is no
-// third: the other stays.
-func TestALeavingFollowerStaysWhenNobodyStandsIn(t *testing.T) {
+// A follower is leaving, the node in its place has died, and there is no third
+// node: the leaving follower stays.
+func TestArrange_LeavingFollowerStaysWithoutAnother(t *testing.T) {
 	w := one(t, 2)
 	w.Slots[0].Followers, w.Slots[0].Leaving = nodes("b", "c"), node("b")
 	require.NoError(t, w.Validate())
 	next, moves := step(t, w, slot.Input{Live: nodes("a", "b"), Reports: answers(w)})
-	assert.Equal(t, []string{"slot 0 unfollowed c@1 ->  (follower lost)", "slot 0 followed  -> b@1 (stays, nobody stands in)"}, moves)
+	assert.Equal(t, []string{"slot 0 unfollowed c@1 ->  (follower lost)", "slot 0 followed  -> b@1 (stays, no other node available)"}, moves)
 	assert.Equal(t, nodes("b"), next.Slots[0].Followers)
 	assert.Zero(t, next.Slots[0].Leaving)
 }
 
-// With the original's limits a node that joins takes 6 leaders a round, and
-// balance is good enough between the water marks.
-func TestOriginalLimits(t *testing.T) {
+// With the original's limits at most 6 leaders a round move to a new node, and
+// the table counts as even between the water marks.
+func TestArrange_OriginalLimits(t *testing.T) {
 	w := table(t, 256, 2, "a", "b", "c")
 	live := nodes("a", "b", "c", "d")
 	w = rest(t, w, slot.Input{Live: live, Replicas: 2, Limits: slot.OriginalLimits()}, func(_ slot.Table, moves []slot.Move) {
@@ -183,8 +185,8 @@ func TestOriginalLimits(t *testing.T) {
 	assert.True(t, rest(t, w, slot.Input{Live: live, Replicas: 2}, nil).Even(live))
 }
 
-// More replicas are loaded when the number rises, and leave when it falls.
-func TestReplicasFollowTheirNumber(t *testing.T) {
+// Copies are added when Replicas rises, and removed when it falls.
+func TestArrange_AdjustsNumberOfReplicas(t *testing.T) {
 	w := table(t, 16, 1, "a", "b", "c")
 	for _, replicas := range []int{3, 2, 5, 1} {
 		w = rest(t, w, slot.Input{Live: nodes("a", "b", "c"), Replicas: replicas}, nil)
@@ -194,7 +196,7 @@ func TestReplicasFollowTheirNumber(t *testing.T) {
 	}
 }
 
-func TestAdmissionOfADrain(t *testing.T) {
+func TestCanDrain_RequiresNodeThatCanLead(t *testing.T) {
 	w := table(t, 8, 2, "a", "b", "c")
 	assert.NoError(t, slot.CanDrain(w, "a", nodes("a", "b"), nil))
 	assert.NoError(t, slot.CanDrain(w, "z", nodes("z"), nil), "it leads nothing")
@@ -206,8 +208,8 @@ func TestAdmissionOfADrain(t *testing.T) {
 	assert.ErrorIs(t, err, slot.ErrNoSuccessor)
 	assert.ErrorContains(t, err, "every other data node is blacklisted: b, c")
 
-	// With two nodes the last copy of the one that leaves has nowhere to go,
-	// and need not.
+	// With two nodes there is no other node for the copies of the one that
+	// leaves, and none is required.
 	live, forbidden := nodes("a", "b"), []string{"a"}
 	w = table(t, 8, 2, "a", "b")
 	assert.False(t, slot.Drained(w, "a", live, forbidden, 2))
@@ -218,9 +220,9 @@ func TestAdmissionOfADrain(t *testing.T) {
 	assert.False(t, slot.Drained(w, "a", append(live, node("c")), forbidden, 2), "now c could take them")
 }
 
-// After a restore the table that nodes still have counts, not the older one of
-// the backup, and what was lost is granted anew.
-func TestAdoptGoesOnFromWhatNodesHave(t *testing.T) {
+// After a restore the table that nodes still have counts, not the older one
+// from the backup, and slots in which they differ are granted again.
+func TestAdopt_ContinuesFromTableOfNodes(t *testing.T) {
 	stored := table(t, 8, 2, "a", "b", "c")
 	in := slot.Input{Live: nodes("a", "b", "c"), Forbidden: []string{"a"}, Replicas: 2}
 	seen, _ := step(t, stored, in)

@@ -7,23 +7,24 @@ import (
 	"conclave"
 )
 
-// ErrBase says that a delta was made against another table than the one it is
-// applied to: ask for the whole table.
+// ErrBase reports that a delta was made against another table than the one it
+// is applied to. The receiver should request the whole table.
 var ErrBase = errors.New("delta does not fit the slot table at hand")
 
-// Delta is how tables travel: full at first, then what changed. A zero Base
-// means that Slots is the whole table.
+// Delta is the change from one table to another, as it is sent to other nodes.
+// If Base is zero, Slots is the whole table.
 type Delta struct {
-	Base  conclave.Epoch `json:"base,omitzero"` // the epoch of the table it must be applied to
-	Epoch conclave.Epoch `json:"epoch"`         // the epoch of the table it makes
-	Slots []Slot         `json:"slots"`         // the rows that changed, in the order of their ids
+	Base  conclave.Epoch `json:"base,omitzero"` // the epoch of the table that it applies to
+	Epoch conclave.Epoch `json:"epoch"`         // the epoch of the resulting table
+	Slots []Slot         `json:"slots"`         // the changed rows, in the order of their ids
 }
 
-// Full is the delta that makes t out of nothing, and out of any older table.
+// Full returns the delta that makes t from the zero Table, and from any older
+// table.
 func Full(t Table) Delta { return Diff(Table{}, t) }
 
-// Diff is what changed between two tables. It shares nothing with them. Tables
-// of different length have nothing in common: then it is the whole of next.
+// Diff returns the changes from old to next. The result shares no memory with
+// them. If the tables have different lengths, it is the whole of next.
 func Diff(old, next Table) Delta {
 	d := Delta{Base: old.Epoch, Epoch: next.Epoch, Slots: []Slot{}}
 	if len(old.Slots) != len(next.Slots) {
@@ -37,10 +38,11 @@ func Diff(old, next Table) Delta {
 	return d
 }
 
-// Apply makes the table that d leads to. t is not changed, whatever happens.
-//   - ErrBase: t is not the table d was made against, or d is a whole table that
-//     is not newer than t.
-//   - ErrInvalid: the result would break an invariant.
+// Apply returns the table that results from applying d to t. It never changes
+// t. The errors are:
+//   - ErrBase: t is not the table that d was made against, or d is a whole table
+//     that is not newer than t.
+//   - ErrInvalid: the result would violate an invariant.
 func Apply(t Table, d Delta) (Table, error) {
 	whole := d.Base.IsZero()
 	switch {

@@ -12,7 +12,7 @@ import (
 	"conclave/slot"
 )
 
-func TestDeltaIsFullAtFirstThenWhatChanged(t *testing.T) {
+func TestApply_WholeTableThenChanges(t *testing.T) {
 	first := table(t, 16, 2, "a", "b", "c")
 	full := slot.Full(first)
 	assert.Len(t, full.Slots, 16)
@@ -24,13 +24,13 @@ func TestDeltaIsFullAtFirstThenWhatChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, moves)
 	d := slot.Diff(first, second)
-	assert.Less(t, len(d.Slots), 16, "rows without c did not change")
+	assert.Less(t, len(d.Slots), 16, "rows without c are not in it")
 	assert.NotEmpty(t, d.Slots)
 	got, err = slot.Apply(first, d)
 	require.NoError(t, err)
 	assert.True(t, got.Equal(second))
 
-	// A whole table replaces any older one, and none that is newer.
+	// A whole table replaces any older one, but not a newer one.
 	got, err = slot.Apply(first, slot.Full(second))
 	require.NoError(t, err)
 	assert.True(t, got.Equal(second))
@@ -91,12 +91,12 @@ func applyUndoesDiff(t *rapid.T) {
 	require.NoError(t, err)
 	require.True(t, got.Equal(next))
 	require.True(t, before.Equal(old))
-	for i, s := range d.Slots { // nothing that did not change travels
+	for i, s := range d.Slots { // only changed rows are in it
 		require.True(t, i == 0 || d.Slots[i-1].ID < s.ID)
 		require.True(t, len(old.Slots) == 0 || !s.Equal(old.Slots[s.ID]))
 	}
 
-	// It does not fit any other table.
+	// It applies to no other table.
 	other := old.At(epoch(1, 99))
 	if len(old.Slots) > 0 {
 		got, err = slot.Apply(other, read)
@@ -109,8 +109,8 @@ func TestApplyUndoesDiff(t *testing.T) { rapid.Check(t, applyUndoesDiff) }
 
 func FuzzApplyUndoesDiff(f *testing.F) { f.Fuzz(rapid.MakeFuzz(applyUndoesDiff)) }
 
-// Whatever a peer sends as a delta, the table stays as it is or becomes a valid
-// one; nothing panics.
+// Whatever delta a peer sends, the table either stays as it is or becomes a
+// valid one, without a panic.
 func FuzzApplyOfAnything(f *testing.F) {
 	f.Add([]byte(`{"base":{"term":1,"seq":1},"epoch":{"term":1,"seq":2},"slots":[{"id":1,"phase":"crash"}]}`))
 	f.Add([]byte(`{"epoch":{"term":1,"seq":2},"slots":[{"id":0,"phase":"crash","leader":{"name":"a","incarnation":"1"},"leaderEpoch":{"term":1,"seq":1}}]}`))

@@ -1,31 +1,35 @@
-// Package slot decides which data node keeps which part of the data, and how a
-// part gets from one node to another without a moment in which nobody has it. It
-// is pure: no I/O, no goroutine, no clock. Everything here is a function from
-// what is known to what should be written next; the meta leader persists the
-// result under its term before anyone acts on it.
+// Package slot assigns the data to data nodes: which node leads each slot,
+// which nodes follow it, and how a slot moves from one node to another while it
+// is served. The package is pure: no I/O, no goroutines, no clock. Its
+// functions compute the next slot table from what is known now; the meta leader
+// stores the result under its term before any node acts on it.
 //
 // # From a key to a node
 //
-// Data is cut into slots, a power of two of them (256 by default). Of gives the
-// slot of a key: the CRC-32C of its UTF-8 bytes as a signed number, its absolute
-// value, masked; byte for byte what the original computes. A Table says of each
-// slot who leads it, since which epoch, and who has copies. Everybody who writes,
-// reads or follows finds the node there, and every node finds its work there.
+// The data is divided into slots; their number is a power of two (256 by
+// default). Of returns the slot of a key: the CRC-32C of its UTF-8 bytes as a
+// signed number, its absolute value, masked. This is byte for byte what the
+// original computes. A Table names for each slot the leader, the leader epoch
+// and the nodes with copies. Clients of a slot find its node in the table, and
+// each data node finds its own work there.
 //
 //	"com.example.Echo#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 //	   -- Of --> slot 76 -- Table --> leader data-2@7f.., followers [data-3@a1..]
 //
 // # Epochs and incarnations
 //
-// A table is known by its epoch, the term of the leader that wrote it and a
-// sequence in that term. Each slot has a leader epoch too: the epoch of the table
-// that made its leader one. It changes exactly when the leader does, so it names
-// one leadership: positions in its feed, acknowledgements, reports and diffs all
-// say which leader epoch they are about, and those of another count for nothing.
-// A leader is a name with an incarnation. A node that restarted has forgotten
-// everything; in the table it is another node, and gets its own slots back only
-// as a new leadership. (In the original a node is its IP: one that is killed and
-// restarted faster than its lease leads on at its old epoch, with an empty memory.)
+// A table is identified by its epoch: the term of the leader that wrote it and
+// a sequence number in that term. Each slot has a leader epoch too, the epoch
+// of the table that made its leader the leader. It changes exactly when the
+// leader does, so it identifies one leadership. Positions in the feed,
+// acknowledgements, reports and diffs carry the leader epoch that they refer
+// to, and are ignored under any other.
+//
+// A leader is a name with an incarnation. A restarted node has lost its memory;
+// in the table it is a different node, and it gets its own slots back only as a
+// new leadership. (In the original a node is its IP address: a node that is
+// killed and restarted within its lease continues to lead at its old epoch,
+// with an empty memory.)
 //
 // # The phases of a slot
 //
@@ -41,120 +45,137 @@
 //	|             +---+ leader lost                |
 //	+------------------------- serves -------------+
 //
-// In stable and preparing the leader serves. In switching it is the successor
-// that leads: it already takes writes, and asks the source, the old leader, to
-// finish; the source answers with its last position, the new leader applies what
-// is up to it, and serves: one round trip in which nobody answers reads. In crash
-// there is no one to ask: the leader compares with every session that must be
-// heard, and then serves.
+// In stable and preparing the leader serves. In switching the successor already
+// leads: it accepts writes and asks the source, the old leader, to finish. The
+// source answers with its last position; the new leader applies the feed up to
+// that position and then serves. For this one round trip the slot cannot be
+// read. In crash there is no old leader to ask: the new leader compares its
+// copies with every session that has to answer, and then serves.
 //
 // # What happens when each part dies
 //
 //	phase      who dies            what the next write does
-//	stable     the leader          crash, at a new leader epoch. It goes to a complete
-//	                               copy of the newest leader epoch: an allowed node's
-//	                               if there is one, else a forbidden node's, which
-//	                               serves and is drained at once. Without a complete
-//	                               copy it waits for holders that have not reported
-//	                               to this meta leader yet, and goes to an allowed
-//	                               follower that loads, or to the node that leads least
-//	stable     a follower          it leaves the row, another is added; a restarted
-//	                               one keeps its place as its new incarnation. While
-//	                               the leader is dead too and has no heir, it stays
-//	preparing  the successor       back to stable. Also when it was forbidden; then
-//	                               it keeps, as follower, a complete copy
-//	preparing  the leader          crash: the successor is a copy, and if it has
-//	                               caught up the best one
-//	switching  the new leader      crash: the source still has its copy, and so do
-//	                               the followers
-//	switching  the source          nothing: it stays in the row, so the new leader
-//	                               asks it, is refused or hears nothing, and compares
+//	stable     the leader          crash, at a new leader epoch. The slot goes to a
+//	                               complete copy of the newest leader epoch: to an
+//	                               allowed node that has one, otherwise to a forbidden
+//	                               node, which is drained as soon as it serves. If no
+//	                               copy is complete, the slot waits for holders that
+//	                               have not reported to this meta leader yet; then it
+//	                               goes to an allowed follower that is loading, or to
+//	                               the node that leads the fewest slots
+//	stable     a follower          it leaves the row and another is added; a restarted
+//	                               follower keeps its place as its new incarnation.
+//	                               While the leader is dead too and has no replacement,
+//	                               the follower stays in the row
+//	preparing  the successor       back to stable. Also if it was forbidden; if its
+//	                               copy is complete, it stays as a follower
+//	preparing  the leader          crash: the successor is one of the copies, and if it
+//	                               has caught up, the best one
+//	switching  the new leader      crash: the source and the followers still have
+//	                               their copies
+//	switching  the source          no change: it stays in the row. The new leader's
+//	                               request to it fails, and the new leader compares
 //	                               with the sessions instead
 //	crash      the leader          crash again, at another leader epoch
-//	any        all data nodes      nothing: the row remembers who had what, until
-//	                               a node is back to be granted it
-//	any        the meta leader     nothing is lost: phases are in the table, reports
-//	                               come again with every beat, so the next leader
-//	                               takes the next step
+//	any        all data nodes      no change: the row records who had what, until a
+//	                               node returns and can be granted the slot
+//	any        the meta leader     nothing is lost: the phases are in the table, and
+//	                               each heartbeat repeats the reports, so the next
+//	                               meta leader takes the next step
 //
 // # Arrange
 //
-// Arrange makes the next table from the present one, from who is alive, who is
-// forbidden, and what nodes report. In one write it takes at most one change of
-// leader per slot, of as many slots as there are:
+// Arrange computes the next table from the present one, the live nodes, the
+// forbidden nodes, and the nodes' reports. In one write it changes the leader
+// of a slot at most once, for any number of slots:
 //
-//  1. bury: what the dead had is granted to others, at once and without limit
-//  2. hear: successors that have caught up lead, leaders that serve are stable
-//  3. drain: slots led by forbidden nodes get successors, up to Limits.Drains under way
-//  4. replicate: missing followers are added, those that are not needed leave
-//  5. balance, when every slot is stable: up to Limits.LeaderMoves hand-overs;
-//     when leaders are even, up to Limits.FollowerMoves followers
+//  1. remove the dead: their slots are granted to others, at once, without
+//     limit
+//  2. apply reports: a successor that has caught up leads; a slot whose leader
+//     serves is stable
+//  3. drain: slots led by forbidden nodes get successors, while fewer than
+//     Limits.Drains hand-overs are in progress
+//  4. replicate: missing followers are added, superfluous ones leave
+//  5. balance, if every slot is stable: up to Limits.LeaderMoves hand-overs,
+//     and if the leaders are even, up to Limits.FollowerMoves followers
 //
-// Steps 3 to 5 are what protection, a frozen table, forbids: then a slot only
-// goes to the newer incarnation of its own node, what is switching arrives, and
-// what is preparing waits.
+// Protection (a frozen table) forbids steps 3 to 5. A slot then only goes to
+// the newer incarnation of its own node, switching slots may become stable, and
+// preparing slots wait.
 //
-// Balance goes on until no node leads two slots more than another. The original
-// stops between its water marks, 1.1 and 0.9 of the average; Limits.Slack does
-// that, and OriginalLimits has its numbers. A hand-over for balance goes through
-// the same phases as a drain, and so costs no more than its round trip.
+// Balancing continues until no node leads two slots more than another. The
+// original stops between its water marks, 1.1 and 0.9 of the average;
+// Limits.Slack does the same, and OriginalLimits has its numbers. A hand-over
+// for balance goes through the same phases as a drain and costs the same round
+// trip.
 //
 // # Copies
 //
-// A slot should have Replicas copies, its leader's included. No drain and no
-// balancing takes a copy away before another is complete: a forbidden follower
-// stays until enough allowed ones have caught up; a leader that handed its slot
-// over, also a forbidden one, stays as follower until enough others have a
-// complete copy; a follower that is moved
-// is marked as Leaving and goes when the one that stands in for it has caught up.
-// So a node is Drained a little after it has stopped to lead. With too few nodes
-// left to stand in, its copies stay until it stops, and it may, as long as the
-// slots' leaders are alive and serve: CanDrain asks only for a node that can lead.
+// A slot should have Replicas copies, its leader's included. Drains and
+// balancing never remove a copy before another is complete:
+//   - A forbidden follower stays until enough allowed followers have caught up.
+//   - A leader that handed its slot over, forbidden or not, stays as a follower
+//     until enough others have a complete copy.
+//   - A follower that is moved is marked as Leaving, and leaves when the node
+//     in its place has caught up.
 //
-// So a forbidden node may still have the only complete copy of a slot: the others
-// load theirs, and the leader dies. The slot is granted to it then, since a node
-// without a copy would show again what was withdrawn, and miss what only this
-// copy has (docs/adr/0025). It leads until it serves; the same write that makes
-// the slot stable prepares a successor, within Limits.Drains.
+// So a node is Drained a little later than it stops leading. If too few other
+// nodes are left, a draining node keeps its copies until it stops; it may stop
+// as long as the leaders of these slots are alive and serve. CanDrain therefore
+// only requires another node that can lead.
+//
+// A forbidden node may still have the only complete copy of a slot: the leader
+// dies while the other followers are loading. Then the slot is granted to the
+// forbidden node, since a node without a complete copy would show withdrawn
+// registrations again and miss those that only this copy has (docs/adr/0025).
+// The write that makes the slot stable also prepares a successor, within
+// Limits.Drains.
 //
 // # Versions
 //
 // With each new leader epoch a slot gets a version base: the next multiple of
 // conclave.VersionBase (2^22) above its last base and above every counter that
-// any node reported. The new leader counts on from there, so what it gives out is
-// newer than all that an older leader may still have given out unheard. Reported
-// counters above 2^52 are not believed, for versions have to stay below 2^53.
+// a node has reported. The new leader counts from there, so its versions are
+// newer than any that an older leader may still have issued without reporting
+// them. Reported counters above 2^52 are ignored, because versions must stay
+// below 2^53.
 //
 // # How tables travel
 //
-// Full at first, then what changed: Diff makes a Delta against a base epoch. Who
-// receives a table (wire.View) refuses a delta made against another one and asks
-// for the whole, and checks Validate before it acts on it. Apply and Monotone say
-// the same rules of two tables; the tests hold Diff and Arrange to them.
+// A receiver gets the whole table first and then the changes: Diff makes a
+// Delta against a base epoch. The receiver (wire.View) refuses a delta against
+// any other table and requests the whole one; it calls Validate before it acts
+// on a table. Apply and Monotone state the same rules about two tables; the
+// tests check Diff and Arrange against them.
 //
 // # Guarantees
 //
-// Of every table that Arrange makes, checked by the property tests under any
-// order of deaths, restarts, drains, freezes, lost and late reports and new meta
-// leaders:
-//   - A slot that once had a leader has one; it never stands twice in its row.
-//   - Epochs only rise, leader epochs with the leader, version bases with them.
-//   - No slot, succession or copy is given to a dead node, and none to a forbidden
-//     one, but for the slot of a dead leader of which no allowed node has a complete
-//     copy of the newest leader epoch.
-//   - The slot of a dead leader goes to a complete copy of the newest leader epoch
-//     that a live holder has reported, if there is one.
-//   - A living leader loses its slot only to a successor that has caught up, and
-//     the source stays until the new leader has said that it serves.
-//   - Once reports flow and some node is allowed: every slot becomes stable,
-//     leaders even, copies complete, and forbidden nodes drained; then it rests.
+// These hold for every table that Arrange makes. The property tests check them
+// under any order of deaths, restarts, drains, freezes, lost and late reports
+// and new meta leaders:
+//   - A slot that once had a leader has one, and no name occurs twice in its
+//     row.
+//   - Epochs only rise, leader epochs rise with each new leader, and version
+//     bases with them.
+//   - No slot, succession or copy is given to a dead node. None is given to a
+//     forbidden node, except the slot of a dead leader of which no allowed node
+//     has a complete copy of the newest leader epoch.
+//   - The slot of a dead leader goes to a complete copy of the newest leader
+//     epoch that a live holder has reported, if there is one.
+//   - A live leader loses its slot only to a successor that has caught up, and
+//     the source stays in the row until the new leader has reported that it
+//     serves.
+//   - Once reports arrive and some node is allowed, every slot becomes stable,
+//     leaders become even, copies complete and forbidden nodes drained; after
+//     that nothing changes.
 //
 // # Not guaranteed
 //
-// Arrange believes what is reported: a node that says it has caught up, and has
-// not, leads with less. It knows no time: a successor that lives but never
-// catches up holds its slot in preparing (which is served) for ever, and balance
-// with it; someone with a clock must take its lease. It does not know whether a
-// drain leaves enough memory on the others. And it does not stop two leaders from
-// arranging at once: that is what writing under the term is for.
+// Arrange trusts the reports: a node that wrongly reports that it has caught up
+// leads with incomplete data. Arrange has no clock: a successor that is alive
+// but never catches up keeps its slot in preparing (which is served) forever,
+// and prevents balancing; a caller with a clock must end its lease. Arrange
+// does not check whether the other nodes have enough memory for a drain. It
+// does not prevent two leaders from arranging at once; writing under the term
+// does.
 package slot

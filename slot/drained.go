@@ -8,10 +8,11 @@ import (
 	"conclave"
 )
 
-// CanDrain is the admission check before a node is put on the blacklist to be
-// drained: ErrNoSuccessor, with the reason, when it leads slots that no other
-// live node may take over, or has copies of slots whose leader is dead: it may be
-// about to get those. forbidden are the names on the blacklist so far.
+// CanDrain decides whether the named node may be put on the blacklist in order
+// to be drained. It returns ErrNoSuccessor, with the reason, if the node leads
+// slots that no other live node may take over, or has copies of slots whose
+// leader is dead, because it may be granted those. forbidden are the names that
+// are already on the blacklist.
 func CanDrain(t Table, name string, live []conclave.NodeID, forbidden []string) error {
 	leads, inherits := 0, 0
 	for _, s := range t.Slots {
@@ -47,15 +48,16 @@ func CanDrain(t Table, name string, live []conclave.NodeID, forbidden []string) 
 	return fmt.Errorf("drain %s, which %s: %w: %s", name, has, ErrNoSuccessor, reason)
 }
 
-// Drained reports whether the named node may stop without loss: it leads no slot,
-// its successors serve (it is no slot's source any more), and every slot that it
-// follows is served by a live leader and has too few other nodes to choose from:
-// its copy there is one more than the cluster will have without it. While a
-// slot's leader is dead, or compares with the sessions, the copy of a follower may
-// be the last complete one, and the next write may make this node its leader.
+// Drained reports whether the named node may stop without loss of data. It must
+// lead no slot and be the source of none (its successors serve). For every slot
+// that it follows, a live leader must serve the slot, and too few other nodes
+// must be available to hold the copy instead, so that the cluster has one copy
+// fewer without this node in any case. While a slot's leader is dead or
+// compares with the sessions, a follower may have the last complete copy, and
+// the next write may make it the leader.
 func Drained(t Table, name string, live []conclave.NodeID, forbidden []string, replicas int) bool {
 	is := func(n conclave.NodeID) bool { return n.Name == name }
-	standIns := func(s Slot) (n int) {
+	available := func(s Slot) (n int) {
 		for _, l := range live {
 			if !is(l) && l != s.Leader && !slices.Contains(forbidden, l.Name) {
 				n++
@@ -71,7 +73,7 @@ func Drained(t Table, name string, live []conclave.NodeID, forbidden []string, r
 			continue
 		}
 		served := (s.Phase == Stable || s.Phase == Preparing) && slices.Contains(live, s.Leader)
-		if !served || standIns(s) >= replicas-1 {
+		if !served || available(s) >= replicas-1 {
 			return false
 		}
 	}

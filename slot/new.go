@@ -7,11 +7,12 @@ import (
 	"conclave"
 )
 
-// New makes a table of that many slots from nothing: leaders and followers
-// spread evenly over the live, allowed nodes, each slot in phase crash, since its
-// leader must hear every session before it may serve. Versions start above
-// in.FloorBase and every counter reported. The error names a wrong count or input; with no node that may
-// lead it is ErrNoSuccessor: wait for data nodes.
+// New returns the first table, with that many slots: leaders and followers are
+// spread evenly over the live, allowed nodes. Each slot is in phase crash,
+// since its leader must compare with every session before it may serve.
+// Versions start above in.FloorBase and above every reported counter. The error
+// reports an invalid count or input, or ErrNoSuccessor if no node may lead; the
+// caller should then wait for data nodes.
 func New(slots int, in Input) (Table, error) {
 	if err := ValidateCount(slots); err != nil {
 		return Table{}, err
@@ -20,11 +21,11 @@ func New(slots int, in Input) (Table, error) {
 		return Table{}, err
 	}
 	if in.FloorBase < 0 || in.FloorBase > maxCounter {
-		return Table{}, fmt.Errorf("floor of the version bases %d is not from 0 to %d", in.FloorBase, int64(maxCounter))
+		return Table{}, fmt.Errorf("floor of the version bases is %d, want 0 to %d", in.FloorBase, int64(maxCounter))
 	}
 	a := newArranger(Table{}, in)
 	if len(a.open) == 0 {
-		return Table{}, fmt.Errorf("make a slot table: %w: %d data nodes are live, and each of them is forbidden", ErrNoSuccessor, len(in.Live))
+		return Table{}, fmt.Errorf("make a slot table: %w: %d data nodes are live, all of them are forbidden", ErrNoSuccessor, len(in.Live))
 	}
 	a.t.Slots = make([]Slot, slots)
 	for i := range a.t.Slots {
@@ -41,11 +42,12 @@ func New(slots int, in Input) (Table, error) {
 	return a.t, nil
 }
 
-// Adopt goes on from a table that nodes still have and the database has not:
-// seen is newer than what was stored, which was restored from a backup. The
-// result is seen under the next epoch; each slot in which the two differ is
-// granted anew to its leader in seen, as crash, since nobody knows what else of
-// that table was lost. Versions rise above both and above all counters reported.
+// Adopt continues from a table that nodes have and the database has lost: seen
+// is newer than stored, which was restored from a backup. The result is seen
+// under the next epoch. Each slot in which the two tables differ is granted
+// again to its leader in seen, as crash, since it is unknown what else was lost
+// with that table. Versions rise above those of both tables and above all
+// reported counters.
 func Adopt(stored, seen Table, in Input) (Table, []Move, error) {
 	if err := in.validate(seen.Epoch); err != nil {
 		return stored, nil, err

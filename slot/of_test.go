@@ -12,10 +12,10 @@ import (
 )
 
 // The sums are published test vectors of CRC-32C (RFC 3720, and the check value
-// of the algorithm's catalogue); the slots follow by hand: as a signed number,
-// absolute, masked. Article 000: data is sharded in slots by its name, and all
-// must agree on the slot.
-func TestOfAgreesWithTheOriginal(t *testing.T) {
+// of the algorithm's catalogue). The slots are computed from them by hand:
+// signed number, absolute value, mask. Article 000: data is sharded in slots by
+// its name, and all must agree on the slot.
+func TestOf_AgreesWithOriginal(t *testing.T) {
 	zeros, ones := strings.Repeat("\x00", 32), strings.Repeat("\xff", 32)
 	for _, c := range []struct {
 		key   string
@@ -40,7 +40,7 @@ func TestOfAgreesWithTheOriginal(t *testing.T) {
 	}
 }
 
-func TestOfStaysInRangeAndNests(t *testing.T) {
+func TestOf_StaysInRangeAndNests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.String().Draw(t, "key")
 		slots := 1 << rapid.IntRange(0, 14).Draw(t, "slots as a power of two")
@@ -50,7 +50,7 @@ func TestOfStaysInRangeAndNests(t *testing.T) {
 	})
 }
 
-func TestTableOfFindsTheRow(t *testing.T) {
+func TestTableOf_ReturnsRow(t *testing.T) {
 	w := table(t, 256, 2, "a", "b")
 	id, err := conclave.NewDataInfoID("com.example.Echo", "", "")
 	assert.NoError(t, err)

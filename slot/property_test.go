@@ -11,10 +11,10 @@ import (
 	"conclave/slot"
 )
 
-// Whatever happens to nodes, beats and leaders, no write of the arranger breaks
-// an invariant; and once the storm is over, drains finish, copies are complete
-// and leaders are even.
-func TestArrangeInAnyStorm(t *testing.T) {
+// Whatever happens to nodes, heartbeats and leaders, no table of Arrange
+// violates an invariant; and once the faults have ended, drains finish, copies
+// are complete and leaders are even.
+func TestArrange_InvariantsHoldInAnyStorm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		t.Repeat(w.actions())
@@ -42,40 +42,40 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"die": func(t *rapid.T) { pickUp(t).up = false },
 		"restart": func(t *rapid.T) {
-			w.start(anyName(t)) // also of a node that nobody noticed to be dead
+			w.start(anyName(t)) // also a node whose death was not noticed
 		},
 		"forbid":   func(t *rapid.T) { w.forbidden[anyName(t)] = true },
 		"allow":    func(t *rapid.T) { delete(w.forbidden, anyName(t)) },
 		"freeze":   func(t *rapid.T) { w.frozen = !w.frozen },
 		"deliver":  func(t *rapid.T) { w.deliver(pickUp(t)) },
 		"arrange":  func(t *rapid.T) { w.arrange() },
-		"arrange2": func(t *rapid.T) { w.arrange() }, // likelier than the rest
+		"arrange2": func(t *rapid.T) { w.arrange() }, // twice as likely as the others
 		"work": func(t *rapid.T) {
-			mask := rapid.Uint32().Draw(t, "slots that get on")
+			mask := rapid.Uint32().Draw(t, "slots that advance")
 			w.work(pickUp(t), func(id int) bool { return mask>>id&1 == 1 })
 		},
 		"beat": func(t *rapid.T) {
 			n := pickUp(t)
-			w.heard[n.id] = n.reports()
+			w.reported[n.id] = n.reports()
 		},
-		"a beat loses its way": func(t *rapid.T) {
+		"a beat is delayed": func(t *rapid.T) {
 			n := pickUp(t)
 			w.late = append(w.late, beat{n.id, n.reports()})
 		},
-		"a late beat arrives, in part": func(t *rapid.T) {
+		"a delayed beat arrives, in part": func(t *rapid.T) {
 			if len(w.late) == 0 {
-				t.Skip("no beat is late")
+				t.Skip("no beat is delayed")
 			}
 			i := rapid.IntRange(0, len(w.late)-1).Draw(t, "beat")
 			b := w.late[i]
 			w.late = append(w.late[:i], w.late[i+1:]...)
-			w.heard[b.from] = b.reports[:rapid.IntRange(0, len(b.reports)).Draw(t, "reports of it")]
+			w.reported[b.from] = b.reports[:rapid.IntRange(0, len(b.reports)).Draw(t, "reports of it")]
 		},
 		"another leader": func(t *rapid.T) {
-			// The new one has heard nothing, counts from 1 in its term, and
+			// The new leader has no reports, counts from 1 in its term, and
 			// seals the stored table again.
 			w.term, w.seq = w.term+1, 1
-			clear(w.heard)
+			clear(w.reported)
 			next := w.table.At(conclave.Epoch{Term: w.term, Seq: w.seq})
 			require.NoError(t, slot.Monotone(w.table, next))
 			w.table = next
@@ -83,7 +83,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// calm ends the storm and checks where the arranger comes to rest.
+// calm ends the faults and checks the table at which Arrange stops.
 func (w *world) calm() {
 	t := w.t
 	w.frozen, w.handBacks = false, make(map[int]int)
@@ -91,12 +91,12 @@ func (w *world) calm() {
 	w.settle()
 	open := w.open()
 	if len(open) == 0 {
-		return // nobody may be given anything: what is dead stays dead
+		return // no node may be given a slot, so dead leaders stay
 	}
 	require.True(t, w.table.StableAll(), "%+v", w.table)
 	require.True(t, w.table.Even(open), "leaders are not even: %+v", w.table.Loads(open...))
 	for _, s := range w.table.Slots {
-		require.True(t, s.Leaving.IsZero(), "slot %d: %s never left", s.ID, s.Leaving)
+		require.True(t, s.Leaving.IsZero(), "slot %d: %s has not left", s.ID, s.Leaving)
 		followers := 0
 		for _, f := range s.Followers {
 			require.True(t, w.up(f), "slot %d: follower %s is dead", s.ID, f)
@@ -111,13 +111,13 @@ func (w *world) calm() {
 		require.NoError(t, slot.CanDrain(w.table, name, w.live(), w.input().Forbidden))
 	}
 
-	// And it rests: nodes that go on reporting the same move nothing.
+	// The same reports again move nothing.
 	require.False(t, w.arrange())
 }
 
-// A forbidden node is drained although the cluster goes on to lose nodes, as
+// A forbidden node is drained although the cluster continues to lose nodes, as
 // long as one is left.
-func TestDrainsFinish(t *testing.T) {
+func TestArrange_FinishesDrains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		w.start("data-5")
@@ -128,7 +128,7 @@ func TestDrainsFinish(t *testing.T) {
 			for _, id := range w.live() {
 				w.deliver(w.nodes[id.Name])
 				w.work(w.nodes[id.Name], func(int) bool { return true })
-				w.heard[id] = w.nodes[id.Name].reports()
+				w.reported[id] = w.nodes[id.Name].reports()
 			}
 			w.arrange()
 		}

@@ -6,12 +6,12 @@ import (
 	"conclave"
 )
 
-// maxCounter is the highest version that is believed when it is reported; a
-// wrong one must not use up all that JavaScript can count.
+// maxCounter is the highest reported version that is accepted. A wrong report
+// must not use up the range of integers that JavaScript can represent.
 const maxCounter = 1 << 52
 
-// change is the only way to alter a row: it keeps the loads true and records the
-// move.
+// change alters a row. It is the only way to do so: it updates the loads and
+// records the move.
 func (a *arranger) change(m Move, alter func(*Slot)) {
 	a.count(m.Slot, -1)
 	alter(&a.t.Slots[m.Slot])
@@ -33,8 +33,8 @@ func (a *arranger) count(i, by int) {
 	}
 }
 
-// grant begins a new leadership: a new leader epoch, and versions above all that
-// an older leader may still have given out.
+// grant begins a new leadership: it sets a new leader epoch and a version base
+// above every version that an older leader may have issued.
 func (a *arranger) grant(s *Slot, phase Phase, to conclave.NodeID) {
 	s.Source, s.SourceEpoch = conclave.NodeID{}, conclave.Epoch{}
 	if phase == Switching {
@@ -45,7 +45,7 @@ func (a *arranger) grant(s *Slot, phase Phase, to conclave.NodeID) {
 	s.VersionBase = nextBase(max(s.VersionBase, a.counters[s.ID]))
 }
 
-// nextBase is the first version base above counter.
+// nextBase returns the first version base above counter.
 func nextBase(counter int64) int64 {
 	return (counter/conclave.VersionBase + 1) * conclave.VersionBase
 }
@@ -85,10 +85,10 @@ func (s *Slot) unfollow(n conclave.NodeID) {
 	}
 }
 
-// up says that this very incarnation is alive.
+// up reports whether this incarnation is alive.
 func (a *arranger) up(n conclave.NodeID) bool { return !n.IsZero() && a.live[n.Name] == n }
 
-// mayHold says that n is alive and may be given something.
+// mayHold reports whether n is alive and not forbidden.
 func (a *arranger) mayHold(n conclave.NodeID) bool { return a.up(n) && !a.forbidden[n.Name] }
 
 func (a *arranger) report(slot int, n conclave.NodeID) Report { return a.reports[reportKey{slot, n}] }
@@ -97,13 +97,14 @@ func (a *arranger) caughtUp(s Slot, n conclave.NodeID) bool {
 	return a.report(s.ID, n).caughtUpWith(s.LeaderEpoch)
 }
 
-// keptFollowers are those that the slot is meant to keep: not dead, not
-// forbidden, not leaving.
+// keptFollowers returns the followers that the slot should keep: those that are
+// alive, not forbidden and not leaving.
 func (a *arranger) keptFollowers(s Slot) []conclave.NodeID {
 	return slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return n == s.Leaving || !a.mayHold(n) })
 }
 
-// fewest is the open node with the least load that fits; nobody if none does.
+// fewest returns the open node with the smallest load for which fits returns
+// true, or the zero NodeID.
 func (a *arranger) fewest(load map[conclave.NodeID]int, s Slot, fits func(conclave.NodeID) bool) (best conclave.NodeID) {
 	for _, i := range a.rotation(s.ID) {
 		if n := a.open[i]; fits(n) && (best.IsZero() || load[n] < load[best]) {
@@ -113,25 +114,28 @@ func (a *arranger) fewest(load map[conclave.NodeID]int, s Slot, fits func(concla
 	return best
 }
 
-// newFollower is the node that should follow s besides those in its row.
+// newFollower returns the node that should be added to the followers of s, or
+// the zero NodeID.
 func (a *arranger) newFollower(s Slot) conclave.NodeID {
 	return a.fewest(a.follows, s, func(n conclave.NodeID) bool { return !s.Names(n.Name) })
 }
 
-// rotation orders the open nodes differently for each slot, to break ties: the
-// slots that one node leads should be followed by all others, not by its
-// neighbour in the alphabet, for they go there when it dies.
+// rotation returns the indices of the open nodes in an order that differs from
+// slot to slot. It breaks ties, so that the slots of one leader are followed by
+// all other nodes and not only by the next one in the alphabet. When the leader
+// dies, they all share its slots.
 func (a *arranger) rotation(slot int) []int {
 	n := len(a.open)
 	order := make([]int, n)
 	for i := range order {
-		// In a table from nothing slot%n leads; its neighbours take turns.
+		// In a new table, slot%n leads; the other nodes take turns as its first
+		// neighbour.
 		order[i] = (slot + 1 + slot/n%max(1, n-1) + i) % n
 	}
 	return order
 }
 
-// compareBool puts false before true.
+// compareBool orders false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

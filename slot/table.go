@@ -6,14 +6,14 @@ import (
 	"conclave"
 )
 
-// Load is the reverse view of the table: how much one node does in it.
+// Load is the number of slots that one node leads and follows.
 type Load struct {
 	Node      conclave.NodeID `json:"node"`
 	Leaders   int             `json:"leaders"`
 	Followers int             `json:"followers"` // as follower or successor
 }
 
-// Clone is a copy that shares nothing with t.
+// Clone returns a copy that shares no memory with t.
 func (t Table) Clone() Table {
 	c := Table{Epoch: t.Epoch, Slots: make([]Slot, len(t.Slots))}
 	for i, s := range t.Slots {
@@ -22,25 +22,25 @@ func (t Table) Clone() Table {
 	return c
 }
 
-// Equal says that both tables have the same epoch and the same rows.
+// Equal reports whether both tables have the same epoch and the same rows.
 func (t Table) Equal(o Table) bool {
 	return t.Epoch == o.Epoch && slices.EqualFunc(t.Slots, o.Slots, Slot.Equal)
 }
 
-// At is the same assignment under another epoch: how the first write of a term
-// seals a table again. It shares the rows with t.
+// At returns the same assignment under another epoch. The first write of a term
+// uses it to seal the table again. The result shares its rows with t.
 func (t Table) At(epoch conclave.Epoch) Table {
 	t.Epoch = epoch
 	return t
 }
 
-// LedBy lists the ids of the slots that this very incarnation of node leads.
+// LedBy returns the ids of the slots that this incarnation of node leads.
 func (t Table) LedBy(node conclave.NodeID) []int {
 	return t.ids(func(s Slot) bool { return s.Leader == node })
 }
 
-// HeldBy lists the ids of the slots of which this very incarnation of node has
-// a copy or is building one, in whatever place of the row.
+// HeldBy returns the ids of the slots of which this incarnation of node has a
+// copy or is loading one, whatever its place in the row.
 func (t Table) HeldBy(node conclave.NodeID) []int {
 	return t.ids(func(s Slot) bool { return s.Holds(node) })
 }
@@ -55,8 +55,8 @@ func (t Table) ids(pick func(Slot) bool) []int {
 	return ids
 }
 
-// Loads is the reverse view: one entry for each node named in the table, and
-// for each of also, sorted by node.
+// Loads returns one Load for each node in the table and for each of also,
+// sorted by node.
 func (t Table) Loads(also ...conclave.NodeID) []Load {
 	byNode := make(map[conclave.NodeID]*Load)
 	load := func(n conclave.NodeID) *Load {
@@ -84,14 +84,14 @@ func (t Table) Loads(also ...conclave.NodeID) []Load {
 	return loads
 }
 
-// StableAll says that every slot has arrived: each leader has reported that it
-// serves, and none is to be succeeded. Whether the leaders are alive is not in
-// the table; Even, given those that are, says so.
+// StableAll reports whether every slot is stable: its leader has reported that
+// it serves, and no hand-over is in progress. The table does not record whether
+// the leaders are alive; see Even.
 func (t Table) StableAll() bool {
 	return !slices.ContainsFunc(t.Slots, func(s Slot) bool { return s.Phase != Stable })
 }
 
-// Even says that the given nodes lead every slot, and that none of them leads
+// Even reports whether the given nodes lead every slot and none of them leads
 // two more than another. An empty table is even.
 func (t Table) Even(nodes []conclave.NodeID) bool {
 	if len(t.Slots) == 0 {

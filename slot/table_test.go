@@ -11,7 +11,7 @@ import (
 	"conclave/slot"
 )
 
-// node is the first incarnation of a name; again is the second.
+// node returns the first incarnation of a name, again the second.
 func node(name string) conclave.NodeID  { return conclave.NodeID{Name: name, Incarnation: "1"} }
 func again(name string) conclave.NodeID { return conclave.NodeID{Name: name, Incarnation: "2"} }
 
@@ -25,7 +25,7 @@ func nodes(names ...string) []conclave.NodeID {
 
 func epoch(term, seq uint64) conclave.Epoch { return conclave.Epoch{Term: term, Seq: seq} }
 
-// table is a stable table over the named nodes, at epoch 1.2.
+// table returns a stable table over the named nodes, at epoch 1.2.
 func table(t *testing.T, slots, replicas int, names ...string) slot.Table {
 	t.Helper()
 	in := slot.Input{Next: epoch(1, 1), Live: nodes(names...), Replicas: replicas, FloorBase: 9 * conclave.VersionBase}
@@ -38,7 +38,8 @@ func table(t *testing.T, slots, replicas int, names ...string) slot.Table {
 	return stable
 }
 
-// answers is what nodes report once each has done what the table asks of it.
+// answers returns the reports of all nodes once each has done what the table
+// asks of it.
 func answers(t slot.Table) []slot.Report {
 	var rs []slot.Report
 	for _, s := range t.Slots {
@@ -56,7 +57,7 @@ func answers(t slot.Table) []slot.Report {
 	return rs
 }
 
-func TestReverseViews(t *testing.T) {
+func TestTable_ViewsByNode(t *testing.T) {
 	w := table(t, 4, 2, "a", "b", "c")
 	assert.Equal(t, []int{0, 3}, w.LedBy(node("a")))
 	assert.Empty(t, w.LedBy(again("a")), "another incarnation leads nothing")
@@ -83,7 +84,7 @@ func TestReverseViews(t *testing.T) {
 	assert.True(t, slot.Table{}.Even(nil))
 }
 
-func TestCloneSharesNothing(t *testing.T) {
+func TestTableClone_SharesNothing(t *testing.T) {
 	w := table(t, 4, 2, "a", "b", "c")
 	c := w.Clone()
 	require.True(t, c.Equal(w))
@@ -94,7 +95,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	assert.Equal(t, slot.Stable, w.Slots[1].Phase)
 }
 
-func TestTableKeepsItsJSON(t *testing.T) {
+func TestTable_JSON(t *testing.T) {
 	w := table(t, 2, 1, "a", "b")
 	text, err := json.Marshal(w)
 	require.NoError(t, err)
@@ -106,19 +107,19 @@ func TestTableKeepsItsJSON(t *testing.T) {
 	assert.True(t, read.Equal(w))
 }
 
-// Each row breaks one invariant of a good table, and the error says which.
-func TestValidateNamesWhatIsWrong(t *testing.T) {
+// Each row violates one invariant of a valid table, and the error reports it.
+func TestValidate_ReportsViolatedInvariant(t *testing.T) {
 	for want, forge := range map[string]func(*slot.Slot){
-		"row 1 carries slot id 2":      func(s *slot.Slot) { s.ID = 2 },
+		"row 1 has slot id 2":          func(s *slot.Slot) { s.ID = 2 },
 		"no leader":                    func(s *slot.Slot) { s.Leader = conclave.NodeID{} },
 		"not a name and an incarn":     func(s *slot.Slot) { s.Leader.Incarnation = "" },
-		"b stands in the row twice":    func(s *slot.Slot) { s.Followers = []conclave.NodeID{again("b")} },
+		"b is in the row twice":        func(s *slot.Slot) { s.Followers = []conclave.NodeID{again("b")} },
 		"are not in order":             func(s *slot.Slot) { s.Followers = nodes("d", "c") },
-		"x@1 is leaving, but is no":    func(s *slot.Slot) { s.Leaving = node("x") },
+		"x@1 is leaving but is not":    func(s *slot.Slot) { s.Leaving = node("x") },
 		"no leader epoch":              func(s *slot.Slot) { s.LeaderEpoch = conclave.Epoch{} },
 		"leader epoch 1.3 is newer":    func(s *slot.Slot) { s.LeaderEpoch = epoch(1, 3) },
 		"version base 7 is not":        func(s *slot.Slot) { s.VersionBase = 7 },
-		`phase "lost" is none of`:      func(s *slot.Slot) { s.Phase = "lost" },
+		`unknown phase "lost"`:         func(s *slot.Slot) { s.Phase = "lost" },
 		`phase preparing with succe`:   func(s *slot.Slot) { s.Phase = slot.Preparing },
 		"phase stable with successor":  func(s *slot.Slot) { s.Successor = node("x") },
 		`phase switching with source`:  func(s *slot.Slot) { s.Phase = slot.Switching },
@@ -139,10 +140,10 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		assert.ErrorIs(t, err, slot.ErrInvalid, want)
 		assert.ErrorContains(t, err, want)
 	}
-	assert.NoError(t, slot.Table{}.Validate(), "nothing decided yet")
+	assert.NoError(t, slot.Table{}.Validate(), "no slot assigned yet")
 }
 
-func TestMonotoneRefusesWhatGoesBackwards(t *testing.T) {
+func TestMonotone_RefusesOlderTable(t *testing.T) {
 	old := table(t, 4, 2, "a", "b", "c")
 	for want, forge := range map[string]func(*slot.Table){
 		"epoch 1.1 after 1.2":             func(n *slot.Table) { n.Epoch = epoch(1, 1) },

@@ -8,18 +8,21 @@ import (
 	"conclave"
 )
 
-// ErrInvalid wraps what Validate finds: a table that no arranger would write,
-// so a bug, a damaged row or a foreign peer. Keep the table one has.
+// ErrInvalid wraps the errors of Validate. No arranger writes such a table, so
+// it is a bug, a damaged row or a foreign peer; the receiver keeps the table
+// that it has.
 var ErrInvalid = errors.New("invalid slot table")
 
-// ErrBackwards wraps what Monotone finds: a table that must not follow the one
-// at hand, for example after a database was restored from an old backup.
+// ErrBackwards wraps the errors of Monotone: the table must not follow the
+// present one. This happens, for example, after a database was restored from an
+// old backup.
 var ErrBackwards = errors.New("slot table goes backwards")
 
-// Validate checks what must be true of every table: a legal number of slots in
-// the order of their ids; every slot has a leader, in whose row no name stands
-// twice; no leader epoch is newer than the table's; each phase has the fields
-// it needs and no others. The zero Table is valid.
+// Validate checks the invariants of a single table. The number of slots is
+// legal and they are in the order of their ids. Every slot has a leader, and no
+// name occurs twice in its row. No leader epoch is newer than the table's
+// epoch. Each phase has the fields that it needs and no others. The zero Table
+// is valid.
 func (t Table) Validate() error {
 	if len(t.Slots) == 0 {
 		return nil
@@ -29,7 +32,7 @@ func (t Table) Validate() error {
 	}
 	for i, s := range t.Slots {
 		if s.ID != i {
-			return fmt.Errorf("%w: row %d carries slot id %d", ErrInvalid, i, s.ID)
+			return fmt.Errorf("%w: row %d has slot id %d", ErrInvalid, i, s.ID)
 		}
 		if err := s.validate(t.Epoch); err != nil {
 			return fmt.Errorf("%w: slot %d: %w", ErrInvalid, i, err)
@@ -39,7 +42,7 @@ func (t Table) Validate() error {
 }
 
 func (s Slot) validate(table conclave.Epoch) error {
-	// 1. Who is in the row.
+	// 1. The nodes in the row.
 	if s.Leader.IsZero() {
 		return errors.New("no leader")
 	}
@@ -49,7 +52,7 @@ func (s Slot) validate(table conclave.Epoch) error {
 		case n.Name == "" || n.Incarnation == "":
 			return fmt.Errorf("node %q is not a name and an incarnation", n)
 		case seen[n.Name]:
-			return fmt.Errorf("%s stands in the row twice", n.Name)
+			return fmt.Errorf("%s is in the row twice", n.Name)
 		}
 		seen[n.Name] = true
 	}
@@ -60,10 +63,10 @@ func (s Slot) validate(table conclave.Epoch) error {
 	}
 
 	if !s.Leaving.IsZero() && !slices.Contains(s.Followers, s.Leaving) {
-		return fmt.Errorf("%s is leaving, but is no follower", s.Leaving)
+		return fmt.Errorf("%s is leaving but is not a follower", s.Leaving)
 	}
 
-	// 2. Its epochs and versions.
+	// 2. The epochs and the version base.
 	switch {
 	case s.LeaderEpoch.IsZero():
 		return errors.New("no leader epoch")
@@ -73,11 +76,11 @@ func (s Slot) validate(table conclave.Epoch) error {
 		return fmt.Errorf("version base %d is not a multiple of %d up to %d", s.VersionBase, conclave.VersionBase, int64(conclave.MaxVersion))
 	}
 
-	// 3. What its phase needs.
+	// 3. The fields of its phase.
 	switch s.Phase {
 	case Stable, Crash, Preparing, Switching:
 	default:
-		return fmt.Errorf("phase %q is none of stable, preparing, switching, crash", s.Phase)
+		return fmt.Errorf("unknown phase %q (want stable, preparing, switching or crash)", s.Phase)
 	}
 	switch preparing, switching := s.Phase == Preparing, s.Phase == Switching; {
 	case preparing == s.Successor.IsZero():
@@ -92,12 +95,12 @@ func (s Slot) validate(table conclave.Epoch) error {
 	return nil
 }
 
-// Monotone says whether next may follow old at whoever holds old: the table
-// epoch only rises (the same epoch means the same rows), the number of slots
-// stays, no leader epoch and no version base falls, and a slot's leader epoch
-// rises when its leader, name or incarnation, changes. The same leader gets a
-// new leader epoch only in phase crash: that is how a slot is granted anew after
-// a database was restored (see Adopt).
+// Monotone returns an error unless a receiver that has old may accept next. The
+// table epoch only rises, and the same epoch means the same rows. The number of
+// slots stays the same. No leader epoch and no version base falls. A slot's
+// leader epoch rises when its leader changes, in name or incarnation. The same
+// leader gets a new leader epoch only in phase crash, when a slot is granted
+// again after a database was restored (see Adopt).
 func Monotone(old, next Table) error {
 	if len(old.Slots) == 0 && old.Epoch.IsZero() {
 		return nil

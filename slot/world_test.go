@@ -12,8 +12,8 @@ import (
 	"conclave/slot"
 )
 
-// world is a cluster of data nodes that do what the table says, and a meta
-// leader that arranges: what the property tests shake.
+// world is a cluster of data nodes that do what the table asks, and a meta
+// leader that arranges. The property tests apply faults to it.
 type world struct {
 	t        *rapid.T
 	table    slot.Table
@@ -24,12 +24,12 @@ type world struct {
 	limits   slot.Limits
 	frozen   bool
 
-	nodes     map[string]*dataNode // every name that ever joined; nil incarnation means down
-	starts    int                  // incarnations given out
+	nodes     map[string]*dataNode // every name that ever joined
+	starts    int                  // incarnations started
 	forbidden map[string]bool
-	heard     map[conclave.NodeID][]slot.Report // what meta has of each node's newest beat
-	late      []beat                            // beats under way
-	handBacks map[int]int                       // by slot: how often a forbidden node was granted it since calm began; nil before
+	reported  map[conclave.NodeID][]slot.Report // from each node's newest heartbeat
+	late      []beat                            // heartbeats in transit
+	handBacks map[int]int                       // by slot: grants to forbidden nodes since calm began; nil before
 }
 
 type beat struct {
@@ -37,8 +37,7 @@ type beat struct {
 	reports []slot.Report
 }
 
-// dataNode follows the tables that reach it. Its copies are complete for a
-// leader epoch, or not.
+// dataNode does what the tables that it receives ask of it.
 type dataNode struct {
 	id    conclave.NodeID
 	up    bool
@@ -47,10 +46,10 @@ type dataNode struct {
 }
 
 type copyState struct {
-	epoch conclave.Epoch   // that it leads or has finished at, or follows
-	state slot.ReportState // "": it leads nothing
-	copy  conclave.Epoch   // its copy is complete as of this leader epoch; zero: not
-	// position and counter only have to differ between nodes.
+	epoch conclave.Epoch   // at which it leads or has finished, or that it follows
+	state slot.ReportState // "": it follows
+	copy  conclave.Epoch   // the copy is complete as of this leader epoch; zero: not complete
+	// Only the order of positions and counters matters.
 	position uint64
 	counter  int64
 }
@@ -62,7 +61,7 @@ func newWorld(t *rapid.T) *world {
 		replicas:  rapid.IntRange(1, 3).Draw(t, "replicas"),
 		nodes:     make(map[string]*dataNode),
 		forbidden: make(map[string]bool),
-		heard:     make(map[conclave.NodeID][]slot.Report),
+		reported:  make(map[conclave.NodeID][]slot.Report),
 	}
 	w.limits = rapid.SampledFrom([]slot.Limits{{}, {LeaderMoves: 1, FollowerMoves: 1, Drains: 1}, {LeaderMoves: 3, FollowerMoves: 2, Drains: 4}}).Draw(t, "limits")
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes at first") {
@@ -120,17 +119,18 @@ func (w *world) input() slot.Input {
 		Replicas:  w.replicas, Frozen: w.frozen, FloorBase: 5 * conclave.VersionBase, Limits: w.limits,
 	}
 	for _, id := range w.live() {
-		if _, reported := w.heard[id]; !reported {
+		if _, reported := w.reported[id]; !reported {
 			in.Silent = append(in.Silent, id)
 		}
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(w.heard), conclave.NodeID.Compare) {
-		in.Reports = append(in.Reports, w.heard[id]...)
+	for _, id := range slices.SortedFunc(maps.Keys(w.reported), conclave.NodeID.Compare) {
+		in.Reports = append(in.Reports, w.reported[id]...)
 	}
 	return in
 }
 
-// arrange is one round of the meta leader: arrange, check, write.
+// arrange is one round of the meta leader: arrange, check, write. It reports
+// whether anything moved.
 func (w *world) arrange() (moved bool) {
 	in := w.input()
 	before := w.table.Clone()
@@ -154,8 +154,8 @@ func (w *world) arrange() (moved bool) {
 	return true
 }
 
-// shuffled is the same input in another order; the order of a node's own
-// reports on different slots carries no meaning either.
+// shuffled returns the same input in another order. The order of a node's
+// reports about different slots has no meaning either.
 func (w *world) shuffled(in slot.Input) slot.Input {
 	in.Live, in.Silent, in.Forbidden, in.Reports = slices.Clone(in.Live), slices.Clone(in.Silent), slices.Clone(in.Forbidden), slices.Clone(in.Reports)
 	slices.Reverse(in.Silent)
@@ -165,9 +165,9 @@ func (w *world) shuffled(in slot.Input) slot.Input {
 	return in
 }
 
-// deliver brings the present table to a node, which takes its places in it as
-// package data does: a copy stays complete as of the epoch that it was built at
-// until the snapshot of another one has arrived.
+// deliver sends the present table to a node, which takes its places in it as
+// package data does: a copy stays complete as of the epoch at which it was
+// built until the snapshot of another epoch has arrived.
 func (w *world) deliver(n *dataNode) {
 	n.seen = w.table
 	for _, s := range n.seen.Slots {
@@ -195,7 +195,8 @@ func (w *world) deliver(n *dataNode) {
 	}
 }
 
-// work lets a node finish what it is at, in the slots that pick says.
+// work lets a node finish what it is doing in the slots for which pick returns
+// true.
 func (w *world) work(n *dataNode, pick func(slot int) bool) {
 	for id := range w.slots {
 		c, have := n.state[id]
@@ -218,7 +219,7 @@ func (w *world) work(n *dataNode, pick func(slot int) bool) {
 	}
 }
 
-// reports is what a node's beat carries.
+// reports returns what the node's heartbeat carries.
 func (n *dataNode) reports() []slot.Report {
 	rs := []slot.Report{}
 	for _, id := range slices.Sorted(maps.Keys(n.state)) {
@@ -236,8 +237,7 @@ func (n *dataNode) reports() []slot.Report {
 	return rs
 }
 
-// settle lets everything that is alive do its work and be heard until nothing
-// changes any more; what remains is what the arranger ends at.
+// settle lets every live node work and report until nothing moves any more.
 func (w *world) settle() {
 	for round := range 200 + 20*w.slots {
 		for _, id := range w.live() {
@@ -246,19 +246,19 @@ func (w *world) settle() {
 		for _, id := range w.live() {
 			w.work(w.nodes[id.Name], func(int) bool { return true })
 		}
-		for _, id := range w.live() { // followers of those who only just serve
+		for _, id := range w.live() { // followers of leaders that have only just begun to serve
 			w.work(w.nodes[id.Name], func(int) bool { return true })
-			w.heard[id] = w.nodes[id.Name].reports()
+			w.reported[id] = w.nodes[id.Name].reports()
 		}
 		if !w.arrange() {
 			w.t.Logf("settled after %d rounds", round)
 			return
 		}
 	}
-	w.t.Fatalf("no end of moves: %+v", w.table)
+	w.t.Fatalf("the moves do not end: %+v", w.table)
 }
 
-// check is what must be true of every table that follows another.
+// check checks what must hold for every table that follows another.
 func (w *world) check(old slot.Table, in slot.Input) {
 	t, next := w.t, w.table
 	require.NoError(t, next.Validate(), "no slot without leader, no leader among its followers, fitting phases")
@@ -291,7 +291,7 @@ func (w *world) check(old slot.Table, in slot.Input) {
 		if serving && (o.Phase == slot.Switching || o.Phase == slot.Crash) {
 			require.True(t, slices.ContainsFunc(in.Reports, func(r slot.Report) bool {
 				return r.Slot == i && r.Node == s.Leader && r.Epoch == s.LeaderEpoch && r.State == slot.Serving
-			}), "slot %d: %s though its leader has not said that it serves", i, s.Phase)
+			}), "slot %d: %s though its leader has not reported that it serves", i, s.Phase)
 		}
 		w.checkCopies(o, s, in)
 	}
@@ -307,31 +307,31 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 	}
 	switch s.Phase {
 	case slot.Crash:
-		require.False(t, w.up(o.Leader), "slot %d was taken from %s as crash, which is alive", s.ID, o.Leader)
+		require.False(t, w.up(o.Leader), "slot %d was taken from %s, which is alive, as crash", s.ID, o.Leader)
 		if in.Frozen {
 			require.Equal(t, o.Leader.Name, s.Leader.Name, "slot %d moved while frozen", s.ID)
 		}
 		for _, n := range o.Holders() {
-			require.True(t, !w.up(n) || s.Holds(n), "slot %d: the living copy %s was thrown away in a crash", s.ID, n)
+			require.True(t, !w.up(n) || s.Holds(n), "slot %d: the live copy on %s was dropped in a crash", s.ID, n)
 		}
-		w.checkHeir(o, s, in)
+		w.checkReplacement(o, s, in)
 	case slot.Switching:
 		require.True(t, w.mayHold(s.Leader), "slot %d was handed to %s, which is forbidden", s.ID, s.Leader)
 		require.False(t, in.Frozen, "slot %d moved while frozen", s.ID)
 		require.Equal(t, o.Successor, s.Leader)
 		require.Equal(t, o.Leader, s.Source)
 		require.Equal(t, o.LeaderEpoch, s.SourceEpoch)
-		require.True(t, w.saidCaughtUp(o, s.Leader, in), "slot %d: switched to %s, which has not said that it caught up", s.ID, s.Leader)
+		require.True(t, w.reportedCaughtUp(o, s.Leader, in), "slot %d: switched to %s, which has not reported that it caught up", s.ID, s.Leader)
 	default:
 		require.Fail(t, "a leader changed into phase "+string(s.Phase))
 	}
 }
 
-// checkHeir: the slot of a dead leader goes to one of the live complete copies of
-// the newest epoch, and to a forbidden node only when it has the only ones. Where
-// no copy is complete it waits for those that have not reported yet, and never
-// goes to a forbidden node.
-func (w *world) checkHeir(o, s slot.Slot, in slot.Input) {
+// checkReplacement checks that the slot of a dead leader goes to one of the
+// live complete copies of the newest epoch, and to a forbidden node only if no
+// allowed node has one. If no copy is complete, the slot must wait for the
+// holders that have not reported yet, and must not go to a forbidden node.
+func (w *world) checkReplacement(o, s slot.Slot, in slot.Input) {
 	t := w.t
 	if in.Frozen {
 		require.True(t, w.mayHold(s.Leader), "slot %d was given to %s, which is forbidden, while frozen", s.ID, s.Leader)
@@ -349,7 +349,7 @@ func (w *world) checkHeir(o, s slot.Slot, in slot.Input) {
 		}
 	}
 	if len(complete) > 0 {
-		require.Equal(t, newest, complete[s.Leader], "slot %d went to %s, though complete are %v", s.ID, s.Leader, complete)
+		require.Equal(t, newest, complete[s.Leader], "slot %d went to %s, though these copies are complete: %v", s.ID, s.Leader, complete)
 		for n, epoch := range complete {
 			require.False(t, epoch == newest && w.mayHold(n) && !w.mayHold(s.Leader), "slot %d went to %s, which is forbidden, though %s is complete too", s.ID, s.Leader, n)
 		}
@@ -367,8 +367,8 @@ func (w *world) checkHeir(o, s slot.Slot, in slot.Input) {
 	require.True(t, len(open) == 0 || slices.Contains(open, s.Leader), "slot %d went to %s, though %v have begun to load it", s.ID, s.Leader, open)
 }
 
-// checkCopies: a living follower leaves only when enough allowed others are
-// caught up; nobody's drain costs a copy.
+// checkCopies checks that a live follower leaves only when enough allowed
+// others have caught up.
 func (w *world) checkCopies(o, s slot.Slot, in slot.Input) {
 	if o.Phase != slot.Stable {
 		return
@@ -379,7 +379,7 @@ func (w *world) checkCopies(o, s slot.Slot, in slot.Input) {
 		}
 		enough := 0
 		for _, n := range s.Holders()[1:] {
-			if w.mayHold(n) && w.saidCaughtUp(s, n, in) {
+			if w.mayHold(n) && w.reportedCaughtUp(s, n, in) {
 				enough++
 			}
 		}
@@ -387,14 +387,14 @@ func (w *world) checkCopies(o, s slot.Slot, in slot.Input) {
 	}
 }
 
-func (w *world) saidCaughtUp(s slot.Slot, n conclave.NodeID, in slot.Input) bool {
+func (w *world) reportedCaughtUp(s slot.Slot, n conclave.NodeID, in slot.Input) bool {
 	return slices.ContainsFunc(in.Reports, func(r slot.Report) bool {
 		return r.Slot == s.ID && r.Node == n && r.Epoch == s.LeaderEpoch && r.State == slot.CaughtUp
 	})
 }
 
-// checkMoves: every changed row has a move, and a write sets no more in motion
-// than the limits allow.
+// checkMoves checks that every changed row has a move, and that a write starts
+// no more than the limits allow.
 func (w *world) checkMoves(old slot.Table, in slot.Input, moves []slot.Move) {
 	l := in.Limits
 	if (l == slot.Limits{}) {
@@ -413,20 +413,20 @@ func (w *world) checkMoves(old slot.Table, in slot.Input, moves []slot.Move) {
 			followers++
 		}
 	}
-	underWay := 0
+	inProgress := 0
 	for i, s := range w.table.Slots {
 		require.Equal(w.t, !s.Equal(old.Slots[i]), moved[i], "slot %d: moves and changes differ", i)
 		if s.Phase == slot.Preparing || s.Phase == slot.Switching {
-			underWay++
+			inProgress++
 		}
 	}
 	require.LessOrEqual(w.t, leaders, l.LeaderMoves)
 	require.LessOrEqual(w.t, followers, l.FollowerMoves)
 	if drains > 0 {
-		require.LessOrEqual(w.t, underWay, l.Drains)
+		require.LessOrEqual(w.t, inProgress, l.Drains)
 	}
 	require.False(w.t, leaders > 0 && followers > 0, "followers are balanced before leaders are even")
 	if leaders+followers > 0 {
-		require.Equal(w.t, leaders, underWay, "balancing while something is not stable")
+		require.Equal(w.t, leaders, inProgress, "balancing while something is not stable")
 	}
 }

@@ -18,13 +18,14 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// The numbers of the answers to those who wait for each other, and who wait for long.
+// The error numbers for deadlocks and for waits that took too long.
 const (
 	errDeadlock = 1213
 	errLockWait = 1205
 )
 
-// number is the server's number of an error, 0 when it is none of the server's.
+// number returns the server's number of an error, or 0 if it is not an error of
+// the server.
 func number(err error) uint16 {
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {
@@ -33,7 +34,8 @@ func number(err error) uint16 {
 	return 0
 }
 
-// transaction is a client of somebody else: it holds rows for as long as it likes.
+// transaction begins a transaction of another client, which can hold rows
+// without a limit.
 func transaction(t *testing.T, dsn string) *stdsql.Tx {
 	t.Helper()
 	db, err := stdsql.Open("mysql", dsn)
@@ -45,15 +47,15 @@ func transaction(t *testing.T, dsn string) *stdsql.Tx {
 	return tx
 }
 
-// mustExec runs a statement of somebody else.
+// mustExec runs a statement in another client's transaction.
 func mustExec(t *testing.T, tx *stdsql.Tx, statement string, args ...any) {
 	t.Helper()
 	_, err := tx.Exec(statement, args...)
 	require.NoError(t, err, statement)
 }
 
-// waiting waits until a statement of ours waits for a row that somebody holds. (Asked
-// more often than ten times a second, MySQL gives its last answer again.)
+// waiting waits until a statement of the code under test waits for a row.
+// (MySQL updates this table at most ten times a second.)
 func waiting(t *testing.T, db *conclavesql.DB, words string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -63,9 +65,9 @@ func waiting(t *testing.T, db *conclavesql.DB, words string) {
 	}, 10*time.Second, 150*time.Millisecond, "a statement with %s waits for a row", words)
 }
 
-// All statements that a cluster sends, at once and in any order: none is ever the
-// victim of a deadlock, because each takes the rows that it needs in the same order.
-func TestStatementsDoNotDeadlockEachOther(t *testing.T) {
+// All statements of a cluster, at once and in any order: none is ever the
+// victim of a deadlock, because each locks its rows in the same order.
+func TestStatements_DoNotDeadlockEachOther(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		fence := elect(t, db, lock, "a@1", 1)
@@ -94,7 +96,7 @@ func TestStatementsDoNotDeadlockEachOther(t *testing.T) {
 			})
 		}
 		loop("seal", func(i int) error {
-			// Undone by nobody: a term below lets it touch all rows again and again.
+			// A lower term makes the seal change all rows again and again.
 			if _, err := db.Exec(t.Context(), "UPDATE cluster_state SET term = 0 WHERE data_center = ? AND lock_name = ? AND kind = 'freeze'", lock.DataCenter, lock.Name); err != nil {
 				return err
 			}
@@ -120,11 +122,12 @@ func TestStatementsDoNotDeadlockEachOther(t *testing.T) {
 	})
 }
 
-// Candidates that compete with what they have read, again and again, without a pause:
-// each term is won once, by one, and nobody is the victim of a deadlock. (MariaDB
-// would look the row up by its owner, and lock that index before the row; the winner
-// changes it after the row. The statements say which index to use.)
-func TestCompetingSwapsHaveOneWinnerEach(t *testing.T) {
+// Candidates compete with what they have read, again and again, without a
+// pause: each term is won once, by one candidate, and none is the victim of a
+// deadlock. (MariaDB would look the row up by its owner and lock that index
+// before the row; the winner changes the index after the row. Therefore the
+// statements name the index.)
+func TestSwap_CompetingHaveOneWinnerEach(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		_, lock := migrated(t, dsn)
 		const candidates, tries = 6, 60
@@ -159,15 +162,16 @@ func TestCompetingSwapsHaveOneWinnerEach(t *testing.T) {
 		group.Wait()
 		var term int
 		require.NoError(t, open(t, dsn).QueryRow(t.Context(), "SELECT term FROM distribute_lock", nil, &term))
-		assert.Len(t, won, term, "each term has a winner who knows it")
+		assert.Len(t, won, term, "each term has a winner that knows it")
 		t.Logf("%d of %d swaps won", term, candidates*tries)
 	})
 }
 
-// Two writers take the lock's row and a decision's in different order. Ours takes the
-// lock's first, so who does the same only waits. Who does not makes a deadlock: ours
-// is told that it was the victim, and nothing of it was done.
-func TestVictimOfADeadlockHasChangedNothing(t *testing.T) {
+// Two writers lock the lock's row and a decision's in different order.
+// Conclave's statements lock the lock's row first, so another writer with the
+// same order only waits. One with the other order causes a deadlock: the
+// statement under test is the victim and has changed nothing.
+func TestWrite_DeadlockVictimChangesNothing(t *testing.T) {
 	const lockRow = "UPDATE distribute_lock SET address = 'theirs' WHERE data_center = ? AND lock_name = ?"
 	const stateRow = "UPDATE cluster_state SET gmt_modified = '2020-01-01' WHERE data_center = ? AND lock_name = ? AND kind = 'table'"
 	for _, c := range []struct {
@@ -181,14 +185,15 @@ func TestVictimOfADeadlockHasChangedNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 				db, lock := migrated(t, s.DSN)
-				// What waits is seen some tenths of a second later, and must still wait then.
+				// A waiting statement becomes visible some tenths of a second
+				// later, and must still wait then.
 				store := conclavesql.NewStateStore(openWith(t, s.DSN, conclavesql.Options{Deadline: 10 * time.Second, LockWait: 3 * time.Second}), lock)
 				fence := elect(t, db, lock, "a@1", 1)
 				old := read(t, db, lock, conclavesql.KindTable)
 				next := conclavesql.State{Body: "mine", Seq: 1, Nonce: "mine"}
 
 				theirs := transaction(t, s.DSN)
-				for i := range 100 { // so much work that the server would rather end ours
+				for i := range 100 { // so much work that the server chooses the other as the victim
 					mustExec(t, theirs, "INSERT INTO election_history (data_center, lock_name, term, owner, cause) VALUES ('x', 'x', ?, 'x', 'x')", i)
 				}
 				mustExec(t, theirs, c.first, lock.DataCenter, lock.Name)
@@ -216,16 +221,16 @@ func TestVictimOfADeadlockHasChangedNothing(t *testing.T) {
 				assert.Empty(t, stands.Body)
 				outcome, err = store.Write(t.Context(), fence, old, next)
 				require.NoError(t, err)
-				assert.Equal(t, conclavesql.Written, outcome, "said again, from the same, it lands")
+				assert.Equal(t, conclavesql.Written, outcome, "repeated from the same state, it is applied")
 			})
 		})
 	}
 }
 
-// Somebody holds the lock's row in a transaction and says nothing more. A real server
-// gives up after LockWait, and nothing was done; the embedded one ends that
-// transaction while we wait.
-func TestNobodyWaitsLongForARow(t *testing.T) {
+// Another client holds the lock's row in an open transaction. A real server
+// ends the wait after LockWait, and nothing has changed; the embedded one ends
+// that transaction.
+func TestStatement_WaitForRowIsBounded(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		_, lock := migrated(t, s.DSN)
 		db := openWith(t, s.DSN, conclavesql.Options{Deadline: 10 * time.Second, LockWait: time.Second})
@@ -239,7 +244,7 @@ func TestNobodyWaitsLongForARow(t *testing.T) {
 		began := time.Now()
 		renewed, err := db.Exec(t.Context(), conclavesql.LockRenew, lock.DataCenter, lock.Name, "a@1", 1, 0)
 		took := time.Since(began)
-		assert.Less(t, took, 10*time.Second, "the server's own patience is 50 s")
+		assert.Less(t, took, 10*time.Second, "the server's default is 50 s")
 		if s.Kind == mysqltest.Embedded {
 			require.NoError(t, err)
 			assert.EqualValues(t, 1, renewed)
@@ -252,12 +257,12 @@ func TestNobodyWaitsLongForARow(t *testing.T) {
 		assert.EqualValues(t, errLockWait, number(err))
 		assert.GreaterOrEqual(t, took, time.Second/2)
 		outcome, err := store.Write(t.Context(), fence, old, next)
-		assert.EqualValues(t, errLockWait, number(err), "who writes under the lock's row waits for it, too")
+		assert.EqualValues(t, errLockWait, number(err), "a write under the lock's row waits for it, too")
 		assert.Equal(t, conclavesql.Unknown, outcome)
 		require.NoError(t, theirs.Rollback())
 		var beat int
 		require.NoError(t, db.QueryRow(t.Context(), "SELECT term_duration FROM distribute_lock", nil, &beat))
-		assert.Zero(t, beat, "and nothing lands afterwards")
+		assert.Zero(t, beat, "nothing is applied afterwards")
 		outcome, _, err = store.Settle(t.Context(), fence, old, next)
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Unwritten, outcome)
@@ -265,9 +270,9 @@ func TestNobodyWaitsLongForARow(t *testing.T) {
 }
 
 // A statement sees the newest row, whatever its transaction has read before: a
-// compare-and-swap from an old reading matches nothing. (The embedded server has one
-// reader at a time: internal/devdb's tests.)
-func TestSwapFromAnOldSnapshotMatchesNothing(t *testing.T) {
+// compare-and-swap from an old read matches nothing. (The embedded server has
+// one reader at a time: see internal/devdb's tests.)
+func TestSwap_FromOldSnapshotMatchesNothing(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		elect(t, db, lock, "a@1", 1)
@@ -282,15 +287,16 @@ func TestSwapFromAnOldSnapshotMatchesNothing(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, changed)
 		require.NoError(t, theirs.QueryRow(look).Scan(&owner))
-		assert.Equal(t, "a@1", owner, "a plain read shows what was; nothing is decided by one")
+		assert.Equal(t, "a@1", owner, "a plain read returns the old row; no decision depends on one")
 		require.NoError(t, theirs.QueryRow(look+" FOR UPDATE").Scan(&owner))
 		assert.Equal(t, "b@1", owner)
 		require.NoError(t, theirs.Rollback())
 	})
 }
 
-// What is not committed is not read, and leaves nothing when it is rolled back.
-func TestNobodyReadsWhatIsNotCommitted(t *testing.T) {
+// Uncommitted changes are not read, and have no effect when they are rolled
+// back.
+func TestRead_IgnoresUncommittedChanges(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		elect(t, db, lock, "a@1", 1)

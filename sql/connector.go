@@ -9,9 +9,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// connector opens a connection and then tries settings on it that some servers
-// do not know or do not let a session change: a refusal is taken as "not here".
-// (In the DSN a refused setting would refuse the connection.)
+// connector opens connections and applies settings that some servers do not
+// know or do not allow a session to change; their refusal is ignored. (In the
+// DSN, a refused setting would make the connection fail.)
 type connector struct {
 	driver.Connector
 	settings []string
@@ -19,7 +19,7 @@ type connector struct {
 
 var _ driver.Connector = (*connector)(nil)
 
-// Connect opens one connection; ctx bounds the settings, too.
+// Connect opens one connection. ctx also bounds the settings.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {

@@ -15,20 +15,21 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// This file holds what the three servers do differently, and what they do alike
-// although one might fear otherwise. docs/databases.md is its table, with the reason
-// why the statements are right on each; a row there names its test here.
+// This file has what the three servers do differently, and what they do alike
+// where a difference could be expected. docs/databases.md is its table, with
+// the reason why the statements are right on each; its rows name the tests
+// here.
 
-// answers are what a query gives on each server: a value, "NULL", or "error" and the
-// server's number.
+// answers are the results of a query on each server: a value, "NULL", or
+// "error" and the server's number.
 type answers map[mysqltest.Kind]string
 
-// alike is one answer for all.
+// alike returns the same answer for all servers.
 func alike(answer string) answers {
 	return answers{mysqltest.Embedded: answer, mysqltest.MySQL: answer, mysqltest.MariaDB: answer}
 }
 
-// plain is the test's database as somebody opens it who knows nothing of us.
+// plain connects to the test's database without any of Conclave's settings.
 func plain(t *testing.T, s *mysqltest.Server, params string) *stdsql.Conn {
 	t.Helper()
 	dsn, _, _ := strings.Cut(s.DSN, "?")
@@ -41,7 +42,7 @@ func plain(t *testing.T, s *mysqltest.Server, params string) *stdsql.Conn {
 	return conn
 }
 
-// ask is a query's one value, as text.
+// ask returns the only value of a query as text.
 func ask(t *testing.T, conn *stdsql.Conn, query string) string {
 	t.Helper()
 	var value stdsql.NullString
@@ -57,7 +58,7 @@ func ask(t *testing.T, conn *stdsql.Conn, query string) string {
 	return value.String
 }
 
-func TestAnswersThatDiffer(t *testing.T) {
+func TestServers_AnswersThatDiffer(t *testing.T) {
 	for _, c := range []struct {
 		name, query string
 		want        answers
@@ -66,7 +67,7 @@ func TestAnswersThatDiffer(t *testing.T) {
 			answers{"embedded": "REPEATABLE-READ", "mysql": "REPEATABLE-READ", "mariadb": "error 1193"}},
 		{"isolation, old name", "SELECT @@tx_isolation",
 			answers{"embedded": "REPEATABLE-READ", "mysql": "error 1193", "mariadb": "REPEATABLE-READ"}},
-		{"nobody's lock", "SELECT IS_USED_LOCK(NULL)",
+		{"a lock without a name", "SELECT IS_USED_LOCK(NULL)",
 			answers{"embedded": "error 3057", "mysql": "error 3057", "mariadb": "NULL"}},
 		{"a lock's name of 64", "SELECT GET_LOCK(REPEAT('x', 64), 0)", alike("1")},
 		{"a lock's name of 65", "SELECT GET_LOCK(REPEAT('x', 65), 0)",
@@ -98,9 +99,9 @@ func TestAnswersThatDiffer(t *testing.T) {
 	}
 }
 
-// Which life of which server this is cannot be asked everywhere, so nothing asks it:
-// the evidence of a witness is a lock and a connection, seen from a connection.
-func TestServersHaveNoCommonName(t *testing.T) {
+// Not every server can be asked for an identity, so no statement does: the
+// evidence of a witness is a lock and a connection, seen from a connection.
+func TestServers_HaveNoCommonIdentity(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		uuid := ask(t, plain(t, s, ""), "SELECT @@server_uuid")
 		if s.Kind == mysqltest.MariaDB {
@@ -112,7 +113,7 @@ func TestServersHaveNoCommonName(t *testing.T) {
 }
 
 // A duplicate key has one number and three texts, and INSERT IGNORE hides it.
-func TestDuplicateKeyIsANumber(t *testing.T) {
+func TestDuplicateKey_HasOneErrorNumber(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		_, err := db.Exec(t.Context(), "INSERT INTO distribute_lock (data_center, lock_name, duration) VALUES (?, ?, 1)", lock.DataCenter, lock.Name)
@@ -128,9 +129,10 @@ func TestDuplicateKeyIsANumber(t *testing.T) {
 	})
 }
 
-// A row that is found and not changed counts only where the client asks for it, on
-// every server. Ours does not; each statement that decides changes what it finds.
-func TestRowsThatAreFoundAndRowsThatChange(t *testing.T) {
+// A row that is matched and not changed counts only if the client asks for it,
+// on every server. Conclave does not; each of its deciding statements changes
+// what it matches.
+func TestExec_CountsChangedNotMatchedRows(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		elect(t, db, lock, "a@1", 1)
@@ -145,7 +147,7 @@ func TestRowsThatAreFoundAndRowsThatChange(t *testing.T) {
 		n, err := db.Exec(t.Context(), same)
 		require.NoError(t, err)
 		assert.Zero(t, n)
-		for beat := range 3 { // in the same millisecond, too
+		for beat := range 3 { // also in the same millisecond
 			n, err := db.Exec(t.Context(), conclavesql.LockRenew, lock.DataCenter, lock.Name, "a@1", 1, beat)
 			require.NoError(t, err)
 			assert.EqualValues(t, 1, n)
@@ -153,8 +155,9 @@ func TestRowsThatAreFoundAndRowsThatChange(t *testing.T) {
 	})
 }
 
-// What is finer than a column is rounded, or cut off. UTC_TIMESTAMP(3) is as fine as the column.
-func TestTimesFinerThanTheirColumn(t *testing.T) {
+// A time that is finer than its column is rounded or truncated.
+// UTC_TIMESTAMP(3) has the column's precision.
+func TestTime_FinerThanItsColumn(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		fraction := func() (f int) {
@@ -175,17 +178,17 @@ func TestTimesFinerThanTheirColumn(t *testing.T) {
 		assert.Equal(t, want, fraction())
 		set("UTC_TIMESTAMP(3)")
 		require.Eventually(t, func() bool { set("UTC_TIMESTAMP(3)"); return fraction() != 0 }, 5*time.Second, 7*time.Millisecond)
-		assert.Zero(t, fraction()%1000, "UTC_TIMESTAMP(3) is stored as it is")
+		assert.Zero(t, fraction()%1000, "UTC_TIMESTAMP(3) is stored unchanged")
 		set("UTC_TIMESTAMP()")
-		if s.Kind != mysqltest.Embedded { // which does not cut it
-			assert.Zero(t, fraction(), "UTC_TIMESTAMP() has whole seconds, whatever the column has")
+		if s.Kind != mysqltest.Embedded { // which does not truncate it
+			assert.Zero(t, fraction(), "UTC_TIMESTAMP() has whole seconds, whatever the column's precision")
 		}
 	})
 }
 
-// A column that keeps its own time moves on an UPDATE to equal values, on one server.
-// Ours have none: every time is written by the statement that means it.
-func TestNoTimeMovesByItself(t *testing.T) {
+// A column with ON UPDATE changes on an UPDATE to equal values, on one server.
+// Conclave's tables have none: every time is written by a statement.
+func TestTime_OnlyStatementsChangeIt(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		elect(t, db, lock, "a@1", 1)
@@ -204,19 +207,20 @@ func TestNoTimeMovesByItself(t *testing.T) {
 		require.NoError(t, err)
 		var year int
 		require.NoError(t, db.QueryRow(t.Context(), "SELECT YEAR(at) FROM moving", nil, &year))
-		assert.Equal(t, s.Kind == mysqltest.Embedded, year != 2020, "only the embedded server moves it")
+		assert.Equal(t, s.Kind == mysqltest.Embedded, year != 2020, "only the embedded server changes it")
 	})
 }
 
-// Limits that servers set for a session by themselves are lifted where they would end
-// a wait: each knows one of the two names, and refuses the other.
-func TestServerWideLimitDoesNotEndAWait(t *testing.T) {
+// A server's limit on the time of a statement is removed from pinned
+// connections, where it would end a wait. Each server knows one of the two
+// names, and refuses the other.
+func TestPinned_ServerWideLimitDoesNotEndWait(t *testing.T) {
 	limits := map[mysqltest.Kind][3]string{ // the setting, its value for this test, its default
 		mysqltest.MySQL:   {"max_execution_time", "300", "0"},
 		mysqltest.MariaDB: {"max_statement_time", "0.3", "0"},
 	}
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
-		s.NeedsContainer(t) // its settings are ours to change
+		s.NeedsContainer(t) // the test changes its settings
 		limit := limits[s.Kind]
 		s.Exec(t, "SET GLOBAL "+limit[0]+" = "+limit[1])
 		t.Cleanup(func() { s.Exec(t, "SET GLOBAL "+limit[0]+" = "+limit[2]) })
@@ -231,16 +235,17 @@ func TestServerWideLimitDoesNotEndAWait(t *testing.T) {
 		require.NoError(t, holder.QueryRow(t.Context(), conclavesql.LockTake, []any{"cv:limit", "cv:limit"}, &taken, &conn))
 		began := time.Now()
 		require.NoError(t, waiter.QueryRow(t.Context(), conclavesql.LockAwait, []any{"cv:limit", 1}, &taken))
-		assert.Equal(t, stdsql.NullInt64{Int64: 0, Valid: true}, taken, "the wait was over, and nothing else")
+		assert.Equal(t, stdsql.NullInt64{Int64: 0, Valid: true}, taken, "the wait timed out without an error")
 		assert.GreaterOrEqual(t, time.Since(began), 900*time.Millisecond)
-		var patience int
-		require.NoError(t, waiter.QueryRow(t.Context(), "SELECT @@innodb_lock_wait_timeout", nil, &patience))
-		assert.Equal(t, 2, patience)
+		var lockWait int
+		require.NoError(t, waiter.QueryRow(t.Context(), "SELECT @@innodb_lock_wait_timeout", nil, &lockWait))
+		assert.Equal(t, 2, lockWait)
 	})
 }
 
-// A wait of a fraction of a second is none on two servers. Ours are whole seconds.
-func TestWaitsAreWholeSeconds(t *testing.T) {
+// On two servers a wait of a fraction of a second is no wait at all. Conclave's
+// waits are whole seconds.
+func TestGetLock_WaitsWholeSeconds(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		holder, waiter := plain(t, s, ""), plain(t, s, "")
 		require.Equal(t, "1", ask(t, holder, "SELECT GET_LOCK('cv:held', 0)"))
@@ -257,9 +262,9 @@ func TestWaitsAreWholeSeconds(t *testing.T) {
 	})
 }
 
-// EXISTS in the WHERE of an UPDATE is refused by the embedded server; the join means
-// the same on all.
-func TestFenceIsAJoin(t *testing.T) {
+// EXISTS in the WHERE of an UPDATE is refused by the embedded server; the join
+// means the same on all.
+func TestFence_IsAJoin(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		fence := elect(t, db, lock, "a@1", 1)
@@ -272,10 +277,10 @@ func TestFenceIsAJoin(t *testing.T) {
 	})
 }
 
-// A statement's UTC_TIMESTAMP(3) is the moment at which it began, on real servers: one that
-// waited for a row writes a time that is old already. That is why a leader counts its
-// trust from before it sent.
-func TestStatementThatWaitedWritesWhenItBegan(t *testing.T) {
+// On real servers UTC_TIMESTAMP(3) is the time at which the statement started:
+// one that waited for a row writes an old time. Therefore a leader counts its
+// trust from before it sent the statement.
+func TestRenew_AfterWaitWritesTimeOfStart(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		_, lock := migrated(t, s.DSN)
 		db := openWith(t, s.DSN, conclavesql.Options{Deadline: 10 * time.Second, LockWait: 3 * time.Second})

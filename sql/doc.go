@@ -1,60 +1,67 @@
-// Package sql is everything that Conclave says to MySQL: the schema, every
-// statement with the reason for each of its predicates, and the stores over them.
-// It is imported as conclavesql, because database/sql is near.
+// Package sql is the interface to MySQL: the schema, every statement with the
+// reason for each of its predicates, and the stores that use them. It is
+// imported as conclavesql, to distinguish it from database/sql.
 //
-// Why SQL can carry an election at all is one property: a single autocommit UPDATE
-// is atomic, and the number of rows that it changed is known to who sent it.
-// Everything here is built so that no decision needs more than that.
+// SQL can carry an election because of one property: a single autocommit UPDATE
+// is atomic, and its sender learns how many rows it changed. No decision in
+// this package needs more than that.
 //
-//	distribute_lock    one row a lock: who leads which term, until when     lock/*.sql
-//	cluster_state      one row a kind: what the leader has decided          state/*.sql
-//	election_history   one row an election: who, why, how long nobody       history/*.sql
-//	schema_version     one row: the newest schema file applied here         schema/*.sql
+//	table              one row for each    content                            statements
+//	distribute_lock    lock                which node leads which term        lock/*.sql
+//	cluster_state      kind of state       what the leader has decided        state/*.sql
+//	election_history   election            winner, cause, time without leader history/*.sql
+//	schema_version     database            newest schema file applied here    schema/*.sql
 //
-// Beside them stand the tables of the articles' other elections and locks (version/*.sql,
-// row/*.sql), the fence (fence/*.sql), the lab's rules (lab/*.sql) and its shop (shop/*.sql),
-// each made by who uses it.
+// The package also has the statements of the articles' other elections and
+// locks (version/*.sql, row/*.sql), of the fence (fence/*.sql), and of the lab
+// (lab/*.sql) and its shop (shop/*.sql). Their users create the tables.
 //
-// # Two ways in
+// # Pool and pinned connections
 //
-// [DB] is a small pool for short statements. Each has a deadline of half a beat,
-// connecting included: a stalled server costs a beat, not a lease. [Pinned] is one
-// connection of its own, for named locks, which live and die with the connection
-// that holds them. It has no time-out but the context of each statement, it notices
-// its own end while nobody uses it, and it is closed and never pooled.
+// [DB] is a small pool for short statements. Each has a deadline of half a
+// beat, connecting included, so that a stalled server costs a beat and not a
+// lease.
+//
+// [Pinned] is a single connection for named locks, which the server frees when
+// the connection ends. It has no timeout except the context of each statement,
+// notices its own end while it is idle, and is closed and never pooled.
 //
 // # Guarantees
 //
-//   - A statement is sent once. Nothing in here repeats a compare-and-swap.
-//   - A write of cluster state lands only while the lock row names its writer and
-//     term, judged in the same statement ([StateStore.Write]).
-//   - Of two writes that replace the same decision at most one lands, however late
-//     the other comes.
-//   - All times are DATETIME in UTC, because each statement says so: a lease is
-//     judged alike in every session's time zone, over summer time, and after 2038. No
-//     lease is judged by a clock outside the database, or by another machine's.
-//   - The schema of an older program is changed under it while it runs, and it goes on.
+//   - A statement is sent once. This package never repeats a compare-and-swap.
+//   - A write of cluster state changes a row only while the lock row names its
+//     writer and term. The same statement checks this ([StateStore.Write]).
+//   - Of two writes that replace the same decision at most one is applied,
+//     however late the other arrives.
+//   - All times are DATETIME in UTC, because each statement uses UTC_TIMESTAMP.
+//     A lease is computed in the same way in every session's time zone, across
+//     summer time, and after 2038. It is never computed from a clock outside
+//     the database.
+//   - The schema of a running older program can be migrated, and the program
+//     continues to work.
 //
 // # What is not guaranteed
 //
-//   - That an error means that nothing happened. After [ErrUnavailable] a statement
-//     may have been applied, or may be later: the server may still be about to read
-//     it. Who wrote under a nonce finds out with [StateStore.Settle].
-//   - Anything about a read. On a replica, or on a deposed primary, it may be old by
-//     seconds. Decisions are made by UPDATEs; reads only say which to try.
-//   - Two primaries at once. Where a database can be split into two writable halves
-//     (asynchronous replication, a careless fail-over) each half elects a leader.
+//   - An error does not mean that nothing happened. After [ErrUnavailable] a
+//     statement may have been applied, or may be applied later, when the server
+//     reads it. A writer that used a nonce finds out with [StateStore.Settle].
+//   - A read may be stale by seconds, on a replica or a deposed primary.
+//     Decisions are made by UPDATEs; reads only suggest which one to try.
+//   - Two primaries at once. Where a database can split into two writable
+//     halves (asynchronous replication, a careless failover), each half elects
+//     a leader.
 //
-// # When a part dies
+// # What happens when a part fails
 //
-//	what breaks                what happens
-//	the server                 ErrUnavailable; pinned connections tell at once that they are lost
+//	what fails                 what happens
+//	the server                 ErrUnavailable; pinned connections report their loss at once
 //	the network, silently      the deadline of the statement; TCP keep-alive for idle connections
-//	a process, in a statement  the server finishes it or rolls it back: it is one autocommit statement
-//	a process, between two     nothing is half done: no decision is spread over two statements
-//	a primary, fails over      statements error (RejectReadOnly drops the connection), the next ones find the new one
+//	a process, in a statement  the server completes or rolls back the autocommit statement
+//	a process, between two     nothing is left half done: no decision takes two statements
+//	a primary, with failover   statements fail (RejectReadOnly drops the connection) until the
+//	                           new primary is reached
 //
-// The statements are the same on MySQL 8.4 and 9, MariaDB 10.11, and the embedded
-// server of internal/devdb; there are no dialects. Where a server lacks something
-// (a session variable, named locks), its refusal is taken as an answer.
+// The statements are the same on MySQL 8.4 and 9, MariaDB 10.11, and the
+// embedded server of internal/devdb; there are no dialects. Where a server
+// lacks a feature (a session variable, named locks), its refusal is handled.
 package sql

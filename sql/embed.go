@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// files holds the schema and the statements, one a file. Each file begins with
-// the reason for every predicate in its WHERE. A schema file's number is the
-// version that it brings the schema to, and the order of application.
+// files holds the schema and the statements, one in each file. Each file begins
+// with the reason for every predicate in its WHERE clause. The number of a
+// schema file is the version that the schema has after it, and the order of
+// application.
 //
 //go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql version/*.sql row/*.sql fence/*.sql shop/*.sql lab/*.sql
 var files embed.FS
 
-// The statements, for the packages that elect and fence with them. The comments
-// of the files are left out of what is sent.
+// The statements of the election and of the fenced writes. Their comments are
+// removed before they are sent.
 var (
 	schemaRead = statement("schema/read_version.sql")
 	schemaSeed = statement("schema/seed_version.sql")
@@ -29,7 +30,7 @@ var (
 	LockWinOverdue = statement("lock/win_overdue.sql")
 	LockWinWitness = statement("lock/win_witness.sql")
 	LockRenew      = statement("lock/renew.sql")
-	LockRepark     = statement("lock/repark.sql")
+	LockRepark     = statement("lock/reacquire.sql")
 	LockResign     = statement("lock/resign.sql")
 	LockTake       = statement("lock/take.sql")
 	LockAwait      = statement("lock/await.sql")
@@ -47,8 +48,8 @@ var (
 	HistoryList   = statement("history/list.sql")
 )
 
-// The statements of the original's election and of the other articles', and those of
-// the fence.
+// The statements of the original's election, of the other articles, and of the
+// fence.
 var (
 	SofaLook    = statement("lock/sofa_look.sql")
 	SofaInsert  = statement("lock/sofa_insert.sql")
@@ -100,9 +101,9 @@ var (
 	FenceCheck = statement("fence/check.sql")
 )
 
-// statement reads one file without its comment lines: the driver counts question
-// marks in comments as parameters. A missing file is a broken build and panics at
-// start, in every test.
+// statement returns the content of a file without its comment lines, because
+// the driver would count question marks in comments as parameters. It panics if
+// the file does not exist, which every test would show.
 func statement(path string) string {
 	text, err := files.ReadFile(path)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryStatementExplainsItself(t *testing.T) {
+func TestStatements_HaveComments(t *testing.T) {
 	require.NoError(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		text, err := files.ReadFile(path)
 		require.NoError(t, err)
-		assert.True(t, strings.HasPrefix(string(text), "-- "), "%s begins with its reasons", path)
+		assert.True(t, strings.HasPrefix(string(text), "-- "), "%s must begin with a comment", path)
 		sent := statement(path)
 		assert.NotEmpty(t, sent, path)
-		assert.NotContains(t, sent, "--", "%s: comments stay at home", path)
-		assert.NotContains(t, sent, ";", "%s is one statement", path)
+		assert.NotContains(t, sent, "--", "%s: comments must not be sent", path)
+		assert.NotContains(t, sent, ";", "%s must be one statement", path)
 		if strings.HasPrefix(sent, "UPDATE ") || strings.HasPrefix(sent, "DELETE ") {
 			assert.Contains(t, sent, "WHERE", path)
 		}
@@ -28,7 +28,7 @@ func TestEveryStatementExplainsItself(t *testing.T) {
 	}))
 }
 
-func TestSchemaFilesAreNumberedWithoutGaps(t *testing.T) {
+func TestSchemaFiles_NumberedWithoutGaps(t *testing.T) {
 	for i, m := range migrations() {
 		assert.Equal(t, i, m.version, m.path)
 	}

@@ -13,31 +13,32 @@ import (
 )
 
 var (
-	// ErrBadDSN: Open was given a DSN that cannot be read or lacks a part. The
-	// error never shows the password. Trying again is useless.
+	// ErrBadDSN reports a DSN that cannot be parsed or lacks a part. The
+	// error never contains the password. A retry is useless.
 	ErrBadDSN = errors.New("bad DSN")
 
-	// ErrRefused: the server is there and does not let us in (wrong password, no
-	// such database, no right). Trying again rarely helps.
-	ErrRefused = errors.New("database refuses us")
+	// ErrRefused reports that the server denied access (wrong password, no
+	// such database, missing privileges). A retry rarely helps.
+	ErrRefused = errors.New("database refused access")
 
-	// ErrUnavailable: the server could not be reached, broke the connection, is
-	// starting or stopping, or did not answer within the deadline. Try again; but
-	// a statement that failed with it may have been applied, or may be later.
+	// ErrUnavailable reports that the server could not be reached, broke the
+	// connection, is starting or stopping, or did not answer within the
+	// deadline. The caller may retry; but the statement that failed may have
+	// been applied, or may be applied later.
 	ErrUnavailable = errors.New("database unavailable")
 
-	// ErrSchemaNewer: Migrate found a schema written by a newer program. The error
-	// names both versions; nothing was touched.
+	// ErrSchemaNewer reports that Migrate found the schema of a newer program.
+	// The error names both versions; nothing was changed.
 	ErrSchemaNewer = errors.New("schema is newer than this program")
 )
 
-// MySQL's error numbers that say something about the server and not about the
+// MySQL's error numbers for conditions of the server, as opposed to the
 // statement. The texts differ between servers, the numbers do not.
 const (
 	errTooManyConns   = 1040
 	errDBDenied       = 1044
 	errUserDenied     = 1045
-	errNotReady       = 1047 // Galera: this node is not part of the cluster now
+	errNotReady       = 1047 // Galera: the node is not part of the cluster
 	errUnknownDB      = 1049
 	errShutdown       = 1053
 	errUserConns      = 1203
@@ -46,11 +47,12 @@ const (
 	errKilled         = 1317
 	errConnKilled     = 1927 // MariaDB: the connection was killed
 	errPasswordExpiry = 1820
-	errNoBackend      = 9001 // ProxySQL: no server behind it within its time limit
+	errNoBackend      = 9001 // ProxySQL: no backend server within its time limit
 )
 
-// classify wraps what the driver says in one of the sentinels above, or returns
-// it as it is: then the server has read the statement and refused it.
+// classify wraps an error of the driver in one of the sentinels above. It
+// returns the error unchanged if the server has read the statement and refused
+// it.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -79,12 +81,13 @@ func classify(err error) error {
 	return err
 }
 
-// RefusedAs says that the server has read the statement, and refused it with one of
-// these error numbers of MySQL.
+// RefusedAs reports whether the server has read the statement and refused it
+// with one of these error numbers.
 func RefusedAs(err error, numbers ...uint16) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
 }
 
-// missingTable says that a statement met no table: nobody has migrated yet.
+// missingTable reports whether a table does not exist, so that the database has
+// not been migrated yet.
 func missingTable(err error) bool { return RefusedAs(err, errNoSuchTable) }

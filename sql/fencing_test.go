@@ -11,7 +11,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// picture is everything that the database says of a lock, as text.
+// picture returns everything in the database about a lock, as text.
 func picture(t *testing.T, db *conclavesql.DB, lock conclavesql.Lock) string {
 	t.Helper()
 	var text string
@@ -30,9 +30,9 @@ func picture(t *testing.T, db *conclavesql.DB, lock conclavesql.Lock) string {
 	return text
 }
 
-// Whatever somebody says whose term is over, no row changes: neither the lock's, nor
-// a decision's, nor the history's.
-func TestNoStatementOfAnOldTermChangesARow(t *testing.T) {
+// No statement of an ended term changes a row: neither the lock's, nor a
+// decision's, nor the history's.
+func TestStatements_OfOldTermChangeNoRow(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		elect(t, db, lock, "old@1", 4)
@@ -42,17 +42,17 @@ func TestNoStatementOfAnOldTermChangesARow(t *testing.T) {
 		outcome, err := store.Write(t.Context(), mine, old, conclavesql.State{Body: "mine", Seq: 1, Nonce: "mine"})
 		require.NoError(t, err)
 		require.Equal(t, conclavesql.Written, outcome)
-		stands := read(t, db, lock, conclavesql.KindTable)
+		present := read(t, db, lock, conclavesql.KindTable)
 
 		n, err := db.Exec(t.Context(), conclavesql.LockWinOverdue, "new@1", "address", 4, 3000, "their nonce", "cv:their nonce", nil,
 			lock.DataCenter, lock.Name, "old@1", 4, "", nil, nil, "cv:none", 0)
 		require.NoError(t, err)
-		require.Equal(t, int64(1), n, "somebody else wins term 5")
+		require.Equal(t, int64(1), n, "another node wins term 5")
 		before := picture(t, db, lock)
 
 		key := []any{lock.DataCenter, lock.Name}
-		win := func(ground ...any) []any {
-			return slices.Concat([]any{"old@1", "address", 4, 3000, "my nonce", nil, nil}, key, []any{"old@1", 4, "", nil, nil, "cv:my nonce"}, ground)
+		win := func(reason ...any) []any {
+			return slices.Concat([]any{"old@1", "address", 4, 3000, "my nonce", nil, nil}, key, []any{"old@1", 4, "", nil, nil, "cv:my nonce"}, reason)
 		}
 		with := func(set []any, where ...any) []any { return slices.Concat(set, key, where) }
 		for name, statement := range map[string]struct {
@@ -60,7 +60,7 @@ func TestNoStatementOfAnOldTermChangesARow(t *testing.T) {
 			args []any
 		}{
 			"renew":       {conclavesql.LockRenew, with(nil, "old@1", 4, 0)},
-			"repark":      {conclavesql.LockRepark, with([]any{2, nil, nil}, "old@1", 4, nil, 0, 1, nil, nil, "cv:none")},
+			"reacquire":   {conclavesql.LockRepark, with([]any{2, nil, nil}, "old@1", 4, nil, 0, 1, nil, nil, "cv:none")},
 			"resign":      {conclavesql.LockResign, with(nil, "old@1", 4)},
 			"win vacant":  {conclavesql.LockWinVacant, win()},
 			"win own":     {conclavesql.LockWinOwn, win()},
@@ -78,15 +78,15 @@ func TestNoStatementOfAnOldTermChangesARow(t *testing.T) {
 			assert.Zero(t, n, name)
 			require.Equal(t, before, picture(t, db, lock), name)
 		}
-		outcome, err = store.Write(t.Context(), mine, stands, conclavesql.State{Body: "stale", Seq: 2, Nonce: "stale"})
+		outcome, err = store.Write(t.Context(), mine, present, conclavesql.State{Body: "stale", Seq: 2, Nonce: "stale"})
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Deposed, outcome)
 	})
 }
 
-// A term is written with the number that the statement computed, never with one that
+// The statement itself computes the number of a new term, never from one that
 // was read before.
-func TestTermRisesAboveTheRowAndTheHighestSeen(t *testing.T) {
+func TestWin_TermRisesAboveRowAndHighestSeen(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		for i, c := range []struct{ row, seen, want uint64 }{{4, 0, 5}, {4, 4, 5}, {4, 9, 10}} {

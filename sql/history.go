@@ -10,26 +10,28 @@ import (
 type Election struct {
 	Term       uint64
 	Owner      string // name@incarnation of the winner
-	Previous   string // the one before, empty for the first
+	Previous   string // the previous leader, empty for the first election
 	Cause      string // first, resigned, killed, expired, restored
 	Leaderless time.Duration
-	At         time.Time // by the database's clock; only to be shown
+	At         time.Time // by the database's clock; only for display
 }
 
-// History is the record of one lock's elections. A term that was won and lost again
-// before its winner's first write is not in it: nobody has led it. And who reads it
-// right after an election may be a beat too early, when the database was busy.
+// History is the record of one lock's elections. A term that was won and lost
+// again before its winner's first write is not in it, since no node led it.
+// After an election the new row may be missing for a beat if the database is
+// busy.
 type History struct {
 	db   *DB
 	lock Lock
 }
 
-// NewHistory is the history of lock.
+// NewHistory returns the history of lock.
 func NewHistory(db *DB, lock Lock) *History { return &History{db, lock} }
 
-// Record notes an election; At is the database's. It is fenced: false means that
-// nothing was written, because the lock no longer names the winner or the term is
-// recorded already. It may be repeated after an error.
+// Record writes an election; At is set by the database. The write is fenced:
+// Record returns false if nothing was written, because the lock no longer names
+// the winner or the term is already recorded. It may be repeated after an
+// error.
 func (h *History) Record(ctx context.Context, e Election) (bool, error) {
 	n, err := h.db.Exec(ctx, HistoryRecord, e.Previous, e.Cause, e.Leaderless.Milliseconds(),
 		h.lock.DataCenter, h.lock.Name, e.Owner, e.Term)

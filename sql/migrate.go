@@ -11,22 +11,23 @@ import (
 	"time"
 )
 
-// Lock names the row that elects: one cluster, or one leader of a user's own.
+// Lock names the row of an election: that of a cluster, or of an application's
+// own leader.
 type Lock struct {
 	DataCenter string // at most 128 printable ASCII characters
 	Name       string // at most 1024 printable ASCII characters
 }
 
-// The original's names, used when none are given.
+// The original's names, used by default.
 const (
 	DefaultDataCenter = "DefaultDataCenter"
 	DefaultLockName   = "META-MASTER"
 )
 
-// DefaultLock is the lock of a cluster that names nothing else.
+// DefaultLock returns the lock with the default names.
 func DefaultLock() Lock { return Lock{DefaultDataCenter, DefaultLockName} }
 
-// Validate says which of the two names cannot be stored.
+// Validate returns an error if one of the names cannot be stored.
 func (l Lock) Validate() error {
 	for _, part := range []struct {
 		what, value string
@@ -46,7 +47,7 @@ func (l Lock) Validate() error {
 
 func (l Lock) String() string { return l.DataCenter + "/" + l.Name }
 
-// SchemaVersion is the newest version that this program knows.
+// SchemaVersion returns the newest version that this program knows.
 func SchemaVersion() int {
 	files := migrations()
 	return files[len(files)-1].version
@@ -57,8 +58,8 @@ type migration struct {
 	path    string
 }
 
-// migrations lists the schema files in their order; file 000 makes the table that
-// counts the others.
+// migrations returns the schema files in their order. File 000 creates the
+// table that records the version.
 func migrations() []migration {
 	names, err := fs.Glob(files, "schema/0*.sql")
 	if err != nil {
@@ -76,24 +77,26 @@ func migrations() []migration {
 	return list
 }
 
-// MigrateTry is for how long a program lets one Migrate try. A database that accepts
-// and says nothing (a frozen mysqld, a proxy with nobody behind it) would hold it for
-// ever; what is cut off in the middle of its work goes on where it was, since every
-// step changes nothing when it has been done.
+// MigrateTry is the timeout of one attempt to migrate. A database that accepts
+// connections and never answers (a frozen mysqld, a proxy without a server)
+// would block Migrate forever. An attempt that is interrupted can be repeated,
+// since every step has no effect if it has already been done.
 const MigrateTry = 5 * time.Second
 
-// Migrate brings the schema to SchemaVersion and makes sure that the lock has its
-// row (term 0, no owner) and each kind of state its own. Any number of processes
-// may do it at once, and again: every step changes nothing when it has been done.
-// A schema written by a newer program is refused with ErrSchemaNewer before
-// anything is touched. A program that runs while a newer one migrates is not asked: it
-// goes on, and is refused when it starts again.
+// Migrate brings the schema to SchemaVersion and makes sure that the rows of
+// the lock (term 0, no owner) and of each kind of state exist. Any number of
+// processes may call it at once and repeatedly: a step has no effect if it has
+// already been done.
+//
+// If the schema was written by a newer program, Migrate returns ErrSchemaNewer
+// and changes nothing. A running program is not affected when a newer one
+// migrates; it is refused when it next starts.
 func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	if err := lock.Validate(); err != nil {
 		return err
 	}
-	// Tables are created on a connection of its own: that takes longer than half a
-	// beat on a slow disk, and its only deadline is the caller's.
+	// Tables are created on a pinned connection, because that may take longer
+	// than half a beat on a slow disk. The only deadline is the caller's.
 	conn, err := db.Pin(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -114,7 +117,8 @@ func (db *DB) Migrate(ctx context.Context, lock Lock) error {
 	return seed(ctx, conn, lock)
 }
 
-// schemaVersion is -1 when nobody has migrated here.
+// schemaVersion returns the version of the schema, or -1 if the database has
+// not been migrated.
 func schemaVersion(ctx context.Context, conn Querier) (int, error) {
 	var version int
 	err := conn.QueryRow(ctx, schemaRead, nil, &version)
@@ -124,10 +128,10 @@ func schemaVersion(ctx context.Context, conn Querier) (int, error) {
 	return version, err
 }
 
-// apply runs every schema file: those that were applied before change nothing.
+// apply runs every schema file. Those that were applied before have no effect.
 func (db *DB) apply(ctx context.Context, conn *Pinned, want int) error {
 	for _, m := range migrations() {
-		if err := reshape(ctx, conn, statement(m.path)); err != nil {
+		if err := alterTable(ctx, conn, statement(m.path)); err != nil {
 			return fmt.Errorf("migrate: apply %s: %w", m.path, err)
 		}
 	}
@@ -140,10 +144,11 @@ func (db *DB) apply(ctx context.Context, conn *Pinned, want int) error {
 	return nil
 }
 
-// seedLease is the lease of a row that nobody has led; it is never waited for.
+// seedLease is the lease in a row that has had no leader; no candidate waits
+// for it.
 const seedLease = 3 * time.Second
 
-// seed gives the lock its row and its kinds of state theirs.
+// seed creates the rows of the lock and of its kinds of state.
 func seed(ctx context.Context, conn Execer, lock Lock) error {
 	if _, err := conn.Exec(ctx, LockSeed, lock.DataCenter, lock.Name, seedLease.Milliseconds()); err != nil {
 		return fmt.Errorf("migrate: seed lock %s: %w", lock, err)

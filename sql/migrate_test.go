@@ -16,12 +16,12 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// migratorEnv makes this test binary a process that migrates the database of the
-// DSN that it holds, when it is told to.
+// migratorEnv makes this test binary a process that migrates the database of
+// the DSN in it.
 const migratorEnv = "SQL_TEST_MIGRATOR"
 
-// migrator says when it is ready, waits for its standard input to end, migrates, and
-// says how that went.
+// migrator prints that it is ready, waits for its standard input to end,
+// migrates, and prints the result.
 func migrator(dsn string) {
 	db, err := conclavesql.Open(dsn, conclavesql.Options{})
 	if err == nil {
@@ -32,10 +32,10 @@ func migrator(dsn string) {
 	fmt.Println("migrated:", err)
 }
 
-func TestThreeProcessesMigrateAtOnce(t *testing.T) {
+func TestMigrate_ThreeProcessesAtOnce(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		var start []io.Closer
-		var said []*bufio.Scanner
+		var outputs []*bufio.Scanner
 		for range 3 {
 			p := exec.Command(os.Args[0])
 			p.Env = append(os.Environ(), migratorEnv+"="+dsn)
@@ -48,12 +48,12 @@ func TestThreeProcessesMigrateAtOnce(t *testing.T) {
 			scan := bufio.NewScanner(out)
 			require.True(t, scan.Scan())
 			require.Equal(t, "ready", scan.Text())
-			start, said = append(start, in), append(said, scan)
+			start, outputs = append(start, in), append(outputs, scan)
 		}
 		for _, in := range start { // all at once
 			in.Close()
 		}
-		for _, scan := range said {
+		for _, scan := range outputs {
 			require.True(t, scan.Scan())
 			assert.Equal(t, "migrated: <nil>", scan.Text())
 		}
@@ -66,7 +66,7 @@ func TestThreeProcessesMigrateAtOnce(t *testing.T) {
 	})
 }
 
-func TestMigrateSeedsATermThatNobodyLeads(t *testing.T) {
+func TestMigrate_SeedsTermWithoutLeader(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		var owner string
@@ -81,12 +81,12 @@ func TestMigrateSeedsATermThatNobodyLeads(t *testing.T) {
 		for _, kind := range conclavesql.Kinds() {
 			assert.Zero(t, states[kind].Term, kind)
 			assert.Empty(t, states[kind].Body, kind)
-			assert.False(t, states[kind].Modified.IsZero(), "%s has its row", kind)
+			assert.False(t, states[kind].Modified.IsZero(), "%s has a row", kind)
 		}
 	})
 }
 
-func TestMigratingAgainChangesNothing(t *testing.T) {
+func TestMigrate_AgainChangesNothing(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		elect(t, db, lock, "a@1", 7)
@@ -98,7 +98,7 @@ func TestMigratingAgainChangesNothing(t *testing.T) {
 	})
 }
 
-func TestNewerSchemaIsRefusedWithBothVersions(t *testing.T) {
+func TestMigrate_RefusesNewerSchema(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		_, err := db.Exec(t.Context(), "UPDATE schema_version SET version = 99 WHERE id = 1")
@@ -111,7 +111,7 @@ func TestNewerSchemaIsRefusedWithBothVersions(t *testing.T) {
 	})
 }
 
-func TestLockNamesThatCannotBeStoredAreRefused(t *testing.T) {
+func TestLock_RefusesNamesThatCannotBeStored(t *testing.T) {
 	for _, lock := range []conclavesql.Lock{
 		{},
 		{DataCenter: "dc"},

@@ -14,7 +14,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-func TestBadDSNIsNamedWithoutItsPassword(t *testing.T) {
+func TestOpen_BadDSNErrorHidesPassword(t *testing.T) {
 	const secret = "s3cr3t"
 	for name, dsn := range map[string]string{
 		"empty":               "",
@@ -31,12 +31,12 @@ func TestBadDSNIsNamedWithoutItsPassword(t *testing.T) {
 			_, err := conclavesql.Open(dsn, conclavesql.Options{})
 			require.ErrorIs(t, err, conclavesql.ErrBadDSN)
 			assert.NotContains(t, err.Error(), secret)
-			assert.Contains(t, err.Error(), "user:password@tcp(host:port)/database", "it says what is wanted")
+			assert.Contains(t, err.Error(), "user:password@tcp(host:port)/database", "the error shows the expected form")
 		})
 	}
 }
 
-func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+func TestOpen_RefusesInvalidOptions(t *testing.T) {
 	for _, opts := range []conclavesql.Options{
 		{Deadline: -1},
 		{LockWait: 50 * time.Second},
@@ -48,8 +48,8 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsUnavailable(t *testing.T) {
-	const addr = "127.0.0.1:1" // and no port of which somebody else may just make use
+func TestExec_NoServerIsUnavailable(t *testing.T) {
+	const addr = "127.0.0.1:1" // a fixed port that no other process uses
 	db := open(t, "root:secret@tcp("+addr+")/conclave")
 	err := db.Migrate(t.Context(), conclavesql.DefaultLock())
 	require.ErrorIs(t, err, conclavesql.ErrUnavailable)
@@ -57,8 +57,8 @@ func TestNobodyThereIsUnavailable(t *testing.T) {
 	assert.Equal(t, "tcp("+addr+")/conclave", db.Addr())
 }
 
-func TestServerThatNeverAnswersIsUnavailableWithinTheDeadline(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
+func TestExec_SilentServerIsUnavailableWithinDeadline(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
 	require.NoError(t, err)
 	defer listener.Close()
 	db, err := conclavesql.Open("root@tcp("+listener.Addr().String()+")/conclave", conclavesql.Options{Deadline: 50 * time.Millisecond})
@@ -67,10 +67,10 @@ func TestServerThatNeverAnswersIsUnavailableWithinTheDeadline(t *testing.T) {
 	began := time.Now()
 	_, err = db.Exec(t.Context(), "SELECT 1")
 	assert.ErrorIs(t, err, conclavesql.ErrUnavailable)
-	assert.Less(t, time.Since(began), 20*time.Second, "it would wait for ever")
+	assert.Less(t, time.Since(began), 20*time.Second, "without a deadline it would wait forever")
 }
 
-func TestWrongPasswordIsARefusal(t *testing.T) {
+func TestExec_WrongPasswordIsRefused(t *testing.T) {
 	dsn := embedded(t, devdb.Config{User: "conclave", Password: "right"})
 	db := open(t, "conclave:wrong@"+dsn[len("root@"):])
 	err := db.Migrate(t.Context(), conclavesql.DefaultLock())
@@ -78,9 +78,9 @@ func TestWrongPasswordIsARefusal(t *testing.T) {
 	assert.NotContains(t, err.Error(), "wrong@")
 }
 
-func TestSessionIsWhatTheStatementsNeed(t *testing.T) {
+func TestOpen_SessionSettings(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
-		dsn, _, _ = strings.Cut(dsn, "?") // whatever the DSN asks for
+		dsn, _, _ = strings.Cut(dsn, "?") // without the DSN's own parameters
 		db := open(t, dsn+"?loc=Asia%2FShanghai&parseTime=false&clientFoundRows=true&time_zone=%27%2B08%3A00%27&autocommit=0")
 		var autocommit, zone string
 		require.NoError(t, db.QueryRow(t.Context(), "SELECT @@autocommit, @@time_zone", nil, &autocommit, &zone))
@@ -89,14 +89,14 @@ func TestSessionIsWhatTheStatementsNeed(t *testing.T) {
 		require.NoError(t, db.Migrate(t.Context(), conclavesql.DefaultLock()))
 		n, err := db.Exec(t.Context(), "UPDATE schema_version SET version = version WHERE id = 1")
 		require.NoError(t, err)
-		assert.Zero(t, n, "rows that were found and not changed do not count")
+		assert.Zero(t, n, "rows that were matched and not changed do not count")
 		var at time.Time
 		require.NoError(t, db.QueryRow(t.Context(), "SELECT NOW(3)", nil, &at))
 		assert.Equal(t, time.UTC, at.Location())
 	})
 }
 
-func TestStatementsAreCounted(t *testing.T) {
+func TestDB_CountsStatements(t *testing.T) {
 	db, _ := migrated(t, embedded(t, devdb.Config{}))
 	before := db.Statements()
 	_, err := db.Exec(t.Context(), "SELECT 1")

@@ -13,16 +13,16 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// cabled opens the test's database through a path with faults.
+// cabled opens the test's database through a connection with faults.
 func cabled(t *testing.T, dsn string, deadline time.Duration) (*conclavesql.DB, *electortest.Cable) {
 	t.Helper()
 	cable := electortest.NewCable(new(net.Dialer).DialContext)
 	return openWith(t, dsn, conclavesql.Options{Dial: cable.Dial, Deadline: deadline}), cable
 }
 
-// The server has carried the write out, and the connection breaks before its answer
-// arrives. The writer does not know, looks whose nonce stands, and adopts it.
-func TestWriteWhoseReplyIsLostIsAdopted(t *testing.T) {
+// The server has applied the write, and the connection breaks before its answer
+// arrives. The writer settles it by comparing nonces, and adopts the row.
+func TestWrite_LostAnswerIsSettled(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		fence := elect(t, db, lock, "a@1", 1)
@@ -37,19 +37,19 @@ func TestWriteWhoseReplyIsLostIsAdopted(t *testing.T) {
 		require.Equal(t, conclavesql.Unknown, outcome)
 		require.Equal(t, 1, cable.Lost())
 
-		outcome, stands, err := store.Settle(t.Context(), fence, old, next)
+		outcome, present, err := store.Settle(t.Context(), fence, old, next)
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Written, outcome)
-		assert.Equal(t, "mine", stands.Nonce)
+		assert.Equal(t, "mine", present.Nonce)
 		outcome, err = store.Write(t.Context(), fence, old, next)
 		require.NoError(t, err)
-		assert.Equal(t, conclavesql.Conflict, outcome, "said again it lands on nothing")
+		assert.Equal(t, conclavesql.Conflict, outcome, "repeated, it matches nothing")
 	})
 }
 
-// The write is on its way for so long that its writer has given up and written again.
-// When it comes at last it lands on nothing.
-func TestWriteThatArrivesLateLandsOnNothing(t *testing.T) {
+// The write takes so long to arrive that its writer has given up and written
+// again. When it arrives, it matches nothing.
+func TestWrite_ArrivingLateMatchesNothing(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		fence := elect(t, db, lock, "a@1", 1)
@@ -78,15 +78,15 @@ func TestWriteThatArrivesLateLandsOnNothing(t *testing.T) {
 	})
 }
 
-// A server that is paused with a write on its way to it has the write in its socket:
-// when it goes on it carries it out, although the writer has closed the connection
-// long ago. No deadline of a client can take it back.
-func TestPausedServerCarriesAWriteOutThatWasGivenUp(t *testing.T) {
+// A server that is paused while a write arrives has the write in its socket.
+// When it continues it applies the write, although the writer has closed the
+// connection long before. No deadline of a client can prevent that.
+func TestWrite_PausedServerAppliesAbandonedWrite(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		s.NeedsContainer(t)
 		db, lock := migrated(t, s.DSN)
 		fence := elect(t, db, lock, "a@1", 1)
-		through, cable := cabled(t, s.DSN, 3*time.Second) // to pause a container takes a part of it
+		through, cable := cabled(t, s.DSN, 3*time.Second) // pausing a container takes a part of it
 		store := conclavesql.NewStateStore(through, lock)
 		old := read(t, db, lock, conclavesql.KindTable)
 
@@ -96,10 +96,10 @@ func TestPausedServerCarriesAWriteOutThatWasGivenUp(t *testing.T) {
 		outcome, err := store.Write(t.Context(), fence, old, next)
 		require.ErrorIs(t, err, conclavesql.ErrUnavailable)
 		require.Equal(t, conclavesql.Unknown, outcome)
-		require.NotNil(t, resume, "the server was paused with the write on its way")
+		require.NotNil(t, resume, "the server was paused while the write was in transit")
 		outcome, _, err = store.Settle(t.Context(), fence, old, next)
 		require.ErrorIs(t, err, conclavesql.ErrUnavailable)
-		require.Equal(t, conclavesql.Unknown, outcome, "nobody can say yet")
+		require.Equal(t, conclavesql.Unknown, outcome, "the outcome is not known yet")
 
 		resume()
 		require.Eventually(t, func() bool {
@@ -108,13 +108,13 @@ func TestPausedServerCarriesAWriteOutThatWasGivenUp(t *testing.T) {
 		}, 30*time.Second, 20*time.Millisecond, "the write lands after the pause")
 		outcome, err = store.Write(t.Context(), fence, old, conclavesql.State{Body: "again", Seq: 1, Nonce: "again"})
 		require.NoError(t, err)
-		assert.Equal(t, conclavesql.Conflict, outcome, "of the two that replace the same decision one has landed")
+		assert.Equal(t, conclavesql.Conflict, outcome, "of the two that replace the same decision one was applied")
 	})
 }
 
-// KILL CONNECTION, as an operator or a proxy does it, to a pinned connection that
-// stands idle: it is known at once, and its locks are free.
-func TestKilledPinnedConnectionIsKnownAtOnce(t *testing.T) {
+// KILL CONNECTION by an operator or a proxy, on an idle pinned connection: the
+// loss is reported at once, and its locks are free.
+func TestPinned_KilledConnectionIsReportedAtOnce(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN)
 		lost := make(chan error, 2)
@@ -131,7 +131,7 @@ func TestKilledPinnedConnectionIsKnownAtOnce(t *testing.T) {
 		case err := <-lost:
 			assert.Error(t, err)
 		case <-time.After(10 * time.Second):
-			require.Fail(t, "nobody noticed")
+			require.Fail(t, "the loss was not reported")
 		}
 		_, err = p.Exec(t.Context(), "SELECT 1")
 		assert.ErrorIs(t, err, conclavesql.ErrUnavailable)
@@ -143,9 +143,9 @@ func TestKilledPinnedConnectionIsKnownAtOnce(t *testing.T) {
 	})
 }
 
-// The same to a connection whose statement is under way: servers answer that with
-// different numbers, or not at all.
-func TestKilledStatementIsUnavailable(t *testing.T) {
+// The same on a connection with a statement in progress: servers answer that
+// with different numbers, or not at all.
+func TestPinned_KilledStatementIsUnavailable(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN)
 		p, err := db.Pin(t.Context(), nil)
@@ -168,9 +168,9 @@ func TestKilledStatementIsUnavailable(t *testing.T) {
 	})
 }
 
-// After a restart the pool finds the server again by itself, and a pinned connection
-// was told of its end.
-func TestRestartedServerIsFoundAgain(t *testing.T) {
+// After a restart the pool reconnects by itself, and the loss of a pinned
+// connection was reported.
+func TestDB_ReconnectsToRestartedServer(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		s.NeedsContainer(t)
 		db, lock := migrated(t, s.DSN)
@@ -187,10 +187,10 @@ func TestRestartedServerIsFoundAgain(t *testing.T) {
 
 		s.Restart(t)
 		assert.Error(t, <-lost)
-		outcome, stands, err := store.Settle(t.Context(), fence, old, conclavesql.State{Nonce: "kept"})
+		outcome, present, err := store.Settle(t.Context(), fence, old, conclavesql.State{Nonce: "kept"})
 		require.NoError(t, err)
-		assert.Equal(t, conclavesql.Written, outcome, "what was acknowledged is there")
-		outcome, err = store.Write(t.Context(), fence, stands, conclavesql.State{Body: "{}", Seq: 2, Nonce: "next"})
+		assert.Equal(t, conclavesql.Written, outcome, "the acknowledged write is there")
+		outcome, err = store.Write(t.Context(), fence, present, conclavesql.State{Body: "{}", Seq: 2, Nonce: "next"})
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Written, outcome)
 	})

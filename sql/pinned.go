@@ -11,45 +11,46 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Pinned is one connection of its own: for named locks, which live and die with
-// the connection that holds them. It has no read or write time-out (the driver
-// would close it in the middle of a wait, and free the locks); the context of each
-// statement is its only limit, and a context that ends closes the connection. It
-// is never returned to a pool: it is closed.
+// Pinned is a single connection, for named locks, which the server frees when
+// the connection ends. It has no read or write timeout: the driver would close
+// the connection in the middle of a wait, and free the locks. The context of
+// each statement is its only limit, and if it ends, the connection is closed. A
+// Pinned is never returned to a pool.
 type Pinned struct {
 	db   *DB
 	one  *stdsql.DB   // a pool of exactly this connection
 	conn *stdsql.Conn // the connection
 
-	lost func(error) // told of the end; may be nil
+	lost func(error) // called when the connection is lost; may be nil
 
-	mu      sync.Mutex     // guards what follows
-	tether  *tether        // the connection's socket, set by the dial
-	ready   bool           // Pin has returned, or is about to: an end is news
-	early   error          // why the socket ended before that
-	closed  bool           // no statement may begin
-	running sync.WaitGroup // statements under way; Close joins them
+	mu      sync.Mutex     // guards the fields below
+	socket  *watchedConn   // set by the dial
+	ready   bool           // the connection is established; from now on its loss is reported
+	early   error          // the error of a socket that ended before that
+	closed  bool           // no statement may start
+	running sync.WaitGroup // statements in progress; Close waits for them
 	closing sync.Once
 }
 
-// Pin opens a connection. lost, which may be nil, is called at most once, from the
-// connection's reader, when the other side closes it or the network breaks it,
-// also while no statement is under way; it must not block. It is not called for
-// Close or for a context that ended, nor when Pin fails: behind a proxy a dial is
-// accepted, and broken a moment later, for as long as the server is away.
+// Pin opens a connection. lost, which may be nil, is called at most once, when
+// the server closes the connection or the network breaks it, even if no
+// statement is in progress. It is called from the connection's reader and must
+// not block. It is not called for Close, for a context that ended, or if Pin
+// fails. (Behind a proxy a dial may be accepted and broken a moment later, as
+// long as the server is down.)
 func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
 	p := &Pinned{db: db, lost: lost}
 	config := db.config.Clone()
 	config.ReadTimeout, config.WriteTimeout = 0, 0
-	config.CheckConnLiveness = false // the tether does that, and at once
+	config.CheckConnLiveness = false // watchedConn does that, without a delay
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := db.opts.Dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		t := newTether(conn, p.ended)
+		t := newWatchedConn(conn, p.ended)
 		p.mu.Lock()
-		p.tether = t
+		p.socket = t
 		p.mu.Unlock()
 		return t, nil
 	}
@@ -59,8 +60,8 @@ func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
 	}
 	p.one = stdsql.OpenDB(&connector{Connector: inner, settings: []string{
 		lockWait(db.opts),
-		// A server-wide limit on the time of a query would end the waits. MySQL and
-		// MariaDB call it differently, and each refuses the other's name.
+		// A server-wide limit of the execution time would end the waits. MySQL
+		// and MariaDB have different names for it; each refuses the other's.
 		"SET SESSION max_execution_time = 0",
 		"SET SESSION max_statement_time = 0",
 	}})
@@ -81,7 +82,7 @@ func (db *DB) Pin(ctx context.Context, lost func(error)) (*Pinned, error) {
 	return p, nil
 }
 
-// ended is told by the tether that the socket has ended by itself.
+// ended is called when the socket has ended without Close.
 func (p *Pinned) ended(err error) {
 	p.mu.Lock()
 	ready := p.ready
@@ -94,8 +95,9 @@ func (p *Pinned) ended(err error) {
 	}
 }
 
-// Exec runs one statement on the connection; ctx is its only deadline. After an
-// error the connection is to be closed.
+// Exec runs one statement on the connection and returns how many rows it
+// changed. ctx is its only deadline. After an error the caller must close the
+// connection.
 func (p *Pinned) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	if err := p.begin(); err != nil {
 		return 0, err
@@ -104,7 +106,7 @@ func (p *Pinned) Exec(ctx context.Context, statement string, args ...any) (int64
 	return changed(p.conn.ExecContext(ctx, statement, args...))
 }
 
-// QueryRow reads one row on the connection; ctx is its only deadline.
+// QueryRow reads one row on the connection. ctx is its only deadline.
 func (p *Pinned) QueryRow(ctx context.Context, statement string, args []any, dest ...any) error {
 	if err := p.begin(); err != nil {
 		return err
@@ -113,8 +115,9 @@ func (p *Pinned) QueryRow(ctx context.Context, statement string, args []any, des
 	return classify(p.conn.QueryRowContext(ctx, statement, args...).Scan(dest...))
 }
 
-// begin lets a statement begin, unless the connection is closed. (A statement that
-// begins while database/sql closes its connection can meet a nil pointer there.)
+// begin counts a statement in, and fails if the connection is closed. (A
+// statement that starts while database/sql closes its connection can
+// dereference a nil pointer there.)
 func (p *Pinned) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,21 +129,22 @@ func (p *Pinned) begin() error {
 	return nil
 }
 
-// Close closes the connection, under a statement if there is one: the server
+// Close closes the connection, even if a statement is in progress; the server
 // then frees its locks. It may be called more than once and from any goroutine.
-// The error is always nil: a connection that is closed was good for nothing else.
+// It always returns nil, because the connection is discarded in any case.
 func (p *Pinned) Close() error {
 	p.closing.Do(func() {
 		p.mu.Lock()
 		p.closed = true
-		t := p.tether
+		t := p.socket
 		p.mu.Unlock()
 		if t != nil {
-			t.Close() // ends a statement that waits
+			t.Close() // ends a statement in progress
 		}
 		p.running.Wait()
 		if p.conn != nil {
-			// A connection given back to its pool of one would live on.
+			// ErrBadConn makes the pool discard the connection instead of
+			// keeping it.
 			_ = p.conn.Raw(func(any) error { return driver.ErrBadConn })
 			p.conn.Close()
 		}

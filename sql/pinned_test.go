@@ -15,7 +15,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-func TestIdlePinnedConnectionNoticesItsEnd(t *testing.T) {
+func TestPinned_IdleConnectionNoticesItsEnd(t *testing.T) {
 	dsn := embedded(t, devdb.Config{})
 	var mu sync.Mutex
 	var last net.Conn
@@ -33,21 +33,22 @@ func TestIdlePinnedConnectionNoticesItsEnd(t *testing.T) {
 	require.NoError(t, err)
 	defer p.Close()
 	mu.Lock()
-	last.(*net.TCPConn).CloseRead() // the network ends it; no statement is under way
+	last.(*net.TCPConn).CloseRead() // the network ends it; no statement is in progress
 	mu.Unlock()
 	select {
 	case err := <-lost:
 		assert.Error(t, err)
 	case <-time.After(30 * time.Second):
-		assert.Fail(t, "nobody noticed")
+		assert.Fail(t, "the loss was not reported")
 	}
 	_, err = p.Exec(t.Context(), "SELECT 1")
 	assert.ErrorIs(t, err, conclavesql.ErrUnavailable)
 }
 
-// A proxy accepts the dial, and breaks it when it finds no server behind it. Who is
-// told by the error need not be told twice: it would try again at once, and again.
-func TestPinThatFailsIsNoNews(t *testing.T) {
+// A proxy accepts the dial, and breaks the connection when it finds no server.
+// The error of Pin reports that; a second report would make a caller that
+// retries on both dial without a pause.
+func TestPin_FailureIsNotReportedAsLoss(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var group sync.WaitGroup
@@ -71,7 +72,7 @@ func TestPinThatFailsIsNoNews(t *testing.T) {
 	assert.Empty(t, lost)
 }
 
-func TestClosingAPinnedConnectionIsNoNewsAndFreesItsLocks(t *testing.T) {
+func TestPinned_CloseFreesLocksAndIsNotReportedAsLoss(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
 		lost := make(chan error, 2)
@@ -92,14 +93,14 @@ func TestClosingAPinnedConnectionIsNoNewsAndFreesItsLocks(t *testing.T) {
 			woken <- got.Int64
 		}()
 		assert.NoError(t, holder.Close())
-		assert.NoError(t, holder.Close(), "twice is once")
+		assert.NoError(t, holder.Close(), "closing again has no effect")
 		assert.Equal(t, int64(1), <-woken, "the waiter has the lock")
 		assert.NoError(t, waiter.Close())
 		assert.Empty(t, lost)
 	})
 }
 
-func TestClosingEndsAWaitThatIsUnderWay(t *testing.T) {
+func TestPinned_CloseEndsWait(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
 		holder, err := db.Pin(t.Context(), nil)
@@ -122,9 +123,9 @@ func TestClosingEndsAWaitThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A waiter arms its wait again in the moment in which somebody else closes its
-// connection: it gets an error, whichever comes first.
-func TestStatementMayBeginWhileItsConnectionIsClosed(t *testing.T) {
+// A waiter repeats its wait at the moment in which another goroutine closes its
+// connection. It gets an error, whichever comes first.
+func TestPinned_StatementDuringClose(t *testing.T) {
 	db := open(t, embedded(t, devdb.Config{}))
 	for range 300 {
 		p, err := db.Pin(t.Context(), nil)
@@ -141,7 +142,7 @@ func TestStatementMayBeginWhileItsConnectionIsClosed(t *testing.T) {
 	}
 }
 
-func TestContextOfAStatementClosesThePinnedConnection(t *testing.T) {
+func TestPinned_StatementContextClosesConnection(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
 		p, err := db.Pin(t.Context(), nil)
@@ -152,6 +153,6 @@ func TestContextOfAStatementClosesThePinnedConnection(t *testing.T) {
 		_, err = p.Exec(ctx, "SELECT SLEEP(5)")
 		require.ErrorIs(t, err, conclavesql.ErrUnavailable)
 		_, err = p.Exec(t.Context(), "SELECT 1")
-		assert.Error(t, err, "it is not used again")
+		assert.Error(t, err, "the connection is not used again")
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if dsn := os.Getenv(migratorEnv); dsn != "" {
-		migrator(dsn) // this test binary, run as a process of its own
+		migrator(dsn) // this test binary runs as a migrating process
 		return
 	}
 	mysqltest.Main(m)
@@ -26,7 +26,8 @@ func servers(t *testing.T, test func(t *testing.T, dsn string)) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) { test(t, s.DSN) })
 }
 
-// embedded runs an embedded server of the test's own kind until the test ends.
+// embedded runs an embedded server with its own configuration until the test
+// ends.
 func embedded(t *testing.T, cfg devdb.Config) (dsn string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +36,7 @@ func embedded(t *testing.T, cfg devdb.Config) (dsn string) {
 	return mysqltest.ServeEmbedded(t, cfg)
 }
 
-// open opens a database with patience: these tests are not about deadlines.
+// open opens a database with a long deadline.
 func open(t *testing.T, dsn string) *conclavesql.DB {
 	t.Helper()
 	return openWith(t, dsn, conclavesql.Options{Deadline: 10 * time.Second})
@@ -49,7 +50,7 @@ func openWith(t *testing.T, dsn string, opts conclavesql.Options) *conclavesql.D
 	return db
 }
 
-// migrated opens a database and makes a lock of the test's own.
+// migrated opens a database and creates a lock for the test.
 func migrated(t *testing.T, dsn string) (*conclavesql.DB, conclavesql.Lock) {
 	t.Helper()
 	db := open(t, dsn)
@@ -68,7 +69,7 @@ func elect(t *testing.T, db *conclavesql.DB, lock conclavesql.Lock, owner string
 	return conclavesql.Fence{Owner: owner, Term: term}
 }
 
-// read is one kind of state as it stands.
+// read returns one kind of state.
 func read(t *testing.T, db *conclavesql.DB, lock conclavesql.Lock, kind conclavesql.Kind) conclavesql.State {
 	t.Helper()
 	states, err := conclavesql.NewStateStore(db, lock).Read(t.Context())

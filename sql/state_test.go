@@ -13,7 +13,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-func TestWriteLandsOnlyUnderItsTerm(t *testing.T) {
+func TestWrite_AppliedOnlyUnderItsTerm(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		store := conclavesql.NewStateStore(db, lock)
@@ -29,20 +29,22 @@ func TestWriteLandsOnlyUnderItsTerm(t *testing.T) {
 			return outcome
 		}
 
-		nobody := read()
+		unwritten := read()
 		mine := elect(t, db, lock, "a@1", 1)
-		assert.Equal(t, conclavesql.Written, write(mine, nobody, 1, `{"slots":["ä"]}`))
+		assert.Equal(t, conclavesql.Written, write(mine, unwritten, 1, `{"slots":["ä"]}`))
 		first := read()
 		assert.Equal(t, `{"slots":["ä"]}`, first.Body)
 		assert.Equal(t, [2]uint64{1, 1}, [2]uint64{first.Term, first.Seq})
 
-		// Another incarnation of the same name is somebody else.
+		// Another incarnation of the same name is a different owner.
 		assert.Equal(t, conclavesql.Deposed, write(conclavesql.Fence{Owner: "a@2", Term: 1}, first, 2, "{}"))
-		// A state that is not as read belongs to a write of mine that landed late.
-		assert.Equal(t, conclavesql.Conflict, write(mine, nobody, 2, "{}"))
-		assert.Equal(t, first, read(), "neither has changed anything")
+		// A state that is not as read comes from an earlier write of this node
+		// that was applied late.
+		assert.Equal(t, conclavesql.Conflict, write(mine, unwritten, 2, "{}"))
+		assert.Equal(t, first, read(), "neither write has changed anything")
 
-		// A new leader takes the state over; from then on the old one matches nothing.
+		// A new leader seals the state; from then on the old one matches
+		// nothing.
 		next := elect(t, db, lock, "b@1", 2)
 		outcome, err := store.Seal(ctx, next, 1, "sealed")
 		require.NoError(t, err)
@@ -55,7 +57,7 @@ func TestWriteLandsOnlyUnderItsTerm(t *testing.T) {
 	})
 }
 
-func TestSettleTellsWhoseNonceStands(t *testing.T) {
+func TestSettle_ComparesNonces(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		store := conclavesql.NewStateStore(db, lock)
@@ -64,28 +66,28 @@ func TestSettleTellsWhoseNonceStands(t *testing.T) {
 		states, err := store.Read(ctx)
 		require.NoError(t, err)
 		old := states[conclavesql.KindMembers]
-		lost := conclavesql.State{Body: "A", Seq: 1, Nonce: "ghost"} // its answer was lost
+		lost := conclavesql.State{Body: "A", Seq: 1, Nonce: "late"} // its answer was lost
 		again := conclavesql.State{Body: "B", Seq: 1, Nonce: "second try"}
 
 		outcome, _, err := store.Settle(ctx, fence, old, lost)
 		require.NoError(t, err)
-		assert.Equal(t, conclavesql.Unwritten, outcome, "the old decision stands: it may be written again, from the same")
+		assert.Equal(t, conclavesql.Unwritten, outcome, "the old decision is unchanged: the write may be repeated from it")
 
-		written, err := store.Write(ctx, fence, old, lost) // the ghost lands
+		written, err := store.Write(ctx, fence, old, lost) // it is applied late
 		require.NoError(t, err)
 		require.Equal(t, conclavesql.Written, written)
-		outcome, stands, err := store.Settle(ctx, fence, old, lost)
+		outcome, present, err := store.Settle(ctx, fence, old, lost)
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Written, outcome)
-		assert.Equal(t, "A", stands.Body)
+		assert.Equal(t, "A", present.Body)
 
-		written, err = store.Write(ctx, fence, old, again) // the second try comes after the ghost
+		written, err = store.Write(ctx, fence, old, again) // the second try arrives after it
 		require.NoError(t, err)
-		assert.Equal(t, conclavesql.Conflict, written, "of the two one lands, and both say (1, 1)")
-		outcome, stands, err = store.Settle(ctx, fence, old, again)
+		assert.Equal(t, conclavesql.Conflict, written, "one of the two is applied, though both have the epoch (1, 1)")
+		outcome, present, err = store.Settle(ctx, fence, old, again)
 		require.NoError(t, err)
 		assert.Equal(t, conclavesql.Conflict, outcome)
-		assert.Equal(t, "ghost", stands.Nonce)
+		assert.Equal(t, "late", present.Nonce)
 
 		elect(t, db, lock, "b@1", 2)
 		outcome, _, err = store.Settle(ctx, fence, old, again)
@@ -94,7 +96,7 @@ func TestSettleTellsWhoseNonceStands(t *testing.T) {
 	})
 }
 
-func TestBodyMustBeText(t *testing.T) {
+func TestWrite_RefusesBodyThatIsNotUTF8(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		fence := elect(t, db, lock, "a@1", 1)
@@ -105,14 +107,14 @@ func TestBodyMustBeText(t *testing.T) {
 }
 
 // Racing leaders depose each other while each writes under the term it won. No
-// write of an older term may land after one of a newer.
-func TestNoStaleWriteAmongRacingLeaders(t *testing.T) {
+// write of an older term may be applied after one of a newer.
+func TestWrite_NoneOfOlderTermAmongRacingLeaders(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		_, lock := migrated(t, dsn)
 		const leaders, tries = 6, 40
 		var wins, writes, refused atomic.Int64
-		var mu sync.Mutex // guards landed
-		landed := map[[2]uint64]string{}
+		var mu sync.Mutex // guards applied
+		applied := map[[2]uint64]string{}
 		var group sync.WaitGroup
 		for l := range leaders {
 			group.Go(func() {
@@ -152,8 +154,8 @@ func TestNoStaleWriteAmongRacingLeaders(t *testing.T) {
 						assert.LessOrEqual(t, old.Term, fence.Term, "a newer term's decision was overwritten")
 						mu.Lock()
 						epoch := [2]uint64{fence.Term, seq}
-						assert.Empty(t, landed[epoch], "an epoch was written twice")
-						landed[epoch] = me
+						assert.Empty(t, applied[epoch], "an epoch was written twice")
+						applied[epoch] = me
 						mu.Unlock()
 					}
 				}
@@ -165,7 +167,7 @@ func TestNoStaleWriteAmongRacingLeaders(t *testing.T) {
 	})
 }
 
-func TestHistoryIsFencedAndNewestFirst(t *testing.T) {
+func TestHistory_FencedAndNewestFirst(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		history := conclavesql.NewHistory(db, lock)
@@ -176,7 +178,7 @@ func TestHistoryIsFencedAndNewestFirst(t *testing.T) {
 		}
 		elect(t, db, lock, "a@1", 1)
 		assert.True(t, record(conclavesql.Election{Term: 1, Owner: "a@1", Cause: "first"}))
-		assert.False(t, record(conclavesql.Election{Term: 1, Owner: "a@1", Cause: "first"}), "said again, written once")
+		assert.False(t, record(conclavesql.Election{Term: 1, Owner: "a@1", Cause: "first"}), "repeated, it is written once")
 		elect(t, db, lock, "b@1", 2)
 		assert.False(t, record(conclavesql.Election{Term: 1, Owner: "a@1", Cause: "first"}), "too late")
 		assert.True(t, record(conclavesql.Election{Term: 2, Owner: "b@1", Previous: "a@1", Cause: "killed", Leaderless: 7e6}))

@@ -5,15 +5,15 @@ import (
 	stdsql "database/sql"
 )
 
-// ErrNoRows: a query for one row met none.
+// ErrNoRows reports that a query for one row found none.
 var ErrNoRows = stdsql.ErrNoRows
 
-// Execer runs one statement that changes rows; *DB and *Pinned do.
+// Execer runs a statement that changes rows. *DB and *Pinned implement it.
 type Execer interface {
 	Exec(ctx context.Context, statement string, args ...any) (changed int64, err error)
 }
 
-// Querier reads one row; *DB and *Pinned do.
+// Querier reads one row. *DB and *Pinned implement it.
 type Querier interface {
 	QueryRow(ctx context.Context, statement string, args []any, dest ...any) error
 }
@@ -25,9 +25,10 @@ var (
 	_ Querier = (*Pinned)(nil)
 )
 
-// Exec runs one statement under the deadline of Options and returns how many rows
-// it changed (a row set to what it was does not count). It is sent once: after an
-// ErrUnavailable nobody knows whether it was, or will be, applied.
+// Exec runs one statement under the deadline of Options and returns how many
+// rows it changed; a row that is set to its present values does not count. The
+// statement is sent once: after ErrUnavailable it is unknown whether it was, or
+// will be, applied.
 func (db *DB) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, db.opts.Deadline)
 	defer cancel()
@@ -44,8 +45,8 @@ func (db *DB) QueryRow(ctx context.Context, statement string, args []any, dest .
 	return classify(db.pool.QueryRowContext(ctx, statement, args...).Scan(dest...))
 }
 
-// Query calls each for every row, under the deadline of Options. An error of each
-// ends the reading and is returned.
+// Query calls each for every row, under the deadline of Options. It stops at
+// the first error of each and returns it.
 func (db *DB) Query(ctx context.Context, statement string, args []any, each func(scan func(dest ...any) error) error) error {
 	ctx, cancel := context.WithTimeout(ctx, db.opts.Deadline)
 	defer cancel()
@@ -54,7 +55,7 @@ func (db *DB) Query(ctx context.Context, statement string, args []any, each func
 	if err != nil {
 		return classify(err)
 	}
-	defer rows.Close() // it is closed when Next was false, and its error is in Err
+	defer rows.Close() // has no effect after Next was false; the error is in Err
 	for rows.Next() {
 		if err := each(rows.Scan); err != nil {
 			return classify(err)
@@ -63,7 +64,7 @@ func (db *DB) Query(ctx context.Context, statement string, args []any, each func
 	return classify(rows.Err())
 }
 
-// changed turns a result into its number of changed rows.
+// changed returns the number of rows that a statement changed.
 func changed(result stdsql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, classify(err)

@@ -17,10 +17,10 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// This file holds the statements to the instant: the same lease is judged alike in
-// every time zone, over a change to summer time and back, and after 2038.
+// This file tests that a lease is computed in the same way in every time zone,
+// across a change to summer time and back, and after 2038.
 
-// zoned is somebody's session in a time zone of his own; an empty zone is the server's.
+// zoned returns a session in a time zone; an empty zone is the server's.
 func zoned(t *testing.T, s *mysqltest.Server, zone string) *stdsql.Conn {
 	t.Helper()
 	if zone == "" {
@@ -29,7 +29,7 @@ func zoned(t *testing.T, s *mysqltest.Server, zone string) *stdsql.Conn {
 	return plain(t, s, "&time_zone="+url.QueryEscape("'"+zone+"'"))
 }
 
-// change runs a statement of one session, and is the number of rows it changed.
+// change runs a statement and returns the number of rows it changed.
 func change(t *testing.T, conn *stdsql.Conn, statement string, args ...any) int64 {
 	t.Helper()
 	result, err := conn.ExecContext(t.Context(), statement, args...)
@@ -39,7 +39,7 @@ func change(t *testing.T, conn *stdsql.Conn, statement string, args ...any) int6
 	return n
 }
 
-// age is how old the lease is that a session sees by our statement, or by another.
+// age returns the age of the lease in a session, read with the given statement.
 func age(t *testing.T, conn *stdsql.Conn, look string, lock conclavesql.Lock) time.Duration {
 	t.Helper()
 	var us int64
@@ -49,7 +49,8 @@ func age(t *testing.T, conn *stdsql.Conn, look string, lock conclavesql.Lock) ti
 	return time.Duration(us) * time.Microsecond
 }
 
-// expired is the win of an expired lease, asked and not said: whether it would match.
+// expired reports whether the win of an expired lease would match, without
+// winning.
 func expired(t *testing.T, conn *stdsql.Conn) bool {
 	t.Helper()
 	_, predicate, found := strings.Cut(conclavesql.LockWinExpired, "AND term_duration = ?")
@@ -57,11 +58,11 @@ func expired(t *testing.T, conn *stdsql.Conn) bool {
 	return ask(t, conn, "SELECT COUNT(*) FROM distribute_lock WHERE term = 1 "+predicate) == "1"
 }
 
-// berlin gives the server a zone with summer time: its tables of zones are empty in
-// small images. (Only the changes of 2027 are in it.)
+// berlin adds a zone with summer time to the server, because the tables of
+// zones are empty in small images. (It has only the changes of 2027.)
 func berlin(t *testing.T, s *mysqltest.Server) (zone string) {
 	t.Helper()
-	s.NeedsContainer(t) // its tables are ours
+	s.NeedsContainer(t) // the test changes its tables
 	const id, name = 9001, "Test/Berlin"
 	s.Exec(t, "REPLACE INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES (?, 'N')", id)
 	s.Exec(t, "REPLACE INTO mysql.time_zone_name (Name, Time_zone_id) VALUES (?, ?)", name, id)
@@ -76,9 +77,10 @@ var (
 	autumn = time.Date(2027, 10, 31, 1, 0, 0, 0, time.UTC)
 )
 
-// Whoever says our statements, in whatever zone: an operator at a prompt, a proxy that
-// has forgotten what the session was, a server whose own zone is not UTC.
-func TestLeaseIsJudgedAlikeInEveryZone(t *testing.T) {
+// Conclave's statements in any zone: from an operator at a prompt, through a
+// proxy that has lost the session's settings, on a server whose own zone is not
+// UTC.
+func TestLease_IndependentOfTimeZone(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		elect(t, db, lock, "a@1", 1)
@@ -86,7 +88,7 @@ func TestLeaseIsJudgedAlikeInEveryZone(t *testing.T) {
 		if s.Kind != mysqltest.Embedded {
 			zones = append(zones, "", berlin(t, s))
 			was := ask(t, plain(t, s, ""), "SELECT @@GLOBAL.time_zone")
-			s.Exec(t, "SET GLOBAL time_zone = ?", zones[4]) // so "" is that, too
+			s.Exec(t, "SET GLOBAL time_zone = ?", zones[4]) // so "" means this zone
 			t.Cleanup(func() { s.Exec(t, "SET GLOBAL time_zone = ?", was) })
 		}
 		wrong := 0 // with NOW(3) in the place of UTC_TIMESTAMP(3)
@@ -95,7 +97,7 @@ func TestLeaseIsJudgedAlikeInEveryZone(t *testing.T) {
 			for _, reader := range zones {
 				conn := zoned(t, s, reader)
 				seen := age(t, conn, conclavesql.LockLook, lock)
-				assert.True(t, 0 <= seen && seen < time.Minute, "renewed at %q, looked at in %q: %v", writer, reader, seen)
+				assert.True(t, 0 <= seen && seen < time.Minute, "renewed at %q, read at %q: %v", writer, reader, seen)
 				if bad := age(t, conn, older(conclavesql.LockLook), lock); bad < 0 || bad > time.Minute {
 					wrong++
 				}
@@ -104,14 +106,14 @@ func TestLeaseIsJudgedAlikeInEveryZone(t *testing.T) {
 			var skip any
 			require.NoError(t, db.QueryRow(t.Context(), conclavesql.LockLook, []any{lock.DataCenter, lock.Name},
 				&skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &us))
-			assert.Less(t, us, time.Minute.Microseconds(), "and to the program itself")
+			assert.Less(t, us, time.Minute.Microseconds(), "and for the program itself")
 		}
-		assert.Positive(t, wrong, "NOW(3) is the session's time: what this test is for")
+		assert.Positive(t, wrong, "NOW(3) depends on the session's zone, so the test can detect it")
 	})
 }
 
 // The server's zone changes to summer time, and back, within a lease.
-func TestSummerTimeChangesNoLease(t *testing.T) {
+func TestLease_IndependentOfSummerTime(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
 		elect(t, db, lock, "a@1", 1)
@@ -130,12 +132,12 @@ func TestSummerTimeChangesNoLease(t *testing.T) {
 				for _, reader := range []string{zone, "+00:00", "-05:00"} {
 					r := zoned(t, s, reader)
 					at(r, boundary.Add(time.Second))
-					assert.Equal(t, 1500*time.Millisecond, age(t, r, conclavesql.LockLook, lock), "%v: renewed at %q, looked at in %q", boundary, writer, reader)
-					assert.False(t, expired(t, r), "a lease of 3 s, half over")
+					assert.Equal(t, 1500*time.Millisecond, age(t, r, conclavesql.LockLook, lock), "%v: renewed at %q, read at %q", boundary, writer, reader)
+					assert.False(t, expired(t, r), "half of a lease of 3 s")
 					at(r, boundary.Add(2499*time.Millisecond))
 					assert.False(t, expired(t, r))
 					at(r, boundary.Add(2500*time.Millisecond))
-					assert.True(t, expired(t, r), "and over when it is over")
+					assert.True(t, expired(t, r), "the lease has expired")
 				}
 				at(w, boundary.Add(time.Second))
 				if later := ask(t, w, "SELECT HOUR(NOW())"); writer == zone {
@@ -146,15 +148,16 @@ func TestSummerTimeChangesNoLease(t *testing.T) {
 	})
 }
 
-// After 2038-01-19 03:14:07 UTC. A real server's clock cannot be set from here (what
-// its own does then: docs/adr/0015), so the statements are told the time.
-func TestLeaseIsJudgedAfterTheEndOfTimestamp(t *testing.T) {
+// After 2038-01-19 03:14:07 UTC. A real server's clock cannot be set from here
+// (docs/adr/0015 has what happens then), so the time is written into the
+// statements.
+func TestLease_AfterEndOfTimestamp(t *testing.T) {
 	end := time.Unix(1<<31-1, 0).UTC()
 	at := func(statement string, moment time.Time) string {
 		literal := "CAST('" + moment.Format("2006-01-02 15:04:05.000") + "' AS DATETIME(3))"
-		told := strings.ReplaceAll(statement, "UTC_TIMESTAMP(3)", literal)
-		require.NotEqual(t, statement, told)
-		return told
+		text := strings.ReplaceAll(statement, "UTC_TIMESTAMP(3)", literal)
+		require.NotEqual(t, statement, text)
+		return text
 	}
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db, lock := migrated(t, s.DSN)
@@ -178,21 +181,22 @@ func TestLeaseIsJudgedAfterTheEndOfTimestamp(t *testing.T) {
 			_, err = db.Exec(t.Context(), "UPDATE distribute_lock SET term = 1, term_duration = ?", beat)
 			require.NoError(t, err)
 		}
-		// What there was before.
+		// The former column type.
 		_, err := db.Exec(t.Context(), "CREATE TABLE narrow (at timestamp(3) NULL)")
 		require.NoError(t, err)
 		_, err = db.Exec(t.Context(), "INSERT INTO narrow VALUES ('2038-01-19 03:14:07')")
 		require.NoError(t, err)
 		_, err = db.Exec(t.Context(), "INSERT INTO narrow VALUES ('2038-01-19 03:14:08.000')")
-		require.Error(t, err, "a TIMESTAMP ends")
+		require.Error(t, err, "a TIMESTAMP cannot hold it")
 		if s.Kind != mysqltest.Embedded {
 			assert.EqualValues(t, 1292, number(err))
 		}
 	})
 }
 
-// The embedded server goes by the clock that it is given: the statements as they are.
-func TestEmbeddedServerPassesTheEndOfTimestamp(t *testing.T) {
+// The embedded server uses the clock that it is given, so the statements are
+// unchanged.
+func TestEmbeddedServer_PassesEndOfTimestamp(t *testing.T) {
 	var clock atomic.Int64
 	set := func(moment time.Time) { clock.Store(moment.UnixMicro()) }
 	end := time.Unix(1<<31-1, 0)
@@ -224,5 +228,5 @@ func TestEmbeddedServerPassesTheEndOfTimestamp(t *testing.T) {
 	list, err := conclavesql.NewHistory(db, lock).List(t.Context(), 1)
 	require.NoError(t, err)
 	assert.Equal(t, 2039, list[0].At.Year())
-	require.NoError(t, db.Migrate(t.Context(), lock), "and who starts then migrates")
+	require.NoError(t, db.Migrate(t.Context(), lock), "a program that starts then can migrate")
 }

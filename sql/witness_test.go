@@ -11,10 +11,10 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Whoever holds the dead leader's lock wins by it, and nobody else: not the same
-// statement on another connection, as a proxy between might send it, and not one
-// that comes when the lock was lost.
-func TestAWitnessWinsOnItsOwnConnection(t *testing.T) {
+// The connection that holds the dead leader's lock wins by it, and no other
+// does: not the same statement on another connection, as a proxy might send it,
+// and not one that comes after the lock was lost.
+func TestWinWitness_OnlyOnHoldersConnection(t *testing.T) {
 	servers(t, func(t *testing.T, dsn string) {
 		db, lock := migrated(t, dsn)
 		elect(t, db, lock, "old@1", 4)
@@ -25,7 +25,7 @@ func TestAWitnessWinsOnItsOwnConnection(t *testing.T) {
 		witness, err := db.Pin(t.Context(), nil)
 		require.NoError(t, err)
 		defer witness.Close()
-		stands := picture(t, db, lock)
+		present := picture(t, db, lock)
 		type sender interface {
 			Exec(ctx context.Context, statement string, args ...any) (int64, error)
 		}
@@ -35,17 +35,17 @@ func TestAWitnessWinsOnItsOwnConnection(t *testing.T) {
 			require.NoError(t, err)
 			return n
 		}
-		assert.Zero(t, win(witness), "nobody holds it")
+		assert.Zero(t, win(witness), "no connection holds it")
 
 		var taken, by stdsql.NullInt64
 		require.NoError(t, witness.QueryRow(t.Context(), conclavesql.LockTake, []any{"cv:dead", "cv:dead"}, &taken, &by))
 		require.Equal(t, int64(1), taken.Int64)
 		assert.Zero(t, win(db), "another connection holds it")
-		assert.Equal(t, stands, picture(t, db, lock))
+		assert.Equal(t, present, picture(t, db, lock))
 
 		require.NoError(t, witness.QueryRow(t.Context(), conclavesql.LockRelease, []any{"cv:dead"}, &taken))
-		assert.Zero(t, win(witness), "it was lost")
-		assert.Equal(t, stands, picture(t, db, lock))
+		assert.Zero(t, win(witness), "the lock was lost")
+		assert.Equal(t, present, picture(t, db, lock))
 
 		require.NoError(t, witness.QueryRow(t.Context(), conclavesql.LockTake, []any{"cv:dead", "cv:dead"}, &taken, &by))
 		assert.Equal(t, int64(1), win(witness))

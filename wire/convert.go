@@ -8,10 +8,11 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The nouns in their wire form. XOut writes what XIn reads; a nil message reads
-// as the zero noun.
+// Conversions between the types of the packages conclave and slot and their
+// protobuf messages. XOut returns the message and XIn reads it; a nil message
+// reads as the zero value.
 
-// EpochOut writes an epoch, the zero one as no message at all.
+// EpochOut returns the message for an epoch, nil for the zero Epoch.
 func EpochOut(e conclave.Epoch) *wirev1.Epoch {
 	if e.IsZero() {
 		return nil
@@ -19,12 +20,12 @@ func EpochOut(e conclave.Epoch) *wirev1.Epoch {
 	return &wirev1.Epoch{Term: e.Term, Seq: e.Seq}
 }
 
-// EpochIn is the term and the sequence as they were sent; no message is before all others.
+// EpochIn returns the epoch in a message, the zero Epoch for nil.
 func EpochIn(e *wirev1.Epoch) conclave.Epoch {
 	return conclave.Epoch{Term: e.GetTerm(), Seq: e.GetSeq()}
 }
 
-// NodeOut writes an identity, nobody as no message at all.
+// NodeOut returns the message for a node's identity, nil for the zero NodeID.
 func NodeOut(n conclave.NodeID) *wirev1.Node {
 	if n.IsZero() {
 		return nil
@@ -32,19 +33,20 @@ func NodeOut(n conclave.NodeID) *wirev1.Node {
 	return &wirev1.Node{Name: n.Name, Incarnation: n.Incarnation}
 }
 
-// NodeIn is one life of a name; no message is nobody (IsZero).
+// NodeIn returns the identity in a message, the zero NodeID for nil.
 func NodeIn(n *wirev1.Node) conclave.NodeID {
 	return conclave.NodeID{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// PublisherOut writes one registration.
+// PublisherOut returns the message for a registration.
 func PublisherOut(p conclave.Publisher) *wirev1.Publisher {
 	return &wirev1.Publisher{Id: p.ID, DataInfoId: p.Data.String(), Version: p.Version, Values: p.Values, Withdrawn: p.Withdrawn}
 }
 
-// PublisherIn checks the limits: whatever comes from outside passes here. Values beyond
-// theirs are CodeTooLarge, all else that is wrong is CodeBadRequest; the values of a
-// withdrawn registration are dropped.
+// PublisherIn returns the registration in a message and checks the limits;
+// every registration from outside passes here. Values over their limits are
+// CodeTooLarge, all other errors CodeBadRequest. The values of a withdrawn
+// registration are dropped.
 func PublisherIn(p *wirev1.Publisher) (conclave.Publisher, error) {
 	data, err := conclave.ParseDataInfoID(p.GetDataInfoId())
 	if err != nil {
@@ -66,7 +68,7 @@ func PublisherIn(p *wirev1.Publisher) (conclave.Publisher, error) {
 	return out, nil
 }
 
-// SlotOut writes one row of the table.
+// SlotOut returns the message for one row of the table.
 func SlotOut(s slot.Slot) *wirev1.Slot {
 	return &wirev1.Slot{
 		Id: uint32(s.ID), Phase: string(s.Phase), Leader: NodeOut(s.Leader), LeaderEpoch: EpochOut(s.LeaderEpoch),
@@ -75,7 +77,8 @@ func SlotOut(s slot.Slot) *wirev1.Slot {
 	}
 }
 
-// SlotIn believes what the row says: whether it fits its table is judged by the View.
+// SlotIn returns the row in a message without checking it; the View checks the
+// whole table.
 func SlotIn(s *wirev1.Slot) slot.Slot {
 	return slot.Slot{
 		ID: int(s.GetId()), Phase: slot.Phase(s.GetPhase()), Leader: NodeIn(s.GetLeader()), LeaderEpoch: EpochIn(s.GetLeaderEpoch()),
@@ -95,8 +98,8 @@ func mapTo[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-// Ms is a duration in the wire's milliseconds, rounded up so that a short time
-// is never taken for none.
+// Ms returns a duration in milliseconds, the unit on the wire. It rounds up, so
+// that a short time is never sent as 0.
 func Ms(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -104,5 +107,5 @@ func Ms(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// FromMs is the other way.
+// FromMs returns the duration of ms milliseconds.
 func FromMs(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

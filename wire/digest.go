@@ -2,17 +2,18 @@ package wire
 
 import "encoding/binary"
 
-// FNV-1a, 64 bits: hash/fnv without its interface, so that hashing allocates
-// nothing.
+// FNV-1a with 64 bits, without the interface of hash/fnv, so that hashing does
+// not allocate.
 const (
 	fnvOffset = 14695981039346656037
 	fnvPrime  = 1099511628211
 )
 
-// ContentHash names the content of a datum: its values in their order, each
-// with its length before it, so that ["ab"] and ["a", "b"] differ. It is never
-// zero, which means "none" on the wire. Sessions and data nodes compare it to
-// avoid sending and pushing what the other side holds already.
+// ContentHash returns a hash of the content of a datum: its values in their
+// order, each preceded by its length, so that ["ab"] and ["a", "b"] differ. It
+// is never zero, which means "none" on the wire. Sessions and data nodes
+// compare hashes to avoid sending and pushing content that the other side
+// already has.
 func ContentHash(values []string) uint64 {
 	h := uint64(fnvOffset)
 	for _, v := range values {
@@ -25,15 +26,16 @@ func ContentHash(values []string) uint64 {
 	return h
 }
 
-// EntryHash is what one registration at one version adds to the digest of its
-// owner's set in a slot: DiffRequest.Digest is the sum (modulo 2^64) of the
-// EntryHash of every entry, tombstones included, and DiffRequest.Count their
-// number. A sum needs no order, so both sides keep it as their sets change.
-// Content takes no part: equal versions mean equal content.
+// EntryHash returns what one registration at one version contributes to the
+// digest of its owner's set in a slot. DiffRequest.Digest is the sum (modulo
+// 2^64) of the EntryHash of every entry, tombstones included, and
+// DiffRequest.Count is their number. A sum does not depend on the order, so
+// both sides can update it as their sets change. The content is not included:
+// equal versions have equal content.
 func EntryHash(id string, version int64) uint64 {
 	h := fnvUint(fnvString(fnvOffset, id), uint64(version))
-	// FNV's high bits hardly move for inputs that differ at their end; a sum
-	// wants every bit to count (the finalizer of splitmix64).
+	// FNV's high bits hardly depend on the end of the input. In a sum every bit
+	// must depend on all of it (finalizer of splitmix64).
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31

@@ -9,14 +9,14 @@ import (
 	"conclave/wire"
 )
 
-func TestContentHashTellsHowValuesAreCut(t *testing.T) {
+func TestContentHash_DependsOnValuesAndOrder(t *testing.T) {
 	assert.NotEqual(t, wire.ContentHash([]string{"ab"}), wire.ContentHash([]string{"a", "b"}))
 	assert.NotEqual(t, wire.ContentHash([]string{"a", "b"}), wire.ContentHash([]string{"b", "a"}), "the order is content")
 	assert.NotEqual(t, wire.ContentHash(nil), wire.ContentHash([]string{""}))
-	assert.NotZero(t, wire.ContentHash(nil), "zero means that nothing is held")
+	assert.NotZero(t, wire.ContentHash(nil), "zero means no content")
 }
 
-func TestSumOfEntryHashesIsTheSetsName(t *testing.T) {
+func TestEntryHash_SumIdentifiesSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		versions := rapid.MapOf(rapid.StringMatching(`[a-z]{1,3}`), rapid.Int64Range(1, 5))
 		a, b := versions.Draw(t, "a"), versions.Draw(t, "b")

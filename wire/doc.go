@@ -1,15 +1,15 @@
-// Package wire is how the processes speak: the protocol (wire/v1/*.proto, one
-// page per conversation), the network they speak over, and the rules that every
-// receiver keeps.
+// Package wire is the communication between the processes: the protocol
+// (wire/v1/*.proto, one file per service), the network, and the rules that
+// every receiver applies.
 //
 // # Reading order
 //
-// Begin with the protocol itself, wire/v1/common.proto and the five pages
-// beside it; then network.go, the one seam between a node and the world;
-// interceptor.go and fence.go, what stands before every call; view.go, what a
-// node knows of the cluster; error.go, how a refusal travels. peers.go and
-// server.go are the two ends of a connection, router.go and events.go what all
-// roles show over HTTP.
+// Start with the protocol, wire/v1/common.proto and the five files next to it.
+// Then read network.go, the only interface between a node and the world
+// outside; interceptor.go and fence.go, which run before every call; view.go,
+// what a node knows of the cluster; and error.go, how errors are transmitted.
+// peers.go and server.go are the two ends of a connection; router.go and
+// events.go are what all roles serve over HTTP.
 //
 // # What a receiver does
 //
@@ -24,28 +24,29 @@
 //
 // # Guarantees
 //
-//   - No command of an older term is obeyed by a node that has seen a newer one
-//     (Fence), and none of an older epoch replaces a newer state (View). Both
-//     count what they refused.
-//   - A state may be handed on by anyone: each kind was written to the database
-//     under its term before it was first published, and carries its epoch.
-//   - An error keeps its code across a hop; whatever breaks in the transport is
-//     "unavailable", and Refused still tells a refused dial from silence.
+//   - A node that has seen a term obeys no command of an older one (Fence), and
+//     no state of an older epoch replaces a newer one (View). Both count what
+//     they refuse.
+//   - Any node may pass a state on: each kind was written to the database under
+//     its term before it was first published, and carries its epoch.
+//   - An error keeps its code from node to node. Every failure of the transport
+//     is "unavailable"; Refused still distinguishes a refused dial from a
+//     timeout.
 //
 // # What is not guaranteed
 //
-//   - A Fence is memory: a node that restarts has seen nothing, until its first
-//     answer from anyone. What protects it meanwhile is the database, where each
-//     effect of a leader is a statement under its term.
-//   - There is no TLS inside the cluster, and the token is a shared secret: keep
-//     the nodes' network private.
-//   - Delivery is once at most. Every conversation is made of messages that may
-//     be repeated; see the comments in the .proto pages.
+//   - A Fence is kept in memory. A restarted node has seen no term until the
+//     first message that carries one. Until then the database protects it: each
+//     effect of a leader there is a statement under its term.
+//   - There is no TLS inside the cluster, and the token is a shared secret:
+//     keep the nodes' network private.
+//   - A message is delivered at most once. All services consist of messages
+//     that may be repeated; see the comments in the .proto files.
 //
 // # What happens when a peer dies
 //
 // A killed process closes its sockets: streams end and calls fail at once. A
-// frozen or cut-off one is noticed by an HTTP/2 ping that stays unanswered,
-// after three seconds at the latest; the conversations that must be faster
-// carry beats of their own.
+// frozen or disconnected peer is detected after three seconds at the latest, by
+// an HTTP/2 ping without an answer. Services that must be faster send
+// heartbeats of their own.
 package wire

@@ -11,44 +11,44 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Code names what went wrong, in both the RPC and the HTTP API.
+// Code identifies an error, in the RPC and in the HTTP API.
 type Code string
 
-// The codes, each with the moment at which a caller meets it.
+// The codes.
 const (
-	CodeNotLeader    Code = "not_leader"   // the asked meta does not lead; Leader and Address say who does, when known
-	CodeNoLeader     Code = "no_leader"    // nobody leads just now: try again
-	CodeStaleEpoch   Code = "stale_epoch"  // a command of an older term or epoch than the receiver has seen; Epoch is its highest
-	CodeNoSuccessor  Code = "no_successor" // a drain that nobody could take over from
-	CodeUnsafe       Code = "unsafe"       // an operator's act after which the cluster would not serve; it can be forced
-	CodeConflict     Code = "conflict"     // the thing exists, lives, or changed meanwhile
+	CodeNotLeader    Code = "not_leader"   // the meta node does not lead; Leader and Address name the one that does, if known
+	CodeNoLeader     Code = "no_leader"    // no meta node leads at the moment: try again
+	CodeStaleEpoch   Code = "stale_epoch"  // the command is of an older term or epoch than the receiver has seen; Epoch is the highest seen
+	CodeNoSuccessor  Code = "no_successor" // the node cannot be drained: no other node could take over
+	CodeUnsafe       Code = "unsafe"       // the cluster would not serve after the operator's action; it can be forced
+	CodeConflict     Code = "conflict"     // the object already exists, is alive, or has changed meanwhile
 	CodeNotFound     Code = "not_found"    // no such node, key, slot
-	CodeBadRequest   Code = "bad_request"  // the request is wrong and will always be
+	CodeBadRequest   Code = "bad_request"  // the request is invalid; repeating it does not help
 	CodeTooLarge     Code = "too_large"    // over a limit
-	CodeUnauthorized Code = "unauthorized" // a token is configured and was not shown
-	CodeUnavailable  Code = "unavailable"  // starting, draining, or cut off: try again, perhaps elsewhere
-	CodeInternal     Code = "internal"     // a fault of the node itself
+	CodeUnauthorized Code = "unauthorized" // a token is required and was not sent
+	CodeUnavailable  Code = "unavailable"  // starting, draining, or disconnected: try again, perhaps at another node
+	CodeInternal     Code = "internal"     // a fault in the node itself
 )
 
-// Error is what every node answers when it does not do what it was asked for.
+// Error is a node's answer to a request that it refuses or cannot carry out.
 type Error struct {
 	Code    Code
 	Message string
-	Leader  string         // of not_leader: the leader's name
-	Address string         // of not_leader: where it answers
-	Epoch   conclave.Epoch // of stale_epoch: the highest that the refuser has seen
+	Leader  string         // for not_leader: the leader's name
+	Address string         // for not_leader: the leader's address
+	Epoch   conclave.Epoch // for stale_epoch: the highest that the refusing node has seen
 }
 
-// Errorf makes an Error of a code.
+// Errorf returns an Error with a code and a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// NotLeader is the refusal of a meta that does not lead, naming the one that
-// does; with no name it is no_leader.
+// NotLeader returns the error of a meta node that does not lead, naming the
+// leader. If leader is empty, the code is CodeNoLeader.
 func NotLeader(leader, address string) *Error {
 	if leader == "" {
-		return Errorf(CodeNoLeader, "no meta node leads just now")
+		return Errorf(CodeNoLeader, "no meta node leads at the moment")
 	}
 	e := Errorf(CodeNotLeader, "the leader is %s at %s", leader, address)
 	e.Leader, e.Address = leader, address
@@ -57,8 +57,7 @@ func NotLeader(leader, address string) *Error {
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// codes maps each code to its Connect code and HTTP status: the only place
-// where they meet.
+// codes is the only mapping of codes to Connect codes and HTTP statuses.
 var codes = map[Code]struct {
 	rpc    connect.Code
 	status int
@@ -77,10 +76,11 @@ var codes = map[Code]struct {
 	CodeInternal:     {connect.CodeInternal, http.StatusInternalServerError},
 }
 
-// Status is the HTTP status that the code goes out with.
+// Status returns the HTTP status of the code.
 func (e *Error) Status() int { return codes[e.Code].status }
 
-// ToConnect dresses err for an RPC answer. Whatever is no *Error is internal.
+// ToConnect converts err to a Connect error. An error that has no *Error in its
+// chain becomes CodeInternal.
 func ToConnect(err error) error {
 	if err == nil {
 		return nil
@@ -103,9 +103,10 @@ func ToConnect(err error) error {
 	return out
 }
 
-// FromConnect reads the Error out of a failed RPC. A failure that carries none
-// (a broken connection, a peer that is no Conclave) is unavailable: transport
-// errors are all treated alike. The original error stays in the chain.
+// FromConnect returns the Error that a failed RPC carries. A failure without
+// one (a broken connection, a peer that is not a Conclave node) becomes
+// CodeUnavailable, since all transport errors are treated alike. The original
+// error stays in the chain.
 func FromConnect(err error) error {
 	if err == nil {
 		return nil
@@ -132,7 +133,7 @@ func FromConnect(err error) error {
 	return &transportError{Errorf(CodeUnavailable, "%s", ce.Message()), err}
 }
 
-// CodeOf is the code in err's chain, "" when it has none.
+// CodeOf returns the code of the *Error in err's chain, or "" if there is none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
@@ -141,8 +142,8 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// transportError is an unavailable peer together with how the transport said
-// so, so that Refused still sees a refused dial.
+// transportError is an Error together with the error of the transport, so that
+// Refused can still find a refused dial.
 type transportError struct {
 	as    *Error
 	cause error

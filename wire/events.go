@@ -11,10 +11,10 @@ import (
 	"conclave"
 )
 
-// Event is one thing that happened at a node: state changed, who, in which
-// term, why.
+// Event is one entry of a node's event log, such as a change of leader or of a
+// slot.
 type Event struct {
-	ID    uint64          `json:"id"` // counts the node's events from 1
+	ID    uint64          `json:"id"` // number of the event at its node, from 1
 	At    time.Time       `json:"at"`
 	Node  string          `json:"node"`
 	Type  string          `json:"type"` // leader.elected, slot.serving, node.joined, ...
@@ -24,10 +24,11 @@ type Event struct {
 	Data  map[string]any  `json:"data,omitempty"`
 }
 
-// eventsKept is how far back a reader that reconnects can go.
+// eventsKept is the number of events that a reader that reconnects can still
+// read.
 const eventsKept = 2048
 
-// Events is a node's log of what happened, served as server-sent events.
+// Events is a node's event log, served as server-sent events.
 type Events struct {
 	node string
 	now  func() time.Time
@@ -38,12 +39,13 @@ type Events struct {
 	changed chan struct{} // closed, and replaced, at each event
 }
 
-// NewEvents keeps the events of a node; now is read only to show it.
+// NewEvents returns the log of a node. now is only used for the time of each
+// event.
 func NewEvents(node string, now func() time.Time) *Events {
 	return &Events{node: node, now: now, changed: make(chan struct{})}
 }
 
-// Add notes an event. It never blocks.
+// Add appends an event. It never blocks.
 func (e *Events) Add(ev Event) {
 	at := e.now().UTC().Truncate(time.Millisecond)
 	e.mu.Lock()
@@ -58,8 +60,8 @@ func (e *Events) Add(ev Event) {
 	e.changed = make(chan struct{})
 }
 
-// Since lists the kept events after id, and a channel that is closed when there
-// are more.
+// Since returns the kept events after id, and a channel that is closed when an
+// event is added.
 func (e *Events) Since(id uint64) ([]Event, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,8 +73,9 @@ func (e *Events) Since(id uint64) ([]Event, <-chan struct{}) {
 	return nil, e.changed
 }
 
-// ServeHTTP streams the events after Last-Event-ID (a header, or the query's
-// lastEventId), or all that are kept; ?follow=false ends after those.
+// ServeHTTP streams the events after Last-Event-ID (a header, or the query
+// parameter lastEventId), or all that are kept, and then new ones as they are
+// added. With ?follow=false it ends after the kept ones.
 func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	after := uint64(0)
 	for _, s := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("lastEventId")} {
@@ -81,7 +84,7 @@ func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			WriteError(w, Errorf(CodeBadRequest, "Last-Event-ID %q is no event id", s))
+			WriteError(w, Errorf(CodeBadRequest, "Last-Event-ID %q is not an event id", s))
 			return
 		}
 		after = n

@@ -8,12 +8,13 @@ import (
 	"conclave/internal/trace"
 )
 
-// Fence keeps the highest term a node has ever seen and refuses every command
-// of a lower one. It is the receivers' half of the rule that two leaders may
-// believe but never act; the database's half is the term in each statement.
+// Fence keeps the highest term that a node has seen and refuses every command
+// of a lower one. It is the receivers' half of the rule that two nodes may both
+// believe they lead but at most one can change anything; the other half is the
+// term in each statement to the database.
 type Fence struct {
-	// Trace hears of every command, in the order in which they were judged; set it
-	// before the first.
+	// Trace receives every command, in the order in which they were decided.
+	// Set it before the first.
 	Trace trace.Sink
 
 	mu      sync.Mutex // guards highest
@@ -21,63 +22,64 @@ type Fence struct {
 	refused atomic.Uint64
 }
 
-// maxJump bounds how far one command may raise the highest term: a broken or
-// hostile peer must not be able to make a node deaf to every leader to come.
+// maxJump bounds how far one command may raise the highest term. Otherwise a
+// broken or hostile peer could make a node refuse every future leader.
 const maxJump = 1 << 40
 
-// Admit takes a command of term, or refuses it with stale_epoch naming the
-// highest term seen. A term too high to be true is refused as well, and not
-// remembered.
+// Admit accepts a command of the given term, or refuses it with CodeStaleEpoch
+// and the highest term seen. An implausibly high term is refused with
+// CodeBadRequest and not remembered.
 func (f *Fence) Admit(term uint64) error {
-	highest, verdict := f.raise(term, true)
-	switch verdict {
-	case unbelievable:
+	highest, a := f.raise(term, true)
+	switch a {
+	case implausible:
 		f.refused.Add(1)
-		return Errorf(CodeBadRequest, "term %d is too high to be true: the highest seen here is %d", term, highest)
-	case over:
+		return Errorf(CodeBadRequest, "term %d is implausibly high: the highest seen here is %d", term, highest)
+	case stale:
 		f.refused.Add(1)
-		e := Errorf(CodeStaleEpoch, "term %d is over: term %d has been seen here", term, highest)
+		e := Errorf(CodeStaleEpoch, "term %d has ended: term %d has been seen here", term, highest)
 		e.Epoch = conclave.Epoch{Term: highest}
 		return e
 	}
 	return nil
 }
 
-// Saw notes a term without judging a command.
+// Saw records a term that did not come with a command.
 func (f *Fence) Saw(term uint64) { f.raise(term, false) }
 
-// Highest is the highest term ever seen.
+// Highest returns the highest term seen.
 func (f *Fence) Highest() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.highest
 }
 
-// Refused counts the commands of older terms that were turned away (I4).
+// Refused returns the number of commands of older terms that were refused
+// (invariant I4).
 func (f *Fence) Refused() uint64 { return f.refused.Load() }
 
-// verdict is what is thought of a term.
-type verdict int
+// age is how a term compares with the highest one seen.
+type age int
 
 const (
-	fresh        verdict = iota // as high as any that was seen, or higher
-	over                        // a higher one was seen
-	unbelievable                // too high to be true
+	current     age = iota // at least as high
+	stale                  // lower
+	implausible            // far higher than any term so far
 )
 
-func (f *Fence) raise(term uint64, command bool) (highest uint64, v verdict) {
+func (f *Fence) raise(term uint64, command bool) (highest uint64, a age) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.highest
 	switch {
 	case term > before+maxJump:
-		return before, unbelievable
+		return before, implausible
 	case term < before:
-		v = over
+		a = stale
 	}
 	f.highest = max(before, term)
 	if command {
-		f.Trace.Claim(trace.Claim{Kind: trace.Admission(v != over), Term: term, Base: conclave.Epoch{Term: before}})
+		f.Trace.Claim(trace.Claim{Kind: trace.Admission(a != stale), Term: term, Base: conclave.Epoch{Term: before}})
 	}
-	return f.highest, v
+	return f.highest, a
 }

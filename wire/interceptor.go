@@ -11,28 +11,30 @@ import (
 	"conclave"
 )
 
-// The headers that requests and answers between roles carry. A command of
-// leadership names its term; everything names the slot table its sender holds,
-// so that whoever is behind can fetch the table from the peer that is ahead,
-// also while no meta can be reached.
+// The headers of requests and answers between roles. A leader's command carries
+// its term. Every message carries the epoch of its sender's slot table, so that
+// a node whose table is older can fetch the newer one from that peer, even
+// while it reaches no meta node.
 const (
 	headerTerm    = "Conclave-Term"
 	headerTable   = "Conclave-Table"
 	headerAddress = "Conclave-Address"
 )
 
-// Interceptor stands before every RPC that a node makes or answers: it refuses
-// commands of older terms, says and compares table epochs, and shows the token.
+// Interceptor runs before every RPC that a node makes or answers. It refuses
+// commands of older terms, sends and compares table epochs, and sends the
+// token.
 type Interceptor struct {
-	// Address is where this node answers, told to whom it calls.
+	// Address is the node's advertised address, sent with every call.
 	Address string
-	// View and Fence are the node's; nil for a client, which has neither.
+	// View and Fence are the node's. They are nil for a client, which has
+	// neither.
 	View  *View
 	Fence *Fence
-	// Token is shown with every call when it is not empty.
+	// Token is sent with every call if it is not empty.
 	Token string
-	// Behind is called, and must not block, when a peer at address holds a newer
-	// table than this node. Nil: nothing is done about it.
+	// Behind is called when the peer at address has a newer table than this
+	// node. It must not block. If it is nil, newer tables are ignored.
 	Behind func(address string, theirs conclave.Epoch)
 }
 
@@ -40,16 +42,18 @@ var _ connect.Interceptor = (*Interceptor)(nil)
 
 type termKey struct{}
 
-// WithTerm marks the calls made under ctx as commands of a leader's term.
+// WithTerm marks the calls made with the returned context as commands of a
+// leader's term.
 func WithTerm(ctx context.Context, term uint64) context.Context {
 	return context.WithValue(ctx, termKey{}, term)
 }
 
-// WrapUnary covers calls with one answer, on both sides.
+// WrapUnary implements connect.Interceptor for calls with one answer, at both
+// ends.
 func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		if req.Spec().IsClient {
-			i.say(ctx, req.Header())
+			i.setHeaders(ctx, req.Header())
 			res, err := next(ctx, req)
 			if err == nil {
 				i.compare(res.Header().Get(headerTable), req.Peer().Addr)
@@ -63,32 +67,34 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err != nil {
 			return nil, ToConnect(err)
 		}
-		i.sayTable(res.Header())
+		i.setTable(res.Header())
 		return res, nil
 	}
 }
 
-// WrapStreamingClient covers streams that this node opens.
+// WrapStreamingClient implements connect.Interceptor for streams that this node
+// opens.
 func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		conn := next(ctx, spec)
-		i.say(ctx, conn.RequestHeader())
+		i.setHeaders(ctx, conn.RequestHeader())
 		return conn
 	}
 }
 
-// WrapStreamingHandler covers streams that this node answers.
+// WrapStreamingHandler implements connect.Interceptor for streams that this
+// node answers.
 func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		if err := i.admit(conn.RequestHeader()); err != nil {
 			return ToConnect(err)
 		}
-		i.sayTable(conn.ResponseHeader())
+		i.setTable(conn.ResponseHeader())
 		return ToConnect(next(ctx, conn))
 	}
 }
 
-func (i *Interceptor) say(ctx context.Context, h http.Header) {
+func (i *Interceptor) setHeaders(ctx context.Context, h http.Header) {
 	if term, ok := ctx.Value(termKey{}).(uint64); ok {
 		h.Set(headerTerm, strconv.FormatUint(term, 10))
 	}
@@ -98,10 +104,10 @@ func (i *Interceptor) say(ctx context.Context, h http.Header) {
 	if i.Address != "" {
 		h.Set(headerAddress, i.Address)
 	}
-	i.sayTable(h)
+	i.setTable(h)
 }
 
-func (i *Interceptor) sayTable(h http.Header) {
+func (i *Interceptor) setTable(h http.Header) {
 	if i.View != nil {
 		if e := i.View.TableEpoch(); !e.IsZero() {
 			h.Set(headerTable, e.String())
@@ -113,7 +119,7 @@ func (i *Interceptor) admit(h http.Header) error {
 	if s := h.Get(headerTerm); s != "" && i.Fence != nil {
 		term, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return Errorf(CodeBadRequest, "header %s: %q is no term", headerTerm, s)
+			return Errorf(CodeBadRequest, "header %s: %q is not a term", headerTerm, s)
 		}
 		if err := i.Fence.Admit(term); err != nil {
 			return err
@@ -138,6 +144,6 @@ func (i *Interceptor) compare(theirs, address string) {
 	}
 }
 
-// CallerAddress is where the node that made a request answers; "" when it does
-// not say.
+// CallerAddress returns the advertised address of the node that made a request,
+// or "" if it sent none.
 func CallerAddress(h http.Header) string { return h.Get(headerAddress) }

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Network is the one seam between a node and the world: every server listens
-// and every client dials through it, the database driver included. Processes
-// use TCP, the simulator an in-memory network with faults; nothing else is
-// ever faked, so that both run the same code.
+// Network is the only interface between a node and the world outside: every
+// server listens and every client dials through it, the database driver
+// included. Processes use TCP, the simulator an in-memory network with faults.
+// Nothing else is ever replaced in tests, so both run the same code.
 type Network interface {
 	Listen(ctx context.Context, network, address string) (net.Listener, error)
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// TCP is the real network: the two standard types have just these methods.
+// TCP is the real network. The two embedded types provide its methods.
 type TCP struct {
 	net.ListenConfig
 	net.Dialer
@@ -25,29 +25,30 @@ type TCP struct {
 
 var _ Network = (*TCP)(nil)
 
-// NewTCP returns the real network. A dial that finds nobody fails at once with
-// a refusal; one that hears nothing fails after a second, so that a dead host
-// never holds a loop up for the kernel's minutes.
+// NewTCP returns the real network. A dial fails at once if the host refuses it,
+// and after a second without an answer, so that a dead host does not block a
+// caller for the kernel's timeout of minutes.
 func NewTCP() *TCP {
 	return &TCP{Dialer: net.Dialer{Timeout: time.Second}}
 }
 
-// Refused says that err is a dial that reached a host on which nobody listens:
-// evidence of a stopped process, where a time-out is none.
+// Refused reports whether err is a dial that reached a host on which no process
+// listens. This is evidence that the process has stopped; a timeout is not.
 func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// DialFailed reports whether err is a dial that brought no connection: refused,
-// no route, no such name, or no answer in time. A connection that was accepted
-// and then stays silent is no failed dial.
+// DialFailed reports whether err is a dial without a connection: refused, no
+// route, unknown name, or no answer in time. It is false for a connection that
+// was accepted and then stays silent.
 func DialFailed(err error) bool {
 	var e *net.OpError
 	return errors.As(err, &e) && e.Op == "dial"
 }
 
-// Unnamed says that err is a dial to a name that no resolver knows (any more).
-// Docker and Kubernetes drop a container's name a moment after its process has
-// ended: alone it proves nothing, since who is cut off from a network finds no
-// names in it either; after a refusal it is the next one.
+// Unnamed reports whether err is a dial to a name that does not resolve. Docker
+// and Kubernetes remove a container's name shortly after its process has ended.
+// By itself this proves nothing, since a node that is disconnected from the
+// network cannot resolve names either; after a refused dial it is the expected
+// next error.
 func Unnamed(err error) bool {
 	var e *net.DNSError
 	return errors.As(err, &e) && e.IsNotFound

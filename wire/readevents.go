@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// ReadEvents hands a node's events after an id to each: those that it keeps, and
-// with follow also those that come, until ctx ends, the connection breaks, or
-// each returns an error. It is the other side of Events.ServeHTTP.
+// ReadEvents calls each for a node's events after an id: those that the node
+// keeps and, if follow is set, new ones, until ctx ends, the connection breaks,
+// or each returns an error. It is the client of Events.ServeHTTP.
 func ReadEvents(ctx context.Context, c *http.Client, address string, after uint64, follow bool, each func(Event) error) error {
 	url := "http://" + address + "/v1/events?follow=" + strconv.FormatBool(follow)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -39,7 +39,7 @@ func ReadEvents(ctx context.Context, c *http.Client, address string, after uint6
 		}
 		var e Event
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			return fmt.Errorf("events of %s: one that is none: %w", address, err)
+			return fmt.Errorf("events of %s: invalid event: %w", address, err)
 		}
 		if err := each(e); err != nil {
 			return err

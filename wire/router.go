@@ -16,20 +16,21 @@ import (
 	"conclave"
 )
 
-// RouterConfig is what every role's port needs besides the role's own paths.
+// RouterConfig configures what every role serves besides its own paths.
 type RouterConfig struct {
 	Node    conclave.NodeID
 	Role    conclave.Role
 	Version string
-	Token   string               // "" : changing requests need none
+	Token   string               // if empty, changing requests need none
 	Metrics *prometheus.Registry // served at /metrics
 	Events  *Events              // served at /v1/events
-	// Ready says whether the node serves, and why not (or why only partly).
+	// Ready reports whether the node serves, and the reasons why it does not or
+	// only in part.
 	Ready func() (bool, []string)
 }
 
-// NewRouter is the routing table that all roles share; each adds its own paths
-// and mounts its Connect services on it.
+// NewRouter returns the router with the paths that all roles share. Each role
+// adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
 	r := mux.NewRouter()
 	r.Use(limitBody, requireToken(c.Token))
@@ -56,28 +57,28 @@ func NewRouter(c RouterConfig) *mux.Router {
 		WriteError(w, Errorf(CodeNotFound, "no such path: %s", q.URL.Path))
 	})
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		e := Errorf(CodeBadRequest, "%s is not answered at %s", q.Method, q.URL.Path)
+		e := Errorf(CodeBadRequest, "method %s is not allowed at %s", q.Method, q.URL.Path)
 		writeErrorStatus(w, http.StatusMethodNotAllowed, e)
 	})
 	return r
 }
 
-// Mount puts a Connect service, as its generated constructor returns it, on the
-// router.
+// Mount adds a Connect service, as returned by its generated constructor, to
+// the router.
 func Mount(r *mux.Router, path string, h http.Handler) {
 	r.PathPrefix(path).Handler(h)
 }
 
-// HandlerOptions are what every Connect service between roles is made with. What
-// a client may send in one request fits several times into one between roles, so
-// that nothing that was accepted can get stuck behind it.
+// HandlerOptions returns the options of the Connect services between roles. The
+// size limit is several times that of a client's request, so that a node can
+// always pass on what it has accepted.
 func HandlerOptions(i *Interceptor) connect.HandlerOption {
 	return handlerOptions(i, 4*conclave.MaxRequest)
 }
 
-// ClientHandlerOptions are those of the service for clients. They are no peers,
-// and need no token to subscribe: what their headers say of terms and tables is
-// not listened to.
+// ClientHandlerOptions returns the options of the service for clients. Clients
+// are not peers and need no token to subscribe, so terms and tables in their
+// headers are ignored.
 func ClientHandlerOptions() connect.HandlerOption {
 	return handlerOptions(&Interceptor{}, conclave.MaxRequest)
 }
@@ -92,12 +93,12 @@ func handlerOptions(i *Interceptor, limit int) connect.HandlerOption {
 	)
 }
 
-// ClientService's path is the one place where reading needs no token: a client
-// may subscribe without, and is refused when it registers.
+// The only path on which reading by POST needs no token: a client may subscribe
+// without one, and is refused when it registers.
 const clientServicePath = "/conclave.v1.ClientService/"
 
-// requireToken asks for the token wherever something may be changed: every
-// method but GET and HEAD.
+// requireToken requires the token for every request that may change something:
+// every method except GET and HEAD.
 func requireToken(token string) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,8 +112,8 @@ func requireToken(token string) mux.MiddlewareFunc {
 	}
 }
 
-// Authorized says whether the headers show the token; without a token
-// everybody is.
+// Authorized reports whether the headers carry the token. It is true if token
+// is empty.
 func Authorized(h http.Header, token string) bool {
 	if token == "" {
 		return true
@@ -121,16 +122,17 @@ func Authorized(h http.Header, token string) bool {
 	return ok && subtle.ConstantTimeCompare([]byte(shown), []byte(token)) == 1
 }
 
-// WriteJSON answers with one document.
+// WriteJSON sends body as the response.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // the client is gone: nobody is left to tell
+	_ = enc.Encode(body) // an error means that the client has disconnected
 }
 
-// WriteError answers with {error:{code, message, details}} and a fitting status.
+// WriteError sends {error:{code, message, details}} with the status of the
+// error's code.
 func WriteError(w http.ResponseWriter, err error) {
 	var e *Error
 	if !errors.As(err, &e) {

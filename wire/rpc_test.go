@@ -24,7 +24,7 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// node is one listening node whose handlers are functions of the test.
+// node is a listening node whose handlers are functions of the test.
 type node struct {
 	view     *wire.View
 	fence    *wire.Fence
@@ -53,7 +53,8 @@ func (n *node) FetchState(context.Context, *connect.Request[wirev1.FetchStateReq
 
 var _ wirev1connect.NodeServiceHandler = (*node)(nil)
 
-// start runs a node on a host of net until the test's function ends.
+// start runs a node on a host of net and returns it with the function that
+// stops it.
 func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	n := &node{
 		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(host, time.Now),
@@ -81,7 +82,7 @@ func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	}
 }
 
-func TestErrorsKeepTheirCodeAcrossTheWire(t *testing.T) {
+func TestErrors_KeepTheirCodeAcrossNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
 		a, stopA := start(t, net, "a", "")
@@ -100,39 +101,39 @@ func TestErrorsKeepTheirCodeAcrossTheWire(t *testing.T) {
 		assert.Equal(t, "meta-2", e.Leader)
 		assert.Equal(t, "m:1", e.Address)
 		assert.Equal(t, wire.CodeNoLeader, wire.CodeOf(call(wire.NotLeader("", ""))))
-		assert.Equal(t, wire.CodeInternal, wire.CodeOf(call(io.ErrUnexpectedEOF)), "whatever has no code is a fault of the node")
+		assert.Equal(t, wire.CodeInternal, wire.CodeOf(call(io.ErrUnexpectedEOF)), "an error without a code is a fault of the node")
 
 		_, err := a.peers.Node(b.address).FetchState(t.Context(), connect.NewRequest(&wirev1.FetchStateRequest{}))
-		assert.Equal(t, wire.CodeInternal, wire.CodeOf(wire.FromConnect(err)), "a panic is an answer, not the end of the node")
+		assert.Equal(t, wire.CodeInternal, wire.CodeOf(wire.FromConnect(err)), "a panic is answered and does not end the node")
 		require.NoError(t, call(nil))
 	})
 }
 
-func TestRefusedIsToldFromSilence(t *testing.T) {
+func TestRefused_DistinguishesRefusedDialFromTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
 		a, stopA := start(t, net, "a", "")
 		defer stopA()
 		b, _ := start(t, net, "b", "")
-		who, role, err := a.peers.Knock(t.Context(), b.address)
+		id, role, err := a.peers.Knock(t.Context(), b.address)
 		require.NoError(t, err)
-		assert.Equal(t, d1, who)
+		assert.Equal(t, d1, id)
 		assert.Equal(t, conclave.RoleData, role)
 
 		net.Kill("b")
 		_, _, err = a.peers.Knock(t.Context(), b.address)
 		assert.True(t, wire.Refused(err), "%v", err)
-		synctest.Wait() // the pooled connection has noticed
+		synctest.Wait() // the pooled connection has been closed
 		_, err = a.peers.Node(b.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
-		assert.True(t, wire.Refused(wire.FromConnect(err)), "through the client too: %v", err)
+		assert.True(t, wire.Refused(wire.FromConnect(err)), "also through the client: %v", err)
 		assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(wire.FromConnect(err)))
-		assert.False(t, wire.Refused(context.DeadlineExceeded), "silence is no evidence")
+		assert.False(t, wire.Refused(context.DeadlineExceeded), "a timeout is not a refusal")
 		b.peers.Close()
 		b.server.Close()
 	})
 }
 
-func TestInterceptorFencesAndComparesTables(t *testing.T) {
+func TestInterceptor_FencesAndComparesTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
 		a, stopA := start(t, net, "a", "")
@@ -147,10 +148,11 @@ func TestInterceptorFencesAndComparesTables(t *testing.T) {
 		// I4: a command of an older term is refused and counted.
 		require.NoError(t, hello(wire.WithTerm(t.Context(), 7)))
 		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(hello(wire.WithTerm(t.Context(), 6))))
-		require.NoError(t, hello(t.Context()), "a call that commands nothing has no term to be fenced by")
+		require.NoError(t, hello(t.Context()), "a call that is not a command carries no term")
 		assert.EqualValues(t, 1, b.fence.Refused())
 
-		// Who is behind is told who is ahead, on either side.
+		// The node with the older table is notified of the peer with the newer
+		// one, on either side of the call.
 		_, err := a.view.Apply(full(table(epoch(1, 1), d1)))
 		require.NoError(t, err)
 		require.NoError(t, hello(t.Context()))
@@ -162,7 +164,7 @@ func TestInterceptorFencesAndComparesTables(t *testing.T) {
 	})
 }
 
-func TestRouterAnswersInTheContractsForm(t *testing.T) {
+func TestRouter_AnswersAsInContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
 		n, stop := start(t, net, "a", "secret")
@@ -199,18 +201,18 @@ func TestRouterAnswersInTheContractsForm(t *testing.T) {
 		status, _ = ask(http.MethodDelete, "/healthz", "", "Authorization", "Bearer secret")
 		assert.Equal(t, 405, status)
 
-		// A changing request needs the token, whatever its path.
+		// A changing request needs the token, on any path.
 		status, doc = ask(http.MethodPost, "/conclave.v1.NodeService/Hello", "{}")
 		assert.Equal(t, 401, status)
 		assert.Equal(t, "unauthorized", code(doc))
 		status, _ = ask(http.MethodPost, "/conclave.v1.NodeService/Hello", "{}", "Authorization", "Bearer guess")
 		assert.Equal(t, 401, status)
 		_, err := n.peers.Node(n.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
-		assert.NoError(t, err, "nodes show it by themselves")
+		assert.NoError(t, err, "a node's clients send the token")
 	})
 }
 
-func TestEventsGoOnAfterTheLastSeen(t *testing.T) {
+func TestEvents_ContinueAfterLastEventID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
 		n, stop := start(t, net, "a", "")
@@ -241,7 +243,7 @@ func TestEventsGoOnAfterTheLastSeen(t *testing.T) {
 	})
 }
 
-func TestListeningBeyondLoopbackNeedsAToken(t *testing.T) {
+func TestCheckListen_RequiresTokenBeyondLoopback(t *testing.T) {
 	assert.NoError(t, wire.CheckListen("127.0.0.1:0", "", false))
 	assert.NoError(t, wire.CheckListen("[::1]:9615", "", false))
 	assert.NoError(t, wire.CheckListen("0.0.0.0:9615", "secret", false))
@@ -251,7 +253,7 @@ func TestListeningBeyondLoopbackNeedsAToken(t *testing.T) {
 	assert.ErrorContains(t, wire.CheckListen("nonsense", "", false), "nonsense")
 }
 
-func TestRegistrationsAreCheckedOnTheirWayIn(t *testing.T) {
+func TestPublisherIn_ChecksLimits(t *testing.T) {
 	ok := conclave.Publisher{ID: "r", Data: conclave.DataInfoID{DataID: "d", Instance: "i", Group: "g"}, Version: 1, Values: []string{"v"}}
 	got, err := wire.PublisherIn(wire.PublisherOut(ok))
 	require.NoError(t, err)
@@ -271,9 +273,9 @@ func TestRegistrationsAreCheckedOnTheirWayIn(t *testing.T) {
 	}
 }
 
-// Broken frames, oversized bodies and plain noise get an answer or a closed
-// connection, and the node goes on.
-func TestBrokenInputHarmsNobody(t *testing.T) {
+// Broken frames, oversized bodies and other invalid input get an answer or a
+// closed connection, and the node continues to serve.
+func TestServer_SurvivesInvalidInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.New(1)
 		n, stop := start(t, net, "a", "")
@@ -285,7 +287,7 @@ func TestBrokenInputHarmsNobody(t *testing.T) {
 			_, err = io.WriteString(conn, request)
 			require.NoError(t, err)
 			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
-			answer, _ := io.ReadAll(conn) // how it ends is the server's choice
+			answer, _ := io.ReadAll(conn) // whether it ends with an error is up to the server
 			return string(answer)
 		}
 		post := "POST /conclave.v1.NodeService/Announce HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/proto\r\n"
@@ -295,6 +297,6 @@ func TestBrokenInputHarmsNobody(t *testing.T) {
 		assert.NotContains(t, raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\xff\xff\xff\xff\xff\xff\xff\xff"), "goroutine", "a broken HTTP/2 frame")
 
 		_, err := n.peers.Node(n.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
-		assert.NoError(t, err, "the node goes on")
+		assert.NoError(t, err, "the node continues to serve")
 	})
 }

@@ -13,20 +13,20 @@ import (
 	"conclave"
 )
 
-// HTTPServer serves a node's one port: Connect, admin API, metrics and events,
-// over HTTP/1.1 and HTTP/2 without TLS.
+// HTTPServer serves a node's only port: Connect services, admin API, metrics
+// and events, over HTTP/1.1 and HTTP/2 without TLS.
 type HTTPServer struct {
 	server   *http.Server
 	listener net.Listener
 	cancel   context.CancelFunc // ends the contexts of all requests
 	done     chan struct{}      // closed by Serve when it returns
-	requests sync.WaitGroup     // handlers under way
+	requests sync.WaitGroup     // running handlers
 
-	mu     sync.Mutex // guards closed, and so that no handler begins once Close waits for them
+	mu     sync.Mutex // guards closed; no handler starts while Close waits for requests
 	closed bool
 }
 
-// NewHTTPServer prepares to serve handler on ln.
+// NewHTTPServer returns a server of handler on ln; Serve starts it.
 func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &HTTPServer{listener: ln, cancel: cancel, done: make(chan struct{})}
@@ -36,7 +36,7 @@ func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !s.begin() {
-				return // the connection is being closed: nobody reads an answer
+				return // the connection is being closed
 			}
 			defer s.requests.Done()
 			handler.ServeHTTP(w, r)
@@ -45,7 +45,7 @@ func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // broken and frozen peers: the conversations notice them, and say so
+		ErrorLog:          log.New(io.Discard, "", 0), // the services report broken and frozen peers themselves
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 4096,
@@ -56,7 +56,7 @@ func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 	return s
 }
 
-// Serve blocks until Close or Shutdown, and returns nil then.
+// Serve blocks until Close or Shutdown is called, and then returns nil.
 func (s *HTTPServer) Serve() error {
 	defer close(s.done)
 	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -65,8 +65,8 @@ func (s *HTTPServer) Serve() error {
 	return nil
 }
 
-// Shutdown closes the listener, lets requests finish until ctx ends, then
-// closes what is left.
+// Shutdown closes the listener, waits until all requests have finished or ctx
+// ends, and then calls Close.
 func (s *HTTPServer) Shutdown(ctx context.Context) {
 	if err := s.server.Shutdown(ctx); err != nil {
 		s.Close()
@@ -75,10 +75,10 @@ func (s *HTTPServer) Shutdown(ctx context.Context) {
 	s.Close()
 }
 
-// Close drops everything at once and waits until no handler runs.
+// Close closes all connections at once and waits until no handler runs.
 func (s *HTTPServer) Close() {
 	s.cancel()
-	_ = s.server.Close() // its error is the listener's, which is closing anyway
+	_ = s.server.Close() // the error is that of closing the listener
 	<-s.done
 	s.mu.Lock()
 	s.closed = true
@@ -86,8 +86,8 @@ func (s *HTTPServer) Close() {
 	s.requests.Wait()
 }
 
-// begin counts a handler in, unless the server waits for the last ones: an
-// HTTP/2 connection may still start one while it is being closed.
+// begin counts a handler, and reports false if the server waits for the last
+// ones. An HTTP/2 connection may still start one while it is being closed.
 func (s *HTTPServer) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +98,8 @@ func (s *HTTPServer) begin() bool {
 	return true
 }
 
-// CheckListen refuses to listen beyond loopback without a token, unless told
-// that this is wanted.
+// CheckListen returns an error if the address is not a loopback address and
+// there is no token, unless insecure is set.
 func CheckListen(address, token string, insecure bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -111,10 +111,10 @@ func CheckListen(address, token string, insecure bool) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return Errorf(CodeBadRequest, "refusing to listen on %q without a token: configure one, listen on loopback, or say --insecure", address)
+	return Errorf(CodeBadRequest, "refusing to listen on %q without a token: configure one, listen on loopback, or use --insecure", address)
 }
 
-// limitBody refuses bodies over the limit of a request.
+// limitBody refuses requests whose body exceeds the limit.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > conclave.MaxRequest && r.ProtoMajor == 1 {

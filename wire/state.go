@@ -9,14 +9,14 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Member is one session or data node on the member list. The list is written
-// under the term before it is published.
+// Member is one session or data node on the member list. The leader writes the
+// list under its term before it publishes it.
 type Member struct {
 	Node     conclave.NodeID `json:"node"`
 	Role     conclave.Role   `json:"role"`
 	Address  string          `json:"address"`
-	Draining bool            `json:"draining,omitempty"` // on its way out: still a member, no longer offered
-	Dialable bool            `json:"dialable,omitempty"` // the leader dialled it back, and this incarnation answered
+	Draining bool            `json:"draining,omitempty"` // is leaving: still a member, no longer given clients or slots
+	Dialable bool            `json:"dialable,omitempty"` // the leader dialled it, and this incarnation answered
 }
 
 // Members is the member list, sorted by name; one incarnation per name.
@@ -35,13 +35,13 @@ func (m Members) Find(name string) (Member, bool) {
 	return Member{}, false
 }
 
-// Has says that this very incarnation is a member.
+// Has reports whether this incarnation is a member.
 func (m Members) Has(n conclave.NodeID) bool {
 	x, ok := m.Find(n.Name)
 	return ok && x.Node == n
 }
 
-// Of lists the members of a role.
+// Of returns the members of a role.
 func (m Members) Of(role conclave.Role) []Member {
 	var out []Member
 	for _, x := range m.List {
@@ -52,26 +52,26 @@ func (m Members) Of(role conclave.Role) []Member {
 	return out
 }
 
-// Blacklist is the published set of forbidden servers.
+// Blacklist is the published list of forbidden nodes.
 type Blacklist struct {
 	Epoch   conclave.Epoch    `json:"-"`
 	Entries []blacklist.Entry `json:"entries"`
 }
 
-// Switch is one cluster-wide setting; Version counts its changes.
+// Switch is one setting of the whole cluster. Version counts its changes.
 type Switch struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
 	Version uint64 `json:"version"`
 }
 
-// The switches, with their values.
+// The keys of the switches.
 const (
-	SwitchStopPush        = "stop-push"        // on, off: sessions push nothing while on
+	SwitchStopPush        = "stop-push"        // on, off: while on, sessions push nothing
 	SwitchArrange         = "arrange"          // on, off: off suspends the arranger
-	SwitchProtectionFloor = "protection-floor" // fewest data nodes with which slots still move; 0: no floor
+	SwitchProtectionFloor = "protection-floor" // the smallest number of data nodes with which slots still move; 0: none
 	SwitchPushWindow      = "push-window-ms"   // changes of a datum within this time are merged into one push
-	SwitchPushGuard       = "push-guard"       // on, off: off pushes unconfirmed removals at once
+	SwitchPushGuard       = "push-guard"       // on, off: while off, unconfirmed removals are pushed at once
 )
 
 // Switches are all settings, sorted by key.
@@ -80,7 +80,7 @@ type Switches struct {
 	List  []Switch       `json:"list"`
 }
 
-// Get is the value of a key, or what it is by default.
+// Get returns the value of a key, or byDefault if it is not set.
 func (s Switches) Get(key, byDefault string) string {
 	for _, x := range s.List {
 		if x.Key == key {
@@ -90,15 +90,16 @@ func (s Switches) Get(key, byDefault string) string {
 	return byDefault
 }
 
-// Freeze is protection mode: too many data nodes were lost at once, so no slot moves
-// until they are back (peers: Eureka's self-preservation, Nacos' threshold).
+// Freeze is protection: too many data nodes were lost at once, so no slot moves
+// until they return (compare Eureka's self-preservation and Nacos' threshold).
 type Freeze struct {
 	Epoch  conclave.Epoch `json:"-"`
 	Frozen bool           `json:"frozen"`
 	Reason string         `json:"reason,omitempty"`
 }
 
-// State is one of each kind. The zero State knows nothing.
+// State is the cluster's state, one value of each kind. The zero State means
+// that nothing is known.
 type State struct {
 	Table     slot.Table
 	Replicas  int
@@ -108,19 +109,19 @@ type State struct {
 	Freeze    Freeze
 }
 
-// MemberOut writes one member.
+// MemberOut returns the message for a member.
 func MemberOut(m Member) *wirev1.Member {
 	return &wirev1.Member{Node: NodeOut(m.Node), Role: string(m.Role), Address: m.Address, Draining: m.Draining, Dialable: m.Dialable}
 }
 
-// MemberIn believes what the member says of itself: the leader judges name, role and
-// address when it joins.
+// MemberIn returns the member in a message without checking it. The leader
+// checks name, role and address when a node joins.
 func MemberIn(m *wirev1.Member) Member {
 	return Member{Node: NodeIn(m.GetNode()), Role: conclave.Role(m.GetRole()), Address: m.GetAddress(), Draining: m.GetDraining(), Dialable: m.GetDialable()}
 }
 
-// StateOut writes the kinds of s whose epochs are above what have says: all
-// that a peer lacks.
+// StateOut returns the message with the kinds of s whose epochs are higher than
+// those in have: all that a peer lacks.
 func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
 	out := &wirev1.State{}
 	if EpochIn(have.GetTable()).Less(s.Table.Epoch) {
@@ -141,7 +142,7 @@ func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
 	return out
 }
 
-// EpochsOf says what s holds of each kind.
+// EpochsOf returns the message with the epoch of each kind in s.
 func EpochsOf(s State) *wirev1.Epochs {
 	return &wirev1.Epochs{
 		Table: EpochOut(s.Table.Epoch), Members: EpochOut(s.Members.Epoch), Blacklist: EpochOut(s.Blacklist.Epoch),
@@ -149,13 +150,14 @@ func EpochsOf(s State) *wirev1.Epochs {
 	}
 }
 
-// TableOut writes a full table.
+// TableOut returns the message for a whole table.
 func TableOut(t slot.Table, replicas int) *wirev1.SlotTable {
 	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Slots: mapTo(t.Slots, SlotOut), Replicas: uint32(replicas)}
 }
 
-// DeltaOut writes only the rows that changed between the table of epoch base and t. Who
-// holds another one than base meets ErrBehind, and fetches a full table; base is not zero.
+// DeltaOut returns the message with the rows that changed between the table of
+// epoch base and t. A receiver with another table gets ErrBehind and fetches
+// the whole one. base must not be zero.
 func DeltaOut(base conclave.Epoch, t slot.Table, changed []slot.Slot, replicas int) *wirev1.SlotTable {
 	return &wirev1.SlotTable{Epoch: EpochOut(t.Epoch), Base: EpochOut(base), Slots: mapTo(changed, SlotOut), Replicas: uint32(replicas)}
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// SwitchStopping is the key under which the leader records that the whole cluster
-// is about to stop: for how many milliseconds that counts, from the arrival at
-// each node; 0 when it was taken back or has passed. Its version tells one
-// announcement from the next. It travels with the switches, and is none: no
-// operator sets it as one.
+// SwitchStopping is the key under which the leader records that the whole
+// cluster is about to stop. The value is for how many milliseconds the
+// announcement is in force, counted from its arrival at each node; 0 means that
+// it was withdrawn or has expired. The version identifies the announcement. It
+// is sent with the switches but is not one: operators cannot set it.
 const SwitchStopping = "stopping"
 
-// announcement is what the switches have of a stop of the whole cluster.
+// announcement is the record under SwitchStopping; it is zero if there is none.
 type announcement struct {
 	version uint64
 	lasts   time.Duration
@@ -27,10 +27,10 @@ func (s Switches) announcement() announcement {
 	return announcement{}
 }
 
-// Stopping returns for how long the announcement that the whole cluster stops is
-// still in force at this node: its duration, counted from its arrival here by
-// this node's own monotonic clock. recorded is whether the state has one at all;
-// one that has passed stays until the leader clears it.
+// Stopping returns for how long the announcement that the whole cluster stops
+// is still in force at this node: its duration, counted from its arrival by
+// this node's own monotonic clock. recorded reports whether the state has an
+// announcement. One that has expired stays recorded until the leader clears it.
 func (v *View) Stopping() (remaining time.Duration, recorded bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -41,8 +41,8 @@ func (v *View) Stopping() (remaining time.Duration, recorded bool) {
 	return max(0, a.lasts-time.Since(v.announced)), true
 }
 
-// notes takes the moment at which another announcement arrives; mu is held.
-func (v *View) notes(next State) {
+// noteArrival records the time at which a new announcement arrives. mu is held.
+func (v *View) noteArrival(next State) {
 	if a := next.Switches.announcement(); a != v.state.Switches.announcement() {
 		v.announced = time.Now()
 	}

@@ -12,9 +12,9 @@ import (
 	"conclave/wire"
 )
 
-// An announcement counts from its arrival; the same one again, under a later epoch,
-// does not begin again, and another one does.
-func TestStoppingCountsFromItsArrival(t *testing.T) {
+// An announcement counts from its arrival. The same one under a later epoch
+// does not start again, but another one does.
+func TestStopping_CountsFromArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, seq := wire.NewView(), uint64(0)
 		take := func(value string, version uint64) {

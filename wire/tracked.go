@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// tracked is a network that knows the connections it has dialled, and can end
-// them all.
+// tracked is a Network that keeps its dialled connections and can close them
+// all.
 type tracked struct {
 	Network
 
@@ -21,7 +21,7 @@ type trackedConn struct {
 	of *tracked
 }
 
-// DialContext dials; after close it brings nothing.
+// DialContext dials. After close it returns net.ErrClosed and no connection.
 func (t *tracked) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.Network.DialContext(ctx, network, address)
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *tracked) DialContext(ctx context.Context, network, address string) (net
 	return c, nil
 }
 
-// Close closes the connection and forgets it.
+// Close closes the connection and removes it from its network.
 func (c *trackedConn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
@@ -49,7 +49,7 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// close ends what is open and what comes later.
+// close closes all open connections, and those of dials that complete later.
 func (t *tracked) close() {
 	t.mu.Lock()
 	t.closed = true

@@ -16,16 +16,17 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// late is a network on which a dial ends when it is let, whoever waits for it.
+// late is a network on which a dial completes only when the test allows it,
+// even if the caller has given up.
 type late struct {
 	wire.Network
-	dialling, let chan struct{}
-	closed        chan error // what a read from the connection says in the end
+	dialling, allowed chan struct{}
+	closed            chan error // the error that ends a read from the connection
 }
 
 func (l *late) DialContext(_ context.Context, network, address string) (net.Conn, error) {
 	close(l.dialling)
-	<-l.let
+	<-l.allowed
 	conn, err := l.Network.DialContext(context.Background(), network, address)
 	if err == nil {
 		go func() {
@@ -36,14 +37,15 @@ func (l *late) DialContext(_ context.Context, network, address string) (net.Conn
 	return conn, err
 }
 
-// A call gives up while its connection is being dialled; what the dial brings
-// after Close is closed, or its goroutines and its socket would stay for ever.
-func TestADialThatEndsAfterCloseLeavesNothing(t *testing.T) {
+// A call gives up while its connection is being dialled. If the dial completes
+// after Close, the connection must be closed, or its goroutines and its socket
+// would leak.
+func TestPeers_DialThatCompletesAfterCloseIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnet.New(1)
 		b, stop := start(t, n, "b", "")
 		defer stop()
-		l := &late{Network: n.Host("a"), dialling: make(chan struct{}), let: make(chan struct{}), closed: make(chan error, 1)}
+		l := &late{Network: n.Host("a"), dialling: make(chan struct{}), allowed: make(chan struct{}), closed: make(chan error, 1)}
 		peers := wire.NewPeers(l, &wire.Interceptor{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -51,7 +53,7 @@ func TestADialThatEndsAfterCloseLeavesNothing(t *testing.T) {
 		require.Error(t, err)
 		<-l.dialling
 		peers.Close()
-		close(l.let)
+		close(l.allowed)
 		assert.Error(t, <-l.closed)
 	})
 }

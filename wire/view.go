@@ -12,83 +12,91 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// ErrBehind is met when a delta is based on a table that the receiver does not
-// hold: it must ask for the full one.
-var ErrBehind = errors.New("the delta's base is not the table held here")
+// ErrBehind reports a delta against a table that the receiver does not have.
+// The receiver must fetch the whole table.
+var ErrBehind = errors.New("the delta does not apply to this node's table")
 
-// View is what a node knows of the cluster's state. It keeps the receiver's
-// rule of every kind: a lower epoch is refused and counted, an equal one
-// ignored, a higher one taken. It does not matter who hands a state on, since
-// each kind was written under its term before anyone could.
+// View is a node's knowledge of the cluster's state. For each kind it refuses
+// and counts a lower epoch, ignores an equal one and accepts a higher one. It
+// does not matter which node sends a state, since each kind was written under
+// its term before it was published.
 type View struct {
-	// Trace hears of each table that is taken, in order; set it before the first.
+	// Trace receives each table that is accepted, in order. Set it before the
+	// first.
 	Trace trace.Sink
 
-	mu      sync.Mutex // guards state and changed; held for copies only
+	mu      sync.Mutex // guards state, changed and announced; held only to copy them
 	state   State
-	changed chan struct{} // closed, and replaced, at each change
-	// announced is when the announcement in state that the cluster stops arrived.
+	changed chan struct{} // closed and replaced at each change
+	// announced is the arrival time of the announcement, in state, that the
+	// cluster stops.
 	announced time.Time
 
 	refused atomic.Uint64
 }
 
-// NewView knows nothing yet.
+// NewView returns a View with the zero State.
 func NewView() *View { return &View{changed: make(chan struct{})} }
 
-// State is a snapshot. What it points to is never changed afterwards.
+// State returns the present state. What it points to is never changed.
 func (v *View) State() State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.state
 }
 
-// Table is the slot table held; its epoch is zero before the first.
+// Table returns the present slot table, the zero Table before the first.
 func (v *View) Table() slot.Table { return v.State().Table }
 
-// TableEpoch is what every request and answer of this node carries.
+// TableEpoch returns the epoch of the present table, which every request and
+// answer of this node carries.
 func (v *View) TableEpoch() conclave.Epoch { return v.Table().Epoch }
 
-// Epochs says what is held of each kind.
+// Epochs returns the present epoch of each kind.
 func (v *View) Epochs() *wirev1.Epochs { return EpochsOf(v.State()) }
 
-// Since is all that a peer lacks.
+// Since returns the part of the state that a peer with the epochs in have
+// lacks.
 func (v *View) Since(have *wirev1.Epochs) *wirev1.State { return StateOut(v.State(), have) }
 
-// Changed is closed when the state next changes. Take it before reading.
+// Changed returns a channel that is closed at the next change of the state.
+// Call it before reading the state, so that no change is missed.
 func (v *View) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.changed
 }
 
-// Refused counts the kinds that came with a lower epoch than was held.
+// Refused returns the number of values that were refused because of a lower
+// epoch.
 func (v *View) Refused() uint64 { return v.refused.Load() }
 
-// Set replaces the whole state: for the leader, whose state is what it wrote.
+// Set replaces the whole state. The leader calls it with the state that it has
+// written.
 func (v *View) Set(s State) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.took(s)
-	v.announce()
+	v.replace(s)
+	v.notify()
 }
 
-// Apply takes what is newer and says whether anything was. ErrBehind means that
-// a table delta could not be applied, slot.ErrInvalid that no arranger made the
-// table; the other kinds were taken.
+// Apply accepts the kinds that are newer and reports whether there were any.
+// The error is ErrBehind if a table delta did not apply, or wraps
+// slot.ErrInvalid if the table is invalid; the other kinds are accepted in
+// either case.
 func (v *View) Apply(in *wirev1.State) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	next := v.state
 	took := false
-	var behind error
+	var tableErr error
 	if t := in.GetTable(); t != nil && v.newer(t.GetEpoch(), next.Table.Epoch) {
 		table, err := tableIn(next.Table, t)
 		if err == nil {
 			err = table.Validate()
 		}
 		if err != nil {
-			behind = err
+			tableErr = err
 		} else {
 			next.Table, next.Replicas, took = table, int(t.GetReplicas()), true
 		}
@@ -106,10 +114,10 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 		next.Freeze, took = Freeze{Epoch: EpochIn(f.GetEpoch()), Frozen: f.GetFrozen(), Reason: f.GetReason()}, true
 	}
 	if took {
-		v.took(next)
-		v.announce()
+		v.replace(next)
+		v.notify()
 	}
-	return took, behind
+	return took, tableErr
 }
 
 func (v *View) newer(theirs *wirev1.Epoch, mine conclave.Epoch) bool {
@@ -120,23 +128,23 @@ func (v *View) newer(theirs *wirev1.Epoch, mine conclave.Epoch) bool {
 	return c > 0
 }
 
-// took makes next the state; mu is held.
-func (v *View) took(next State) {
+// replace makes next the state. mu is held.
+func (v *View) replace(next State) {
 	if v.state.Table.Epoch != next.Table.Epoch {
 		v.Trace.Claim(trace.Claim{Kind: trace.Took, Epoch: next.Table.Epoch, Base: v.state.Table.Epoch})
 	}
-	v.notes(next)
+	v.noteArrival(next)
 	v.state = next
 }
 
-// announce wakes whoever waits for a change; mu is held, and closing never
-// blocks.
-func (v *View) announce() {
+// notify closes the channel that Changed returns. mu is held.
+func (v *View) notify() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
 
-// tableIn reads a full table, or applies a delta to the table it is based on.
+// tableIn returns the table in a message, or the result of applying the delta
+// in it to held.
 func tableIn(held slot.Table, in *wirev1.SlotTable) (slot.Table, error) {
 	out := slot.Table{Epoch: EpochIn(in.GetEpoch())}
 	if in.GetBase() == nil {

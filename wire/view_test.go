@@ -32,8 +32,8 @@ func full(t slot.Table) *wirev1.State {
 }
 
 // Article 002: two tables may coexist, so a receiver must know which is newer,
-// and never go back.
-func TestViewTakesHigherRefusesLowerIgnoresEqual(t *testing.T) {
+// and never return to the older one.
+func TestView_AcceptsHigherRefusesLowerIgnoresEqual(t *testing.T) {
 	v := wire.NewView()
 	changed := v.Changed()
 
@@ -43,7 +43,7 @@ func TestViewTakesHigherRefusesLowerIgnoresEqual(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told of the change")
+		t.Error("the channel of Changed is not closed")
 	}
 
 	took, err = v.Apply(full(table(epoch(2, 3), d2)))
@@ -58,7 +58,7 @@ func TestViewTakesHigherRefusesLowerIgnoresEqual(t *testing.T) {
 	assert.Equal(t, d1, v.Table().Slots[0].Leader)
 }
 
-func TestViewAppliesADeltaOnlyToItsBase(t *testing.T) {
+func TestView_AppliesDeltaOnlyToItsBase(t *testing.T) {
 	v := wire.NewView()
 	base := table(epoch(1, 1), d1, d1)
 	_, err := v.Apply(full(base))
@@ -70,7 +70,7 @@ func TestViewAppliesADeltaOnlyToItsBase(t *testing.T) {
 	}
 	took, err := v.Apply(delta(epoch(1, 0)))
 	assert.ErrorIs(t, err, wire.ErrBehind)
-	assert.True(t, took, "the other kinds are taken all the same")
+	assert.True(t, took, "the other kinds are accepted")
 	assert.Equal(t, epoch(1, 1), v.TableEpoch())
 
 	_, err = v.Apply(delta(epoch(1, 1)))
@@ -79,7 +79,7 @@ func TestViewAppliesADeltaOnlyToItsBase(t *testing.T) {
 	assert.Equal(t, []conclave.NodeID{d1, d2}, []conclave.NodeID{v.Table().Slots[0].Leader, v.Table().Slots[1].Leader})
 }
 
-func TestStateHandedOnIsWhatThePeerLacks(t *testing.T) {
+func TestStateOut_ContainsWhatPeerLacks(t *testing.T) {
 	state := wire.State{
 		Table: table(epoch(3, 1), d1), Replicas: 2,
 		Members:  wire.Members{Epoch: epoch(3, 2), List: []wire.Member{{Node: d1, Role: conclave.RoleData, Address: "h:1", Dialable: true}}},
@@ -88,7 +88,7 @@ func TestStateHandedOnIsWhatThePeerLacks(t *testing.T) {
 	}
 	out := wire.StateOut(state, &wirev1.Epochs{Table: wire.EpochOut(epoch(3, 1))})
 	assert.Nil(t, out.Table, "the peer has it")
-	assert.Nil(t, out.Blacklist, "there is none yet")
+	assert.Nil(t, out.Blacklist, "there is none")
 
 	v := wire.NewView()
 	_, err := v.Apply(out)
@@ -98,10 +98,10 @@ func TestStateHandedOnIsWhatThePeerLacks(t *testing.T) {
 	assert.Equal(t, state.Switches, got.Switches)
 	assert.Equal(t, state.Freeze, got.Freeze)
 	assert.True(t, got.Members.Has(d1))
-	assert.False(t, got.Members.Has(conclave.NodeID{Name: "data-1", Incarnation: "older"}), "a restarted node is another member")
+	assert.False(t, got.Members.Has(conclave.NodeID{Name: "data-1", Incarnation: "older"}), "a restarted node is a different member")
 }
 
-func TestFenceRefusesWhatIsOver(t *testing.T) {
+func TestFence_RefusesOlderTerm(t *testing.T) {
 	var f wire.Fence
 	require.NoError(t, f.Admit(4))
 	require.NoError(t, f.Admit(5))
@@ -109,13 +109,13 @@ func TestFenceRefusesWhatIsOver(t *testing.T) {
 	var e *wire.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, wire.CodeStaleEpoch, e.Code)
-	assert.EqualValues(t, 5, e.Epoch.Term, "the refusal says what the refuser has seen")
+	assert.EqualValues(t, 5, e.Epoch.Term, "the error has the highest term seen")
 	assert.EqualValues(t, 1, f.Refused())
 	assert.EqualValues(t, 5, f.Highest())
 }
 
-// A peer that is broken, or no friend, must not make a node deaf to all leaders.
-func TestFenceDoesNotBelieveEveryTerm(t *testing.T) {
+// A broken or hostile peer must not make a node refuse every later leader.
+func TestFence_RefusesImplausibleTerm(t *testing.T) {
 	var f wire.Fence
 	require.NoError(t, f.Admit(5))
 	assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(f.Admit(1<<63)))
@@ -124,7 +124,7 @@ func TestFenceDoesNotBelieveEveryTerm(t *testing.T) {
 	assert.NoError(t, f.Admit(6))
 }
 
-func TestViewTakesNoTableThatNoArrangerMade(t *testing.T) {
+func TestView_RefusesInvalidTable(t *testing.T) {
 	v := wire.NewView()
 	_, err := v.Apply(full(table(epoch(1, 1), d1)))
 	require.NoError(t, err)

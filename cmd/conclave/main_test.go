@@ -82,7 +82,7 @@ func TestWrongUsageExitsTwoInOneLineThatSaysWhat(t *testing.T) {
 		"unknown flag: --sloots":            {"up", "--sloots", "3"},
 		"slots is 3: want a power of two":   {"--dir", t.TempDir(), "up", "--slots", "3"},
 		`signal "7": want -9, -15, -STOP`:   {"kill", "meta-1", "-7"},
-		`role "chief" is none of meta`:      {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
+		`unknown role "chief" (want meta`:   {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
 		`--meta "nowhere": want HOST:PORT`:  {"--meta", "nowhere", "leader"},
 		"--count -1 is below zero":          {"subscribe", "x", "--count", "-1"},
 		"--wait -1s is below zero":          {"leader", "--wait", "-1s"},

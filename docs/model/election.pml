@@ -71,7 +71,7 @@
 /* ---- Words. ---- */
 
 mtype = { vacant, own, expired, overdue, killed,	/* grounds to win, sql/lock/win_*.sql */
-	  renew, repark, resign,			/* sql/lock/renew.sql, repark.sql, resign.sql */
+	  renew, repark, resign,			/* sql/lock/renew.sql, reacquire.sql, resign.sql */
 	  one_row, no_row, no_answer };			/* what is heard of a statement */
 
 #define ID       (i + 1)	/* node i as the row names it, and as it is printed: M1, M2; 0 is nobody */
@@ -239,7 +239,7 @@ inline check_overlap() {
 #define is_vacant (row.resigned || row.owner == 0)
 #endif
 
-/* renew.sql, repark.sql, resign.sql: owner, term; the beat; the witness. */
+/* renew.sql, reacquire.sql, resign.sql: owner, term; the beat; the witness. */
 #ifdef RENEW_NO_OWNER
 #define renew_owner true
 #else
@@ -754,7 +754,7 @@ end:	do
 		t = n[i].term;
 		close_line(); n[i].lost = true;
 		goto park };
-		/* repark.sql */
+		/* reacquire.sql */
 park:		atomic {
 		look();
 		if

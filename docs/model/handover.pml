@@ -716,7 +716,7 @@ end:	do
 	od
 }
 
-/* ================= The arranger: slot/arrange.go, slot/tend.go ================= */
+/* ================= The arranger: slot/arrange.go, slot/rebalance.go ================= */
 
 #define up(x)       (!lost[x])
 #define may_hold(x) (up(x) && !forbidden[x])

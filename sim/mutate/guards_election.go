@@ -23,7 +23,7 @@ var electionGuards = []guard{
 		"elector/termcas/renew.go", "err == nil && (r.owner != me.ID.String() || r.number != term)", "err == nil && r.number > 1<<62"}},
 	{name: "a late beat is a lost leader", by: on("a-late-beat-is-not-a-lost-leader"), patch: patch{
 		"elector/termcas/win.go", "case observed >= r.lease && r.age >= r.lease:", "case r.age >= r.lease:"}},
-	{name: "a lock is won with another's witness", by: on("f03"), test: unit{"./sql", "TestAWitnessWinsOnItsOwnConnection"}, patch: patch{
+	{name: "a lock is won with another's witness", by: on("f03"), test: unit{"./sql", "TestWinWitness_OnlyOnHoldersConnection"}, patch: patch{
 		"sql/lock/win_witness.sql", "  AND IS_USED_LOCK(?) = CONNECTION_ID()\n", "  AND ? <> ''\n"}},
 	{name: "the leader's port is not asked", by: on("the-port-is-asked"), patch: patch{
 		"elector/termcas/witness.go", "if !alive {", "if !alive || w.got {"}},
@@ -35,19 +35,19 @@ var electionGuards = []guard{
 		"elector/leadership.go", "expired := !time.Now().Before(l.until)", "expired := l.until.IsZero()"}},
 	{name: "trust counts from the answer", by: on("slow-answers-stretch-no-lease", "slow-answers-stretch-no-lease@2", "slow-answers-stretch-no-lease@3", "slow-answers-stretch-no-lease@4"), test: unit{"./elector", "TestLeading_EndsOnTimeWhenStoreHangs"}, patch: patch{
 		"elector/round.go", "trust(sent, e.cfg.Lease, e.cfg.Margin)", "trust(sent.Add(time.Since(sent)), e.cfg.Lease, e.cfg.Margin)"}},
-	{name: "write without the lock row", by: on("a-write-that-lands-late", "a-write-that-lands-late@2"), test: unit{"./sql", "TestWriteLandsOnlyUnderItsTerm"}, patch: patch{
+	{name: "write without the lock row", by: on("a-write-that-lands-late", "a-write-that-lands-late@2"), test: unit{"./sql", "TestWrite_AppliedOnlyUnderItsTerm"}, patch: patch{
 		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "write under an earlier term of its own", by: on("a-write-of-an-earlier-term-of-its-own"), patch: patch{
 		"sql/state/write.sql", "AND l.owner = ? AND l.term = ?", "AND l.owner = ? AND ? >= 0"}},
-	{name: "write whatever was written since", by: on("a-write-behind-its-own-successor", "a-write-behind-its-own-successor@2"), test: unit{"./sql", "TestWriteLandsOnlyUnderItsTerm"}, patch: patch{
+	{name: "write whatever was written since", by: on("a-write-behind-its-own-successor", "a-write-behind-its-own-successor@2"), test: unit{"./sql", "TestWrite_AppliedOnlyUnderItsTerm"}, patch: patch{
 		"sql/state/write.sql", "s.kind = ? AND s.term = ? AND s.seq = ?", "s.kind = ? AND ? >= 0 AND ? >= 0"}},
 	{name: "published before it is written", by: on("f16"), patch: patch{
 		"meta/arranger.go", "\toutcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {\n\t\treturn a.traced",
 		"\tif err := a.decode(next); err != nil {\n\t\treturn err\n\t}\n\ta.publish()\n\toutcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {\n\t\treturn a.traced"}},
-	{name: "seal without the lock row", by: on("a-seal-that-lands-late", "a-seal-that-lands-late@2"), test: unit{"./sql", "TestNoStatementOfAnOldTermChangesARow"}, patch: patch{
+	{name: "seal without the lock row", by: on("a-seal-that-lands-late", "a-seal-that-lands-late@2"), test: unit{"./sql", "TestStatements_OfOldTermChangeNoRow"}, patch: patch{
 		"sql/state/seal.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "commands of older terms are obeyed", by: on("published-late"), patch: patch{
-		"wire/fence.go", "v = over", "v = fresh"}},
+		"wire/fence.go", "a = stale", "a = current"}},
 	{name: "older tables are taken", by: on("tables-that-arrive-late"), patch: patch{
 		"wire/view.go", "return c > 0\n", "return c != 0\n"}},
 	{name: "forbidden nodes are given slots", by: on("f20"), patch: patch{

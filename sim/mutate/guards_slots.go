@@ -4,19 +4,19 @@ package main
 // until another copy is complete.
 var slotGuards = []guard{
 	{name: "a complete copy on a forbidden node is left out", by: on("the-last-copy-is-being-drained"), patch: patch{
-		"slot/heir.go", "holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })",
+		"slot/replacement.go", "holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })",
 		"holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.mayHold(n) })"}},
 	{name: "a copy that is still loading inherits like a complete one", by: on("the-last-copy-is-being-drained"), patch: patch{
-		"slot/heir.go", "return !r.complete() || r.Epoch != newest", "return r.Epoch != newest"}},
-	{name: "a forbidden node inherits though an allowed one has a complete copy", test: unit{"./slot", "TestAForbiddenNodeInheritsTheLastCompleteCopy"}, patch: patch{
-		"slot/heir.go", "cmp.Or(compareBool(a.forbidden[m.Name], a.forbidden[n.Name]), a.compareCopies(s, m, n))", "cmp.Or(0, a.compareCopies(s, m, n))"}},
-	{name: "an heir is chosen before all holders have reported", test: unit{"./slot", "TestWhatHappensWhenAPartDies"}, patch: patch{
-		"slot/heir.go", "return a.silent[n] }", "return a.silent[n] && !a.up(n) }"}},
-	{name: "a row without an heir forgets its places", test: unit{"./slot", "TestARowWithoutAnHeirKeepsItsPlaces"}, patch: patch{
+		"slot/replacement.go", "return !r.complete() || r.Epoch != newest", "return r.Epoch != newest"}},
+	{name: "a forbidden node inherits though an allowed one has a complete copy", test: unit{"./slot", "TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy"}, patch: patch{
+		"slot/replacement.go", "cmp.Or(compareBool(a.forbidden[m.Name], a.forbidden[n.Name]), a.compareCopies(s, m, n))", "cmp.Or(0, a.compareCopies(s, m, n))"}},
+	{name: "a replacement is chosen before all holders have reported", test: unit{"./slot", "TestArrange_EachPartDies"}, patch: patch{
+		"slot/replacement.go", "return a.silent[n] }", "return a.silent[n] && !a.up(n) }"}},
+	{name: "a row without a replacement forgets its places", test: unit{"./slot", "TestArrange_RowWithoutReplacementStays"}, patch: patch{
 		"slot/arrange.go", "if !a.up(a.t.Slots[i].Leader) {\n\t\t\tcontinue", "if !a.up(a.t.Slots[i].Leader) && a.in.Frozen {\n\t\t\tcontinue"}},
-	{name: "a source goes for a follower that is still loading", test: unit{"./slot", "TestTheSourceStaysUntilAFollowerIsComplete"}, patch: patch{
+	{name: "a source goes for a follower that is still loading", test: unit{"./slot", "TestArrange_SourceStaysUntilFollowerIsComplete"}, patch: patch{
 		"slot/arrange.go", "a.up(s.Source) && a.completeSince(s, s.SourceEpoch) <", "a.up(s.Source) && len(s.Followers) <"}},
-	{name: "a follower stops though its leader is dead", test: unit{"./slot", "TestAFollowerIsNotDrainedWhileItsLeaderIsDead"}, patch: patch{
-		"slot/drained.go", "if !served || standIns(s)", "if standIns(s)"}, more: []patch{{
+	{name: "a follower stops though its leader is dead", test: unit{"./slot", "TestDrained_FalseWhileLeaderIsDead"}, patch: patch{
+		"slot/drained.go", "if !served || available(s)", "if available(s)"}, more: []patch{{
 		"slot/drained.go", "\t\tserved := (s.Phase == Stable || s.Phase == Preparing) && slices.Contains(live, s.Leader)\n", ""}}},
 }

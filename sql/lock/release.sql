@@ -1,2 +1,2 @@
--- Give a named lock back; one waiter wakes. NULL or 0 when it was not ours.
+-- Release a named lock; one waiter gets it. NULL or 0: it was not held here.
 SELECT RELEASE_LOCK(?) AS released

@@ -1,6 +1,7 @@
--- The original's query (article 000): the row, and the database's own time, with which
--- the reader judges whether gmt_modified + duration has passed. UTC_TIMESTAMP() and
--- not UTC_TIMESTAMP(3): whole seconds, as the original's NOW() has them.
+-- The original's query (queryDistLock in article 000): the row, and its age by
+-- the database's own time, from which the reader computes whether the lease has
+-- expired. UTC_TIMESTAMP() and not UTC_TIMESTAMP(3): whole seconds, like NOW()
+-- in the original.
 SELECT owner, address, term, term_duration, duration, TIMESTAMPDIFF(SECOND, gmt_modified, UTC_TIMESTAMP()) AS age_s
 FROM distribute_lock
 WHERE data_center = ? AND lock_name = ?

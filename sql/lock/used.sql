@@ -1,2 +1,3 @@
--- Who holds the leader's lock, seen from this connection: the evidence.
+-- The connection that holds the leader's lock, seen from this one: the
+-- evidence.
 SELECT IS_USED_LOCK(?) AS conn

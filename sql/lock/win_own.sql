@@ -1,17 +1,19 @@
--- Win the next term from myself (rule 2 of elector/termcas): the row names me, but I do not
--- lead that term, because the answer to my win was lost, or I left it, or a
--- receiver has seen a higher one. Nobody else can be leading it. The predicates:
---   owner, term, nonce       as read: of all who read the same row one changes it,
---                            for it changes all three. The nonce tells two wins of
---                            one name apart.
+-- Win the next term from myself (rule 2 of elector/termcas). The row names me,
+-- but I do not lead its term, because the answer to my win was lost, or I left
+-- the term, or a receiver has seen a higher one. No other node can be leading
+-- it. The predicates:
+--   owner, term, nonce       as read. Of all that have read the same row one
+--                            changes it, since it changes all three. The nonce
+--                            distinguishes two wins of the same name.
 --   CONNECTION_ID, IS_USED   if there is a witness: this statement runs on the
---                            connection I remember, and that one holds the lock
---                            whose name this statement publishes. A proxy that
---                            hands statements to other connections, or a lock lost
---                            meanwhile, makes it match nothing.
--- There is no further ground: owner as read is me, name and incarnation.
--- The index is named: MariaDB would rather look for the owner, and lock that index
--- before the row, in the way of a winner that changes it after the row: a deadlock.
+--                            connection that I remember, and that connection
+--                            holds the lock whose name the statement publishes.
+--                            It matches nothing if a proxy sends it on another
+--                            connection, or if the lock was lost.
+-- The reason to win needs no predicate of its own: the owner as read is this
+-- node, with its incarnation. The index is named because MariaDB would
+-- otherwise look up the owner and lock that index before the row; a winner
+-- locks them in the other order, and the two would deadlock.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
 SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = UTC_TIMESTAMP(3),
     nonce = ?, witness_lock = ?, witness_conn = ?, resigned = 0

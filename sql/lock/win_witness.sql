@@ -1,19 +1,23 @@
--- Win from a leader whose connection is gone (rule 4c of elector/termcas). The predicates:
---   owner, term, nonce       as read: of all who read the same row one changes it,
---                            for it changes all three. The nonce tells two wins of
---                            one name apart.
+-- Win from a leader whose connection has ended (rule 4c of elector/termcas).
+-- The predicates:
+--   owner, term, nonce       as read. Of all that have read the same row one
+--                            changes it, since it changes all three. The nonce
+--                            distinguishes two wins of the same name.
 --   CONNECTION_ID, IS_USED   if there is a witness: this statement runs on the
---                            connection I remember, and that one holds the lock
---                            whose name this statement publishes. A proxy that
---                            hands statements to other connections, or a lock lost
---                            meanwhile, makes it match nothing.
---   witness_lock             as read: a leader that lost its connection and came back
---                            holds another lock by now, and keeps its term.
---   IS_USED_LOCK(old)        I hold the dead leader's lock on this very connection, on
---                            which I have seen the leader hold it: true only on that
---                            server, in that life of it.
--- The index is named: MariaDB would rather look for the owner, and lock that index
--- before the row, in the way of a winner that changes it after the row: a deadlock.
+--                            connection that I remember, and that connection
+--                            holds the lock whose name the statement publishes.
+--                            It matches nothing if a proxy sends it on another
+--                            connection, or if the lock was lost.
+--   witness_lock             as read: a leader that lost its connection and has
+--                            reacquired its witness holds another lock by now,
+--                            and keeps its term.
+--   IS_USED_LOCK(old)        this connection holds the dead leader's lock, and
+--                            on this connection I have seen the leader hold it.
+--                            This can be true only on that server, and until
+--                            that server restarts.
+-- The index is named because MariaDB would otherwise look up the owner and lock
+-- that index before the row; a winner locks them in the other order, and the
+-- two would deadlock.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
 SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = UTC_TIMESTAMP(3),
     nonce = ?, witness_lock = ?, witness_conn = ?, resigned = 0

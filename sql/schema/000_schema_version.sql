@@ -1,7 +1,7 @@
--- One row: the number of the newest schema file that has been applied here. It
--- comes first, so that a program can see that a newer one has been at work
--- before it touches anything else. Every schema file may be run twice, and by
--- three processes at once: that is why each says IF NOT EXISTS.
+-- One row: the number of the newest schema file that has been applied here.
+-- This table is the first, so that a program can detect a newer schema before
+-- it changes anything. A schema file may be applied twice, and by three
+-- processes at once; therefore each has IF NOT EXISTS.
 CREATE TABLE IF NOT EXISTS schema_version (
   id           int          NOT NULL,
   version      int          NOT NULL,

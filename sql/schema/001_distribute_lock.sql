@@ -1,21 +1,21 @@
--- The lock row that elects. Columns and keys are those of article 000; from
--- address on they are the protocol's own.
---   owner          name@incarnation of the leader, empty when there is none
---   term           grows by one (or more) with each election, never falls
---   term_duration  the beat: renewals counted within the term, from 0
---   duration       the leader's own lease in ms: observers judge by this one
+-- The lock row that elects. The columns up to gmt_modified and the keys are
+-- those of article 000; the columns from address on are Conclave's own.
+--   owner          name@incarnation of the leader; empty if there is none
+--   term           rises with each election, by at least one; never falls
+--   term_duration  the beat: the number of renewals in the term, from 0
+--   duration       the leader's own lease in ms; observers use this one
 --   gmt_modified   the last renewal, by the database's clock
---   nonce          drawn for each attempt to win, so that a winner who never got
---                  the answer recognises its own row
---   witness_lock   the named lock that the leader holds on the connection
---   witness_conn   with this id; both NULL when there is no witness
---   resigned       the leader left on purpose: anyone may win at once
--- Everything is ascii and compared by byte: a collation that ignores case would
--- take node A for node a, and utf8mb4 would make the article's unique key longer
--- than InnoDB allows.
--- Times are DATETIME, which ends in the year 9999; TIMESTAMP ends in 2038. A DATETIME
--- is an instant because each statement says UTC_TIMESTAMP, in whatever time zone its
--- session is: NOW() would write the session's.
+--   nonce          random for each attempt to win, so that a winner that did
+--                  not get the answer recognises its own row
+--   witness_lock,  the named lock that the leader holds, and the id of the
+--   witness_conn   connection on which it holds it; NULL if there is no witness
+--   resigned       the leader has resigned: any candidate may win at once
+-- Texts are ascii and compared by byte. A collation that ignores case would
+-- confuse the nodes A and a, and with utf8mb4 the article's unique key would be
+-- longer than InnoDB allows. Times are DATETIME, which ends in the year 9999;
+-- TIMESTAMP ends in 2038. A DATETIME means an instant here because each
+-- statement uses UTC_TIMESTAMP, whatever the session's time zone is. NOW()
+-- would depend on it.
 CREATE TABLE IF NOT EXISTS distribute_lock (
   id            bigint          NOT NULL AUTO_INCREMENT,
   data_center   varchar(128)    NOT NULL,

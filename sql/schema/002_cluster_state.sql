@@ -1,10 +1,11 @@
--- What the leader decides, one row a kind: table, members, blacklist, switches,
--- freeze. A row and not a table of rows, so that every decision is one statement
--- that needs no transaction around it (a leader that is stopped inside a
--- transaction would stop everybody).
---   body   JSON, written by the leader, readable by people
---   term, seq   the epoch: which decision of which leader this is
---   nonce  drawn for each write, to recognise one whose answer was lost
+-- What the leader has decided, one row for each kind: table, members,
+-- blacklist, switches, freeze. Each kind is a single row, so that every
+-- decision is one statement without a transaction around it. (A leader that is
+-- stopped inside a transaction would block all others.)
+--   body        JSON, written by the leader
+--   term, seq   the epoch of the decision
+--   nonce       random for each write, to recognise a write whose answer was
+--               lost
 CREATE TABLE IF NOT EXISTS cluster_state (
   data_center  varchar(128)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   lock_name    varchar(1024)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

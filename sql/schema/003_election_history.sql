@@ -1,7 +1,9 @@
--- One row an election: who led when, and how long nobody did. The unique key
--- makes the insert repeatable: a term is recorded once.
+-- One row for each election: which node led when, and how long no node did
+-- before. Because of the unique key the insert can be repeated: a term is
+-- recorded once.
 --   cause          first, resigned, killed, expired, restored
---   leaderless_ms  from the last leader's last valid moment to this insert
+--   leaderless_ms  from the last valid moment of the previous leader to this
+--                  insert
 CREATE TABLE IF NOT EXISTS election_history (
   id            bigint          NOT NULL AUTO_INCREMENT,
   data_center   varchar(128)    NOT NULL,

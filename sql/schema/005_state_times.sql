@@ -1,3 +1,3 @@
--- As 004, for what the leader decides.
+-- As 004, for the cluster state.
 ALTER TABLE cluster_state
   MODIFY gmt_modified datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3))

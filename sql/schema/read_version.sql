@@ -1,2 +1,2 @@
--- The schema's version; no row when none was ever recorded.
+-- The schema's version; no row if none was recorded.
 SELECT version FROM schema_version WHERE id = 1

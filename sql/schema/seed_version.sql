@@ -1,2 +1,3 @@
--- The row that set_version.sql raises. IGNORE: three processes may start at once.
+-- The row that set_version.sql updates. IGNORE: three processes may start at
+-- once.
 INSERT IGNORE INTO schema_version (id, version, gmt_modified) VALUES (1, 0, UTC_TIMESTAMP(3))

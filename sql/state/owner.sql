@@ -1,2 +1,3 @@
--- Who leads, to tell "deposed" from "overtaken" after a write that matched nothing.
+-- The present owner and term. After a write that matched nothing this
+-- distinguishes a deposed leader from a row that has changed.
 SELECT owner, term FROM distribute_lock WHERE data_center = ? AND lock_name = ?

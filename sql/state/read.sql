@@ -1,4 +1,4 @@
--- All kinds of one cluster, in one statement: one consistent view.
+-- All kinds of one cluster in one statement, so that they are consistent.
 SELECT kind, body, term, seq, nonce, gmt_modified
 FROM cluster_state
 WHERE data_center = ? AND lock_name = ?

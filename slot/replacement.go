@@ -7,21 +7,22 @@ import (
 	"conclave"
 )
 
-// Which node leads a slot whose leader has died.
+// Choosing the replacement: the node that gets the slot of a dead leader.
 
-// heir returns the node that gets the slot of a dead leader, or the zero NodeID
-// if the slot has to wait:
+// replacement returns the node that gets the slot of a dead leader, and why, or
+// the zero NodeID if the slot has to wait. It chooses the first of:
 //
-//  1. one of the complete copies in the row, see best. A forbidden node gets the
-//     slot if, and only if, no allowed node has such a copy; drain hands it on as
-//     soon as it serves.
-//  2. Nobody, while a holder is silent: its first report is on its way, or its
-//     lease ends, and it may have the copy that is missing.
-//  3. an allowed node that is still loading a copy: the furthest
-//  4. the allowed node that leads least
+//  1. One of the complete copies in the row, see bestCopy. A forbidden node is
+//     chosen only if no allowed node has such a copy; drain hands the slot on as
+//     soon as the node serves.
+//  2. No node, while a holder has not reported: its first report or the end of its
+//     lease is still to come, and it may have the missing copy.
+//  3. An allowed node that is loading a copy: the one that has got furthest.
+//  4. The allowed node that leads the fewest slots.
 //
-// A frozen table lets only the dead leader's own newer incarnation inherit.
-func (a *arranger) heir(s Slot) (heir conclave.NodeID, why string) {
+// If the table is frozen, only a newer incarnation of the dead leader is
+// chosen.
+func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 	if a.in.Frozen {
 		if own := a.live[s.Leader.Name]; a.mayHold(own) {
 			return own, "leader restarted while frozen"
@@ -29,7 +30,7 @@ func (a *arranger) heir(s Slot) (heir conclave.NodeID, why string) {
 		return conclave.NodeID{}, ""
 	}
 	holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })
-	if best := a.best(s, holders); !best.IsZero() {
+	if best := a.bestCopy(s, holders); !best.IsZero() {
 		if a.forbidden[best.Name] {
 			return best, "leader lost, last complete copy"
 		}
@@ -45,13 +46,13 @@ func (a *arranger) heir(s Slot) (heir conclave.NodeID, why string) {
 	return a.fewest(a.leads, s, func(conclave.NodeID) bool { return true }), "leader lost, no copy left"
 }
 
-// best returns the holder with the best complete copy of s, or the zero NodeID
-// if none is complete. Copies of the newest leader epoch are better than all
-// others; of these, a copy that was not read further for more than MaxLagMs
-// longer than another one's is worse than that one. Among the rest an allowed
-// node comes before a forbidden one, whatever their positions: they are those of
-// the nodes' last beats, which are not of the same moment.
-func (a *arranger) best(s Slot, holders []conclave.NodeID) conclave.NodeID {
+// bestCopy returns the holder with the best complete copy of s, or the zero
+// NodeID if no copy is complete. Only copies of the newest leader epoch are
+// considered, and of these only copies whose lag is at most MaxLagMs above the
+// smallest one. Among the rest an allowed node is preferred to a forbidden one,
+// whatever their positions: positions come from the nodes' last heartbeats,
+// which were not sent at the same moment.
+func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch
 	for _, n := range holders {
 		if r := a.report(s.ID, n); r.complete() && newest.Less(r.Epoch) {
@@ -73,8 +74,9 @@ func (a *arranger) best(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	})
 }
 
-// compareCopies puts the copy of s first that is of the newer leader epoch, then
-// the one that is further in its feed; among equals the node that leads less.
+// compareCopies orders the copy of s with the newer leader epoch first, then
+// the one that is further in the feed, then the one on the node that leads
+// fewer slots.
 func (a *arranger) compareCopies(s Slot, m, n conclave.NodeID) int {
 	p, q := a.report(s.ID, m), a.report(s.ID, n)
 	return cmp.Or(
@@ -85,8 +87,8 @@ func (a *arranger) compareCopies(s Slot, m, n conclave.NodeID) int {
 	)
 }
 
-// completeSince counts the allowed followers of s with a complete copy of the
-// given leader epoch or a newer one.
+// completeSince returns the number of allowed followers of s with a complete
+// copy of the given leader epoch or a newer one.
 func (a *arranger) completeSince(s Slot, epoch conclave.Epoch) (n int) {
 	for _, f := range a.keptFollowers(s) {
 		if r := a.report(s.ID, f); r.complete() && !r.Epoch.Less(epoch) {

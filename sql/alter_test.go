@@ -18,11 +18,12 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// older is a statement as the programs up to schema version 3 said it. They pinned
-// their sessions to +00:00, as ours do.
+// older returns a statement as the programs up to schema version 3 had it. They
+// set their sessions to +00:00, as Conclave does now.
 func older(statement string) string { return strings.ReplaceAll(statement, "UTC_TIMESTAMP(", "NOW(") }
 
-// version3 makes the schema of version 3, in a session as that program had it.
+// version3 creates the schema of version 3, in a session as that program had
+// it.
 func version3(t *testing.T, s *mysqltest.Server, lock conclavesql.Lock) *stdsql.Conn {
 	t.Helper()
 	conn := plain(t, s, "&time_zone=%27%2B00:00%27")
@@ -53,7 +54,7 @@ func version3(t *testing.T, s *mysqltest.Server, lock conclavesql.Lock) *stdsql.
 	return conn
 }
 
-// columns are all columns of a database that Migrate keeps, as text.
+// columns returns all columns of the tables that Migrate creates, as text.
 func columns(t *testing.T, db *conclavesql.DB) (list []string) {
 	t.Helper()
 	require.NoError(t, db.Query(t.Context(), `SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, IFNULL(column_default, 'NULL')) AS line
@@ -65,10 +66,10 @@ func columns(t *testing.T, db *conclavesql.DB) (list []string) {
 	return list
 }
 
-// A cluster of version 3 is at work, and three programs of this version start at
-// once. Its leader beats on, instants stay what they were, and from then on both
-// programs judge the same lease alike.
-func TestOlderClusterGoesOnWhileTheSchemaIsMigrated(t *testing.T) {
+// Three programs of this version start at once while a cluster of version 3
+// runs. Its leader continues to renew, instants do not change, and from then on
+// both programs compute the same age of a lease.
+func TestMigrate_OlderClusterContinues(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
 		theirs := version3(t, s, lock)
@@ -79,7 +80,7 @@ func TestOlderClusterGoesOnWhileTheSchemaIsMigrated(t *testing.T) {
 
 		stop, beats := make(chan struct{}), 0
 		var leader, migrations sync.WaitGroup
-		leader.Go(func() { // the older one
+		leader.Go(func() { // the older program
 			for ; ; beats++ {
 				select {
 				case <-stop:
@@ -106,7 +107,7 @@ func TestOlderClusterGoesOnWhileTheSchemaIsMigrated(t *testing.T) {
 		t.Logf("%d beats of the older leader meanwhile", beats)
 
 		db := open(t, s.DSN)
-		assert.Equal(t, began, ask(t, theirs, "SELECT gmt_create FROM distribute_lock"), "the instant is the same")
+		assert.Equal(t, began, ask(t, theirs, "SELECT gmt_create FROM distribute_lock"), "the instant has not changed")
 		for _, column := range columns(t, db) {
 			assert.NotContains(t, column, " timestamp")
 		}
@@ -114,7 +115,7 @@ func TestOlderClusterGoesOnWhileTheSchemaIsMigrated(t *testing.T) {
 		require.NoError(t, db.QueryRow(t.Context(), "SELECT version FROM schema_version", nil, &version))
 		assert.Equal(t, conclavesql.SchemaVersion(), version)
 
-		// Whoever renews, with whichever statement, both see the same age.
+		// Whichever program renews, both see the same age.
 		ages := func() (ours, older time.Duration) {
 			for text, age := range map[string]*time.Duration{conclavesql.LockLook: &ours, olderLook: &older} {
 				var us int64
@@ -140,7 +141,7 @@ func TestOlderClusterGoesOnWhileTheSchemaIsMigrated(t *testing.T) {
 
 var olderLook = older(conclavesql.LockLook)
 
-func TestFreshAndMigratedSchemasAreAlike(t *testing.T) {
+func TestMigrate_FreshAndMigratedSchemasAreEqual(t *testing.T) {
 	lock := conclavesql.Lock{DataCenter: "test", Name: "alike"}
 	kinds := map[mysqltest.Kind][]string{}
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
@@ -158,13 +159,13 @@ func TestFreshAndMigratedSchemasAreAlike(t *testing.T) {
 	})
 }
 
-// What the embedded server keeps in a file is the schema, too, its defaults included.
-func TestSchemaSurvivesTheEmbeddedServersFile(t *testing.T) {
+// The file of the embedded server keeps the schema, its defaults included.
+func TestSchema_SurvivesFileOfEmbeddedServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tables")
 	lock := conclavesql.Lock{DataCenter: "test", Name: "kept"}
 	var before []string
 	for range 2 {
-		t.Run("life", func(t *testing.T) { // the server ends with it
+		t.Run("life", func(t *testing.T) { // the server ends with the subtest
 			db := open(t, embedded(t, devdb.Config{File: file}))
 			require.NoError(t, db.Migrate(t.Context(), lock))
 			now := columns(t, db)
@@ -182,8 +183,9 @@ func TestSchemaSurvivesTheEmbeddedServersFile(t *testing.T) {
 	}
 }
 
-// A table that is made on demand has no version: it is widened when it is narrow.
-func TestTablesMadeOnDemandAreWidenedOnce(t *testing.T) {
+// A table that is created on demand has no version; it is migrated if it has
+// TIMESTAMP columns.
+func TestWiden_MigratesTablesCreatedOnDemand(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN)
 		for table, alter := range map[string]string{"row_lock": conclavesql.RowTimes, "leader_version": conclavesql.VersionTimes} {
@@ -211,7 +213,8 @@ func TestTablesMadeOnDemandAreWidenedOnce(t *testing.T) {
 	})
 }
 
-// readAndLeftOpen is an older program's lock, and a transaction that has read its row.
+// readAndLeftOpen creates an older program's lock, and a transaction that has
+// read its row.
 func readAndLeftOpen(t *testing.T, s *mysqltest.Server) (conclavesql.Lock, *stdsql.Tx) {
 	lock := conclavesql.Lock{DataCenter: "test", Name: t.Name()}
 	version3(t, s, lock)
@@ -221,9 +224,10 @@ func readAndLeftOpen(t *testing.T, s *mysqltest.Server) (conclavesql.Lock, *stds
 	return lock, theirs
 }
 
-// Somebody has left a transaction open that has read the lock row. A change of the
-// table has to wait for it, and who comes after the change would wait behind it.
-func TestMigrationThatWaitsDeposesNobody(t *testing.T) {
+// Another client has left a transaction open that has read the lock row. A
+// change of the table waits for it, and later statements would wait behind the
+// change.
+func TestMigrate_WaitDoesNotDeposeLeader(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		lock, theirs := readAndLeftOpen(t, s)
 
@@ -255,8 +259,8 @@ func TestMigrationThatWaitsDeposesNobody(t *testing.T) {
 	})
 }
 
-// And who migrates gives up when his own time is over.
-func TestMigrationGivesUpWithItsContext(t *testing.T) {
+// Migrate returns when its context ends.
+func TestMigrate_EndsWithItsContext(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		lock, theirs := readAndLeftOpen(t, s)
 		db := open(t, s.DSN)

@@ -8,19 +8,19 @@ import (
 	"conclave"
 )
 
-// drain, step 3: a slot whose leader is forbidden gets a successor, as long as
-// fewer hand-overs are under way than the limit: its node leaves slot by slot
-// while it still serves (article 002). A leader that is alive keeps the slot as
-// long as nobody may succeed it.
+// drain is step 3: slots whose leader is forbidden get successors, as long as
+// fewer hand-overs are in progress than the limit. The node leaves slot by slot
+// while it still serves (article 002). A live leader keeps a slot for which
+// there is no successor.
 func (a *arranger) drain() {
-	underWay := 0
+	inProgress := 0
 	for _, s := range a.t.Slots {
 		if s.Phase == Preparing || s.Phase == Switching {
-			underWay++
+			inProgress++
 		}
 	}
 	for _, s := range a.t.Slots {
-		if underWay >= a.in.Limits.Drains {
+		if inProgress >= a.in.Limits.Drains {
 			return
 		}
 		if s.Phase != Stable || !a.up(s.Leader) || !a.forbidden[s.Leader.Name] {
@@ -28,13 +28,14 @@ func (a *arranger) drain() {
 		}
 		if successor := a.successor(s); !successor.IsZero() {
 			a.prepare(s, successor, "drain")
-			underWay++
+			inProgress++
 		}
 	}
 }
 
-// successor is who should take over from a leader that goes: a follower that is
-// caught up, else any follower, else the node that leads least.
+// successor returns the node that should take over from a leader that leaves: a
+// follower that has caught up, otherwise any follower, otherwise the node that
+// leads the fewest slots.
 func (a *arranger) successor(s Slot) conclave.NodeID {
 	followers := slices.DeleteFunc(slices.Clone(s.Followers), func(n conclave.NodeID) bool { return !a.mayHold(n) })
 	if len(followers) > 0 {
@@ -49,24 +50,25 @@ func (a *arranger) successor(s Slot) conclave.NodeID {
 	return a.fewest(a.leads, s, func(n conclave.NodeID) bool { return !s.Names(n.Name) })
 }
 
-// replicate, step 4: followers where they are missing, the neediest slots first,
-// all in one write: until they have loaded, a second loss costs copies. Then
-// those go that are not needed any more. Only stable slots are looked at: in the
-// others the leader has nothing yet that could be followed, or is about to change.
+// replicate is step 4: it adds all missing followers in one write, first to the
+// slots with the fewest, because until they have loaded, a second loss costs
+// copies. Then it removes the followers that are no longer needed. Only stable
+// slots are considered: in the others the leader has no data yet that could be
+// followed, or is about to change.
 func (a *arranger) replicate() {
-	var needy []Slot
+	var stable []Slot
 	for _, s := range a.t.Slots {
 		if s.Phase == Stable && a.up(s.Leader) {
-			needy = append(needy, s)
+			stable = append(stable, s)
 		}
 	}
 	have := func(s Slot) int { return len(a.keptFollowers(s)) }
-	slices.SortStableFunc(needy, func(r, s Slot) int { return cmp.Compare(have(r), have(s)) })
-	for _, s := range needy {
+	slices.SortStableFunc(stable, func(r, s Slot) int { return cmp.Compare(have(r), have(s)) })
+	for _, s := range stable {
 		for n := have(s); n < a.in.Replicas-1; n++ {
 			f, why := a.newFollower(a.t.Slots[s.ID]), "follower missing"
 			if f.IsZero() && a.mayHold(s.Leaving) {
-				f, why = s.Leaving, "stays, nobody stands in"
+				f, why = s.Leaving, "stays, no other node available"
 			}
 			if f.IsZero() {
 				break
@@ -74,14 +76,14 @@ func (a *arranger) replicate() {
 			a.follow(s, f, why)
 		}
 	}
-	for _, s := range needy {
+	for _, s := range stable {
 		a.trim(a.t.Slots[s.ID])
 	}
 }
 
-// trim takes followers out once as many others as there should be have a
-// complete copy: those that are leaving or forbidden, and what a crash left
-// over; of the latter the one on the node that follows most.
+// trim removes followers once enough others have a complete copy: those that
+// are leaving or forbidden, and those that a crash left over. Of the latter it
+// removes the one on the node that follows the most slots.
 func (a *arranger) trim(s Slot) {
 	want := a.in.Replicas - 1
 	caughtUp := slices.DeleteFunc(a.keptFollowers(s), func(n conclave.NodeID) bool { return !a.caughtUp(s, n) })
@@ -103,8 +105,9 @@ func (a *arranger) trim(s Slot) {
 	}
 }
 
-// balance, step 5: only when every slot is stable, so that each batch has
-// arrived before the next one leaves (how article 002's picture paces moves).
+// balance is step 5. It runs only when every slot is stable, so that each batch
+// of moves is complete before the next one starts (as in the picture of article
+// 002).
 func (a *arranger) balance() {
 	if !a.t.StableAll() || len(a.open) < 2 {
 		return
@@ -114,8 +117,8 @@ func (a *arranger) balance() {
 	}
 }
 
-// balanceLeaders hands slots over from the node that leads most to the one that
-// leads least. Better a slot that the latter follows already.
+// balanceLeaders hands slots over from the node that leads most to the node
+// that leads least, preferably slots that the latter already follows.
 func (a *arranger) balanceLeaders() (moved int) {
 	high, low := a.marks(a.leads)
 	for moved < a.in.Limits.LeaderMoves {
@@ -147,10 +150,11 @@ func (a *arranger) balanceLeaders() (moved int) {
 	return moved
 }
 
-// balanceFollowers lets a node that follows little stand in for one that follows
-// much; once it has caught up, step 4 takes the other one out. It begins only when
-// every slot has just the followers it should have, all caught up: one batch after
-// the other, as with leaders.
+// balanceFollowers moves followers from nodes that follow many slots to nodes
+// that follow few: it adds the new follower, and step 4 removes the old one
+// when the new one has caught up. It starts only when every slot has exactly
+// the followers it should have, all caught up, so that one batch follows the
+// other, as with leaders.
 func (a *arranger) balanceFollowers() {
 	want := min(a.in.Replicas-1, len(a.open)-1)
 	for _, s := range a.t.Slots {
@@ -176,8 +180,9 @@ func (a *arranger) balanceFollowers() {
 	}
 }
 
-// followerToMove finds a follower on a full node and an empty node that can stand
-// in for it, two or more apart: of all such pairs one that is furthest apart.
+// followerToMove returns a follower on a heavily loaded node, and a node for it
+// to move to, whose loads differ by two or more: of all such pairs, one with
+// the largest difference.
 func (a *arranger) followerToMove() (slot int, from, to conclave.NodeID) {
 	most, least := a.extremes(a.follows)
 	widest, gap := a.follows[most]-a.follows[least], 1
@@ -199,8 +204,8 @@ func (a *arranger) followerToMove() (slot int, from, to conclave.NodeID) {
 	return slot, from, to
 }
 
-// marks are the high and low water of a load: the average, with the slack that
-// the limits leave.
+// marks returns the high and low water marks of a load: the average, with the
+// slack of the limits.
 func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
 	total := 0
 	for _, n := range a.open {
@@ -212,8 +217,8 @@ func (a *arranger) marks(load map[conclave.NodeID]int) (high, low int) {
 	return int(math.Ceil((1+slack)*float64(ceil) - 1e-9)), int(math.Floor((1-slack)*float64(floor) + 1e-9))
 }
 
-// extremes are the nodes with the highest and the lowest load; the first by name
-// of equals.
+// extremes returns the nodes with the highest and the lowest load; of equals,
+// the first by name.
 func (a *arranger) extremes(load map[conclave.NodeID]int) (most, least conclave.NodeID) {
 	by := func(m, n conclave.NodeID) int { return cmp.Compare(load[m], load[n]) }
 	most = a.open[0]
