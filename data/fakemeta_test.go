@@ -32,7 +32,7 @@ type fakeMeta struct {
 	seq     uint64
 	state   wire.State
 	reports map[conclave.NodeID][]slot.Report
-	gone    map[conclave.NodeID]bool // evicted, or followed by another incarnation: a late beat brings none back
+	absent  map[conclave.NodeID]bool // evicted, or followed by another incarnation: a late beat brings none back
 	auto    bool
 	admits  bool // Drain is granted
 	changed chan struct{}
@@ -45,7 +45,7 @@ type fakeMeta struct {
 func (c *cluster) newMeta(name string, term uint64, state wire.State) *fakeMeta {
 	m := &fakeMeta{
 		id:   conclave.NodeID{Name: name, Incarnation: "m"},
-		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, gone: map[conclave.NodeID]bool{},
+		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, absent: map[conclave.NodeID]bool{},
 		changed: make(chan struct{}),
 	}
 	m.start(c)
@@ -116,7 +116,7 @@ func (m *fakeMeta) row(id int, alter func(*slot.Slot)) conclave.Epoch {
 func (m *fakeMeta) join(member wire.Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state.Members.Has(member.Node) || m.gone[member.Node] {
+	if m.state.Members.Has(member.Node) || m.absent[member.Node] {
 		return
 	}
 	m.change(func(s *wire.State, e conclave.Epoch) {
@@ -135,7 +135,7 @@ func (m *fakeMeta) evict(name string) {
 func (m *fakeMeta) without(list []wire.Member, name string) []wire.Member {
 	return slices.DeleteFunc(slices.Clone(list), func(x wire.Member) bool {
 		if x.Node.Name == name {
-			m.gone[x.Node] = true
+			m.absent[x.Node] = true
 		}
 		return x.Node.Name == name
 	})

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
@@ -54,7 +55,7 @@ type landing struct {
 	job      diffJob
 	req      *wirev1.DiffRequest
 	held     []Copy
-	f        *flight
+	f        *pendingMerge
 	answer   *wirev1.DiffResponse
 	answered bool
 }
@@ -72,7 +73,7 @@ func newLeaderships(t *rapid.T) *leaderships {
 		r := &replica{id: 0, grace: c.SessionGrace}
 		list := []*replica{r}
 		s.slots.list.Store(&list)
-		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{bell: newBell(), dirty: map[int]bool{}}})
+		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{wake: signal.New(), dirty: map[int]bool{}}})
 	}
 	for _, o := range testOwners {
 		w.truth[o] = map[string]conclave.Publisher{}
@@ -148,7 +149,7 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 // ask begins a diff at a leader.
 func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bool) {
 	fence := n.r.state == slot.Migrating
-	if m := n.slots.migrations[0]; fence && m != nil && m.phase != hearing {
+	if m := n.slots.migrations[0]; fence && m != nil && m.phase != asking {
 		return
 	}
 	d := &landing{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
@@ -185,11 +186,11 @@ func (w *leaderships) answer(d *landing) {
 }
 
 // land brings what a diff was answered, or that it failed.
-func (w *leaderships) land(i int) {
+func (w *leaderships) arrive(i int) {
 	d := w.diffs[i]
 	w.diffs = slices.Delete(w.diffs, i, i+1)
 	if !d.answered {
-		d.node.r.land(d.f)
+		d.node.r.abandon(d.f)
 		return
 	}
 	_, _, _, _ = d.node.differ.apply(d.job, d.f, d.held, d.answer)
@@ -281,7 +282,7 @@ func (w *leaderships) check(t *rapid.T) {
 	for _, n := range w.nodes {
 		r := n.r
 		if r.store != nil && !r.leads() {
-			assert.Empty(t, r.store.flights, "%s does not lead: nothing is in flight for it", n.id.Name)
+			assert.Empty(t, r.store.merges, "%s does not lead: nothing is in flight for it", n.id.Name)
 			assert.Empty(t, r.store.touched, n.id.Name)
 			assert.Nil(t, r.takeover, n.id.Name)
 		}
@@ -306,7 +307,7 @@ func (w *leaderships) check(t *rapid.T) {
 // Whatever is in flight when a leadership of the slot ends, in whichever way, a
 // copy that follows a feed to a position is the leader's at that position, and
 // what is handed over is what is served.
-func TestNoFlightOutlivesItsLeadership(t *testing.T) {
+func TestPendingMerge_NeverOutlivesItsLeadership(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newLeaderships(t)
 		node := func(t *rapid.T) *leadershipNode { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(t, "node")] }
@@ -373,15 +374,15 @@ func TestNoFlightOutlivesItsLeadership(t *testing.T) {
 			"feed":    func(t *rapid.T) { w.pull(node(t), rapid.IntRange(0, 9).Draw(t, "breaks") == 0) },
 			"silent source": func(t *rapid.T) {
 				n := node(t)
-				if m := n.slots.migrations[0]; m != nil && m.phase != hearing && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
-					n.slots.hear(m, "the test")
+				if m := n.slots.migrations[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
+					n.slots.askSessions(m, "the test")
 				}
 			},
 			"carry on": func(t *rapid.T) { w.carryOn(node(t)) },
 			"settle":   func(*rapid.T) { settle() },
 			"ask":      func(t *rapid.T) { w.ask(node(t), owner(t), rapid.Bool().Draw(t, "summarize")) },
 			"answer":   func(t *rapid.T) { w.answer(w.diffs[diff(t)]) },
-			"land":     func(t *rapid.T) { w.land(diff(t)) },
+			"arrive":   func(t *rapid.T) { w.arrive(diff(t)) },
 			"":         w.check,
 		})
 	})

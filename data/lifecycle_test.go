@@ -206,7 +206,7 @@ func TestACancelledContextIsACrash(t *testing.T) {
 		assert.ErrorIs(t, a.ended(t), context.Canceled)
 		assert.True(t, c.members().Has(a.id), "it told nobody")
 		assert.NoError(t, a.Shutdown(t.Context()), "there is nothing left to stop")
-		assert.ErrorContains(t, a.Run(t.Context()), "once")
+		assert.ErrorContains(t, a.Run(t.Context()), "twice")
 	})
 }
 

@@ -62,7 +62,7 @@ func (m model) take(key copyKey) {
 
 // hide puts a tombstone without an owner before what is older than a removed version.
 func (m model) hide(key copyKey, version int64) {
-	if tombstone := (copyKey{nobody, key.data, key.id}); m.hides(key, version) && version > m[tombstone].version {
+	if tombstone := (copyKey{noOwner, key.data, key.id}); m.hides(key, version) && version > m[tombstone].version {
 		m[tombstone] = modelCopy{version, true}
 	}
 }
@@ -270,7 +270,7 @@ func TestARemovalTouchesItsOwnersCopyOnly(t *testing.T) {
 	s.TakeChanged()
 	require.True(t, s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now))
 	assert.Equal(t, valuesOf("r1", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
-	assert.Empty(t, s.TakeChanged(), "nobody sees a difference")
+	assert.Empty(t, s.TakeChanged(), "subscribers see no difference")
 }
 
 // Withdrawn at one session while an older copy lives at another.
@@ -302,7 +302,7 @@ func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
 	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 22, clientGone, now))
 	read := func(s *Store) []string { return s.Read(testData[0], 0, 0, now).GetDatum().GetValues() }
 	assert.Empty(t, read(s), "version 20 was changed long ago")
-	assert.Equal(t, testOwners[:1], s.Owners(), "nobody is asked for it")
+	assert.Equal(t, testOwners[:1], s.Owners(), "no session is asked for it")
 
 	entries, _ := s.log.since(from, 100)
 	var e wirev1.ReplicateEvent
@@ -329,10 +329,10 @@ func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
 func TestRemove_HidesWhatIsOlderThanACopyThatIsNotHereYet(t *testing.T) {
 	now := time.Now()
 	newer := copyFrom(testOwners[2], publisher(testData[0], "r1", 3, false))
-	for name, arrives := range map[string]func(s *Store, f *flight){
-		"never":       func(*Store, *flight) {},
-		"by the feed": func(s *Store, f *flight) { s.Follow(f, []Copy{newer}, nil, now) },
-		"by an older diff": func(s *Store, f *flight) {
+	for name, arrives := range map[string]func(s *Store, f *pendingMerge){
+		"never":       func(*Store, *pendingMerge) {},
+		"by the feed": func(s *Store, f *pendingMerge) { s.Follow(f, []Copy{newer}, nil, now) },
+		"by an older diff": func(s *Store, f *pendingMerge) {
 			s.Merge(f, testOwners[2], []conclave.Publisher{publisher(testData[0], "r1", 3, false)}, nil, now)
 		},
 	} {
@@ -462,20 +462,20 @@ func TestAWriteOvertakesTheOldLeadersFeed(t *testing.T) {
 }
 
 // A flight that was grounded ends no other one, and brings nothing.
-func TestGroundedFlightEndsNoOther(t *testing.T) {
+func TestPendingMerge_EndedTwiceEndsNoOther(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	o := testOwners[0]
 	old := s.Begin()
-	s.Ground()
+	s.EndAll()
 	f := s.Begin()
-	assert.False(t, s.open(old))
+	assert.False(t, s.isOpen(old))
 	s.Remove(o, testData[0], "r1", 1, clientGone, now)
 	s.End(old)
-	assert.True(t, s.open(f))
+	assert.True(t, s.isOpen(f))
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
 	assert.Empty(t, s.All(), "the session removed it since the answer was computed")
 	s.End(f)
-	assert.False(t, s.open(f))
+	assert.False(t, s.isOpen(f))
 	assert.Nil(t, s.touched)
 }
 
@@ -485,7 +485,7 @@ func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
 	key := copyKey{testOwners[0], testData[0], "r1"}
 	l.append(key, withdrawn)
 	_, ok := l.since(1, 10)
-	assert.False(t, ok, "nobody followed: nothing was kept")
+	assert.False(t, ok, "no follower: nothing was kept")
 	_, ok = l.since(9, 10)
 	assert.False(t, ok, "a position of another time")
 	l.follow(true)
@@ -507,7 +507,7 @@ func TestAFollowersStoreKeepsNothingOfWhatIsGone(t *testing.T) {
 	s.Follow(nil, nil, []Removal{{key("r1"), withdrawn}}, now)
 	s.TakeChanged()
 	s.Prune(now.Add(time.Hour))
-	require.Len(t, s.graves, 1)
-	assert.Equal(t, "r2", s.graves[0].id, "the leader has not taken that tombstone away")
+	require.Len(t, s.tombstones, 1)
+	assert.Equal(t, "r2", s.tombstones[0].id, "the leader has not taken that tombstone away")
 	assert.Len(t, s.data, 1)
 }

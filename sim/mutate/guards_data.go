@@ -9,13 +9,13 @@ var dataGuards = []guard{
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
 		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
-		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestMemberThatCannotBeDialledIsGivenUp"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
-		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {", "if !m.heard[n] {"}},
+		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestSilentMemberIsWaitedFor"}, patch: patch{
 		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(began) {\n"}},
 	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestNodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
-		"data/unreached.go", "p == nil || !heard && now.Sub(p.spoke) > lease", "p == nil"}},
+		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
 		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
@@ -33,11 +33,11 @@ var dataGuards = []guard{
 	{name: "an older write overtakes", test: unit{"./data", "TestAWriteThatWasOvertakenIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
 	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestAWriteOvertakesADiffsAnswer"}, by: on("overtaken-answers"), patch: patch{
-		"data/merge.go", "s.touched[key] > f.since }", "s.touched[key] > f.since && f.since > 1<<62 }"}},
-	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestNoFlightOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
-		"data/replica.go", "\t\tr.store.Ground()\n", ""}},
+		"data/merge.go", "s.touched[key] > m.since", "s.touched[key] > m.since && m.since > 1<<62"}},
+	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestPendingMerge_NeverOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
+		"data/replica.go", "\t\tr.store.EndAll()\n", ""}},
 	{name: "what was written to a follower overtakes its leader's feed", by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"a diff outlives the leadership that asked for it"}, patch: patch{
-		"data/merge.go", "return f != nil && s.touched[key] > f.since }", "return s.touched[key] > 0 && (f == nil || s.touched[key] > f.since) }"}},
+		"data/merge.go", "return m != nil && s.touched[key] > m.since", "return s.touched[key] > 0 && (m == nil || s.touched[key] > m.since)"}},
 	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
 	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
@@ -47,7 +47,7 @@ var dataGuards = []guard{
 	{name: "a removal hides only what it takes away", test: unit{"./data", "TestRemove_HidesWhatIsOlderThanACopyThatIsNotHereYet"}, patch: patch{
 		"data/store.go", "\tif at < 0 {\n\t\ts.hide(key, version, now)\n", "\tif at < 0 {\n"}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
-		"data/owners.go", "case now.Sub(p.gone) >= o.server.config.SessionGrace:", "case now.Sub(p.gone) >= 0:"}},
+		"data/owners.go", "case now.Sub(p.goneSince) >= o.server.config.SessionGrace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/vouch.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.word.vouches(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestWithdrawalIsToldAgain"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
