@@ -16,7 +16,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// What article 002 says of data nodes, claim by claim.
+// Article 002's claims about data nodes, one test each.
 
 func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -30,7 +30,7 @@ func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 		}
 		b := c.data("data-2")
 		eventually(t, 10*time.Second, "the newcomer serves its share", func() bool {
-			return len(c.table().LedBy(b.id)) == 2 && c.calm()
+			return len(c.table().LedBy(b.id)) == 2 && c.settled()
 		})
 		for i := range 20 {
 			v, ok := s1.read(idIn(fmt.Sprint("svc", i), 0, loadSlots))
@@ -44,7 +44,7 @@ func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 
 func TestArticleAStopKeepsItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
-		c.latency = time.Millisecond // each moment lasts longer than a look
+		c.latency = time.Millisecond // each step lasts longer than the time between two checks
 		nodes, s1, _ := stormCluster(t, c)
 		n := nodes[0]
 		s1.store(pub(dataIDIn(0, loadSlots), "r1", 1, "v1"))
@@ -152,18 +152,18 @@ func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		b := c.data("data-1", func(cfg *data.Config) { cfg.DiffTimeout = 200 * time.Millisecond })
 		s1.silence()
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, b.id)
 		time.Sleep(3 * time.Second)
 		assert.GreaterOrEqual(t, s1.asked(), 5, "tried again and again")
-		assert.Equal(t, 1, s2.asked(), "the other one was heard at once")
+		assert.Equal(t, 1, s2.asked(), "the other one answered at once")
 		assert.Equal(t, slot.Migrating, b.state(0))
 		s1.unmute()
 		eventually(t, time.Second, "served", func() bool { return b.state(0) == slot.Serving })
 	})
 	// Article 002: "for each session a synchronising task; one that fails is tried again."
-	// The article's emergency exit, which counts a failed session as done, does not exist here:
-	// the member list decides who is waited for.
+	// The article's emergency exit, which counts a failed session as done, does not exist here: the member list decides
+	// which sessions are waited for.
 }
 
 func TestArticleALostSlotIsNotReadUntilAllSessionsWereHeard(t *testing.T) {
@@ -186,7 +186,7 @@ func TestArticleALostSlotIsNotReadUntilAllSessionsWereHeard(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		assert.Empty(t, seen, "read before session-2 was heard")
+		assert.Empty(t, seen, "read before session-2 answered")
 		s2.unmute()
 		eventually(t, 3*time.Second, "served", func() bool { return c.table().StableAll() })
 		v, ok := s1.read(d)
@@ -210,7 +210,7 @@ func TestArticleTwoTablesMayCoexist(t *testing.T) {
 		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
 		access, err := s1.write(old, 0, []conclave.Publisher{pub(d, "r2", 1, "late")})
 		require.NoError(t, err)
-		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access, "who goes by the old table is told so")
+		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access, "a session with the old table is refused as moved")
 		_, access, err = s1.fetch(old, d)
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access)
@@ -218,5 +218,5 @@ func TestArticleTwoTablesMayCoexist(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access)
 	})
-	// Article 002: "while a new table spreads, nodes with the old and the new one work side by side."
+	// Article 002: "while a new table is being distributed, nodes with the old and the new one work side by side."
 }

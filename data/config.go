@@ -54,8 +54,8 @@ type Config struct {
 	Beat time.Duration
 	// SessionGrace is how long the publishers of a lost session stay, and how
 	// long unconfirmed removals stay marked. At least as long as the slowest
-	// client takes to reconnect (a SOFA client takes 5 s or more). Default 15
-	// s.
+	// client takes to reconnect (a SOFA client takes 5 s or more). Default
+	// 15 s.
 	SessionGrace time.Duration
 	// FinishTimeout is how long a successor waits for the old leader of a slot,
 	// its feed included, before it asks the sessions instead. Default 300 ms.
@@ -66,8 +66,8 @@ type Config struct {
 	// RepairEvery is the time within which a slot that a session wrote to is
 	// compared with that session; RepairAll the time within which every slot is
 	// compared with every session. RepairEvery must not be larger than
-	// RepairAll. Defaults 6 s (the original's interval for everything) and 5
-	// min.
+	// RepairAll. Defaults 6 s (the original's interval for everything) and
+	// 5 min.
 	RepairEvery time.Duration
 	RepairAll   time.Duration
 }

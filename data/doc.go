@@ -99,7 +99,7 @@
 //   - A slot that is served without such a session has everything that the
 //     session has.
 //   - Publishers whose clients died together with their session disappear at
-//     once. They stay for the session grace, because they cannot be told from
+//     once. They stay for the session grace, because they look the same as
 //     clients that are about to reconnect; for two graces if a subscriber's list
 //     would become empty or lose more than half (ADR 0048).
 //   - Two leaders are never both read at the same moment. A leader that was

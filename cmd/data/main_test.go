@@ -15,9 +15,9 @@ import (
 	"conclave/internal/cli"
 )
 
-// The process starts without a cluster, says where it answers, is alive and not
-// ready, and stops when it is told to.
-func TestProcessStartsAndStops(t *testing.T) {
+// The process starts without a cluster, prints its address, is alive and not
+// ready, and stops when its context ends.
+func TestProcess_StartsAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out, log output
 	var code error
@@ -44,8 +44,8 @@ func TestProcessStartsAndStops(t *testing.T) {
 	assert.Zero(t, cli.Code(code), "%v", code)
 }
 
-// What does not fit is wrong usage, and the message names both settings.
-func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
+// Invalid settings are a usage error, and the message names the setting.
+func TestProcess_RefusesInvalidFlags(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		says string
