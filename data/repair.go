@@ -32,12 +32,12 @@ func (r *replica) repairWith(session conclave.NodeID) {
 // cause, and the write may still be on its way; so a copy is removed as
 // "missing in a diff" only when two diffs, one round apart, report it. mu is
 // held.
-func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (believed []Copy) {
+func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (confirmed []Copy) {
 	before := r.reported[session]
 	delete(r.reported, session)
 	for _, c := range removed {
 		if v, ok := before[c.copyKey]; ok && v == c.version {
-			believed = append(believed, c)
+			confirmed = append(confirmed, c)
 			continue
 		}
 		if r.reported == nil {
@@ -49,7 +49,7 @@ func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (beli
 		r.reported[session][c.copyKey] = c.version
 		r.repairWith(session)
 	}
-	return believed
+	return confirmed
 }
 
 // runRepair enqueues the comparisons that are due.

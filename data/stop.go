@@ -18,11 +18,13 @@ import (
 // Shutdown hands over everything that this node holds and then stops it; Run
 // returns nil. The order is that of article 002 (doStop, gracefulShutdown):
 //
-//  1. Ask meta to blacklist this node (addSelfToMetaBlacklist). Meta refuses that
-//     while no other node can take over; it is then asked again until one can.
-//  2. Wait until this node leads no slot (hasSlot), every successor serves, and no
-//     slot that it follows has lost its leader: this copy may be the last one, and
-//     the slot may be granted to this node to be handed on (slot.Drained).
+//  1. Ask meta to blacklist this node (addSelfToMetaBlacklist). Meta refuses
+//     that while no other node can take over; it is then asked again until one
+//     can.
+//  2. Wait until this node leads no slot (hasSlot), every successor serves, and
+//     no slot that it follows has lost its leader: this copy may be the last
+//     one, and the slot may be granted to this node to be handed on
+//     (slot.Drained).
 //  3. Leave the member list.
 //  4. Stop the feeds, close the listener.
 //

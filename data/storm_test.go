@@ -173,12 +173,12 @@ func TestDrain_UnderWritesLosesNothing(t *testing.T) {
 // differently on each connection, so the phases last.
 func TestHandOver_CrashInEachPhase(t *testing.T) {
 	for _, phase := range []slot.Phase{slot.Preparing, slot.Switching, slot.Stable} {
-		for _, who := range []string{"source", "successor", "meta", "session"} {
+		for _, victim := range []string{"source", "successor", "meta", "session"} {
 			for seed := range uint64(4) {
-				t.Run(fmt.Sprint(who, " in ", phase, " ", seed), func(t *testing.T) {
+				t.Run(fmt.Sprint(victim, " in ", phase, " ", seed), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, c *cluster) {
 						c.seed, c.latency = 1000*seed, 2*time.Millisecond
-						playCrash(t, c, who, phase, time.Duration(seed)*time.Millisecond)
+						playCrash(t, c, victim, phase, time.Duration(seed)*time.Millisecond)
 					})
 				})
 			}
@@ -186,7 +186,7 @@ func TestHandOver_CrashInEachPhase(t *testing.T) {
 	}
 }
 
-func playCrash(t *testing.T, c *cluster, who string, phase slot.Phase, later time.Duration) {
+func playCrash(t *testing.T, c *cluster, victim string, phase slot.Phase, later time.Duration) {
 	nodes, s1, s2 := stormCluster(t, c)
 	l := startLoad(t, c, s1, s2)
 	third := c.session("session-3", true)
@@ -224,7 +224,7 @@ func playCrash(t *testing.T, c *cluster, who string, phase slot.Phase, later tim
 	}
 	time.Sleep(later)
 	now := c.table().Slots[0]
-	switch source, successor := find(nodes, row.Leader), find(nodes, now.Leader); who {
+	switch source, successor := find(nodes, row.Leader), find(nodes, now.Leader); victim {
 	case "source":
 		source.kill()
 		c.evict(source.id.Name)

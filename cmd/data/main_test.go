@@ -47,8 +47,8 @@ func TestProcess_StartsAndStops(t *testing.T) {
 // Invalid settings are a usage error, and the message names the setting.
 func TestProcess_RefusesInvalidFlags(t *testing.T) {
 	for _, c := range []struct {
-		args string
-		says string
+		args    string
+		message string
 	}{
 		{"", "no meta"},
 		{"--meta 127.0.0.1:1 --session-grace 0s", "SessionGrace"},
@@ -58,7 +58,7 @@ func TestProcess_RefusesInvalidFlags(t *testing.T) {
 		var out, log output
 		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "data-1"), nil, &out, &log)
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
-		assert.ErrorContains(t, err, c.says)
+		assert.ErrorContains(t, err, c.message)
 	}
 }
 
