@@ -43,6 +43,8 @@ type diffQueue struct {
 // diffWorkers is the largest number of diffs in progress with one session.
 const diffWorkers = 16
 
+// diffJob is a request to compare a slot with a session at a leader epoch.
+// fence reports whether a migration waits for it; otherwise it is a repair.
 type diffJob struct {
 	r       *replica
 	epoch   conclave.Epoch
@@ -142,6 +144,8 @@ func (d *differ) requeue(j diffJob) diffJob {
 	return j
 }
 
+// next returns the next job of a session. If there is none, the worker is
+// counted out and must end.
 func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

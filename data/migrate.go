@@ -49,6 +49,7 @@ type migration struct {
 	warned      time.Time                // when the sessions that are waited for were last logged
 }
 
+// phase is how far a migration is; see migration.
 type phase int
 
 const (

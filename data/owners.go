@@ -34,6 +34,7 @@ type owners struct {
 	known map[conclave.NodeID]*presence
 }
 
+// presence is what this node knows of one session incarnation.
 type presence struct {
 	address   string
 	feeds     int       // open Watch streams
@@ -45,6 +46,7 @@ type presence struct {
 	unanswered  time.Time // since when no attempt to ask it was answered
 }
 
+// of returns what is known of a session, and adds it if nothing is.
 func (o *owners) of(n conclave.NodeID) *presence {
 	p := o.known[n]
 	if p == nil {
@@ -65,6 +67,7 @@ func (o *owners) noteContact(n conclave.NodeID, address string) {
 	}
 }
 
+// connected records that a session has opened its change feed.
 func (o *owners) connected(n conclave.NodeID, address string) {
 	o.noteContact(n, address)
 	o.mu.Lock()
@@ -72,6 +75,8 @@ func (o *owners) connected(n conclave.NodeID, address string) {
 	o.of(n).feeds++
 }
 
+// disconnected records that a session's change feed has ended. The grace begins
+// with the next sweep at the earliest.
 func (o *owners) disconnected(n conclave.NodeID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,10 +146,11 @@ func (o *owners) isKnown(n conclave.NodeID) bool {
 	return o.known[n] != nil
 }
 
+// alive reports whether a session is a member or connected.
 func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
 
 // sweep checks every owner of a copy and returns those whose grace has ended.
-// unsure reports that no meta leader has been heard from for a lease, or that
+// unsure reports that no meta leader has answered for a lease, or that
 // no session is alive: then an owner's absence is no evidence against its
 // clients.
 func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Time) (expired []conclave.NodeID) {

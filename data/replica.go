@@ -130,6 +130,7 @@ func (r *replica) follow(leader conclave.NodeID, epoch conclave.Epoch, now time.
 	r.loading, r.attached, r.fresh = nil, false, now
 }
 
+// unfollow makes the copy follow no leader.
 func (r *replica) unfollow() {
 	r.leader, r.leaderEpoch = conclave.NodeID{}, conclave.Epoch{}
 	r.loading, r.attached = nil, false

@@ -58,6 +58,8 @@ type feedStreams struct {
 	all []*feedStream // in the order in which they were opened
 }
 
+// wake wakes every stream that has something to send. No replica's lock is
+// held.
 func (fs *feedStreams) wake() {
 	fs.mu.Lock()
 	due := slices.Clone(fs.all)
@@ -72,6 +74,7 @@ func (fs *feedStreams) wake() {
 	}
 }
 
+// set adds a stream, or removes it.
 func (fs *feedStreams) set(f *feedStream, open bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -150,6 +153,7 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 	}
 }
 
+// takePending returns what is queued, and empties the queue.
 func (f *feedStream) takePending() (requests []*wirev1.ReplicateRequest, dirty map[int]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,6 +179,7 @@ func (s *Server) applyRequest(f *feedStream, follows map[int]*feedSlot, m *wirev
 	}
 }
 
+// attach adds a follower's stream, or sets how far it has read. mu is held.
 func (r *replica) attach(f *feedStream, read uint64) {
 	if r.streams == nil {
 		r.streams = map[*feedStream]uint64{}
@@ -182,6 +187,7 @@ func (r *replica) attach(f *feedStream, read uint64) {
 	r.streams[f] = read
 }
 
+// detach removes a slot from a follower's stream.
 func (s *Server) detach(f *feedStream, id int) {
 	r := s.slots.of(id)
 	if r == nil {

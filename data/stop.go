@@ -164,6 +164,8 @@ func (s *Server) holdsAny() bool {
 	return len(reports) > 0
 }
 
+// drained reports whether a node may leave by the given state; see
+// slot.Drained.
 func drained(st wire.State, name string) bool {
 	live := make([]conclave.NodeID, 0, 8)
 	for _, m := range st.Members.Of(conclave.RoleData) {

@@ -27,8 +27,8 @@ type Store struct {
 	visible int // registrations that subscribers see
 
 	log        feedLog
-	tombstones []tombstone // oldest first; may include some that have been deleted
-	changed    []string    // data whose visible content changed since TakeChanged
+	tombstones []tombstoneRecord // oldest first; may include some that have been deleted
+	changed    []string          // data whose visible content changed since TakeChanged
 
 	// Merges that have begun, and what the sessions have written since; nil
 	// while there is none. See pendingMerge.
@@ -58,8 +58,9 @@ type Copy struct {
 	withdrawn bool
 }
 
-// tombstone records when a tombstone arrived.
-type tombstone struct {
+// tombstoneRecord is the arrival of a tombstone, so that Compact can find the
+// old ones.
+type tombstoneRecord struct {
 	copyKey
 	version int64
 	at      time.Time
@@ -80,6 +81,8 @@ func copyFrom(owner conclave.NodeID, p conclave.Publisher) Copy {
 	return Copy{copyKey{owner, p.Data.String(), p.ID}, p.Version, p.Values, p.Withdrawn}
 }
 
+// write stores a copy that its owner session has written, and put one from
+// elsewhere. Both report whether it was newer than that owner's copy.
 func (s *Store) write(c Copy, now time.Time) bool {
 	s.noteWrite(c.copyKey)
 	return s.put(c, now)
@@ -107,7 +110,7 @@ func (s *Store) put(c Copy, now time.Time) bool {
 	r.copies[at] = ownerCopy{owner: o, version: c.version, values: c.values, withdrawn: c.withdrawn}
 	o.add(c.id, c.version)
 	if c.withdrawn {
-		s.tombstones = append(s.tombstones, tombstone{c.copyKey, c.version, now})
+		s.tombstones = append(s.tombstones, tombstoneRecord{c.copyKey, c.version, now})
 	}
 	s.log.append(c.copyKey, wirev1.Cause_CAUSE_WITHDRAWN)
 	s.noteChange(d, before, had, r)
@@ -195,10 +198,10 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 // Compact deletes the tombstones that arrived at or before the given time and
 // hide nothing any more, and then prunes.
 func (s *Store) Compact(before, now time.Time) {
-	for _, g := range s.tombstones {
-		_, r, at := s.find(g.copyKey)
-		if at >= 0 && r.copies[at].version == g.version && !g.at.After(before) && !r.hides(g.version) {
-			s.remove(g.copyKey, g.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
+	for _, t := range s.tombstones {
+		_, r, at := s.find(t.copyKey)
+		if at >= 0 && r.copies[at].version == t.version && !t.at.After(before) && !r.hides(t.version) {
+			s.remove(t.copyKey, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
 		}
 	}
 	s.Prune(now)
@@ -208,9 +211,9 @@ func (s *Store) Compact(before, now time.Time) {
 // marks have ended. It deletes no copy: in a follower's store only its leader
 // decides that.
 func (s *Store) Prune(now time.Time) {
-	s.tombstones = slices.DeleteFunc(s.tombstones, func(g tombstone) bool {
-		_, r, at := s.find(g.copyKey)
-		return at < 0 || r.copies[at].version != g.version // deleted or replaced
+	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
+		_, r, at := s.find(t.copyKey)
+		return at < 0 || r.copies[at].version != t.version // deleted or replaced
 	})
 	for _, d := range s.data {
 		s.forgetIfEmpty(d, now)
@@ -347,6 +350,8 @@ func unconfirmed(c wirev1.Cause) bool {
 	return true
 }
 
+// find returns the datum, the registration and the index of a copy; the index
+// is -1 if there is no such copy.
 func (s *Store) find(key copyKey) (*datum, *registration, int) {
 	d := s.data[key.data]
 	o := s.owners[key.owner]
@@ -360,6 +365,7 @@ func (s *Store) find(key copyKey) (*datum, *registration, int) {
 	return d, d.regs[i], d.regs[i].of(o)
 }
 
+// owner returns an owner's digest, and adds it if there is none.
 func (s *Store) owner(n conclave.NodeID) *ownerSet {
 	o := s.owners[n]
 	if o == nil {
@@ -369,6 +375,7 @@ func (s *Store) owner(n conclave.NodeID) *ownerSet {
 	return o
 }
 
+// datum returns a datum, and adds it if there is none.
 func (s *Store) datum(id string) *datum {
 	d := s.data[id]
 	if d == nil {

@@ -18,7 +18,8 @@ import (
 //     failed dial (wire.DialFailed). For a session that is not on the member
 //     list, every attempt without an answer counts. A member that accepts
 //     connections and does not answer is waited for until it leaves the list.
-//  2. This node hears from a meta leader, so the member list is current.
+//  2. This node receives messages from a meta leader, so the member list is
+//     current.
 //  3. The fault is not this node's own: another session has answered it in this
 //     migration, or the session itself has sent it a request within a lease.
 //

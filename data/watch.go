@@ -27,6 +27,7 @@ type watchers struct {
 	all []*watcher
 }
 
+// watcher is one session's change feed.
 type watcher struct {
 	session conclave.NodeID
 	wake    signal.Signal
@@ -34,6 +35,8 @@ type watcher struct {
 	sent    map[int]uint64         // the position last sent; used by the stream's handler only
 }
 
+// pendingChange is what a feed will send of one slot: the slot begins to be
+// served (reset), it is not served any more (ended), or data have changed.
 type pendingChange struct {
 	epoch        conclave.Epoch
 	position     uint64
@@ -74,6 +77,7 @@ func (ws *watchers) ended(slot int, epoch conclave.Epoch) {
 	ws.put(slot, pendingChange{epoch: epoch, ended: true})
 }
 
+// put replaces what is pending of a slot in every feed.
 func (ws *watchers) put(slot int, p pendingChange) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -98,6 +102,7 @@ func (ws *watchers) wake() {
 	}
 }
 
+// open adds a session's feed, without any slot.
 func (ws *watchers) open(session conclave.NodeID) *watcher {
 	w := &watcher{session: session, wake: signal.New(), pending: map[int]*pendingChange{}, sent: map[int]uint64{}}
 	ws.mu.Lock()
