@@ -16,7 +16,7 @@ type SlotInfo struct {
 	ID         int               `json:"id"`
 	State      string            `json:"state"` // following, caughtUp, migrating, serving, finished
 	Epoch      conclave.Epoch    `json:"leaderEpoch"`
-	Leader     string            `json:"leader,omitempty"` // whom the copy follows
+	Leader     string            `json:"leader,omitempty"` // the leader that the copy follows
 	Position   uint64            `json:"position"`
 	Counter    int64             `json:"counter"`
 	LagMs      int64             `json:"lagMs"`
@@ -35,7 +35,9 @@ type DatumInfo struct {
 	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"`
 }
 
-// isReady: none of this node's slots is migrating.
+// isReady reports whether this node has registered and none of its slots is
+// migrating, and the reasons if not. The reasons also include a drain or stop
+// in progress.
 func (s *Server) isReady() (bool, []string) {
 	var reasons []string
 	if err := s.meta.Refusal(); !s.ready.Load() && err != nil {
@@ -55,12 +57,13 @@ func (s *Server) isReady() (bool, []string) {
 		reasons = append(reasons, fmt.Sprintf("%d slots are migrating", migrating))
 	}
 	ready := len(reasons) == 0
-	if s.draining.Load() { // it serves on until nobody needs it
+	if s.draining.Load() { // it serves until its slots have been handed over
 		reasons = append(reasons, "draining")
 	}
 	return ready, append(reasons, s.stopping.Reasons()...)
 }
 
+// getSlots lists the slots in which this node has a place or a copy.
 func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
 	now := time.Now()
 	out := []SlotInfo{}
@@ -84,7 +87,8 @@ func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
 	wire.WriteJSON(w, http.StatusOK, map[string]any{"node": s.config.Node.Name, "epoch": s.view.TableEpoch(), "slots": out})
 }
 
-// getDatums lists what this node serves, of ids that begin with ?prefix=.
+// getDatums lists the data that this node serves, of ids that begin with
+// ?prefix=.
 func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
 	prefix := req.URL.Query().Get("prefix")
 	now := time.Now()
@@ -99,7 +103,7 @@ func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
 		for _, d := range data {
 			id, err := conclave.ParseDataInfoID(d.ID)
 			if err != nil {
-				continue // never stored: every way in checks it
+				continue // cannot happen: ids are checked before they are stored
 			}
 			out = append(out, DatumInfo{id, r.id, d.Version, d.Publishers, d.Values, wire.Ms(d.Unconfirmed)})
 		}

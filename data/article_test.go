@@ -16,7 +16,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// What article 002 says of data nodes, claim by claim.
+// Article 002's claims about data nodes, one test each.
 
 func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -30,7 +30,7 @@ func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 		}
 		b := c.data("data-2")
 		eventually(t, 10*time.Second, "the newcomer serves its share", func() bool {
-			return len(c.table().LedBy(b.id)) == 2 && c.calm()
+			return len(c.table().LedBy(b.id)) == 2 && c.settled()
 		})
 		for i := range 20 {
 			v, ok := s1.read(idIn(fmt.Sprint("svc", i), 0, loadSlots))
@@ -39,12 +39,13 @@ func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 		}
 		assert.NotEmpty(t, c.table().LedBy(a.id))
 	})
-	// Article 002: "a data node that joins copies the data to the end before it answers for it."
+	// Article 002: "a data node that joins copies the data to the end before it
+	// answers for it."
 }
 
 func TestArticleAStopKeepsItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
-		c.latency = time.Millisecond // each moment lasts longer than a look
+		c.latency = time.Millisecond // each step lasts longer than the time between two checks
 		nodes, s1, _ := stormCluster(t, c)
 		n := nodes[0]
 		s1.store(pub(dataIDIn(0, loadSlots), "r1", 1, "v1"))
@@ -91,7 +92,8 @@ func TestArticleAStopKeepsItsOrder(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, []string{"v1"}, v)
 	})
-	// Article 002: "a data node stops by having itself blacklisted, waiting until no slot is its own, and only then closing its servers."
+	// Article 002: "a data node stops by having itself blacklisted, waiting
+	// until no slot is its own, and only then closing its servers."
 }
 
 func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
@@ -124,7 +126,8 @@ func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
 		}
 		assert.Equal(t, finished, served)
 	})
-	// Article 002: "the leaving node's slots are handed to followers one after the other while it goes on answering."
+	// Article 002: "the leaving node's slots are handed to followers one after
+	// the other while it goes on answering."
 }
 
 func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
@@ -144,7 +147,8 @@ func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
 		eventually(t, time.Second, "ready", func() bool { return httpStatus(t, c, n, "/readyz") == http.StatusOK })
 		assert.Equal(t, 1, c.restored)
 	})
-	// Article 002: "a data node opens its servers, renews with meta, and takes itself off the blacklist last."
+	// Article 002: "a data node opens its servers, renews with meta, and takes
+	// itself off the blacklist last."
 }
 
 func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
@@ -152,18 +156,19 @@ func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		b := c.data("data-1", func(cfg *data.Config) { cfg.DiffTimeout = 200 * time.Millisecond })
 		s1.silence()
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, b.id)
 		time.Sleep(3 * time.Second)
 		assert.GreaterOrEqual(t, s1.asked(), 5, "tried again and again")
-		assert.Equal(t, 1, s2.asked(), "the other one was heard at once")
+		assert.Equal(t, 1, s2.asked(), "the other one answered at once")
 		assert.Equal(t, slot.Migrating, b.state(0))
 		s1.unmute()
 		eventually(t, time.Second, "served", func() bool { return b.state(0) == slot.Serving })
 	})
-	// Article 002: "for each session a synchronising task; one that fails is tried again."
-	// The article's emergency exit, which counts a failed session as done, does not exist here:
-	// the member list decides who is waited for.
+	// Article 002: "for each session a synchronising task; one that fails is
+	// tried again." The article's emergency exit, which counts a failed session
+	// as done, does not exist here: the member list decides which sessions are
+	// waited for.
 }
 
 func TestArticleALostSlotIsNotReadUntilAllSessionsWereHeard(t *testing.T) {
@@ -186,15 +191,16 @@ func TestArticleALostSlotIsNotReadUntilAllSessionsWereHeard(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		assert.Empty(t, seen, "read before session-2 was heard")
+		assert.Empty(t, seen, "read before session-2 answered")
 		s2.unmute()
 		eventually(t, 3*time.Second, "served", func() bool { return c.table().StableAll() })
 		v, ok := s1.read(d)
 		assert.True(t, ok)
 		assert.Equal(t, []string{"one", "two"}, v)
 	})
-	// Article 002, completeness: "when every replica of a slot is gone, only the sessions' caches can replay it, and until
-	// they have it is not read: no empty and no wrong push."
+	// Article 002, completeness: "when every replica of a slot is gone, only
+	// the sessions' caches can replay it, and until they have it is not read:
+	// no empty and no wrong push."
 }
 
 func TestArticleTwoTablesMayCoexist(t *testing.T) {
@@ -210,7 +216,7 @@ func TestArticleTwoTablesMayCoexist(t *testing.T) {
 		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
 		access, err := s1.write(old, 0, []conclave.Publisher{pub(d, "r2", 1, "late")})
 		require.NoError(t, err)
-		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access, "who goes by the old table is told so")
+		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access, "a session with the old table is refused as moved")
 		_, access, err = s1.fetch(old, d)
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_MOVED, access)
@@ -218,5 +224,6 @@ func TestArticleTwoTablesMayCoexist(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access)
 	})
-	// Article 002: "while a new table spreads, nodes with the old and the new one work side by side."
+	// Article 002: "while a new table is being distributed, nodes with the old
+	// and the new one work side by side."
 }

@@ -19,19 +19,19 @@ import (
 	"conclave/wire"
 )
 
-// cluster is a bubble's network with one scripted meta, real data nodes, and
-// sessions that keep the protocol's promises and nothing else.
+// cluster is the network of a bubble with one scripted meta node, real data
+// nodes, and sessions that only follow the protocol.
 type cluster struct {
 	t   testing.TB
-	net *simnet.Net // nil: TCP
+	net *simnet.Net // nil for TCP
 	*fakeMeta
 	incarnations int
 	seed         uint64
-	latency      time.Duration // of every message, at most; 0: none
+	latency      time.Duration // upper bound for each message; 0 for none
 	slow         map[string]*slow
 }
 
-// host is the network as a host sees it.
+// host returns the network as seen by a host.
 func (c *cluster) host(name string) wire.Network {
 	switch {
 	case c.net == nil:
@@ -45,7 +45,7 @@ func (c *cluster) host(name string) wire.Network {
 	return s
 }
 
-// listen opens a fake's port, on the plain network.
+// listen opens a fake node's port, on the network without latency.
 func (c *cluster) listen(name, port string) net.Listener {
 	var n wire.Network = wire.NewTCP()
 	address := "127.0.0.1:0"
@@ -63,10 +63,10 @@ func (c *cluster) cut(name string) {
 	}
 }
 
-// inBubble plays a test in virtual time.
+// inBubble runs a test in virtual time.
 func inBubble(t *testing.T, f func(*testing.T, *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		// Runs last: what a slow connection still delivers, nobody waits for.
+		// Runs last: waits until slow connections have delivered everything.
 		t.Cleanup(func() { time.Sleep(10 * time.Millisecond); synctest.Wait() })
 		c := &cluster{t: t, net: simnet.New(1), slow: map[string]*slow{}}
 		c.fakeMeta = c.newMeta("meta-1", 1, wire.State{Replicas: 2})
@@ -74,12 +74,16 @@ func inBubble(t *testing.T, f func(*testing.T, *cluster)) {
 	})
 }
 
+// lostLeader is a leader that is no member any more: its slots must be granted
+// to another node.
+var lostLeader = conclave.NodeID{Name: "lost", Incarnation: "x"}
+
 // node is a real data node.
 type node struct {
 	*data.Server
 	c    *cluster
 	id   conclave.NodeID
-	kill func() // -9
+	kill func() // like kill -9
 	err  chan error
 }
 
@@ -112,13 +116,13 @@ func (c *cluster) data(name string, adjust ...func(*data.Config)) *node {
 	return n
 }
 
-// state is what the node reports of a slot.
+// state returns what the node reports about a slot.
 func (n *node) state(id int) slot.ReportState {
 	r, _ := n.c.report(n.id, id)
 	return r.State
 }
 
-// eventually waits for a claim, in virtual time.
+// eventually waits in virtual time until claim is true.
 func eventually(t testing.TB, limit time.Duration, what string, claim func() bool) {
 	t.Helper()
 	if err := wait(t, limit, claim); err != nil {
@@ -141,7 +145,7 @@ func wait(t testing.TB, limit time.Duration, claim func() bool) error {
 	}
 }
 
-// never watches in virtual time that something does not come true.
+// never checks, in virtual time, that claim stays false.
 func never(t *testing.T, during time.Duration, what string, claim func() bool) {
 	t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(max(time.Millisecond, during/100)) {

@@ -8,8 +8,8 @@ import (
 )
 
 // CopyInfo summarizes the copy of one slot at this node, for tests that compare
-// the copies of several nodes: of one leader epoch and one position in the feed,
-// all copies have the same digest.
+// the copies of several nodes: at one leader epoch and one position in the
+// feed, all copies have the same digest.
 type CopyInfo struct {
 	Slot     int
 	Leads    bool           // this node serves the slot; otherwise it follows, and is attached
@@ -42,7 +42,8 @@ func (s *Server) Copies() []CopyInfo {
 	return out
 }
 
-// digest sums up all copies, whoever owns them, in no order.
+// digest returns the sum over all copies of all owners, in no order, and their
+// number.
 func (s *Store) digest() (sum uint64, entries int) {
 	for owner, o := range s.owners {
 		h := fnv.New64a()

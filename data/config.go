@@ -12,60 +12,68 @@ import (
 	"conclave/wire"
 )
 
-// Config is everything a data node is told. Start from DefaultConfig.
+// Config configures a data node. Start from DefaultConfig and set Node, Listen
+// and Metas.
 type Config struct {
-	// Node is the node's name and the incarnation that the caller drew for this
+	// Node is the node's name and its incarnation, which must be new with each
 	// start.
 	Node conclave.NodeID
 	// Listen is host:port; port 0 takes a free one. Beyond loopback it needs a
 	// Token, or Insecure.
 	Listen string
-	// Advertise is the address that others are told; "" means the listener's.
+	// Advertise is the address that other nodes reach this node at. Default:
+	// the listener's address.
 	Advertise string
-	// DataCenter is told to the leader, which refuses a node of another one.
-	// Default "default".
+	// DataCenter is sent to the meta leader, which refuses a node of another
+	// data center. Default "default".
 	DataCenter string
-	// Metas are addresses of meta nodes; one that answers is enough.
+	// Metas are addresses of meta nodes. One that answers is enough.
 	Metas []string
-	// Token is asked for by every changing request, and shown with every call.
+	// Token is required of every changing request, and sent with every call.
 	Token    string
 	Insecure bool
 
-	// Network is the seam to the world; nil is TCP.
+	// Network replaces TCP, for tests. Default TCP.
 	Network wire.Network
-	// Logger is the node's; nil is silence.
+	// Logger receives the log lines; nil discards them.
 	Logger hclog.Logger
-	// Rand seeds the jitter of every loop; nil draws a seed.
+	// Rand is the source of every loop's jitter. If nil, a seed is drawn from
+	// the system.
 	Rand *rand.Rand
-	// Now is read only to show the time; nil is the wall clock.
+	// Now is the wall clock, used only for times that are displayed. Default
+	// time.Now.
 	Now func() time.Time
-	// Version is what /version answers.
+	// Version is what /version returns.
 	Version string
-	// Trace hears what this node claims; nil: nobody listens.
+	// Trace receives the events of this node; nil discards them.
 	Trace trace.Sink
 
-	// Beat is the time between two beats to the leader, and on every silent feed.
-	// Default 1 s; at most a third of the cluster's node lease.
+	// Beat is the time between two beats to the meta leader, and between two
+	// messages on a feed without changes. At most a third of the cluster's node
+	// lease. Default 1 s.
 	Beat time.Duration
 	// SessionGrace is how long the publishers of a lost session stay, and how
-	// long removals that nobody confirmed stay marked. Default 15 s; not less
-	// than the slowest client's reconnect (a SOFA client takes 5 s and more).
+	// long unconfirmed removals stay marked. At least as long as the slowest
+	// client takes to reconnect (a SOFA client takes 5 s or more). Default
+	// 15 s.
 	SessionGrace time.Duration
-	// FinishTimeout bounds how long a successor waits for the old leader of a
-	// slot, feed included, before it hears the sessions instead. Default 300 ms.
+	// FinishTimeout is how long a successor waits for the old leader of a slot,
+	// its feed included, before it asks the sessions instead. Default 300 ms.
 	FinishTimeout time.Duration
-	// DiffTimeout bounds one call to a session. Default 1 s. A diff that a slot
-	// waits for is tried again until it is answered or the session is gone.
+	// DiffTimeout limits one call to a session. A diff that a slot waits for is
+	// tried again until the session answers or is gone. Default 1 s.
 	DiffTimeout time.Duration
-	// RepairEvery is within what time a slot that a session wrote to is compared
-	// with that session; RepairAll within what time everything is. Default 6 s
-	// (the original's interval for everything) and 5 min; RepairEvery is the
-	// smaller.
+	// RepairEvery is the time within which a slot that a session wrote to is
+	// compared with that session; RepairAll the time within which every slot is
+	// compared with every session. RepairEvery must not be larger than
+	// RepairAll. Defaults 6 s (the original's interval for everything) and
+	// 5 min.
 	RepairEvery time.Duration
 	RepairAll   time.Duration
 }
 
-// DefaultConfig has every default; Node, Listen and Metas are left to the caller.
+// DefaultConfig returns a Config with every default. The caller sets Node,
+// Listen and Metas.
 func DefaultConfig() Config {
 	return Config{
 		DataCenter:    "default",
@@ -78,7 +86,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what is wrong, naming the field and what it must fit.
+// Validate reports the first invalid field and the constraint that it violates.
 func (c Config) Validate() error {
 	if err := conclave.ValidateName(c.Node.Name); err != nil {
 		return err
@@ -87,7 +95,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("node %s has no incarnation", c.Node.Name)
 	}
 	if len(c.Metas) == 0 {
-		return fmt.Errorf("no meta is configured: a data node needs the address of at least one meta node")
+		return fmt.Errorf("no meta node is configured: want the address of at least one")
 	}
 	for _, d := range [...]struct {
 		name string
@@ -97,11 +105,11 @@ func (c Config) Validate() error {
 		{"DiffTimeout", c.DiffTimeout}, {"RepairEvery", c.RepairEvery}, {"RepairAll", c.RepairAll},
 	} {
 		if d.d <= 0 {
-			return fmt.Errorf("%s is %s: want more than zero", d.name, d.d)
+			return fmt.Errorf("%s %s must be positive", d.name, d.d)
 		}
 	}
 	if c.RepairAll < c.RepairEvery {
-		return fmt.Errorf("RepairAll (%s) is shorter than RepairEvery (%s)", c.RepairAll, c.RepairEvery)
+		return fmt.Errorf("RepairAll %s must be at least RepairEvery %s", c.RepairAll, c.RepairEvery)
 	}
 	return wire.CheckListen(c.Listen, c.Token, c.Insecure)
 }

@@ -9,26 +9,27 @@ import (
 	"conclave/wire"
 )
 
-// A registration is one registration id under one DataInfoID, with a copy of it
-// for every session that claims to hold it. While a client moves from one
-// session to another there are two; there is almost always one.
+// registration is one registration id under one DataInfoID, with a copy for
+// each session that holds it. While a client moves from one session to another
+// there are two; otherwise almost always one.
 type registration struct {
 	id     string
-	copies []held // in no order; one for each owner
+	copies []ownerCopy // in no order; one for each owner
 }
 
-// held is a registration as one owner session has it.
-type held struct {
+// ownerCopy is a registration as one owner session has it.
+type ownerCopy struct {
 	owner     *ownerSet
 	version   int64
-	values    []string // shared with whoever reads; never changed
+	values    []string // shared with readers; never changed
 	withdrawn bool     // a tombstone
 }
 
-// visible is the copy that subscribers see: the highest version over all
-// owners, or none if that is a tombstone. No clock and no order of owners takes
-// part: equal versions mean equal content. (Should they not, the living copy is
-// believed: nothing is ever removed on weak evidence.)
+// visible returns the copy that subscribers see: the highest version over all
+// owners, or none if that is a tombstone. Neither a clock nor the order of the
+// owners matters, because equal versions mean equal content. If they should
+// differ, a living copy wins over a tombstone: nothing is removed on weak
+// evidence.
 func (r *registration) visible() (values []string, ok bool) {
 	best := -1
 	for i := range r.copies {
@@ -44,15 +45,15 @@ func (r *registration) visible() (values []string, ok bool) {
 	return r.copies[best].values, true
 }
 
-// of is the index of an owner's copy, or -1.
+// of returns the index of an owner's copy, or -1.
 func (r *registration) of(o *ownerSet) int {
-	return slices.IndexFunc(r.copies, func(c held) bool { return c.owner == o })
+	return slices.IndexFunc(r.copies, func(c ownerCopy) bool { return c.owner == o })
 }
 
-// hides says that a tombstone at this version still has something to hide: a
+// hides reports whether a tombstone of this version still hides something: a
 // lower version of another owner.
 func (r *registration) hides(version int64) bool {
-	return slices.ContainsFunc(r.copies, func(c held) bool { return c.version < version })
+	return slices.ContainsFunc(r.copies, func(c ownerCopy) bool { return c.version < version })
 }
 
 // datum is everything registered under one DataInfoID.
@@ -61,23 +62,24 @@ type datum struct {
 	regs    []*registration // sorted by registration id, which is the order of the values
 	version int64           // the slot's counter when the visible content last changed
 
-	// The marks for the sessions' push guard (package session): the version of the last
-	// removal that nobody confirmed, and until when it counts.
+	// The marks for the sessions' push guard (package session): the version of
+	// the last removal without confirmation, and until when it counts.
 	unexplained int64
 	until       time.Time
 
-	// The content as it was last read; nil hash: it has changed since.
+	// The content as it was last read. If hash is 0, it has changed since then.
 	values []string
 	hash   uint64
 
-	noted bool // the id stands in Store.changed
+	noted bool // the id is in Store.changed
 }
 
 func (d *datum) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(d.regs, id, func(r *registration, id string) int { return cmp.Compare(r.id, id) })
 }
 
-// content lists the visible values, sorted by registration id, and their hash.
+// content returns the visible values, sorted by registration id, and their
+// hash.
 func (d *datum) content() ([]string, uint64) {
 	if d.hash == 0 {
 		d.values = nil
@@ -91,9 +93,9 @@ func (d *datum) content() ([]string, uint64) {
 	return d.values, d.hash
 }
 
-// ownerSet is the digest of what one owner session has here: how many copies,
-// and the sum of their hashes. A sum needs no order, so it is kept up as copies
-// come and go, and comparing a slot with a session costs one small message.
+// ownerSet is the digest of one owner's copies: their number, and the sum of
+// their hashes. A sum does not depend on order, so it is updated as copies come
+// and go, and a slot is compared with a session by one small message.
 type ownerSet struct {
 	node  conclave.NodeID
 	count uint64
@@ -105,7 +107,7 @@ func (o *ownerSet) add(id string, version int64) {
 	o.sum += wire.EntryHash(id, version)
 }
 
-func (o *ownerSet) take(id string, version int64) {
+func (o *ownerSet) remove(id string, version int64) {
 	o.count--
 	o.sum -= wire.EntryHash(id, version)
 }

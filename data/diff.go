@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/slot"
@@ -18,15 +19,17 @@ import (
 )
 
 // differ compares slots with sessions. A diff names one session incarnation and
-// returns exactly that owner's set; its answer is a fence: the session has
-// adopted this node's epoch before it computed it.
+// returns exactly that owner's set of registrations. Its answer is a fence: the
+// session has adopted this node's epoch before it computes the answer.
 //
-// Jobs wait in a queue for each session, so that a dead one holds up nobody
-// else. Fences go before repairs, and are retried until the session answers or
-// nobody waits for it any more, from the back of the line; a repair is tried once.
+// Each session has its own queue, so that a dead session delays no other one.
+// Fences go before repairs. A fence that fails goes to the end of the queue and
+// is tried again until the session answers or no migration waits for it any
+// more (a failed MigratingTask in article 002 is retried, too); a repair is
+// tried once.
 type differ struct {
 	server *Server
-	bell   bell
+	wake   signal.Signal
 
 	mu     sync.Mutex // guards queues and their content
 	queues map[conclave.NodeID]*diffQueue
@@ -37,25 +40,27 @@ type diffQueue struct {
 	workers         int
 }
 
-// diffWorkers is how many diffs are under way to one session.
+// diffWorkers is the largest number of diffs in progress with one session.
 const diffWorkers = 16
 
+// diffJob is a request to compare a slot with a session at a leader epoch.
+// fence reports whether a migration waits for it; otherwise it is a repair.
 type diffJob struct {
 	r       *replica
 	epoch   conclave.Epoch
 	session conclave.NodeID
 	fence   bool
-	done    func(highestPushed int64, err error) // nil: nobody wants to know
+	done    func(highestPushed int64, err error) // nil if no caller needs the result
 }
 
 var (
-	errNotThatOwner = errors.New("another incarnation answers there")
-	errNobodyWaits  = errors.New("nobody waits for that session any more")
-	errNoAddress    = errors.New("no address is known")
+	errNotThatOwner = errors.New("another incarnation answers at the session's address")
+	errNotAwaited   = errors.New("no migration waits for the session any more")
+	errNoAddress    = errors.New("the session's address is not known")
 )
 
-// ask queues a job; it never blocks.
-func (d *differ) ask(j diffJob) {
+// enqueue queues a job; it never blocks.
+func (d *differ) enqueue(j diffJob) {
 	d.mu.Lock()
 	q := d.queues[j.session]
 	if q == nil {
@@ -68,10 +73,10 @@ func (d *differ) ask(j diffJob) {
 		q.repairs = append(q.repairs, j)
 	}
 	d.mu.Unlock()
-	d.bell.ring()
+	d.wake.Set()
 }
 
-// run starts workers as long as there are jobs, and joins them.
+// run starts workers while there are jobs, and waits for them at the end.
 func (d *differ) run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -85,16 +90,16 @@ func (d *differ) run(ctx context.Context) {
 		}
 		d.mu.Unlock()
 		select {
-		case <-d.bell:
+		case <-d.wake.C():
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// work does the jobs of one session until there is none.
+// work does the jobs of one session until there is none left.
 func (d *differ) work(ctx context.Context, session conclave.NodeID) {
-	rng := d.server.stream()
+	rng := d.server.newRand()
 	for {
 		j, ok := d.next(session)
 		if !ok {
@@ -107,16 +112,16 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 			if err == nil || ctx.Err() != nil || !j.fence {
 				break
 			}
-			d.missed(ctx, j.session, err)
-			if !d.waitedFor(j) {
-				err = fmt.Errorf("%w: %w", errNobodyWaits, err)
+			d.noteFailure(ctx, j.session, err)
+			if !d.isAwaited(j) {
+				err = fmt.Errorf("%w: %w", errNotAwaited, err)
 				break
 			}
 			d.server.log.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
 			if sleep.For(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) != nil {
 				break
 			}
-			j = d.toTheBack(j)
+			j = d.requeue(j)
 		}
 		if j.done != nil {
 			j.done(highest, err)
@@ -124,10 +129,10 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 	}
 }
 
-// toTheBack puts a fence that was refused behind those that wait, and takes the
-// first of them: a session that holds something back of many slots, or has not
-// seen their table yet, answers for the others meanwhile.
-func (d *differ) toTheBack(j diffJob) diffJob {
+// requeue puts a fence that failed at the end of the queue and returns the
+// first one in it. A session that holds something back of many slots, or has
+// not received their table yet, can answer for the others meanwhile.
+func (d *differ) requeue(j diffJob) diffJob {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.queues[j.session] // it is there as long as a worker is
@@ -139,6 +144,8 @@ func (d *differ) toTheBack(j diffJob) diffJob {
 	return j
 }
 
+// next returns the next job of a session. If there is none, the worker is
+// counted out and must end.
 func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,22 +164,25 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 	return j, true
 }
 
-// waitedFor says that a migration cannot go on without that session.
-func (d *differ) waitedFor(j diffJob) bool {
+// isAwaited reports whether a migration cannot continue without that session.
+func (d *differ) isAwaited(j diffJob) bool {
 	j.r.mu.Lock()
 	migrating := j.r.state == slot.Migrating && j.r.epoch == j.epoch
 	j.r.mu.Unlock()
 	return migrating && containsNode(d.server.owners.living(), j.session)
 }
 
-// compare is one diff: digest first, then summary; again while the session's
-// answer is cut.
+// compare is one diff: first the digest, then the summary, and again while the
+// session's answer is cut.
 //
-//  1. Send count and digest of what is held of that owner. Equal: done.
-//  2. Send every entry. The answer is what is missing here, and what is not
-//     known there.
-//  3. Additions are applied at once, removals only with the last part, so
-//     nothing vanishes on the way.
+//  1. Send the count and digest of the owner's copies. If they are equal, that
+//     is all.
+//  2. Send every entry. The answer is what is missing here, and what the session
+//     does not know.
+//  3. Additions are applied at once, removals only with the last part, so that
+//     nothing disappears in between.
+//
+// It returns the highest version that the session has pushed.
 func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err error) {
 	address := d.server.owners.address(j.session)
 	if address == "" {
@@ -186,9 +196,9 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 		}
 	}()
 	for summarize := false; ; {
-		req, held, flight, ok := d.request(j, summarize)
+		req, held, merge, ok := d.request(j, summarize)
 		if !ok {
-			return highest, errNobodyWaits
+			return highest, errNotAwaited
 		}
 		cctx, cancel := context.WithTimeout(ctx, d.server.config.DiffTimeout)
 		res, err := client.Diff(cctx, connect.NewRequest(req))
@@ -197,15 +207,15 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 			err = fmt.Errorf("%w: %s", errNotThatOwner, wire.NodeIn(res.Msg.GetSession()))
 		}
 		if err != nil {
-			j.r.land(flight)
+			j.r.abandon(merge)
 			return highest, wire.FromConnect(err)
 		}
 		d.server.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
-		d.server.owners.heard(j.session, address)
+		d.server.owners.noteContact(j.session, address)
 		d.server.owners.attempt(j.session, true, true, time.Now())
 		d.server.metrics.diffs.Inc()
 		highest = max(highest, res.Msg.GetHighestPushed())
-		again, a, r, err := d.apply(j, flight, held, res.Msg)
+		again, a, r, err := d.apply(j, merge, held, res.Msg)
 		added, removed = added+a, removed+r
 		if err != nil || !again {
 			return highest, err
@@ -214,8 +224,8 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 	}
 }
 
-// request builds the question, and begins a flight that apply or land ends.
-func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy, *flight, bool) {
+// request builds the question, and begins a merge that apply or abandon ends.
+func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy, *pendingMerge, bool) {
 	r := j.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,21 +249,22 @@ func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy
 	return req, held, r.store.Begin(), true
 }
 
-// land ends a flight that brought nothing.
-func (r *replica) land(f *flight) {
+// abandon ends a merge without an answer.
+func (r *replica) abandon(merge *pendingMerge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store != nil {
-		r.store.End(f)
+		r.store.End(merge)
 	}
 }
 
-// apply takes one answer, counts what changed, and says whether to ask again.
-func (d *differ) apply(j diffJob, f *flight, held []Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
+// apply merges one answer. It returns whether to ask again, and how many copies
+// it added and removed.
+func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
 	puts := make([]conclave.Publisher, len(m.GetPuts()))
 	for i, p := range m.GetPuts() {
 		if puts[i], err = wire.PublisherIn(p); err != nil {
-			j.r.land(f)
+			j.r.abandon(merge)
 			return false, 0, 0, fmt.Errorf("diff of slot %d with %s: %w", j.r.id, j.session, err)
 		}
 	}
@@ -264,27 +275,27 @@ func (d *differ) apply(j diffJob, f *flight, held []Copy, m *wirev1.DiffResponse
 	}
 	r := j.r
 	r.mu.Lock()
-	if r.store == nil || !r.store.open(f) { // the leadership that asked has ended
+	if r.store == nil || !r.store.isOpen(merge) { // the leadership that asked has ended
 		r.mu.Unlock()
-		return false, 0, 0, errNobodyWaits
+		return false, 0, 0, errNotAwaited
 	}
 	if !j.fence && !again {
-		removed = r.doubt(j.session, removed)
+		removed = r.confirmRemovals(j.session, removed)
 	}
-	added, taken = r.store.Merge(f, j.session, puts, removed, time.Now())
+	added, taken = r.store.Merge(merge, j.session, puts, removed, time.Now())
 	if !again {
-		delete(r.partial, j.session) // all that it has is here
+		delete(r.partial, j.session) // everything that the session has is here
 	}
 	r.trace.Claim(trace.Claim{Kind: trace.Merged, Slot: r.id, Epoch: r.epoch, Peer: j.session, Key: m.GetSession().GetIncarnation(), Count: added + taken})
-	r.store.End(f)
+	r.store.End(merge)
 	r.publish(&d.server.watchers)
 	r.mu.Unlock()
-	d.server.ring()
+	d.server.wakeFeeds()
 	return again, added, taken, nil
 }
 
-// match finds the copies that a session says it does not know: its entries name
-// the id and the version that it was told.
+// match returns the copies that a session reports as unknown: its entries name
+// the id and the version that they were sent with.
 func match(held []Copy, removed []*wirev1.DiffEntry) []Copy {
 	if len(removed) == 0 {
 		return nil

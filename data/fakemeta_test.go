@@ -18,8 +18,8 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// fakeMeta leads: it publishes what the test sets, and with auto it lets the
-// real arranger decide, from the nodes' reports.
+// fakeMeta is the meta leader: it publishes what the test sets, and with auto
+// it lets the real arranger decide from the nodes' reports.
 type fakeMeta struct {
 	wirev1connect.UnimplementedMetaServiceHandler
 	id      conclave.NodeID
@@ -32,20 +32,20 @@ type fakeMeta struct {
 	seq     uint64
 	state   wire.State
 	reports map[conclave.NodeID][]slot.Report
-	gone    map[conclave.NodeID]bool // evicted, or followed by another incarnation: a late beat brings none back
+	absent  map[conclave.NodeID]bool // evicted, or replaced by another incarnation: a late beat does not register them again
 	auto    bool
 	admits  bool // Drain is granted
 	changed chan struct{}
 
 	onRestore func()
-	refuses   atomic.Int32 // that many calls of Restore
+	refuses   atomic.Int32 // how many calls of Restore it refuses
 	restored  int
 }
 
 func (c *cluster) newMeta(name string, term uint64, state wire.State) *fakeMeta {
 	m := &fakeMeta{
 		id:   conclave.NodeID{Name: name, Incarnation: "m"},
-		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, gone: map[conclave.NodeID]bool{},
+		term: term, state: state, admits: true, reports: map[conclave.NodeID][]slot.Report{}, absent: map[conclave.NodeID]bool{},
 		changed: make(chan struct{}),
 	}
 	m.start(c)
@@ -69,8 +69,8 @@ func (m *fakeMeta) start(c *cluster) {
 
 func (m *fakeMeta) stop() { m.server.Close(); <-m.served }
 
-// replaceMeta kills the meta; another, of the next term, goes on from the rows
-// and knows nothing else.
+// replaceMeta stops the meta node. Another one of the next term continues with
+// the stored state and knows nothing else.
 func (c *cluster) replaceMeta() {
 	c.fakeMeta.stop()
 	c.mu.Lock()
@@ -96,8 +96,8 @@ func (m *fakeMeta) set(alter func(*wire.State, conclave.Epoch)) {
 	m.arrange()
 }
 
-// row sets one slot's row; its LeaderEpoch is the table's new epoch when the
-// leader changes.
+// row changes one slot's row. If the leader changes, the row's LeaderEpoch is
+// the table's new epoch.
 func (m *fakeMeta) row(id int, alter func(*slot.Slot)) conclave.Epoch {
 	var e conclave.Epoch
 	m.set(func(s *wire.State, epoch conclave.Epoch) {
@@ -116,7 +116,7 @@ func (m *fakeMeta) row(id int, alter func(*slot.Slot)) conclave.Epoch {
 func (m *fakeMeta) join(member wire.Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state.Members.Has(member.Node) || m.gone[member.Node] {
+	if m.state.Members.Has(member.Node) || m.absent[member.Node] {
 		return
 	}
 	m.change(func(s *wire.State, e conclave.Epoch) {
@@ -131,17 +131,18 @@ func (m *fakeMeta) evict(name string) {
 	})
 }
 
-// without is the list without a name, whose incarnation is gone for good. mu is held.
+// without returns the list without a name, whose incarnation cannot join again.
+// mu is held.
 func (m *fakeMeta) without(list []wire.Member, name string) []wire.Member {
 	return slices.DeleteFunc(slices.Clone(list), func(x wire.Member) bool {
 		if x.Node.Name == name {
-			m.gone[x.Node] = true
+			m.absent[x.Node] = true
 		}
 		return x.Node.Name == name
 	})
 }
 
-// arrange lets the real arranger take every step that waits. mu is held.
+// arrange lets the real arranger take every step that is due. mu is held.
 func (m *fakeMeta) arrange() {
 	for m.auto && len(m.state.Table.Slots) > 0 {
 		in := slot.Input{Next: conclave.Epoch{Term: m.term, Seq: m.seq + 1}, Replicas: m.state.Replicas}
@@ -163,7 +164,7 @@ func (m *fakeMeta) arrange() {
 	}
 }
 
-// make makes a table of n slots from nothing, over the data nodes that joined.
+// make makes a new table of n slots over the data nodes that have joined.
 func (m *fakeMeta) make(n int) {
 	m.set(func(s *wire.State, e conclave.Epoch) {
 		in := slot.Input{Next: e, Replicas: s.Replicas, FloorBase: conclave.VersionBase}
@@ -214,7 +215,7 @@ func (m *fakeMeta) Join(ctx context.Context, s *connect.BidiStream[wirev1.JoinRe
 		cancel()
 		return err
 	}
-	m.heard(first)
+	m.received(first)
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		tick := time.NewTicker(time.Second)
@@ -247,11 +248,11 @@ func (m *fakeMeta) Join(ctx context.Context, s *connect.BidiStream[wirev1.JoinRe
 		if err != nil {
 			return nil
 		}
-		m.heard(b)
+		m.received(b)
 	}
 }
 
-func (m *fakeMeta) heard(b *wirev1.JoinRequest) {
+func (m *fakeMeta) received(b *wirev1.JoinRequest) {
 	member := wire.MemberIn(b.GetMember())
 	m.join(member)
 	m.mu.Lock()
@@ -310,7 +311,7 @@ func (m *fakeMeta) Leave(_ context.Context, req *connect.Request[wirev1.LeaveReq
 	return connect.NewResponse(&wirev1.LeaveResponse{}), nil
 }
 
-// stable sets a table by hand: all slots led, and served, by one node.
+// stable sets a table in which one node leads every slot and all are stable.
 func (m *fakeMeta) stable(slots int, leader conclave.NodeID, followers ...conclave.NodeID) (epoch conclave.Epoch) {
 	m.set(func(s *wire.State, e conclave.Epoch) {
 		t := slot.Table{Epoch: e}
@@ -345,16 +346,16 @@ func (m *fakeMeta) settle(id int) {
 	})
 }
 
-// crash grants a slot to an heir; those named follow.
-func (m *fakeMeta) crash(id int, heir conclave.NodeID, followers ...conclave.NodeID) conclave.Epoch {
+// crash grants a slot to successor as after a crash, with the given followers.
+func (m *fakeMeta) crash(id int, successor conclave.NodeID, followers ...conclave.NodeID) conclave.Epoch {
 	return m.row(id, func(s *slot.Slot) {
 		s.Phase, s.Source, s.SourceEpoch, s.Successor = slot.Crash, conclave.NodeID{}, conclave.Epoch{}, conclave.NodeID{}
 		s.Followers = followers
-		if s.Leader == heir { // granted anew
+		if s.Leader == successor { // granted again
 			s.Leader = conclave.NodeID{}
 			s.LeaderEpoch, s.VersionBase = conclave.Epoch{Term: m.term, Seq: m.seq}, s.VersionBase+conclave.VersionBase
 		}
-		s.Leader = heir
+		s.Leader = successor
 	})
 }
 

@@ -20,7 +20,8 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// session keeps its own set per slot, adopts fences, and writes to whoever leads.
+// session keeps its own registrations, adopts fences, and writes to each slot's
+// leader.
 type session struct {
 	wirev1connect.UnimplementedSessionServiceHandler
 	c       *cluster
@@ -34,9 +35,9 @@ type session struct {
 	set    map[string]conclave.Publisher
 	routes map[int]sessionRoute
 	pushed int64
-	mute   chan struct{} // diffs wait until it is closed; nil: they do not
+	mute   chan struct{} // diffs wait until it is closed; nil if they do not wait
 	diffs  []*wirev1.DiffRequest
-	holds  func(slot int) bool // diffs of which are refused; nil: none
+	holds  func(slot int) bool // the slots whose diffs are refused; nil for none
 }
 
 type sessionRoute struct {
@@ -44,7 +45,7 @@ type sessionRoute struct {
 	address string
 }
 
-// session starts one; listed says whether it becomes a member.
+// session starts a session; listed reports whether it becomes a member.
 func (c *cluster) session(name string, listed bool) *session {
 	c.incarnations++
 	s := &session{
@@ -113,7 +114,7 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if epoch.Less(s.routes[id].epoch) {
-		return nil, wire.ToConnect(&wire.Error{Code: wire.CodeStaleEpoch, Message: "a newer leader was heard", Epoch: s.routes[id].epoch})
+		return nil, wire.ToConnect(&wire.Error{Code: wire.CodeStaleEpoch, Message: "a newer leader is known", Epoch: s.routes[id].epoch})
 	}
 	s.routes[id] = sessionRoute{epoch, m.GetAskerAddress()}
 	out := &wirev1.DiffResponse{Session: wire.NodeOut(s.id), HighestPushed: s.pushed}
@@ -121,7 +122,7 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 		return connect.NewResponse(out), nil
 	}
 	if s.holds != nil && s.holds(id) {
-		return nil, wire.ToConnect(wire.Errorf(wire.CodeUnavailable, "something of slot %d is held back", id))
+		return nil, wire.ToConnect(wire.Errorf(wire.CodeUnavailable, "registrations of slot %d are held back", id))
 	}
 	slots := len(s.c.table().Slots)
 	var count, sum uint64
@@ -148,7 +149,7 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 		}
 		for _, rid := range slices.Sorted(maps.Keys(mine)) {
 			if p := mine[rid]; theirs[rid] < p.Version {
-				if len(out.Puts) == 3 { // small, so that `more` is played
+				if len(out.Puts) == 3 { // few, so that `more` is tested
 					out.More = true
 					break
 				}
@@ -159,7 +160,8 @@ func (s *session) Diff(ctx context.Context, req *connect.Request[wirev1.DiffRequ
 	return connect.NewResponse(out), nil
 }
 
-// put changes the set only; the session is the truth.
+// put changes the session's registrations, which are the source of truth, and
+// writes nothing.
 func (s *session) put(p conclave.Publisher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +174,8 @@ func (s *session) drop(id string) {
 	delete(s.set, id)
 }
 
-// learn adopts what the table says of a slot, unless a higher fence was heard.
+// learn adopts the slot's row in the table unless a higher fence is known, and
+// returns the route.
 func (s *session) learn(id int) sessionRoute {
 	row := s.c.table().Slots[id]
 	m, _ := s.c.members().Find(row.Leader.Name)
@@ -184,27 +187,27 @@ func (s *session) learn(id int) sessionRoute {
 	return s.routes[id]
 }
 
-// fence is the epoch that the session has adopted.
+// fence returns the epoch that the session has adopted for a slot.
 func (s *session) fence(id int) conclave.Epoch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.routes[id].epoch
 }
 
-// asked counts the diffs that were asked for.
+// asked returns the number of diffs received.
 func (s *session) asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.diffs)
 }
 
-// at is a route by hand.
+// at returns a route to a given node and epoch.
 func (s *session) at(n *node, e conclave.Epoch) sessionRoute {
 	return sessionRoute{e, n.Address()}
 }
 
-// write sends one batch to where route says; the access counts only if the
-// session has not adopted a higher epoch meanwhile.
+// write sends one batch by a route. The access counts only if the session has
+// not adopted a higher epoch in the meantime.
 func (s *session) write(to sessionRoute, id int, puts []conclave.Publisher, removals ...*wirev1.Removal) (wirev1.Access, error) {
 	b := &wirev1.SlotBatch{Slot: uint32(id), LeaderEpoch: wire.EpochOut(to.epoch), Removals: removals}
 	for _, p := range puts {
@@ -224,7 +227,7 @@ func (s *session) write(to sessionRoute, id int, puts []conclave.Publisher, remo
 	return res.Msg.GetResults()[0].GetAccess(), nil
 }
 
-// store publishes until the slot's leader has stored it.
+// store writes a registration until the slot's leader has stored it.
 func (s *session) store(p conclave.Publisher) {
 	s.put(p)
 	id := slot.Of(p.Data.String(), len(s.c.table().Slots))
@@ -243,7 +246,7 @@ func (s *session) store(p conclave.Publisher) {
 	}
 }
 
-// fetch reads one datum where route says.
+// fetch reads one datum by a route.
 func (s *session) fetch(to sessionRoute, dataID string) (*wirev1.Fetched, wirev1.Access, error) {
 	id := slot.Of(dataID, len(s.c.table().Slots))
 	ctx, cancel := context.WithTimeout(s.c.t.Context(), time.Second)
@@ -267,8 +270,8 @@ func (s *session) fetch(to sessionRoute, dataID string) (*wirev1.Fetched, wirev1
 	return f.GetDatums()[0], f.GetAccess(), nil
 }
 
-// read is the values as the session would push them; false when nobody serves
-// the slot just now.
+// read returns the values that the session would push, or false if no node
+// serves the slot.
 func (s *session) read(dataID string) ([]string, bool) {
 	f, access, err := s.fetch(s.learn(slot.Of(dataID, len(s.c.table().Slots))), dataID)
 	if err != nil || access != wirev1.Access_ACCESS_ACCEPT {
@@ -277,7 +280,7 @@ func (s *session) read(dataID string) ([]string, bool) {
 	return f.GetDatum().GetValues(), true
 }
 
-// watch opens the session's feed from a node and collects it until ctx ends.
+// watch opens the session's feed from a node and records it until ctx ends.
 func (s *session) watch(ctx context.Context, n *node) *feed {
 	f := &feed{ended: make(chan struct{})}
 	stream, err := s.peers.Data(n.Address()).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(s.id)}))

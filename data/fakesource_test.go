@@ -15,8 +15,8 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// fakeSource is a data node of which the test decides every word: the old leader
-// in a hand-over.
+// fakeSource is a data node whose answers the test decides: the old leader in a
+// hand-over.
 type fakeSource struct {
 	wirev1connect.UnimplementedDataServiceHandler
 	id      conclave.NodeID
@@ -33,7 +33,7 @@ func (c *cluster) source(name string) *fakeSource {
 	f := &fakeSource{
 		id: conclave.NodeID{Name: name, Incarnation: "fake"}, address: name + ":9622", events: make(chan *wirev1.ReplicateEvent, 16),
 		finish: func() (*wirev1.FinishedSlot, error) {
-			return nil, wire.Errorf(wire.CodeUnavailable, "the test did not say")
+			return nil, wire.Errorf(wire.CodeUnavailable, "the test set no answer")
 		},
 	}
 	ln, err := c.net.Host(name).Listen(c.t.Context(), "tcp", ":9622")
@@ -98,12 +98,12 @@ func (f *fakeSource) finished() int {
 	return len(f.finishes)
 }
 
-// copyOf is one owner's registration on the wire.
+// copyOf returns one owner's registration as it is sent.
 func copyOf(owner conclave.NodeID, p conclave.Publisher) *wirev1.Copy {
 	return &wirev1.Copy{Publisher: wire.PublisherOut(p), Owner: wire.NodeOut(owner)}
 }
 
-// part is a message of the feed of slot 0.
+// part returns a message of the feed of slot 0.
 func part(epoch conclave.Epoch, from, position uint64, copies ...*wirev1.Copy) *wirev1.ReplicateEvent {
 	return &wirev1.ReplicateEvent{
 		LeaderEpoch: wire.EpochOut(epoch), Access: wirev1.Access_ACCESS_ACCEPT, From: from, Position: position, Copies: copies,
@@ -111,7 +111,7 @@ func part(epoch conclave.Epoch, from, position uint64, copies ...*wirev1.Copy) *
 	}
 }
 
-// whole is a snapshot in one message.
+// whole returns a snapshot in one message.
 func whole(epoch conclave.Epoch, position uint64, copies ...*wirev1.Copy) *wirev1.ReplicateEvent {
 	e := part(epoch, 0, position, copies...)
 	e.Snapshot, e.SnapshotBegin, e.SnapshotEnd = true, true, true

@@ -17,9 +17,9 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The leading edge: a write is on the feed at the instant of its answer, names
-// only, with positions that leave no gap.
-func TestAWriteIsOnTheFeedAtOnce(t *testing.T) {
+// A write is on the feed as soon as it is answered: names only, with positions
+// that leave no gap.
+func TestWatch_SendsWriteAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, b := serving(t, c)
@@ -43,14 +43,15 @@ func TestAWriteIsOnTheFeedAtOnce(t *testing.T) {
 			position = last.GetPosition()
 		}
 		n := len(f.changes())
-		s1.store(pub(d, "r1", 3, "3")) // nothing new
+		s1.store(pub(d, "r1", 3, "3")) // already stored
 		time.Sleep(10 * time.Second)
 		assert.Len(t, f.changes(), n)
 		f.mu.Lock()
 		assert.Greater(t, len(f.events), n+8, "a silent feed beats each second")
 		f.mu.Unlock()
 
-		// Another leads: the feed says that it is over here.
+		// Another node takes over: the feed reports that this node does not
+		// serve the slot any more.
 		c.prepare(0, b.id)
 		eventually(t, time.Second, "b follows", func() bool { return b.state(0) == slot.CaughtUp })
 		g := s1.watch(ctx, b)
@@ -67,8 +68,8 @@ func TestAWriteIsOnTheFeedAtOnce(t *testing.T) {
 	})
 }
 
-// What a slow session has not read is merged; it never costs a queue.
-func TestPendingChangesAreMerged(t *testing.T) {
+// Changes that a slow session has not read are merged instead of queued.
+func TestWatch_MergesPendingChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, _ := serving(t, c)
@@ -91,9 +92,8 @@ func TestPendingChangesAreMerged(t *testing.T) {
 	})
 }
 
-// A follower reads snapshot and feed, a broken stream is resumed, and a feed
-// with a gap is loaded again.
-func TestAFollowerStaysCurrentThroughBreaks(t *testing.T) {
+// A follower reads the snapshot and the feed, and a broken stream is resumed.
+func TestFollower_StaysCurrentWhenStreamBreaks(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		c.latency = time.Microsecond
@@ -117,7 +117,7 @@ func TestAFollowerStaysCurrentThroughBreaks(t *testing.T) {
 	})
 }
 
-func TestAFeedWithAGapIsLoadedAgain(t *testing.T) {
+func TestFollower_LoadsFeedWithGapAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, s1 := c.source("data-1"), c.session("session-1", true)
 		b := c.data("data-2")
@@ -126,25 +126,25 @@ func TestAFeedWithAGapIsLoadedAgain(t *testing.T) {
 		a.events <- whole(e1, 5, copyOf(s1.id, pub(d, "r1", 1, "v1")))
 		eventually(t, time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
 		a.events <- part(e1, 7, 8, copyOf(s1.id, pub(d, "r3", 1, "v3"))) // 6 and 7 are missing
-		eventually(t, 2*time.Second, "asked again", func() bool {
+		eventually(t, 2*time.Second, "requested again", func() bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			last := a.follows[len(a.follows)-1]
 			return len(a.follows) == 2 && last.GetPosition() == 5
 		})
 		r, _ := c.report(b.id, 0)
-		assert.Equal(t, uint64(5), r.Position, "nothing of it was applied")
+		assert.Equal(t, uint64(5), r.Position, "no part of the message was applied")
 		a.events <- whole(conclave.Epoch{Term: 1, Seq: 1}, 99, copyOf(s1.id, pub(d, "r9", 1, "v9"))) // late, of another epoch
-		never(t, 100*time.Millisecond, "taken", func() bool { r, _ := c.report(b.id, 0); return r.Position != 5 })
+		never(t, 100*time.Millisecond, "applied", func() bool { r, _ := c.report(b.id, 0); return r.Position != 5 })
 		a.events <- whole(e1, 8, copyOf(s1.id, pub(d, "r3", 1, "v3")))
 		eventually(t, time.Second, "loaded", func() bool { r, _ := c.report(b.id, 0); return r.Position == 8 })
 		assert.Equal(t, 1, publishers(b, 0), "the snapshot replaced what was held")
 	})
 }
 
-// A write is judged as a whole before anything of it is done, and each slot on
-// its own.
-func TestBadWritesChangeNothing(t *testing.T) {
+// A write is checked as a whole before any of it is applied; whether it is
+// accepted is decided for each slot.
+func TestWrite_RefusedRequestChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, b := serving(t, c)
@@ -178,8 +178,8 @@ func TestBadWritesChangeNothing(t *testing.T) {
 	})
 }
 
-// A large answer is cut between data, never within one.
-func TestALargeFetchIsCut(t *testing.T) {
+// A large answer is cut between two data, never within one.
+func TestFetch_CutsLargeAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, _ := serving(t, c)
@@ -202,8 +202,9 @@ func TestALargeFetchIsCut(t *testing.T) {
 	})
 }
 
-// The tail of a snapshot whose beginning was given up would pass for the whole.
-func TestTheTailOfASnapshotIsNotACopy(t *testing.T) {
+// The end of a snapshot whose beginning was dropped must not be taken for the
+// whole.
+func TestFollower_EndOfSnapshotAloneIsNoCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, s1 := c.source("data-1"), c.session("session-1", true)
 		b := c.data("data-2")
@@ -224,9 +225,9 @@ func TestTheTailOfASnapshotIsNotACopy(t *testing.T) {
 	})
 }
 
-// A write that was held up on a connection which its session gave up long ago
-// comes after what the session wrote since, at the same epoch.
-func TestAWriteThatWasOvertakenIsRefused(t *testing.T) {
+// A write was delayed on a connection that its session gave up long ago. It
+// arrives after newer writes of the session, at the same epoch.
+func TestWrite_OlderRequestIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, _ := serving(t, c)
@@ -244,7 +245,7 @@ func TestAWriteThatWasOvertakenIsRefused(t *testing.T) {
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put))
 		assert.Equal(t, wirev1.Access_ACCESS_MISMATCH, write(6, removal), "late")
 		assert.Equal(t, 1, publishers(a, 0))
-		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put), "the same once more")
+		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(7, put), "the same again")
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, write(8, removal))
 		assert.Equal(t, 0, publishers(a, 0))
 	})

@@ -2,15 +2,16 @@ package data
 
 import wirev1 "conclave/wire/v1"
 
-// feedLog is what happened to a slot's copies since its leader began to serve:
-// which copy changed at which position. It holds names, not content: whoever
-// reads on from a position is sent how these copies are now, which is a later
-// state of the same feed and costs a burst of changes of one copy only once.
+// feedLog lists the changes to a slot's copies since its leader began to serve:
+// which copy changed at which position. It holds keys, not content. A follower
+// that continues from a position is sent the present state of these copies,
+// which is a later state of the same feed; many changes of one copy are then
+// sent once.
 //
-// Entries are kept only while somebody follows, and only those that the slowest
-// follower has not read.
+// Entries are kept only while there is a follower, and only those that the
+// slowest follower has not read.
 type feedLog struct {
-	position uint64 // of the newest change; 1 when an epoch begins, so that 0 is "nothing"
+	position uint64 // of the newest change; 1 at the beginning of an epoch, so that 0 means "none"
 	entries  []logEntry
 	follows  bool
 }
@@ -20,8 +21,8 @@ type logEntry struct {
 	cause wirev1.Cause
 }
 
-// longestLog bounds what one slow follower can make a leader keep; it loads a
-// snapshot instead.
+// longestLog limits what one slow follower can make a leader keep. A follower
+// that is further behind loads a snapshot.
 const longestLog = 1 << 16
 
 func (l *feedLog) restart() { *l = feedLog{position: 1, follows: l.follows} }
@@ -37,7 +38,7 @@ func (l *feedLog) append(key copyKey, cause wirev1.Cause) {
 	l.entries = append(l.entries, logEntry{key, cause})
 }
 
-// follow says whether anybody follows from now on.
+// follow sets whether there are followers.
 func (l *feedLog) follow(is bool) {
 	l.follows = is
 	if !is {
@@ -45,8 +46,8 @@ func (l *feedLog) follow(is bool) {
 	}
 }
 
-// since lists the entries after a position, at most n; false when they are not
-// kept any more, or the position is of another time.
+// since returns at most n entries after a position. It returns false if they
+// are not kept any more, or if the position is higher than the log's.
 func (l *feedLog) since(position uint64, n int) ([]logEntry, bool) {
 	oldest := l.position - uint64(len(l.entries))
 	if position < oldest || position > l.position {
@@ -56,7 +57,7 @@ func (l *feedLog) since(position uint64, n int) ([]logEntry, bool) {
 	return rest[:min(n, len(rest))], true
 }
 
-// trim forgets what everybody has read.
+// trim drops the entries up to a position.
 func (l *feedLog) trim(read uint64) {
 	oldest := l.position - uint64(len(l.entries))
 	if read <= oldest {

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// follows keeps this node's copies fed: one puller, and one stream, for each
-// node that leads slots which this one follows.
+// follows keeps this node's copies current: it has one puller, with one stream,
+// for each node that leads slots which this node follows.
 type follows struct {
 	server *Server
-	bell   bell
+	wake   signal.Signal
 
 	mu   sync.Mutex // guards the rest
 	want map[conclave.NodeID]map[int]conclave.Epoch
@@ -33,40 +34,42 @@ type puller struct {
 	*follows
 	leader conclave.NodeID
 	rand   *rand.Rand
-	bell   bell
+	wake   signal.Signal
 	stop   context.CancelFunc
 
-	mu    sync.Mutex // guards the rest
-	want  map[int]conclave.Epoch
-	again map[int]bool // slots to ask for once more: refused, or with a gap
-	heard time.Time    // when the leader last sent anything
+	mu           sync.Mutex // guards the rest
+	want         map[int]conclave.Epoch
+	retry        map[int]bool // slots to request again: refused, or with a gap
+	lastReceived time.Time    // when the leader last sent anything
 }
 
-// set says who follows what from now on: by leader, the slots and their epochs.
+// set sets what this node follows from now on: for each leader, the slots and
+// their epochs.
 func (f *follows) set(want map[conclave.NodeID]map[int]conclave.Epoch) {
 	f.mu.Lock()
 	f.want = want
 	f.mu.Unlock()
-	f.bell.ring()
+	f.wake.Set()
 }
 
-// lag is how long nothing was heard of a leader, beyond what its beats explain.
+// lag returns how long nothing has been received from a leader, or 0 if that is
+// explained by the time between two beats.
 func (f *follows) lag(leader conclave.NodeID) time.Duration {
 	f.mu.Lock()
 	p := f.all[leader]
 	f.mu.Unlock()
 	if p == nil {
-		return 0 // the replica itself knows since when it is not fed
+		return 0 // the replica itself knows since when it has not been fed
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if silent := time.Since(p.heard); silent > f.server.config.Beat*3/2 {
+	if silent := time.Since(p.lastReceived); silent > f.server.config.Beat*3/2 {
 		return silent
 	}
 	return 0
 }
 
-// run starts and stops pullers as the table wants them, and joins them.
+// run starts and stops pullers as set requires, and waits for them at the end.
 func (f *follows) run(ctx context.Context) {
 	var pulling sync.WaitGroup
 	defer pulling.Wait()
@@ -78,7 +81,7 @@ func (f *follows) run(ctx context.Context) {
 			p := f.all[leader]
 			if p == nil {
 				pctx, stop := context.WithCancel(ctx)
-				p = &puller{follows: f, leader: leader, rand: f.server.stream(), bell: newBell(), stop: stop, again: map[int]bool{}, heard: time.Now()}
+				p = &puller{follows: f, leader: leader, rand: f.server.newRand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, lastReceived: time.Now()}
 				f.all[leader] = p
 				pulling.Go(func() { p.run(pctx) })
 			}
@@ -92,7 +95,7 @@ func (f *follows) run(ctx context.Context) {
 		}
 		f.mu.Unlock()
 		select {
-		case <-f.bell:
+		case <-f.wake.C():
 		case <-ctx.Done():
 			return
 		}
@@ -105,29 +108,29 @@ func (p *puller) set(want map[int]conclave.Epoch) {
 	p.want = want
 	p.mu.Unlock()
 	if !same {
-		p.bell.ring()
+		p.wake.Set()
 	}
 }
 
-// run holds a stream to the leader, as long as anything of it is wanted.
+// run keeps a stream to the leader open while anything is wanted from it.
 func (p *puller) run(ctx context.Context) {
 	pause := 10 * time.Millisecond
 	for {
 		if m, ok := p.server.view.State().Members.Find(p.leader.Name); ok && m.Node == p.leader {
-			spoke, err := p.pull(ctx, m.Address)
+			received, err := p.pull(ctx, m.Address)
 			if ctx.Err() != nil {
 				return
 			}
 			p.server.log.Debug("feed broke", "leader", p.leader.Name, "error", err)
-			if spoke {
+			if received {
 				pause = 10 * time.Millisecond
 			}
 		}
 		timer := time.NewTimer(pause/2 + time.Duration(p.rand.Int64N(int64(pause))))
 		select {
 		case <-timer.C:
-		case <-p.bell:
-			p.bell.ring() // for the stream that comes
+		case <-p.wake.C():
+			p.wake.Set() // for the next stream
 			timer.Stop()
 			if sleep.For(ctx, time.Millisecond) != nil {
 				return
@@ -140,10 +143,11 @@ func (p *puller) run(ctx context.Context) {
 	}
 }
 
-// pull reads one stream until it breaks: this goroutine asks, another reads.
-func (p *puller) pull(ctx context.Context, address string) (spoke bool, err error) {
-	var heard atomic.Bool
-	defer func() { spoke = heard.Load() }()
+// pull reads one stream until it breaks: this goroutine sends requests, another
+// one receives. received reports whether the leader sent anything.
+func (p *puller) pull(ctx context.Context, address string) (received bool, err error) {
+	var messages atomic.Bool
+	defer func() { received = messages.Load() }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	stream := p.server.peers.Data(address).Replicate(ctx)
 	var reading sync.WaitGroup
@@ -154,8 +158,8 @@ func (p *puller) pull(ctx context.Context, address string) (spoke bool, err erro
 				cancel(wire.FromConnect(err))
 				return
 			}
-			heard.Store(true)
-			p.take(e)
+			messages.Store(true)
+			p.apply(e)
 		}
 	})
 	asked := map[int]conclave.Epoch{}
@@ -176,19 +180,20 @@ func (p *puller) pull(ctx context.Context, address string) (spoke bool, err erro
 			}
 		}
 		select {
-		case <-p.bell:
-		case <-ticker.C: // look again at what was refused
+		case <-p.wake.C():
+		case <-ticker.C: // request again what was refused
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
 	}
 }
 
-// changes is what must be asked so that asked becomes what is wanted.
+// changes returns the requests that turn asked into what is wanted now, and
+// updates asked.
 func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateRequest {
 	p.mu.Lock()
-	want, again := p.want, p.again
-	p.again = map[int]bool{}
+	want, retry := p.want, p.retry
+	p.retry = map[int]bool{}
 	p.mu.Unlock()
 	self := wire.NodeOut(p.server.config.Node)
 	var out []*wirev1.ReplicateRequest
@@ -200,7 +205,7 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 	}
 	for _, id := range slices.Sorted(maps.Keys(want)) {
 		epoch := want[id]
-		if asked[id] == epoch && !again[id] {
+		if asked[id] == epoch && !retry[id] {
 			continue
 		}
 		asked[id] = epoch
@@ -211,11 +216,11 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 	return out
 }
 
-// take applies one message.
-func (p *puller) take(e *wirev1.ReplicateEvent) {
+// apply applies one message.
+func (p *puller) apply(e *wirev1.ReplicateEvent) {
 	now := time.Now()
 	p.mu.Lock()
-	p.heard = now
+	p.lastReceived = now
 	p.mu.Unlock()
 	r := p.server.slots.of(int(e.GetSlot()))
 	if r == nil || e.GetAccess() == wirev1.Access_ACCESS_UNSPECIFIED {
@@ -225,15 +230,15 @@ func (p *puller) take(e *wirev1.ReplicateEvent) {
 	switch {
 	case err != nil:
 		p.mu.Lock()
-		p.again[r.id] = true
+		p.retry[r.id] = true
 		p.mu.Unlock()
 		if errors.Is(err, errGap) {
-			p.bell.ring() // what was refused is asked for again by the next tick
+			p.wake.Set() // at once; what was refused waits for the next tick
 		}
 	case migrating:
-		p.server.slots.bell.ring() // the source's last position may be reached
+		p.server.slots.wake.Set() // the source's last position may be reached
 	case caughtUp:
-		p.server.poke()
+		p.server.beatNow()
 	}
 }
 
@@ -242,7 +247,8 @@ var (
 	errRefused = errors.New("the leader does not lead at that epoch")
 )
 
-// resume is where the copy stands in the feed of an epoch; 0: nowhere.
+// resume returns the copy's position in the feed of an epoch, or 0 if it has
+// none.
 func (r *replica) resume(epoch conclave.Epoch) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,8 +258,8 @@ func (r *replica) resume(epoch conclave.Epoch) uint64 {
 	return r.copyPosition
 }
 
-// feed applies one message of the leader that the copy follows; messages of
-// others are late and nothing. caughtUp says that the copy has just become
+// feed applies one message of the leader that the copy follows; a late message
+// of another leader is ignored. caughtUp reports that the copy has just become
 // complete, migrating that a hand-over waits for it.
 func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now time.Time) (caughtUp, migrating bool, err error) {
 	r.mu.Lock()
@@ -266,15 +272,16 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 		r.detachAt(now)
 		return false, false, errRefused
 	}
-	store := r.hold()
+	store := r.ensureStore()
 	switch {
 	case e.GetSnapshot():
 		if e.GetSnapshotBegin() {
 			r.loading = NewStore(r.grace)
 		}
 		if r.loading == nil {
-			// The tail of a snapshot whose beginning was given up: adopted, it
-			// would pass for the whole. Asked for anew once, at its end.
+			// The end of a snapshot whose beginning was dropped: if it were
+			// adopted, it would be taken for the whole. The snapshot is
+			// requested again once, at its end.
 			if !e.GetSnapshotEnd() {
 				return false, false, nil
 			}
@@ -312,7 +319,7 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 	return caughtUp, r.state == slot.Migrating, nil
 }
 
-// detachAt notes that the feed is not read any more.
+// detachAt records that the feed is not being read any more.
 func (r *replica) detachAt(now time.Time) {
 	if r.attached {
 		r.attached, r.fresh = false, now
@@ -320,7 +327,7 @@ func (r *replica) detachAt(now time.Time) {
 	r.loading = nil
 }
 
-// detachCopies notes that a leader's stream broke.
+// detachCopies records that the stream of a leader broke.
 func (s *Server) detachCopies(leader conclave.NodeID) {
 	now := time.Now()
 	for _, r := range s.slots.all() {

@@ -8,25 +8,24 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave"
 	"conclave/data"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
 
-// serving is a cluster of two data nodes and one slot, which a serves.
+// serving makes a cluster of two data nodes and one slot, which a serves.
 func serving(t *testing.T, c *cluster, adjust ...func(*data.Config)) (a, b *node) {
 	a, b = c.data("data-1", adjust...), c.data("data-2", adjust...)
-	c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+	c.stable(1, lostLeader)
 	c.crash(0, a.id, b.id)
 	eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 	c.settle(0)
 	return a, b
 }
 
-// A lost session's publishers stay for the grace, and any sign of
-// life starts it anew.
-func TestALostSessionsPublishersStayForTheGrace(t *testing.T) {
+// A lost session's publishers stay for the grace, and any sign of life restarts
+// it.
+func TestOwners_PublishersOfLostSessionStayForGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		lost, reader := c.session("session-1", true), c.session("session-2", true)
 		a, _ := serving(t, c)
@@ -44,17 +43,17 @@ func TestALostSessionsPublishersStayForTheGrace(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(start), 18*time.Second)
 		f, _, err := reader.fetch(reader.learn(0), d)
 		assert.NoError(t, err)
-		assert.Positive(t, f.GetUnconfirmedMs(), "nobody has confirmed that the clients are gone")
+		assert.Positive(t, f.GetUnconfirmedMs(), "no confirmation that the clients are gone")
 		assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
 		assert.Contains(t, events(a), "session.gone")
 	})
 }
 
-// ... which an open feed is too, whatever the list says.
-func TestAConnectedSessionIsNeverTakenForLost(t *testing.T) {
+// An open feed is a sign of life, whatever the member list says.
+func TestOwners_ConnectedSessionIsNotLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, reader := c.session("session-1", true), c.session("session-2", true)
-		a, b := serving(t, c, func(cfg *data.Config) { cfg.RepairEvery, cfg.RepairAll = 2*time.Hour, 2*time.Hour }) // no answer is a sign of life
+		a, b := serving(t, c, func(cfg *data.Config) { cfg.RepairEvery, cfg.RepairAll = 2*time.Hour, 2*time.Hour }) // without repair, whose answers are signs of life
 		d := dataIDIn(0, 1)
 		s1.store(pub(d, "r1", 1, "v1"))
 		s1.watch(t.Context(), a)
@@ -67,8 +66,8 @@ func TestAConnectedSessionIsNeverTakenForLost(t *testing.T) {
 	})
 }
 
-// No meta for an hour, and a session dies meanwhile.
-func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
+// The meta leader is away for an hour, and a session dies in that time.
+func TestOwners_NothingIsRemovedWithoutLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		lost, reader := c.session("session-1", true), c.session("session-2", true)
 		_, _ = serving(t, c)
@@ -83,7 +82,7 @@ func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
 		v, ok := reader.read(d)
 		assert.True(t, ok, "a meta outage breaks nothing")
 		assert.Equal(t, []string{"v1", "v2"}, v)
-		// What live sessions say is still done.
+		// Writes of living sessions still take effect.
 		reader.store(pub(d, "r2", 2))
 		v, _ = reader.read(d)
 		assert.Equal(t, []string{"v1"}, v)
@@ -96,10 +95,10 @@ func TestWithoutALeaderNothingIsRemoved(t *testing.T) {
 	})
 }
 
-// While no session lives, the absence of an owner is no evidence against its
+// While no session is alive, the absence of an owner is no evidence against its
 // clients. The grace counts from the first session that is back; what no client
-// has registered again by then goes.
-func TestAnOutageOfAllSessionsRemovesNothing(t *testing.T) {
+// has registered again by then is removed.
+func TestOwners_OutageOfAllSessionsRemovesNothing(t *testing.T) {
 	for _, away := range []time.Duration{12 * time.Second, 16 * time.Second, 25 * time.Second, time.Hour} {
 		t.Run(away.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
@@ -119,7 +118,7 @@ func TestAnOutageOfAllSessionsRemovesNothing(t *testing.T) {
 				for time.Since(start) < 14*time.Second {
 					v, ok := first.read(d)
 					require.True(t, ok)
-					require.Equal(t, []string{"v1", "v2"}, v, "what a subscriber that has just arrived is given")
+					require.Equal(t, []string{"v1", "v2"}, v, "what a new subscriber receives")
 					time.Sleep(time.Second)
 				}
 				eventually(t, 5*time.Second, "the orphan is removed", func() bool { v, ok := first.read(d); return ok && len(v) == 1 })
@@ -128,9 +127,9 @@ func TestAnOutageOfAllSessionsRemovesNothing(t *testing.T) {
 	}
 }
 
-// A mark counts only while a session lives, too: without one nothing
-// confirms or refutes what was removed.
-func TestAnOutageOfAllSessionsKeepsMarks(t *testing.T) {
+// The time of a mark, too, counts only while a session is alive: without one,
+// nothing confirms or refutes the removal.
+func TestOwners_OutageOfAllSessionsKeepsMarks(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		lost, reader := c.session("session-1", true), c.session("session-2", true)
 		_, _ = serving(t, c)
@@ -149,9 +148,9 @@ func TestAnOutageOfAllSessionsKeepsMarks(t *testing.T) {
 	})
 }
 
-// Withdrawn at S1 while S2 still has an older copy; S1
-// dies, and the slot moves to a node that never saw the withdrawal written.
-func TestATombstoneSurvivesItsSessionAndItsLeader(t *testing.T) {
+// A client withdraws at S1 while S2 still has an older copy. S1 dies, and the
+// slot moves to a node that did not receive the withdrawal from S1.
+func TestTombstone_SurvivesSessionAndLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		a, b := serving(t, c)
@@ -171,9 +170,9 @@ func TestATombstoneSurvivesItsSessionAndItsLeader(t *testing.T) {
 	})
 }
 
-// What no write brought is found by comparison: what is missing at once, what
-// is too much after a second look.
-func TestRepairFindsWhatWritesDidNotBring(t *testing.T) {
+// Repair finds what no write has sent: missing registrations at once, surplus
+// ones after a second comparison.
+func TestRepair_AddsWhatWritesMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, _ := serving(t, c)
@@ -182,7 +181,7 @@ func TestRepairFindsWhatWritesDidNotBring(t *testing.T) {
 		s1.put(pub(d, "r2", 1, "forgotten"))
 		eventually(t, 10*time.Second, "found", func() bool { v, _ := s1.read(d); return len(v) == 2 })
 		s1.drop("r1")
-		s1.watch(t.Context(), a) // a feed that opens is a reason to compare
+		s1.watch(t.Context(), a) // an opened feed is a reason to compare
 		time.Sleep(5 * time.Second)
 		v, _ := s1.read(d)
 		assert.Len(t, v, 2)
@@ -193,8 +192,8 @@ func TestRepairFindsWhatWritesDidNotBring(t *testing.T) {
 	})
 }
 
-// Additions come before removals, also when an answer comes in parts.
-func TestAnAnswerInPartsTakesNothingAwayBeforeItsEnd(t *testing.T) {
+// Additions come before removals, even if an answer comes in parts.
+func TestDiff_RemovesOnlyWithLastPart(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		serving(t, c)
@@ -206,12 +205,12 @@ func TestAnAnswerInPartsTakesNothingAwayBeforeItsEnd(t *testing.T) {
 		}
 		eventually(t, 10*time.Second, "the new ones", func() bool { v, _ := s1.read(d); return len(v) >= 7 })
 		v, _ := s1.read(d)
-		assert.Len(t, v, 8, "the old one is doubted, not dropped")
+		assert.Len(t, v, 8, "the old one stays until a second comparison")
 		eventually(t, 10*time.Second, "the old one is gone", func() bool { v, _ := s1.read(d); return len(v) == 7 })
 	})
 }
 
-func TestAnIdleClusterHardlyCompares(t *testing.T) {
+func TestRepair_IdleClusterComparesRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.auto = true
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
@@ -234,7 +233,7 @@ func events(n *node) (types []string) {
 }
 
 // A session that comes back after its grace need not wait for a repair round.
-func TestASessionThatComesBackIsComparedAtOnce(t *testing.T) {
+func TestWatch_ReturningSessionIsComparedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, reader := c.session("session-1", true), c.session("session-2", true)
 		a, _ := serving(t, c)

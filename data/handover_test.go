@@ -39,7 +39,7 @@ func pub(dataID, id string, version int64, values ...string) conclave.Publisher 
 	return conclave.Publisher{ID: id, Data: d, Version: version, Values: values, Withdrawn: len(values) == 0}
 }
 
-// get asks a node's HTTP API.
+// get sends a request to a node's HTTP API.
 func get(t testing.TB, c *cluster, n *node, path string, body any) int {
 	t.Helper()
 	tr := &http.Transport{DialContext: c.net.Host("curl").DialContext, DisableKeepAlives: true}
@@ -54,7 +54,7 @@ func get(t testing.TB, c *cluster, n *node, path string, body any) int {
 
 func httpStatus(t testing.TB, c *cluster, n *node, path string) int { return get(t, c, n, path, nil) }
 
-// info is a slot as a node shows it.
+// info returns a slot as the node's HTTP API shows it.
 func info(n *node, id int) data.SlotInfo {
 	var body struct{ Slots []data.SlotInfo }
 	get(n.c.t, n.c, n, "/v1/slots", &body)
@@ -70,7 +70,7 @@ func owners(n *node, id int) int      { return len(info(n, id).Owners) }
 func publishers(n *node, id int) int  { return info(n, id).Publishers }
 func position(n *node, id int) uint64 { return info(n, id).Position }
 
-func TestAFreshClusterServesOnceTheSessionsWereHeard(t *testing.T) {
+func TestMigration_NewClusterServesOnceSessionsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.auto = true
 		s1 := c.session("session-1", true)
@@ -100,10 +100,10 @@ func TestAFreshClusterServesOnceTheSessionsWereHeard(t *testing.T) {
 	})
 }
 
-// The successor has a snapshot; the session publishes to the old
-// leader and reads it there; then the slot switches. What was read once must be
-// readable after it, however late the feed is.
-func TestASuccessorServesOnlyWithAllThatItsSourceHad(t *testing.T) {
+// The successor has a snapshot; a session writes to the old leader and reads
+// that write there; then the slot switches. What was read once must be readable
+// afterwards, however late the feed is.
+func TestHandOver_SuccessorServesAtSourcesLastPosition(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, s1 := c.source("data-1"), c.session("session-1", true)
 		b := c.data("data-2")
@@ -125,20 +125,21 @@ func TestASuccessorServesOnlyWithAllThatItsSourceHad(t *testing.T) {
 		})
 		access, err := s1.write(to, 0, []conclave.Publisher{pub(d, "r3", 1, "new")})
 		require.NoError(t, err)
-		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access, "it takes writes meanwhile")
+		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access, "it accepts writes in the meantime")
 		a.events <- part(e1, 5, 6, copyOf(s1.id, late))
 		eventually(t, time.Second, "serving", func() bool { return b.state(0) == slot.Serving })
 		f, _, err := s1.fetch(to, d)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"first", "late", "new"}, f.GetDatum().GetValues())
-		assert.Greater(t, f.GetDatum().GetVersion(), int64(4_000_000_000), "above all that the source gave out")
+		assert.Greater(t, f.GetDatum().GetVersion(), int64(4_000_000_000), "above every version of the source")
 		assert.Zero(t, s1.asked(), "no session was asked")
 		assert.Equal(t, 1, a.finished())
 	})
 }
 
-// The source is silent for 300 ms, or refuses: the sessions are heard instead.
-func TestASilentSourceIsReplacedByFencedDiffs(t *testing.T) {
+// The source does not answer for 300 ms, or refuses: the sessions are asked
+// instead.
+func TestHandOver_SilentSourceIsReplacedByDiffs(t *testing.T) {
 	for name, how := range map[string]func(c *cluster, a *fakeSource){
 		"silent": func(c *cluster, a *fakeSource) {
 			a.finish = func() (*wirev1.FinishedSlot, error) {
@@ -183,25 +184,25 @@ func answerMoved() (*wirev1.FinishedSlot, error) {
 	return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}, nil
 }
 
-// A diff is a fence. S1 answers, then publishes; S2 answers later.
-// What S1 published went to the new leader, because it had adopted its epoch.
-func TestWhatASessionWritesAfterItsDiffIsServed(t *testing.T) {
+// A diff is a fence. S1 answers and then publishes; S2 answers later. What S1
+// published goes to the new leader, because S1 has adopted its epoch.
+func TestMigration_ServesWriteAfterDiff(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		a, b := c.data("data-1"), c.data("data-2")
 		d := dataIDIn(0, 1)
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, a.id, b.id)
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		e1 := c.table().Slots[0].LeaderEpoch
 		s2.silence()
 		e2 := c.crash(0, b.id, a.id)
-		eventually(t, time.Second, "s1 was heard", func() bool { return s1.fence(0) == e2 })
+		eventually(t, time.Second, "s1 has answered", func() bool { return s1.fence(0) == e2 })
 
 		_, err := s1.write(s1.at(a, e1), 0, []conclave.Publisher{pub(d, "r1", 1, "v1")})
-		assert.Error(t, err, "the old leader's word counts no more")
+		assert.Error(t, err, "the old leader's answer does not count")
 		s1.store(pub(d, "r1", 1, "v1"))
-		never(t, 3*time.Second, "served before s2 was heard", func() bool { return b.state(0) == slot.Serving })
+		never(t, 3*time.Second, "served before s2 answered", func() bool { return b.state(0) == slot.Serving })
 		s2.unmute()
 		eventually(t, 2*time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
 		v, ok := s2.read(d)
@@ -210,14 +211,15 @@ func TestWhatASessionWritesAfterItsDiffIsServed(t *testing.T) {
 	})
 }
 
-// The source keeps its copy until the successor is confirmed. The
-// successor dies; the copy of a dead session's publisher was the last one.
-func TestTheSourceKeepsItsCopyUntilTheSuccessorServes(t *testing.T) {
+// The source keeps its copy until the successor is confirmed. Here the
+// successor dies, and the source's copy of a dead session's publisher is the
+// last one.
+func TestHandOver_SourceKeepsCopyUntilSuccessorServes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, b := c.data("data-1"), c.data("data-2")
 		d := dataIDIn(0, 1)
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, a.id)
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		s1.store(pub(d, "r1", 1, "v1"))
@@ -237,16 +239,17 @@ func TestTheSourceKeepsItsCopyUntilTheSuccessorServes(t *testing.T) {
 
 		f, _, err := reader.fetch(reader.learn(0), d)
 		require.NoError(t, err)
-		assert.Positive(t, f.GetUnconfirmedMs(), "a crash grant with an owner that could not be heard")
+		assert.Positive(t, f.GetUnconfirmedMs(), "a crash grant with an owner that could not be asked")
 	})
 }
 
-// ... and drops it once a table says so; asking Finish again is harmless.
-func TestTheSourceDropsItsCopyWhenTheTableIsStable(t *testing.T) {
+// The source drops its copy when the table is stable. Finish may be called
+// again.
+func TestHandOver_SourceDropsCopyWhenTableIsStable(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, b := c.data("data-1"), c.data("data-2")
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, a.id)
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		s1.store(pub(dataIDIn(0, 1), "r1", 1, "v1"))
@@ -271,21 +274,21 @@ func TestTheSourceDropsItsCopyWhenTheTableIsStable(t *testing.T) {
 	})
 }
 
-// A leader that was evicted though it lives learns of its loss from the table: it
-// answers nobody any more, and keeps its copy until somebody else has one.
-func TestAFalselyEvictedLeaderKeepsItsCopy(t *testing.T) {
+// A leader that was evicted although it is alive learns of it from the table.
+// It refuses all requests, and keeps its copy until another node has one.
+func TestEviction_LivingLeaderKeepsItsCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		lost, alive := c.session("session-1", true), c.session("session-2", true)
 		a, b := c.data("data-1"), c.data("data-2")
 		d := dataIDIn(0, 1)
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		e1 := c.crash(0, a.id)
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		lost.store(pub(d, "r1", 1, "in grace"))
 		lost.kill()
 		c.evict("session-1")
 		alive.silence()
-		c.crash(0, b.id) // a has no place in the row any more
+		c.crash(0, b.id) // a is not in the row any more
 		eventually(t, time.Second, "a has stopped", func() bool { return a.state(0) == slot.Finished })
 		_, access, err := alive.fetch(alive.at(a, e1), d)
 		require.NoError(t, err)
@@ -300,14 +303,14 @@ func TestAFalselyEvictedLeaderKeepsItsCopy(t *testing.T) {
 	})
 }
 
-// A successor's copy comes from its leader, not from the sessions
-// alone: a session in grace cannot be asked any more.
-func TestASuccessorHasThePublishersOfSessionsInGrace(t *testing.T) {
+// A successor's copy comes from the slot's leader and not only from the
+// sessions: a session in grace cannot be asked any more.
+func TestHandOver_KeepsPublishersOfSessionsInGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		lost, alive := c.session("session-1", true), c.session("session-2", true)
 		a, b := c.data("data-1"), c.data("data-2")
 		d := dataIDIn(0, 1)
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, a.id)
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		lost.store(pub(d, "r1", 1, "in grace"))
@@ -339,22 +342,22 @@ func TestASuccessorHasThePublishersOfSessionsInGrace(t *testing.T) {
 	})
 }
 
-// Another incarnation answers at the address; its empty set says
-// nothing of the old one's publishers.
-func TestARestartedSessionIsAnotherOwner(t *testing.T) {
+// Another incarnation answers at the session's address. Its empty set is no
+// evidence about the old incarnation's publishers.
+func TestDiff_RestartedSessionIsAnotherOwner(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		old := c.session("session-1", true)
 		a, b := c.data("data-1"), c.data("data-2")
 		d := dataIDIn(0, 1)
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, a.id, b.id)
 		eventually(t, time.Second, "a serves", func() bool { return a.state(0) == slot.Serving })
 		old.store(pub(d, "r1", 1, "v1"))
 		c.settle(0)
 		eventually(t, time.Second, "b follows", func() bool { return publishers(b, 0) == 1 })
 		old.kill()
-		// The process is back before the list knows: the crash grant asks the
-		// old incarnation, and the new one answers there.
+		// The process is back before the member list changes: the crash grant
+		// asks for the old incarnation, and the new one answers.
 		fresh := c.session("session-1", false)
 		a.kill()
 		c.crash(0, b.id)
@@ -377,9 +380,9 @@ func TestARestartedSessionIsAnotherOwner(t *testing.T) {
 	})
 }
 
-// A restarted data node gets its slots back at a new leader epoch,
-// from new versions.
-func TestARestartedNodeIsANewLeader(t *testing.T) {
+// A restarted data node gets its slots back at a new leader epoch, with higher
+// versions.
+func TestMigration_RestartedNodeIsNewLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.auto = true
 		s1 := c.session("session-1", true)
@@ -392,8 +395,8 @@ func TestARestartedNodeIsANewLeader(t *testing.T) {
 		require.NoError(t, err)
 		before, e1 := f.GetDatum().GetVersion(), c.table().Slots[0].LeaderEpoch
 		a.kill()
-		reborn := c.data("data-1") // 0 ms later: the table still names the old incarnation
-		eventually(t, time.Second, "stable", func() bool { return c.table().Slots[0].Leader == reborn.id && c.table().StableAll() })
+		restarted := c.data("data-1") // 0 ms later: the table still names the old incarnation
+		eventually(t, time.Second, "stable", func() bool { return c.table().Slots[0].Leader == restarted.id && c.table().StableAll() })
 		assert.True(t, e1.Less(c.table().Slots[0].LeaderEpoch))
 		f, _, err = s1.fetch(s1.learn(0), d)
 		require.NoError(t, err)
@@ -402,14 +405,14 @@ func TestARestartedNodeIsANewLeader(t *testing.T) {
 	})
 }
 
-// A session that no list names yet, but that is connected, is heard.
-func TestAConnectedSessionIsHeardThoughNoListNamesIt(t *testing.T) {
+// A session that is connected but not on the member list yet is asked.
+func TestMigration_AsksConnectedSessionThatIsNotListed(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		listed, joining := c.session("session-1", true), c.session("session-2", false)
 		b := c.data("data-2")
 		d := dataIDIn(0, 1)
 		joining.put(pub(d, "r1", 1, "v1"))
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		joining.watch(t.Context(), b)
 		c.crash(0, b.id)
 		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
@@ -419,12 +422,12 @@ func TestAConnectedSessionIsHeardThoughNoListNamesIt(t *testing.T) {
 	})
 }
 
-func TestASessionThatLeavesTheListIsNotWaitedFor(t *testing.T) {
+func TestMigration_DoesNotWaitForSessionThatLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		b := c.data("data-2")
 		s2.silence()
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, b.id)
 		never(t, 2*time.Second, "s2 is on the list", func() bool { return b.state(0) == slot.Serving })
 		ready := httpStatus(t, c, b, "/readyz")

@@ -10,9 +10,9 @@ import (
 	"conclave/wire"
 )
 
-// slow is a network on which every message takes a while, so that the phases of
-// a hand-over last and messages of different connections overtake each other.
-// Each connection has a stream of delays of its own.
+// slow is a network on which every message is delayed, so that the phases of a
+// hand-over take time and messages of different connections overtake each
+// other. Each connection draws its own delays.
 type slow struct {
 	wire.Network
 	max time.Duration

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
@@ -21,18 +22,18 @@ import (
 )
 
 // leaderships drives the state machines of three data nodes, without a network,
-// through leaderships of one slot: hand-overs, crashes, feeds, writes, and diffs
-// that are answered, and land, at any later moment.
+// through leaderships of one slot: hand-overs, crashes, feeds, writes, and
+// diffs that are answered, and whose answers arrive, at any later time.
 type leaderships struct {
-	t     *rapid.T
-	nodes []*leadershipNode
-	row   slot.Slot
-	truth map[conclave.NodeID]map[string]conclave.Publisher // by owner and registration id
-	fence map[conclave.NodeID]conclave.Epoch                // the newest epoch that a session has written to
-	diffs []*landing
-	now   time.Time
+	t          *rapid.T
+	nodes      []*leadershipNode
+	row        slot.Slot
+	registered map[conclave.NodeID]map[string]conclave.Publisher // the sessions' registrations, by owner and registration id
+	fence      map[conclave.NodeID]conclave.Epoch                // the newest epoch that a session has written to
+	diffs      []*openDiff
+	now        time.Time
 
-	handed  map[string][]Copy // what the source had at its Finish, by data and registration id
+	handed  map[string][]Copy // what the source had at its Finish, by registration id
 	written map[string]bool   // since the last grant
 }
 
@@ -48,19 +49,19 @@ type leadershipNode struct {
 	epoch  conclave.Epoch
 }
 
-// landing is a diff in flight.
-type landing struct {
+// openDiff is a diff whose answer has not arrived.
+type openDiff struct {
 	node     *leadershipNode
 	job      diffJob
 	req      *wirev1.DiffRequest
 	held     []Copy
-	f        *flight
+	f        *pendingMerge
 	answer   *wirev1.DiffResponse
 	answered bool
 }
 
 func newLeaderships(t *rapid.T) *leaderships {
-	w := &leaderships{t: t, truth: map[conclave.NodeID]map[string]conclave.Publisher{}, fence: map[conclave.NodeID]conclave.Epoch{}, now: time.Now()}
+	w := &leaderships{t: t, registered: map[conclave.NodeID]map[string]conclave.Publisher{}, fence: map[conclave.NodeID]conclave.Epoch{}, now: time.Now()}
 	for i := range 3 {
 		c := DefaultConfig()
 		c.Node = conclave.NodeID{Name: fmt.Sprintf("data-%d", i+1), Incarnation: "i"}
@@ -72,10 +73,10 @@ func newLeaderships(t *rapid.T) *leaderships {
 		r := &replica{id: 0, grace: c.SessionGrace}
 		list := []*replica{r}
 		s.slots.list.Store(&list)
-		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{bell: newBell(), dirty: map[int]bool{}}})
+		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{wake: signal.New(), dirty: map[int]bool{}}})
 	}
 	for _, o := range testOwners {
-		w.truth[o] = map[string]conclave.Publisher{}
+		w.registered[o] = map[string]conclave.Publisher{}
 	}
 	w.grant(slot.Slot{Phase: slot.Crash, Leader: w.nodes[0].id})
 	w.deliver(w.nodes[0])
@@ -101,7 +102,7 @@ func (w *leaderships) grant(row slot.Slot) {
 	}
 }
 
-// deliver shows a node the newest row.
+// deliver gives a node the newest row.
 func (w *leaderships) deliver(n *leadershipNode) {
 	if !n.row.Equal(w.row) {
 		n.row = w.row
@@ -117,25 +118,25 @@ func (w *leaderships) leads() (*leadershipNode, *replica) {
 	return nil, nil
 }
 
-// write changes what a session has and writes it to the leader that it knows.
+// write changes what a session has and writes it to a node that leads.
 func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string, gone bool) {
 	if !n.r.leads() || n.r.epoch.Less(w.fence[owner]) {
 		return
 	}
 	w.fence[owner] = n.r.epoch
 	b := batch{replica: n.r, epoch: n.r.epoch}
-	old, has := w.truth[owner][id]
+	old, has := w.registered[owner][id]
 	switch {
 	case gone && has:
 		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData[0], Version: old.Version, Cause: withdrawn}}
-		delete(w.truth[owner], id)
+		delete(w.registered[owner], id)
 	default:
 		version := int64(1)
 		for _, o := range testOwners {
-			version = max(version, w.truth[o][id].Version+1)
+			version = max(version, w.registered[o][id].Version+1)
 		}
 		p := publisher(testData[0], id, version, false)
-		w.truth[owner][id] = p
+		w.registered[owner][id] = p
 		b.puts = []Copy{copyFrom(owner, p)}
 	}
 	access, _ := n.r.write(owner, 0, b, &n.watchers, w.now)
@@ -148,18 +149,18 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 // ask begins a diff at a leader.
 func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bool) {
 	fence := n.r.state == slot.Migrating
-	if m := n.slots.migrations[0]; fence && m != nil && m.phase != hearing {
+	if m := n.slots.migrations[0]; fence && m != nil && m.phase != asking {
 		return
 	}
-	d := &landing{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
+	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
 	var ok bool
 	if d.req, d.held, d.f, ok = n.differ.request(d.job, summarize); ok {
 		w.diffs = append(w.diffs, d)
 	}
 }
 
-// answer computes what the session says to a diff that is on its way.
-func (w *leaderships) answer(d *landing) {
+// answer computes the session's answer to an open diff.
+func (w *leaderships) answer(d *openDiff) {
 	if d.answered || d.job.epoch.Less(w.fence[d.job.session]) {
 		return
 	}
@@ -170,7 +171,7 @@ func (w *leaderships) answer(d *landing) {
 		return
 	}
 	theirs := map[string]int64{}
-	mine := w.truth[d.job.session]
+	mine := w.registered[d.job.session]
 	for _, e := range d.req.GetEntries() {
 		theirs[e.GetId()] = e.GetVersion()
 		if _, ok := mine[e.GetId()]; !ok {
@@ -184,18 +185,18 @@ func (w *leaderships) answer(d *landing) {
 	}
 }
 
-// land brings what a diff was answered, or that it failed.
-func (w *leaderships) land(i int) {
+// arrive delivers the answer to a diff, or its failure.
+func (w *leaderships) arrive(i int) {
 	d := w.diffs[i]
 	w.diffs = slices.Delete(w.diffs, i, i+1)
 	if !d.answered {
-		d.node.r.land(d.f)
+		d.node.r.abandon(d.f)
 		return
 	}
 	_, _, _, _ = d.node.differ.apply(d.job, d.f, d.held, d.answer)
 }
 
-// finish asks the source of a hand-over to stop, as its successor does.
+// finish sends Finish to the source of a hand-over, as its successor does.
 func (w *leaderships) finish(n *leadershipNode) {
 	m := n.slots.migrations[0]
 	if m == nil || m.phase != finishing {
@@ -212,8 +213,8 @@ func (w *leaderships) finish(n *leadershipNode) {
 	n.slots.finished(m, res.Msg.GetSlots()[0], nil)
 }
 
-// carryOn runs the loop of a node once; a slot that was handed over is served
-// with all that its source had.
+// carryOn runs a node's loop once, and checks that a slot which was handed over
+// is served with everything that its source had.
 func (w *leaderships) carryOn(n *leadershipNode) {
 	m := n.slots.migrations[0]
 	n.slots.round(w.now)
@@ -225,7 +226,7 @@ func (w *leaderships) carryOn(n *leadershipNode) {
 		delete(served, id)
 		delete(w.handed, id)
 	}
-	assert.Equal(w.t, w.handed, served, "what %s serves, but for what was written to it, is what %s had", n.id.Name, m.source.Name)
+	assert.Equal(w.t, w.handed, served, "what %s serves, except for what was written to it, is what %s had", n.id.Name, m.source.Name)
 }
 
 func byID(s *Store) map[string][]Copy {
@@ -236,7 +237,8 @@ func byID(s *Store) map[string][]Copy {
 	return out
 }
 
-// pull carries the feed from the leader that a node follows; it may break.
+// pull transfers the feed from the leader that a node follows; the stream may
+// break.
 func (w *leaderships) pull(n *leadershipNode, breaks bool) {
 	if n.r.leader.IsZero() {
 		return
@@ -276,12 +278,12 @@ func (w *leaderships) hangUp(n *leadershipNode) {
 	n.at = nil
 }
 
-// check is what holds at every moment.
+// check checks what must hold at all times.
 func (w *leaderships) check(t *rapid.T) {
 	for _, n := range w.nodes {
 		r := n.r
 		if r.store != nil && !r.leads() {
-			assert.Empty(t, r.store.flights, "%s does not lead: nothing is in flight for it", n.id.Name)
+			assert.Empty(t, r.store.merges, "%s does not lead: it has no pending merge", n.id.Name)
 			assert.Empty(t, r.store.touched, n.id.Name)
 			assert.Nil(t, r.takeover, n.id.Name)
 		}
@@ -293,7 +295,7 @@ func (w *leaderships) check(t *rapid.T) {
 			assert.Equal(t, l.store.All(), r.store.All(), "%s has all of %s up to %d", n.id.Name, r.leader.Name, r.copyPosition)
 		}
 	}
-	for owner := range w.truth {
+	for owner := range w.registered {
 		for _, n := range w.nodes {
 			if n.r.store != nil {
 				count, _ := n.r.store.Digest(owner)
@@ -303,17 +305,17 @@ func (w *leaderships) check(t *rapid.T) {
 	}
 }
 
-// Whatever is in flight when a leadership of the slot ends, in whichever way, a
-// copy that follows a feed to a position is the leader's at that position, and
-// what is handed over is what is served.
-func TestNoFlightOutlivesItsLeadership(t *testing.T) {
+// Whatever is pending when a leadership of the slot ends, in whichever way: a
+// copy that follows a feed up to a position equals the leader's at that
+// position, and what is handed over is what is served.
+func TestPendingMerge_NeverOutlivesItsLeadership(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newLeaderships(t)
 		node := func(t *rapid.T) *leadershipNode { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(t, "node")] }
 		owner := func(t *rapid.T) conclave.NodeID { return rapid.SampledFrom(testOwners).Draw(t, "owner") }
 		diff := func(t *rapid.T) int {
 			if len(w.diffs) == 0 {
-				t.Skip("no diff is in flight")
+				t.Skip("no diff is open")
 			}
 			return rapid.IntRange(0, len(w.diffs)-1).Draw(t, "diff")
 		}
@@ -373,15 +375,15 @@ func TestNoFlightOutlivesItsLeadership(t *testing.T) {
 			"feed":    func(t *rapid.T) { w.pull(node(t), rapid.IntRange(0, 9).Draw(t, "breaks") == 0) },
 			"silent source": func(t *rapid.T) {
 				n := node(t)
-				if m := n.slots.migrations[0]; m != nil && m.phase != hearing && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
-					n.slots.hear(m, "the test")
+				if m := n.slots.migrations[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
+					n.slots.askSessions(m, "the test")
 				}
 			},
 			"carry on": func(t *rapid.T) { w.carryOn(node(t)) },
 			"settle":   func(*rapid.T) { settle() },
 			"ask":      func(t *rapid.T) { w.ask(node(t), owner(t), rapid.Bool().Draw(t, "summarize")) },
 			"answer":   func(t *rapid.T) { w.answer(w.diffs[diff(t)]) },
-			"land":     func(t *rapid.T) { w.land(diff(t)) },
+			"arrive":   func(t *rapid.T) { w.arrive(diff(t)) },
 			"":         w.check,
 		})
 	})

@@ -30,9 +30,9 @@ func (n *node) ended(t *testing.T) error {
 	}
 }
 
-// Started beside its metas, a data node waits for them, says so, and is not
-// ready; the original aborts.
-func TestAStartWaitsForMetas(t *testing.T) {
+// A data node that is started together with its meta nodes waits for them, logs
+// that, and is not ready; the original aborts.
+func TestStart_WaitsForMetas(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.fakeMeta.stop()
 		cfg := data.DefaultConfig()
@@ -53,7 +53,7 @@ func TestAStartWaitsForMetas(t *testing.T) {
 	})
 }
 
-func TestAStopWithoutASuccessorWaitsAndEndsAtItsDeadline(t *testing.T) {
+func TestStop_WithoutSuccessorEndsAtDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, _ := serving(t, c)
@@ -64,7 +64,7 @@ func TestAStopWithoutASuccessorWaitsAndEndsAtItsDeadline(t *testing.T) {
 		go func() { done <- a.Shutdown(ctx) }()
 		time.Sleep(29 * time.Second)
 		v, ok := s1.read(dataIDIn(0, 1))
-		assert.True(t, ok, "it serves on while it waits")
+		assert.True(t, ok, "it serves while it waits")
 		assert.Empty(t, v)
 		err := <-done
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err), "%v", err)
@@ -72,9 +72,10 @@ func TestAStopWithoutASuccessorWaitsAndEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// A follower that is told to stop does not leave while its leader is dead: it may
-// have the last copy. It leads the slot if it is granted it, hands it on, and ends.
-func TestAStoppingFollowerOfADeadLeaderHandsTheSlotOnFirst(t *testing.T) {
+// A follower that is asked to stop does not leave while its leader is dead,
+// because it may have the last copy. If it is granted the slot it leads it,
+// hands it on, and ends.
+func TestStop_FollowerOfDeadLeaderHandsSlotOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, b := serving(t, c)
 		eventually(t, 5*time.Second, "b has a copy", func() bool { return b.state(0) == slot.CaughtUp })
@@ -97,7 +98,7 @@ func TestAStoppingFollowerOfADeadLeaderHandsTheSlotOnFirst(t *testing.T) {
 	})
 }
 
-func TestAStopWithoutALeaderWaitsAndEndsAtItsDeadline(t *testing.T) {
+func TestStop_WithoutLeaderEndsAtDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
 		c.fakeMeta.stop()
@@ -110,8 +111,8 @@ func TestAStopWithoutALeaderWaitsAndEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// A node that was never registered has nothing that could be missed.
-func TestAStopBeforeTheStartIsThroughIsAtOnce(t *testing.T) {
+// A node that never registered has nothing to hand over.
+func TestStop_DuringStartIsImmediate(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.fakeMeta.stop()
 		cfg := data.DefaultConfig()
@@ -130,8 +131,8 @@ func TestAStopBeforeTheStartIsThroughIsAtOnce(t *testing.T) {
 	})
 }
 
-// A new leader seals what there is before it makes the first table.
-func TestAnEmptyTableDecidesNothing(t *testing.T) {
+// A new meta leader seals the state before it makes the first table.
+func TestSlots_EmptyTableChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		n := c.data("data-1")
 		c.set(func(s *wire.State, e conclave.Epoch) { s.Table = slot.Table{Epoch: e} })
@@ -141,8 +142,8 @@ func TestAnEmptyTableDecidesNothing(t *testing.T) {
 	})
 }
 
-// Down: the whole cluster stops, nobody waits for anybody.
-func TestAStoppingClusterHandsNothingOver(t *testing.T) {
+// The whole cluster stops, and no node waits for another.
+func TestStop_OfClusterHandsNothingOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
 		c.fakeMeta.stop()
@@ -162,8 +163,9 @@ func TestAStoppingClusterHandsNothingOver(t *testing.T) {
 	})
 }
 
-// What was announced an hour ago does not count: the stop hands its slots over.
-func TestAnAnnouncedStopOfTheClusterEndsByItself(t *testing.T) {
+// An announcement that is an hour old does not count: the stopping node hands
+// its slots over.
+func TestStop_AnnouncementExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
 		c.set(func(s *wire.State, e conclave.Epoch) {
@@ -183,8 +185,9 @@ func TestAnAnnouncedStopOfTheClusterEndsByItself(t *testing.T) {
 	})
 }
 
-// The leader's record reaches a node that already waits for a successor.
-func TestAnAnnouncedStopCutsADrainShort(t *testing.T) {
+// The meta leader's record reaches a node that is already waiting for a
+// successor.
+func TestStop_AnnouncementCutsDrainShort(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
 		c.set(func(*wire.State, conclave.Epoch) { c.admits = false })
@@ -199,18 +202,18 @@ func TestAnAnnouncedStopCutsADrainShort(t *testing.T) {
 	})
 }
 
-func TestACancelledContextIsACrash(t *testing.T) {
+func TestRun_CancelledContextIsCrash(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, _ := serving(t, c)
 		a.kill()
 		assert.ErrorIs(t, a.ended(t), context.Canceled)
-		assert.True(t, c.members().Has(a.id), "it told nobody")
+		assert.True(t, c.members().Has(a.id), "it notified no other node")
 		assert.NoError(t, a.Shutdown(t.Context()), "there is nothing left to stop")
-		assert.ErrorContains(t, a.Run(t.Context()), "once")
+		assert.ErrorContains(t, a.Run(t.Context()), "twice")
 	})
 }
 
-func TestAShutdownBeforeRunEndsRun(t *testing.T) {
+func TestShutdown_BeforeRunEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := data.DefaultConfig()
 		cfg.Node = conclave.NodeID{Name: "data-1", Incarnation: "i1"}
@@ -222,7 +225,7 @@ func TestAShutdownBeforeRunEndsRun(t *testing.T) {
 	})
 }
 
-func TestWrongConfigurationIsNamed(t *testing.T) {
+func TestConfig_InvalidFieldIsNamed(t *testing.T) {
 	for want, change := range map[string]func(*data.Config){
 		"node name":     func(c *data.Config) { c.Node.Name = "-" },
 		"incarnation":   func(c *data.Config) { c.Node.Incarnation = "" },
@@ -240,7 +243,7 @@ func TestWrongConfigurationIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheAdminAPIShowsSlotsAndData(t *testing.T) {
+func TestAdmin_ShowsSlotsAndData(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1 := c.session("session-1", true)
 		a, b := serving(t, c)
@@ -262,8 +265,9 @@ func TestTheAdminAPIShowsSlotsAndData(t *testing.T) {
 	})
 }
 
-// A node that stays blacklisted leads nothing: it does not take no for an answer.
-func TestARefusedRestoreIsRetried(t *testing.T) {
+// A node that stays on the blacklist leads nothing, so it repeats a refused
+// request to leave it.
+func TestStart_RetriesRefusedRestore(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.refuses.Store(2)
 		n := c.data("data-1")

@@ -8,21 +8,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
 // The push guard's marks go with the slot: what the source's sessions would
-// hesitate to push, the successor's do too.
-func TestMarksGoWithAHandOver(t *testing.T) {
+// hold back, the successor's sessions hold back, too.
+func TestMarks_GoWithHandOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		a, b := c.data("data-1"), c.data("data-2")
 		d := dataIDIn(0, 1)
 		s2.silence()
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.crash(0, a.id)
 		eventually(t, time.Second, "s2 is asked", func() bool { return s2.asked() > 0 })
 		c.evict("session-2")
@@ -43,8 +42,9 @@ func TestMarksGoWithAHandOver(t *testing.T) {
 	})
 }
 
-// ... also those that came after the successor's snapshot.
-func TestASourcesLastWordMarksTheSlot(t *testing.T) {
+// Marks that came after the successor's snapshot are in the source's answer to
+// Finish.
+func TestMarks_FinishMarksSlot(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, s1 := c.source("data-1"), c.session("session-1", true)
 		b := c.data("data-2")
@@ -62,11 +62,11 @@ func TestASourcesLastWordMarksTheSlot(t *testing.T) {
 	})
 }
 
-// A leader that has no copy cannot know what it lacks: after a restart of the
-// whole role it knows of no session either. Only a slot that nothing was
-// published in before is served unmarked, and not if a session is away that was
-// seen since.
-func TestAGrantWithoutACopyIsMarked(t *testing.T) {
+// A leader without a copy cannot know what it lacks: after a restart of all
+// data nodes it does not know the lost sessions either. Only a slot in which
+// nothing was published before is served unmarked, and only if no session that
+// was seen since is away.
+func TestMarks_GrantWithoutCopyIsMarked(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		first, away, marked bool
@@ -82,7 +82,7 @@ func TestAGrantWithoutACopyIsMarked(t *testing.T) {
 				s1 := c.session("session-1", true)
 				b := c.data("data-2")
 				if !first {
-					c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+					c.stable(1, lostLeader)
 				}
 				s1.watch(t.Context(), b)
 				if away {
@@ -106,8 +106,8 @@ func TestAGrantWithoutACopyIsMarked(t *testing.T) {
 	}
 }
 
-// A follower that is promoted after a crash knows its leader's marks too.
-func TestMarksAreInASnapshot(t *testing.T) {
+// A follower that is promoted after a crash has its leader's marks, too.
+func TestMarks_AreInSnapshot(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		a, s1 := c.source("data-1"), c.session("session-1", true)
 		b := c.data("data-2")

@@ -7,113 +7,115 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// What was decided elsewhere some time ago (a session's answer to a diff, the
-// old leader's feed) is merged while sessions go on writing here. A flight is
-// the time between the decision and its arrival: whatever the owner session
-// itself wrote here during the flight is newer, and wins.
+// A decision that was made elsewhere some time ago (a session's answer to a
+// diff, the old leader's feed) is merged while sessions continue to write here.
+// A pendingMerge covers the time between the decision and its arrival: what the
+// owner session itself wrote here during that time is newer, and wins.
 //
-// Without that rule a withdrawn registration comes back: (1) the session
-// answers a diff, R is in it; (2) R's client goes, the session writes the
-// removal; (3) the removal arrives before the answer does.
+// Without that rule a withdrawn registration could return: (1) the session
+// answers a diff with R in it; (2) R's client withdraws, and the session writes
+// the removal; (3) the removal arrives here before the answer does.
 //
-// A flight belongs to one leadership of the slot, and no longer than that one
-// lasts: replica.enter grounds it when the leadership ends. What a grounded
-// flight brings is not merged, and its End changes nothing, however late it
-// comes. A nil flight belongs to a follower: no session writes to it, so the
-// leader's feed overtakes everything that is here.
-type flight struct{ since uint64 }
+// A pendingMerge ends with End, or with the leadership of the slot for which it
+// was begun: replica.enter then calls EndAll. After that nothing is merged
+// under it, and End has no effect. A nil *pendingMerge belongs to a follower:
+// no session writes to it, so the leader's feed replaces everything.
+type pendingMerge struct{ since uint64 } // s.writes when it began
 
-// Begin starts a flight. It is open until End or Ground.
-func (s *Store) Begin() *flight {
-	if s.flights == nil {
-		s.flights, s.touched = map[*flight]bool{}, map[copyKey]uint64{}
+// Begin begins a merge. It is open until End or EndAll.
+func (s *Store) Begin() *pendingMerge {
+	if s.merges == nil {
+		s.merges, s.touched = map[*pendingMerge]bool{}, map[copyKey]uint64{}
 	}
-	f := &flight{s.writes}
-	s.flights[f] = true
-	return f
+	m := &pendingMerge{s.writes}
+	s.merges[m] = true
+	return m
 }
 
-// End ends one flight, if it is open.
-func (s *Store) End(f *flight) {
-	delete(s.flights, f)
-	if len(s.flights) == 0 {
-		s.Ground()
+// End ends one merge, if it is open.
+func (s *Store) End(m *pendingMerge) {
+	delete(s.merges, m)
+	if len(s.merges) == 0 {
+		s.EndAll()
 	}
 }
 
-// Ground ends every flight.
-func (s *Store) Ground() { s.flights, s.touched = nil, nil }
+// EndAll ends every merge.
+func (s *Store) EndAll() { s.merges, s.touched = nil, nil }
 
-// open reports whether what the flight brings may be merged here.
-func (s *Store) open(f *flight) bool { return s.flights[f] }
+// isOpen reports whether m has begun and has not ended.
+func (s *Store) isOpen(m *pendingMerge) bool { return s.merges[m] }
 
-// touch notes that a session writes a copy of its own.
-func (s *Store) touch(key copyKey) {
-	if len(s.flights) > 0 {
+// noteWrite records that a session has written one of its own copies.
+func (s *Store) noteWrite(key copyKey) {
+	if len(s.merges) > 0 {
 		s.writes++
 		s.touched[key] = s.writes
 	}
 }
 
-// overtaken reports whether the owner wrote the copy since the flight began.
-func (s *Store) overtaken(f *flight, key copyKey) bool { return f != nil && s.touched[key] > f.since }
+// overtaken reports whether the owner has written the copy since m began.
+func (s *Store) overtaken(m *pendingMerge, key copyKey) bool {
+	return m != nil && s.touched[key] > m.since
+}
 
-// Merge takes one owner's answer to a diff: additions before removals, so that
-// nothing vanishes between them. It counts what changed. The flight is open.
-func (s *Store) Merge(f *flight, owner conclave.NodeID, puts []conclave.Publisher, removed []Copy, now time.Time) (added, taken int) {
+// Merge applies one owner's answer to a diff, additions before removals, so
+// that nothing disappears in between. It returns how many copies it added and
+// removed. m must be open.
+func (s *Store) Merge(m *pendingMerge, owner conclave.NodeID, puts []conclave.Publisher, removed []Copy, now time.Time) (added, taken int) {
 	for _, p := range puts {
 		c := copyFrom(owner, p)
-		if !s.overtaken(f, c.copyKey) && s.put(c, now) {
+		if !s.overtaken(m, c.copyKey) && s.put(c, now) {
 			added++
 		}
 	}
 	for _, c := range removed {
-		if !s.overtaken(f, c.copyKey) && s.remove(c.copyKey, c.version, wirev1.Cause_CAUSE_DIFF, now) {
+		if !s.overtaken(m, c.copyKey) && s.remove(c.copyKey, c.version, wirev1.Cause_CAUSE_DIFF, now) {
 			taken++
 		}
 	}
 	return added, taken
 }
 
-// Removal is one that a leader's feed tells of.
+// Removal is a removal in a leader's feed.
 type Removal struct {
 	copyKey
 	cause wirev1.Cause
 }
 
-// Follow takes a part of a leader's feed. What the leader decided is done: a put
-// here may be a lower version than the one held (the owner's copy went and came
-// back in between), and a removal asks no more what it hides.
-func (s *Store) Follow(f *flight, puts []Copy, removals []Removal, now time.Time) {
+// Follow applies a part of a leader's feed without further checks. A put may
+// have a lower version than the copy held here, if the owner's copy was removed
+// and stored again in between; a removal does not consider what it hides.
+func (s *Store) Follow(m *pendingMerge, puts []Copy, removals []Removal, now time.Time) {
 	for _, c := range puts {
-		if s.overtaken(f, c.copyKey) {
+		if s.overtaken(m, c.copyKey) {
 			continue
 		}
 		if d, r, at := s.find(c.copyKey); at >= 0 && r.copies[at].version > c.version {
-			s.take(d, r, at, wirev1.Cause_CAUSE_WITHDRAWN, now)
+			s.delete(d, r, at, wirev1.Cause_CAUSE_WITHDRAWN, now)
 		}
 		s.put(c, now)
 	}
 	for _, r := range removals {
-		if s.overtaken(f, r.copyKey) {
+		if s.overtaken(m, r.copyKey) {
 			continue
 		}
 		if d, reg, at := s.find(r.copyKey); at >= 0 {
-			s.take(d, reg, at, r.cause, now)
+			s.delete(d, reg, at, r.cause, now)
 		}
 	}
 }
 
-// Adopt puts a freshly loaded snapshot in the place of what was held, but for
-// what sessions wrote here since the flight began. The old store is done with.
-func (s *Store) Adopt(f *flight, loaded *Store, now time.Time) *Store {
+// Adopt returns loaded, a complete snapshot, as the successor of s. It keeps
+// what sessions have written here since m began. s must not be used afterwards.
+func (s *Store) Adopt(m *pendingMerge, loaded *Store, now time.Time) *Store {
 	loaded.Raise(s.counter)
 	for key := range s.touched {
-		if !s.overtaken(f, key) {
+		if !s.overtaken(m, key) {
 			continue
 		}
 		if d, r, at := loaded.find(key); at >= 0 {
-			loaded.take(d, r, at, wirev1.Cause_CAUSE_WITHDRAWN, now)
+			loaded.delete(d, r, at, wirev1.Cause_CAUSE_WITHDRAWN, now)
 		}
 		if _, r, at := s.find(key); at >= 0 {
 			loaded.put(copyOf(key.data, r, r.copies[at]), now)
@@ -124,7 +126,7 @@ func (s *Store) Adopt(f *flight, loaded *Store, now time.Time) *Store {
 			loaded.datum(id).until = d.until
 		}
 	}
-	loaded.flights, loaded.writes, loaded.touched = s.flights, s.writes, s.touched
+	loaded.merges, loaded.writes, loaded.touched = s.merges, s.writes, s.touched
 	loaded.unexplained, loaded.until = s.unexplained, s.until
 	return loaded
 }

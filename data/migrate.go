@@ -16,15 +16,16 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// migration is the way of one slot from its grant to the moment at which this
-// node serves it. It belongs to the state loop.
+// migration takes one slot from its grant to the moment at which this node
+// serves it. It belongs to the state loop. (syncMigrating in article 002, where
+// one task for each session must succeed.)
 //
 //	             Finish answered            position reached
 //	finishing ------------------> applying ------------------> (serve)
 //	    |  refused, or 300 ms        |  300 ms                    ^
 //	    v                            v                            |
-//	 hearing <-----------------------+     all who must be heard -+
-//	    ^                                  answered a fenced diff
+//	 asking <------------------------+   all sessions that must --+
+//	    ^                                have answered a fenced diff
 //	    | crash: there is no source
 type migration struct {
 	r     *replica
@@ -33,35 +34,36 @@ type migration struct {
 
 	source      conclave.NodeID
 	sourceEpoch conclave.Epoch
-	sent        bool      // Finish was asked
-	position    uint64    // the source's last
-	counter     int64     // the source's, or the highest that a session has pushed
-	marked      time.Time // until when the source's marks last
+	sent        bool      // Finish was sent
+	position    uint64    // the source's last position
+	counter     int64     // the source's counter, or the highest version that a session has pushed
+	marked      time.Time // when the source's marks end
 	deadline    time.Time // of finishing and applying
 
-	began   time.Time                // nobody serves the slot, as far as this node can tell, since then
-	asked   map[conclave.NodeID]bool // ever
-	pending map[conclave.NodeID]bool // asked, and not yet answered or given up
-	heard   map[conclave.NodeID]bool
-	answer  time.Time                // when the first session answered
-	gone    map[conclave.NodeID]bool // given up: on no list, not connected, no answer
-	waiting time.Time                // when it was last said who is waited for
+	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
+	asked       map[conclave.NodeID]bool // sessions that were ever asked
+	pending     map[conclave.NodeID]bool // asked, and not yet answered or given up
+	answered    map[conclave.NodeID]bool // sessions whose diff is complete
+	firstAnswer time.Time                // when the first session answered
+	absent      map[conclave.NodeID]bool // not on the list, not connected, and did not answer
+	warned      time.Time                // when the sessions that are waited for were last logged
 }
 
+// phase is how far a migration is; see migration.
 type phase int
 
 const (
 	finishing phase = iota
 	applying
-	hearing
+	asking
 )
 
 // grant begins a migration. A slot that is handed over takes what its source
-// has; any other, and one whose source is silent, hears the sessions.
+// has; any other, and one whose source is silent, asks the sessions.
 func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	m := &migration{
-		r: r, epoch: row.LeaderEpoch, began: now, waiting: now,
-		asked: map[conclave.NodeID]bool{}, pending: map[conclave.NodeID]bool{}, heard: map[conclave.NodeID]bool{}, gone: map[conclave.NodeID]bool{},
+		r: r, epoch: row.LeaderEpoch, began: now, warned: now,
+		asked: map[conclave.NodeID]bool{}, pending: map[conclave.NodeID]bool{}, answered: map[conclave.NodeID]bool{}, absent: map[conclave.NodeID]bool{},
 	}
 	r.mu.Lock()
 	was := r.state
@@ -71,9 +73,9 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	if row.Phase == slot.Switching && !row.Source.IsZero() {
 		m.source, m.sourceEpoch = row.Source, row.SourceEpoch
 		m.deadline = now.Add(s.server.config.FinishTimeout)
-		r.follow(m.source, m.sourceEpoch, now) // as it did before: no change
+		r.follow(m.source, m.sourceEpoch, now) // as before: no change
 	} else {
-		m.phase = hearing
+		m.phase = asking
 		r.unfollow()
 	}
 	r.mu.Unlock()
@@ -81,9 +83,9 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	s.server.log.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
 }
 
-// finishAll asks each source to stop, once for all slots that the table has just
-// moved from it to this node: a drain costs a question for each batch of slots,
-// not for each slot.
+// finishAll asks each source to stop, once for all slots that the table has
+// just moved from it to this node: a drain costs one request for each batch of
+// slots.
 func (s *slots) finishAll() {
 	bySource := map[conclave.NodeID][]*migration{}
 	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
@@ -97,12 +99,12 @@ func (s *slots) finishAll() {
 	}
 }
 
-// finish asks one source, and tells the loop what it said.
+// finish sends Finish to one source and posts the result to the loop.
 func (s *slots) finish(source conclave.NodeID, all []*migration) {
 	member, listed := s.server.view.State().Members.Find(source.Name)
 	if !listed || member.Node != source {
 		for _, m := range all {
-			s.hear(m, "the source is not on the member list")
+			s.askSessions(m, "the source is not on the member list")
 		}
 		return
 	}
@@ -110,7 +112,7 @@ func (s *slots) finish(source conclave.NodeID, all []*migration) {
 	for _, m := range all {
 		ask.Slots = append(ask.Slots, &wirev1.FinishSlot{Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch)})
 	}
-	deadline := all[0].deadline // all were granted by one table; counts from before the request is sent
+	deadline := all[0].deadline // one table granted them all; counted from before the request is sent
 	s.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
@@ -131,48 +133,49 @@ func (s *slots) finish(source conclave.NodeID, all []*migration) {
 	})
 }
 
-// finished takes the source's answer.
+// finished handles the source's answer, or the error of the request.
 func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 	if s.migrations[m.r.id] != m || m.phase != finishing {
 		return
 	}
 	switch {
 	case err != nil:
-		s.hear(m, "the source did not finish: "+err.Error())
+		s.askSessions(m, "the source did not finish: "+err.Error())
 	case answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(answer.GetSourceEpoch()) != m.sourceEpoch:
-		s.hear(m, "the source has not the copy that this one follows")
+		s.askSessions(m, "the source does not have the copy that this node follows")
 	default:
 		m.phase, m.position, m.counter = applying, answer.GetPosition(), answer.GetCounter()
 		m.marked = time.Now().Add(wire.FromMs(answer.GetUnconfirmedMs()))
 	}
 }
 
-// hear falls back to the sessions: the copy is kept as it is.
-func (s *slots) hear(m *migration, why string) {
+// askSessions continues a migration without its source: the copy is kept as it
+// is, and the sessions are asked.
+func (s *slots) askSessions(m *migration, why string) {
 	if !m.source.IsZero() {
 		s.server.log.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
 	}
-	m.phase = hearing
+	m.phase = asking
 	m.r.mu.Lock()
 	m.r.unfollow()
 	m.r.mu.Unlock()
 	s.refollow = true
 }
 
-// advance carries a migration on, and says when it must be looked at again
-// even if nothing happens; zero: only then.
+// advance moves a migration forward. It returns when it must be called again
+// even if nothing happens; zero if it need not.
 func (s *slots) advance(m *migration, now time.Time) time.Time {
 	if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {
 		s.serve(m, now)
 		return time.Time{}
 	}
-	if m.phase != hearing {
+	if m.phase != asking {
 		if now.Before(m.deadline) {
 			return m.deadline
 		}
-		s.hear(m, "the source was silent, or its feed too slow")
+		s.askSessions(m, "the source was silent, or its feed too slow")
 	}
-	missing := s.unheard(m, now)
+	missing := s.unanswered(m, now)
 	if len(missing) == 0 {
 		s.serve(m, now)
 		return time.Time{}
@@ -180,16 +183,16 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	for _, session := range missing {
 		if !m.pending[session] {
 			m.asked[session], m.pending[session] = true, true
-			s.server.differ.ask(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, done: func(highest int64, err error) {
-				s.post(func() { m.answered(session, highest, err) })
+			s.server.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, done: func(highest int64, err error) {
+				s.post(func() { m.noteAnswer(session, highest, err) })
 			}})
 		}
 	}
-	if now.Sub(m.waiting) >= 5*time.Second {
-		m.waiting = now
+	if now.Sub(m.warned) >= 5*time.Second {
+		m.warned = now
 		s.server.log.Warn("slot waits for sessions", "slot", m.r.id, "epoch", m.epoch, "sessions", missing)
 	}
-	next := m.waiting.Add(5 * time.Second)
+	next := m.warned.Add(5 * time.Second)
 	for _, session := range missing {
 		at := s.givenUpAt(m, session, now)
 		if at.After(now) && at.Before(next) {
@@ -199,33 +202,33 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	return next
 }
 
-// answered notes how a session's fenced diff ended.
-func (m *migration) answered(session conclave.NodeID, highest int64, err error) {
+// noteAnswer records the result of a session's fenced diff.
+func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error) {
 	delete(m.pending, session)
 	if err != nil {
-		m.gone[session] = true // asked again if it comes back; see unheard
+		m.absent[session] = true // asked again if it returns; see unanswered
 		return
 	}
-	if len(m.heard) == 0 {
-		m.answer = time.Now()
+	if len(m.answered) == 0 {
+		m.firstAnswer = time.Now()
 	}
-	m.heard[session] = true
-	delete(m.gone, session)
+	m.answered[session] = true
+	delete(m.absent, session)
 	m.counter = max(m.counter, highest)
 }
 
-// unheard lists who must still be heard before the slot may serve: the
-// sessions on the member list, those that are connected, and
-// the owners of copies here. The member list is never older than the table,
-// since whoever hands a state on hands on all of it. An owner that is neither
-// on the list nor connected is asked once, if its address was ever known: it
-// does not block, and its copies stay for its grace. Neither does a session that
-// was given up (unreached.go).
-func (s *slots) unheard(m *migration, now time.Time) []conclave.NodeID {
+// unanswered returns the sessions that must still answer before the slot may
+// serve: the sessions on the member list, those that are connected, and the
+// owners of copies here. The member list is never older than the table, because
+// a state is always passed on as a whole. An owner that is neither on the list
+// nor connected is asked once, if its address was ever known; it does not
+// block, and its copies stay for their grace. A session that was given up
+// (unreached.go) does not block either.
+func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
 	need := s.server.owners.living()
 	for _, n := range need {
-		if !m.heard[n] && !s.givenUp(m, n, now) {
+		if !m.answered[n] && !s.givenUp(m, n, now) {
 			out = append(out, n)
 		}
 	}
@@ -233,7 +236,7 @@ func (s *slots) unheard(m *migration, now time.Time) []conclave.NodeID {
 	owners := m.r.store.Owners()
 	m.r.mu.Unlock()
 	for _, n := range owners {
-		if !m.heard[n] && !m.gone[n] && !containsNode(need, n) && s.server.owners.address(n) != "" {
+		if !m.answered[n] && !m.absent[n] && !containsNode(need, n) && s.server.owners.address(n) != "" {
 			out = append(out, n)
 		}
 	}
@@ -241,60 +244,61 @@ func (s *slots) unheard(m *migration, now time.Time) []conclave.NodeID {
 }
 
 // partial reports whether a slot that has asked all sessions may still lack
-// registrations of sessions that are gone, whose clients are on their way: it
-// has no complete copy, or its leader crashed and no session could answer. A
-// slot that had no leader before lacks nothing, unless this node knows of a
-// session that was lost since. The lock is held.
+// registrations of lost sessions whose clients are about to reconnect: it has
+// no complete copy, or its leader crashed and no session could answer. A slot
+// that had no leader before lacks nothing, unless this node knows of a session
+// that was lost since. The replica's lock is held.
 func (s *slots) partial(m *migration) bool {
 	owners := s.server.owners
 	switch {
 	case m.r.first:
-		return m.r.copyEpoch.IsZero() && owners.missed()
+		return m.r.copyEpoch.IsZero() && owners.anyInGrace()
 	case m.r.copyEpoch.IsZero():
 		return true
 	}
 	return m.source.IsZero() && len(owners.living()) == 0
 }
 
+// reached reports whether the copy is complete up to a position of an epoch.
 func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.copyEpoch == epoch && r.copyPosition >= position
 }
 
-// serve ends a migration: from here on reads are answered.
+// serve ends a migration: from now on reads are answered.
 func (s *slots) serve(m *migration, now time.Time) {
 	r := m.r
-	heard := m.phase == hearing
+	fromSessions := m.phase == asking
 	partial := s.unreached(m)
 	r.mu.Lock()
-	unheard := false
-	if heard {
-		unheard = s.partial(m)
+	incomplete := false
+	if fromSessions {
+		incomplete = s.partial(m)
 		for _, n := range r.store.Owners() {
-			unheard = unheard || !m.heard[n]
+			incomplete = incomplete || !m.answered[n]
 		}
 		for n := range m.asked {
-			unheard = unheard || !m.heard[n]
+			incomplete = incomplete || !m.answered[n]
 		}
 	}
 	r.enter(slot.Serving, r.epoch, &s.server.watchers)
 	r.unfollow()
 	marked := m.marked
-	if unheard {
+	if incomplete {
 		marked = now.Add(r.grace)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
-	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.heard), Flag: !heard})
+	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions})
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
 	r.partial = nodeSet(partial)
 	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
 	r.mu.Unlock()
 	delete(s.migrations, r.id)
 	s.refollow = true
-	s.server.ring()
-	s.server.poke()
-	s.server.noteServing(m, heard, unheard, now.Sub(m.began))
+	s.server.wakeFeeds()
+	s.server.beatNow()
+	s.server.noteServing(m, fromSessions, incomplete, now.Sub(m.began))
 	if len(partial) > 0 {
 		s.server.notePartial(m, partial)
 	}

@@ -12,7 +12,7 @@ import (
 	"conclave/wire"
 )
 
-// metrics are few: what an operator of a data node asks first.
+// metrics are the few that an operator of a data node needs first.
 type metrics struct {
 	registry   *prometheus.Registry
 	writes     prometheus.Counter
@@ -24,9 +24,9 @@ func newMetrics(s *Server) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		writes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
-		diffs:    prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Answers of sessions to a diff."}),
+		diffs:    prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
 		unreadable: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which nobody served a slot before this node did.",
+			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which no node served a slot before this one did.",
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .3, 1, 3, 10},
 		}),
 	}
@@ -67,26 +67,26 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
-// noteServing tells that a slot begins to be served. gap is the time during
-// which, as far as this node can tell, nobody served it: since it learnt of its
-// grant (the source stops a moment later, when Finish reaches it).
-func (s *Server) noteServing(m *migration, heard, unheard bool, gap time.Duration) {
+// noteServing records that a slot begins to be served. gap is the time during
+// which no node served it as far as this node knows: since it learned of its
+// grant (the source stops a moment later, when it receives Finish).
+func (s *Server) noteServing(m *migration, fromSessions, incomplete bool, gap time.Duration) {
 	s.metrics.unreadable.Observe(gap.Seconds())
 	how := "handed over by " + m.source.Name
-	if heard {
-		how = fmt.Sprintf("%d sessions heard", len(m.heard))
+	if fromSessions {
+		how = fmt.Sprintf("%d sessions answered", len(m.answered))
 	}
-	if unheard {
-		how += ", some owner could not be"
+	if incomplete {
+		how += ", not all owners did"
 	}
 	s.log.Debug("slot served", "slot", m.r.id, "epoch", m.epoch, "how", how, "unreadable", gap)
 	s.events.Add(wire.Event{
 		Type: "slot.serving", Term: m.epoch.Term, Epoch: &m.epoch, Text: fmt.Sprintf("slot %d served: %s", m.r.id, how),
-		Data: map[string]any{"slot": m.r.id, "unreadableMs": float64(gap.Microseconds()) / 1000, "source": m.source.Name, "heard": len(m.heard), "unheard": unheard},
+		Data: map[string]any{"slot": m.r.id, "unreadableMs": float64(gap.Microseconds()) / 1000, "source": m.source.Name, "heard": len(m.answered), "unheard": incomplete},
 	})
 }
 
-// notePartial tells that a slot is served although some sessions could not be
+// notePartial records that a slot is served although some sessions could not be
 // asked what they have.
 func (s *Server) notePartial(m *migration, without []conclave.NodeID) {
 	names := make([]string, len(without))
@@ -112,7 +112,7 @@ func (s *Server) noteFinished(id int, epoch conclave.Epoch, successor conclave.N
 func (s *Server) noteOwnerGone(owner conclave.NodeID, removed int) {
 	s.log.Info("lost session's publishers removed", "session", owner, "publishers", removed, "grace", s.config.SessionGrace)
 	s.events.Add(wire.Event{
-		Type: "session.gone", Term: s.fence.Highest(), Text: fmt.Sprintf("%d publishers of session %s removed, its grace is over", removed, owner),
+		Type: "session.gone", Term: s.fence.Highest(), Text: fmt.Sprintf("%d publishers of session %s removed, its grace has ended", removed, owner),
 		Data: map[string]any{"session": owner.Name, "incarnation": owner.Incarnation, "publishers": removed},
 	})
 }

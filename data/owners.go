@@ -12,19 +12,21 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// owners knows which session incarnations live, and where they answer.
+// owners tracks which session incarnations are alive and at which addresses
+// (sessionLeaseManager in article 002).
 //
-// The publishers of a lost session stay for the session grace: its clients are
-// on their way to another session and will register again. The grace counts on
-// this node's own monotonic clock from the first moment at which both the member
-// list lacks the incarnation and no connection or answer of it lives; any sign
-// of life starts it again.
+// The publishers of a lost session stay for the session grace, because its
+// clients are about to register again at another session. The grace is counted
+// on this node's own monotonic clock, from the first moment at which the
+// incarnation is not on the member list and has no connection or recent answer
+// here; any sign of life restarts it.
 //
-// It counts only while there is evidence: a leader, which keeps the member list,
-// and at least one session that lives, to which the clients could have gone.
-// While either is missing nothing is removed, and every count starts again when
-// both are back. So after an outage of all sessions the copies stay for one more
-// grace, counted from the first session that is back: its settling time.
+// It is counted only while there is evidence: a meta leader, which keeps the
+// member list, and at least one living session, to which the clients could have
+// moved. While either is missing nothing is removed, and when both are back
+// every count starts again. After an outage of all sessions the copies
+// therefore stay for one more grace from the first session that is back: its
+// settling time.
 type owners struct {
 	server *Server
 
@@ -32,17 +34,19 @@ type owners struct {
 	known map[conclave.NodeID]*presence
 }
 
+// presence is what this node knows of one session incarnation.
 type presence struct {
-	address string
-	feeds   int       // open Watch streams
-	gone    time.Time // when its count began; zero while it lives
-	listed  bool      // at the last look
+	address   string
+	feeds     int       // open Watch streams
+	goneSince time.Time // when its grace began; zero while it is alive
+	listed    bool      // when sweep last looked
 
-	spoke      time.Time // when it last sent a request, or answered one
-	undialled  time.Time // since when every try to ask it was a failed dial; zero: the last one was none
-	unanswered time.Time // since when no try to ask it was answered
+	lastContact time.Time // when it last sent a request, or answered one
+	undialled   time.Time // since when every attempt to ask it was a failed dial; zero if the last one was not
+	unanswered  time.Time // since when no attempt to ask it was answered
 }
 
+// of returns what is known of a session, and adds it if nothing is.
 func (o *owners) of(n conclave.NodeID) *presence {
 	p := o.known[n]
 	if p == nil {
@@ -52,34 +56,37 @@ func (o *owners) of(n conclave.NodeID) *presence {
 	return p
 }
 
-// heard notes a sign of life.
-func (o *owners) heard(n conclave.NodeID, address string) {
+// noteContact records a sign of life.
+func (o *owners) noteContact(n conclave.NodeID, address string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.of(n)
-	p.gone, p.spoke = time.Time{}, time.Now()
+	p.goneSince, p.lastContact = time.Time{}, time.Now()
 	if address != "" {
 		p.address = address
 	}
 }
 
+// connected records that a session has opened its change feed.
 func (o *owners) connected(n conclave.NodeID, address string) {
-	o.heard(n, address)
+	o.noteContact(n, address)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.of(n).feeds++
 }
 
+// disconnected records that a session's change feed has ended. The grace begins
+// with the next sweep at the earliest.
 func (o *owners) disconnected(n conclave.NodeID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.of(n)
 	p.feeds--
-	p.gone = time.Time{}
+	p.goneSince = time.Time{}
 }
 
-// address is where a session answers: as the member list says, or as it said
-// itself; "" when nobody said.
+// address returns a session's address: from the member list, or as the session
+// itself advertised it; "" if neither is known.
 func (o *owners) address(n conclave.NodeID) string {
 	if m, ok := o.server.view.State().Members.Find(n.Name); ok && m.Node == n {
 		return m.Address
@@ -92,8 +99,8 @@ func (o *owners) address(n conclave.NodeID) string {
 	return ""
 }
 
-// living lists the sessions that are members or connected, sorted: all whose
-// word is waited for.
+// living returns the sessions that are members or connected, sorted; these are
+// the ones that a migration waits for.
 func (o *owners) living() []conclave.NodeID {
 	set := map[conclave.NodeID]bool{}
 	for _, m := range o.server.view.State().Members.Of(conclave.RoleSession) {
@@ -109,8 +116,8 @@ func (o *owners) living() []conclave.NodeID {
 	return sortedNodes(set)
 }
 
-// missed says that some session is away whose grace has not ended.
-func (o *owners) missed() bool {
+// anyInGrace reports whether some session is away and its grace has not ended.
+func (o *owners) anyInGrace() bool {
 	members := o.server.view.State().Members
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,27 +129,30 @@ func (o *owners) missed() bool {
 	return false
 }
 
-// back says that a session whose grace was over has given a sign of life since.
-func (o *owners) back(n conclave.NodeID) bool {
+// isBack reports whether a session whose grace has ended has shown a sign of
+// life since.
+func (o *owners) isBack(n conclave.NodeID) bool {
 	members := o.server.view.State().Members
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.known[n]
-	return members.Has(n) || p != nil && (p.feeds > 0 || p.gone.IsZero())
+	return members.Has(n) || p != nil && (p.feeds > 0 || p.goneSince.IsZero())
 }
 
-// knows says that a session lives, or that its grace has not ended.
-func (o *owners) knows(n conclave.NodeID) bool {
+// isKnown reports whether a session is alive or its grace has not ended.
+func (o *owners) isKnown(n conclave.NodeID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.known[n] != nil
 }
 
+// alive reports whether a session is a member or connected.
 func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
 
-// sweep looks at every owner of a copy and returns those whose grace has ended.
-// unsure: no leader has been heard for a lease, or no session lives, so that
-// the absence of an owner is no evidence against its clients.
+// sweep checks every owner of a copy and returns those whose grace has ended.
+// unsure reports that no meta leader has answered for a lease, or that
+// no session is alive: then an owner's absence is no evidence against its
+// clients.
 func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Time) (expired []conclave.NodeID) {
 	members := o.server.view.State().Members
 	o.mu.Lock()
@@ -153,17 +163,17 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 	for _, n := range sortedNodes(o.known) {
 		p := o.known[n]
 		p.listed = members.Has(n)
-		if unsure { // what was tried meanwhile proves nothing
+		if unsure { // attempts made meanwhile prove nothing
 			p.undialled, p.unanswered = time.Time{}, time.Time{}
 		}
 		switch {
 		case p.feeds > 0 || p.listed:
-			p.gone = time.Time{}
+			p.goneSince = time.Time{}
 		case unsure:
-			p.gone = time.Time{}
-		case p.gone.IsZero():
-			p.gone = now
-		case now.Sub(p.gone) >= o.server.config.SessionGrace:
+			p.goneSince = time.Time{}
+		case p.goneSince.IsZero():
+			p.goneSince = now
+		case now.Sub(p.goneSince) >= o.server.config.SessionGrace:
 			if copies[n] == 0 {
 				delete(o.known, n)
 			} else {
@@ -174,9 +184,9 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 	return expired
 }
 
-// runSweep takes away what lost owners had, and drops tombstones that have
-// nothing left to hide. Copies are taken away in slots that are served only: the
-// feeds carry it to the followers, whose stores are merely tidied.
+// runSweep removes the copies of lost owners and drops tombstones that hide
+// nothing any more. Copies are removed only in slots that are served: the feeds
+// carry the removals to the followers, whose stores are merely pruned.
 func (s *Server) runSweep(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Beat)
 	defer ticker.Stop()
@@ -194,14 +204,14 @@ func (s *Server) runSweep(ctx context.Context) {
 			if r.state == slot.Serving {
 				r.watchPartial(living, now)
 				if len(living) == 0 && r.store.Marked(now) > 0 {
-					r.store.Mark(now.Add(s.config.SessionGrace)) // no session could confirm anything meanwhile
+					r.store.Mark(now.Add(s.config.SessionGrace)) // meanwhile no session could confirm anything
 				}
 			}
 			switch {
 			case n%5 != 0 || r.store == nil:
 			case r.state == slot.Serving:
 				r.store.Compact(now.Add(-s.config.SessionGrace), now)
-				maps.DeleteFunc(r.numbers, func(session conclave.NodeID, _ uint64) bool { return !s.owners.knows(session) })
+				maps.DeleteFunc(r.numbers, func(session conclave.NodeID, _ uint64) bool { return !s.owners.isKnown(session) })
 				r.publish(&s.watchers)
 			default:
 				r.store.Prune(now)
@@ -214,21 +224,22 @@ func (s *Server) runSweep(ctx context.Context) {
 			}
 			r.mu.Unlock()
 		}
-		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.lost(), now) {
+		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now) {
 			s.removeOwner(owner, now)
 		}
-		s.ring()
+		s.wakeFeeds()
 	}
 }
 
-// removeOwner takes a lost session's copies away, slot by slot, until it is back.
-// That is looked at with the slot's lock held: a session that opens its feed is
-// connected before the slot is, and then compared with.
+// removeOwner removes a lost session's copies slot by slot, and stops if the
+// session returns. It checks that with the slot's lock held: a session that
+// opens its feed is first recorded as connected, then shown the slot, then
+// compared with it.
 func (s *Server) removeOwner(owner conclave.NodeID, now time.Time) {
 	removed := 0
 	for _, r := range s.slots.all() {
 		r.mu.Lock()
-		if r.state == slot.Serving && !s.owners.back(owner) {
+		if r.state == slot.Serving && !s.owners.isBack(owner) {
 			n := r.store.RemoveOwner(owner, wirev1.Cause_CAUSE_OWNER_GONE, now)
 			removed += n
 			r.trace.Claim(trace.Claim{Kind: trace.OwnerGone, Slot: r.id, Epoch: r.epoch, Peer: owner, Count: n})

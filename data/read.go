@@ -10,18 +10,19 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// highestRaise is the highest version that a reader may make a leader rise to:
-// one confused client must not use up all that JavaScript can count.
+// highestRaise is the highest version that a reader can raise a leader's
+// counter to, so that one faulty client cannot use up the integers that
+// JavaScript can represent.
 const highestRaise = 1 << 52
 
-// Read answers one want of a session. A session that has pushed a version that
-// is not lower than the datum's, with another content, makes the counter rise
-// above it: no subscriber may take what comes now for older than what it has
-// (article 002's race of two tables).
+// Read answers a session's request for one datum. If the session has already
+// pushed this version or a higher one with another content, the counter rises
+// above it: otherwise subscribers would take the new content for older than
+// what they have (the race of two slot tables in article 002).
 func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wirev1.Fetched {
 	d := s.data[data]
 	if d == nil {
-		d = &datum{id: data, version: s.counter} // read as empty, not kept
+		d = &datum{id: data, version: s.counter} // reads as empty; not stored
 	}
 	values, h := d.content()
 	same := hash == h
@@ -53,10 +54,11 @@ type Datum struct {
 	Version     int64
 	Values      []string
 	Publishers  int
-	Unconfirmed time.Duration // how long removals stay unconfirmed
+	Unconfirmed time.Duration // how long its last removal stays unconfirmed
 }
 
-// Data lists what subscribers see, of all ids for which want is true, sorted.
+// Data returns what subscribers see of the ids for which want returns true,
+// sorted.
 func (s *Store) Data(now time.Time, want func(id string) bool) []Datum {
 	var out []Datum
 	for id, d := range s.data {
@@ -79,7 +81,7 @@ func (s *Store) Data(now time.Time, want func(id string) bool) []Datum {
 	return out
 }
 
-// Of lists one owner's copies, sorted by data and registration id.
+// Of returns one owner's copies, sorted by data and registration id.
 func (s *Store) Of(owner conclave.NodeID) []Copy {
 	o := s.owners[owner]
 	if o == nil {
@@ -97,7 +99,7 @@ func (s *Store) Of(owner conclave.NodeID) []Copy {
 	return out
 }
 
-// All lists every copy: a snapshot, sorted.
+// All returns every copy, sorted.
 func (s *Store) All() []Copy {
 	var out []Copy
 	for id, d := range s.data {
@@ -111,7 +113,7 @@ func (s *Store) All() []Copy {
 	return out
 }
 
-func copyOf(data string, r *registration, c held) Copy {
+func copyOf(data string, r *registration, c ownerCopy) Copy {
 	return Copy{copyKey{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
 }
 

@@ -9,52 +9,53 @@ import (
 	"conclave/slot"
 )
 
-// Repair compares serving slots with the sessions, in the background. Nothing
-// depends on it: every change is written by its session until it is stored.
-// It is what makes a fault of that rule heal instead of stay (the original's
-// "every hint has a pull behind it").
+// Repair compares serving slots with the sessions in the background. Nothing
+// depends on it, because a session sends every change until it is stored;
+// repair corrects violations of that rule (in the original, every notification
+// has a pull behind it).
 //
 // The original compares everything every 6 s. Here a slot is compared with a
-// session within RepairEvery of the session's last write to it, or of the
-// opening of its feed, and else once in RepairAll: an idle cluster of 256 slots
-// and 2 sessions makes 2 small calls a second for it instead of 85.
+// session within RepairEvery of the session's last write to it or of the
+// opening of its feed, and otherwise once in RepairAll. In an idle cluster of
+// 256 slots and 2 sessions that makes 2 small calls a second instead of 85.
 
-// suspect says that a slot should be compared with a session; lock held.
-func (r *replica) suspect(session conclave.NodeID) {
+// repairWith records that a slot should be compared with a session. mu is held.
+func (r *replica) repairWith(session conclave.NodeID) {
 	if r.dirty == nil {
 		r.dirty = map[conclave.NodeID]bool{}
 	}
 	r.dirty[session] = true
 }
 
-// doubt judges what a repair would take away. A session that drops a
-// registration writes so, with the cause, and that write may just be on its
-// way; so a copy is taken away as "missing in a diff" only when two diffs, one
-// round apart, say so. Lock held.
-func (r *replica) doubt(session conclave.NodeID, removed []Copy) (believed []Copy) {
-	before := r.doubts[session]
-	delete(r.doubts, session)
+// confirmRemovals returns those removals of a repair that the repair before it
+// reported, too. A session that drops a registration writes that with its
+// cause, and the write may still be on its way; so a copy is removed as
+// "missing in a diff" only when two diffs, one round apart, report it. mu is
+// held.
+func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (confirmed []Copy) {
+	before := r.reported[session]
+	delete(r.reported, session)
 	for _, c := range removed {
 		if v, ok := before[c.copyKey]; ok && v == c.version {
-			believed = append(believed, c)
+			confirmed = append(confirmed, c)
 			continue
 		}
-		if r.doubts == nil {
-			r.doubts = map[conclave.NodeID]map[copyKey]int64{}
+		if r.reported == nil {
+			r.reported = map[conclave.NodeID]map[copyKey]int64{}
 		}
-		if r.doubts[session] == nil {
-			r.doubts[session] = map[copyKey]int64{}
+		if r.reported[session] == nil {
+			r.reported[session] = map[copyKey]int64{}
 		}
-		r.doubts[session][c.copyKey] = c.version
-		r.suspect(session)
+		r.reported[session][c.copyKey] = c.version
+		r.repairWith(session)
 	}
-	return believed
+	return confirmed
 }
 
-// runRepair asks for the comparisons that are due.
+// runRepair enqueues the comparisons that are due.
 func (s *Server) runRepair(ctx context.Context) {
-	rng := s.stream()
-	next := 0 // the slot with which the slow round over everything goes on
+	rng := s.newRand()
+	next := 0 // where the slow round over all slots continues
 	for {
 		every := s.config.RepairEvery
 		if sleep.For(ctx, every*4/5+time.Duration(rng.Int64N(int64(every)*2/5+1))) != nil {
@@ -68,7 +69,7 @@ func (s *Server) runRepair(ctx context.Context) {
 			next = (next + 1) % len(all)
 			for _, session := range s.owners.living() {
 				all[next].mu.Lock()
-				all[next].suspect(session)
+				all[next].repairWith(session)
 				all[next].mu.Unlock()
 			}
 		}
@@ -85,7 +86,7 @@ func (s *Server) runRepair(ctx context.Context) {
 			}
 			for _, session := range sortedNodes(dirty) {
 				if s.owners.alive(session) {
-					s.differ.ask(diffJob{r: r, epoch: epoch, session: session})
+					s.differ.enqueue(diffJob{r: r, epoch: epoch, session: session})
 				}
 			}
 		}

@@ -12,64 +12,69 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// The leader's side of replication: one stream for each node that follows,
-// carrying any number of slots. A slot's feed begins with a snapshot, unless
-// the follower has everything up to a position that the log still reaches; then
-// every change follows at once. Messages are cut at partBytes.
+// The leader's side of replication: one stream for each node that follows, with
+// any number of slots. A slot's feed begins with a snapshot, unless the
+// follower has everything up to a position that the log still holds; then every
+// change follows at once. A message ends once it exceeds partBytes or has
+// partCopies copies.
 const (
 	partCopies = 512
 	partBytes  = 1 << 20
 )
 
-// feedStream is one follower node's stream.
+// feedStream is the stream of one follower node.
 type feedStream struct {
-	bell bell
+	wake signal.Signal
 
-	mu    sync.Mutex // guards the rest; inside a replica's lock
-	asks  []*wirev1.ReplicateRequest
-	dirty map[int]bool // slots that may have something to send
+	mu       sync.Mutex // guards the fields below; taken inside a replica's lock
+	requests []*wirev1.ReplicateRequest
+	dirty    map[int]bool // slots that may have something to send
 }
 
-// feedSlot is one slot on one stream; the handler's own.
+// feedSlot is one slot on one stream. Only the stream's sender uses it.
 type feedSlot struct {
 	epoch    conclave.Epoch
 	sent     uint64
 	attached bool // the slot serves at epoch, and sent is a position of it
 }
 
-// mark says that a slot may have something to send. A replica's lock is held;
-// ring afterwards, without it.
+// mark records that a slot may have something to send. A replica's lock is
+// held; call feedStreams.wake after it has been released.
 func (f *feedStream) mark(slot int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dirty[slot] = true
 }
 
-// feedStreams are all that are open, so that they can be woken.
+// feedStreams are all open streams.
 type feedStreams struct {
 	mu  sync.Mutex    // guards all
 	all []*feedStream // in the order in which they were opened
 }
 
-func (fs *feedStreams) ring() {
+// wake wakes every stream that has something to send. No replica's lock is
+// held.
+func (fs *feedStreams) wake() {
 	fs.mu.Lock()
 	due := slices.Clone(fs.all)
 	fs.mu.Unlock()
 	for _, f := range due {
 		f.mu.Lock()
-		waits := len(f.dirty)+len(f.asks) > 0
+		waits := len(f.dirty)+len(f.requests) > 0
 		f.mu.Unlock()
 		if waits {
-			f.bell.ring()
+			f.wake.Set()
 		}
 	}
 }
 
+// set adds a stream, or removes it.
 func (fs *feedStreams) set(f *feedStream, open bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -80,10 +85,10 @@ func (fs *feedStreams) set(f *feedStream, open bool) {
 	fs.all = slices.DeleteFunc(fs.all, func(x *feedStream) bool { return x == f })
 }
 
-// Replicate serves one follower until its stream ends: this goroutine reads
-// what is asked, another sends.
+// Replicate serves one follower until its stream ends: this goroutine receives
+// requests, another one sends.
 func (s *Server) Replicate(ctx context.Context, stream *connect.BidiStream[wirev1.ReplicateRequest, wirev1.ReplicateEvent]) error {
-	f := &feedStream{bell: newBell(), dirty: map[int]bool{}}
+	f := &feedStream{wake: signal.New(), dirty: map[int]bool{}}
 	s.streams.set(f, true)
 	defer s.streams.set(f, false)
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,14 +105,14 @@ func (s *Server) Replicate(ctx context.Context, stream *connect.BidiStream[wirev
 			return err
 		}
 		f.mu.Lock()
-		f.asks = append(f.asks, m)
+		f.requests = append(f.requests, m)
 		f.mu.Unlock()
-		f.bell.ring()
+		f.wake.Set()
 	}
 }
 
-// runFeed sends until ctx ends, or the stream breaks: then the reader sees it
-// break too.
+// runFeed sends until ctx ends or the stream breaks; in the latter case the
+// receiving goroutine gets an error, too.
 func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.ReplicateEvent) error) {
 	follows := map[int]*feedSlot{}
 	defer func() {
@@ -118,13 +123,13 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 	ticker := time.NewTicker(s.config.Beat)
 	defer ticker.Stop()
 	for {
-		var asks []*wirev1.ReplicateRequest
+		var requests []*wirev1.ReplicateRequest
 		dirty := map[int]bool{}
-		if s.slots.all() != nil { // before the first table asks wait where they are
-			asks, dirty = f.take()
+		if s.slots.all() != nil { // before the first table, requests stay queued
+			requests, dirty = f.takePending()
 		}
-		for _, a := range asks {
-			s.ask(f, follows, a)
+		for _, a := range requests {
+			s.applyRequest(f, follows, a)
 			if a.GetFollow() != nil {
 				dirty[int(a.GetFollow().GetSlot())] = true
 			}
@@ -135,9 +140,10 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 			}
 		}
 		select {
-		case <-f.bell:
+		case <-f.wake.C():
 		case <-ticker.C:
-			// All that is dirty was sent: every feed of this stream is current.
+			// Everything dirty has been sent: all feeds of this stream are
+			// current.
 			if send(&wirev1.ReplicateEvent{Beat: true}) != nil {
 				return
 			}
@@ -147,16 +153,17 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 	}
 }
 
-func (f *feedStream) take() (asks []*wirev1.ReplicateRequest, dirty map[int]bool) {
+// takePending returns what is queued, and empties the queue.
+func (f *feedStream) takePending() (requests []*wirev1.ReplicateRequest, dirty map[int]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	asks, dirty = f.asks, f.dirty
-	f.asks, f.dirty = nil, map[int]bool{}
-	return asks, dirty
+	requests, dirty = f.requests, f.dirty
+	f.requests, f.dirty = nil, map[int]bool{}
+	return requests, dirty
 }
 
-// ask takes a follower's wish.
-func (s *Server) ask(f *feedStream, follows map[int]*feedSlot, m *wirev1.ReplicateRequest) {
+// applyRequest begins or ends a slot on the stream, as a follower requested.
+func (s *Server) applyRequest(f *feedStream, follows map[int]*feedSlot, m *wirev1.ReplicateRequest) {
 	if u := m.GetUnfollow(); u != nil {
 		delete(follows, int(u.GetSlot()))
 		s.detach(f, int(u.GetSlot()))
@@ -166,12 +173,13 @@ func (s *Server) ask(f *feedStream, follows map[int]*feedSlot, m *wirev1.Replica
 		if r := s.slots.of(int(a.GetSlot())); r != nil {
 			follows[r.id] = &feedSlot{epoch: wire.EpochIn(a.GetLeaderEpoch()), sent: a.GetPosition()}
 			r.mu.Lock()
-			r.attach(f, 0) // not reading yet, but told when the slot begins to serve
+			r.attach(f, 0) // reads nothing yet, but is marked when the slot begins to serve
 			r.mu.Unlock()
 		}
 	}
 }
 
+// attach adds a follower's stream, or sets how far it has read. mu is held.
 func (r *replica) attach(f *feedStream, read uint64) {
 	if r.streams == nil {
 		r.streams = map[*feedStream]uint64{}
@@ -179,6 +187,7 @@ func (r *replica) attach(f *feedStream, read uint64) {
 	r.streams[f] = read
 }
 
+// detach removes a slot from a follower's stream.
 func (s *Server) detach(f *feedStream, id int) {
 	r := s.slots.of(id)
 	if r == nil {
@@ -192,7 +201,7 @@ func (s *Server) detach(f *feedStream, id int) {
 	}
 }
 
-// feed sends all there is of one slot.
+// feed sends everything that is pending of one slot.
 func (s *Server) feed(f *feedStream, follows map[int]*feedSlot, id int, send func(*wirev1.ReplicateEvent) error) error {
 	at := follows[id]
 	r := s.slots.of(id)
@@ -216,13 +225,14 @@ func (s *Server) feed(f *feedStream, follows map[int]*feedSlot, id int, send fun
 	}
 }
 
-// next builds what follows at on its stream. Only pointers are copied under the
-// lock: what they point to never changes.
+// next returns the next messages of a slot on a stream. Under the lock it
+// copies only pointers, to values that never change.
 func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateEvent, more, gone bool) {
 	r.mu.Lock()
 	served := (r.state == slot.Serving || r.state == slot.Finished) && r.epoch == at.epoch
 	if !served {
-		// A leader that is not there yet is waited for; one that is over is not.
+		// A leadership that has not begun yet is waited for; one that has ended
+		// is reported.
 		epoch := r.epoch
 		r.mu.Unlock()
 		if at.attached || at.epoch.Less(epoch) {
@@ -239,7 +249,7 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 	if at.sent == 0 || !ok {
 		copies, position, marked := r.store.All(), log.position, r.store.Marked(time.Now())
 		at.sent = position
-		r.read(f, position)
+		r.noteRead(f, position)
 		r.mu.Unlock()
 		events = snapshot(r.id, at.epoch, copies, position, counter)
 		events[len(events)-1].UnconfirmedMs = wire.Ms(marked)
@@ -257,13 +267,14 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 	at.sent += uint64(n)
 	e.Position = at.sent
 	more = at.sent < log.position
-	r.read(f, at.sent)
+	r.noteRead(f, at.sent)
 	r.mu.Unlock()
 	return []*wirev1.ReplicateEvent{e}, more, false
 }
 
-// read notes how far a stream is, and lets go of what all have read.
-func (r *replica) read(f *feedStream, position uint64) {
+// noteRead records how far a stream has read, and drops what all streams have
+// read.
+func (r *replica) noteRead(f *feedStream, position uint64) {
 	r.attach(f, position)
 	slowest := position
 	for _, p := range r.streams {
@@ -274,10 +285,11 @@ func (r *replica) read(f *feedStream, position uint64) {
 	r.store.log.trim(slowest)
 }
 
-// describe writes how the copies named by entries are now, each once, as far as
-// the message may grow; it says how many entries were covered.
+// describe adds the present state of the copies named by entries to e, each
+// once, until the message is large enough. It returns how many entries it
+// covered.
 func (s *Store) describe(entries []logEntry, e *wirev1.ReplicateEvent) int {
-	last := make(map[copyKey]int, len(entries)) // the newest cause of each
+	last := make(map[copyKey]int, len(entries)) // the latest entry of each copy
 	for i, x := range entries {
 		last[x.copyKey] = i
 	}
@@ -305,7 +317,7 @@ func (s *Store) describe(entries []logEntry, e *wirev1.ReplicateEvent) int {
 	return len(entries)
 }
 
-// snapshot cuts a whole copy into messages; an empty one is one message too.
+// snapshot splits a whole copy into messages; an empty copy is one message.
 func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, counter int64) []*wirev1.ReplicateEvent {
 	var out []*wirev1.ReplicateEvent
 	for first := true; first || len(copies) > 0; first = false {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
 	"conclave/slot"
@@ -43,25 +44,26 @@ type Server struct {
 	peers   *wire.Peers
 	meta    *metaclient.Client
 	endMeta context.CancelFunc // ends meta's Run
-	metaRan chan struct{}      // closed when it has ended
+	metaRan chan struct{}      // closed when meta's Run has returned
 
 	started chan struct{} // closed by Run once the listener is open
-	stop    chan struct{} // closed by Shutdown: Run shall end
+	stop    chan struct{} // closed by end: Run must return
 	ended   chan struct{} // closed by Run when it returns
 	ran     atomic.Bool
 
-	ready     atomic.Bool // start is through
+	ready     atomic.Bool // the node has registered and left the blacklist
 	draining  atomic.Bool
 	forbidden conclave.Epoch       // of the blacklist with this node's drain entry; Shutdown's own
-	stopping  *metaclient.Stopping // the whole cluster stops: nothing need be handed over
+	stopping  *metaclient.Stopping // whether a stop of the whole cluster is announced: then nothing is handed over
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	seeds   *rand.Rand
 	stopErr error
 	closing bool // stop is closed
 }
 
-// New checks the configuration; nothing is opened before Run.
+// New returns a data node that does nothing until Run, or an error if the
+// configuration is invalid.
 func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("data node configuration: %w", err)
@@ -77,36 +79,39 @@ func New(c Config) (*Server, error) {
 	s.view.Trace, s.fence.Trace = c.Trace, c.Trace
 	s.stopping = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
 	s.slots = newSlots(s)
-	s.follows = &follows{server: s, bell: newBell(), all: map[conclave.NodeID]*puller{}}
-	s.differ = &differ{server: s, bell: newBell(), queues: map[conclave.NodeID]*diffQueue{}}
+	s.follows = &follows{server: s, wake: signal.New(), all: map[conclave.NodeID]*puller{}}
+	s.differ = &differ{server: s, wake: signal.New(), queues: map[conclave.NodeID]*diffQueue{}}
 	s.owners = &owners{server: s, known: map[conclave.NodeID]*presence{}}
 	s.metrics = newMetrics(s)
 	return s, nil
 }
 
-// Started is closed once the listener is open; Address is valid from then on.
+// Started returns a channel that is closed once the listener is open; Address
+// is valid from then on.
 func (s *Server) Started() <-chan struct{} { return s.started }
 
-// Address is where others reach this node.
+// Address returns the address that other nodes reach this node at.
 func (s *Server) Address() string { return s.address }
 
-// Events is the log of what happened here.
+// Events returns the log of this node's events.
 func (s *Server) Events() *wire.Events { return s.events }
 
-// View is what this node knows of the cluster.
+// View returns what this node knows of the cluster.
 func (s *Server) View() *wire.View { return s.view }
 
-// Run opens the listener and serves until Shutdown is through (nil), until
-// something no waiting mends happens (another living process has the node's
-// name: wire.CodeConflict), or until ctx ends: that is a crash which tells
-// nobody. It owns every goroutine of the node and joins them.
+// Run opens the listener and serves until Shutdown is complete (nil), until an
+// error that retrying cannot resolve (another living process has the node's
+// name: wire.CodeConflict), or until ctx ends: that is a crash, which notifies
+// no other node. It joins every goroutine that it started. It may be called
+// once.
 //
-// The order of a start is article 002's: the servers are open first; then the
-// node registers, as long as that takes; then it takes what the table gives it;
-// last it takes its own drain entry off the blacklist.
+// The order of a start is that of article 002: the servers are opened first;
+// then the node registers, however long that takes; then it takes the slots
+// that the table gives it; last it removes its own drain entry from the
+// blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
-		return errors.New("a data node runs once")
+		return errors.New("data: Run was called twice")
 	}
 	defer close(s.ended)
 	ln, err := s.config.Network.Listen(ctx, "tcp", s.config.Listen)
@@ -123,7 +128,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.meta = metaclient.New(metaclient.Config{
 		Self:  wire.Member{Node: s.config.Node, Role: conclave.RoleData, Address: s.address},
 		Metas: s.config.Metas, Peers: s.peers, View: s.view, Fence: s.fence,
-		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.config.Beat, Report: s.report,
+		Logger: s.log.Named("meta"), Rand: s.newRand(), Beat: s.config.Beat, Report: s.report,
 		DataCenter: s.config.DataCenter,
 	})
 	interceptor.Behind = s.meta.Behind
@@ -166,35 +171,37 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// lastRequests is how long requests under way may take when the node ends; its
-// slots are led elsewhere by then.
+// lastRequests is how long requests in progress may take when the node stops.
+// By then other nodes lead its slots.
 const lastRequests = 200 * time.Millisecond
 
-// runStart is what a start waits for, after the servers are open.
+// runStart is the part of a start that waits for a meta leader, after the
+// servers are open (renewNode and postStart in article 002, which ends with
+// removeSelfFromMetaBlacklist).
 func (s *Server) runStart(ctx context.Context) {
-	defer s.say(ctx, "waiting for a leader to register with", "metas", s.config.Metas)()
+	defer s.warnWhileWaiting(ctx, "waiting for a meta leader to register with", "metas", s.config.Metas)()
 	if s.meta.WaitRegistered(ctx) != nil || s.meta.Restore(ctx) != nil {
 		return
 	}
 	s.ready.Store(true)
-	s.poke()
+	s.beatNow()
 	s.log.Info("registered", "node", s.config.Node, "address", s.address)
 	s.events.Add(wire.Event{Type: "data.started", Term: s.fence.Highest(), Text: fmt.Sprintf("data node %s registered", s.config.Node)})
 }
 
-// say repeats a line every 5 s until the returned function is called or ctx
-// ends: nobody should have to guess what a node waits for.
-func (s *Server) say(ctx context.Context, line string, args ...any) (done func()) {
+// warnWhileWaiting logs a line every 5 s, so that an operator sees what the
+// node waits for, until the returned function is called or ctx ends.
+func (s *Server) warnWhileWaiting(ctx context.Context, line string, args ...any) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var saying sync.WaitGroup
-	saying.Go(func() {
+	var warning sync.WaitGroup
+	warning.Go(func() {
 		for sleep.For(ctx, 5*time.Second) == nil {
 			s.log.Warn(line, args...)
 		}
 	})
 	return func() {
 		cancel()
-		saying.Wait()
+		warning.Wait()
 	}
 }
 
@@ -221,7 +228,8 @@ func (s *Server) router(i *wire.Interceptor) *mux.Router {
 	return r
 }
 
-// report is what a beat carries: every slot that this node has a copy of.
+// report returns what a beat carries: every slot that this node has a copy of,
+// and the node's own state.
 func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	now := time.Now()
 	for _, r := range s.slots.all() {
@@ -237,23 +245,25 @@ func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, dra
 	return reports, load, s.ready.Load(), s.draining.Load()
 }
 
-// ring wakes every feed that has something to send.
-func (s *Server) ring() {
-	s.watchers.ring()
-	s.streams.ring()
+// wakeFeeds wakes every feed that has something to send. No replica's lock is
+// held.
+func (s *Server) wakeFeeds() {
+	s.watchers.wake()
+	s.streams.wake()
 }
 
-// poke makes the next beat go up now.
-func (s *Server) poke() { s.meta.Poke() }
+// beatNow sends the next beat at once.
+func (s *Server) beatNow() { s.meta.Poke() }
 
-// lease is how long the cluster waits for a silent node.
+// lease returns how long the cluster waits for a silent node.
 func (s *Server) lease() time.Duration { return s.meta.NodeLease() }
 
-// lost says that no leader has been heard for a lease.
-func (s *Server) lost() bool { return s.meta.LostFor() > s.meta.NodeLease() }
+// leaderLost reports whether nothing has been received from a meta leader for a
+// lease.
+func (s *Server) leaderLost() bool { return s.meta.LostFor() > s.meta.NodeLease() }
 
-// stream is a random stream of its own for one loop.
-func (s *Server) stream() *rand.Rand {
+// newRand returns a random source for one loop.
+func (s *Server) newRand() *rand.Rand {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return rand.New(rand.NewPCG(s.seeds.Uint64(), s.seeds.Uint64()))

@@ -17,18 +17,18 @@ import (
 
 var _ wirev1connect.DataServiceHandler = (*Server)(nil)
 
-// Write stores a session's registrations. Each slot is judged on its own; what
-// an accepted batch holds is stored, and on its way to followers and to the
-// sessions' feeds, when the answer leaves. A slot that does not serve yet takes
-// writes too: what a session writes at the new epoch is newer than everything
-// that is still being collected.
+// Write stores a session's registrations. Each slot's batch is accepted or
+// refused on its own. When the answer is sent, an accepted batch is stored, and
+// queued for the followers and for the sessions' feeds. A slot that is
+// migrating accepts writes, too: what a session writes at the new epoch is
+// newer than everything that is still being collected.
 func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
 	session := wire.NodeIn(req.Msg.GetSession())
 	batches, err := s.read(session, req.Msg)
 	if err != nil {
 		return nil, err
 	}
-	s.owners.heard(session, wire.CallerAddress(req.Header()))
+	s.owners.noteContact(session, wire.CallerAddress(req.Header()))
 	s.config.Trace.Claim(trace.Claim{Kind: trace.Storing, Peer: session, Count: len(batches)})
 	now := time.Now()
 	results := make([]*wirev1.SlotResult, len(batches))
@@ -39,11 +39,11 @@ func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteReque
 			s.metrics.writes.Add(float64(len(b.puts) + len(b.removals)))
 		}
 	}
-	s.ring()
+	s.wakeFeeds()
 	return connect.NewResponse(&wirev1.WriteResponse{Results: results}), nil
 }
 
-// batch is a SlotBatch that was checked.
+// batch is a SlotBatch that has been checked.
 type batch struct {
 	replica  *replica
 	epoch    conclave.Epoch
@@ -51,10 +51,10 @@ type batch struct {
 	removals []*wirev1.Removal
 }
 
-// read checks a whole request before anything of it is done.
+// read checks a whole request before any of it is applied.
 func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch, error) {
 	if session.Name == "" || session.Incarnation == "" {
-		return nil, wire.Errorf(wire.CodeBadRequest, "a write must name its session and its incarnation")
+		return nil, wire.Errorf(wire.CodeBadRequest, "the write does not name its session and incarnation")
 	}
 	all := s.slots.all()
 	out := make([]batch, 0, len(m.GetBatches()))
@@ -82,9 +82,9 @@ func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch,
 	return out, nil
 }
 
-// write takes one batch, unless it is of an older request than one that was
-// taken: the session has withdrawn or replaced since what it brings. The session
-// writes what still holds again, in a new request.
+// write applies one batch. It refuses a batch of an older request than one that
+// was accepted: the session may since have withdrawn or replaced what it
+// contains. The session sends what is still valid again, in a new request.
 func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watchers, now time.Time) (wirev1.Access, conclave.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,7 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 	}
 	for _, c := range b.puts {
 		if !r.store.write(c, now) {
-			continue // a version that is here
+			continue // not newer than what is here
 		}
 		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
 	}
@@ -111,20 +111,20 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)
 		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
-	r.suspect(session)
+	r.repairWith(session)
 	r.publish(w)
 	return access, epoch
 }
 
-// largestAnswer is where an answer to Fetch is cut: what is missing is asked for
-// again.
+// largestAnswer is the size at which an answer to Fetch is cut; the session
+// requests the rest again.
 const largestAnswer = conclave.MaxRequest
 
 // Fetch reads data of slots that this node serves.
 func (s *Server) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
 	all := s.slots.all()
 	if session := wire.NodeIn(req.Msg.GetSession()); !session.IsZero() {
-		s.owners.heard(session, wire.CallerAddress(req.Header()))
+		s.owners.noteContact(session, wire.CallerAddress(req.Header()))
 	}
 	now := time.Now()
 	out := &wirev1.FetchResponse{Slots: make([]*wirev1.FetchedSlot, 0, len(req.Msg.GetSlots()))}
@@ -163,12 +163,13 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 	return out
 }
 
-// Finish is asked by the successor of slots that this node led: from the moment
-// of the answer nothing is read or written here at the old epochs, so nothing
-// can be read here that the successor has not got. Asking again is harmless.
+// Finish is called by the successor of slots that this node leads. From its
+// answer on, nothing is read or written here at the old epochs, so nothing can
+// be read here that the successor does not have. Calling it again has no
+// effect.
 //
-// That the asker names a higher leader epoch is proof enough that the table
-// moved on, also when this node has not seen it yet.
+// A higher leader epoch in the request is sufficient proof that the table has
+// changed, even if this node has not received it yet.
 func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishRequest]) (*connect.Response[wirev1.FinishResponse], error) {
 	successor := wire.NodeIn(req.Msg.GetSuccessor())
 	out := &wirev1.FinishResponse{Slots: make([]*wirev1.FinishedSlot, len(req.Msg.GetSlots()))}
@@ -192,12 +193,12 @@ func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishReq
 			s.noteFinished(r.id, wire.EpochIn(out.Slots[i].SourceEpoch), successor)
 		}
 	}
-	s.ring()
-	s.poke()
+	s.wakeFeeds()
+	s.beatNow()
 	return connect.NewResponse(out), nil
 }
 
-// finish stops reads and writes for good and keeps the copy; with the lock held.
+// finish ends reads and writes for good and keeps the copy. mu is held.
 func (r *replica) finish(w *watchers) {
 	if r.state != slot.Serving {
 		return

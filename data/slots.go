@@ -9,36 +9,37 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/slot"
 	"conclave/wire"
 )
 
 // slots is the state loop: one goroutine decides for all slots of this node. It
-// applies the table, and carries migrations on. Everything that takes time
-// (asking the source to finish, diffs, feeds) happens elsewhere and comes back
-// as a message.
+// applies the slot table and advances the migrations. Everything that takes
+// time (Finish at a source, diffs, feeds) runs elsewhere and returns its result
+// as a function that the loop calls.
 type slots struct {
 	server *Server
-	bell   bell
-	list   atomic.Pointer[[]*replica] // set once, when the first table is known
+	wake   signal.Signal
+	list   atomic.Pointer[[]*replica] // set once, by the first table
 
 	mu    sync.Mutex // guards inbox
-	inbox []func()   // what tasks have to say; run by the loop
+	inbox []func()   // results of tasks; called by the loop
 
-	// The loop's own.
-	ctx        context.Context // of Run: the tasks' calls end with it
+	// Used by the loop only.
+	ctx        context.Context // of run; the tasks' calls end with it
 	tasks      sync.WaitGroup
 	applied    slot.Table
 	migrations map[int]*migration
-	leaving    map[int]time.Time // slots that another took over, whose Finish has not come
-	refollow   bool              // whom copies follow has changed
+	leaving    map[int]time.Time // slots that the table has given to another node and whose Finish has not come, and since when
+	refollow   bool              // the leaders that copies follow have changed
 }
 
 func newSlots(s *Server) *slots {
-	return &slots{server: s, bell: newBell(), migrations: map[int]*migration{}, leaving: map[int]time.Time{}}
+	return &slots{server: s, wake: signal.New(), migrations: map[int]*migration{}, leaving: map[int]time.Time{}}
 }
 
-// all are the replicas, by slot; nil before the first table.
+// all returns the replicas by slot, or nil before the first table.
 func (s *slots) all() []*replica {
 	if p := s.list.Load(); p != nil {
 		return *p
@@ -46,7 +47,7 @@ func (s *slots) all() []*replica {
 	return nil
 }
 
-// of is one slot's replica; nil when there is no such slot.
+// of returns one slot's replica, or nil if there is no such slot.
 func (s *slots) of(id int) *replica {
 	if all := s.all(); id < len(all) {
 		return all[id]
@@ -54,15 +55,16 @@ func (s *slots) of(id int) *replica {
 	return nil
 }
 
-// post hands a task's result to the loop.
+// post queues a task's result for the loop.
 func (s *slots) post(f func()) {
 	s.mu.Lock()
 	s.inbox = append(s.inbox, f)
 	s.mu.Unlock()
-	s.bell.ring()
+	s.wake.Set()
 }
 
-// run is the loop; it joins its tasks.
+// run is the loop (syncWatch in article 002). It waits for its tasks at the
+// end.
 func (s *slots) run(ctx context.Context) {
 	s.ctx = ctx
 	defer s.tasks.Wait()
@@ -76,7 +78,7 @@ func (s *slots) run(ctx context.Context) {
 		}
 		select {
 		case <-changed:
-		case <-s.bell:
+		case <-s.wake.C():
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -84,8 +86,8 @@ func (s *slots) run(ctx context.Context) {
 	}
 }
 
-// round hears the tasks and carries every migration one step on. It says when
-// the next deadline is.
+// round handles the tasks' results and advances every migration. It returns the
+// next deadline, or zero if there is none.
 func (s *slots) round(now time.Time) (next time.Time) {
 	s.mu.Lock()
 	inbox := s.inbox
@@ -112,12 +114,12 @@ func (s *slots) round(now time.Time) (next time.Time) {
 	return next
 }
 
-// apply takes a newer table: each changed row decides anew what this node is to
+// apply applies a newer table; each changed row determines this node's place in
 // its slot.
 func (s *slots) apply(st wire.State) {
 	table := st.Table
 	if !s.applied.Epoch.Less(table.Epoch) || len(table.Slots) == 0 {
-		return // known; or sealed by a new leader before anything was decided
+		return // known already; or sealed by a new leader that has decided nothing yet
 	}
 	if s.all() == nil {
 		list := make([]*replica, len(table.Slots))
@@ -128,7 +130,7 @@ func (s *slots) apply(st wire.State) {
 	}
 	now := time.Now()
 	all := s.all()
-	poke := false
+	changed := false
 	for i, row := range table.Slots {
 		if i >= len(all) {
 			s.server.log.Error("the slot table has grown; its size is fixed when a cluster is made", "slots", len(table.Slots), "known", len(all))
@@ -138,23 +140,23 @@ func (s *slots) apply(st wire.State) {
 			continue
 		}
 		s.step(row, all[i], now)
-		poke = true
+		changed = true
 	}
 	s.applied = table
 	s.finishAll()
-	if poke {
+	if changed {
 		s.refollow = true
-		s.server.ring()
-		s.server.poke()
+		s.server.wakeFeeds()
+		s.server.beatNow()
 	}
 }
 
-// step applies one row. The places, in the order in which they are judged:
+// step applies one row. The places are checked in this order:
 //
-//	leader      a new epoch is a grant, also to who led the slot before
-//	source      goes on serving the old epoch until Finish comes
-//	follower    and successor: the copy follows the leader
-//	none        the copy is kept until somebody serves who has it all
+//	leader      a new epoch is a grant, even if this node led the slot before
+//	source      continues to serve the old epoch until Finish comes
+//	follower    the copy follows the leader; so does a successor's
+//	none        the copy is kept until a node with a complete copy serves
 func (s *slots) step(row slot.Slot, r *replica, now time.Time) {
 	me := s.server.config.Node
 	if row.Leader == me {
@@ -165,11 +167,12 @@ func (s *slots) step(row slot.Slot, r *replica, now time.Time) {
 		return
 	}
 	if was := s.follower(row, r, now); was == slot.Serving {
-		s.server.log.Info("slot is led elsewhere", "slot", r.id, "leader", row.Leader.Name, "epoch", row.LeaderEpoch, "phase", row.Phase)
+		s.server.log.Info("another node leads the slot", "slot", r.id, "leader", row.Leader.Name, "epoch", row.LeaderEpoch, "phase", row.Phase)
 	}
 }
 
-// follower places a replica that this node does not lead; it says what it was.
+// follower applies a row that another node leads. It returns the replica's
+// previous state.
 func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.ReportState) {
 	me := s.server.config.Node
 	r.mu.Lock()
@@ -189,13 +192,13 @@ func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.Rep
 	case row.Phase == slot.Stable || row.Phase == slot.Preparing:
 		r.forget(&s.server.watchers)
 	default:
-		r.unfollow() // the copy may be the last one that is complete
+		r.unfollow() // the copy may be the last complete one
 	}
 	return was
 }
 
-// stopLeading ends a leadership that the table has ended; the copy is kept. The
-// replica's lock is held.
+// stopLeading ends a leadership that the table has ended, and keeps the copy.
+// The replica's lock is held.
 func (s *slots) stopLeading(r *replica) {
 	delete(s.leaving, r.id)
 	delete(s.migrations, r.id)
@@ -207,9 +210,9 @@ func (s *slots) stopLeading(r *replica) {
 	}
 }
 
-// leave bounds how long a source goes on serving an epoch that is over in the
-// table: until Finish comes, or for one lease. The successor does not wait so
-// long; its diffs are fences.
+// leave limits how long a source serves an epoch that the table has ended:
+// until Finish comes, or one lease. The successor does not wait that long; its
+// diffs are fences.
 func (s *slots) leave(id int, now time.Time) time.Time {
 	r := s.of(id)
 	end := s.leaving[id].Add(s.server.lease())
@@ -218,13 +221,14 @@ func (s *slots) leave(id int, now time.Time) time.Time {
 	if r.state != slot.Serving || !now.Before(end) {
 		r.finish(&s.server.watchers)
 		delete(s.leaving, id)
-		s.server.poke()
+		s.server.beatNow()
 		return time.Time{}
 	}
 	return end
 }
 
-// wanted lists whom this node's copies follow.
+// wanted returns the leaders that this node's copies follow, with the slots and
+// their epochs.
 func (s *slots) wanted() map[conclave.NodeID]map[int]conclave.Epoch {
 	out := map[conclave.NodeID]map[int]conclave.Epoch{}
 	for _, r := range s.all() {

@@ -8,7 +8,8 @@ import (
 	"conclave"
 )
 
-// What others can observe comes from sorted keys, never from map order.
+// Everything that is visible outside of this node is made in sorted order, so
+// that a run in a bubble can be repeated.
 
 func sortedNodes[V any](m map[conclave.NodeID]V) []conclave.NodeID {
 	return slices.SortedFunc(maps.Keys(m), conclave.NodeID.Compare)

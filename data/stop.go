@@ -15,24 +15,27 @@ import (
 	"conclave/wire"
 )
 
-// Shutdown stops the node without anyone missing it; Run returns nil then. The
-// order is article 002's:
+// Shutdown hands over everything that this node holds and then stops it; Run
+// returns nil. The order is that of article 002 (doStop, gracefulShutdown):
 //
-//  1. ask meta to blacklist this node. It is refused, with the reason, while
-//     nobody could take over; then it is asked again until somebody can.
-//  2. wait until no slot is led from here, every successor serves, and no slot
-//     that is followed from here has lost its leader: this copy may be the last
-//     one, and the slot may be granted to this node to be handed on (slot.Drained)
-//  3. leave the member list
-//  4. stop the feeds, close the listener
+//  1. Ask meta to blacklist this node (addSelfToMetaBlacklist). Meta refuses
+//     that while no other node can take over; it is then asked again until one
+//     can.
+//  2. Wait until this node leads no slot (hasSlot), every successor serves, and
+//     no slot that it follows has lost its leader: this copy may be the last
+//     one, and the slot may be granted to this node to be handed on
+//     (slot.Drained).
+//  3. Leave the member list.
+//  4. Stop the feeds, close the listener.
 //
-// It differs where the original skips step 2 in protection mode: slots do not
-// move then, and a node that left would take them with it; so it waits, says
-// so, and its caller's deadline decides. Without a leader it waits too. When ctx
-// ends first the node ends all the same, and both Shutdown and Run return why.
+// In protection mode slots do not move. The original then skips step 2, and the
+// slots are lost with the node; here the node waits and logs it, until the
+// caller's deadline. It also waits while there is no meta leader. If ctx ends
+// first the node stops all the same, and both Shutdown and Run return the
+// reason.
 //
-// While it is announced that the whole cluster stops (`conclave down`) only step 4
-// is taken, also when that arrives while the others are waited for.
+// While a stop of the whole cluster is announced (`conclave down`), only step 4
+// is taken, even if the announcement arrives during the other steps.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if !s.ran.Load() {
 		s.end(nil)
@@ -42,7 +45,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-s.started:
 	case <-s.ended:
 	}
-	// A node that ends by itself meanwhile has nothing left to hand over.
+	// A node that ends by itself during the stop has nothing left to hand over.
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -62,12 +65,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	var err error
 	switch {
 	case s.stopping.InForce():
-		s.log.Info("the cluster stops: nothing is handed over")
+		s.log.Info("the cluster is stopping: nothing is handed over")
 	case !s.ready.Load() && !s.holdsAny():
-		s.log.Info("never registered: there is nothing to hand over")
+		s.log.Info("this node never registered: there is nothing to hand over")
 	default:
 		err = stage.Run(ctx, s.log, []stage.Stage{
-			{Name: "ask to be drained", Do: s.drain},
+			{Name: "ask for a drain", Do: s.drain},
 			{Name: "hand the slots over", Do: s.handOver},
 			{Name: "leave the member list", Do: s.leave},
 		})
@@ -81,7 +84,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// errEnded is why a stop is cut short by a crash.
+// errEnded is the cause when a stop is cut short by a crash.
 var errEnded = errors.New("the node has ended")
 
 // end makes Run return err.
@@ -95,10 +98,10 @@ func (s *Server) end(err error) {
 	}
 }
 
-// drain is admission and drain entry in one: meta checks that there is a
-// successor before it writes the entry.
+// drain asks meta to blacklist this node. Meta writes the entry only if there
+// is a successor.
 func (s *Server) drain(ctx context.Context) error {
-	defer s.say(ctx, "waiting for a leader, and for a node that could take over, to drain this one")()
+	defer s.warnWhileWaiting(ctx, "waiting for a meta leader and for a node that can take over, to drain this node")()
 	var refused error
 	for {
 		changed := s.view.Changed()
@@ -128,7 +131,7 @@ func (s *Server) drain(ctx context.Context) error {
 		timer.Stop()
 	}
 	s.draining.Store(true)
-	s.poke()
+	s.beatNow()
 	s.events.Add(wire.Event{Type: "data.draining", Text: "asked meta to move this node's slots"})
 	return nil
 }
@@ -138,7 +141,7 @@ func (s *Server) drain(ctx context.Context) error {
 // followed here as alive, although this copy is the last one.
 func (s *Server) handOver(ctx context.Context) error {
 	if !s.draining.Load() {
-		return nil // the step before has said why
+		return nil // the step before has logged why
 	}
 	next := time.NewTicker(5 * time.Second)
 	defer next.Stop()
@@ -153,17 +156,19 @@ func (s *Server) handOver(ctx context.Context) error {
 		case <-next.C:
 			s.log.Warn("waiting for successors", "led", len(st.Table.LedBy(s.config.Node)), "frozen", st.Freeze.Frozen, "leader lost for", s.meta.LostFor())
 		case <-ctx.Done():
-			return fmt.Errorf("%d slots are still led from here: %w", len(st.Table.LedBy(s.config.Node)), ctx.Err())
+			return fmt.Errorf("this node still leads %d slots: %w", len(st.Table.LedBy(s.config.Node)), ctx.Err())
 		}
 	}
 }
 
-// holdsAny says that some slot has a place or a copy here.
+// holdsAny reports whether this node has a place in some slot or a copy of it.
 func (s *Server) holdsAny() bool {
 	reports, _, _, _ := s.report()
 	return len(reports) > 0
 }
 
+// drained reports whether a node may leave by the given state; see
+// slot.Drained.
 func drained(st wire.State, name string) bool {
 	live := make([]conclave.NodeID, 0, 8)
 	for _, m := range st.Members.Of(conclave.RoleData) {
@@ -176,7 +181,8 @@ func drained(st wire.State, name string) bool {
 	return slot.Drained(st.Table, name, live, forbidden, st.Replicas)
 }
 
-// leave ends the beats first, or the next one would register this node again.
+// leave ends the beats first, because the next one would register this node
+// again.
 func (s *Server) leave(ctx context.Context) error {
 	if s.stopping.InForce() {
 		return nil

@@ -8,35 +8,35 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Store holds the copies of one slot. It is pure: no clock of its own, no lock,
-// no I/O; the replica that owns it guards it.
+// Store holds the copies of one slot. It has no clock, no lock and no I/O of
+// its own; the replica that owns it guards it.
 //
 // A copy is kept for each (registration id, owner session incarnation). A put
-// replaces a lower version of the same owner; a removal takes the owner's own
-// copy, never past a newer version. What subscribers see is the highest version
-// over the owners, unless it is a tombstone. So it does not matter in which
-// order, how often, or through which session the same changes arrive. What is
-// below a version that was here is never seen again (see Remove).
+// replaces a lower version of the same owner. A removal deletes the owner's own
+// copy, but never a newer version. Subscribers see the highest version over all
+// owners, unless it is a tombstone. The result therefore does not depend on the
+// order of the changes, on repetitions, or on the session that they came
+// through. A version below one that was here is never shown again (see Remove).
 type Store struct {
 	grace  time.Duration // how long a mark lasts: the session grace
 	data   map[string]*datum
 	owners map[conclave.NodeID]*ownerSet
 
-	// counter is the slot's version: every visible change takes the next one.
+	// counter is the slot's version: each visible change takes the next number.
 	counter int64
 	visible int // registrations that subscribers see
 
-	log     feedLog
-	graves  []grave  // tombstones, oldest first, and some that are gone already
-	changed []string // data whose visible content changed since TakeChanged
+	log        feedLog
+	tombstones []tombstoneRecord // oldest first; may include some that have been deleted
+	changed    []string          // data whose visible content changed since TakeChanged
 
-	// Whatever was decided elsewhere while a session wrote here loses against
-	// what the session wrote: see Begin.
-	flights map[*flight]bool // those that are open
-	writes  uint64
-	touched map[copyKey]uint64
+	// Merges that have begun, and what the sessions have written since; nil
+	// while there is none. See pendingMerge.
+	merges  map[*pendingMerge]bool // those that are open
+	writes  uint64                 // number of the last write
+	touched map[copyKey]uint64     // number of the last write to each copy
 
-	// A mark on every datum of the slot: see Serve.
+	// The mark on every datum of the slot; see Mark.
 	unexplained int64
 	until       time.Time
 }
@@ -47,8 +47,8 @@ type copyKey struct {
 	data, id string
 }
 
-// nobody owns the tombstones that stand for copies which are gone.
-var nobody conclave.NodeID
+// noOwner is the owner of the tombstones that replace deleted copies.
+var noOwner conclave.NodeID
 
 // Copy is a registration as one owner holds it, outside of a store.
 type Copy struct {
@@ -58,20 +58,21 @@ type Copy struct {
 	withdrawn bool
 }
 
-// grave remembers when a tombstone came.
-type grave struct {
+// tombstoneRecord is the arrival of a tombstone, so that Compact can find the
+// old ones.
+type tombstoneRecord struct {
 	copyKey
 	version int64
 	at      time.Time
 }
 
-// NewStore is an empty store whose unconfirmed marks last for grace.
+// NewStore returns an empty store whose unconfirmed marks last for grace.
 func NewStore(grace time.Duration) *Store {
 	return &Store{grace: grace, data: map[string]*datum{}, owners: map[conclave.NodeID]*ownerSet{}}
 }
 
-// Put takes one owner's registration, or its tombstone, and says whether it was
-// newer than what is held of that owner.
+// Put stores one owner's registration or its tombstone. It reports whether it
+// was newer than that owner's copy.
 func (s *Store) Put(owner conclave.NodeID, p conclave.Publisher, now time.Time) bool {
 	return s.write(copyFrom(owner, p), now)
 }
@@ -80,8 +81,10 @@ func copyFrom(owner conclave.NodeID, p conclave.Publisher) Copy {
 	return Copy{copyKey{owner, p.Data.String(), p.ID}, p.Version, p.Values, p.Withdrawn}
 }
 
+// write stores a copy that its owner session has written, and put one from
+// elsewhere. Both report whether it was newer than that owner's copy.
 func (s *Store) write(c Copy, now time.Time) bool {
-	s.touch(c.copyKey)
+	s.noteWrite(c.copyKey)
 	return s.put(c, now)
 }
 
@@ -99,33 +102,35 @@ func (s *Store) put(c Copy, now time.Time) bool {
 	case at >= 0 && r.copies[at].version >= c.version:
 		return false
 	case at >= 0:
-		o.take(c.id, r.copies[at].version)
+		o.remove(c.id, r.copies[at].version)
 	default:
 		at = len(r.copies)
-		r.copies = append(r.copies, held{})
+		r.copies = append(r.copies, ownerCopy{})
 	}
-	r.copies[at] = held{owner: o, version: c.version, values: c.values, withdrawn: c.withdrawn}
+	r.copies[at] = ownerCopy{owner: o, version: c.version, values: c.values, withdrawn: c.withdrawn}
 	o.add(c.id, c.version)
 	if c.withdrawn {
-		s.graves = append(s.graves, grave{c.copyKey, c.version, now})
+		s.tombstones = append(s.tombstones, tombstoneRecord{c.copyKey, c.version, now})
 	}
 	s.log.append(c.copyKey, wirev1.Cause_CAUSE_WITHDRAWN)
-	s.seen(d, before, had, r)
+	s.noteChange(d, before, had, r)
 	return true
 }
 
-// Remove takes away an owner's copy of at most the given version, and says
+// Remove deletes an owner's copy of at most the given version, and reports
 // whether there was one. A tombstone stays as long as it hides a lower version
-// of another owner. Causes that nobody confirms mark the datum for grace.
+// of another owner. If the cause is no confirmation that the client is gone,
+// the datum is marked for grace.
 //
-// A removal never brings an older version back: a client that moved from a lost
-// session, changed something and died would be seen with what it changed for as
-// long as the lost session's copies stay. So where the copy hides a lower one, a
-// tombstone of nobody takes its place: of the same version, so that a session
-// that shows the registration again is believed.
+// A removal never makes an older version visible again. Otherwise a client that
+// moved away from a lost session, changed something and died would be shown
+// with its earlier values for as long as the lost session's copies stay. So
+// where the copy hides a lower one, a tombstone of noOwner replaces it. It has
+// the same version, so that a session which offers that version again is
+// accepted.
 func (s *Store) Remove(owner conclave.NodeID, data, id string, version int64, cause wirev1.Cause, now time.Time) bool {
 	key := copyKey{owner, data, id}
-	s.touch(key)
+	s.noteWrite(key)
 	return s.remove(key, version, cause, now)
 }
 
@@ -140,46 +145,46 @@ func (s *Store) remove(key copyKey, version int64, cause wirev1.Cause, now time.
 		return false
 	}
 	s.hide(key, c.version, now)
-	s.take(d, r, at, cause, now)
+	s.delete(d, r, at, cause, now)
 	s.hide(key, version, now)
 	return true
 }
 
-// hide puts a tombstone that no session owns in front of all that is older than a
-// removed version. The removed copy need not have been here: a removal may arrive
-// before the copy that it removes, which is then dropped as overtaken.
+// hide puts a tombstone of noOwner above all copies that are older than a
+// removed version. The removed copy may be missing: a removal may arrive before
+// the copy that it removes, which is then refused as outdated.
 func (s *Store) hide(key copyKey, version int64, now time.Time) {
 	d := s.data[key.data]
 	if d == nil {
 		return
 	}
 	if i, found := d.find(key.id); found && d.regs[i].hides(version) {
-		s.put(Copy{copyKey: copyKey{nobody, key.data, key.id}, version: version, withdrawn: true}, now)
+		s.put(Copy{copyKey: copyKey{noOwner, key.data, key.id}, version: version, withdrawn: true}, now)
 	}
 }
 
-// take takes a copy out, whatever it hides.
-func (s *Store) take(d *datum, r *registration, at int, cause wirev1.Cause, now time.Time) {
+// delete deletes a copy, whatever it hides.
+func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, now time.Time) {
 	c := r.copies[at]
 	before, had := r.visible()
 	r.copies = slices.Delete(r.copies, at, at+1)
-	c.owner.take(r.id, c.version)
+	c.owner.remove(r.id, c.version)
 	s.log.append(copyKey{c.owner.node, d.id, r.id}, cause)
-	if s.seen(d, before, had, r) && unconfirmed(cause) {
+	if s.noteChange(d, before, had, r) && unconfirmed(cause) {
 		d.unexplained, d.until = d.version, now.Add(s.grace)
 	}
 	if len(r.copies) == 0 {
 		i, _ := d.find(r.id)
 		d.regs = slices.Delete(d.regs, i, i+1)
 	}
-	s.tidy(d, now)
+	s.forgetIfEmpty(d, now)
 	if c.owner.count == 0 {
 		delete(s.owners, c.owner.node)
 	}
 }
 
-// RemoveOwner takes away all that an owner has here, but for tombstones that
-// still hide something, and says how much it was.
+// RemoveOwner deletes an owner's copies, except tombstones that still hide
+// something, and returns how many it deleted.
 func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.Time) int {
 	n := 0
 	for _, c := range s.Of(owner) {
@@ -190,35 +195,36 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 	return n
 }
 
-// Compact drops tombstones that came before the given moment and hide nothing
-// any more, and what is left of data whose marks have ended.
+// Compact deletes the tombstones that arrived at or before the given time and
+// hide nothing any more, and then prunes.
 func (s *Store) Compact(before, now time.Time) {
-	for _, g := range s.graves {
-		_, r, at := s.find(g.copyKey)
-		if at >= 0 && r.copies[at].version == g.version && !g.at.After(before) && !r.hides(g.version) {
-			s.remove(g.copyKey, g.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
+	for _, t := range s.tombstones {
+		_, r, at := s.find(t.copyKey)
+		if at >= 0 && r.copies[at].version == t.version && !t.at.After(before) && !r.hides(t.version) {
+			s.remove(t.copyKey, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
 		}
 	}
 	s.Prune(now)
 }
 
-// Prune frees what is left of copies that are gone, and takes none away: what a
-// follower's copy holds is its leader's to decide.
+// Prune frees the records of deleted copies, and data without copies whose
+// marks have ended. It deletes no copy: in a follower's store only its leader
+// decides that.
 func (s *Store) Prune(now time.Time) {
-	s.graves = slices.DeleteFunc(s.graves, func(g grave) bool {
-		_, r, at := s.find(g.copyKey)
-		return at < 0 || r.copies[at].version != g.version // taken away, or replaced
+	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
+		_, r, at := s.find(t.copyKey)
+		return at < 0 || r.copies[at].version != t.version // deleted or replaced
 	})
 	for _, d := range s.data {
-		s.tidy(d, now)
+		s.forgetIfEmpty(d, now)
 	}
 }
 
-// Serve begins a new leader epoch: the counter rises above floor and above all
-// that was ever given out, and every datum is stamped with it, so that no
-// subscriber holds a version that is not older. The feed starts again. Every
-// datum is marked until the given moment, if that is to come: some owner could
-// not be asked, or the leader before had marks of its own.
+// Serve begins a new leader epoch. The counter rises above floor and above
+// every version that was ever given out, and every datum takes that version, so
+// that subscribers accept it as newer than anything they hold. The feed starts
+// again. Every datum is marked until the given time, if that is in the future:
+// some owner could not be asked, or the previous leader had marks of its own.
 func (s *Store) Serve(floor int64, marked, now time.Time) {
 	s.counter = max(s.counter, floor) + 1
 	for _, d := range s.data {
@@ -238,24 +244,25 @@ func (s *Store) Serve(floor int64, marked, now time.Time) {
 	}
 }
 
-// Mark marks every datum until the given moment, or longer if it is already.
+// Mark marks every datum as unconfirmed until the given time, or longer if it
+// already is.
 func (s *Store) Mark(until time.Time) {
 	if until.After(s.until) {
 		s.unexplained, s.until = s.counter, until
 	}
 }
 
-// Prolong lets the slot's mark last until the given moment, if there is one:
-// what is decided meanwhile is not marked by it.
+// Prolong extends the slot's mark until the given time, if there is one. Unlike
+// Mark, it does not cover what changes in between.
 func (s *Store) Prolong(until, now time.Time) {
 	if now.Before(s.until) && until.After(s.until) {
 		s.until = until
 	}
 }
 
-// Marked is how long the last mark in the slot still lasts: what a hand-over
-// takes along. One mark for the whole slot is more than is needed, and safe: it
-// only makes sessions hesitate to push what has shrunk.
+// Marked returns how long the last mark in the slot lasts from now; a hand-over
+// passes it on. One mark for the whole slot is more than is needed, but safe:
+// it only makes sessions hold back lists that have shrunk.
 func (s *Store) Marked(now time.Time) time.Duration {
 	until := s.until
 	for _, d := range s.data {
@@ -266,17 +273,17 @@ func (s *Store) Marked(now time.Time) time.Duration {
 	return max(0, until.Sub(now))
 }
 
-// Raise lifts the counter: a leader has given out this version.
+// Raise raises the counter to a version that a leader has given out.
 func (s *Store) Raise(counter int64) { s.counter = max(s.counter, counter) }
 
-// Counter is the highest version given out or heard of.
+// Counter returns the highest version that was given out or passed to Raise.
 func (s *Store) Counter() int64 { return s.counter }
 
-// Visible counts the registrations that subscribers see.
+// Visible returns the number of registrations that subscribers see.
 func (s *Store) Visible() int { return s.visible }
 
-// Digest is what Diff compares: the number of an owner's copies, tombstones
-// included, and the sum of their wire.EntryHash.
+// Digest returns what a diff compares first: the number of an owner's copies,
+// tombstones included, and the sum of their wire.EntryHash.
 func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
 	if o := s.owners[owner]; o != nil {
 		return o.count, o.sum
@@ -284,11 +291,11 @@ func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
 	return 0, 0
 }
 
-// Owners lists the sessions whose copies are here, sorted.
+// Owners returns the sessions that own a copy, sorted.
 func (s *Store) Owners() []conclave.NodeID {
 	out := make([]conclave.NodeID, 0, len(s.owners))
 	for n := range s.owners {
-		if n != nobody {
+		if n != noOwner {
 			out = append(out, n)
 		}
 	}
@@ -296,8 +303,8 @@ func (s *Store) Owners() []conclave.NodeID {
 	return out
 }
 
-// TakeChanged hands over the ids of the data whose visible content changed since
-// it was last called, in the order of their first change.
+// TakeChanged returns the ids of the data whose visible content has changed
+// since the last call, in the order of their first change.
 func (s *Store) TakeChanged() []string {
 	ids := s.changed
 	s.changed = nil
@@ -309,9 +316,10 @@ func (s *Store) TakeChanged() []string {
 	return ids
 }
 
-// seen judges a change of r: did what subscribers see change? before and had are
-// what it was.
-func (s *Store) seen(d *datum, before []string, had bool, r *registration) bool {
+// noteChange compares what subscribers see of r with what they saw before the
+// change (before, had). If it differs, the datum takes a new version, and
+// noteChange returns true.
+func (s *Store) noteChange(d *datum, before []string, had bool, r *registration) bool {
 	after, has := r.visible()
 	if had == has && slices.Equal(before, after) {
 		return false
@@ -332,7 +340,8 @@ func (s *Store) seen(d *datum, before []string, had bool, r *registration) bool 
 	return true
 }
 
-// unconfirmed says that nobody who knows the client has said that it is gone.
+// unconfirmed reports whether a removal for this cause came without a
+// confirmation, by the client or by its session, that the client is gone.
 func unconfirmed(c wirev1.Cause) bool {
 	switch c {
 	case wirev1.Cause_CAUSE_WITHDRAWN, wirev1.Cause_CAUSE_CLIENT_GONE:
@@ -341,6 +350,8 @@ func unconfirmed(c wirev1.Cause) bool {
 	return true
 }
 
+// find returns the datum, the registration and the index of a copy; the index
+// is -1 if there is no such copy.
 func (s *Store) find(key copyKey) (*datum, *registration, int) {
 	d := s.data[key.data]
 	o := s.owners[key.owner]
@@ -354,6 +365,7 @@ func (s *Store) find(key copyKey) (*datum, *registration, int) {
 	return d, d.regs[i], d.regs[i].of(o)
 }
 
+// owner returns an owner's digest, and adds it if there is none.
 func (s *Store) owner(n conclave.NodeID) *ownerSet {
 	o := s.owners[n]
 	if o == nil {
@@ -363,6 +375,7 @@ func (s *Store) owner(n conclave.NodeID) *ownerSet {
 	return o
 }
 
+// datum returns a datum, and adds it if there is none.
 func (s *Store) datum(id string) *datum {
 	d := s.data[id]
 	if d == nil {
@@ -372,9 +385,9 @@ func (s *Store) datum(id string) *datum {
 	return d
 }
 
-// tidy forgets a datum that nothing is registered under, once its mark ended:
-// absent data read as empty at the slot's counter.
-func (s *Store) tidy(d *datum, now time.Time) {
+// forgetIfEmpty deletes a datum without registrations whose mark has ended.
+// Absent data read as empty at the slot's counter.
+func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
 	if len(d.regs) == 0 && !now.Before(d.until) && !d.noted {
 		delete(s.data, d.id)
 	}

@@ -16,8 +16,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The store against a model that is a plain map of copies. Content is a function
-// of (id, version), as it is in life: equal versions mean equal content.
+// The store is compared with a model, a plain map of copies. Content is a
+// function of (id, version), as in real use: equal versions mean equal content.
 
 type modelCopy struct {
 	version   int64
@@ -28,7 +28,7 @@ type model map[copyKey]modelCopy
 
 func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("%s=%d", id, version)} }
 
-// visible applies the rule of Store's comment word for word.
+// visible is the rule in Store's comment.
 func (m model) visible(data string) (values []string) {
 	best := map[string]modelCopy{}
 	for k, c := range m {
@@ -54,15 +54,15 @@ func (m model) hides(key copyKey, version int64) bool {
 	return false
 }
 
-// take takes a copy away, and hides what is older.
+// take removes a copy, and hides older ones.
 func (m model) take(key copyKey) {
 	m.hide(key, m[key].version)
 	delete(m, key)
 }
 
-// hide puts a tombstone without an owner before what is older than a removed version.
+// hide puts a tombstone of noOwner above what is older than a removed version.
 func (m model) hide(key copyKey, version int64) {
-	if tombstone := (copyKey{nobody, key.data, key.id}); m.hides(key, version) && version > m[tombstone].version {
+	if tombstone := (copyKey{noOwner, key.data, key.id}); m.hides(key, version) && version > m[tombstone].version {
 		m[tombstone] = modelCopy{version, true}
 	}
 }
@@ -113,7 +113,7 @@ type storeMachine struct {
 	contents         map[string][]string
 }
 
-func TestStoreIsTheModel(t *testing.T) {
+func TestStore_AgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &storeMachine{
 			leader: NewStore(15 * time.Second), follower: NewStore(15 * time.Second), model: model{}, now: time.Now(),
@@ -169,9 +169,9 @@ func TestStoreIsTheModel(t *testing.T) {
 						}
 					}
 				}
-				// One pass of Compact may leave a tombstone whose hidden
-				// tombstone went in the same pass; each owner, and nobody, may
-				// have one of an id.
+				// A pass of Compact may leave a tombstone that hid only a
+				// tombstone which was deleted in the same pass. An id can have
+				// one for each owner, and one of noOwner.
 				for range testOwners {
 					m.leader.Compact(m.now.Add(-15*time.Second), m.now)
 				}
@@ -242,7 +242,7 @@ func (m *storeMachine) check(t *rapid.T) {
 	}
 }
 
-func TestDigestsAgreeExactlyWhenSetsDo(t *testing.T) {
+func TestDigest_AgreesExactlyWhenSetsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.Int64Range(1, 4))
 		x, y := entries.Draw(t, "x"), entries.Draw(t, "y")
@@ -262,19 +262,19 @@ func TestDigestsAgreeExactlyWhenSetsDo(t *testing.T) {
 	})
 }
 
-// The client moved from S1 to S2; S1 says late that it is gone.
-func TestARemovalTouchesItsOwnersCopyOnly(t *testing.T) {
+// The client has moved from S1 to S2; S1 removes it late.
+func TestRemove_TouchesOnlyOwnersCopy(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
 	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
 	s.TakeChanged()
 	require.True(t, s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now))
 	assert.Equal(t, valuesOf("r1", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
-	assert.Empty(t, s.TakeChanged(), "nobody sees a difference")
+	assert.Empty(t, s.TakeChanged(), "subscribers see no difference")
 }
 
-// Withdrawn at one session while an older copy lives at another.
-func TestATombstoneHidesLowerCopiesUntilTheyAreGone(t *testing.T) {
+// A registration is withdrawn at one session while another has an older copy.
+func TestTombstone_HidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
 	s.Put(testOwners[0], publisher(testData[0], "r1", 2, true), now)
@@ -284,15 +284,15 @@ func TestATombstoneHidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 	assert.Zero(t, s.RemoveOwner(testOwners[0], ownerGone, now))
 	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
-	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "a late put of the owner changes nothing")
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "an older put of the owner changes nothing")
 	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 1, clientGone, now))
 	s.Compact(now.Add(time.Hour), now)
 	assert.Empty(t, s.All())
 }
 
-// Found by storms: the client moved from S1, which was killed, to S2, changed its
+// Found by storms: a client moved from S1, which was killed, to S2, changed its
 // value there, and died. S1's copies stay for the session grace.
-func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
+func TestRemove_ShowsNoOlderVersion(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
 	s.log.follow(true)
@@ -302,7 +302,7 @@ func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
 	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 22, clientGone, now))
 	read := func(s *Store) []string { return s.Read(testData[0], 0, 0, now).GetDatum().GetValues() }
 	assert.Empty(t, read(s), "version 20 was changed long ago")
-	assert.Equal(t, testOwners[:1], s.Owners(), "nobody is asked for it")
+	assert.Equal(t, testOwners[:1], s.Owners(), "no session is asked for it")
 
 	entries, _ := s.log.since(from, 100)
 	var e wirev1.ReplicateEvent
@@ -316,23 +316,23 @@ func TestARemovalBringsNoOlderVersionBack(t *testing.T) {
 	assert.Empty(t, read(late), "nor does a snapshot")
 
 	s.Put(testOwners[1], publisher(testData[0], "r1", 22, false), now)
-	assert.Equal(t, valuesOf("r1", 22), read(s), "whoever shows what was removed is believed")
+	assert.Equal(t, valuesOf("r1", 22), read(s), "a session that offers the removed version is accepted")
 	s.Remove(testOwners[1], testData[0], "r1", 22, clientGone, now)
 	assert.Equal(t, 1, s.RemoveOwner(testOwners[0], ownerGone, now))
 	s.Compact(now.Add(time.Hour), now)
 	assert.Empty(t, s.All(), "and in the end nothing is left")
 }
 
-// A removal that arrives before the copy that it removes hides what is older, too:
-// at a successor that has not read the source's feed to its end, and at a node that
-// compares itself with the sessions.
-func TestRemove_HidesWhatIsOlderThanACopyThatIsNotHereYet(t *testing.T) {
+// A removal that arrives before the copy that it removes hides older versions,
+// too: at a successor that has not read the source's feed to its end, and at a
+// node that compares itself with the sessions.
+func TestRemove_BeforeItsCopyHidesOlderVersions(t *testing.T) {
 	now := time.Now()
 	newer := copyFrom(testOwners[2], publisher(testData[0], "r1", 3, false))
-	for name, arrives := range map[string]func(s *Store, f *flight){
-		"never":       func(*Store, *flight) {},
-		"by the feed": func(s *Store, f *flight) { s.Follow(f, []Copy{newer}, nil, now) },
-		"by an older diff": func(s *Store, f *flight) {
+	for name, arrives := range map[string]func(s *Store, f *pendingMerge){
+		"never":       func(*Store, *pendingMerge) {},
+		"by the feed": func(s *Store, f *pendingMerge) { s.Follow(f, []Copy{newer}, nil, now) },
+		"by an older diff": func(s *Store, f *pendingMerge) {
 			s.Merge(f, testOwners[2], []conclave.Publisher{publisher(testData[0], "r1", 3, false)}, nil, now)
 		},
 	} {
@@ -346,13 +346,13 @@ func TestRemove_HidesWhatIsOlderThanACopyThatIsNotHereYet(t *testing.T) {
 			s.Serve(1, time.Time{}, now)
 			assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 			s.Put(testOwners[1], publisher(testData[0], "r1", 3, false), now)
-			assert.Equal(t, valuesOf("r1", 3), s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "a session that shows the removed version again is believed")
+			assert.Equal(t, valuesOf("r1", 3), s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "a session that offers the removed version is accepted")
 		})
 	}
 }
 
-// A datum that was deleted and comes back has no version twice.
-func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
+// A datum that is deleted and returns has no version twice.
+func TestDatum_VersionIsHigherWhenItReturns(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
@@ -367,8 +367,8 @@ func TestADatumThatComesBackHasAHigherVersion(t *testing.T) {
 	assert.Less(t, empty, again)
 }
 
-// A reader that holds more makes the leader rise above it.
-func TestAReaderThatHoldsMoreRaisesTheCounter(t *testing.T) {
+// A reader with a higher version makes the leader's counter rise above it.
+func TestRead_HigherVersionRaisesCounter(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
 	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
@@ -376,12 +376,12 @@ func TestAReaderThatHoldsMoreRaisesTheCounter(t *testing.T) {
 	assert.Equal(t, int64(5001), f.GetDatum().GetVersion())
 	assert.Equal(t, int64(5001), s.Read(testData[0], 0, f.GetHash(), now).GetDatum().GetVersion())
 	f = s.Read(testData[0], highestRaise+1, 42, now)
-	assert.Equal(t, int64(5001), f.GetDatum().GetVersion(), "a confused reader does not use up the versions")
+	assert.Equal(t, int64(5001), f.GetDatum().GetVersion(), "a faulty reader cannot use up the versions")
 	s.Serve(4000, time.Time{}, now)
 	assert.Equal(t, int64(5002), s.Read(testData[0], 0, 0, now).GetDatum().GetVersion())
 }
 
-func TestRemovalsThatNobodyConfirmsAreMarked(t *testing.T) {
+func TestRemove_UnconfirmedIsMarked(t *testing.T) {
 	for cause, marked := range map[wirev1.Cause]bool{
 		withdrawn: false, clientGone: false, ownerGone: true,
 		wirev1.Cause_CAUSE_CLIENTS_GONE: true, wirev1.Cause_CAUSE_DIFF: true,
@@ -411,7 +411,7 @@ func TestRemovalsThatNobodyConfirmsAreMarked(t *testing.T) {
 	}
 }
 
-func TestAnUnheardOwnerMarksTheWholeSlot(t *testing.T) {
+func TestServe_MarksWholeSlot(t *testing.T) {
 	s, now := NewStore(15*time.Second), time.Now()
 	s.Serve(100, now.Add(15*time.Second), now)
 	f := s.Read(testData[1], 0, 0, now)
@@ -419,8 +419,9 @@ func TestAnUnheardOwnerMarksTheWholeSlot(t *testing.T) {
 	assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
 }
 
-// What the owner wrote during a flight wins over what was decided before.
-func TestAWriteOvertakesADiffsAnswer(t *testing.T) {
+// What the owner wrote while a merge was pending wins over what was decided
+// before.
+func TestMerge_WriteOvertakesDiffAnswer(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	o := testOwners[0]
 	s.Put(o, publisher(testData[0], "r1", 1, false), now)
@@ -433,15 +434,15 @@ func TestAWriteOvertakesADiffsAnswer(t *testing.T) {
 	s.End(f)
 	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 
-	f = s.Begin() // a later flight knows nothing of it
+	f = s.Begin() // a later merge is not affected
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
 	s.End(f)
 	assert.Len(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), 2)
 	assert.Nil(t, s.touched)
 }
 
-// The same for the feed of an old leader and for its snapshot.
-func TestAWriteOvertakesTheOldLeadersFeed(t *testing.T) {
+// The same holds for the feed of an old leader and for its snapshot.
+func TestFollow_WriteOvertakesOldLeadersFeed(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	o := testOwners[0]
 	s.Put(o, publisher(testData[0], "r1", 1, false), now)
@@ -461,33 +462,34 @@ func TestAWriteOvertakesTheOldLeadersFeed(t *testing.T) {
 	assert.Nil(t, s.touched)
 }
 
-// A flight that was grounded ends no other one, and brings nothing.
-func TestGroundedFlightEndsNoOther(t *testing.T) {
+// A merge that EndAll has ended ends no other one, and nothing is merged under
+// it.
+func TestPendingMerge_EndedTwiceEndsNoOther(t *testing.T) {
 	s, now := NewStore(time.Second), time.Now()
 	o := testOwners[0]
 	old := s.Begin()
-	s.Ground()
+	s.EndAll()
 	f := s.Begin()
-	assert.False(t, s.open(old))
+	assert.False(t, s.isOpen(old))
 	s.Remove(o, testData[0], "r1", 1, clientGone, now)
 	s.End(old)
-	assert.True(t, s.open(f))
+	assert.True(t, s.isOpen(f))
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
 	assert.Empty(t, s.All(), "the session removed it since the answer was computed")
 	s.End(f)
-	assert.False(t, s.open(f))
+	assert.False(t, s.isOpen(f))
 	assert.Nil(t, s.touched)
 }
 
-func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
+func TestFeedLog_IsCutWithoutFollowersAndForSlowOnes(t *testing.T) {
 	var l feedLog
 	l.restart()
 	key := copyKey{testOwners[0], testData[0], "r1"}
 	l.append(key, withdrawn)
 	_, ok := l.since(1, 10)
-	assert.False(t, ok, "nobody followed: nothing was kept")
+	assert.False(t, ok, "no follower: nothing was kept")
 	_, ok = l.since(9, 10)
-	assert.False(t, ok, "a position of another time")
+	assert.False(t, ok, "a position that was never reached")
 	l.follow(true)
 	for range longestLog + 1 {
 		l.append(key, withdrawn)
@@ -499,15 +501,15 @@ func TestTheLogIsCutForNobodyAndForSlowFollowers(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-// A follower decides nothing, and yet keeps nothing of what is gone.
-func TestAFollowersStoreKeepsNothingOfWhatIsGone(t *testing.T) {
+// A follower decides nothing, but keeps no records of deleted copies.
+func TestPrune_FreesDeletedCopies(t *testing.T) {
 	s, now := NewStore(15*time.Second), time.Now()
 	key := func(id string) copyKey { return copyKey{testOwners[0], testData[0], id} }
 	s.Follow(nil, []Copy{{key("r1"), 1, nil, true}, {copyKey{testOwners[0], testData[1], "r2"}, 1, nil, true}}, nil, now)
 	s.Follow(nil, nil, []Removal{{key("r1"), withdrawn}}, now)
 	s.TakeChanged()
 	s.Prune(now.Add(time.Hour))
-	require.Len(t, s.graves, 1)
-	assert.Equal(t, "r2", s.graves[0].id, "the leader has not taken that tombstone away")
+	require.Len(t, s.tombstones, 1)
+	assert.Equal(t, "r2", s.tombstones[0].id, "the leader has not removed that tombstone")
 	assert.Len(t, s.data, 1)
 }

@@ -15,10 +15,10 @@ import (
 	"conclave/wire"
 )
 
-// load is what clients of two sessions do while nodes come and go: writers
-// publish new versions without end, readers read; what is read of a slot is
-// never less than what the same session has read of it before (I13), and never
-// empty while its publisher lives (I7).
+// load is what clients of two sessions do while nodes stop and start: writers
+// publish new versions continuously, readers read. What a session reads of a
+// slot is never older than what it has read before (I13), and never empty while
+// the publisher lives (I7).
 type load struct {
 	t       *testing.T
 	cancel  context.CancelFunc
@@ -29,7 +29,7 @@ type load struct {
 	reads   int
 	refused int
 	newest  map[string]int // by data: the newest version stored
-	max     time.Duration  // the longest time in which one datum could not be read
+	max     time.Duration  // the longest time during which one datum could not be read
 }
 
 const loadSlots = 4
@@ -72,10 +72,10 @@ func (l *load) read(ctx context.Context, s *session, d string) {
 		l.mu.Lock()
 		if err == nil && f != nil {
 			values := f.GetDatum().GetValues()
-			if assert.Len(l.t, values, 1, "a list shrank though its publisher lives") {
+			if assert.Len(l.t, values, 1, "a list shrank although its publisher is alive") {
 				n := 0
 				fmt.Sscan(values[0], &n)
-				assert.GreaterOrEqual(l.t, n, seen, "%s was read before and is un-read by %s", d, s.id.Name)
+				assert.GreaterOrEqual(l.t, n, seen, "%s has an older value than %s has read before", d, s.id.Name)
 				seen = max(seen, n)
 			}
 			assert.GreaterOrEqual(l.t, f.GetDatum().GetVersion(), version, "versions rise per reader")
@@ -94,7 +94,7 @@ func (l *load) read(ctx context.Context, s *session, d string) {
 	}
 }
 
-// stop ends the load and checks that what was stored last is what is read.
+// stop ends the load and checks that the last stored values are read.
 func (l *load) stop(s *session) {
 	l.cancel()
 	l.all.Wait()
@@ -109,8 +109,7 @@ func (l *load) stop(s *session) {
 	l.t.Logf("%d writes, %d reads, %d not answered, longest gap of one datum %s", l.stored, l.reads, l.refused, l.max)
 }
 
-// stormCluster is three data nodes and two sessions, arranged by the real
-// arranger.
+// stormCluster makes three data nodes and two sessions, with the real arranger.
 func stormCluster(t *testing.T, c *cluster) (nodes []*node, s1, s2 *session) {
 	c.auto = true
 	s1, s2 = c.session("session-1", true), c.session("session-2", true)
@@ -118,12 +117,12 @@ func stormCluster(t *testing.T, c *cluster) (nodes []*node, s1, s2 *session) {
 		nodes = append(nodes, c.data(fmt.Sprint("data-", i+1)))
 	}
 	c.make(loadSlots)
-	eventually(t, 5*time.Second, "stable", func() bool { return c.calm() })
+	eventually(t, 5*time.Second, "stable", func() bool { return c.settled() })
 	return nodes, s1, s2
 }
 
-// calm says that every slot is stable and has its followers.
-func (m *fakeMeta) calm() bool {
+// settled reports whether every slot is stable and has its followers.
+func (m *fakeMeta) settled() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.state.Table.Slots {
@@ -143,9 +142,9 @@ func (m *fakeMeta) calm() bool {
 	return true
 }
 
-// A drained node is missed by nobody: no read fails for longer than a hand-over
-// takes, no list shrinks, nothing stored is lost.
-func TestADrainUnderWritesLosesNothing(t *testing.T) {
+// A drain is not noticed: no read fails for longer than a hand-over takes, no
+// list shrinks, and nothing stored is lost.
+func TestDrain_UnderWritesLosesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.latency = 500 * time.Microsecond
 		nodes, s1, s2 := stormCluster(t, c)
@@ -169,17 +168,17 @@ func TestADrainUnderWritesLosesNothing(t *testing.T) {
 	})
 }
 
-// Whoever dies in whatever phase of a hand-over, the slot is served again and
-// nothing is lost or un-read. Messages take their time here,
-// each connection its own, so the phases last.
-func TestCrashesInEachPhaseOfAHandOver(t *testing.T) {
+// Whichever node dies in whichever phase of a hand-over, the slot is served
+// again, nothing is lost, and no read goes back. Messages are delayed,
+// differently on each connection, so the phases last.
+func TestHandOver_CrashInEachPhase(t *testing.T) {
 	for _, phase := range []slot.Phase{slot.Preparing, slot.Switching, slot.Stable} {
-		for _, who := range []string{"source", "successor", "meta", "session"} {
+		for _, victim := range []string{"source", "successor", "meta", "session"} {
 			for seed := range uint64(4) {
-				t.Run(fmt.Sprint(who, " in ", phase, " ", seed), func(t *testing.T) {
+				t.Run(fmt.Sprint(victim, " in ", phase, " ", seed), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, c *cluster) {
 						c.seed, c.latency = 1000*seed, 2*time.Millisecond
-						playCrash(t, c, who, phase, time.Duration(seed)*time.Millisecond)
+						playCrash(t, c, victim, phase, time.Duration(seed)*time.Millisecond)
 					})
 				})
 			}
@@ -187,7 +186,7 @@ func TestCrashesInEachPhaseOfAHandOver(t *testing.T) {
 	}
 }
 
-func playCrash(t *testing.T, c *cluster, who string, phase slot.Phase, later time.Duration) {
+func playCrash(t *testing.T, c *cluster, victim string, phase slot.Phase, later time.Duration) {
 	nodes, s1, s2 := stormCluster(t, c)
 	l := startLoad(t, c, s1, s2)
 	third := c.session("session-3", true)
@@ -220,12 +219,12 @@ func playCrash(t *testing.T, c *cluster, who string, phase slot.Phase, later tim
 		select {
 		case <-changed:
 		case <-end:
-			require.FailNow(t, "the slot never came to "+string(phase))
+			require.FailNow(t, "the slot never reached the phase "+string(phase))
 		}
 	}
 	time.Sleep(later)
 	now := c.table().Slots[0]
-	switch source, successor := find(nodes, row.Leader), find(nodes, now.Leader); who {
+	switch source, successor := find(nodes, row.Leader), find(nodes, now.Leader); victim {
 	case "source":
 		source.kill()
 		c.evict(source.id.Name)
@@ -234,11 +233,11 @@ func playCrash(t *testing.T, c *cluster, who string, phase slot.Phase, later tim
 			successor = find(nodes, now.Successor)
 		}
 		if successor == nil {
-			return // it has served meanwhile: another case's
+			return // it serves already: covered by another phase
 		}
 		successor.kill()
 		c.evict(successor.id.Name)
-		c.set(func(s *wire.State, e conclave.Epoch) { s.Blacklist = wire.Blacklist{Epoch: e} }) // or nobody may lead
+		c.set(func(s *wire.State, e conclave.Epoch) { s.Blacklist = wire.Blacklist{Epoch: e} }) // otherwise no node may lead
 	case "meta":
 		c.replaceMeta()
 	case "session":
@@ -265,8 +264,8 @@ func find(nodes []*node, id conclave.NodeID) *node {
 	return nil
 }
 
-// Nodes die and come back, one after the other, under load.
-func TestNodesComeAndGoUnderLoad(t *testing.T) {
+// Nodes die and return, one after the other, under load.
+func TestNodes_ComeAndGoUnderLoad(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.latency = time.Millisecond
 		nodes, s1, s2 := stormCluster(t, c)
@@ -279,7 +278,7 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 				eventually(t, 5*time.Second, "served again", func() bool { return c.table().StableAll() })
 			}
 			nodes[i] = c.data(nodes[i].id.Name)
-			eventually(t, 5*time.Second, "calm", c.calm)
+			eventually(t, 5*time.Second, "settled", c.settled)
 			time.Sleep(30 * time.Millisecond)
 		}
 		l.stop(s1)

@@ -16,7 +16,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// served is how long a crash grant of slot 0 to n takes.
+// served grants slot 0 to n as after a crash, and returns how long it takes
+// until n serves it.
 func served(t *testing.T, c *cluster, n *node, limit time.Duration) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -27,15 +28,15 @@ func served(t *testing.T, c *cluster, n *node, limit time.Duration) time.Duratio
 
 func partial(n *node) []conclave.NodeID { return info(n, 0).Partial }
 
-// A member at whose address nothing listens is given up after a node lease and a
-// session grace; what is served is marked until the member is gone.
-func TestMemberThatCannotBeDialledIsGivenUp(t *testing.T) {
+// A member at whose address nothing listens is given up after a node lease and
+// a session grace; what is served is marked until the member is gone.
+func TestGiveUp_MemberThatCannotBeDialled(t *testing.T) {
 	for name, address := range map[string]string{"refused": "session-9:1", "no route": "10.9.9.9:1", "no answer": "dark:1"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
 				c.net.PowerOff("dark")
 				s1, a := c.session("session-1", true), c.data("data-1")
-				c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+				c.stable(1, lostLeader)
 				lost := conclave.NodeID{Name: "session-9", Incarnation: "x"}
 				c.join(wire.Member{Node: lost, Role: conclave.RoleSession, Address: address})
 				assert.InDelta(t, 18*time.Second, served(t, c, a, 30*time.Second), float64(2500*time.Millisecond))
@@ -60,12 +61,12 @@ func TestMemberThatCannotBeDialledIsGivenUp(t *testing.T) {
 	}
 }
 
-// A member that accepts connections and says nothing is waited for.
-func TestSilentMemberIsWaitedFor(t *testing.T) {
+// A member that accepts connections and does not answer is waited for.
+func TestGiveUp_SilentMemberIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.session("session-1", true)
 		s2, a := c.session("session-2", true), c.data("data-1")
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		s2.silence()
 		c.crash(0, a.id)
 		never(t, time.Minute, "served without session-2", func() bool { return a.state(0) == slot.Serving })
@@ -75,14 +76,14 @@ func TestSilentMemberIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A feed under an invented name holds nothing up for longer than a member that
+// A feed under an invented name delays a slot no longer than a member that
 // cannot be dialled, whatever address it gave.
-func TestInventedFeedIsGivenUp(t *testing.T) {
+func TestGiveUp_InventedFeed(t *testing.T) {
 	for name, address := range map[string]string{"no address": "", "another session's address": "session-1:9603", "nothing there": "session-9:1"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
 				_, a := c.session("session-1", true), c.data("data-1")
-				c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+				c.stable(1, lostLeader)
 				peers := wire.NewPeers(c.net.Host("stranger"), &wire.Interceptor{Address: address, View: wire.NewView()})
 				ctx, cancel := context.WithCancel(t.Context())
 				stream, err := peers.Data(a.Address()).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(conclave.NodeID{Name: "session-9", Incarnation: "x"})}))
@@ -100,13 +101,13 @@ func TestInventedFeedIsGivenUp(t *testing.T) {
 	}
 }
 
-// A node that reaches no session at all takes the fault for its own.
-func TestNodeThatReachesNoSessionGivesNoneUp(t *testing.T) {
+// A node that reaches no session at all assumes that the fault is its own.
+func TestGiveUp_NodeThatReachesNoSessionGivesNoneUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.session("session-1", true)
 		c.session("session-2", true)
 		a := c.data("data-1")
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		for _, s := range []string{"session-1", "session-2"} {
 			c.net.Cut("data-1", s)
 			c.net.Cut(s, "data-1")
@@ -122,14 +123,15 @@ func TestNodeThatReachesNoSessionGivesNoneUp(t *testing.T) {
 	})
 }
 
-// A session that was given up and can be asked again makes the slot whole.
-func TestSessionThatIsBackMakesTheSlotWhole(t *testing.T) {
+// When a session that was given up can be asked again, the slot becomes
+// complete.
+func TestGiveUp_ReturningSessionCompletesSlot(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.session("session-1", true)
 		s2, a := c.session("session-2", true), c.data("data-1")
 		p := pub(dataIDIn(0, 1), "r1", 1, "v1")
 		s2.put(p)
-		c.stable(1, conclave.NodeID{Name: "nobody", Incarnation: "x"})
+		c.stable(1, lostLeader)
 		c.net.Cut("data-1", "session-2")
 		c.net.Cut("session-2", "data-1")
 		served(t, c, a, 30*time.Second)

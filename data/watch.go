@@ -10,41 +10,33 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// bell wakes one loop. Rings that come before it looks are one ring.
-type bell chan struct{}
-
-func newBell() bell { return make(bell, 1) }
-
-// ring never blocks; call it without a lock.
-func (b bell) ring() {
-	select {
-	case b <- struct{}{}:
-	default:
-	}
-}
-
 // watchers are the sessions' open change feeds.
 //
-// A feed carries names, not content: which data of which slot changed, up to
-// which position. What a session has not been sent yet is merged, so a slow one
-// costs a set of names and never a queue. The first change is sent at once.
+// A feed carries names, not content: which data of which slot have changed, up
+// to which position. Changes that have not been sent to a session yet are
+// merged, so a slow session costs a set of names and not a queue. The first
+// change is sent at once.
 type watchers struct {
-	mu  sync.Mutex // guards all and what is pending in each; inside a replica's lock
+	mu  sync.Mutex // guards all and what is pending in each; taken inside a replica's lock
 	all []*watcher
 }
 
+// watcher is one session's change feed.
 type watcher struct {
 	session conclave.NodeID
-	bell    bell
+	wake    signal.Signal
 	pending map[int]*pendingChange // by slot
-	sent    map[int]uint64         // the position last sent; the handler's own
+	sent    map[int]uint64         // the position last sent; used by the stream's handler only
 }
 
+// pendingChange is what a feed will send of one slot: the slot begins to be
+// served (reset), it is not served any more (ended), or data have changed.
 type pendingChange struct {
 	epoch        conclave.Epoch
 	position     uint64
@@ -52,8 +44,8 @@ type pendingChange struct {
 	ids          map[string]struct{}
 }
 
-// change notes that data of a slot changed. A replica's lock is held: changes
-// come in the order of their positions.
+// change records that data of a slot have changed. A replica's lock is held, so
+// changes come in the order of their positions.
 func (ws *watchers) change(slot int, epoch conclave.Epoch, position uint64, ids []string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -65,7 +57,7 @@ func (ws *watchers) change(slot int, epoch conclave.Epoch, position uint64, ids 
 		}
 		p.epoch, p.position = epoch, position
 		if p.reset {
-			continue // everything will be fetched anyway
+			continue // the session will fetch everything anyway
 		}
 		for _, id := range ids {
 			p.ids[id] = struct{}{}
@@ -73,16 +65,19 @@ func (ws *watchers) change(slot int, epoch conclave.Epoch, position uint64, ids 
 	}
 }
 
-// reset notes that a slot begins to be served, ended that it is no more. What
-// was pending of it is void.
+// reset records that a slot begins to be served. Changes of the slot that are
+// pending are dropped.
 func (ws *watchers) reset(slot int, epoch conclave.Epoch, position uint64) {
 	ws.put(slot, pendingChange{epoch: epoch, position: position, reset: true})
 }
 
+// ended records that a slot is not served any more. Changes of the slot that
+// are pending are dropped.
 func (ws *watchers) ended(slot int, epoch conclave.Epoch) {
 	ws.put(slot, pendingChange{epoch: epoch, ended: true})
 }
 
+// put replaces what is pending of a slot in every feed.
 func (ws *watchers) put(slot int, p pendingChange) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -92,23 +87,24 @@ func (ws *watchers) put(slot int, p pendingChange) {
 	}
 }
 
-// ring wakes every feed that has something to send; without any lock.
-func (ws *watchers) ring() {
+// wake wakes every feed that has something to send. No lock is held.
+func (ws *watchers) wake() {
 	ws.mu.Lock()
-	var due []bell
+	var due []signal.Signal
 	for _, w := range ws.all {
 		if len(w.pending) > 0 {
-			due = append(due, w.bell)
+			due = append(due, w.wake)
 		}
 	}
 	ws.mu.Unlock()
 	for _, b := range due {
-		b.ring()
+		b.Set()
 	}
 }
 
+// open adds a session's feed, without any slot.
 func (ws *watchers) open(session conclave.NodeID) *watcher {
-	w := &watcher{session: session, bell: newBell(), pending: map[int]*pendingChange{}, sent: map[int]uint64{}}
+	w := &watcher{session: session, wake: signal.New(), pending: map[int]*pendingChange{}, sent: map[int]uint64{}}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.all = append(ws.all, w)
@@ -121,7 +117,7 @@ func (ws *watchers) close(w *watcher) {
 	ws.all = slices.DeleteFunc(ws.all, func(o *watcher) bool { return o == w })
 }
 
-// take is the next message: all that is pending, in the order of the slots.
+// take returns the next message: everything pending, in the order of the slots.
 func (ws *watchers) take(w *watcher) *wirev1.WatchEvent {
 	ws.mu.Lock()
 	pending := w.pending
@@ -145,13 +141,13 @@ func (ws *watchers) take(w *watcher) *wirev1.WatchEvent {
 func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
 	session := wire.NodeIn(req.Msg.GetSession())
 	if session.IsZero() {
-		return wire.Errorf(wire.CodeBadRequest, "a watch must name its session")
+		return wire.Errorf(wire.CodeBadRequest, "the watch does not name its session")
 	}
 	s.owners.connected(session, wire.CallerAddress(req.Header()))
 	defer s.owners.disconnected(session)
 
-	// Registered first, then shown every slot: what changes in between is
-	// pending already, and void by the reset that comes after it.
+	// The feed is opened first and shown every slot afterwards: what changes in
+	// between is pending already, and replaced by the reset.
 	w := s.watchers.open(session)
 	defer s.watchers.close(w)
 	var missed []diffJob
@@ -159,7 +155,7 @@ func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchReq
 		r.mu.Lock()
 		if r.state == slot.Serving {
 			s.watchers.show(w, r.id, r.epoch, r.store.log.position)
-			r.suspect(session) // it may have missed us for a while
+			r.repairWith(session) // it may have been without this feed for a while
 			if count, _ := r.store.Digest(session); count == 0 || r.partial[session] {
 				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})
 			}
@@ -167,9 +163,9 @@ func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchReq
 		r.mu.Unlock()
 	}
 	for _, j := range missed {
-		s.differ.ask(j) // now: what it had may have been taken away when its grace ended
+		s.differ.enqueue(j) // at once: what it had may have been removed when its grace ended
 	}
-	s.slots.bell.ring() // one more session to be heard, perhaps
+	s.slots.wake.Set() // migrations may have one more session to ask
 	ticker := time.NewTicker(s.config.Beat)
 	defer ticker.Stop()
 	if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
@@ -182,18 +178,18 @@ func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchReq
 			}
 		}
 		select {
-		case <-w.bell:
+		case <-w.wake.C():
 		case <-ticker.C:
 			if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
 				return err
 			}
 		case <-ctx.Done():
-			return wire.Errorf(wire.CodeUnavailable, "the watch ends: %v", context.Cause(ctx))
+			return wire.Errorf(wire.CodeUnavailable, "the watch has ended: %v", context.Cause(ctx))
 		}
 	}
 }
 
-// show makes a slot pending for one feed only: a replica's lock is held.
+// show makes a slot pending for one feed. A replica's lock is held.
 func (ws *watchers) show(w *watcher, slot int, epoch conclave.Epoch, position uint64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"conclave/internal/cli"
 )
 
-// The process starts without a cluster, says where it answers, is alive and not
-// ready, and stops when it is told to.
-func TestProcessStartsAndStops(t *testing.T) {
+// The process starts without a cluster, prints its address, is alive and not
+// ready, and stops when its context ends.
+func TestProcess_StartsAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out, log output
 	var code error
@@ -44,11 +44,11 @@ func TestProcessStartsAndStops(t *testing.T) {
 	assert.Zero(t, cli.Code(code), "%v", code)
 }
 
-// What does not fit is wrong usage, and the message names both settings.
-func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
+// Invalid settings are a usage error, and the message names the setting.
+func TestProcess_RefusesInvalidFlags(t *testing.T) {
 	for _, c := range []struct {
-		args string
-		says string
+		args    string
+		message string
 	}{
 		{"", "no meta"},
 		{"--meta 127.0.0.1:1 --session-grace 0s", "SessionGrace"},
@@ -58,7 +58,7 @@ func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
 		var out, log output
 		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "data-1"), nil, &out, &log)
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
-		assert.ErrorContains(t, err, c.says)
+		assert.ErrorContains(t, err, c.message)
 	}
 }
 

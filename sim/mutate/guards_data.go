@@ -4,18 +4,18 @@ package main
 var dataGuards = []guard{
 	{name: "reads while it hears the sessions", by: on("overtaken-answers", "overtaken-answers@2", "drained-over-slow-links", "taken-for-dead"), patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
-	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestBadWritesChangeNothing"}, patch: patch{
+	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestWrite_RefusedRequestChangesNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
 		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
-		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.heard[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
-	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestMemberThatCannotBeDialledIsGivenUp"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
-		"data/migrate.go", "if !m.heard[n] && !s.givenUp(m, n, now) {", "if !m.heard[n] {"}},
-	{name: "a silent session is given up", test: unit{"./data", "TestSilentMemberIsWaitedFor"}, patch: patch{
+		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
+		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
+	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
 		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(began) {\n"}},
-	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestNodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
-		"data/unreached.go", "p == nil || !heard && now.Sub(p.spoke) > lease", "p == nil"}},
+	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestGiveUp_NodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
+		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
 		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
@@ -28,33 +28,33 @@ var dataGuards = []guard{
 		"data/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
 		"data/migrate.go", "r.store.Serve(max(r.base, m.counter), marked, now)", "r.store.Serve(m.counter, marked, now)"}},
-	{name: "a copy of a lower version replaces", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
+	{name: "a copy of a lower version replaces", test: unit{"./data", "TestStore_AgreesWithModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "case at >= 0 && r.copies[at].version >= c.version:", "case at >= 0 && r.copies[at].version == c.version:"}},
-	{name: "an older write overtakes", test: unit{"./data", "TestAWriteThatWasOvertakenIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
+	{name: "an older write overtakes", test: unit{"./data", "TestWrite_OlderRequestIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
-	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestAWriteOvertakesADiffsAnswer"}, by: on("overtaken-answers"), patch: patch{
-		"data/merge.go", "s.touched[key] > f.since }", "s.touched[key] > f.since && f.since > 1<<62 }"}},
-	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestNoFlightOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
-		"data/replica.go", "\t\tr.store.Ground()\n", ""}},
+	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestMerge_WriteOvertakesDiffAnswer"}, by: on("overtaken-answers"), patch: patch{
+		"data/merge.go", "s.touched[key] > m.since", "s.touched[key] > m.since && m.since > 1<<62"}},
+	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestPendingMerge_NeverOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
+		"data/replica.go", "\t\tr.store.EndAll()\n", ""}},
 	{name: "what was written to a follower overtakes its leader's feed", by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"a diff outlives the leadership that asked for it"}, patch: patch{
-		"data/merge.go", "return f != nil && s.touched[key] > f.since }", "return s.touched[key] > 0 && (f == nil || s.touched[key] > f.since) }"}},
-	{name: "a removal takes newer versions", test: unit{"./data", "TestStoreIsTheModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
+		"data/merge.go", "return m != nil && s.touched[key] > m.since", "return s.touched[key] > 0 && (m == nil || s.touched[key] > m.since)"}},
+	{name: "a removal takes newer versions", test: unit{"./data", "TestStore_AgreesWithModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
-	{name: "a tombstone goes though it hides", test: unit{"./data", "TestATombstoneHidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
+	{name: "a tombstone goes though it hides", test: unit{"./data", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
 		"data/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
 	{name: "a removal shows what is older", by: on("mover-that-dies"), patch: patch{
 		"data/store.go", "found && d.regs[i].hides(version) {", "found && d.regs[i].hides(version) && i < 0 {"}},
-	{name: "a removal hides only what it takes away", test: unit{"./data", "TestRemove_HidesWhatIsOlderThanACopyThatIsNotHereYet"}, patch: patch{
+	{name: "a removal hides only what it takes away", test: unit{"./data", "TestRemove_BeforeItsCopyHidesOlderVersions"}, patch: patch{
 		"data/store.go", "\tif at < 0 {\n\t\ts.hide(key, version, now)\n", "\tif at < 0 {\n"}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
-		"data/owners.go", "case now.Sub(p.gone) >= o.server.config.SessionGrace:", "case now.Sub(p.gone) >= 0:"}},
+		"data/owners.go", "case now.Sub(p.goneSince) >= o.server.config.SessionGrace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/vouch.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.word.vouches(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestWithdrawalIsToldAgain"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
-	{name: "an answer of another life is believed", test: unit{"./data", "TestARestartedSessionIsAnotherOwner"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
+	{name: "an answer of another life is believed", test: unit{"./data", "TestDiff_RestartedSessionIsAnotherOwner"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"data/diff.go", "err == nil && wire.NodeIn(res.Msg.GetSession()) != j.session", "err == nil && wire.NodeIn(res.Msg.GetSession()).Name != j.session.Name"}},
 	{name: "pushes are never held", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("a-session-is-lost-with-its-clients"), patch: patch{
 		"session/guard.go", "if !g.on || !now.Before(m.until) || s.known() >= m.below {", "if m.below >= 0 {"}},

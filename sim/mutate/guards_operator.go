@@ -21,10 +21,10 @@ var operatorGuards = []guard{
 		"meta/effects.go", "if n.Name != but && !a.black.Has(n.Name) {", "if n.Name != but {"}},
 	{name: "an announced stop never ends", test: unit{"./session", "TestClusterStops_OnlyWhileTheAnnouncementIsInForce"}, patch: patch{
 		"wire/stopping.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}},
-	{name: "what was announced to one node never ends", test: unit{"./data", "TestAnAnnouncedStopOfTheClusterEndsByItself"}, patch: patch{
+	{name: "what was announced to one node never ends", test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{
 		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
 	{name: "the leader keeps the record of an announced stop", test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
 		"meta/stopping.go", "case left > 0:\n\t\treturn", "case left >= 0:\n\t\treturn"}},
-	{name: "an announcement to another incarnation is taken", test: unit{"./data", "TestAStoppingClusterHandsNothingOver"}, patch: patch{
+	{name: "an announcement to another incarnation is taken", test: unit{"./data", "TestStop_OfClusterHandsNothingOver"}, patch: patch{
 		"meta/metaclient/stopping.go", "case in.Incarnation != s.Node.Incarnation:", "case in.Incarnation == s.Node.Name:"}},
 }

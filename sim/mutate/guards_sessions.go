@@ -2,18 +2,18 @@ package main
 
 // The guards against outages of the sessions themselves.
 var sessionGuards = []guard{
-	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestAnOutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
-		"data/owners.go", "s.owners.sweep(copies, len(living) == 0 || s.lost(), now)", "s.owners.sweep(copies, s.lost(), now)"}},
+	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestOwners_OutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
+		"data/owners.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now)", "s.owners.sweep(copies, s.leaderLost(), now)"}},
 	{name: "leases end while their session is suspended", test: unit{"./session", "TestClientsOfTheOnlySessionComeBack"}, by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/clients.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
 	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{
 		"session/clients.go", "if now.Sub(last) > stalled {", "if now.Sub(last) > 1000*stalled {"}},
-	{name: "a slot without a copy is served unmarked", test: unit{"./data", "TestAGrantWithoutACopyIsMarked"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
-		"data/migrate.go", "case m.r.copyEpoch.IsZero():\n\t\treturn true", "case m.r.copyEpoch.IsZero():\n\t\treturn owners.missed()"}},
-	{name: "marks end while no session lives", test: unit{"./data", "TestAnOutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
+	{name: "a slot without a copy is served unmarked", test: unit{"./data", "TestMarks_GrantWithoutCopyIsMarked"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
+		"data/migrate.go", "case m.r.copyEpoch.IsZero():\n\t\treturn true", "case m.r.copyEpoch.IsZero():\n\t\treturn owners.anyInGrace()"}},
+	{name: "marks end while no session lives", test: unit{"./data", "TestOwners_OutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/owners.go", "if len(living) == 0 && r.store.Marked(now) > 0 {", "if len(living) == 0 && r.id < 0 {"}},
 	{name: "a young session pushes what has come back so far", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2", "power-cut-of-data-and-sessions@3"), patch: patch{
 		"session/guard.go", "case s.first && count < s.count && now.Before(g.young):", "case s.first && count < s.count && g.young.IsZero():"}},
-	{name: "a new cluster is served as if copies were lost", test: unit{"./data", "TestAGrantWithoutACopyIsMarked"}, patch: patch{
+	{name: "a new cluster is served as if copies were lost", test: unit{"./data", "TestMarks_GrantWithoutCopyIsMarked"}, patch: patch{
 		"slot/new.go", "a.t.Slots[i].First = true", "a.t.Slots[i].First = false"}},
 }

@@ -10,9 +10,10 @@ import (
 	"conclave/slot"
 )
 
-// A session holds something back of more slots than there are workers for it.
-// The others do not wait behind them, and those are served as soon as it answers.
-func TestRefusedFencesGoToTheBackOfTheLine(t *testing.T) {
+// The session refuses the diffs of more slots than there are workers for it.
+// The other slots do not wait behind them, and the refused ones are served as
+// soon as it answers.
+func TestDiffer_RefusedFencesDelayNoOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		const slots, held = 64, 40
 		c.auto = true
@@ -31,7 +32,7 @@ func TestRefusedFencesGoToTheBackOfTheLine(t *testing.T) {
 		eventually(t, 2*time.Second, "the others are served", func() bool { return served(held, slots) == slots-held })
 		assert.Zero(t, served(0, held), "refused")
 		time.Sleep(5 * time.Second)
-		assert.Zero(t, served(0, held), "still")
+		assert.Zero(t, served(0, held), "still refused")
 		s.mu.Lock()
 		s.holds = nil
 		s.mu.Unlock()
