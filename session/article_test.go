@@ -51,7 +51,7 @@ func TestArticleSessionStopsInOrder(t *testing.T) {
 		one := c.sessions["session-1"].server
 		var mu sync.Mutex
 		var story []string
-		c.meta.tell(func(call string) {
+		c.meta.setOnCall(func(call string) {
 			clients := len(c.list(one.Address(), "/v1/clients"))
 			code, _ := c.get(one.Address(), "/healthz")
 			mu.Lock()
@@ -61,7 +61,7 @@ func TestArticleSessionStopsInOrder(t *testing.T) {
 		ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
 		require.NoError(t, one.Shutdown(ctx))
-		c.meta.tell(nil)
+		c.meta.setOnCall(nil)
 		assert.Equal(t, []string{
 			"drain session-1: 3 clients, port 200, member true",
 			"leave session-1: 0 clients, port 200, member true",
@@ -163,7 +163,7 @@ func TestArticleLeavesTheBlacklistLast(t *testing.T) {
 		require.NoError(t, c.sessions["session-1"].server.Shutdown(ctx))
 		require.Len(t, c.meta.view.State().Blacklist.Entries, 1)
 		ready := 0
-		c.meta.tell(func(call string) {
+		c.meta.setOnCall(func(call string) {
 			if call == "restore session-1" {
 				ready, _ = c.get("session-1:9603", "/readyz")
 			}

@@ -21,5 +21,5 @@ func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
 	require.NoError(t, config.Validate())
 	config.ClientLease += time.Millisecond
 	assert.EqualError(t, config.Validate(), "client lease 10.001s is above two thirds of the session grace 15s: "+
-		"a client is heard only once in a lease, and nobody would vouch for its registrations in between")
+		"a client may be silent for a lease, and its registrations would be held back in between")
 }

@@ -47,7 +47,7 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 		{"held for as long as may be", mark{10, now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), 0, false, 0},
 	} {
 		g := newGuard(15 * time.Second)
-		g.young = now.Add(3 * time.Second)
+		g.strictUntil = now.Add(3 * time.Second)
 		reread, hold := g.hold(c.mark, c.sub, c.count, now)
 		assert.Equal(t, c.hold, hold, c.why)
 		if c.hold {
@@ -202,7 +202,7 @@ func TestRotateServesEverySlotInTurn(t *testing.T) {
 }
 
 func TestPatienceDoublesAndEndsWithTheRoutes(t *testing.T) {
-	p := newPatience(func() float64 { return 0 })
+	p := newBackoff(func() float64 { return 0 })
 	now := time.Now()
 	var waits []time.Duration
 	for range 8 {
@@ -212,7 +212,7 @@ func TestPatienceDoublesAndEndsWithTheRoutes(t *testing.T) {
 	ms := time.Millisecond
 	assert.Equal(t, []time.Duration{1 * ms, 2 * ms, 4 * ms, 8 * ms, 16 * ms, 32 * ms, 50 * ms, 50 * ms}, waits)
 	assert.True(t, p.until(2, now).IsZero())
-	p.renew(1)
+	p.reset(1)
 	assert.True(t, p.until(1, now).IsZero(), "a new table ends all pauses")
 	p.failed(1, now)
 	p.succeeded(1)

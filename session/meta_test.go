@@ -285,8 +285,8 @@ func (m *fakeMeta) otherSession(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range m.members {
-		forbidden := slices.ContainsFunc(m.black, func(e blacklist.Entry) bool { return e.Name == x.Node.Name })
-		if x.Role == conclave.RoleSession && x.Node.Name != name && !x.Draining && !forbidden {
+		onBlacklist := slices.ContainsFunc(m.black, func(e blacklist.Entry) bool { return e.Name == x.Node.Name })
+		if x.Role == conclave.RoleSession && x.Node.Name != name && !x.Draining && !onBlacklist {
 			return true
 		}
 	}
@@ -303,7 +303,7 @@ func (m *fakeMeta) called(what string) {
 }
 
 // tell lets the test look at the cluster at the moment of each call.
-func (m *fakeMeta) tell(onCall func(string)) {
+func (m *fakeMeta) setOnCall(onCall func(string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onCall = onCall

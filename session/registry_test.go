@@ -43,7 +43,7 @@ func TestRegistryIsTheTruth(t *testing.T) {
 		for n := range epochs {
 			epochs[n] = conclave.Epoch{Term: 1, Seq: 1}
 		}
-		conns := []*connection{heard(&connection{name: "a"}), heard(&connection{name: "b"}), heard(&connection{name: "c"})}
+		conns := []*connection{active(&connection{name: "a"}), active(&connection{name: "b"}), active(&connection{name: "c"})}
 		var silent []*connection
 		versions := map[string]int64{} // the highest that any client has ever shown
 		conn := rapid.SampledFrom(conns)
@@ -79,9 +79,9 @@ func TestRegistryIsTheTruth(t *testing.T) {
 			},
 			"connectionSilent": func(t *rapid.T) { // its client comes back by another one, or does not
 				i := rapid.IntRange(0, len(conns)-1).Draw(t, "conn")
-				conns[i].word.heard = time.Now().Add(-time.Hour)
+				conns[i].fresh.last = time.Now().Add(-time.Hour)
 				silent = append(silent, conns[i])
-				conns[i] = heard(&connection{name: conns[i].name})
+				conns[i] = active(&connection{name: conns[i].name})
 			},
 			"goodbye": func(t *rapid.T) {
 				c := conn.Draw(t, "conn")
@@ -100,7 +100,7 @@ func TestRegistryIsTheTruth(t *testing.T) {
 				}
 				data.write(changes)
 				for _, c := range changes {
-					assert.True(t, c.put == nil || r.offers(r.byID[c.id], time.Now()), "nobody vouches for it")
+					assert.True(t, c.put == nil || r.mayPublish(r.byID[c.id], time.Now()), "nobody vouches for it")
 				}
 				switch outcome {
 				case "stored":
@@ -132,7 +132,7 @@ func TestRegistryIsTheTruth(t *testing.T) {
 					same, err := diffOnce(r, n, epochs[n], theirs)
 					if err != nil {
 						assert.True(t, slices.ContainsFunc(slices.Collect(maps.Values(r.slots[n].held)), func(reg *registration) bool {
-							return !r.offers(reg, time.Now()) && theirs[reg.pub.ID] < reg.pub.Version
+							return !r.mayPublish(reg, time.Now()) && theirs[reg.pub.ID] < reg.pub.Version
 						}), "it is refused only for what is held back")
 						break
 					}
@@ -194,9 +194,9 @@ func (r *registry) slotFor(id string) int {
 }
 
 // heard is a connection on which its client has just spoken.
-func heard(who *connection) *connection {
-	who.word.hear(time.Now(), 0)
-	return who
+func active(conn *connection) *connection {
+	conn.fresh.renew(time.Now(), 0)
+	return conn
 }
 
 // diffOnce is one exchange, as a data node makes it; true when both agree.
@@ -232,7 +232,7 @@ func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) (same 
 func TestDiffIsCutAndGoesOn(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(1)
-	owner := heard(&connection{})
+	owner := active(&connection{})
 	large := make([]byte, 60<<10)
 	for i := range large {
 		large[i] = 'x'
@@ -256,7 +256,7 @@ func TestDiffIsCutAndGoesOn(t *testing.T) {
 func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(1)
-	_, err := r.put(heard(&connection{}), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
+	_, err := r.put(active(&connection{}), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
 	require.NoError(t, err)
 	later := time.Now().Add(2 * time.Hour)
 	r.forgetTombstones(later)
@@ -275,7 +275,7 @@ func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(4)
-	owner := heard(&connection{})
+	owner := active(&connection{})
 	for i := range 20 {
 		_, err := r.put(owner, conclave.Publisher{ID: fmt.Sprint(i), Data: dataOf(fmt.Sprint(i)), Version: 1})
 		require.NoError(t, err)
@@ -298,10 +298,10 @@ func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
 func TestDeadConnectionTakesNothingBack(t *testing.T) {
 	r := newRegistry(time.Hour)
 	require.True(t, r.resize(1))
-	earlier, later := heard(&connection{client: "app", number: 1}), heard(&connection{client: "app", number: 2})
+	earlier, later := active(&connection{client: "app", number: 1}), active(&connection{client: "app", number: 2})
 	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}
-	show := func(who *connection) {
-		_, err := r.put(who, p)
+	show := func(conn *connection) {
+		_, err := r.put(conn, p)
 		require.NoError(t, err)
 	}
 	show(earlier)
@@ -312,9 +312,9 @@ func TestDeadConnectionTakesNothingBack(t *testing.T) {
 	assert.Equal(t, 0, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
 	assert.Len(t, r.snapshot(""), 1)
 
-	show(heard(&connection{client: "other", number: 1}))
+	show(active(&connection{client: "other", number: 1}))
 	show(later)
-	later.over.Store(true)
+	later.ended.Store(true)
 	show(earlier) // it is the one that lives after all
 	assert.Equal(t, 1, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
 }

@@ -13,7 +13,7 @@ var sessionGuards = []guard{
 	{name: "marks end while no session lives", test: unit{"./data", "TestAnOutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/owners.go", "if len(living) == 0 && r.store.Marked(now) > 0 {", "if len(living) == 0 && r.id < 0 {"}},
 	{name: "a young session pushes what has come back so far", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2", "power-cut-of-data-and-sessions@3"), patch: patch{
-		"session/guard.go", "case s.first && count < s.count && now.Before(g.young):", "case s.first && count < s.count && g.young.IsZero():"}},
+		"session/guard.go", "case s.first && count < s.count && now.Before(g.strictUntil):", "case s.first && count < s.count && g.strictUntil.IsZero():"}},
 	{name: "a new cluster is served as if copies were lost", test: unit{"./data", "TestAGrantWithoutACopyIsMarked"}, patch: patch{
 		"slot/new.go", "a.t.Slots[i].First = true", "a.t.Slots[i].First = false"}},
 }
