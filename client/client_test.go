@@ -34,7 +34,7 @@ func stored(ctx context.Context, t *testing.T, c *client.Client, dataID string, 
 
 func TestConfigIsChecked(t *testing.T) {
 	for says, c := range map[string]client.Config{
-		"no session is known": {},
+		"no session address": {},
 		"nowhere":             {Sessions: []string{"nowhere"}},
 	} {
 		_, err := client.New(c)
