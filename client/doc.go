@@ -58,7 +58,7 @@
 //   - A push for every version: changes in quick succession are merged.
 //   - Immediate removal: an application that dies without Close stays visible for
 //     the client lease (5 s by default), or for the session grace (15 s) if its
-//     session dies as well. Its silence cannot be told from a broken network.
+//     session dies as well. Its silence looks the same as a broken network.
 //   - A withdrawn publication may be visible again, for a session grace, if the
 //     session and the slot's leader are lost together, the follower has an older
 //     copy, and this client has ended or withdrew it longer ago than a session

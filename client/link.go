@@ -331,8 +331,8 @@ func (l *link) settle(p *Publication) {
 	}
 }
 
-// refused handles a refusal. One that only says that this session cannot take
-// it now ends the link, because another session may take it.
+// refused handles a refusal. A refusal because this session cannot take clients
+// now ends the link, since another session may take them.
 func (l *link) refused(r *wirev1.Refusal) error {
 	c := l.client
 	err := wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage())

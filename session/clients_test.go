@@ -10,7 +10,7 @@ import (
 // A suspended session starts the leases of broken connections again, even if
 // that happens often, but not for ever if their clients have had time to come
 // back.
-func TestLeasesAreNotRenewedForEver(t *testing.T) {
+func TestLeases_AreNotRenewedForEver(t *testing.T) {
 	const linger = 5 * time.Second
 	suspensions := func(ran time.Duration) (n int) {
 		c, now := newClients(15*time.Second), time.Unix(0, 0)

@@ -11,8 +11,8 @@ import (
 	"conclave/session"
 )
 
-// A client is heard once in a lease at least: the lease is within the time for
-// which a word vouches.
+// A client may be silent for a lease; its registrations must not be held back
+// in that time.
 func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
 	config := session.DefaultConfig()
 	config.Node, config.Metas = conclave.NodeID{Name: "session-1", Incarnation: "i1"}, []string{"127.0.0.1:1"}

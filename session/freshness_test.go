@@ -33,7 +33,7 @@ func TestFreshness_LastsTwoThirdsOfTheGrace(t *testing.T) {
 
 // A registration whose connection is not fresh is neither published nor removed
 // until it is sent again or the lease of its connection ends.
-func TestHeldBack(t *testing.T) {
+func TestRegistration_IsHeldBackUntilSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(15 * time.Second)
 		require.True(t, r.resize(1))

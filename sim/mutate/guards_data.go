@@ -50,7 +50,7 @@ var dataGuards = []guard{
 		"data/owners.go", "case now.Sub(p.gone) >= o.server.config.SessionGrace:", "case now.Sub(p.gone) >= 0:"}},
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/freshness.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh.valid(now, r.grace)", "return reg == nil || !now.IsZero()"}},
-	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestWithdrawalIsToldAgain"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
+	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
