@@ -98,7 +98,7 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 	l.subscribes = c.sortedSubs()
 	c.links = append(c.links, l)
 	c.mu.Unlock()
-	if err := l.take(welcome); err != nil { // it refused a request before any was made
+	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
 		cancel(err)
 	}
 	l.settled.Set()
@@ -169,7 +169,7 @@ func (l *link) end(goodbye bool) {
 	close(l.leave)
 }
 
-// cut breaks the link off, as if the process had died.
+// abort breaks the link off, as if the process had died.
 func (l *link) abort() { l.cancel(errLeft) }
 
 // queue queues the newest version of a publication. The lock is held.

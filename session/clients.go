@@ -99,9 +99,10 @@ func (c *clients) admit(conn *connection) error {
 	return nil
 }
 
-// release removes a connection that has ended. holds reports whether it leaves
-// registrations, which wait for the client to come back. If the client left in
-// order (left) and had announced a linger, they stay for that time.
+// release removes a connection that has ended. With holds, it leaves
+// registrations, which are kept for the client to come back until its lease
+// ends. With left, its client ended the stream in order, so that an announced
+// linger counts.
 func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
 	c.mu.Lock()
 	delete(c.open, conn)
@@ -169,25 +170,25 @@ func (c *clients) count() int {
 
 // expired removes and returns the broken connections whose lease has expired,
 // and returns the end of the next lease.
-func (c *clients) expired(now time.Time) (over []broken, next time.Time) {
+func (c *clients) expired(now time.Time) (expired []broken, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
 	for n < len(c.broken) && !c.broken[n].until.After(now) {
 		n++
 	}
-	over, c.broken = slices.Clone(c.broken[:n]), c.broken[n:]
+	expired, c.broken = slices.Clone(c.broken[:n]), c.broken[n:]
 	if len(c.broken) > 0 {
 		next = c.broken[0].until
 	}
-	return over, next
+	return expired, next
 }
 
 // restore puts back connections that expired has returned.
-func (c *clients) restore(over []broken) {
+func (c *clients) restore(expired []broken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.broken = append(over, c.broken...) // their leases end before all others'
+	c.broken = append(expired, c.broken...) // their leases end before all others'
 }
 
 // addRunTime records that the process has run for a while.
@@ -197,14 +198,14 @@ func (c *clients) addRunTime(d time.Duration) {
 	c.ran += d
 }
 
-// renewedFor limits how often the lease of a broken connection may be started
-// again, as a multiple of its lease of run time of this process. Without the
-// limit a session that is suspended again and again would keep the
+// renewedFor limits how often the lease of a broken connection starts again:
+// until this process has run for renewedFor leases since the connection broke.
+// Without the limit a session that is suspended again and again would keep the
 // registrations of dead clients for ever.
 const renewedFor = 3
 
 // renew starts the leases of the broken connections again, except those whose
-// clients had announced a linger and those that have had renewedFor leases.
+// clients had announced a linger and those that have reached renewedFor.
 func (c *clients) renew(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,8 +263,8 @@ func (c *clients) inOrder() []*connection {
 	return out
 }
 
-// leaseRound is the longest pause of runLeases. stalled is the time since its
-// last round that shows that this process did not run in between.
+// leaseRound is the longest pause of runLeases. If more than stalled has passed
+// since its last round, this process was suspended in between.
 const (
 	leaseRound = time.Second
 	stalled    = 2 * leaseRound
@@ -294,8 +295,8 @@ func (s *Server) runLeases(ctx context.Context) {
 			s.clients.addRunTime(now.Sub(last))
 		}
 		last = now
-		over, next := s.clients.expired(now)
-		s.expire(over, now)
+		expired, next := s.clients.expired(now)
+		s.expire(expired, now)
 		s.registry.forgetTombstones(now)
 		wait := leaseRound
 		if !next.IsZero() {
@@ -314,29 +315,29 @@ const massShare = 0.3
 // expire removes the registrations of connections whose lease has expired. The
 // share of removals also counts the other broken connections and the removals
 // within the last grace.
-func (s *Server) expire(over []broken, now time.Time) {
-	if len(over) == 0 {
+func (s *Server) expire(expired []broken, now time.Time) {
+	if len(expired) == 0 {
 		return
 	}
-	s.Trace.Claim(trace.Claim{Kind: trace.Expiring, Count: len(over)})
+	s.Trace.Claim(trace.Claim{Kind: trace.Expiring, Count: len(expired)})
 	if time.Since(now) > stalled {
-		s.clients.restore(over) // the process was suspended after reading the time: see runLeases
+		s.clients.restore(expired) // the process was suspended after reading the time: see runLeases
 		return
 	}
-	var unasked []*connection
-	for _, b := range over {
+	var unexpected []*connection
+	for _, b := range expired {
 		if !b.expected() {
-			unasked = append(unasked, b.conn)
+			unexpected = append(unexpected, b.conn)
 		}
 	}
-	all, going := s.registry.counts(append(unasked, s.clients.waiting()...)...)
+	all, going := s.registry.counts(append(unexpected, s.clients.waiting()...)...)
 	before := s.clients.addRemovals(0, now)
 	cause := wirev1.Cause_CAUSE_CLIENT_GONE
 	if float64(before+going) > massShare*float64(before+all) {
 		cause = wirev1.Cause_CAUSE_CLIENTS_GONE
 	}
 	went := 0
-	for _, b := range over {
+	for _, b := range expired {
 		why := cause
 		switch {
 		case b.conn.announced:
@@ -356,7 +357,7 @@ func (s *Server) expire(over []broken, now time.Time) {
 	if cause == wirev1.Cause_CAUSE_CLIENTS_GONE && went > 0 {
 		s.events.Add(wire.Event{
 			Type: "session.clients-gone", Text: "many registrations were removed with their clients: unconfirmed, pushes may be held back",
-			Data: map[string]any{"clients": len(unasked), "registrations": went},
+			Data: map[string]any{"clients": len(unexpected), "registrations": went},
 		})
 	}
 	s.nodes.wakeWriters()

@@ -48,7 +48,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	extendDeadline := func() { _ = response.SetReadDeadline(time.Now().Add(s.ClientLease)) } // fails only when the stream has ended
 	past := time.Unix(1, 0)
 
-	//  1. The first message identifies the client.
+	// 1. The first message identifies the client.
 	extendDeadline()
 	first, err := stream.Receive()
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	})
 	goodbye, err := s.receive(ctx, conn, stream, first, extendDeadline)
 
-	//  3. End: after a good-bye once everything is sent, otherwise at once.
+	// 3. End: after a good-bye once everything is sent, otherwise at once.
 	conn.ended.Store(true)
 	close(finish)
 	if !goodbye {
@@ -239,7 +239,7 @@ func (s *Server) subscribeOne(conn *connection, in *wirev1.Subscription, now tim
 	}
 	n, ok := s.registry.slotOf(data.String())
 	if !ok {
-		return wire.Errorf(wire.CodeUnavailable, "this session holds no slot table yet")
+		return wire.Errorf(wire.CodeUnavailable, "this session has no slot table yet")
 	}
 	if old := conn.subs[in.GetId()]; old != nil {
 		s.topics.unsubscribe(old)
@@ -247,7 +247,7 @@ func (s *Server) subscribeOne(conn *connection, in *wirev1.Subscription, now tim
 	row := s.fences.of(n)
 	row.mu.Lock()
 	defer row.mu.Unlock()
-	row.pushed = max(row.pushed, in.GetVersion()) // a session pushed it
+	row.pushed = max(row.pushed, in.GetVersion()) // some session has pushed it
 	conn.subs[in.GetId()] = s.topics.subscribe(conn, data, n, in, now)
 	row.pushed = max(row.pushed, conn.subs[in.GetId()].version)
 	return nil

@@ -180,8 +180,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// waitSignal waits for a signal, for a time (zero: none), or for the end of ctx, for
-// which it returns false.
+// waitSignal waits for a signal or for a time (zero: none), and returns true,
+// or for the end of ctx, and returns false.
 func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	var timeout <-chan time.Time
 	if !until.IsZero() {

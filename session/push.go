@@ -93,7 +93,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 	s.to.out.push(s.id, given)
 }
 
-// opened records when this session took its first client.
+// opened records that this session takes clients from now on.
 func (t *topics) opened(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

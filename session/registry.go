@@ -77,9 +77,10 @@ func newRegistry(grace time.Duration) *registry {
 	return &registry{grace: grace, byID: map[string]*registration{}, owned: map[*connection]map[string]*registration{}}
 }
 
-// resize sets the number of slots when the first table arrives, and reports
-// whether it changed. A cluster that was created again with another number of
-// slots redistributes and queues every registration.
+// resize sets the number of slots, and reports whether it has changed. It is
+// called with the first table, and with that of a cluster that was created
+// again with another number of slots: then every registration is assigned to
+// its new slot and queued.
 func (r *registry) resize(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +115,7 @@ func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.slots) == 0 {
-		return false, wire.Errorf(wire.CodeUnavailable, "this session holds no slot table yet")
+		return false, wire.Errorf(wire.CodeUnavailable, "this session has no slot table yet")
 	}
 	old := r.byID[p.ID]
 	switch {

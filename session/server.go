@@ -101,13 +101,13 @@ func New(c Config) (*Server, error) {
 // clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
-	again, over := s.running, s.stopping
+	again, stopped := s.running, s.stopping
 	s.running = true
 	s.mu.Unlock()
 	switch {
 	case again:
 		return errors.New("session: Run was called twice")
-	case over: // Shutdown came first
+	case stopped: // Shutdown was called first
 		close(s.started)
 		close(s.ended)
 		return nil
@@ -116,7 +116,7 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 
-	//  1. The listener and its handlers.
+	// 1. The listener and its handlers.
 	ln, err := s.Network.Listen(ctx, "tcp", s.Listen)
 	if err != nil {
 		close(s.started)

@@ -210,7 +210,7 @@ func (s *Server) runAudit(ctx context.Context) {
 			}
 		}
 		if requeued > 0 {
-			s.log.Debug("write again after new leader epochs", "registrations", requeued)
+			s.log.Debug("writing again after new leader epochs", "registrations", requeued)
 			s.nodes.wakeWriters()
 		}
 	}
