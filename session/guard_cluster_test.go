@@ -140,7 +140,7 @@ func TestSessionDiesWithItsClients(t *testing.T) {
 		assert.Empty(t, late.all(), "the first push is empty and unconfirmed, and is held back")
 		assert.True(t, sub.shows(values...)())
 
-		c.eventually("it goes out in the end", sub.shows())
+		c.eventually("it is pushed in the end", sub.shows())
 		c.eventually("also to the late subscriber", late.shows())
 		assert.InDelta(t, 31, time.Since(start).Seconds(), 2, "owner grace and mark")
 	})
