@@ -16,8 +16,8 @@ import (
 	"conclave/wire"
 )
 
-// Client keeps what an application publishes and subscribes, and keeps a
-// session knowing it. All methods may be called from any goroutine.
+// Client keeps an application's publications and subscriptions, and keeps them
+// registered at a session. All methods may be called from any goroutine.
 type Client struct {
 	config Config
 	log    hclog.Logger
@@ -25,27 +25,28 @@ type Client struct {
 	peers  *wire.Peers
 
 	callbacks  sync.WaitGroup
-	background sync.WaitGroup // of Start
+	background sync.WaitGroup // the goroutines of Start and of the links
 	closing    chan struct{}  // closed when Close begins
 	ended      chan struct{}  // closed when Run has returned
 
-	mu       sync.Mutex // guards the rest, also inside publications, subscriptions and links
-	running  bool
-	closed   bool                     // nothing new is taken
-	muted    bool                     // no callback is started any more
-	seq      uint64                   // order in which things were asked for
-	pubs     map[string]*Publication  // all that sessions must know: live ones, and tombstones until they are forgotten
-	buried   []*Publication           // of those the tombstones that data has, oldest first
-	remember time.Duration            // how long they are told again, as the last session said
-	subs     map[string]*Subscription // all that is subscribed
-	links    []*link                  // one; two while moving; none while there is no session
-	told     []string                 // sessions that take clients, as the last session said
-	resolved []string                 // what Resolve said last
-	idle     chan struct{}            // closed when nothing waits to be stored; nil while nobody waits
+	mu         sync.Mutex // guards the rest, also inside publications, subscriptions and links
+	running    bool
+	closed     bool                     // new publications, changes and subscriptions are refused
+	muted      bool                     // no new callback is started
+	seq        uint64                   // numbers publications and subscriptions in the order of the calls
+	pubs       map[string]*Publication  // everything that a session must know: live ones, and tombstones until they are forgotten
+	tombstones []*Publication           // the tombstones in pubs that data has, oldest first
+	remember   time.Duration            // how long those are sent again, as the last session reported
+	subs       map[string]*Subscription // all open subscriptions
+	links      []*link                  // one; two while moving; none while there is no session
+	advertised []string                 // sessions that take clients, as the last session reported
+	resolved   []string                 // the last result of Resolve
+	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
 }
 
-// New checks the configuration; nothing is dialled before Run or Start. What is
-// published and subscribed before is sent once there is a session.
+// New checks the configuration and returns a client. It does not connect before
+// Run or Start. What is published and subscribed before that is sent once there
+// is a session.
 func New(c Config) (*Client, error) {
 	c = c.withDefaults()
 	if err := c.Validate(); err != nil {
@@ -64,8 +65,8 @@ func New(c Config) (*Client, error) {
 	return out, nil
 }
 
-// newID draws an id: random per process, so that no order between two lives of
-// an application is ever needed. The lock is held, or nobody else knows c yet.
+// newID returns a random id, so that no order between two processes of an
+// application is ever needed. The lock is held, or c is not shared yet.
 func (c *Client) newID() string {
 	var b [16]byte
 	for i := 0; i < len(b); i += 8 {
@@ -77,11 +78,11 @@ func (c *Client) newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Run keeps the client connected until Close, and returns nil then, or until ctx
-// ends, whose error it returns: no good-bye is said, as if the process had died,
-// and the session keeps the registrations for its client lease, or for Linger if
-// that was announced and all is known to be stored. Losing sessions,
-// even all of them, ends nothing: it tries for ever.
+// Run keeps the client connected until Close, and then returns nil. If ctx ends
+// first, Run returns its error without a good-bye, as if the process had died:
+// the session keeps the registrations for its client lease, or for Linger if
+// that was announced and everything is known to be stored. Losing sessions,
+// even all of them, does not end Run: the client retries for ever.
 func (c *Client) Run(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.running
@@ -100,7 +101,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// Start is Run in the background, until Close.
+// Start calls Run in the background, until Close.
 func (c *Client) Start() {
 	c.background.Go(func() {
 		if err := c.Run(context.Background()); err != nil {
@@ -110,8 +111,9 @@ func (c *Client) Start() {
 }
 
 // Close withdraws everything, waits until data has that, says good-bye and ends
-// Run. When ctx ends first, the rest is dropped as if the process had died: the
-// session withdraws it when its client lease is over; the error says so.
+// Run. If ctx ends first, the rest is dropped as if the process had died: the
+// session withdraws it when its client lease expires, and Close returns an
+// error.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closed && !c.running {
@@ -120,7 +122,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	first := !c.closed
 	c.closed = true
-	if !c.running { // never started: nobody was told anything
+	if !c.running { // never started: nothing was sent
 		c.mu.Unlock()
 		return nil
 	}
@@ -148,7 +150,8 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
-// whenIdle is closed when no publication waits to be stored. The lock is held.
+// whenIdle returns a channel that is closed when every publication is stored.
+// The lock is held.
 func (c *Client) whenIdle() <-chan struct{} {
 	if c.idle == nil {
 		c.idle = make(chan struct{})
@@ -158,7 +161,7 @@ func (c *Client) whenIdle() <-chan struct{} {
 	return ch
 }
 
-// noteIdle closes idle when all is stored. The lock is held.
+// noteIdle closes idle if every publication is stored. The lock is held.
 func (c *Client) noteIdle() {
 	if c.idle == nil {
 		return
@@ -172,8 +175,9 @@ func (c *Client) noteIdle() {
 	c.idle = nil
 }
 
-// sorted lists the publications in the order in which they were made, withdrawn
-// ones behind: what came in the place of one is told before it.
+// sorted returns the publications in the order in which they were made,
+// followed by the withdrawn ones: the replacement of a withdrawn publication is
+// sent before its withdrawal.
 func (c *Client) sorted() []*Publication {
 	var live, withdrawn []*Publication
 	for _, p := range c.pubs {
@@ -189,7 +193,7 @@ func (c *Client) sorted() []*Publication {
 	return append(live, withdrawn...)
 }
 
-// sortedSubs lists the subscriptions in the order in which they were made.
+// sortedSubs returns the subscriptions in the order in which they were made.
 func (c *Client) sortedSubs() []*Subscription {
 	out := make([]*Subscription, 0, len(c.subs))
 	for _, s := range c.subs {
@@ -199,20 +203,21 @@ func (c *Client) sortedSubs() []*Subscription {
 	return out
 }
 
-// wakeLinks lets the connections send what was queued for them.
+// wakeLinks makes the links send what was queued for them.
 func (c *Client) wakeLinks() {
 	c.mu.Lock()
 	links := slices.Clone(c.links)
 	c.mu.Unlock()
 	for _, l := range links {
-		wake(l.wake)
+		l.ready.Set()
 	}
 }
 
-// Name is the name shown to people.
+// Name returns the name under which sessions display this client.
 func (c *Client) Name() string { return c.config.Name }
 
-// Connected says which session, or sessions while moving, know this client.
+// Connected returns the session at which this client is registered; two while
+// it moves, none while it has no session.
 func (c *Client) Connected() []conclave.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,16 +228,8 @@ func (c *Client) Connected() []conclave.NodeID {
 	return out
 }
 
-// wake puts the one token of a channel.
-func wake(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// spread is a time between half of d and d.
-func (c *Client) spread(d time.Duration) time.Duration {
+// jittered returns a random time between half of d and d.
+func (c *Client) jittered(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return d/2 + time.Duration(c.config.Rand.Int64N(int64(d/2)+1))

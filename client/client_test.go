@@ -23,7 +23,7 @@ func within(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// stored publishes, and waits until data has it.
+// stored publishes and waits until data has it.
 func stored(ctx context.Context, t *testing.T, c *client.Client, dataID string, values ...string) *client.Publication {
 	t.Helper()
 	p, err := c.Publish(ctx, dataID, values)
@@ -33,25 +33,26 @@ func stored(ctx context.Context, t *testing.T, c *client.Client, dataID string, 
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	for says, c := range map[string]client.Config{
-		"no session is known": {},
-		"nowhere":             {Sessions: []string{"nowhere"}},
+	for want, c := range map[string]client.Config{
+		"no session address": {},
+		"nowhere":            {Sessions: []string{"nowhere"}},
 	} {
 		_, err := client.New(c)
-		assert.ErrorContains(t, err, says)
+		assert.ErrorContains(t, err, want)
 	}
 }
 
-// What is wrong is said before anything is sent, by name, and changes nothing.
+// Invalid input is refused before anything is sent, with the reason, and
+// changes nothing.
 func TestBadInputIsRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
 		c := w.client(s)
-		for dataID, says := range map[string]string{"": "empty", "a=b": "'='", strings.Repeat("x", 256): "255", "a\nb": "control"} {
+		for dataID, want := range map[string]string{"": "empty", "a=b": "'='", strings.Repeat("x", 256): "255", "a\nb": "control"} {
 			_, err := c.Publish(t.Context(), dataID, nil)
-			assert.ErrorContains(t, err, says)
+			assert.ErrorContains(t, err, want)
 			_, err = c.Subscribe(dataID)
-			assert.ErrorContains(t, err, says)
+			assert.ErrorContains(t, err, want)
 		}
 		_, err := c.Publish(t.Context(), "svc", nil, client.Group(strings.Repeat("g", 300)))
 		assert.ErrorContains(t, err, "group")
@@ -71,7 +72,7 @@ func TestBadInputIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A refusal ends as an error at its publication, and at no other.
+// A refusal becomes the error of its publication, and of no other.
 func TestRefusalIsAnErrorAtItsPublication(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
@@ -82,7 +83,7 @@ func TestRefusalIsAnErrorAtItsPublication(t *testing.T) {
 		defer cancel()
 		require.NoError(t, first.Stored(ctx))
 		s.set(func() {
-			s.judge = func(id string) *wirev1.Refusal {
+			s.check = func(id string) *wirev1.Refusal {
 				return &wirev1.Refusal{Id: id, Code: "unauthorized", Message: "no token"}
 			}
 		})
@@ -96,8 +97,8 @@ func TestRefusalIsAnErrorAtItsPublication(t *testing.T) {
 	})
 }
 
-// With nobody to connect to it tries for ever, ever more slowly: the first time
-// at once, then 20 ms to 2 s apart.
+// While no session accepts it, the client retries for ever: the first time at
+// once, then after 20 ms up to 2 s.
 func TestAttemptsSlowDown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
@@ -116,7 +117,7 @@ func TestAttemptsSlowDown(t *testing.T) {
 	})
 }
 
-// A session that falls silent is left for another.
+// A client leaves a session that is silent for too long.
 func TestSilentSessionIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
@@ -126,15 +127,15 @@ func TestSilentSessionIsLeft(t *testing.T) {
 		if c.Connected()[0].Name == "s2" {
 			silent, other = two, one
 		}
-		silent.set(func() { silent.mute = true })
+		silent.set(func() { silent.silent = true })
 		start := time.Now()
 		w.eventually("at the other one", func() bool { return other.link() != nil })
 		assert.Less(t, time.Since(start), 4*time.Second)
 	})
 }
 
-// The channel holds the newest only, and a reader that never reads blocks
-// nothing; a slow callback holds up no other, and sees the newest next.
+// The channel holds the newest push only, and a reader that never reads blocks
+// nothing; a slow callback delays no other, and gets the newest push next.
 func TestPushesAreNewestWins(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
@@ -161,7 +162,7 @@ func TestPushesAreNewestWins(t *testing.T) {
 			s.link().push("svc", v+1, fmt.Sprint(v))
 			time.Sleep(10 * time.Millisecond)
 		}
-		s.link().push("svc", 3, "what was seen long ago")
+		s.link().push("svc", 3, "an old value")
 		time.Sleep(3 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
@@ -174,7 +175,7 @@ func TestPushesAreNewestWins(t *testing.T) {
 		unread.Close()
 		_, open := <-unread.C()
 		assert.False(t, open)
-		w.eventually("the session is told", func() bool {
+		w.eventually("the session gets the unsubscription", func() bool {
 			for _, m := range s.link().messages() {
 				if len(m.GetUnsubscribe()) == 1 {
 					return true
@@ -185,9 +186,9 @@ func TestPushesAreNewestWins(t *testing.T) {
 	})
 }
 
-// A cluster that counts from lower versions than this client holds (made anew)
-// refuses the subscription; it is told again from zero, and the next push is
-// taken.
+// A cluster whose versions are lower than the client's (it was created again)
+// refuses the subscription; the client subscribes from zero, and the next push
+// is taken.
 func TestVersionTooHighStartsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
@@ -199,7 +200,7 @@ func TestVersionTooHighStartsAgain(t *testing.T) {
 		assert.EqualValues(t, 1<<52+5, (<-sub.C()).Version)
 		once := true
 		two.set(func() {
-			two.judge = func(id string) *wirev1.Refusal {
+			two.check = func(id string) *wirev1.Refusal {
 				if !once {
 					return nil
 				}
@@ -239,7 +240,8 @@ func TestCloseWithdrawsAndSaysGoodbye(t *testing.T) {
 	})
 }
 
-// Close with no session in reach gives up with its context, and says so.
+// Close without a reachable session ends with its context, and returns an
+// error.
 func TestCloseWithoutASession(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
@@ -254,7 +256,7 @@ func TestCloseWithoutASession(t *testing.T) {
 	})
 }
 
-// A client that was never started, or whose context ends, says nothing.
+// A client that was never started, or whose context ends, says no good-bye.
 func TestRunEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
@@ -279,7 +281,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Addresses may come from a function, which is asked again when they are no use.
+// Addresses may come from a function, which is called again when they do not
+// work.
 func TestResolve(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")
@@ -299,9 +302,9 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// Ten thousand publications travel in few messages, none above a megabyte. All are
-// there before the session takes the client: how many gather while another message
-// is on its way depends on the machine.
+// Ten thousand publications are sent in few messages, none above a megabyte.
+// All are made before the session takes the client: how many gather while
+// another message is being sent depends on the machine.
 func TestManyPublicationsAreBatched(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("s1")

@@ -14,37 +14,41 @@ import (
 	"conclave/wire"
 )
 
-// Config says where sessions are and who the client is.
+// Config configures a client.
 type Config struct {
 	// Sessions are addresses of sessions; one that answers is enough, since it
-	// tells the others.
+	// reports the others.
 	Sessions []string
-	// Resolve finds addresses instead of, or besides, Sessions. It is asked at
-	// the start, and again whenever no known session can be reached.
+	// Resolve returns addresses of sessions, instead of or in addition to
+	// Sessions. It is called at the start, and again whenever no known session
+	// can be reached.
 	Resolve func(ctx context.Context) ([]string, error)
-	// Name is shown to people; "" is "client".
+	// Name is how sessions display this client. Default "client".
 	Name string
-	// Token is shown to sessions; registering needs it when they are configured
-	// with one, subscribing does not.
+	// Token is sent to sessions. If they are configured with one, registering
+	// requires it; subscribing does not.
 	Token string
-	// Linger announces that this client leaves without a good-bye: what it
-	// published stays this long, at most an hour, and counts as withdrawn then,
-	// so that the push guard does not take it for lost. 0, for clients that mean
-	// to stay: it is kept for the session's client lease (5 s by default).
+	// Linger announces that this client ends without a good-bye: its
+	// publications then stay for this long, at most an hour, and count as
+	// withdrawn afterwards, so that the push guard does not take them for lost.
+	// Default 0, for clients that run until they call Close: their publications
+	// are kept for the session's client lease (5 s by default).
 	Linger time.Duration
-	// Network is how the client dials; nil is TCP.
+	// Network is what the client dials with. Default: TCP.
 	Network wire.Network
-	// Logger is told when a session is found and lost; nil is silence.
+	// Logger receives the client's log. Default: none.
 	Logger hclog.Logger
-	// Rand draws ids and jitter; nil draws a seed. The client is its only user.
+	// Rand is the source of ids and jitter; the client must be its only user.
+	// Default: a random seed.
 	Rand *rand.Rand
 }
 
-// Errors that callers meet.
+// Errors that callers may test for.
 var (
-	// ErrClosed is returned by whatever is asked of a client after Close began.
+	// ErrClosed is returned by every call that needs the client after Close
+	// began.
 	ErrClosed = errors.New("the client is closed")
-	// ErrWithdrawn is returned when a withdrawn publication is updated.
+	// ErrWithdrawn is returned by Update on a withdrawn publication.
 	ErrWithdrawn = errors.New("the publication is withdrawn")
 )
 
@@ -64,13 +68,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names the field that is wrong.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	if len(c.Sessions) == 0 && c.Resolve == nil {
-		return errors.New("no session is known: give Sessions or Resolve")
+		return errors.New("no session address: give Sessions or Resolve")
 	}
 	if c.Linger < 0 {
-		return fmt.Errorf("linger %v is below zero", c.Linger)
+		return fmt.Errorf("linger %v is negative", c.Linger)
 	}
 	for _, a := range c.Sessions {
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -80,7 +84,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Option refines one publication or subscription.
+// Option changes one publication or subscription.
 type Option func(*options)
 
 type options struct {
@@ -89,22 +93,23 @@ type options struct {
 	limit           time.Duration
 }
 
-// Group names the group; the default is conclave.DefaultGroup.
+// Group sets the group. Default conclave.DefaultGroup.
 func Group(g string) Option { return func(o *options) { o.group = g } }
 
-// Instance names the instance (a tenant); the default is conclave.DefaultInstance.
+// Instance sets the instance (a tenant). Default conclave.DefaultInstance.
 func Instance(i string) Option { return func(o *options) { o.instance = i } }
 
-// OnPush lets a subscription call fn with every push, instead of using its
-// channel. Calls for one subscription come one after the other; while fn runs,
-// newer pushes replace each other, so that it sees the newest next. A slow fn
-// holds up no other subscription. It must not call Close of the client.
+// OnPush makes a subscription call fn with every push instead of using its
+// channel. Calls for one subscription do not overlap; while fn runs, newer
+// pushes replace each other, so that it gets the newest next. A slow fn delays
+// no other subscription. It must not call Close of the client.
 func OnPush(fn func(conclave.Datum)) Option { return func(o *options) { o.onPush = fn } }
 
-// HoldAtMost limits how long the first list of a subscription is held back while
-// registrations are missing that are expected to come back. After d it is pushed
-// as it is, with Datum.Unconfirmed set. Without the option the session decides:
-// up to its session grace and five seconds. Sessions of older builds ignore it.
+// HoldAtMost limits how long the first list of a subscription is held back
+// while registrations are missing that are expected to come back. After d it is
+// pushed as it is, with Datum.Unconfirmed set. Without the option the session
+// decides: up to its session grace plus five seconds. Sessions of older builds
+// ignore it.
 func HoldAtMost(d time.Duration) Option { return func(o *options) { o.limit = d } }
 
 func name(dataID string, opts []Option) (conclave.DataInfoID, options, error) {

@@ -10,25 +10,25 @@ import (
 // Pauses between attempts to reach a session.
 const (
 	firstPause = 20 * time.Millisecond
-	mostPause  = 2 * time.Second
+	maxPause   = 2 * time.Second
 )
 
-// runLinks keeps the client on a session: the loop that the articles call the
-// client's worker. It is always in one of three places:
+// runLinks keeps the client connected to a session (its worker in article 002,
+// which calls ensureConnected in a loop). It is always in one of three states:
 //
 //	     +---- lost: try another, the first at once, then 20 ms .. 2 s ----+
 //	     v                                                                 |
-//	(seeking) -- welcomed: everything is told anew --> (held) -------------+
+//	(seeking) -- welcomed: everything is sent again --> (held) ------------+
 //	                                                    |  ^
 //	                             asked to move, and     |  | all is stored
 //	                             another welcomed us    v  | there: leave
 //	                                                 (moving)  the old one
 //
-// The original's worker looks every half second, and waits up to five seconds
-// between attempts. Here the end of the stream is the event.
+// The original's worker checks every half second, and waits up to five seconds
+// between attempts. This one reacts to the end of the stream.
 func (c *Client) runLinks(ctx context.Context) error {
 	var held *link
-	avoid := "" // the session that was lost or left last: tried last
+	avoid := "" // the session that was lost or left last; it is tried last
 	pause := time.Duration(0)
 	for {
 		if held == nil {
@@ -43,9 +43,9 @@ func (c *Client) runLinks(ctx context.Context) error {
 				c.drop(l)
 				return ctx.Err()
 			case err != nil:
-				pause = min(max(2*pause, firstPause), mostPause)
+				pause = min(max(2*pause, firstPause), maxPause)
 				c.log.Debug("no session yet", "error", err, "pause", pause)
-				c.sleep(ctx, c.spread(pause))
+				c.sleep(ctx, c.jittered(pause))
 				continue
 			}
 			held, pause = l, 0
@@ -69,18 +69,19 @@ func (c *Client) runLinks(ctx context.Context) error {
 	}
 }
 
-// moveFrom looks for another session, tells it everything, waits until data has
-// all of it from there, and only then leaves the old one: at no moment is a
-// registration known to nobody. It returns the link that is held afterwards:
-// the old one when the client closes meanwhile, none when both were lost.
+// moveFrom connects to another session, sends it everything, waits until data
+// has all of it from there, and only then leaves the old session: at every
+// moment some session has each registration. It returns the link that is held
+// afterwards: the old one if the client closes meanwhile, nil if both were
+// lost.
 func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 	c.log.Info("asked to move", "from", old.session.Name, "reason", reason)
 	pause := time.Duration(0)
 	for {
 		next, err := c.seekOther(ctx, old.address)
 		if err != nil {
-			pause = min(max(2*pause, firstPause), mostPause)
-			timer := time.NewTimer(c.spread(pause))
+			pause = min(max(2*pause, firstPause), maxPause)
+			timer := time.NewTimer(c.jittered(pause))
 			select {
 			case <-timer.C:
 				continue
@@ -94,17 +95,17 @@ func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 			return old
 		}
 		c.log.Info("connected", "session", next.session.String(), "address", next.address)
-		for !next.told() {
+		for !next.complete() {
 			select {
-			case <-next.settled:
-			case <-old.done: // it could not wait: the new one has what was wished
+			case <-next.settled.C():
+			case <-old.done: // the old session did not wait: go on with the new one
 				return next
 			case <-next.done:
 			case <-c.closing:
-				c.part(old)
+				c.leave(old)
 				return next
 			case <-ctx.Done():
-				c.part(old)
+				c.leave(old)
 				return next
 			}
 			if isDone(next) {
@@ -112,9 +113,9 @@ func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 			}
 		}
 		if isDone(next) {
-			continue // lost before it was of use: the old one is still held
+			continue // the new one was lost too early: the old one is still held
 		}
-		c.part(old)
+		c.leave(old)
 		c.log.Info("moved", "from", old.session.Name, "to", next.session.Name)
 		return next
 	}
@@ -129,30 +130,30 @@ func isDone(l *link) bool {
 	}
 }
 
-// goodbye ends a link politely: the session withdraws what it still has.
+// goodbye ends a link with a good-bye: the session withdraws what it still has.
 func (c *Client) goodbye(l *link) {
 	l.end(true)
 	<-l.done
 }
 
-// part breaks a link off; the client goes on elsewhere.
-func (c *Client) part(l *link) {
-	l.cut()
+// leave breaks a link off; the client continues at another session.
+func (c *Client) leave(l *link) {
+	l.abort()
 	<-l.done
 }
 
-// drop ends a link as the end of the process would. A client that announced that
-// it leaves so says its last word: what it published stands for its linger. If
-// something is not known to be stored it says none, since an older version may be
-// all that this session has.
+// drop ends a link without a good-bye. A client that announced a linger ends
+// its request in order, as its last message: what it published stays for the
+// linger. If something is not known to be stored, the link is broken off
+// instead, since this session may have an older version only.
 func (c *Client) drop(l *link) {
 	switch {
 	case l == nil:
 		return
-	case c.config.Linger > 0 && !l.owes():
+	case c.config.Linger > 0 && !l.hasOwed():
 		l.end(false)
 	default:
-		l.cut()
+		l.abort()
 	}
 	<-l.done
 }
@@ -179,13 +180,12 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 
 var errNoSession = errors.New("no other session is known")
 
-// seek tries every session that is known, in an order drawn anew each time, the
-// one to avoid last.
+// seek tries every known session in random order, and the one to avoid last.
 func (c *Client) seek(ctx context.Context, avoid string) (*link, error) {
 	l, err := c.seekOther(ctx, avoid)
-	if err != nil { // the list was no use: begin again from what was configured and resolved
+	if err != nil { // no session on the list took the client: start again from those configured and resolved
 		c.mu.Lock()
-		c.told = nil
+		c.advertised = nil
 		c.mu.Unlock()
 	}
 	if err == nil || avoid == "" || ctx.Err() != nil || c.isClosing() {
@@ -194,9 +194,9 @@ func (c *Client) seek(ctx context.Context, avoid string) (*link, error) {
 	return c.dial(ctx, avoid)
 }
 
-// seekOther tries every session but one. A client that is asked to move keeps the
-// list of the session that it is still at: a session that is not open yet may be
-// the only one to move to.
+// seekOther tries every session but one. A client that is asked to move keeps
+// the list of the session that it is still connected to: a session on it that
+// is not open yet may be the only one to move to.
 func (c *Client) seekOther(ctx context.Context, not string) (*link, error) {
 	err := errNoSession
 	for _, address := range c.candidates(ctx, not) {
@@ -215,15 +215,15 @@ func (c *Client) seekOther(ctx context.Context, not string) (*link, error) {
 	return nil, err
 }
 
-// candidates are the sessions that the last one named, in random order, then
-// those that were configured or resolved.
+// candidates returns the sessions that the last session reported, in random
+// order, then those that were configured or resolved, in random order.
 func (c *Client) candidates(ctx context.Context, not string) []string {
 	c.mu.Lock()
-	told, known := slices.Clone(c.told), slices.Concat(c.config.Sessions, c.resolved)
+	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
 	c.mu.Unlock()
-	if c.config.Resolve != nil && len(told) == 0 {
+	if c.config.Resolve != nil && len(reported) == 0 {
 		if resolved, err := c.config.Resolve(ctx); err != nil {
-			c.log.Warn("could not resolve the sessions", "error", err)
+			c.log.Warn("cannot resolve the sessions", "error", err)
 		} else {
 			known = append(known, resolved...)
 			c.mu.Lock()
@@ -231,10 +231,10 @@ func (c *Client) candidates(ctx context.Context, not string) []string {
 			c.mu.Unlock()
 		}
 	}
-	c.shuffle(told)
+	c.shuffle(reported)
 	c.shuffle(known)
 	var out []string
-	for _, a := range append(told, known...) {
+	for _, a := range append(reported, known...) {
 		if a != not && !slices.Contains(out, a) {
 			out = append(out, a)
 		}

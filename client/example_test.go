@@ -8,7 +8,8 @@ import (
 	"conclave/client"
 )
 
-// One application offers its address, another one sees it, and sees it go.
+// One application publishes its address; another one sees it, its update and
+// its withdrawal.
 func Example() {
 	session := startSession() // stands for a cluster: `conclave up` starts a real one
 	defer session.stop()

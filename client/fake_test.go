@@ -24,8 +24,8 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// fakeSession notes what clients say, and answers as told: by default it accepts
-// and stores everything.
+// fakeSession records what clients send, and answers as configured: by default
+// it accepts and stores everything.
 type fakeSession struct {
 	name    string
 	address string
@@ -34,11 +34,11 @@ type fakeSession struct {
 
 	mu     sync.Mutex // guards the rest
 	links  []*fakeLink
-	mute   bool                            // accepts nothing, stores nothing, answers no ping
+	silent bool                            // accepts nothing, stores nothing, answers no ping
 	accept bool                            // accepts, but does not store
-	refuse error                           // every Connect
-	judge  func(id string) *wirev1.Refusal // refuses registrations and subscriptions
-	alone  map[string]*wirev1.Publisher    // not nil: pushes what is registered here
+	refuse error                           // refuses every Connect
+	check  func(id string) *wirev1.Refusal // may refuse registrations and subscriptions
+	alone  map[string]*wirev1.Publisher    // if not nil, what is registered here is pushed
 	pushed int64
 }
 
@@ -47,21 +47,21 @@ type fakeLink struct {
 	session *fakeSession
 	out     chan *wirev1.ServerMessage
 
-	mu    sync.Mutex // guards the rest
-	heard []*wirev1.ClientMessage
-	ended bool
-	last  bool // the client ended its request: its last word
+	mu       sync.Mutex // guards the rest
+	received []*wirev1.ClientMessage
+	ended    bool
+	last     bool // the client ended its request in order
 }
 
-// world is what every test here shares.
+// world is what the tests share: a network in memory.
 type world struct {
 	t   *testing.T
 	net *simnet.Net
 }
 
-// bubble plays a story in virtual time.
-func bubble(t *testing.T, story func(t *testing.T, w *world)) {
-	synctest.Test(t, func(t *testing.T) { story(t, &world{t: t, net: simnet.New(1)}) })
+// bubble runs a test in virtual time.
+func bubble(t *testing.T, run func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) { run(t, &world{t: t, net: simnet.New(1)}) })
 }
 
 func (w *world) session(name string) *fakeSession {
@@ -82,7 +82,7 @@ func newFakeSession(name string, ln net.Listener) *fakeSession {
 	return s
 }
 
-// startSession is a session for the example: on a real port, and alone it does
+// startSession starts a session for the example, on a real port; alone it does
 // what a cluster does.
 func startSession() *fakeSession {
 	ln, err := wire.NewTCP().Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -116,7 +116,7 @@ func (w *world) configured(c client.Config) *client.Client {
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = x.Close(ctx) // most tests leave it without a session
+		_ = x.Close(ctx) // fails in the tests that leave it without a session
 	})
 	return x
 }
@@ -128,17 +128,18 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// eventually waits for a claim in small steps of virtual time. It asks when all
-// that happens at a moment has happened, whichever goroutine was first.
-func (w *world) eventually(what string, claim func() bool) {
+// eventually waits until a condition holds, in small steps of virtual time. It
+// checks when every goroutine is blocked, so that the order of goroutines at
+// one moment does not matter.
+func (w *world) eventually(what string, condition func() bool) {
 	w.t.Helper()
 	for range 5000 {
-		if synctest.Wait(); claim() {
+		if synctest.Wait(); condition() {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	w.t.Fatalf("in 5 s it did not become true that %s", what)
+	w.t.Fatalf("within 5 s this did not happen: %s", what)
 }
 
 func (s *fakeSession) set(change func()) {
@@ -147,7 +148,7 @@ func (s *fakeSession) set(change func()) {
 	change()
 }
 
-// link is the newest stream; nil when there is none that has not ended.
+// link returns the newest stream that has not ended, or nil.
 func (s *fakeSession) link() *fakeLink {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,19 +172,20 @@ func (l *fakeLink) isEnded() bool {
 	return l.ended
 }
 
-// lastWord says that the stream is over, and that the client ended it in order.
-func (l *fakeLink) lastWord() (over, said bool) {
+// end reports whether the stream has ended, and whether the client ended it in
+// order.
+func (l *fakeLink) end() (ended, inOrder bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended, l.last
 }
 
-// registered lists the registrations heard, newest version of each id.
+// registered returns the registrations received, the newest version of each id.
 func (l *fakeLink) registered() map[string]*wirev1.Publisher {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := map[string]*wirev1.Publisher{}
-	for _, m := range l.heard {
+	for _, m := range l.received {
 		for _, p := range m.GetPublishers() {
 			out[p.GetId()] = p
 		}
@@ -194,7 +196,7 @@ func (l *fakeLink) registered() map[string]*wirev1.Publisher {
 func (l *fakeLink) subscriptions() (out []*wirev1.Subscription) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, m := range l.heard {
+	for _, m := range l.received {
 		out = append(out, m.GetSubscribe()...)
 	}
 	return out
@@ -203,10 +205,10 @@ func (l *fakeLink) subscriptions() (out []*wirev1.Subscription) {
 func (l *fakeLink) messages() []*wirev1.ClientMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]*wirev1.ClientMessage(nil), l.heard...)
+	return append([]*wirev1.ClientMessage(nil), l.received...)
 }
 
-// push sends a datum to every subscription heard of its dataId.
+// push sends a datum to every subscription to its dataId.
 func (l *fakeLink) push(dataID string, version int64, values ...string) {
 	key := dataID + "#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 	push := &wirev1.Push{Datum: &wirev1.Datum{DataInfoId: key, Version: version, Values: values}, Hash: wire.ContentHash(values)}
@@ -222,11 +224,11 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	l := &fakeLink{session: s, out: make(chan *wirev1.ServerMessage, 1000)}
 	s.mu.Lock()
 	lease := int64(5000)
-	if s.alone != nil { // in real time: no machine is so slow that a client is taken for silent
+	if s.alone != nil { // in real time a slow machine must not make a client look silent
 		lease = 120_000
 	}
 	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000}}
-	s.links = append(s.links, l) // who finds it speaks after the welcome
+	s.links = append(s.links, l) // after the welcome, so that a push sent on it comes later
 	refuse := s.refuse
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
@@ -262,9 +264,9 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 			return nil
 		}
 		l.mu.Lock()
-		l.heard = append(l.heard, m)
+		l.received = append(l.received, m)
 		l.mu.Unlock()
-		s.pushAll(m) // before the answer: what is stored is seen by who subscribes then
+		s.pushAll(m) // before the answer, so that a later subscriber gets what is stored
 		if answer := s.answer(m); answer != nil {
 			l.out <- answer
 		}
@@ -274,7 +276,7 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	}
 }
 
-// pushAll does alone what a cluster does: whatever changed is pushed to all.
+// pushAll does what a cluster does: it pushes every change to all subscribers.
 func (s *fakeSession) pushAll(m *wirev1.ClientMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,13 +303,13 @@ func (s *fakeSession) pushAll(m *wirev1.ClientMessage) {
 func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mute {
+	if s.silent {
 		return nil
 	}
 	out := &wirev1.ServerMessage{Pong: m.GetPing()}
 	for _, p := range m.GetPublishers() {
-		if s.judge != nil {
-			if r := s.judge(p.GetId()); r != nil {
+		if s.check != nil {
+			if r := s.check(p.GetId()); r != nil {
 				out.Refused = append(out.Refused, r)
 				continue
 			}
@@ -319,8 +321,8 @@ func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
 		}
 	}
 	for _, x := range m.GetSubscribe() {
-		if s.judge != nil {
-			if r := s.judge(x.GetId()); r != nil {
+		if s.check != nil {
+			if r := s.check(x.GetId()); r != nil {
 				out.Refused = append(out.Refused, r)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// lingering runs a client that announced that it will leave, until leave; it
-// returns when Run has.
+// lingering starts a client with a linger. leave ends it without a good-bye,
+// and returns when Run has.
 func (w *world) lingering(sessions ...*fakeSession) (c *client.Client, leave func()) {
 	config := client.Config{Linger: time.Hour, Network: w.net.Host("app"), Rand: rand.New(rand.NewPCG(1, 2))}
 	for _, s := range sessions {
@@ -33,16 +33,17 @@ func (w *world) lingering(sessions ...*fakeSession) (c *client.Client, leave fun
 	return c, leave
 }
 
-// over waits for the end of a link, and says whether it was the client's last word.
-func (w *world) over(l *fakeLink) (said bool) {
-	w.eventually("the session sees the end", func() bool { over, _ := l.lastWord(); return over })
-	_, said = l.lastWord()
-	return said
+// ended waits for the end of a link, and reports whether the client ended it in
+// order.
+func (w *world) ended(l *fakeLink) (inOrder bool) {
+	w.eventually("the session sees the end", func() bool { ended, _ := l.end(); return ended })
+	_, inOrder = l.end()
+	return inOrder
 }
 
-// A client that goes elsewhere breaks its link off; the end of its request, which
-// a session takes for its last word, is kept for the time when it leaves.
-func TestLastWordIsSaidOnlyWhenLeaving(t *testing.T) {
+// A client that moves to another session breaks its link off. It ends its
+// request in order, as its last message, only when it leaves for good.
+func TestLinger_RequestEndsInOrderOnlyWhenLeaving(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("session-1"), w.session("session-2")
 		c, leave := w.lingering(one)
@@ -54,26 +55,26 @@ func TestLastWordIsSaidOnlyWhenLeaving(t *testing.T) {
 		old := one.link()
 		old.out <- &wirev1.ServerMessage{Sessions: []string{two.address}, Move: &wirev1.Move{Reason: "drain"}}
 		w.eventually("it moved", func() bool { return one.link() == nil && two.link() != nil })
-		assert.False(t, w.over(old), "moved")
+		assert.False(t, w.ended(old), "moved")
 
 		// The session is silent.
 		silent := two.link()
-		two.set(func() { two.mute = true })
+		two.set(func() { two.silent = true })
 		w.eventually("it went back", func() bool { return one.link() != nil })
-		assert.False(t, w.over(silent), "silent")
+		assert.False(t, w.ended(silent), "silent")
 
 		// It leaves.
 		at := one.link()
 		w.eventually("all is stored there", func() bool { return len(at.registered()) == 1 })
 		time.Sleep(time.Millisecond)
 		leave()
-		assert.True(t, w.over(at), "left")
+		assert.True(t, w.ended(at), "left")
 	})
 }
 
-// A client that leaves while something is not known to be stored says no last
-// word: this session may have an older version than data had of another.
-func TestNoLastWordWhileSomethingIsOwed(t *testing.T) {
+// A client that leaves while something is not known to be stored breaks its
+// link off: this session may have an older version than data has from another.
+func TestLinger_BreaksOffWhileNotStored(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.session("session-1")
 		s.accept = true
@@ -83,6 +84,6 @@ func TestNoLastWordWhileSomethingIsOwed(t *testing.T) {
 		require.NoError(t, p.Accepted(t.Context()))
 		l := s.link()
 		leave()
-		assert.False(t, w.over(l))
+		assert.False(t, w.ended(l))
 	})
 }

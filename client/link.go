@@ -11,38 +11,39 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// link is one connection to one session: a stream, on which everything that is
-// wished is told from the beginning, since this session knows nothing of it.
+// link is one connection to one session: a stream on which everything is sent
+// from the beginning, since this session knows nothing of the client yet.
 type link struct {
-	client  *Client
-	address string
-	stream  *connect.BidiStreamForClient[wirev1.ClientMessage, wirev1.ServerMessage]
-	wake    chan struct{} // one token: there is something to send
-	move    chan string   // one token: the session asks to move, and why
-	settled chan struct{} // one token: owed may have become empty
-	heard   chan struct{} // one token: the session spoke
-	leave   chan struct{} // closed by end: say the last word
-	cancel  context.CancelCauseFunc
-	done    chan struct{} // closed when the stream is over and both loops have returned
-	err     error         // why; read after done
+	client   *Client
+	address  string
+	stream   *connect.BidiStreamForClient[wirev1.ClientMessage, wirev1.ServerMessage]
+	ready    signal.Signal // there is something to send
+	move     chan string   // the reason for which the session asks the client to move; room for one
+	settled  signal.Signal // owed may have become empty
+	received signal.Signal // a message of the session has arrived
+	leave    chan struct{} // closed by end: end the request in order
+	cancel   context.CancelCauseFunc
+	done     chan struct{} // closed when the stream has ended and both loops have returned
+	err      error         // why the stream ended; read after done
 
 	session conclave.NodeID // set before the link is used
 	ping    time.Duration
 
 	// Guarded by client.mu.
-	queued       map[*Publication]bool // waits to be sent; false: it was sent already
+	queued       map[*Publication]bool // true: waits to be sent; false: was sent
 	order        []*Publication        // the queued ones, oldest first
-	owed         map[*Publication]bool // this session has not said of it that data has it
+	owed         map[*Publication]bool // not acknowledged by this session as stored
 	subscribes   []*Subscription
 	unsubscribes []string
 	goodbye      bool
 }
 
-// Limits of one message, and of how long things may take.
+// Limits of one message, and time limits.
 const (
 	messageBytes         = 512 << 10
 	messagePublications  = 4096
@@ -56,27 +57,28 @@ var (
 	errLeft   = errors.New("left")
 )
 
-// dial opens a link and waits until the session has welcomed it. Everything that
-// is wished is queued on it, and it is one of the client's links from then on,
-// until its done is closed; ctx bounds the dialling only.
+// dial opens a link and waits until the session has welcomed the client.
+// Everything is then queued on it, and it is one of the client's links until
+// its done is closed. ctx limits the dialling only.
 func (c *Client) dial(ctx context.Context, address string) (*link, error) {
-	asked := ctx
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(asked))
-	hurry := context.AfterFunc(asked, func() { cancel(context.Cause(asked)) })
+	caller := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
+	stopWaiting := context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })
 	l := &link{
-		client: c, address: address, cancel: cancel, wake: make(chan struct{}, 1), move: make(chan string, 1), settled: make(chan struct{}, 1),
-		heard: make(chan struct{}, 1), leave: make(chan struct{}), done: make(chan struct{}),
+		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan string, 1), settled: signal.New(),
+		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
 		queued: map[*Publication]bool{}, owed: map[*Publication]bool{},
 	}
-	late := time.AfterFunc(welcomeLimit, func() { cancel(errSilent) })
+	timeout := time.AfterFunc(welcomeLimit, func() { cancel(errSilent) })
 	l.stream = c.peers.Client(address).Connect(ctx)
-	// net/http notices the end of the context only when it is not waiting for more
-	// of the request's body. As a last word this means nothing: nothing was registered.
+	// net/http notices the end of the context only when it is not waiting for
+	// more of the request's body. Closing the request here, as a last message,
+	// has no effect, since nothing has been registered yet.
 	abort := context.AfterFunc(ctx, func() { _ = l.stream.CloseRequest() })
 	welcome, err := l.hello()
-	abort() // before anything is registered: from here on only run ends the link
-	hurry()
-	late.Stop()
+	abort() // before anything is registered: from now on only run ends the link
+	stopWaiting()
+	timeout.Stop()
 	if err != nil {
 		cancel(nil)
 		_ = l.stream.CloseRequest()
@@ -96,15 +98,15 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 	l.subscribes = c.sortedSubs()
 	c.links = append(c.links, l)
 	c.mu.Unlock()
-	if err := l.take(welcome); err != nil { // it refused before it was asked for anything
+	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
 		cancel(err)
 	}
-	wake(l.settled)
+	l.settled.Set()
 	c.background.Go(func() { l.run(ctx) })
 	return l, nil
 }
 
-// hello is the first exchange.
+// hello sends the first message and returns the answer to it.
 func (l *link) hello() (*wirev1.ServerMessage, error) {
 	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{
 		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger),
@@ -112,16 +114,17 @@ func (l *link) hello() (*wirev1.ServerMessage, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	m, err := l.stream.Receive() // also says why a Send met the end
+	m, err := l.stream.Receive() // also returns why a Send failed with io.EOF
 	if err == nil && m.GetWelcome() == nil {
-		err = errors.New("the first answer is no welcome")
+		err = errors.New("the session's first message is not a welcome")
 	}
 	return m, err
 }
 
-// run sends and receives until the stream is over: a sender, a receiver, and
-// this one, which watches for silence. However it comes to its end, the request
-// is only broken off: its end in order is the client's last word, see runSend.
+// run sends and receives until the stream ends: a sender, a receiver, and this
+// goroutine, which watches for silence. However the stream ends, run only
+// breaks the request off: an orderly end of the request is the client's last
+// message, see runSend.
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	var both sync.WaitGroup
@@ -131,18 +134,18 @@ func (l *link) run(ctx context.Context) {
 	leaving := l.leave
 	for ctx.Err() == nil {
 		select {
-		case <-l.heard:
+		case <-l.received.C():
 			silence.Reset(2*l.ping + l.ping/2)
 		case <-silence.C:
 			l.cancel(errSilent)
 		case <-leaving:
 			leaving = nil
-			silence.Reset(leaveLimit) // the session ends the stream, or this does
+			silence.Reset(leaveLimit) // if the session does not end the stream in time, the timer does
 		case <-ctx.Done():
 		}
 	}
 	silence.Stop()
-	_ = l.stream.CloseResponse() // breaks off what still runs, and unblocks both
+	_ = l.stream.CloseResponse() // breaks the stream off and unblocks both
 	both.Wait()
 	l.err = context.Cause(ctx)
 
@@ -157,8 +160,8 @@ func (l *link) run(ctx context.Context) {
 	c.mu.Unlock()
 }
 
-// end says the client's last word: it speaks to no other session either. With
-// goodbye the session withdraws what it still has of this client.
+// end ends the request in order, as the client's last message to any session.
+// With goodbye the session withdraws what it still has of this client.
 func (l *link) end(goodbye bool) {
 	l.client.mu.Lock()
 	l.goodbye = goodbye
@@ -166,10 +169,10 @@ func (l *link) end(goodbye bool) {
 	close(l.leave)
 }
 
-// cut breaks the link off, as the end of the process would.
-func (l *link) cut() { l.cancel(errLeft) }
+// abort breaks the link off, as if the process had died.
+func (l *link) abort() { l.cancel(errLeft) }
 
-// queue puts a publication's newest version in line. The lock is held.
+// queue queues the newest version of a publication. The lock is held.
 func (l *link) queue(p *Publication) {
 	l.owed[p] = true
 	if !l.queued[p] {
@@ -178,10 +181,11 @@ func (l *link) queue(p *Publication) {
 	}
 }
 
-// runSend sends what is queued, in messages of many, and pings. It closes the
-// request only when the client leaves: a session takes the end of the request for
-// the client's last word, and vouches for what a client with a linger leaves. One
-// that goes elsewhere may change and withdraw there what it registered here.
+// runSend sends what is queued, many items per message, and pings. It ends the
+// request in order only when the client leaves for good: to the session that is
+// the client's last message, after which it goes on publishing what a client
+// with a linger leaves. A client that moves to another session may change and
+// withdraw there what it registered here.
 func (l *link) runSend(ctx context.Context) {
 	pings := uint64(0)
 	ticker := time.NewTicker(l.ping)
@@ -189,14 +193,14 @@ func (l *link) runSend(ctx context.Context) {
 	for {
 		for m := l.next(); m != nil; m = l.next() {
 			if l.stream.Send(m) != nil {
-				return // the receiver hears why
+				return // the receiver gets the error
 			}
 		}
-		wake(l.settled)
+		l.settled.Set()
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.wake:
+		case <-l.ready.C():
 		case now := <-ticker.C:
 			l.client.forget(now)
 			pings++
@@ -208,9 +212,9 @@ func (l *link) runSend(ctx context.Context) {
 			goodbye := l.goodbye
 			l.client.mu.Unlock()
 			if goodbye {
-				_ = l.stream.Send(&wirev1.ClientMessage{Goodbye: true}) // if it fails the stream is over anyway
+				_ = l.stream.Send(&wirev1.ClientMessage{Goodbye: true}) // if it fails, the stream has ended anyway
 			}
-			_ = l.stream.CloseRequest() // so does this
+			_ = l.stream.CloseRequest() // likewise
 			return
 		}
 	}
@@ -230,7 +234,7 @@ func (l *link) next() *wirev1.ClientMessage {
 			break
 		}
 		taken++
-		if l.client.pubs[p.id] != p { // nothing of it is told any more
+		if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
 			delete(l.queued, p)
 			continue
 		}
@@ -255,7 +259,7 @@ func (l *link) next() *wirev1.ClientMessage {
 	return m
 }
 
-// runReceive takes what the session says until the stream ends.
+// runReceive handles the session's messages until the stream ends.
 func (l *link) runReceive() error {
 	for {
 		m, err := l.stream.Receive()
@@ -265,14 +269,14 @@ func (l *link) runReceive() error {
 			}
 			return wire.FromConnect(err)
 		}
-		wake(l.heard)
+		l.received.Set()
 		if err := l.take(m); err != nil {
 			return err
 		}
 	}
 }
 
-// take notes what one message says.
+// take handles one message.
 func (l *link) take(m *wirev1.ServerMessage) error {
 	c := l.client
 	c.mu.Lock()
@@ -306,7 +310,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 		c.noteIdle()
 	}
 	if len(m.GetSessions()) > 0 {
-		c.told = m.GetSessions()
+		c.advertised = m.GetSessions()
 	}
 	if m.GetMove() != nil {
 		select {
@@ -317,17 +321,18 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	return nil
 }
 
-// settle notes that this session owes no answer about p. The lock is held.
+// settle records that p needs no further acknowledgement of this session. The
+// lock is held.
 func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
 	delete(l.queued, p)
 	if len(l.owed) == 0 {
-		wake(l.settled)
+		l.settled.Set()
 	}
 }
 
-// refused notes a refusal. One that only this session makes just now ends the
-// link: another may take what is wished.
+// refused handles a refusal. A refusal because this session cannot take clients
+// now ends the link, since another session may take them.
 func (l *link) refused(r *wirev1.Refusal) error {
 	c := l.client
 	err := wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage())
@@ -336,17 +341,17 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	}
 	switch p := c.pubs[r.GetId()]; {
 	case p == nil:
-	case !p.forget.IsZero(): // data has it: no news for the application
+	case !p.forget.IsZero(): // data has its withdrawal: nothing changes for the application
 		l.settle(p)
 	default:
 		c.log.Error("publication refused", "dataId", p.data.DataID, "id", p.id, "error", err)
 		p.progress(0, 0, err)
 	}
 	if s := c.subs[r.GetId()]; s != nil {
-		if s.seen.Version > 0 { // more than this cluster can count on from: start again
+		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
 			s.seen.Version, s.hash = 0, 0
 			l.subscribes = append(l.subscribes, s)
-			wake(l.wake)
+			l.ready.Set()
 			return nil
 		}
 		c.log.Error("subscription refused", "dataId", s.data.DataID, "id", s.id, "error", err)
@@ -356,15 +361,17 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	return nil
 }
 
-// told says that this session, and through it data, has all that is wished.
-func (l *link) told() bool {
+// complete reports whether this session has all publications and subscriptions,
+// and data has all publications.
+func (l *link) complete() bool {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	return len(l.owed) == 0 && len(l.subscribes) == 0
 }
 
-// owes says that data may not have all that is wished through this session.
-func (l *link) owes() bool {
+// hasOwed reports whether a publication is not known to be stored through this
+// session.
+func (l *link) hasOwed() bool {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	return len(l.owed) > 0

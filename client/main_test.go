@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
 
-// patient leaves the real connections of the example time to end.
+// patient waits until the real connections of the example have ended.
 type patient struct{ *testing.M }
 
 func (m patient) Run() int {

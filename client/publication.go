@@ -10,9 +10,9 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Publication is one registration: values offered under one dataId, until it is
-// withdrawn or the client closes. Each change is a version of it; the newest is
-// what the client keeps telling sessions.
+// Publication is one registration: values under one dataId, until it is
+// withdrawn or the client closes. Each change makes a new version; the client
+// sends the newest to sessions.
 type Publication struct {
 	client *Client
 	id     string
@@ -24,17 +24,17 @@ type Publication struct {
 	version   int64
 	values    []string
 	withdrawn bool
-	accepted  int64         // the highest version that a session has taken into its set
+	accepted  int64         // the highest version that a session has accepted
 	stored    int64         // the highest version that data has
-	err       error         // it was refused; nothing of it is told any more
-	forget    time.Time     // of one that data knows to be withdrawn: until when that is told again
-	changed   chan struct{} // closed at the next progress; nil while nobody waits
+	err       error         // why it was refused; it is not sent any more
+	forget    time.Time     // once data has the withdrawal: until when that is sent again
+	changed   chan struct{} // closed at the next progress; nil while no caller waits
 }
 
-// Publish offers values under a dataId. It returns once the client keeps them;
-// Accepted and Stored wait for the rest. What is wrong with the name or the
-// values is said here, before anything is sent. ctx is asked once: when it is
-// over already, nothing is published.
+// Publish publishes values under a dataId. It returns as soon as the client has
+// them; use Accepted and Stored to wait for more. An invalid name or value is
+// returned as an error before anything is sent. If ctx has ended already,
+// nothing is published; it has no effect afterwards.
 func (c *Client) Publish(ctx context.Context, dataID string, values []string, opts ...Option) (*Publication, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,9 +78,9 @@ func (p *Publication) Update(values []string) error {
 	return p.change("update", slices.Clone(values), false)
 }
 
-// Withdraw takes the values away. The client tells it until data knows, which
-// Stored waits for, and for a while after that to each new session. Withdrawing
-// again does nothing.
+// Withdraw removes the values. The client sends the withdrawal until data has
+// it, which Stored waits for, and for a while after that to each new session.
+// Withdrawing again does nothing.
 func (p *Publication) Withdraw() error { return p.change("withdraw", nil, true) }
 
 func (p *Publication) change(act string, values []string, withdraw bool) error {
@@ -107,36 +107,37 @@ func (p *Publication) change(act string, values []string, withdraw bool) error {
 	return nil
 }
 
-// ID is the registration id.
+// ID returns the registration id.
 func (p *Publication) ID() string { return p.id }
 
-// Data is the full name that it is published under.
+// Data returns the full name that it is published under.
 func (p *Publication) Data() conclave.DataInfoID { return p.data }
 
-// Version is the newest version; it grows by one with each change.
+// Version returns the newest version; it grows by one with each change.
 func (p *Publication) Version() int64 {
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
 	return p.version
 }
 
-// Err is why the publication was refused (wire.CodeOf tells the kind); nil as
-// long as it was not.
+// Err returns why the publication was refused (wire.CodeOf returns the kind),
+// or nil.
 func (p *Publication) Err() error {
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
 	return p.err
 }
 
-// Accepted waits until a session has the version of now in its set: from then on
-// the session tells data by itself, also when this client goes away for less
-// than the client lease. The error is the refusal, or that of ctx.
+// Accepted waits until a session has accepted the present version: from then on
+// the session makes sure that data gets it, even if this client is disconnected
+// for less than the client lease. It returns the refusal or the error of ctx,
+// if any.
 func (p *Publication) Accepted(ctx context.Context) error {
 	return p.wait(ctx, "accepted", func() int64 { return p.accepted })
 }
 
-// Stored waits until data has the version of now: every subscriber is about to
-// see it. The error is the refusal, or that of ctx.
+// Stored waits until data has the present version, so that every subscriber is
+// about to see it. It returns the refusal or the error of ctx, if any.
 func (p *Publication) Stored(ctx context.Context) error {
 	return p.wait(ctx, "stored", func() int64 { return p.stored })
 }
@@ -167,7 +168,8 @@ func (p *Publication) wait(ctx context.Context, what string, reached func() int6
 	}
 }
 
-// progress notes what a session acknowledged, or refused. The lock is held.
+// progress records an acknowledgement or a refusal of a session. The lock is
+// held.
 func (p *Publication) progress(accepted, stored int64, err error) {
 	p.accepted, p.stored = max(p.accepted, accepted, stored), max(p.stored, stored)
 	if err != nil && p.err == nil {
@@ -175,9 +177,9 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 	}
 	switch c := p.client; {
 	case p.err != nil:
-		c.erase(p)
+		c.remove(p)
 	case p.withdrawn && p.stored >= p.version && p.forget.IsZero():
-		c.bury(p, time.Now())
+		c.keepTombstone(p, time.Now())
 	}
 	if p.changed != nil {
 		close(p.changed)
@@ -185,34 +187,35 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 	}
 }
 
-// bury keeps a withdrawal that data has, to tell it to every session that comes
-// next, for as long as sessions and data remember it themselves. The lock is held.
+// keepTombstone keeps a withdrawal that data has, and has it sent to every new
+// session for as long as sessions and data remember it themselves. The lock is
+// held.
 //
-// Whoever was told may be lost at once: the session, and the leader of the slot,
-// whose follower was cut off and has an older copy. That copy would be shown until
-// the session's grace is over. What still stands is told anew anyway; of what was
-// withdrawn only this client knows.
-func (c *Client) bury(p *Publication, now time.Time) {
+// The session and the leader of the slot, which know of the withdrawal, may be
+// lost together, while a follower that was cut off has an older copy. That copy
+// would be visible until the session's grace ends. Publications that are not
+// withdrawn are sent again anyway; of a withdrawal only this client knows.
+func (c *Client) keepTombstone(p *Publication, now time.Time) {
 	p.forget = now.Add(c.remember)
-	c.buried = append(c.buried, p)
+	c.tombstones = append(c.tombstones, p)
 }
 
-// forget drops the withdrawals that were remembered long enough; a link does so
-// at each ping.
+// forget drops the withdrawals that were remembered long enough; a link calls
+// it at each ping.
 func (c *Client) forget(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := 0
-	for old < len(c.buried) && !now.Before(c.buried[old].forget) {
-		c.erase(c.buried[old])
+	for old < len(c.tombstones) && !now.Before(c.tombstones[old].forget) {
+		c.remove(c.tombstones[old])
 		old++
 	}
-	c.buried = slices.Delete(c.buried, 0, old)
+	c.tombstones = slices.Delete(c.tombstones, 0, old)
 }
 
-// erase ends what is told of a publication. No later answer finds it: no session
-// owes one any more. The lock is held.
-func (c *Client) erase(p *Publication) {
+// remove removes a publication: it is not sent any more, later answers are
+// ignored, and no link waits for its acknowledgement. The lock is held.
+func (c *Client) remove(p *Publication) {
 	delete(c.pubs, p.id)
 	for _, l := range c.links {
 		l.settle(p)

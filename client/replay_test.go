@@ -14,11 +14,11 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// What a client tells the session that it comes to: when one is lost, and when it is
-// asked to move.
+// These tests are about what a client sends to a new session: when it has lost
+// one, and when it is asked to move.
 
-// A session is lost: the client is at another at once, and tells it everything,
-// each registration at the version that it has.
+// A session is lost: the client is at another at once, and sends it everything,
+// each registration at its newest version.
 func TestReplayAtAnotherSession(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one := w.session("s1")
@@ -42,12 +42,12 @@ func TestReplayAtAnotherSession(t *testing.T) {
 		assert.Less(t, time.Since(start), 5*time.Millisecond)
 		assert.EqualValues(t, 2, two.link().registered()[pubs[3].ID()].GetVersion())
 		assert.EqualValues(t, 1, two.link().registered()[pubs[5].ID()].GetVersion())
-		assert.True(t, two.link().registered()[pubs[4].ID()].GetWithdrawn(), "told again, for a while")
+		assert.True(t, two.link().registered()[pubs[4].ID()].GetWithdrawn(), "sent again, for a while")
 		require.ErrorIs(t, pubs[4].Update(nil), client.ErrWithdrawn)
 	})
 }
 
-// A withdrawal that data is not known to have is told to the next session too.
+// A withdrawal that is not known to be stored is sent to the next session.
 func TestTombstoneIsReplayedUntilStored(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
@@ -66,9 +66,9 @@ func TestTombstoneIsReplayedUntilStored(t *testing.T) {
 	})
 }
 
-// Asked to move, it connects to another session first, and leaves the old one
-// only when the other says that data has everything.
-func TestMoveLeavesNoGap(t *testing.T) {
+// A client that is asked to move connects to another session first, and leaves
+// the old one only when the other has acknowledged everything as stored.
+func TestMove_LeavesWhenTheOtherHasStoredEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
 		c := w.client(one)
@@ -84,16 +84,16 @@ func TestMoveLeavesNoGap(t *testing.T) {
 		w.eventually("it is subscribed", func() bool { return len(old.subscriptions()) == 1 })
 		old.push("svc", 7, "a")
 		old.out <- &wirev1.ServerMessage{Sessions: []string{two.address}, Move: &wirev1.Move{Reason: "drain"}}
-		w.eventually("it is told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
+		w.eventually("it is sent to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
 		time.Sleep(10 * time.Second)
 		assert.False(t, old.isEnded(), "s2 has not stored it yet")
 		assert.Len(t, c.Connected(), 2)
 		require.NoError(t, p.Update([]string{"b"}))
-		w.eventually("both hear the update", func() bool {
+		w.eventually("both receive the update", func() bool {
 			return old.registered()[p.ID()].GetVersion() == 2 && two.link().registered()[p.ID()].GetVersion() == 2
 		})
 		seen := two.link().subscriptions()[0]
-		assert.EqualValues(t, 7, seen.GetVersion(), "what it saw last is said")
+		assert.EqualValues(t, 7, seen.GetVersion(), "the subscription names the last push")
 		assert.Equal(t, wire.ContentHash([]string{"a"}), seen.GetHash())
 		assert.EqualValues(t, 1, seen.GetCount())
 
@@ -106,12 +106,12 @@ func TestMoveLeavesNoGap(t *testing.T) {
 		assert.EqualValues(t, 7, (<-sub.C()).Version)
 		two.link().push("svc", 6, "stale")
 		two.link().push("svc", 8, "b")
-		assert.EqualValues(t, 8, (<-sub.C()).Version, "what is older than seen is dropped")
+		assert.EqualValues(t, 8, (<-sub.C()).Version, "an older push is dropped")
 	})
 }
 
-// What is withdrawn, or refused, while the client moves is answered by two
-// sessions. Whichever answers first, the move ends.
+// A withdrawal or refusal while the client moves is answered by two sessions.
+// Whichever answers first, the move ends.
 func TestMoveEndsWithAWithdrawalInFlight(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		bubble(t, func(t *testing.T, w *world) {
@@ -125,7 +125,7 @@ func TestMoveEndsWithAWithdrawalInFlight(t *testing.T) {
 			require.NoError(t, p.Withdraw())
 			old := one.link()
 			old.out <- &wirev1.ServerMessage{Sessions: []string{two.address}, Move: &wirev1.Move{Reason: "drain"}}
-			w.eventually("it is told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
+			w.eventually("it is sent to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 1 })
 			answer := &wirev1.ServerMessage{Stored: []*wirev1.Ack{{Id: p.ID(), Version: 2}}}
 			if refused {
 				answer = &wirev1.ServerMessage{Refused: []*wirev1.Refusal{{Id: p.ID(), Code: "conflict"}}}
@@ -138,9 +138,9 @@ func TestMoveEndsWithAWithdrawalInFlight(t *testing.T) {
 	}
 }
 
-// A withdrawal that data has is told to the session that comes next, behind what
-// came in its place; the application hears no more of it.
-func TestWithdrawalIsToldAgain(t *testing.T) {
+// A stored withdrawal is sent to the next session again, after what replaced
+// it; its acknowledgement or refusal does not concern the application.
+func TestReplay_RepeatsAStoredWithdrawal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
 		c := w.client(one)
@@ -153,7 +153,7 @@ func TestWithdrawalIsToldAgain(t *testing.T) {
 		require.NoError(t, goes.Stored(ctx))
 
 		two.set(func() {
-			two.judge = func(id string) *wirev1.Refusal {
+			two.check = func(id string) *wirev1.Refusal {
 				if id == goes.ID() {
 					return &wirev1.Refusal{Id: id, Code: "conflict"}
 				}
@@ -163,20 +163,21 @@ func TestWithdrawalIsToldAgain(t *testing.T) {
 		one.link().out <- &wirev1.ServerMessage{Sessions: []string{two.address}}
 		time.Sleep(10 * time.Second)
 		w.net.Kill("s1")
-		w.eventually("both are told to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 2 })
-		told := two.link().messages()[1].GetPublishers()
-		require.Len(t, told, 2)
-		assert.Equal(t, stays.ID(), told[0].GetId())
-		assert.Equal(t, goes.ID(), told[1].GetId())
-		assert.True(t, told[1].GetWithdrawn())
-		assert.EqualValues(t, 2, told[1].GetVersion())
-		stored(ctx, t, c, "svc", "c") // so the refusal has come, too
-		assert.NoError(t, goes.Err(), "data has it: a session that refuses to hear it again is no news")
+		w.eventually("both are sent to s2", func() bool { return two.link() != nil && len(two.link().registered()) == 2 })
+		sent := two.link().messages()[1].GetPublishers()
+		require.Len(t, sent, 2)
+		assert.Equal(t, stays.ID(), sent[0].GetId())
+		assert.Equal(t, goes.ID(), sent[1].GetId())
+		assert.True(t, sent[1].GetWithdrawn())
+		assert.EqualValues(t, 2, sent[1].GetVersion())
+		stored(ctx, t, c, "svc", "c") // so the refusal has arrived as well
+		assert.NoError(t, goes.Err(), "data has it: a refusal of the repetition is no error")
 	})
 }
 
-// It is told for as long as those who know of it remember it, and then forgotten.
-func TestWithdrawalIsForgottenWhenItIsOld(t *testing.T) {
+// A withdrawal is sent for as long as sessions and data remember it, and then
+// forgotten.
+func TestReplay_ForgetsAnOldWithdrawal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one, two := w.session("s1"), w.session("s2")
 		c := w.client(one)
@@ -194,8 +195,9 @@ func TestWithdrawalIsForgottenWhenItIsOld(t *testing.T) {
 	})
 }
 
-// Asked to move with nowhere to go, it stays as long as it may.
-func TestMoveWithNowhereToGo(t *testing.T) {
+// A client that is asked to move without another session stays as long as it
+// may.
+func TestMove_StaysWithoutAnotherSession(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		one := w.session("s1")
 		c := w.client(one)

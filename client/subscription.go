@@ -10,9 +10,9 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Subscription is the interest in one dataId. It keeps what it last saw, also
-// while no session can be reached, and takes only higher versions: whatever
-// session they come from, what is seen never goes back.
+// Subscription is a subscription to one dataId. It keeps the last list, even
+// while no session can be reached, and takes only higher versions, whichever
+// session they come from: what it shows never goes back.
 type Subscription struct {
 	client *Client
 	id     string
@@ -21,19 +21,19 @@ type Subscription struct {
 	seq    uint64
 	limit  time.Duration // see HoldAtMost
 	onPush func(conclave.Datum)
-	pushes chan conclave.Datum // room for one: the newest; closed by Close
+	pushes chan conclave.Datum // room for one, the newest; closed by Close
 
 	// Guarded by client.mu.
 	seen    conclave.Datum
-	hash    uint64          // of what was seen; 0: nothing yet
-	next    *conclave.Datum // waits for the callback that is running
+	hash    uint64          // of seen; 0: nothing was pushed yet
+	next    *conclave.Datum // the push that waits for the running callback
 	calling bool
 	closed  bool
 	err     error
 }
 
-// Subscribe asks for all pushes of a dataId. The first one comes as soon as the
-// leader of its slot has answered, and is empty when nobody publishes there.
+// Subscribe subscribes to a dataId. The first push comes as soon as the leader
+// of its slot has answered, and is empty if there is no publication.
 func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error) {
 	data, o, err := name(dataID, opts)
 	if err != nil {
@@ -55,28 +55,29 @@ func (c *Client) Subscribe(dataID string, opts ...Option) (*Subscription, error)
 	return s, nil
 }
 
-// C gives the pushes, unless OnPush takes them. It holds the newest only: who
-// reads slowly misses versions, and never blocks the client. Close closes it.
+// C returns the channel of pushes, unless OnPush takes them. It holds the
+// newest only: a slow reader misses versions and never blocks the client. Close
+// closes it.
 func (s *Subscription) C() <-chan conclave.Datum { return s.pushes }
 
-// Data is the full name that is subscribed.
+// Data returns the full name that is subscribed to.
 func (s *Subscription) Data() conclave.DataInfoID { return s.data }
 
-// Last is what was seen last; false before the first push.
+// Last returns the last list, and false before the first push.
 func (s *Subscription) Last() (conclave.Datum, bool) {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
 	return s.seen, s.hash != 0
 }
 
-// Err is why the subscription was refused; nil as long as it was not.
+// Err returns why the subscription was refused, or nil.
 func (s *Subscription) Err() error {
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
 	return s.err
 }
 
-// Close ends the subscription. A callback that is running goes on to its end.
+// Close ends the subscription. A callback that is running is not interrupted.
 func (s *Subscription) Close() {
 	c := s.client
 	c.mu.Lock()
@@ -86,14 +87,14 @@ func (s *Subscription) Close() {
 		for _, l := range c.links {
 			l.unsubscribes = append(l.unsubscribes, s.id)
 		}
-		close(s.pushes) // whoever sends does so under the same lock, and looks at closed
+		close(s.pushes) // pushed sends under the same lock, after checking closed
 	}
 	c.mu.Unlock()
 	c.wakeLinks()
 }
 
-// pushed takes one push, if it is newer than what was seen. The lock is held;
-// nothing here waits.
+// pushed takes one push, if it is newer than the last one. The lock is held; it
+// never blocks.
 func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Duration) {
 	if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {
 		return
@@ -103,9 +104,9 @@ func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Dur
 		s.hash = wire.ContentHash(s.seen.Values)
 	}
 	own := s.seen
-	own.Values = slices.Clone(own.Values) // the application may change what it is given
+	own.Values = slices.Clone(own.Values) // the application may change its copy
 	if s.onPush == nil {
-		select { // the newest replaces what was not read
+		select { // the newest replaces a push that was not read
 		case <-s.pushes:
 		default:
 		}
@@ -119,7 +120,7 @@ func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Dur
 	}
 }
 
-// runCallbacks calls back until nothing newer waits: one goroutine per
+// runCallbacks calls the callback until no newer push waits: one goroutine per
 // subscription at a time, and none while nothing changes.
 func (s *Subscription) runCallbacks() {
 	c := s.client

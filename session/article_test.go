@@ -16,17 +16,17 @@ import (
 	"conclave/client"
 )
 
-// A session keeps what its clients publish and subscribe; when it goes, its
-// clients tell everything to another one, and lose nothing of what they saw.
+// A session keeps what its clients publish and subscribe. When it dies, its
+// clients send everything to another one, and their lists do not change.
 //
-// Article 002: "Sessions keep what clients publish and subscribe; a client whose
-// session goes reconnects to another and replays."
+// Article 002: "Sessions keep what clients publish and subscribe; a client
+// whose session goes reconnects to another and replays."
 func TestArticleClientReplaysAtAnotherSession(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		both := c.client("both", "session-1", "session-2")
 		c.published(both, "mine", "a")
 		sub := c.watch(both, "mine")
-		c.eventually("it sees its own", sub.shows("a"))
+		c.eventually("it gets its own push", sub.shows("a"))
 		at := both.Connected()[0].Name
 		other := map[string]string{"session-1": "session-2", "session-2": "session-1"}[at]
 		kill(c, c.sessions[at])
@@ -39,43 +39,45 @@ func TestArticleClientReplaysAtAnotherSession(t *testing.T) {
 	})
 }
 
-// A stopping session: first it is on no list that clients are given, then its
-// clients go elsewhere, then it leaves the members, last its port closes.
+// A stopping session is first taken off the lists given to clients; then its
+// clients move, then it leaves the member list, and last its port closes.
 //
 // Article 002: "The client port goes before the next step, so that clients are
 // on other sessions by then; then meta is told to blacklist me; then the ports
-// for data." Here the marking comes first, so that clients do not come back.
+// for data." Here the session is marked first, so that clients do not come
+// back.
 func TestArticleSessionStopsInOrder(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		c.fill(3, "svc", "session-1")
 		one := c.sessions["session-1"].server
 		var mu sync.Mutex
-		var story []string
-		c.meta.tell(func(call string) {
+		var calls []string
+		c.meta.setOnCall(func(call string) {
 			clients := len(c.list(one.Address(), "/v1/clients"))
 			code, _ := c.get(one.Address(), "/healthz")
 			mu.Lock()
 			defer mu.Unlock()
-			story = append(story, fmt.Sprintf("%s: %d clients, port %d, member %t", call, clients, code, c.meta.view.State().Members.Has(one.Node)))
+			calls = append(calls, fmt.Sprintf("%s: %d clients, port %d, member %t", call, clients, code, c.meta.view.State().Members.Has(one.Node)))
 		})
 		ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()
 		require.NoError(t, one.Shutdown(ctx))
-		c.meta.tell(nil)
+		c.meta.setOnCall(nil)
 		assert.Equal(t, []string{
 			"drain session-1: 3 clients, port 200, member true",
 			"leave session-1: 0 clients, port 200, member true",
-		}, story)
+		}, calls)
 		code, _ := c.get("session-1:9603", "/healthz")
 		assert.Zero(t, code, "the port is closed")
 	})
 }
 
-// Clients that leave a stopping session are not taken for gone: data keeps them
-// until their copies from the other session are there, and beyond.
+// Clients that leave a stopping session do not count as dead: data keeps their
+// registrations until the copies from the other session are there, and
+// afterwards.
 //
-// Article 002: "Stop handling disconnect events, so that leaving clients are not
-// taken for gone; no loss, no flapping."
+// Article 002: "Stop handling disconnect events, so that leaving clients are
+// not taken for gone; no loss, no flapping."
 func TestArticleLeavingClientsAreNotTakenForGone(t *testing.T) {
 	bubble(t, 2, 3, func(t *testing.T, c *cluster) {
 		values := c.fill(6, "svc", "session-1", "session-2")
@@ -87,13 +89,13 @@ func TestArticleLeavingClientsAreNotTakenForGone(t *testing.T) {
 			cancel()
 		}
 		time.Sleep(2 * time.Minute)
-		assert.Len(t, sub.all(), 1, "the reader saw nothing of it")
+		assert.Len(t, sub.all(), 1, "there was no further push")
 		assert.Len(t, c.list(c.sessions["session-3"].server.Address(), "/v1/publishers?dataId=svc"), 6)
 	})
 }
 
-// The worker of a client: while there is no session it tries and keeps what is
-// asked for; then it sends what has queued up.
+// The client's worker: while there is no session it retries and keeps what is
+// published; then it sends what has queued up.
 //
 // Article 002: "A worker checks the connection in a loop; while it is not
 // connected, try, and wait between tries; then send what is queued."
@@ -121,11 +123,12 @@ func TestArticleClientWorkerSendsWhatIsQueued(t *testing.T) {
 	})
 }
 
-// All replicas are lost; what the sessions hold is all that is left. Nobody is
-// shown an empty or a shorter list meanwhile.
+// All replicas are lost, and only the sessions still have the registrations. No
+// subscriber gets an empty or a shorter list meanwhile.
 //
-// Article 002: "If all replicas of a slot are lost, only the sessions can replay
-// it, and until they have, the slot is not read: no empty and no wrong push."
+// Article 002: "If all replicas of a slot are lost, only the sessions can
+// replay it, and until they have, the slot is not read: no empty and no wrong
+// push."
 func TestArticleSessionsReplayWhatDataLost(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(4, "svc", "session-1", "session-2")
@@ -145,14 +148,14 @@ func TestArticleSessionsReplayWhatDataLost(t *testing.T) {
 		require.NoError(t, late.Stored(ctx))
 		c.eventually("a new one is seen", sub.shows(append(values, "late")...))
 		neverBelow(t, sub, 4)
-		c.eventually("also by who came in between", fresh.shows(append(values, "late")...))
+		c.eventually("also by the subscriber that came in between", fresh.shows(append(values, "late")...))
 		neverBelow(t, fresh, 4)
 		assert.GreaterOrEqual(t, len(fresh.all()[0].Values), 4, "not even its first push was short")
 	})
 }
 
-// A session starts: it takes clients only when it is a member and has a table;
-// last, it takes its own entry off the blacklist. An operator's entry stays.
+// A session that starts takes clients only when it is a member and has a table.
+// Last, it takes its own entry off the blacklist. An operator's entry stays.
 //
 // Article 002: "Renew with meta, the answer carries the table; ...; last, leave
 // the blacklist."
@@ -163,13 +166,13 @@ func TestArticleLeavesTheBlacklistLast(t *testing.T) {
 		require.NoError(t, c.sessions["session-1"].server.Shutdown(ctx))
 		require.Len(t, c.meta.view.State().Blacklist.Entries, 1)
 		ready := 0
-		c.meta.tell(func(call string) {
+		c.meta.setOnCall(func(call string) {
 			if call == "restore session-1" {
 				ready, _ = c.get("session-1:9603", "/readyz")
 			}
 		})
 		c.startSession("session-1")
-		c.eventually("the entry is gone", func() bool { return len(c.meta.view.State().Blacklist.Entries) == 0 })
+		c.eventually("the entry is removed", func() bool { return len(c.meta.view.State().Blacklist.Entries) == 0 })
 		assert.Equal(t, http.StatusOK, ready, "it served before it left the list")
 
 		c.meta.forbid(blacklist.Entry{Name: "session-1", Role: conclave.RoleSession, Reason: "broken disk", By: "operator"})
@@ -184,7 +187,7 @@ func TestArticleLeavesTheBlacklistLast(t *testing.T) {
 }
 
 // Two tables are in use for a moment: a session that has the old one writes to
-// the old leader, is told so or fenced, and loses nothing.
+// the old leader, which refuses or is fenced, and nothing is lost.
 //
 // Article 002: "Meta tells nodes of a new table by broadcast and heartbeat; two
 // tables may coexist for a moment."

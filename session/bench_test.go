@@ -14,8 +14,8 @@ import (
 	"conclave/client"
 )
 
-// The figures of the session and its client, over real TCP, with a lone meta,
-// two data nodes and two sessions in this process:
+// Benchmarks of the session and its client, over real TCP, with one meta, two
+// data nodes and two sessions in this process:
 //
 //	go test ./session -run '^$' -bench . -benchtime 1x
 
@@ -32,8 +32,8 @@ func measured(b *testing.B) *cluster {
 	return c
 }
 
-// BenchmarkRegistrations: one client registers as fast as it can; each
-// registration is stored by data.
+// BenchmarkRegistrations measures how fast one client can register, until the
+// session has accepted and until data has stored everything.
 func BenchmarkRegistrations(b *testing.B) {
 	c := measured(b)
 	const n = 50_000
@@ -57,7 +57,8 @@ func BenchmarkRegistrations(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkPairs: 10,000 publishers to 10,000 subscribers, subscribers first.
+// BenchmarkPairs measures 10,000 publishers and 10,000 subscribers, subscribers
+// first.
 func BenchmarkPairs(b *testing.B) {
 	c := measured(b)
 	const n = 10_000
@@ -94,8 +95,8 @@ func BenchmarkPairs(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkPublishToPush: one publisher, updates one after the other, seen by
-// one subscriber, and by one on each of 100 connections.
+// BenchmarkPublishToPush measures one publisher's updates, one after the other,
+// until one subscriber, or one on each of 100 connections, has them.
 func BenchmarkPublishToPush(b *testing.B) {
 	for _, readers := range []int{1, 100} {
 		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
@@ -139,8 +140,8 @@ func BenchmarkPublishToPush(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdates: 20 updates per second; how late is the last value, how many
-// pushes were seen.
+// BenchmarkUpdates measures 20 updates per second: how late the last value is
+// pushed, and the number of pushes.
 func BenchmarkUpdates(b *testing.B) {
 	c := measured(b)
 	for round := 0; b.Loop(); round++ {

@@ -7,17 +7,18 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A suspended session starts the leases of broken connections again, also if that
-// happens often; but not for ever, if their clients have had time to come back.
-func TestLeasesAreNotRenewedForEver(t *testing.T) {
+// A suspended session starts the leases of broken connections again, even if
+// that happens often, but not for ever if their clients have had time to come
+// back.
+func TestLeases_AreNotRenewedForEver(t *testing.T) {
 	const linger = 5 * time.Second
 	suspensions := func(ran time.Duration) (n int) {
 		c, now := newClients(15*time.Second), time.Unix(0, 0)
-		who := &connection{linger: linger}
-		c.open[who], c.empty = struct{}{}, make(chan struct{})
-		c.release(who, true, false, now)
+		conn := &connection{linger: linger}
+		c.open[conn], c.empty = struct{}{}, make(chan struct{})
+		c.release(conn, true, false, now)
 		for ; n < 100; n++ {
-			c.passed(ran)
+			c.addRunTime(ran)
 			now = now.Add(ran + 3*time.Second)
 			c.renew(now)
 			if over, _ := c.expired(now.Add(linger - 1)); len(over) > 0 {

@@ -27,13 +27,13 @@ import (
 	"conclave/wire"
 )
 
-// seeds gives every cluster of a run another seed.
+// seeds is the seed of the last cluster made in this run.
 var seeds atomic.Uint64
 
 // cluster is a lone meta, data nodes and sessions on one network in memory.
 type cluster struct {
 	t      testing.TB
-	net    *simnet.Net // nil: the real one, for measuring
+	net    *simnet.Net // nil: the real network, for benchmarks
 	meta   *fakeMeta
 	random *rand.Rand
 	all    sync.WaitGroup
@@ -44,7 +44,7 @@ type cluster struct {
 	datas    map[string]*running[*data.Server]
 	clients  []*client.Client
 	crashes  []context.CancelFunc
-	births   int
+	starts   int
 	gate     *trace.Gate // of sessions that can be held at a point; see gated
 }
 
@@ -57,8 +57,8 @@ type running[S any] struct {
 	err    error         // of Run; read after done
 }
 
-// bubble plays a story on a fresh cluster, in virtual time.
-func bubble(t *testing.T, datas, sessions int, story func(t *testing.T, c *cluster)) {
+// bubble runs a test on a fresh cluster, in virtual time.
+func bubble(t *testing.T, datas, sessions int, run func(t *testing.T, c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, simnet.New(1), 16, max(datas, 1))
 		defer c.end()
@@ -71,7 +71,7 @@ func bubble(t *testing.T, datas, sessions int, story func(t *testing.T, c *clust
 		if datas > 0 {
 			c.settle()
 		}
-		story(t, c)
+		run(t, c)
 	})
 }
 
@@ -102,7 +102,7 @@ func (c *cluster) end() {
 	c.all.Wait()
 }
 
-// host is the network as the process of that name sees it.
+// host returns the network of the process with the given name.
 func (c *cluster) host(name string) wire.Network {
 	if c.net == nil {
 		return wire.NewTCP()
@@ -110,7 +110,8 @@ func (c *cluster) host(name string) wire.Network {
 	return c.net.Host(name)
 }
 
-// port is what a role listens on: its own port on a host of its own, or any.
+// port returns the address to listen on: a fixed port on a host of its own, or
+// any port of the real network.
 func (c *cluster) port(own int) string {
 	if c.net == nil {
 		return "127.0.0.1:0"
@@ -119,8 +120,8 @@ func (c *cluster) port(own int) string {
 }
 
 func (c *cluster) node(name string) conclave.NodeID {
-	c.births++
-	return conclave.NodeID{Name: name, Incarnation: fmt.Sprintf("i%d", c.births)}
+	c.starts++
+	return conclave.NodeID{Name: name, Incarnation: fmt.Sprintf("i%d", c.starts)}
 }
 
 func (c *cluster) seed() *rand.Rand {
@@ -134,7 +135,7 @@ func (c *cluster) logger(name string) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Debug, Output: testWriter{c.t}, TimeFn: time.Now})
 }
 
-// testWriter logs through the test, so that only failing tests speak.
+// testWriter logs through the test, so that only failing tests print.
 type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
@@ -178,7 +179,7 @@ func launch[S any](c *cluster, name string, server S, run func(context.Context) 
 	return r
 }
 
-// kill ends a process as kill -9 does.
+// kill ends a process like kill -9.
 func kill[S any](c *cluster, r *running[S]) {
 	c.net.Kill(r.name)
 	r.crash()
@@ -206,23 +207,24 @@ func (c *cluster) settle() {
 	})
 }
 
-// eventually waits for a claim, in small steps of virtual time. It asks when all
-// that happens at a moment has happened, whichever goroutine was first.
-func (c *cluster) eventually(what string, claim func() bool) {
+// eventually waits until a condition holds, in small steps of virtual time. It
+// checks when every goroutine is blocked, so that the order of goroutines at
+// one moment does not matter.
+func (c *cluster) eventually(what string, condition func() bool) {
 	c.t.Helper()
 	for range 6000 {
 		if c.net != nil {
 			synctest.Wait()
 		}
-		if claim() {
+		if condition() {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	c.t.Fatalf("in 30 s it did not become true that %s", what)
+	c.t.Fatalf("within 30 s this did not happen: %s", what)
 }
 
-// get asks a node over HTTP.
+// get sends a GET request to a node.
 func (c *cluster) get(address, path string) (int, string) {
 	transport := &http.Transport{DialContext: c.host("curl").DialContext, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
@@ -235,7 +237,7 @@ func (c *cluster) get(address, path string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// post asks a node to do something.
+// post sends a POST request to a node.
 func (c *cluster) post(address, path, body string) int {
 	transport := &http.Transport{DialContext: c.host("curl").DialContext, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
@@ -245,7 +247,7 @@ func (c *cluster) post(address, path, body string) int {
 	return res.StatusCode
 }
 
-// list reads a JSON list from a node.
+// list gets a JSON list from a node.
 func (c *cluster) list(address, path string) (out []map[string]any) {
 	code, body := c.get(address, path)
 	require.Equal(c.t, http.StatusOK, code, body)
@@ -253,8 +255,8 @@ func (c *cluster) list(address, path string) (out []map[string]any) {
 	return out
 }
 
-// client makes an application on a host of its own, connected to the sessions
-// named, or to all.
+// client starts a client on a host of its own, connected to the named sessions,
+// or to all.
 func (c *cluster) client(name string, sessions ...string) *client.Client {
 	if len(sessions) == 0 {
 		for n := range c.sessions {
@@ -268,12 +270,12 @@ func (c *cluster) client(name string, sessions ...string) *client.Client {
 	x, err := client.New(client.Config{Sessions: sessions, Name: name, Network: c.host(name), Logger: c.logger(name), Rand: c.seed()})
 	require.NoError(c.t, err)
 	ctx, crash := context.WithCancel(c.ctx)
-	c.all.Go(func() { _ = x.Run(ctx) }) // its error is that of ctx
+	c.all.Go(func() { _ = x.Run(ctx) }) // returns the error of ctx
 	c.clients, c.crashes = append(c.clients, x), append(c.crashes, crash)
 	return x
 }
 
-// crash ends a client as kill -9 does.
+// crash ends a client like kill -9.
 func (c *cluster) crash(x *client.Client) {
 	for i, other := range c.clients {
 		if other == x {
@@ -283,14 +285,14 @@ func (c *cluster) crash(x *client.Client) {
 	}
 }
 
-// unplug breaks all connections of a client that lives on.
+// unplug breaks all connections of a client, which goes on running.
 func (c *cluster) unplug(name string) {
 	for session := range c.sessions {
 		c.net.Reset(name, session)
 	}
 }
 
-// watch subscribes and keeps every push.
+// watch subscribes and records every push.
 func (c *cluster) watch(x *client.Client, dataID string) *history {
 	h := &history{}
 	sub, err := x.Subscribe(dataID, client.OnPush(h.add))
@@ -299,7 +301,7 @@ func (c *cluster) watch(x *client.Client, dataID string) *history {
 	return h
 }
 
-// history is what one subscriber saw.
+// history records the pushes of one subscription.
 type history struct {
 	sub *client.Subscription
 
@@ -330,7 +332,8 @@ func (h *history) all() []conclave.Datum {
 	return slices.Clone(h.seen)
 }
 
-// shows says that the newest push has just these values, in any order.
+// shows returns a function that reports whether the newest push has exactly
+// these values, in any order.
 func (h *history) shows(values ...string) func() bool {
 	want := slices.Sorted(slices.Values(values))
 	return func() bool {
@@ -346,7 +349,7 @@ func (c *cluster) publish(x *client.Client, dataID string, values ...string) *cl
 	return p
 }
 
-// published waits until data has it.
+// published publishes and waits until data has it.
 func (c *cluster) published(x *client.Client, dataID string, values ...string) *client.Publication {
 	p := c.publish(x, dataID, values...)
 	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)

@@ -13,54 +13,57 @@ import (
 	"conclave/wire"
 )
 
-// Config says who a session is and how patient it is. Zero durations take the
-// defaults of DefaultConfig.
+// Config configures a session. Zero durations take the values of DefaultConfig.
 type Config struct {
-	// Node is the session's name and the incarnation of this start; the caller
-	// draws the incarnation (conclave.NewIncarnation).
+	// Node is the session's name and incarnation; the caller draws the
+	// incarnation (conclave.NewIncarnation).
 	Node conclave.NodeID
-	// Listen is host:port of the one port; port 0 takes a free one.
+	// Listen is the address of the session's one port, HOST:PORT; port 0 takes
+	// a free one.
 	Listen string
-	// Advertise is the address that others are told; "" is the listener's own.
+	// Advertise is the address that other nodes and clients dial. Default: the
+	// listener's own.
 	Advertise string
-	// DataCenter is told to the leader, which refuses a node of another one.
-	// Default "default".
+	// DataCenter is sent to the leader, which refuses a node of another data
+	// center. Default "default".
 	DataCenter string
 	// Metas are addresses of meta nodes; one that answers is enough.
 	Metas []string
-	// Token, when set, must be shown by whoever registers or changes anything.
-	// Without one only loopback is listened on, unless Insecure.
+	// Token, if set, is required of every client that registers and of every
+	// caller that changes anything. Without a token the session listens on
+	// loopback only, unless Insecure is set.
 	Token    string
 	Insecure bool
 
-	// Network is how the session listens and dials; nil is TCP.
+	// Network is what the session listens and dials with. Default: TCP.
 	Network wire.Network
-	// Logger is told what changes; nil is silence.
+	// Logger receives the session's log. Default: none.
 	Logger hclog.Logger
-	// Rand seeds every loop's own stream; nil draws a seed.
+	// Rand seeds the random stream of each loop. Default: a random seed.
 	Rand *rand.Rand
-	// Now is wall time, read only to show it; nil is time.Now.
+	// Now returns wall time, which is only displayed. Default: time.Now.
 	Now func() time.Time
-	// Version is what /version answers.
+	// Version is what /version returns.
 	Version string
-	// Trace hears what this node claims; nil: nobody listens.
+	// Trace receives this node's trace events. Default: none.
 	Trace trace.Sink
 
-	// Beat is the time between two beats to the meta leader, and the one
-	// expected between two beats of a data node's feed: two missed are a broken
-	// feed. Default 1 s.
+	// Beat is the time between two beats to the meta leader, and the expected
+	// time between two beats of a data node's feed, which counts as broken
+	// after two missed beats. Default 1 s.
 	Beat time.Duration
 	// ClientLease is how long the registrations of a broken connection are kept
 	// for their client to come back, and how long a silent connection counts as
-	// whole: at least three times the client's ping, which is a fifth of it.
-	// Default 5 s.
+	// open. It is at least three times the client's ping interval, which is a
+	// fifth of it. Default 5 s.
 	ClientLease time.Duration
-	// SessionGrace is how long tombstones are remembered, by clients as well, how
-	// long removals count as one mass, and, with 5 s more, the longest time that the push guard holds.
-	// ClientLease is two thirds of it at most. Default 15 s, as on the data nodes.
+	// SessionGrace is how long tombstones are remembered, also by clients; the
+	// time within which removals are counted together; and, with 5 s added, the
+	// longest time for which the push guard holds a push back. ClientLease is
+	// at most two thirds of it. Default 15 s, as on the data nodes.
 	SessionGrace time.Duration
 	// PushWindow is the time after a push of a datum within which its further
-	// changes are merged, unless the switch push-window-ms says another.
+	// changes are merged, unless the switch push-window-ms overrides it.
 	// Default 10 ms.
 	PushWindow time.Duration
 	// DrainTimeout is how long a graceful stop waits for clients to move to
@@ -68,7 +71,7 @@ type Config struct {
 	DrainTimeout time.Duration
 }
 
-// DefaultConfig holds every default that is not derived from another field.
+// DefaultConfig returns every default that is not derived from another field.
 func DefaultConfig() Config {
 	return Config{
 		Listen:       "127.0.0.1:9603",
@@ -81,7 +84,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills what was left zero.
+// withDefaults returns c with its zero fields set to the defaults.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.Listen == "" {
@@ -113,7 +116,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate checks every field and the relations between them; the error names
+// Validate checks every field and the relations between them. The error names
 // the field.
 func (c Config) Validate() error {
 	if err := conclave.ValidateName(c.Node.Name); err != nil {
@@ -131,7 +134,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if len(c.Metas) == 0 {
-		return fmt.Errorf("session %s knows no meta: give at least one address", c.Node.Name)
+		return fmt.Errorf("session %s has no meta address: give at least one", c.Node.Name)
 	}
 	for _, a := range c.Metas {
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -149,14 +152,14 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s %s is negative", f.name, f.d)
 		}
 	}
-	if c.ClientLease > wordAge(c.SessionGrace) {
-		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client is heard only once in a lease, "+
-			"and nobody would vouch for its registrations in between", c.ClientLease, c.SessionGrace)
+	if c.ClientLease > freshFor(c.SessionGrace) {
+		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client may be silent for a lease, "+
+			"and its registrations would be held back in between", c.ClientLease, c.SessionGrace)
 	}
 	return nil
 }
 
-// stream is a random stream of its own for one loop.
+// stream returns a random stream for one loop.
 func (c Config) stream() *rand.Rand {
 	return rand.New(rand.NewPCG(c.Rand.Uint64(), c.Rand.Uint64()))
 }

@@ -11,8 +11,8 @@ import (
 	"conclave/session"
 )
 
-// A client is heard once in a lease at least: the lease is within the time for
-// which a word vouches.
+// A client may be silent for a lease; its registrations must not be held back
+// in that time.
 func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
 	config := session.DefaultConfig()
 	config.Node, config.Metas = conclave.NodeID{Name: "session-1", Incarnation: "i1"}, []string{"127.0.0.1:1"}
@@ -21,5 +21,5 @@ func TestClientLeaseIsWithinTwoThirdsOfTheGrace(t *testing.T) {
 	require.NoError(t, config.Validate())
 	config.ClientLease += time.Millisecond
 	assert.EqualError(t, config.Validate(), "client lease 10.001s is above two thirds of the session grace 15s: "+
-		"a client is heard only once in a lease, and nobody would vouch for its registrations in between")
+		"a client may be silent for a lease, and its registrations would be held back in between")
 }

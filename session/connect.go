@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -18,72 +19,72 @@ import (
 
 var _ wirev1connect.ClientServiceHandler = (*clientService)(nil)
 
-// clientService answers client.proto.
+// clientService implements the service of client.proto.
 type clientService struct{ s *Server }
 
-// clientStream is one Connect call, as this side sees it.
+// clientStream is one Connect call, as the session sees it.
 type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]
 
-// errSilent ends a stream on which nothing was heard for a client lease.
-var errSilent = wire.Errorf(wire.CodeUnavailable, "nothing was heard for a client lease")
+// errSilent ends a stream on which no message was received for a client lease.
+var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a client lease")
 
-// errUnread ends a stream whose client asks on and on for what it is refused, and
-// does not read that.
+// errUnread ends the stream of a client that keeps sending what is refused and
+// does not read the refusals.
 var errUnread = wire.Errorf(wire.CodeTooLarge, "too many refusals wait to be read")
 
-// maxLinger bounds how long a client may ask its registrations to stay after its
-// connection broke: what nobody vouches for must go one day.
+// maxLinger limits how long a client's registrations stay after its connection
+// broke: without a client they must be removed some day.
 const maxLinger = time.Hour
 
-// Connect serves one client until its stream ends. Two goroutines: this one
-// receives, the other sends what the outbox holds. Neither waits for the other:
-// whoever ends first unblocks the other through the deadlines of the request.
+// Connect serves one client until its stream ends. This goroutine receives; a
+// second one sends what the outbox holds. Neither waits for the other: the one
+// that ends first unblocks the other through the deadlines of the request.
 func (c *clientService) Connect(ctx context.Context, stream *clientStream) error {
 	s := c.s
 	response, ok := ctx.Value(responderKey{}).(*http.ResponseController)
 	if !ok {
 		return wire.Errorf(wire.CodeInternal, "the stream has no response controller")
 	}
-	lively := func() { _ = response.SetReadDeadline(time.Now().Add(s.ClientLease)) } // fails only when the stream is over
+	extendDeadline := func() { _ = response.SetReadDeadline(time.Now().Add(s.ClientLease)) } // fails only when the stream has ended
 	past := time.Unix(1, 0)
 
-	// 1. The first message says who it is.
-	lively()
+	// 1. The first message identifies the client.
+	extendDeadline()
 	first, err := stream.Receive()
 	if err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "no hello came: %v", err)
+		return wire.Errorf(wire.CodeBadRequest, "no hello was received: %v", err)
 	}
 	if first.GetHello().GetClient() == "" {
 		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client")
 	}
-	who := &connection{
+	conn := &connection{
 		client: first.Hello.Client, name: first.Hello.Name, remote: stream.Peer().Addr, since: s.Now(), linger: s.ClientLease,
 		authorized: wire.Authorized(stream.RequestHeader(), s.Token),
-		out:        newOutbox(), settled: make(chan struct{}, 1), subs: map[string]*subscription{},
-		kick: func() { _ = response.SetReadDeadline(past) },
+		out:        newOutbox(), settled: signal.New(), subs: map[string]*subscription{},
+		abort: func() { _ = response.SetReadDeadline(past) },
 	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
-		who.announced, who.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
+		conn.announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
-	who.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease), RememberMs: wire.Ms(s.SessionGrace)}
-	who.word.hear(time.Now(), s.ClientLease)
-	if err := s.clients.admit(who); err != nil {
+	conn.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease), RememberMs: wire.Ms(s.SessionGrace)}
+	conn.fresh.renew(time.Now(), s.ClientLease)
+	if err := s.clients.admit(conn); err != nil {
 		return err
 	}
 
 	// 2. Send and receive until one of them ends.
 	sending, stop := context.WithCancel(ctx)
-	finish := make(chan struct{}) // closed below: send what is left, then end
+	finish := make(chan struct{}) // closed below: the sender sends what is left, then ends
 	var sender sync.WaitGroup
 	sender.Go(func() {
-		if who.send(sending, stream, finish) != nil {
-			who.kick()
+		if conn.send(sending, stream, finish) != nil {
+			conn.abort()
 		}
 	})
-	goodbye, err := s.receive(ctx, who, stream, first, lively)
+	goodbye, err := s.receive(ctx, conn, stream, first, extendDeadline)
 
-	// 3. End: after a good-bye politely, otherwise at once.
-	who.over.Store(true)
+	// 3. End: after a good-bye once everything is sent, otherwise at once.
+	conn.ended.Store(true)
 	close(finish)
 	if !goodbye {
 		stop()
@@ -91,28 +92,28 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	sender.Wait()
 	stop()
-	for _, sub := range who.subs {
+	for _, sub := range conn.subs {
 		s.topics.unsubscribe(sub)
 	}
-	_, left := s.registry.counts(who)
+	_, left := s.registry.counts(conn)
 	if left == 0 {
-		s.registry.disown(who, wirev1.Cause_CAUSE_WITHDRAWN) // its tombstones stay, ownerless
+		s.registry.disown(conn, wirev1.Cause_CAUSE_WITHDRAWN) // its tombstones stay, without an owner
 	}
-	s.clients.release(who, left > 0, err == nil, time.Now())
-	s.log.Debug("client left", "client", who.name, "goodbye", goodbye, "registrations", left, "error", err)
+	s.clients.release(conn, left > 0, err == nil, time.Now())
+	s.log.Debug("client left", "client", conn.name, "goodbye", goodbye, "registrations", left, "error", err)
 	return err
 }
 
-// receive takes what the client sends until it ends, breaks, falls silent or
-// says good-bye.
-func (s *Server) receive(ctx context.Context, who *connection, stream *clientStream, m *wirev1.ClientMessage, lively func()) (goodbye bool, err error) {
+// receive handles the client's messages until the stream ends or breaks, the
+// client is silent for too long, or it says good-bye.
+func (s *Server) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, extendDeadline func()) (goodbye bool, err error) {
 	for {
-		s.take(who, m)
-		if who.out.overflows() {
+		s.take(conn, m)
+		if conn.out.overflows() {
 			return false, errUnread
 		}
 		if m.GetGoodbye() {
-			s.withdrawAll(ctx, who)
+			s.withdrawAll(ctx, conn)
 			return true, nil
 		}
 		m, err = stream.Receive()
@@ -122,27 +123,27 @@ func (s *Server) receive(ctx context.Context, who *connection, stream *clientStr
 				err = errSilent
 			}
 			return false, err
-		case !who.word.hear(time.Now(), s.ClientLease):
-			return false, errSilent // too late: see vouch.go
+		case !conn.fresh.renew(time.Now(), s.ClientLease):
+			return false, errSilent // it came too late: see freshness.go
 		case ended:
 			return false, nil
 		}
-		lively()
+		extendDeadline()
 	}
 }
 
 // send sends what the outbox holds, until finish is closed and nothing is left.
-func (who *connection) send(ctx context.Context, stream *clientStream, finish <-chan struct{}) error {
+func (conn *connection) send(ctx context.Context, stream *clientStream, finish <-chan struct{}) error {
 	for {
-		for m := who.out.next(); m != nil; m = who.out.next() {
+		for m := conn.out.next(); m != nil; m = conn.out.next() {
 			if err := stream.Send(m); err != nil {
 				return err
 			}
 		}
 		select {
-		case <-who.out.wake:
+		case <-conn.out.ready.C():
 		case <-finish:
-			if m := who.out.next(); m != nil {
+			if m := conn.out.next(); m != nil {
 				return stream.Send(m)
 			}
 			return nil
@@ -152,80 +153,80 @@ func (who *connection) send(ctx context.Context, stream *clientStream, finish <-
 	}
 }
 
-// take does what one message asks for.
-func (s *Server) take(who *connection, m *wirev1.ClientMessage) {
+// take handles one message.
+func (s *Server) take(conn *connection, m *wirev1.ClientMessage) {
 	if len(m.GetPublishers()) > 0 {
-		s.register(who, m.Publishers)
+		s.register(conn, m.Publishers)
 	}
 	if len(m.GetSubscribe()) > 0 {
-		s.subscribe(who, m.Subscribe)
+		s.subscribe(conn, m.Subscribe)
 	}
 	for _, id := range m.GetUnsubscribe() {
-		if sub := who.subs[id]; sub != nil {
-			delete(who.subs, id)
+		if sub := conn.subs[id]; sub != nil {
+			delete(conn.subs, id)
 			s.topics.unsubscribe(sub)
 		}
 	}
 	if n := m.GetPing(); n > 0 {
-		who.out.add(func() { who.out.pong = n })
+		conn.out.add(func() { conn.out.pong = n })
 	}
 }
 
-// register takes registrations into the set, and answers each: accepted (the
-// session replays it from now on), stored when data is known to have it, or
-// refused.
-func (s *Server) register(who *connection, publishers []*wirev1.Publisher) {
+// register puts registrations into the set and answers each: accepted (the
+// session is responsible for it from now on), stored if data is known to have
+// it, or refused.
+func (s *Server) register(conn *connection, publishers []*wirev1.Publisher) {
 	accepted := make([]ack, 0, len(publishers))
 	var stored []ack
 	var refused []*wirev1.Refusal
 	for _, in := range publishers {
 		p, err := wire.PublisherIn(in)
-		if err == nil && !who.authorized {
+		if err == nil && !conn.authorized {
 			err = wire.Errorf(wire.CodeUnauthorized, "registering needs the header Authorization: Bearer TOKEN")
 		}
-		var has bool
+		var known bool
 		if err == nil {
-			has, err = s.registry.put(who, p)
+			known, err = s.registry.put(conn, p)
 		}
 		if err != nil {
 			refused = append(refused, refusal(in.GetId(), err))
 			continue
 		}
-		accepted = append(accepted, ack{p.ID, p.Version, who})
-		if has {
-			stored = append(stored, ack{p.ID, p.Version, who})
+		accepted = append(accepted, ack{p.ID, p.Version, conn})
+		if known {
+			stored = append(stored, ack{p.ID, p.Version, conn})
 		}
 	}
 	s.metrics.refused.Add(float64(len(refused)))
-	who.out.add(func() {
-		who.out.accepted.add(accepted)
-		who.out.stored.add(stored)
-		who.out.refused = append(who.out.refused, refused...)
+	conn.out.add(func() {
+		conn.out.accepted.add(accepted)
+		conn.out.stored.add(stored)
+		conn.out.refused = append(conn.out.refused, refused...)
 	})
 	s.nodes.wakeWriters()
 }
 
-// heldAtMostVersion is the highest version that a subscriber may come with:
-// beyond it the leader refuses to raise its counter, and the client must forget
-// what it holds.
+// heldAtMostVersion is the highest version that a subscriber may come with.
+// Above it the leader refuses to raise its counter, and the client must
+// subscribe from zero.
 const heldAtMostVersion = 1 << 52
 
-func (s *Server) subscribe(who *connection, subscriptions []*wirev1.Subscription) {
+func (s *Server) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
 	now := time.Now()
 	var refused []*wirev1.Refusal
 	for _, in := range subscriptions {
-		if err := s.subscribeOne(who, in, now); err != nil {
+		if err := s.subscribeOne(conn, in, now); err != nil {
 			refused = append(refused, refusal(in.GetId(), err))
 		}
 	}
 	if len(refused) > 0 {
 		s.metrics.refused.Add(float64(len(refused)))
-		who.out.add(func() { who.out.refused = append(who.out.refused, refused...) })
+		conn.out.add(func() { conn.out.refused = append(conn.out.refused, refused...) })
 	}
 	s.nodes.wakeReaders()
 }
 
-func (s *Server) subscribeOne(who *connection, in *wirev1.Subscription, now time.Time) error {
+func (s *Server) subscribeOne(conn *connection, in *wirev1.Subscription, now time.Time) error {
 	data, err := conclave.ParseDataInfoID(in.GetDataInfoId())
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "%v", err)
@@ -234,35 +235,35 @@ func (s *Server) subscribeOne(who *connection, in *wirev1.Subscription, now time
 		return wire.Errorf(wire.CodeBadRequest, "subscription id %.20q: want 1 to 128 bytes", id)
 	}
 	if v := in.GetVersion(); v < 0 || v > heldAtMostVersion {
-		return wire.Errorf(wire.CodeBadRequest, "subscription %s holds version %d: want 0 to 2^52, start again from 0", in.GetId(), v)
+		return wire.Errorf(wire.CodeBadRequest, "subscription %s has version %d: want 0 to 2^52, start again from 0", in.GetId(), v)
 	}
 	n, ok := s.registry.slotOf(data.String())
 	if !ok {
-		return wire.Errorf(wire.CodeUnavailable, "this session holds no slot table yet")
+		return wire.Errorf(wire.CodeUnavailable, "this session has no slot table yet")
 	}
-	if old := who.subs[in.GetId()]; old != nil {
+	if old := conn.subs[in.GetId()]; old != nil {
 		s.topics.unsubscribe(old)
 	}
 	row := s.fences.of(n)
 	row.mu.Lock()
 	defer row.mu.Unlock()
-	row.pushed = max(row.pushed, in.GetVersion()) // some session pushed it
-	who.subs[in.GetId()] = s.topics.subscribe(who, data, n, in, now)
-	row.pushed = max(row.pushed, who.subs[in.GetId()].version)
+	row.pushed = max(row.pushed, in.GetVersion()) // some session has pushed it
+	conn.subs[in.GetId()] = s.topics.subscribe(conn, data, n, in, now)
+	row.pushed = max(row.pushed, conn.subs[in.GetId()].version)
 	return nil
 }
 
-// withdrawAll does what a good-bye asks for: all is withdrawn, and the stream
-// stays until data has that, for a client lease at most.
-func (s *Server) withdrawAll(ctx context.Context, who *connection) {
-	if s.registry.withdraw(who) > 0 {
+// withdrawAll withdraws everything that the client has registered, after its
+// good-bye, and waits until data has that, for a client lease at most.
+func (s *Server) withdrawAll(ctx context.Context, conn *connection) {
+	if s.registry.withdraw(conn) > 0 {
 		s.nodes.wakeWriters()
 	}
 	limit := time.NewTimer(s.ClientLease)
 	defer limit.Stop()
-	for s.registry.waits(who) {
+	for s.registry.hasUnstored(conn) {
 		select {
-		case <-who.settled:
+		case <-conn.settled.C():
 		case <-limit.C:
 			return
 		case <-ctx.Done():
@@ -271,7 +272,7 @@ func (s *Server) withdrawAll(ctx context.Context, who *connection) {
 	}
 }
 
-// deliver tells owners what data has.
+// deliver sends acknowledgements to the owners of stored registrations.
 func (s *Server) deliver(acks []ack) {
 	for len(acks) > 0 {
 		to, n := acks[0].to, 1
@@ -280,10 +281,7 @@ func (s *Server) deliver(acks []ack) {
 		}
 		mine := acks[:n]
 		to.out.add(func() { to.out.stored.add(mine) })
-		select {
-		case to.settled <- struct{}{}:
-		default:
-		}
+		to.settled.Set()
 		acks = acks[n:]
 	}
 }

@@ -16,22 +16,22 @@ const maxSlots = slot.MaxSlots
 
 var _ wirev1connect.SessionServiceHandler = (*sessionService)(nil)
 
-// sessionService answers session.proto.
+// sessionService implements the service of session.proto.
 type sessionService struct{ s *Server }
 
-// Diff answers a data node that compares its copies with this session's set.
+// Diff answers a data node that compares its copies with this session's set. It
+// is also a fence, by the order of its steps:
 //
-// It is a fence, and the order is what makes it one:
+//  1. It adopts the asker's leader epoch for the slot. From then on nothing is
+//     sent at a lower epoch, and no acknowledgement and no read answer of a
+//     lower epoch is counted.
+//  2. It computes the answer, still under the slot's lock. Everything that was
+//     sent at a lower epoch was in the set before, so the answer includes it;
+//     everything that comes into the set later is sent at the new epoch.
 //
-//  1. adopt the asker's leader epoch for the slot; from here on nothing is sent
-//     at a lower one, and nothing that answers at a lower one is counted, be it
-//     an acceptance or a reading;
-//  2. compute the answer, still under the slot's lock. Whatever was sent at a
-//     lower epoch was in the set before, so the answer carries it; whatever
-//     comes into the set later is sent at the new epoch.
-//
-// Without it a session could publish to the old leader and read it there, after
-// the new leader had its answer: and then un-read it at the new one.
+// Otherwise a session could publish to the old leader and read it there after
+// the new leader had its answer; the next read, at the new leader, would go
+// back in time.
 func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.DiffRequest]) (*connect.Response[wirev1.DiffResponse], error) {
 	s, m := d.s, req.Msg
 	if m.GetSlot() >= maxSlots {
@@ -39,7 +39,7 @@ func (d *sessionService) Diff(_ context.Context, req *connect.Request[wirev1.Dif
 	}
 	me := wire.NodeOut(s.Node)
 	if wire.NodeIn(m.GetSession()) != s.Node {
-		// Another incarnation has another set: this one says nothing about it.
+		// Another incarnation has another set: the answer names this one and is empty.
 		return connect.NewResponse(&wirev1.DiffResponse{Session: me}), nil
 	}
 	n, epoch := int(m.GetSlot()), wire.EpochIn(m.GetLeaderEpoch())

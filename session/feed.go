@@ -15,18 +15,18 @@ import (
 
 var errFeedSilent = errors.New("the feed was silent for two beats")
 
-// runFeed holds one change feed from a data node. While it is open the node
-// counts this session as connected, whether it leads slots or only follows: so
-// the feed of a node that becomes a leader is open already.
+// runFeed keeps one change feed from a data node open. While it is open the
+// node counts this session as connected, whether the node leads slots or only
+// follows: the feed of a node that becomes a leader is open already.
 func (s *Server) runFeed(ctx context.Context, n *node, random *rand.Rand) {
 	const first, most = 5 * time.Millisecond, 200 * time.Millisecond
 	wait := first
 	for {
-		heard, err := s.watch(ctx, n)
+		received, err := s.watch(ctx, n)
 		if ctx.Err() != nil {
 			return
 		}
-		if heard {
+		if received {
 			wait = first
 			s.log.Debug("feed broke, will reopen", "from", n.address, "error", err)
 		}
@@ -41,35 +41,36 @@ func (s *Server) runFeed(ctx context.Context, n *node, random *rand.Rand) {
 	}
 }
 
-// place is how far the feed of a slot has come on this stream.
-type place struct {
+// feedPosition is how far the feed of a slot has come on this stream.
+type feedPosition struct {
 	epoch    conclave.Epoch
 	position uint64
 }
 
-// watch reads one stream until it breaks or falls silent.
-func (s *Server) watch(ctx context.Context, n *node) (heard bool, err error) {
+// watch reads one stream until it breaks or is silent for too long. received
+// reports whether any message arrived.
+func (s *Server) watch(ctx context.Context, n *node) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := 2*s.Beat + s.Beat/2
-	silence := time.AfterFunc(patience, func() { cancel(errFeedSilent) })
+	timeout := 2*s.Beat + s.Beat/2
+	silence := time.AfterFunc(timeout, func() { cancel(errFeedSilent) })
 	defer silence.Stop()
 	stream, err := s.peers.Data(n.address).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(s.Node)}))
 	if err != nil {
 		return false, wire.FromConnect(err)
 	}
-	defer func() { _ = stream.Close() }() // it is over, or given up
-	places := map[uint32]place{}
+	defer func() { _ = stream.Close() }() // it has ended or is given up
+	places := map[uint32]feedPosition{}
 	for stream.Receive() {
-		silence.Reset(patience)
-		if !heard {
-			heard = true
+		silence.Reset(timeout)
+		if !received {
+			received = true
 			select {
 			case <-n.open:
 			default:
 				close(n.open) // only this goroutine closes it
 			}
-			// What changed while no feed was open is not told: read all again.
+			// Changes while no feed was open are not reported: read everything again.
 			s.topics.refresh(time.Now(), s.fences.ledAt(n.address)...)
 		}
 		for _, c := range stream.Msg().GetChanges() {
@@ -77,17 +78,17 @@ func (s *Server) watch(ctx context.Context, n *node) (heard bool, err error) {
 		}
 	}
 	if err := context.Cause(ctx); errors.Is(err, errFeedSilent) {
-		return heard, err
+		return received, err
 	}
-	return heard, wire.FromConnect(stream.Err())
+	return received, wire.FromConnect(stream.Err())
 }
 
-// follow takes one slot's changes. A gap, a new epoch or a slot not heard of on
-// this stream begin the slot's feed anew: all that is wanted of it is read, and
-// the feed goes on from the position that came along. Reading after the
-// position is known can miss nothing (the other order loses what changes in
-// between).
-func (s *Server) follow(n *node, places map[uint32]place, c *wirev1.SlotChange) {
+// follow applies one slot's changes. After a gap, at a new epoch, and for the
+// first message of a slot on this stream, the slot's feed starts again: every
+// topic of the slot is read, and the feed continues from the position in the
+// message. Reading after the position is known misses nothing; in the other
+// order, changes in between would be lost.
+func (s *Server) follow(n *node, places map[uint32]feedPosition, c *wirev1.SlotChange) {
 	slot, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
 	if slot < 0 || slot >= maxSlots {
 		return
@@ -99,13 +100,13 @@ func (s *Server) follow(n *node, places map[uint32]place, c *wirev1.SlotChange) 
 	// A node that serves at an epoch was granted it in a table.
 	changed, ok := s.fences.adopt(slot, epoch, n.address)
 	if !ok {
-		return // of an older leader: not counted
+		return // from an older leader: it does not count
 	}
 	if changed {
 		s.nodes.reroute()
 	}
 	before, known := places[c.GetSlot()]
-	places[c.GetSlot()] = place{epoch, c.GetPosition()}
+	places[c.GetSlot()] = feedPosition{epoch, c.GetPosition()}
 	if c.GetReset_() || !known || before.epoch != epoch || before.position != c.GetFrom() {
 		s.topics.refresh(time.Now(), slot)
 		return

@@ -9,21 +9,22 @@ import (
 )
 
 // fences keeps, for every slot, the highest leader epoch that this session has
-// adopted and where that leader answers. An epoch is adopted from the slot
-// table, from a data node that asks for a diff, or from one that says that it
-// serves at it; whoever brings it, it was written under a term first. It never
-// falls: what an older leader says afterwards is not counted.
+// adopted and the address of that leader. An epoch is adopted from the slot
+// table, from a data node that asks for a diff, or from a data node that
+// reports that it serves at it; in each case it was written under a term first.
+// It never falls: later answers of an older leader do not count.
 type fences struct {
-	trace trace.Sink // claims are made with the row's lock held
+	trace trace.Sink // events are reported with the row's lock held
 
 	mu   sync.Mutex // guards the length of rows
 	rows []*fence
 }
 
-// fence is one slot's. Its mutex is the outermost lock of the session: it is
-// held while an answer of a leader is counted (registry, topics and outboxes
-// lock inside), so that no answer of an older epoch is counted after a newer
-// one was adopted. Only memory is touched under it.
+// fence is the fence of one slot. Its mutex is the outermost lock of the
+// session. It is held while an answer of a leader is counted (the locks of the
+// registry, topics and outboxes nest inside), so that no answer of an older
+// epoch is counted after a newer one was adopted. Only memory is touched under
+// it.
 type fence struct {
 	slot  int
 	trace trace.Sink
@@ -35,8 +36,8 @@ type fence struct {
 	pushed  int64     // the highest version given to any subscriber of this slot
 }
 
-// of is the fence of a slot, made when it is first asked for: a data node may
-// ask before this session has a table.
+// of returns the fence of a slot. It is made on first use, because a data node
+// may ask for a diff before this session has a table.
 func (f *fences) of(slot int) *fence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,8 +47,9 @@ func (f *fences) of(slot int) *fence {
 	return f.rows[slot]
 }
 
-// adopt takes a leader epoch that is not older than what is held (ok), and says
-// whether that changed anything. An equal epoch may still bring the address.
+// adopt adopts a leader epoch unless it is older than the present one (ok is
+// false then), and reports whether anything changed. An equal epoch may still
+// bring the address.
 func (f *fences) adopt(slot int, epoch conclave.Epoch, address string) (changed, ok bool) {
 	row := f.of(slot)
 	row.mu.Lock()
@@ -71,7 +73,7 @@ func (f *fence) adopt(epoch conclave.Epoch, address string) (changed, ok bool) {
 	return true, true
 }
 
-// route is where a slot is led, as far as known.
+// route is the leader of a slot, as far as this session knows.
 type route struct {
 	epoch   conclave.Epoch
 	address string
@@ -85,9 +87,10 @@ func (f *fences) route(slot int) route {
 	return route{row.epoch, row.address, row.since}
 }
 
-// count runs fn if epoch is still the slot's: an answer given at it counts.
-// fn may lock the registry, the topics and outboxes, and nothing else.
-func (f *fences) count(slot int, epoch conclave.Epoch, fn func(*fence)) bool {
+// ifCurrent runs fn if epoch is still the present one, so that an answer given
+// at it counts, and reports whether it did. fn may lock the registry, the
+// topics and outboxes, and nothing else.
+func (f *fences) ifCurrent(slot int, epoch conclave.Epoch, fn func(*fence)) bool {
 	row := f.of(slot)
 	row.mu.Lock()
 	defer row.mu.Unlock()
@@ -98,7 +101,7 @@ func (f *fences) count(slot int, epoch conclave.Epoch, fn func(*fence)) bool {
 	return true
 }
 
-// addresses lists where slots are led, as a set.
+// addresses returns the addresses of all known slot leaders as a set.
 func (f *fences) addresses() map[string]bool {
 	out := map[string]bool{}
 	for i := range f.length() {
@@ -109,7 +112,7 @@ func (f *fences) addresses() map[string]bool {
 	return out
 }
 
-// ledAt lists the slots led at an address, in order.
+// ledAt returns the slots whose leader has the address, in order.
 func (f *fences) ledAt(address string) (slots []int) {
 	for i := range f.length() {
 		if f.route(i).address == address {

@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// guard stands before the client. A list that shrinks because a registration
-// was withdrawn, or because one client of many went, is the truth and goes out
-// at once. A list that shrinks because a whole session was lost, because a new
-// leader found less than was known, or because a third of a session's clients
-// went together, may be the sign of a fault in the registry's own network. The
-// data node marks such a datum as unconfirmed for a while; as long as the mark
-// stands, a push that would empty the list or more than halve it is held back.
-// In that time either the publishers come back and nobody has noticed, or they
-// do not, and the list goes out as it is.
+// guard is the push guard: it decides whether a push is held back. A list that
+// shrinks because a registration was withdrawn, or because one client of many
+// is gone, is correct and is pushed at once. A list that shrinks because a
+// whole session was lost, because a new leader found fewer registrations than
+// were known, or because 30 % of a session's registrations went together, may
+// be the symptom of a fault in the registry's own network. The data node marks
+// such a datum as unconfirmed for a while. As long as the mark is valid, a push
+// that would empty the list or more than halve it is held back. In that time
+// either the publishers come back, and no subscriber has noticed, or they do
+// not, and the list is pushed as it is.
 //
 //	            marked, and pushed last below the unexplained version, and
 //	            empty, or under half of the last certain list
@@ -21,39 +22,42 @@ import (
 //	   ^                                                                 |
 //	   +--- grown again | the mark has ended | grace + 5 s have passed --+
 //
-// A session that has just opened is stricter. It may have come with the data nodes
-// out of the same power cut: then the slots are marked (they are served without a
-// copy) and their lists grow as clients register again. For one session grace
-// after it opened, the first push to a subscription is held if the datum is marked
-// and the list is shorter than what the client holds, according to its
-// subscription.
+// A session that has just opened is stricter. It may have been started after a
+// power cut of the data nodes as well: then the slots are marked (they are
+// served without a copy), and their lists grow as clients register again. For
+// one session grace after it opened, the first push to a subscription is held
+// back if the datum is marked and the list is shorter than the one that the
+// client has, according to its subscription.
 //
-// What the guard never does: hold growth; hold a list that only a withdrawal
-// made shorter; merge an old list with a new one. What is pushed as version v
-// is exactly the datum at version v, so a hold skips versions and never edits
-// them. Eureka and Nacos protect the whole registry or a whole service below a
-// threshold; this protects one list, and only against unexplained losses.
+// The guard never holds growth back, nor a list that only a withdrawal made
+// shorter, and never merges an old list with a new one. What is pushed as
+// version v is exactly the datum at version v: a hold skips versions and never
+// edits them. Eureka and Nacos protect the whole registry or a whole service
+// below a threshold; this guard protects one list, and only against unexplained
+// losses.
 type guard struct {
-	on    bool          // the switch push-guard; guarded by the topics' mutex
-	grace time.Duration // the session grace
-	young time.Time     // the end of the first session grace after this session opened; guarded as on
-	helds *atomic.Uint64
+	on          bool          // the switch push-guard; guarded by the topics' mutex
+	grace       time.Duration // the session grace
+	strictUntil time.Time     // the end of the first session grace after this session opened; guarded like on
+	heldTotal   *atomic.Uint64
 }
 
-// heldAtMost is how long, above the session grace, a push is held at most.
+// heldAtMost is how much longer than the session grace a push is held back at
+// most.
 const heldAtMost = 5 * time.Second
 
-// mark says that removals below a version are unconfirmed until a moment.
+// mark marks a datum: removals below a version are unconfirmed until a time.
 type mark struct {
 	below int64
 	until time.Time
 }
 
 func newGuard(grace time.Duration) guard {
-	return guard{on: true, grace: grace, helds: new(atomic.Uint64)}
+	return guard{on: true, grace: grace, heldTotal: new(atomic.Uint64)}
 }
 
-// hold judges a push of count values to s, and says when to read again.
+// hold reports whether a push of count values to s is held back, and when the
+// topic is to be read again.
 func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread time.Time, hold bool) {
 	if !g.on || !now.Before(m.until) || s.known() >= m.below {
 		return reread, false
@@ -68,8 +72,8 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 	}
 	switch {
 	case s.shrinks(count, now):
-	case s.first && count < s.count && now.Before(g.young):
-		end = earlier(end, g.young)
+	case s.first && count < s.count && now.Before(g.strictUntil):
+		end = earlier(end, g.strictUntil)
 	default:
 		return reread, false
 	}
@@ -77,12 +81,12 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 	return end, now.Before(end)
 }
 
-// known is the highest version at which the subscription has all that the slot's
-// leader had.
+// known returns the highest version at which the subscription had everything
+// that the slot's leader had.
 func (s *subscription) known() int64 { return max(s.version, s.sure) }
 
-// unconfirmed is for how long a list of count values, which hold did not hold
-// back, would still be held back if the subscription had set no limit.
+// unconfirmed returns how much longer a list of count values, which hold let
+// pass, would be held back if the subscription had set no limit.
 func (g guard) unconfirmed(m mark, s *subscription, count int, now time.Time) time.Duration {
 	free := *s
 	free.limit = 0
@@ -92,30 +96,31 @@ func (g guard) unconfirmed(m mark, s *subscription, count int, now time.Time) ti
 	return 0
 }
 
-// shrinks says that a list of count values is empty, or under half of what the
-// subscription had before its doubt began.
+// shrinks reports whether a list of count values is empty, or under half of
+// what the subscription had before the present mark.
 func (s *subscription) shrinks(count int, now time.Time) bool {
 	return count == 0 || s.hash != 0 && 2*count < s.before(now)
 }
 
-// before is how many values a subscription had when it was last certain of them.
+// before returns how many values a subscription had when they were last
+// confirmed.
 func (s *subscription) before(now time.Time) int {
 	if now.Before(s.doubted) {
 		return s.full
 	}
-	return s.count // the doubt ended: what it has is confirmed
+	return s.count // the mark has ended: what the subscription has is confirmed
 }
 
-// pushed notes that a push of count values goes out to s, which still says what
-// it was given before. While marks follow one another, small losses add up: ten
-// clients that were cut off together and expire one by one are ten losses of
-// one, and no list is under half of the one before it.
+// pushed records that a push of count values goes out to s, whose fields still
+// describe the push before. While marks follow one another, small losses add
+// up: ten clients that were cut off together and expire one by one are ten
+// losses of one, and no list is under half of the one before it.
 func (g guard) pushed(m mark, s *subscription, count int, now time.Time) {
 	before := s.before(now)
 	switch {
 	case !g.on || !now.Before(m.until) || s.shrinks(count, now) && s.known() < m.below:
-		s.full = count // certain, or held for as long as may be
-	case s.known() >= m.below: // a withdrawal: what it took was not lost
+		s.full = count // confirmed, or held back for the longest time allowed
+	case s.known() >= m.below: // a withdrawal: what it removed was not lost
 		s.full = max(count, before-max(0, s.count-count))
 	default:
 		s.full = max(count, before)
@@ -123,5 +128,5 @@ func (g guard) pushed(m mark, s *subscription, count int, now time.Time) {
 	s.doubted = m.until
 }
 
-// counted notes one more held push.
-func (g guard) counted() { g.helds.Add(1) }
+// counted counts one push held back.
+func (g guard) counted() { g.heldTotal.Add(1) }

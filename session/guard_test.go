@@ -16,7 +16,7 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 	has := func(version int64, count int) *subscription {
 		return &subscription{version: version, hash: 1, count: count}
 	}
-	young := func(s *subscription) *subscription { s.first = true; return s }
+	justOpened := func(s *subscription) *subscription { s.first = true; return s }
 	equal := func(s *subscription, version int64) *subscription { s.sure = version; return s }
 	since := func(s *subscription, d time.Duration) *subscription { s.held = now.Add(-d); return s }
 	for _, c := range []struct {
@@ -36,18 +36,18 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 		{"was pushed since the removal: what shrinks now is explained", marked, has(10, 10), 0, false, 0},
 		{"first push, empty", marked, &subscription{}, 0, true, 7 * time.Second},
 		{"first push, one of many", marked, &subscription{}, 1, false, 0},
-		{"young session, first push, shorter than what the client holds", marked, young(has(5, 10)), 9, true, 3 * time.Second},
-		{"young session, first push, as long as what the client holds", marked, young(has(5, 10)), 10, false, 0},
-		{"young session, first push, under half", marked, young(has(5, 10)), 4, true, 7 * time.Second},
-		{"young session, first push, not marked", mark{}, young(has(5, 10)), 9, false, 0},
+		{"session just opened, first push, shorter than what the client holds", marked, justOpened(has(5, 10)), 9, true, 3 * time.Second},
+		{"session just opened, first push, as long as what the client holds", marked, justOpened(has(5, 10)), 10, false, 0},
+		{"session just opened, first push, under half", marked, justOpened(has(5, 10)), 4, true, 7 * time.Second},
+		{"session just opened, first push, not marked", mark{}, justOpened(has(5, 10)), 9, false, 0},
 		{"was equal since the removal: what shrinks now is explained", marked, equal(has(5, 10), 10), 0, false, 0},
 		{"was equal before the removal", marked, equal(has(5, 10), 9), 0, true, 7 * time.Second},
 		{"the mark outlasts the limit", mark{10, now.Add(time.Hour)}, has(5, 10), 0, true, 20 * time.Second},
 		{"held for a while already", mark{10, now.Add(time.Hour)}, since(has(5, 10), 15*time.Second), 0, true, 5 * time.Second},
-		{"held for as long as may be", mark{10, now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), 0, false, 0},
+		{"held for the longest time allowed", mark{10, now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), 0, false, 0},
 	} {
 		g := newGuard(15 * time.Second)
-		g.young = now.Add(3 * time.Second)
+		g.strictUntil = now.Add(3 * time.Second)
 		reread, hold := g.hold(c.mark, c.sub, c.count, now)
 		assert.Equal(t, c.hold, hold, c.why)
 		if c.hold {
@@ -59,9 +59,10 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 	}
 }
 
-// A subscription that holds nothing may say how long it waits. The list that it is
-// given then is marked; once it has one, it waits as any other.
-func TestGuardHoldsAsLongAsASubscriptionWaits(t *testing.T) {
+// A subscription without a list may limit how long it waits for one. The list
+// that it gets then is marked as unconfirmed; once it has a list, it waits like
+// any other.
+func TestGuard_RespectsTheLimitOfASubscription(t *testing.T) {
 	now := time.Now()
 	m := mark{below: 10, until: now.Add(12 * time.Second)}
 	g := newGuard(15 * time.Second)
@@ -91,12 +92,12 @@ func TestOutboxKeepsTheNewestOnly(t *testing.T) {
 	for v := range int64(10_000) {
 		o.push("slow", at(v))
 	}
-	assert.Len(t, o.pushes, 1, "bounded by what is subscribed")
+	assert.Len(t, o.pushes, 1, "one entry for each subscription")
 	both := at(10_000)
 	o.push("slow", both)
 	o.push("other", both)
 	m := o.next()
-	if assert.Len(t, m.GetPushes(), 1, "one datum travels once") {
+	if assert.Len(t, m.GetPushes(), 1, "one datum is sent once") {
 		assert.Equal(t, []string{"slow", "other"}, m.GetPushes()[0].GetSubscriptions())
 		assert.EqualValues(t, 10_000, m.GetPushes()[0].GetDatum().GetVersion())
 	}
@@ -127,8 +128,9 @@ func TestOutboxMessagesAreBounded(t *testing.T) {
 	assert.Equal(t, 3, messages)
 }
 
-// A client that registers again and again and reads nothing is owed one
-// acknowledgement for each id, and its stream ends before refusals fill the memory.
+// A client that registers again and again and reads nothing has one pending
+// acknowledgement for each id, and its stream ends before refusals fill the
+// memory.
 func TestOutboxOfAClientThatReadsNothing(t *testing.T) {
 	o := newOutbox()
 	for v := range int64(10_000) {
@@ -145,14 +147,14 @@ func TestOutboxOfAClientThatReadsNothing(t *testing.T) {
 	assert.Len(t, o.refused, maxRefusals+1)
 }
 
-// Ten clients that were cut off together expire one by one. No list is under half
-// of the one pushed before it, and yet the list is not walked down to nothing.
+// Ten clients that were cut off together expire one by one. No list is under
+// half of the one pushed before it, and yet the lists do not shrink to nothing.
 func TestGuardAddsUpSmallLosses(t *testing.T) {
 	now := time.Now()
 	tops := newTopics(0, newGuard(15*time.Second), func() {})
-	who := &connection{out: newOutbox()}
+	conn := &connection{out: newOutbox()}
 	data := dataOf("x")
-	s := tops.subscribe(who, data, 0, &wirev1.Subscription{Id: "s"}, now)
+	s := tops.subscribe(conn, data, 0, &wirev1.Subscription{Id: "s"}, now)
 	version := int64(0)
 	offer := func(count int, unexplained bool) {
 		version++
@@ -175,10 +177,10 @@ func TestGuardAddsUpSmallLosses(t *testing.T) {
 	for n := 9; n >= 0; n-- {
 		offer(n, true)
 	}
-	assert.Equal(t, 5, s.count, "half is what it may lose")
+	assert.Equal(t, 5, s.count, "it may lose half")
 	offer(8, true)
 	offer(4, true)
-	assert.Equal(t, 8, s.count, "growth goes out, and brings nothing back to lose")
+	assert.Equal(t, 8, s.count, "growth is pushed, and does not allow further losses")
 	confirm()
 	assert.Equal(t, 4, s.count, "the mark has ended")
 	offer(2, true)
@@ -201,8 +203,8 @@ func TestRotateServesEverySlotInTurn(t *testing.T) {
 	assert.Empty(t, rotate(nil, 3))
 }
 
-func TestPatienceDoublesAndEndsWithTheRoutes(t *testing.T) {
-	p := newPatience(func() float64 { return 0 })
+func TestBackoff_DoublesAndEndsWithTheRoutes(t *testing.T) {
+	p := newBackoff(func() float64 { return 0 })
 	now := time.Now()
 	var waits []time.Duration
 	for range 8 {
@@ -212,7 +214,7 @@ func TestPatienceDoublesAndEndsWithTheRoutes(t *testing.T) {
 	ms := time.Millisecond
 	assert.Equal(t, []time.Duration{1 * ms, 2 * ms, 4 * ms, 8 * ms, 16 * ms, 32 * ms, 50 * ms, 50 * ms}, waits)
 	assert.True(t, p.until(2, now).IsZero())
-	p.renew(1)
+	p.reset(1)
 	assert.True(t, p.until(1, now).IsZero(), "a new table ends all pauses")
 	p.failed(1, now)
 	p.succeeded(1)

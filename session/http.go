@@ -7,18 +7,15 @@ import (
 	"time"
 
 	"conclave"
-	"conclave/blacklist"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
 
-type blacklisted = blacklist.Entry
-
-// wire makes all that speaks: the client of meta, the peers, and the server of
-// the one port.
-func (s *Server) wire(ln net.Listener) {
+// connectParts makes the client of meta, the connections to other nodes, and
+// the server of the session's port.
+func (s *Server) connectParts(ln net.Listener) {
 	interceptor := &wire.Interceptor{Address: s.address, View: s.view, Fence: s.terms, Token: s.Token}
 	s.peers = wire.NewPeers(s.Network, interceptor)
 	s.meta = metaclient.New(metaclient.Config{
@@ -35,7 +32,7 @@ func (s *Server) wire(ln net.Listener) {
 	r.HandleFunc("/v1/clients", s.getClients).Methods(http.MethodGet)
 	r.HandleFunc("/v1/publishers", s.getPublishers).Methods(http.MethodGet)
 	r.HandleFunc("/v1/subscribers", s.getSubscribers).Methods(http.MethodGet)
-	r.Handle("/v1/stopping", s.downs).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
+	r.Handle("/v1/stopping", s.clusterStop).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
 	options := wire.HandlerOptions(interceptor)
 	nodes := metaclient.NewNodeService(s.Node, conclave.RoleSession, s.view, s.terms, s.meta.Announced)
 	path, handler := wirev1connect.NewNodeServiceHandler(nodes, options)
@@ -47,7 +44,8 @@ func (s *Server) wire(ln net.Listener) {
 	s.server = wire.NewHTTPServer(ln, r)
 }
 
-// responderKey is how the Connect handler finds the response it writes to.
+// responderKey is the context key under which the Connect handler finds its
+// response controller.
 type responderKey struct{}
 
 // withResponder lets a stream's handler set deadlines on its own request.
@@ -57,7 +55,7 @@ func withResponder(next http.Handler) http.Handler {
 	})
 }
 
-// report is what goes up with each beat.
+// report returns what each beat carries.
 func (s *Server) report() (_ []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	ready, _ = s.ready()
 	s.mu.Lock()
@@ -85,9 +83,9 @@ func (s *Server) getClients(w http.ResponseWriter, _ *http.Request) {
 
 type publisherView struct {
 	conclave.Publisher
-	Client string         `json:"client,omitempty"` // "" : only a tombstone is left
+	Client string         `json:"client,omitempty"` // "" for a tombstone without an owner
 	Slot   int            `json:"slot"`
-	Stored conclave.Epoch `json:"stored,omitzero"` // the leader epoch at which data took it
+	Stored conclave.Epoch `json:"stored,omitzero"` // the leader epoch at which data accepted it
 }
 
 func (s *Server) getPublishers(w http.ResponseWriter, r *http.Request) {

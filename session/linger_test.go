@@ -11,7 +11,7 @@ import (
 	"conclave/client"
 )
 
-// lingering is a client that announced that it will leave without a good-bye.
+// lingering starts a client with a linger, which ends without a good-bye.
 func (c *cluster) lingering(name string, linger time.Duration, sessions ...string) (x *client.Client, leave func()) {
 	for i, n := range sessions {
 		sessions[i] = c.sessions[n].server.Address()
@@ -26,9 +26,10 @@ func (c *cluster) lingering(name string, linger time.Duration, sessions ...strin
 	return x, leave
 }
 
-// A client with a linger gives a silent session up and goes to another: it has
-// not said its last word to the first, which must not vouch for its old copies.
-func TestLingeringClientThatWentElsewhereIsNotVouchedFor(t *testing.T) {
+// A client with a linger gives up a silent session and connects to another: it
+// has not sent its last message to the first one, which must not publish its
+// old copies.
+func TestLinger_ClientThatMovedIsHeldBack(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.gated("session-2")
 		c.settle()
@@ -37,8 +38,8 @@ func TestLingeringClientThatWentElsewhereIsNotVouchedFor(t *testing.T) {
 		pub := c.published(writer, "svc", "old")
 		c.eventually("it is seen", sub.shows("old"))
 
-		c.net.Cut("session-2", "writer") // it is heard, and hears nothing
-		c.eventually("the writer is elsewhere", func() bool {
+		c.net.Cut("session-2", "writer") // from the session to the client only
+		c.eventually("the writer is at session-1", func() bool {
 			on := writer.Connected()
 			return len(on) == 1 && on[0].Name == "session-1"
 		})
@@ -48,20 +49,21 @@ func TestLingeringClientThatWentElsewhereIsNotVouchedFor(t *testing.T) {
 		c.eventually("the withdrawal is seen", sub.shows())
 		seen := len(sub.all())
 
-		thaw, wake := c.standStill("session-2")
+		thaw, wake := c.suspend("session-2")
 		time.Sleep(time.Minute)
 		thaw()
 		time.Sleep(10 * time.Second)
 		wake()
 		time.Sleep(10 * time.Second)
 		assert.Empty(t, c.stored("svc"))
-		assert.Len(t, sub.all(), seen, "nothing is seen again")
+		assert.Len(t, sub.all(), seen, "no withdrawn value is visible again")
 	})
 }
 
-// A client with a linger that left on purpose is vouched for as long as it said:
-// its session fills a data node that lost all, long after the client was heard.
-func TestLingeringClientThatLeftIsVouchedFor(t *testing.T) {
+// The registrations of a client with a linger that left in order are published
+// for as long as it announced: its session restores them on a data node that
+// lost everything, long after the client's last message.
+func TestLinger_ClientThatLeftIsStillPublished(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		writer, leave := c.lingering("writer", time.Hour, "session-1")
 		c.published(writer, "svc", "a")

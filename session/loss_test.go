@@ -14,7 +14,7 @@ import (
 	"conclave/blacklist"
 )
 
-// neverBelow says that from the first full list on no push had fewer values.
+// neverBelow asserts that after the first full list no push has fewer values.
 func neverBelow(t *testing.T, h *history, full int) {
 	t.Helper()
 	reached := false
@@ -26,7 +26,7 @@ func neverBelow(t *testing.T, h *history, full int) {
 			assert.GreaterOrEqual(t, len(d.Values), full, "version %d shows only %v", d.Version, d.Values)
 		}
 	}
-	assert.True(t, reached, "the full list was never seen")
+	assert.True(t, reached, "the full list was never pushed")
 }
 
 // fill publishes n values under one dataId from as many clients at a session.
@@ -40,7 +40,7 @@ func (c *cluster) fill(n int, dataID string, sessions ...string) (values []strin
 }
 
 // A session is killed: its clients replay at another, and the subscribers there
-// never see one of them missing.
+// never miss one of them.
 func TestSessionKilled(t *testing.T) {
 	bubble(t, 2, 3, func(t *testing.T, c *cluster) {
 		values := c.fill(5, "svc", "session-1", "session-2")
@@ -76,8 +76,8 @@ func TestSessionAndDataKilledTogether(t *testing.T) {
 	})
 }
 
-// A data node is drained under load: what is published meanwhile arrives, and no
-// list shrinks.
+// A data node is drained under load: what is published meanwhile arrives, and
+// no list shrinks.
 func TestDataDrained(t *testing.T) {
 	bubble(t, 3, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(3, "svc")
@@ -101,8 +101,8 @@ func TestDataDrained(t *testing.T) {
 	})
 }
 
-// The connection breaks and the client comes back within its lease: nobody sees
-// anything. When it does not come back, it is gone after the lease.
+// The connection breaks and the client comes back within its lease: no
+// subscriber notices.
 func TestClientFlapsWithinItsLease(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(4, "svc", "session-1")
@@ -114,11 +114,12 @@ func TestClientFlapsWithinItsLease(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		neverBelow(t, sub, 4)
-		assert.Len(t, sub.all(), 1, "nobody saw anything")
+		assert.Len(t, sub.all(), 1, "there was no further push")
 	})
 }
 
-// A client that dies is gone after the client lease; one that closes, at once.
+// A client that dies is removed after the client lease, one that closes at
+// once.
 func TestClientDiesAndClientCloses(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(8, "svc", "session-1")
@@ -129,19 +130,19 @@ func TestClientDiesAndClientCloses(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		require.NoError(t, c.clients[7].Close(ctx))
-		c.eventually("the closed one is gone", sub.shows(values[:7]...))
+		c.eventually("the closed client is removed", sub.shows(values[:7]...))
 		assert.Less(t, time.Since(start), 100*time.Millisecond)
 
 		start = time.Now()
 		c.crash(c.clients[6])
-		c.eventually("the dead one is gone", sub.shows(values[:6]...))
+		c.eventually("the dead client is removed", sub.shows(values[:6]...))
 		assert.InDelta(t, 5*time.Second, time.Since(start), float64(100*time.Millisecond), "after the client lease")
 	})
 }
 
-// No meta can be reached for a while: sessions publish and push with the last
-// table, and say that they are stale.
-func TestMetaOutageFreezesNothing(t *testing.T) {
+// No meta node can be reached for a while: sessions publish and push with the
+// last table, and report that they are stale.
+func TestMetaOutage_SessionsStillPublishAndPush(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
 		c.net.Kill("meta-1")
@@ -155,7 +156,7 @@ func TestMetaOutageFreezesNothing(t *testing.T) {
 		assert.Less(t, time.Since(start), 100*time.Millisecond)
 		kill(c, c.sessions["session-1"])
 		time.Sleep(time.Second)
-		assert.True(t, sub.shows("a")(), "also when a session dies meanwhile: its client is at the other one")
+		assert.True(t, sub.shows("a")(), "even if a session dies meanwhile: its client is at the other one")
 		c.eventually("the writer moved", func() bool { return len(c.list(c.sessions["session-2"].server.Address(), "/v1/publishers")) == 1 })
 	})
 }

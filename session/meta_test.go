@@ -12,6 +12,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/internal/signal"
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
@@ -19,8 +20,8 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// fakeMeta is a lone meta leader without a database: it keeps members by their
-// streams, arranges slots with the real arranger, and publishes to all.
+// fakeMeta is a single meta leader without a database: it keeps members by
+// their streams, arranges slots with the real arranger, and publishes to all.
 type fakeMeta struct {
 	wirev1connect.UnimplementedMetaServiceHandler
 	id      conclave.NodeID
@@ -31,20 +32,20 @@ type fakeMeta struct {
 	fence   *wire.Fence
 	server  *wire.HTTPServer
 	served  sync.WaitGroup
-	bell    chan struct{}
+	wake    signal.Signal // there may be something to arrange
 
 	mu      sync.Mutex // guards the rest
 	seq     uint64
 	members map[string]wire.Member
-	gone    map[string]bool // incarnations that left or were followed by another: a late beat brings none back
+	gone    map[string]bool // incarnations that left or were replaced: their late beats are ignored
 	beating map[string]int  // streams by incarnation
 	reports map[string][]slot.Report
 	black   []blacklist.Entry
 	set     []wire.Switch
-	silent  bool         // leaves sessions off the list
-	refuse  error        // every further Join
-	refuses int          // that many calls of Restore
-	onCall  func(string) // told of Drain, Leave and Restore before they are done
+	hidden  bool         // sessions are left off the member list
+	refuse  error        // refuses every further Join
+	refuses int          // refuses so many calls of Restore
+	onCall  func(string) // called before each Drain, Leave and Restore
 }
 
 const nodeLease = 3 * time.Second
@@ -52,7 +53,7 @@ const nodeLease = 3 * time.Second
 func newFakeMeta(network wire.Network, listen string, slots, data int) *fakeMeta {
 	m := &fakeMeta{
 		id: conclave.NodeID{Name: "meta-1", Incarnation: "m1"}, slots: slots, data: data, view: wire.NewView(), fence: &wire.Fence{},
-		bell: make(chan struct{}, 1), members: map[string]wire.Member{}, gone: map[string]bool{}, beating: map[string]int{}, reports: map[string][]slot.Report{},
+		wake: signal.New(), members: map[string]wire.Member{}, gone: map[string]bool{}, beating: map[string]int{}, reports: map[string][]slot.Report{},
 	}
 	ln, err := network.Listen(context.Background(), "tcp", listen)
 	if err != nil {
@@ -75,7 +76,7 @@ func (m *fakeMeta) run(ctx context.Context) {
 	for {
 		m.arrange()
 		select {
-		case <-m.bell:
+		case <-m.wake.C():
 		case <-ctx.Done():
 			m.server.Close()
 			m.served.Wait()
@@ -84,16 +85,9 @@ func (m *fakeMeta) run(ctx context.Context) {
 	}
 }
 
-func (m *fakeMeta) ring() {
-	select {
-	case m.bell <- struct{}{}:
-	default:
-	}
-}
-
 func (m *fakeMeta) next() conclave.Epoch { m.seq++; return conclave.Epoch{Term: 1, Seq: m.seq} }
 
-// arrange decides until nothing more is to be decided, and publishes each step.
+// arrange publishes new states until there is nothing more to change.
 func (m *fakeMeta) arrange() {
 	for m.step() {
 	}
@@ -106,7 +100,7 @@ func (m *fakeMeta) step() bool {
 	in := slot.Input{Next: m.next(), Replicas: 2, FloorBase: 1 << 30}
 	list := wire.Members{Epoch: in.Next}
 	for _, x := range m.members {
-		if m.silent && x.Role == conclave.RoleSession {
+		if m.hidden && x.Role == conclave.RoleSession {
 			continue
 		}
 		list.List = append(list.List, x)
@@ -151,7 +145,7 @@ func (m *fakeMeta) step() bool {
 	return changed
 }
 
-// Join holds one node's stream.
+// Join serves one node's stream.
 func (m *fakeMeta) Join(ctx context.Context, stream *connect.BidiStream[wirev1.JoinRequest, wirev1.JoinResponse]) error {
 	first, err := stream.Receive()
 	if err != nil {
@@ -199,15 +193,15 @@ func (m *fakeMeta) Join(ctx context.Context, stream *connect.BidiStream[wirev1.J
 		}
 	})
 	for req := first; ; {
-		m.heard(self, req)
+		m.beat(self, req)
 		if req, err = stream.Receive(); err != nil {
 			return err
 		}
 	}
 }
 
-// heard notes a beat.
-func (m *fakeMeta) heard(self wire.Member, req *wirev1.JoinRequest) {
+// beat records a beat.
+func (m *fakeMeta) beat(self wire.Member, req *wirev1.JoinRequest) {
 	m.mu.Lock()
 	self.Draining = req.GetMember().GetDraining()
 	if !m.gone[self.Node.String()] {
@@ -225,7 +219,7 @@ func (m *fakeMeta) heard(self wire.Member, req *wirev1.JoinRequest) {
 	}
 	m.reports[self.Node.String()] = reports
 	m.mu.Unlock()
-	m.ring()
+	m.wake.Set()
 }
 
 // broke takes a node off the list a moment after its stream broke.
@@ -239,7 +233,7 @@ func (m *fakeMeta) broke(self wire.Member) {
 			delete(m.members, self.Node.Name)
 		}
 		m.mu.Unlock()
-		m.ring()
+		m.wake.Set()
 	})
 }
 
@@ -285,8 +279,8 @@ func (m *fakeMeta) otherSession(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range m.members {
-		forbidden := slices.ContainsFunc(m.black, func(e blacklist.Entry) bool { return e.Name == x.Node.Name })
-		if x.Role == conclave.RoleSession && x.Node.Name != name && !x.Draining && !forbidden {
+		onBlacklist := slices.ContainsFunc(m.black, func(e blacklist.Entry) bool { return e.Name == x.Node.Name })
+		if x.Role == conclave.RoleSession && x.Node.Name != name && !x.Draining && !onBlacklist {
 			return true
 		}
 	}
@@ -295,31 +289,32 @@ func (m *fakeMeta) otherSession(name string) bool {
 
 func (m *fakeMeta) called(what string) {
 	m.mu.Lock()
-	told := m.onCall
+	onCall := m.onCall
 	m.mu.Unlock()
-	if told != nil {
-		told(what)
+	if onCall != nil {
+		onCall(what)
 	}
 }
 
-// tell lets the test look at the cluster at the moment of each call.
-func (m *fakeMeta) tell(onCall func(string)) {
+// setOnCall sets the function that is called before each Drain, Leave and
+// Restore.
+func (m *fakeMeta) setOnCall(onCall func(string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onCall = onCall
 }
 
-// reject refuses whoever joins from now on.
+// reject makes every further Join fail.
 func (m *fakeMeta) reject(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refuse = err
 }
 
-// mute leaves sessions off the written list.
-func (m *fakeMeta) mute(on bool) {
+// hideSessions leaves sessions off the member list.
+func (m *fakeMeta) hideSessions(on bool) {
 	m.mu.Lock()
-	m.silent = on
+	m.hidden = on
 	m.mu.Unlock()
 	m.arrange()
 }

@@ -6,38 +6,33 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"conclave/internal/signal"
 )
 
-// nodes are the data nodes that this session talks to: every one on the member
-// list, and every one that leads a slot. Each has three loops of its own, so
-// that a slow node holds up nobody else: a writer, a reader, and a feed.
+// nodes holds the data nodes that this session is connected to: every one on
+// the member list, and every one that leads a slot. Each has three loops of its
+// own, a writer, a reader and a feed, so that a slow node delays no other.
 type nodes struct {
 	mu        sync.Mutex // guards byAddress
 	byAddress map[string]*node
 
-	changed  chan struct{} // one token: the set of addresses may have changed
-	rerouted atomic.Uint64 // counts the changes of routes: pauses end at each
+	changed  signal.Signal // the set of addresses may have changed
+	rerouted atomic.Uint64 // counts the changes of routes; each one ends all pauses
 }
 
-// node is one data node, by its address: whichever incarnation answers there.
+// node is one data node, identified by its address, whatever incarnation
+// answers there.
 type node struct {
 	address string
-	writes  chan struct{} // one token: something may be queued for it
-	reads   chan struct{} // one token: something may be due for reading
-	open    chan struct{} // closed when its feed was heard for the first time
+	writes  signal.Signal // a change may be queued for it
+	reads   signal.Signal // a topic may be due for reading
+	open    chan struct{} // closed when the first message of its feed has arrived
 	cancel  context.CancelFunc
 }
 
 func newNodes() *nodes {
-	return &nodes{byAddress: map[string]*node{}, changed: make(chan struct{}, 1)}
-}
-
-// wake puts the one token of a channel.
-func wake(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+	return &nodes{byAddress: map[string]*node{}, changed: signal.New()}
 }
 
 func (ns *nodes) list() []*node {
@@ -52,26 +47,26 @@ func (ns *nodes) list() []*node {
 
 func (ns *nodes) wakeWriters() {
 	for _, n := range ns.list() {
-		wake(n.writes)
+		n.writes.Set()
 	}
 }
 
 func (ns *nodes) wakeReaders() {
 	for _, n := range ns.list() {
-		wake(n.reads)
+		n.reads.Set()
 	}
 }
 
-// reroute tells all loops that a slot is led elsewhere, or at another epoch.
+// reroute notifies all loops that a slot has another leader or another epoch.
 func (ns *nodes) reroute() {
 	ns.rerouted.Add(1)
-	wake(ns.changed)
+	ns.changed.Set()
 	ns.wakeWriters()
 	ns.wakeReaders()
 }
 
 // runNodes starts and ends the loops of data nodes as they come and go, and
-// joins all of them at its end.
+// joins all of them when ctx ends.
 func (s *Server) runNodes(ctx context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -90,7 +85,7 @@ func (s *Server) runNodes(ctx context.Context) {
 		}
 		for _, a := range sortedKeys(wanted) {
 			if s.nodes.byAddress[a] == nil {
-				n := &node{address: a, writes: make(chan struct{}, 1), reads: make(chan struct{}, 1), open: make(chan struct{})}
+				n := &node{address: a, writes: signal.New(), reads: signal.New(), open: make(chan struct{})}
 				s.nodes.byAddress[a] = n
 				begun = append(begun, n)
 			}
@@ -113,12 +108,13 @@ func (s *Server) runNodes(ctx context.Context) {
 				n.cancel()
 			}
 			return
-		case <-s.nodes.changed:
+		case <-s.nodes.changed.C():
 		}
 	}
 }
 
-// waitFeeds waits until every data node known was heard, or until ctx ends.
+// waitFeeds waits until the feed of every known data node has delivered a
+// message, or until ctx ends.
 func (s *Server) waitFeeds(ctx context.Context) {
 	for _, n := range s.nodes.list() {
 		select {
@@ -129,10 +125,10 @@ func (s *Server) waitFeeds(ctx context.Context) {
 	}
 }
 
-// patience holds back what a data node refused: 1, 2, 4.. ms up to maxPause per
-// slot, until the routes change. It belongs to one loop.
-type patience struct {
-	jitter   func() float64 // 0..1
+// backoff delays retries per slot after a data node refused it: 1, 2, 4 ms and
+// so on, up to maxPause, until the routes change. It belongs to one loop.
+type backoff struct {
+	jitter   func() float64 // returns 0 to 1
 	slots    map[int]*pause
 	rerouted uint64
 }
@@ -144,27 +140,27 @@ type pause struct {
 
 const maxPause = 50 * time.Millisecond
 
-func newPatience(jitter func() float64) *patience {
-	return &patience{jitter: jitter, slots: map[int]*pause{}}
+func newBackoff(jitter func() float64) *backoff {
+	return &backoff{jitter: jitter, slots: map[int]*pause{}}
 }
 
-// renew ends all pauses when the routes changed since the last call.
-func (p *patience) renew(rerouted uint64) {
+// reset ends all pauses if the routes have changed since the last call.
+func (p *backoff) reset(rerouted uint64) {
 	if p.rerouted != rerouted {
 		p.rerouted = rerouted
 		clear(p.slots)
 	}
 }
 
-// until is when the slot may be tried again; zero: now.
-func (p *patience) until(slot int, now time.Time) time.Time {
+// until returns when the slot may be tried again; zero means now.
+func (p *backoff) until(slot int, now time.Time) time.Time {
 	if w := p.slots[slot]; w != nil && w.until.After(now) {
 		return w.until
 	}
 	return time.Time{}
 }
 
-func (p *patience) failed(slot int, now time.Time) {
+func (p *backoff) failed(slot int, now time.Time) {
 	w := p.slots[slot]
 	if w == nil {
 		w = &pause{}
@@ -174,9 +170,9 @@ func (p *patience) failed(slot int, now time.Time) {
 	w.until = now.Add(w.wait - time.Duration(p.jitter()*float64(w.wait)/4))
 }
 
-func (p *patience) succeeded(slot int) { delete(p.slots, slot) }
+func (p *backoff) succeeded(slot int) { delete(p.slots, slot) }
 
-// earlier is the earlier of two moments, of which zero is none.
+// earlier returns the earlier of two times, of which the zero time means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -184,25 +180,25 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// rest waits for a token, for a moment (zero: none), or for the end of ctx,
-// which it reports as false.
-func rest(ctx context.Context, token <-chan struct{}, until time.Time) bool {
-	var ring <-chan time.Time
+// waitSignal waits for a signal or for a time (zero: none), and returns true,
+// or for the end of ctx, and returns false.
+func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
+	var timeout <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
 		defer timer.Stop()
-		ring = timer.C
+		timeout = timer.C
 	}
 	select {
 	case <-ctx.Done():
 		return false
-	case <-token:
-	case <-ring:
+	case <-s.C():
+	case <-timeout:
 	}
 	return true
 }
 
-// rotate lets a sorted list of slots begin after the last one served, so that
+// rotate makes a sorted list of slots begin after the last one served, so that
 // no slot waits for ever behind a busy one.
 func rotate(slots []int, after int) []int {
 	at, _ := slices.BinarySearch(slots, after+1)

@@ -3,16 +3,18 @@ package session
 import (
 	"sync"
 
+	"conclave/internal/signal"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// outbox is what one connection is still to be told. It is bounded by what the
-// client itself asked for: one entry per registration and per subscription, the
-// newest wins. So a client that reads slowly sees fewer versions, never an older
-// one after a newer one, and holds up nobody else.
+// outbox holds what is still to be sent on one connection. Its size is limited
+// by what the client itself asked for: one entry per registration and per
+// subscription, of which the newest replaces the older ones. A client that
+// reads slowly therefore sees fewer versions, never an older one after a newer
+// one, and delays no other client.
 type outbox struct {
-	wake chan struct{} // one token: there is something to send
+	ready signal.Signal // there is something to send
 
 	mu       sync.Mutex // guards the rest
 	accepted acks
@@ -26,7 +28,7 @@ type outbox struct {
 	hello    *wirev1.Welcome
 }
 
-// acks are acknowledgements to be told: the highest version of each id.
+// acks holds acknowledgements to be sent: the highest version of each id.
 type acks struct {
 	order   []string
 	version map[string]int64
@@ -45,7 +47,7 @@ func (a *acks) add(more []ack) {
 	}
 }
 
-// take takes as many as one message carries.
+// take removes and returns as many as one message carries.
 func (a *acks) take() (out []*wirev1.Ack) {
 	n := min(len(a.order), messageAcks)
 	block := make([]wirev1.Ack, n) // one allocation for all
@@ -61,19 +63,16 @@ func (a *acks) take() (out []*wirev1.Ack) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{wake: make(chan struct{}, 1), newest: map[string]*datum{}}
+	return &outbox{ready: signal.New(), newest: map[string]*datum{}}
 }
 
-// add changes the outbox and wakes its sender. It never waits, so callers may
-// hold locks of their own.
+// add runs change under the lock and wakes the sender. It never waits for the
+// network, so callers may hold locks of their own.
 func (o *outbox) add(change func()) {
 	o.mu.Lock()
 	change()
 	o.mu.Unlock()
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	o.ready.Set()
 }
 
 func (o *outbox) push(subscription string, d *datum) {
@@ -85,25 +84,26 @@ func (o *outbox) push(subscription string, d *datum) {
 	})
 }
 
-// maxRefusals is how many refusals wait for a client that does not read them;
-// they are the one thing that it can ask for without end.
+// maxRefusals is how many refusals may wait for a client that does not read
+// them. Refusals are the only thing that a client can cause without limit.
 const maxRefusals = 64 << 10
 
-// overflows says that the client does not read what it provokes.
+// overflows reports whether more refusals wait than the client may leave
+// unread.
 func (o *outbox) overflows() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.refused) > maxRefusals
 }
 
-// messageBytes and messageAcks bound one message to a client.
+// messageBytes and messageAcks limit one message to a client.
 const (
 	messageBytes = 1 << 20
 	messageAcks  = 4096
 )
 
-// next takes the next message; nil when nothing is left to be told. Pushes of
-// one datum to several subscriptions of the connection travel once.
+// next removes and returns the next message, or nil when nothing is left to be
+// sent. A datum for several subscriptions of the connection is sent once.
 func (o *outbox) next() *wirev1.ServerMessage {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The second half of a topic's way: what was read is offered to each subscriber.
+// This file pushes what was read of a topic to its subscribers.
 
-// fetched takes what the slot's leader answered, pushes what may be pushed, and
-// says the highest version pushed. The caller holds the slot's fence, at the
-// epoch of the answer.
+// fetched takes one datum of a slot leader's answer, pushes it to the
+// subscribers that may have it, and returns the highest version pushed. The
+// caller holds the slot's fence, at the epoch of the answer.
 func (t *topics) fetched(f *wirev1.Fetched, now time.Time) (top int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	tp := t.byKey[f.GetDatum().GetDataInfoId()]
 	if tp == nil {
-		return 0 // nobody is left to tell
+		return 0 // it has no subscribers left
 	}
 	switch {
 	case !f.GetSame():
@@ -31,7 +31,7 @@ func (t *topics) fetched(f *wirev1.Fetched, now time.Time) (top int64) {
 			tp.raise = 0
 		}
 	case tp.held == nil || tp.held.hash != f.GetHash() && f.GetHash() != 0:
-		t.read(tp, now) // the same as something that is no longer held
+		t.read(tp, now) // the answer refers to content that is no longer held
 		return 0
 	case tp.held.message.Version < f.GetDatum().GetVersion():
 		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values}, tp.held.hash)
@@ -50,8 +50,8 @@ func (t *topics) offerAll(tp *topic, now time.Time) int64 {
 	return tp.top
 }
 
-// offer gives a subscriber what is held, unless it has it, must not have it
-// yet, or holds a version that is not lower.
+// offer pushes what is held of a topic to a subscriber, unless the subscriber
+// has that content, must not have it yet, or has a version that is not lower.
 func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 	d := tp.held
 	if t.stopped {
@@ -62,8 +62,9 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		return // equal content is not pushed again
 	}
 	if d.message.Version <= s.version {
-		// It holds a version that this leader has not reached, or reached with
-		// another content: being asked with it makes the leader rise above it.
+		// The subscriber has a version that this leader has not reached, or has
+		// reached with other content. A read request that names the version
+		// makes the leader rise above it.
 		tp.raise = max(tp.raise, s.version)
 		t.read(tp, now.Add(max(t.window, 10*time.Millisecond)))
 		return
@@ -92,15 +93,15 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 	s.to.out.push(s.id, given)
 }
 
-// opened notes when this session took its first client.
+// opened records that this session takes clients from now on.
 func (t *topics) opened(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.guard.young = now.Add(t.guard.grace)
+	t.guard.strictUntil = now.Add(t.guard.grace)
 }
 
-// configure takes the switches: the window, stop-push and the guard. What was
-// held back or stopped is offered again.
+// configure applies the switches: the push window, stop-push and the push
+// guard. What was held back or stopped is read and offered again.
 func (t *topics) configure(window time.Duration, stopped, guarded bool, now time.Time) {
 	t.mu.Lock()
 	again := t.stopped && !stopped || t.guard.on && !guarded
@@ -123,12 +124,12 @@ type subscriberView struct {
 	Client  string `json:"client"`
 	Version int64  `json:"version"`
 	Values  int    `json:"values"`
-	Held    bool   `json:"held"` // the push guard holds a newer list back
+	Held    bool   `json:"held"` // the push guard is holding a newer list back
 	HeldMs  int64  `json:"heldMs,omitempty"`
-	Offered *int   `json:"heldValues,omitempty"` // how many values that list has
+	Offered *int   `json:"heldValues,omitempty"` // number of values of that list
 }
 
-// snapshot lists the subscribers of a dataId, or all, sorted.
+// snapshot returns the subscribers of a dataId, or all of them, sorted.
 func (t *topics) snapshot(dataID string, now time.Time) []subscriberView {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +153,8 @@ func (t *topics) snapshot(dataID string, now time.Time) []subscriberView {
 	return out
 }
 
-// figures for the metrics.
+// figures returns the numbers for the metrics: subscriptions, pushes held back
+// now, and pushes since the start.
 func (t *topics) figures() (subs, held int, pushes uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

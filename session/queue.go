@@ -10,22 +10,25 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The registry's queues: what data is not known to have, slot by slot.
+// The registry's queues hold, slot by slot, the changes that data has not
+// acknowledged.
 //
 // A change is settled when the slot's leader accepted it at the slot's present
-// epoch, and only then. Two rules make that enough when the epoch changes:
+// epoch, and only then. Two rules make that sufficient when the epoch changes:
 //
-//  1. What was not settled stays queued, and is sent again at the new epoch. An
-//     acceptance of the old one that still arrives is not counted: whether the
-//     old leader's last position held it is not known here.
-//  2. What was settled at an older epoch is in the new leader's copy, either
-//     through the old leader's last position or through a diff with this
-//     session: the protocol lets nobody serve without. It stays stored. As a
-//     second net (this session may have been off the member list just then) the
-//     audit writes it again a second later, unless a diff at the new epoch has
-//     covered the slot. That costs nothing but a message: equal is the same.
+//  1. A change that is not settled stays queued and is sent again at the new
+//     epoch. An acknowledgement of the old epoch that still arrives does not
+//     count, because this session does not know whether the old leader's last
+//     position included the change.
+//  2. A change that was settled at an older epoch is in the new leader's copy,
+//     either through the old leader's last position or through a diff with this
+//     session: the protocol lets no leader serve without one of them. It stays
+//     stored. As a second safeguard (this session may have been off the member
+//     list at that moment), the audit writes it again a second later, unless a
+//     diff at the new epoch has covered the slot. That costs only a message,
+//     since an equal version changes nothing.
 
-// waiting lists the slots with something queued, in order.
+// waiting returns the slots with queued changes, in order.
 func (r *registry) waiting() []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,8 +41,9 @@ func (r *registry) waiting() []int {
 	return out
 }
 
-// take lists the oldest changes of a slot, about as many bytes as given, at
-// least one, without those that are held back. They stay queued until settle.
+// take returns the oldest changes of a slot: about the given number of bytes,
+// but at least one change, without those that are held back. They stay queued
+// until settle.
 func (r *registry) take(slot, bytes int) (out []*change, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +59,7 @@ func (r *registry) take(slot, bytes int) (out []*change, size int) {
 		s.order = kept
 	}
 	for _, c := range s.order {
-		if c.settled || c.put != nil && !r.offers(s.held[c.id], now) {
+		if c.settled || c.put != nil && !r.mayPublish(s.held[c.id], now) {
 			continue
 		}
 		if size > 0 && size+c.size > bytes {
@@ -67,8 +71,8 @@ func (r *registry) take(slot, bytes int) (out []*change, size int) {
 	return out, size
 }
 
-// settle notes that the leader at epoch has the changes, and lists what clients
-// are to be told. The caller holds the slot's fence.
+// settle records that the leader at epoch has the changes, and returns the
+// acknowledgements for their owners. The caller holds the slot's fence.
 func (r *registry) settle(slot int, epoch conclave.Epoch, changes []*change) []ack {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +80,7 @@ func (r *registry) settle(slot int, epoch conclave.Epoch, changes []*change) []a
 	var acks []ack
 	for _, c := range changes {
 		if c.settled {
-			continue // a newer change of that id is queued; it will be acknowledged
+			continue // a newer change of that id is queued and will be acknowledged instead
 		}
 		c.settled = true
 		delete(s.pending, c.id)
@@ -96,19 +100,20 @@ func (r *registry) settle(slot int, epoch conclave.Epoch, changes []*change) []a
 	return acks
 }
 
-// refusedAfter is how often a Write of one change alone is refused until that
-// change is taken for the reason: about three seconds, in which a node that
-// merely holds an older table has caught up.
+// refusedAfter is how often a Write of one change alone must be refused before
+// the change itself is taken to be the reason: about three seconds, in which a
+// node that merely holds an older table has caught up.
 const refusedAfter = 64
 
-// refuse notes that data refused a Write of one change alone. In the end the
-// registration is dropped, or nothing of its slot would ever be written again;
-// owner, unless nil, is to be told. What data has of an earlier version goes.
-func (r *registry) refuse(slot int, c *change) (owner *connection, over bool) {
+// refuse records that data refused a Write of one change alone. After
+// refusedAfter refusals it drops the registration (dropped), since otherwise no
+// later change of the slot would be written, and queues the removal of what
+// data has of an earlier version. The owner, unless nil, is to be notified.
+func (r *registry) refuse(slot int, c *change) (owner *connection, dropped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slot >= len(r.slots) || r.slots[slot].pending[c.id] != c {
-		return nil, false // overtaken
+		return nil, false // replaced by a newer change
 	}
 	if c.refused++; c.refused < refusedAfter {
 		return nil, false
@@ -126,8 +131,9 @@ func (r *registry) refuse(slot int, c *change) (owner *connection, over bool) {
 	return owner, true
 }
 
-// audit queues again what was stored at an older epoch of the slot and no diff
-// at the present one has covered.
+// audit queues again the registrations that were stored at an older epoch of
+// the slot, unless a diff at the present epoch has covered them. It returns how
+// many there were.
 func (r *registry) audit(slot int, epoch conclave.Epoch) (requeued int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,20 +151,21 @@ func (r *registry) audit(slot int, epoch conclave.Epoch) (requeued int) {
 			requeued++
 		}
 	}
-	s.covered = epoch // by what was queued just now
+	s.covered = epoch // by the changes queued above
 	return requeued
 }
 
-// diffBytes bounds one answer; a data node asks again for the rest.
+// diffBytes limits the size of one answer; a data node asks again for the rest.
 const diffBytes = 1 << 20
 
-// diff compares what a data node holds of this session with the set. The caller
-// holds the slot's fence, at the asker's epoch: what is answered here is all
-// that was ever sent at a lower one.
+// diff compares a data node's copies of this session's registrations with the
+// set. The caller holds the slot's fence, at the asker's epoch: the answer
+// covers everything that was ever sent at a lower one.
 //
-// What is held back is left out. Where its client is about to come back, or to be
-// gone, that is no full answer: it is refused until then, for a client lease at
-// most, and a slot that waits for it stays unread and shows nobody less.
+// Registrations that are held back are left out. While their clients may still
+// come back or expire, an answer without them is not complete: diff then
+// returns an error, for a client lease at most. A slot that waits for the
+// answer is not read meanwhile, so no subscriber sees a shorter list.
 func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) (res *wirev1.DiffResponse, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,8 +191,9 @@ func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) (r
 	theirs := make(map[string]int64, len(req.GetEntries()))
 	for _, e := range req.GetEntries() {
 		theirs[e.GetId()] = e.GetVersion()
-		// Above ours: from a client that broke the rule of rising versions, in
-		// another life of that id here. It goes, and ours is put next time.
+		// The asker's version is above ours: the client broke the rule of
+		// rising versions. That copy is removed, and ours is put by the next
+		// diff.
 		if reg := s.held[e.GetId()]; reg == nil || reg.pub.Version < e.GetVersion() {
 			res.Removed = append(res.Removed, e)
 		}
@@ -196,8 +204,8 @@ func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) (r
 		if v, ok := theirs[id]; ok && v >= reg.pub.Version {
 			continue
 		}
-		if !r.offers(reg, now) {
-			if !reg.owner.announced { // who announced its end may never come back
+		if !r.mayPublish(reg, now) {
+			if !reg.owner.announced { // a client that announced its end may never come back
 				awaited++
 			}
 			continue
@@ -213,14 +221,14 @@ func (r *registry) diff(n int, epoch conclave.Epoch, req *wirev1.DiffRequest) (r
 	switch {
 	case awaited == 0 || res.More:
 	case len(res.Puts) > 0:
-		res.More = true // these now
+		res.More = true // the others are for the next request
 	default:
-		return nil, wire.Errorf(wire.CodeUnavailable, "%d registrations of slot %d wait for a word of their clients", awaited, n)
+		return nil, wire.Errorf(wire.CodeUnavailable, "%d registrations of slot %d wait for a message of their clients", awaited, n)
 	}
 	return res, nil
 }
 
-// slotOf is where a key belongs; false before there is a table.
+// slotOf returns the slot of a key, and false as long as there is no table.
 func (r *registry) slotOf(key string) (int, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

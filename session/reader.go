@@ -13,42 +13,44 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Bounds of one Fetch: how many datums, and about how many bytes the answer may
-// have, guessed from what they had last time.
+// Limits of one Fetch: the number of datums, and the approximate size of the
+// answer in bytes, estimated from the last answer.
 const (
 	fetchWants = 2000
 	fetchBytes = 2 << 20
-	// tooLargePause is between two attempts to read what is too large.
+	// tooLargePause is the time between two attempts to read a datum that is
+	// too large.
 	tooLargePause = 10 * time.Second
 )
 
-// asked is one slot's part of a Fetch under way.
-type asked struct {
+// fetchPart is one slot's part of a Fetch in progress.
+type fetchPart struct {
 	slot  int
 	epoch conclave.Epoch
 	wants []want
 }
 
-// runReader reads from one data node what is due of the slots that it leads, one
-// Fetch at a time, and hands it to the topics, which push it.
+// runReader reads from one data node the topics that are due in the slots that
+// it leads, one Fetch at a time, and gives the answers to the topics, which
+// push them.
 //
-// The leading edge: a change that comes after a pause is read at once, so that
-// it is pushed within milliseconds. Those that come within the push window after
-// a reading are merged into the next one.
+// A change that comes after a pause is read at once, so that it is pushed
+// within milliseconds. Changes within the push window after a read are merged
+// into the next one.
 func (s *Server) runReader(ctx context.Context, n *node, random *rand.Rand) {
-	patience := newPatience(random.Float64)
+	pauses := newBackoff(random.Float64)
 	last, limit := -1, fetchWants
 	for {
-		patience.renew(s.nodes.rerouted.Load())
-		req, parts, next := s.due(n.address, patience, last, limit, time.Now())
+		pauses.reset(s.nodes.rerouted.Load())
+		req, parts, next := s.due(n.address, pauses, last, limit, time.Now())
 		if len(parts) == 0 {
-			if !rest(ctx, n.reads, next) {
+			if !waitSignal(ctx, n.reads, next) {
 				return
 			}
 			continue
 		}
 		last = parts[len(parts)-1].slot
-		err := s.fetch(ctx, n, req, parts, patience)
+		err := s.fetch(ctx, n, req, parts, pauses)
 		if ctx.Err() != nil {
 			return
 		}
@@ -65,17 +67,17 @@ func (s *Server) runReader(ctx context.Context, n *node, random *rand.Rand) {
 		default:
 			s.log.Debug("fetch failed, will retry", "from", n.address, "slots", len(parts), "error", err)
 			for _, part := range parts {
-				patience.failed(part.slot, again)
+				pauses.failed(part.slot, again)
 			}
 		}
 		for _, part := range parts {
-			s.topics.untaken(part.wants, again)
+			s.topics.retry(part.wants, again)
 		}
 	}
 }
 
-// due makes the next Fetch from a node; next is when something will be due.
-func (s *Server) due(address string, p *patience, last, limit int, now time.Time) (req *wirev1.FetchRequest, parts []asked, next time.Time) {
+// due makes the next Fetch from a node. next is when another topic becomes due.
+func (s *Server) due(address string, p *backoff, last, limit int, now time.Time) (req *wirev1.FetchRequest, parts []fetchPart, next time.Time) {
 	req = &wirev1.FetchRequest{Session: wire.NodeOut(s.Node)}
 	room := fetchBytes
 	for _, n := range rotate(s.topics.waiting(), last) {
@@ -101,15 +103,15 @@ func (s *Server) due(address string, p *patience, last, limit int, now time.Time
 			room -= w.size
 		}
 		limit -= len(wants)
-		parts = append(parts, asked{n, r.epoch, wants})
+		parts = append(parts, fetchPart{n, r.epoch, wants})
 		req.Slots = append(req.Slots, slot)
 	}
 	return req, parts, next
 }
 
-// fetch makes one Fetch and counts what was answered at the slots' present
-// epochs; all else stays due.
-func (s *Server) fetch(ctx context.Context, n *node, req *wirev1.FetchRequest, parts []asked, p *patience) error {
+// fetch sends one Fetch and counts what was answered at the slots' present
+// epochs; everything else stays due.
+func (s *Server) fetch(ctx context.Context, n *node, req *wirev1.FetchRequest, parts []fetchPart, p *backoff) error {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	res, err := s.peers.Data(n.address).Fetch(call, connect.NewRequest(req))
@@ -124,12 +126,12 @@ func (s *Server) fetch(ctx context.Context, n *node, req *wirev1.FetchRequest, p
 		}
 		theirs := wire.EpochIn(answer.GetLeaderEpoch())
 		if answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.epoch {
-			s.topics.untaken(part.wants, now)
+			s.topics.retry(part.wants, now)
 			s.refusedAt(n.address, part.slot, part.epoch, answer.GetAccess(), theirs, p, now)
 			continue
 		}
 		datums := answer.GetDatums()
-		counted := s.fences.count(part.slot, part.epoch, func(f *fence) {
+		counted := s.fences.ifCurrent(part.slot, part.epoch, func(f *fence) {
 			for _, d := range datums {
 				s.Trace.Claim(trace.Claim{Kind: trace.Counted, Slot: part.slot, Epoch: part.epoch, Subject: d.GetDatum().GetDataInfoId(), Version: d.GetDatum().GetVersion(), Count: len(d.GetDatum().GetValues()), Flag: d.GetSame()})
 				f.pushed = max(f.pushed, s.topics.fetched(d, now))
@@ -137,14 +139,14 @@ func (s *Server) fetch(ctx context.Context, n *node, req *wirev1.FetchRequest, p
 		})
 		switch {
 		case !counted:
-			datums = nil // a newer epoch was adopted meanwhile: read again there
+			datums = nil // a newer epoch was adopted meanwhile: read again at that one
 		case len(datums) == 0:
-			p.failed(part.slot, now) // nothing at all was answered: not at once again
+			p.failed(part.slot, now) // an empty answer: do not ask again at once
 		default:
 			p.succeeded(part.slot)
 		}
 		// A node may cut a large answer short: the rest stays due.
-		s.topics.untaken(part.wants[min(len(datums), len(part.wants)):], now)
+		s.topics.retry(part.wants[min(len(datums), len(part.wants)):], now)
 	}
 	return nil
 }

@@ -14,23 +14,23 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// registry is the truth about the registrations of this session's clients
-// (article 002: sessions keep what clients publish; data is an index of it),
-// together with what of it data is not yet known to have.
+// registry is the source of truth for the registrations of this session's
+// clients (article 002: sessions keep what clients publish; data is a derived
+// copy), together with the changes that data has not acknowledged yet.
 //
-// A registration is one id at one version: live, or a tombstone. The higher
-// version replaces, the equal one is the same and is acknowledged again. What
-// changed waits in its slot's queue until the slot's leader has accepted it at
-// the slot's present epoch; see writer.go.
+// A registration is one id at one version, live or a tombstone. A higher
+// version replaces a lower one; an equal version is the same registration and
+// is acknowledged again. A change waits in its slot's queue until the slot's
+// leader has accepted it at the slot's present epoch; see writer.go.
 type registry struct {
-	grace time.Duration // tombstones are remembered for it
-	trace trace.Sink    // claims are made with the lock held
+	grace time.Duration // how long tombstones are remembered
+	trace trace.Sink    // events are reported with the lock held
 
 	mu    sync.Mutex // guards the rest
 	slots []slotSet
 	byID  map[string]*registration
 	owned map[*connection]map[string]*registration
-	live  int // registrations that are no tombstones
+	live  int // number of registrations that are not tombstones
 }
 
 // registration is what the session holds under one id.
@@ -38,22 +38,22 @@ type registration struct {
 	pub    conclave.Publisher
 	key    string // pub.Data as one string
 	slot   int
-	owner  *connection    // whose going takes it away; nil for the tombstones it left
+	owner  *connection    // is removed with it; nil for tombstones of a removed connection
 	stored conclave.Epoch // the leader epoch at which data accepted this version; zero: not yet
 	forget time.Time      // of a tombstone
 }
 
-// slotSet is the registry's part in one slot.
+// slotSet holds the registrations and the queue of one slot.
 type slotSet struct {
 	held    map[string]*registration
 	digest  uint64             // sum of the entry hashes of held
-	covered conclave.Epoch     // a diff at this epoch carried all that was held
-	pending map[string]*change // the newest change of each id that data is not known to have
-	order   []*change          // the same, oldest first; settled ones are skipped
+	covered conclave.Epoch     // a diff at this epoch carried everything in held
+	pending map[string]*change // the newest change of each id that data has not acknowledged
+	order   []*change          // the same changes, oldest first; settled ones are skipped
 }
 
-// change is what a Write tells data about one id: a version to put, or the
-// owner's going.
+// change is what a Write carries for one id: a version to put, or a removal
+// because its owner is gone.
 type change struct {
 	id      string
 	key     string
@@ -61,11 +61,12 @@ type change struct {
 	put     *wirev1.Publisher // nil: a removal
 	cause   wirev1.Cause      // of a removal
 	size    int
-	refused int  // how often data refused a Write of nothing else
-	settled bool // accepted, or overtaken by a newer change
+	refused int  // how often data refused a Write of this change alone
+	settled bool // accepted, or replaced by a newer change
 }
 
-// ack tells a client how far its registration has come.
+// ack is an acknowledgement for a client: its registration was accepted, or
+// stored, at this version.
 type ack struct {
 	id      string
 	version int64
@@ -76,8 +77,10 @@ func newRegistry(grace time.Duration) *registry {
 	return &registry{grace: grace, byID: map[string]*registration{}, owned: map[*connection]map[string]*registration{}}
 }
 
-// resize tells how many slots there are, at the first table; a cluster made
-// anew with another count deals everything anew. It says whether that is so.
+// resize sets the number of slots, and reports whether it has changed. It is
+// called with the first table, and with that of a cluster that was created
+// again with another number of slots: then every registration is assigned to
+// its new slot and queued.
 func (r *registry) resize(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,22 +100,22 @@ func (r *registry) resize(n int) bool {
 	return true
 }
 
-// sized says that there was a table.
-func (r *registry) sized() bool {
+// hasTable reports whether the number of slots is known.
+func (r *registry) hasTable() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.slots) > 0
 }
 
-// put takes what a client registers, updates or withdraws, and says what it is
-// to be told: refused as an error, or accepted, and stored already when data is
-// known to have that version.
+// put registers, updates or withdraws a registration for a client. It returns
+// an error if the registration is refused; otherwise it is accepted, and stored
+// reports whether data has acknowledged that version already.
 func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, err error) {
 	key := p.Data.String()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.slots) == 0 {
-		return false, wire.Errorf(wire.CodeUnavailable, "this session holds no slot table yet")
+		return false, wire.Errorf(wire.CodeUnavailable, "this session has no slot table yet")
 	}
 	old := r.byID[p.ID]
 	switch {
@@ -123,9 +126,9 @@ func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, er
 		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.pub.Version, p.Version)
 	case p.Version == old.pub.Version:
 		now := time.Now()
-		back := !r.offers(old, now)
-		r.give(old, heir(old.owner, owner))
-		if back && r.offers(old, now) { // was held back: data may not have it any more
+		wasHeldBack := !r.mayPublish(old, now)
+		r.setOwner(old, ownerAfter(old.owner, owner))
+		if wasHeldBack && r.mayPublish(old, now) { // data may have dropped its copy
 			old.stored = conclave.Epoch{}
 			r.enqueue(old.slot, putOf(old))
 		}
@@ -136,26 +139,29 @@ func (r *registry) put(owner *connection, p conclave.Publisher) (stored bool, er
 		reg.forget = time.Now().Add(r.grace)
 	}
 	if old != nil {
-		owner = heir(old.owner, owner)
+		owner = ownerAfter(old.owner, owner)
 	}
 	r.replace(old, reg)
-	r.give(reg, owner)
+	r.setOwner(reg, owner)
 	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot, Subject: p.ID, Key: key, Version: p.Version, Flag: p.Withdrawn})
 	return false, nil
 }
 
-// heir is who owns what one connection owns and another one shows: the last one
-// to show it, but of two of the same client the one that came later. What the
-// earlier one still had in its buffers when it broke takes nothing back, or its
-// lease would end what the client holds by its new connection.
-func heir(owner, shows *connection) *connection {
-	if owner != nil && owner.client == shows.client && owner.number > shows.number && !owner.over.Load() {
+// ownerAfter returns the owner of a registration that belongs to owner and is
+// sent again by sender: the last sender, except that of two connections of the
+// same client the later one stays the owner. Messages of the earlier one that
+// were still buffered when it broke must not take the registration back,
+// because its lease would then end what the client holds through its new
+// connection.
+func ownerAfter(owner, sender *connection) *connection {
+	if owner != nil && owner.client == sender.client && owner.number > sender.number && !owner.ended.Load() {
 		return owner
 	}
-	return shows
+	return sender
 }
 
-// replace puts reg where old, which may be nil, was, and queues it for data.
+// replace puts reg in the place of old, which may be nil, and queues it for
+// data.
 func (r *registry) replace(old, reg *registration) {
 	if old != nil {
 		r.drop(old)
@@ -182,11 +188,12 @@ func (r *registry) drop(reg *registration) {
 	if !reg.pub.Withdrawn {
 		r.live--
 	}
-	r.give(reg, nil)
+	r.setOwner(reg, nil)
 }
 
-// give makes a connection the owner: the last one that showed the registration.
-func (r *registry) give(reg *registration, owner *connection) {
+// setOwner makes a connection the owner of a registration, or no connection if
+// owner is nil.
+func (r *registry) setOwner(reg *registration, owner *connection) {
 	if reg.owner == owner {
 		return
 	}
@@ -206,7 +213,7 @@ func (r *registry) give(reg *registration, owner *connection) {
 	r.owned[owner][reg.pub.ID] = reg
 }
 
-// enqueue queues a change in the place of an older one of the same id.
+// enqueue queues a change and discards an older one of the same id.
 func (r *registry) enqueue(slot int, c *change) {
 	s := &r.slots[slot]
 	if older := s.pending[c.id]; older != nil {
@@ -226,7 +233,7 @@ func removalOf(reg *registration, cause wirev1.Cause) *change {
 	return &change{id: id, key: reg.key, version: reg.pub.Version, cause: cause, size: 16 + len(id) + len(reg.key)}
 }
 
-// sizeOf is about the bytes that a registration takes on the wire.
+// sizeOf estimates the size of a registration on the wire in bytes.
 func sizeOf(p *wirev1.Publisher) int {
 	n := 16 + len(p.Id) + len(p.DataInfoId)
 	for _, v := range p.Values {
@@ -235,33 +242,35 @@ func sizeOf(p *wirev1.Publisher) int {
 	return n
 }
 
-// disown takes away what a connection leaves: its live registrations go, with
-// the cause; tombstones stay until they are forgotten. It says how many went.
+// disown removes the live registrations of a connection, with the given cause,
+// and returns how many there were. Its tombstones stay, without an owner, until
+// they are forgotten.
 func (r *registry) disown(owner *connection, cause wirev1.Cause) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	went := 0
+	removed := 0
 	for _, id := range sortedKeys(r.owned[owner]) {
 		reg := r.byID[id]
 		if reg.pub.Withdrawn {
-			r.give(reg, nil)
+			r.setOwner(reg, nil)
 			continue
 		}
 		r.drop(reg)
 		r.enqueue(reg.slot, removalOf(reg, cause))
 		r.trace.Claim(trace.Claim{Kind: trace.Dropped, Slot: reg.slot, Subject: id, Key: reg.key, Version: reg.pub.Version})
-		went++
+		removed++
 	}
-	return went
+	return removed
 }
 
-// withdraw turns all that a connection has into tombstones: its client said
-// good-bye. A removal of this session's own copies would not do, since an older
-// copy at a session that the client left lately would become visible again.
+// withdraw turns all registrations of a connection into tombstones, after its
+// client said good-bye, and returns how many there were. Removing this
+// session's copies would not be enough: an older copy at a session that the
+// client has left recently would become visible again.
 func (r *registry) withdraw(owner *connection) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	went := 0
+	withdrawn := 0
 	for _, id := range sortedKeys(r.owned[owner]) {
 		old := r.byID[id]
 		if old.pub.Withdrawn || old.pub.Version == conclave.MaxVersion {
@@ -270,15 +279,15 @@ func (r *registry) withdraw(owner *connection) int {
 		p := conclave.Publisher{ID: id, Data: old.pub.Data, Version: old.pub.Version + 1, Withdrawn: true}
 		reg := &registration{pub: p, key: old.key, slot: old.slot, forget: time.Now().Add(r.grace)}
 		r.replace(old, reg)
-		r.give(reg, owner)
+		r.setOwner(reg, owner)
 		r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot, Subject: id, Key: reg.key, Version: p.Version, Flag: true})
-		went++
+		withdrawn++
 	}
-	return went
+	return withdrawn
 }
 
-// waits says whether data lacks something that a connection registered.
-func (r *registry) waits(owner *connection) bool {
+// hasUnstored reports whether a registration of a connection is not stored yet.
+func (r *registry) hasUnstored(owner *connection) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, reg := range r.owned[owner] {
@@ -289,7 +298,7 @@ func (r *registry) waits(owner *connection) bool {
 	return false
 }
 
-// forgetTombstones drops those whose time is over and that data has.
+// forgetTombstones drops the tombstones that are stored and old enough.
 func (r *registry) forgetTombstones(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,8 +309,8 @@ func (r *registry) forgetTombstones(now time.Time) {
 	}
 }
 
-// counts says how many live registrations there are, and how many of them an
-// owner has.
+// counts returns the number of all live registrations, and of those of the
+// given owners.
 func (r *registry) counts(owners ...*connection) (all, theirs int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,7 +324,7 @@ func (r *registry) counts(owners ...*connection) (all, theirs int) {
 	return r.live, theirs
 }
 
-// snapshot lists what is held under a dataId, or all of it, sorted by id.
+// snapshot returns the registrations of a dataId, or all of them, sorted by id.
 func (r *registry) snapshot(dataID string) []registration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,7 +338,8 @@ func (r *registry) snapshot(dataID string) []registration {
 	return out
 }
 
-// sortedKeys makes what others can observe independent of map order.
+// sortedKeys returns the keys of a map in order: what other nodes can observe
+// must not depend on map order.
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }

@@ -16,8 +16,9 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// modelData is what a data node makes of a session's writes in all slots: copies
-// by id, the higher version wins, a removal never passes a newer version.
+// modelData models a data node that receives a session's writes in all slots:
+// copies by id, of which the higher version wins; a removal does not affect a
+// newer version.
 type modelData map[string]int64
 
 func (d modelData) write(changes []*change) {
@@ -31,10 +32,11 @@ func (d modelData) write(changes []*change) {
 	}
 }
 
-// TestRegistryIsTheTruth plays random clients, writes that are answered, lost or
-// late, and leader changes. At the end of each story data and session agree,
-// whatever was lost on the way; and a diff repairs any copy.
-func TestRegistryIsTheTruth(t *testing.T) {
+// TestRegistry_DataAgreesInTheEnd runs random registrations, writes that are
+// acknowledged, lost or answered late, and leader changes. At the end of each
+// run, data and session agree, whatever was lost on the way; and a diff repairs
+// any copy.
+func TestRegistry_DataAgreesInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRegistry(time.Hour)
 		require.True(t, r.resize(4))
@@ -43,9 +45,9 @@ func TestRegistryIsTheTruth(t *testing.T) {
 		for n := range epochs {
 			epochs[n] = conclave.Epoch{Term: 1, Seq: 1}
 		}
-		conns := []*connection{heard(&connection{name: "a"}), heard(&connection{name: "b"}), heard(&connection{name: "c"})}
+		conns := []*connection{active(&connection{name: "a"}), active(&connection{name: "b"}), active(&connection{name: "c"})}
 		var silent []*connection
-		versions := map[string]int64{} // the highest that any client has ever shown
+		versions := map[string]int64{} // the highest that any client has ever sent
 		conn := rapid.SampledFrom(conns)
 		name := rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "r4", "r5"})
 		anySlot := rapid.IntRange(0, 3)
@@ -55,7 +57,7 @@ func TestRegistryIsTheTruth(t *testing.T) {
 				id := name.Draw(t, "id")
 				v := max(1, versions[id]+rapid.Int64Range(-1, 1).Draw(t, "step"))
 				if r.byID[id] == nil {
-					v = max(v, versions[id]) // a client never goes back; late messages come only where they overtook
+					v = max(v, versions[id]) // a client's versions never fall; late messages come only while the id is held
 				}
 				p := conclave.Publisher{ID: id, Data: dataOf(id), Version: v, Withdrawn: rapid.Bool().Draw(t, "withdrawn")}
 				old, held := r.byID[id]
@@ -65,7 +67,7 @@ func TestRegistryIsTheTruth(t *testing.T) {
 					assert.Equal(t, wire.CodeConflict, wire.CodeOf(err))
 				case held && v == old.pub.Version:
 					require.NoError(t, err)
-					assert.Equal(t, old.pub, r.byID[id].pub, "equal is the same")
+					assert.Equal(t, old.pub, r.byID[id].pub, "an equal version changes nothing")
 				default:
 					require.NoError(t, err)
 					assert.Equal(t, v, r.byID[id].pub.Version)
@@ -77,11 +79,11 @@ func TestRegistryIsTheTruth(t *testing.T) {
 				r.disown(c, wirev1.Cause_CAUSE_CLIENT_GONE)
 				assert.Empty(t, r.owned[c])
 			},
-			"connectionSilent": func(t *rapid.T) { // its client comes back by another one, or does not
+			"connectionSilent": func(t *rapid.T) { // its client comes back on another one, or does not
 				i := rapid.IntRange(0, len(conns)-1).Draw(t, "conn")
-				conns[i].word.heard = time.Now().Add(-time.Hour)
+				conns[i].fresh.last = time.Now().Add(-time.Hour)
 				silent = append(silent, conns[i])
-				conns[i] = heard(&connection{name: conns[i].name})
+				conns[i] = active(&connection{name: conns[i].name})
 			},
 			"goodbye": func(t *rapid.T) {
 				c := conn.Draw(t, "conn")
@@ -100,15 +102,15 @@ func TestRegistryIsTheTruth(t *testing.T) {
 				}
 				data.write(changes)
 				for _, c := range changes {
-					assert.True(t, c.put == nil || r.offers(r.byID[c.id], time.Now()), "nobody vouches for it")
+					assert.True(t, c.put == nil || r.mayPublish(r.byID[c.id], time.Now()), "its connection is fresh")
 				}
 				switch outcome {
 				case "stored":
 					for _, a := range r.settle(n, epochs[n], changes) {
-						assert.Equal(t, r.byID[a.id].pub.Version, a.version, "only what data has now is acknowledged")
+						assert.Equal(t, r.byID[a.id].pub.Version, a.version, "only the present version is acknowledged")
 						assert.Same(t, r.byID[a.id].owner, a.to)
 					}
-				case "overtaken": // a newer epoch was adopted before the answer: not counted
+				case "overtaken": // a newer epoch was adopted before the answer, which does not count
 					epochs[n].Seq++
 				}
 			},
@@ -132,8 +134,8 @@ func TestRegistryIsTheTruth(t *testing.T) {
 					same, err := diffOnce(r, n, epochs[n], theirs)
 					if err != nil {
 						assert.True(t, slices.ContainsFunc(slices.Collect(maps.Values(r.slots[n].held)), func(reg *registration) bool {
-							return !r.offers(reg, time.Now()) && theirs[reg.pub.ID] < reg.pub.Version
-						}), "it is refused only for what is held back")
+							return !r.mayPublish(reg, time.Now()) && theirs[reg.pub.ID] < reg.pub.Version
+						}), "a diff is refused only for registrations that are held back")
 						break
 					}
 					if same {
@@ -158,7 +160,8 @@ func TestRegistryIsTheTruth(t *testing.T) {
 			},
 		})
 
-		// Quiet at last: the silent are gone, everything queued is written and answered.
+		// At the end the silent connections expire, and everything queued is
+		// written and acknowledged.
 		for _, c := range silent {
 			r.disown(c, wirev1.Cause_CAUSE_CLIENT_GONE)
 		}
@@ -175,9 +178,9 @@ func TestRegistryIsTheTruth(t *testing.T) {
 		want := modelData{}
 		for id, reg := range r.byID {
 			want[id] = reg.pub.Version
-			assert.False(t, reg.stored.IsZero(), "all is stored")
+			assert.False(t, reg.stored.IsZero(), "everything is stored")
 		}
-		if !assert.Equal(t, want, data, "data holds just what the session holds") {
+		if !assert.Equal(t, want, data, "data has exactly what the session has") {
 			t.Fatal()
 		}
 	})
@@ -193,13 +196,14 @@ func (r *registry) slotFor(id string) int {
 	return n
 }
 
-// heard is a connection on which its client has just spoken.
-func heard(who *connection) *connection {
-	who.word.hear(time.Now(), 0)
-	return who
+// active returns conn after a message of its client.
+func active(conn *connection) *connection {
+	conn.fresh.renew(time.Now(), 0)
+	return conn
 }
 
-// diffOnce is one exchange, as a data node makes it; true when both agree.
+// diffOnce makes one diff as a data node does, and reports whether both sides
+// agree.
 func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) (same bool, err error) {
 	req := &wirev1.DiffRequest{Count: uint64(len(theirs))}
 	for id, v := range theirs {
@@ -229,10 +233,10 @@ func diffOnce(r *registry, n int, epoch conclave.Epoch, theirs modelData) (same 
 	return false, nil
 }
 
-func TestDiffIsCutAndGoesOn(t *testing.T) {
+func TestDiff_LargeAnswerIsSplit(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(1)
-	owner := heard(&connection{})
+	owner := active(&connection{})
 	large := make([]byte, 60<<10)
 	for i := range large {
 		large[i] = 'x'
@@ -256,7 +260,7 @@ func TestDiffIsCutAndGoesOn(t *testing.T) {
 func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(1)
-	_, err := r.put(heard(&connection{}), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
+	_, err := r.put(active(&connection{}), conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Withdrawn: true})
 	require.NoError(t, err)
 	later := time.Now().Add(2 * time.Hour)
 	r.forgetTombstones(later)
@@ -264,18 +268,18 @@ func TestTombstonesAreForgottenOnceStoredAndOld(t *testing.T) {
 	changes, _ := r.take(0, 1)
 	r.settle(0, conclave.Epoch{Term: 1, Seq: 1}, changes)
 	r.forgetTombstones(time.Now())
-	assert.Len(t, r.byID, 1, "its time is not over")
+	assert.Len(t, r.byID, 1, "it is too young to be forgotten")
 	assert.Equal(t, 1, r.audit(0, conclave.Epoch{Term: 1, Seq: 2}), "it is written again at a new epoch")
 	r.forgetTombstones(later)
 	assert.Empty(t, r.byID)
 	changes, _ = r.take(0, 1)
-	assert.Len(t, changes, 1, "also when it is forgotten meanwhile")
+	assert.Len(t, changes, 1, "even if it is forgotten meanwhile")
 }
 
-func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
+func TestResize_RedistributesRegistrations(t *testing.T) {
 	r := newRegistry(time.Hour)
 	r.resize(4)
-	owner := heard(&connection{})
+	owner := active(&connection{})
 	for i := range 20 {
 		_, err := r.put(owner, conclave.Publisher{ID: fmt.Sprint(i), Data: dataOf(fmt.Sprint(i)), Version: 1})
 		require.NoError(t, err)
@@ -290,18 +294,19 @@ func TestTableOfAnotherSizeDealsAnew(t *testing.T) {
 		}
 		pending += len(r.slots[n].pending)
 	}
-	assert.Equal(t, 20, pending, "all is written again")
+	assert.Equal(t, 20, pending, "everything is written again")
 }
 
-// The earlier connection of a client is dead, but its handler still finds an old
-// message in its buffers: what the client owns by its newer one stays.
-func TestDeadConnectionTakesNothingBack(t *testing.T) {
+// The earlier connection of a client is dead, but its handler still finds an
+// old message in its buffers: what the client owns through its newer connection
+// stays.
+func TestOwner_EarlierConnectionTakesNothingBack(t *testing.T) {
 	r := newRegistry(time.Hour)
 	require.True(t, r.resize(1))
-	earlier, later := heard(&connection{client: "app", number: 1}), heard(&connection{client: "app", number: 2})
+	earlier, later := active(&connection{client: "app", number: 1}), active(&connection{client: "app", number: 2})
 	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1}
-	show := func(who *connection) {
-		_, err := r.put(who, p)
+	show := func(conn *connection) {
+		_, err := r.put(conn, p)
 		require.NoError(t, err)
 	}
 	show(earlier)
@@ -312,9 +317,9 @@ func TestDeadConnectionTakesNothingBack(t *testing.T) {
 	assert.Equal(t, 0, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
 	assert.Len(t, r.snapshot(""), 1)
 
-	show(heard(&connection{client: "other", number: 1}))
+	show(active(&connection{client: "other", number: 1}))
 	show(later)
-	later.over.Store(true)
-	show(earlier) // it is the one that lives after all
+	later.ended.Store(true)
+	show(earlier) // it is the one that is still open
 	assert.Equal(t, 1, r.disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
 }

@@ -17,15 +17,15 @@ import (
 
 // Server is one session node.
 type Server struct {
-	Config  // as it was made; not to be changed
+	Config  // as given to New; not to be changed
 	log     hclog.Logger
 	view    *wire.View
-	terms   *wire.Fence // commands of older terms are refused
+	terms   *wire.Fence // refuses commands of older terms
 	events  *wire.Events
 	metrics *metrics
-	// downs is what is known of a stop of the whole cluster: no session is left
-	// then to hand over to.
-	downs *metaclient.Stopping
+	// clusterStop is what this session knows of a stop of the whole cluster, in
+	// which no session is left that the clients could move to.
+	clusterStop *metaclient.Stopping
 
 	registry *registry
 	fences   *fences
@@ -33,12 +33,12 @@ type Server struct {
 	clients  *clients
 	nodes    *nodes
 	book     *addressBook
-	numbers  atomic.Uint64 // of Writes
+	numbers  atomic.Uint64 // the number of the last Write
 
-	started chan struct{} // closed when the listener is open, or Run gave up before
+	started chan struct{} // closed when the listener is open, or Run has failed before
 	ended   chan struct{} // closed when Run has returned
 
-	// Made by Run before started is closed, and not changed afterwards.
+	// Set by Run before started is closed, and not changed afterwards.
 	address string
 	peers   *wire.Peers
 	meta    *metaclient.Client
@@ -47,21 +47,22 @@ type Server struct {
 	leave   context.CancelFunc      // ends the membership
 	left    chan struct{}           // closed when the membership's loop has returned
 
-	mu        sync.Mutex // guards the rest
-	running   bool
-	opened    bool    // clients were taken once
-	stopping  bool    // a graceful stop has begun
-	forbidden bool    // the blacklist names this session
-	refused   bool    // stopping, and the leader knows no session that could take over
-	marked    bool    // stopping, and the leader agreed, or could not be asked
-	closing   bool    // stopping, and the time for the clients to move is over
-	leaving   leaving // what follows from these and the other sessions; departs sets it
+	mu          sync.Mutex // guards the rest
+	running     bool
+	opened      bool       // clients have been taken
+	stopping    bool       // a graceful stop has begun
+	onBlacklist bool       // the blacklist names this session
+	refused     bool       // stopping, and the leader refused because no other session takes clients
+	marked      bool       // stopping, and the leader agreed, or could not be asked
+	closing     bool       // stopping, and the time for the clients to move has ended
+	leaving     drainState // follows from these and the other sessions; set by updateDrain
 }
 
 // errStopped ends Run gracefully.
 var errStopped = errors.New("stopped")
 
-// New checks the configuration; nothing is opened before Run.
+// New checks the configuration and returns a session. Nothing is opened before
+// Run.
 func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	if err := c.Validate(); err != nil {
@@ -83,28 +84,30 @@ func New(c Config) (*Server, error) {
 		ended:    make(chan struct{}),
 	}
 	s.topics = newTopics(c.PushWindow, newGuard(c.SessionGrace), s.nodes.wakeReaders)
-	s.downs = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
+	s.clusterStop = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
 	s.view.Trace, s.terms.Trace, s.registry.trace, s.topics.trace = c.Trace, c.Trace, c.Trace, c.Trace
 	s.metrics = newMetrics(s)
 	return s, nil
 }
 
-// Run opens the listener, joins the cluster and serves until Shutdown, after
-// which it returns nil, or until ctx ends, which is a crash: nobody is told, and
-// its error is returned. Another error means that the session cannot go on: its
-// port is taken, or another living process has its name (wire.CodeConflict).
+// Run opens the listener, joins the cluster and serves. It returns nil after
+// Shutdown. When ctx ends, Run stops as in a crash, without notifying any node,
+// and returns the cause. Any other error means that the session cannot
+// continue: its port is taken, or another living process has its name
+// (wire.CodeConflict).
 //
-// The order of the start follows article 002: ports, then meta (its answer
-// brings the table), then the data nodes; then clients; last, off the blacklist.
+// The order of the start follows article 002: ports; then meta, whose answer
+// includes the table (renewNode in the article); then the data nodes; then
+// clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
-	again, over := s.running, s.stopping
+	again, stopped := s.running, s.stopping
 	s.running = true
 	s.mu.Unlock()
 	switch {
 	case again:
 		return errors.New("session: Run was called twice")
-	case over: // Shutdown came first
+	case stopped: // Shutdown was called first
 		close(s.started)
 		close(s.ended)
 		return nil
@@ -113,7 +116,7 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 
-	// 1. The listener, and all that answers on it.
+	// 1. The listener and its handlers.
 	ln, err := s.Network.Listen(ctx, "tcp", s.Listen)
 	if err != nil {
 		close(s.started)
@@ -123,7 +126,7 @@ func (s *Server) Run(ctx context.Context) error {
 	membership, leave := context.WithCancel(ctx)
 	s.leave, s.left = leave, make(chan struct{})
 	defer leave()
-	s.wire(ln)
+	s.connectParts(ln)
 	defer s.peers.Close()
 	var loops sync.WaitGroup
 	run := func(loop func(context.Context)) { loops.Go(func() { loop(ctx) }) }
@@ -160,16 +163,17 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// runOpening takes clients once this session is on the written member list,
-// holds a slot table and has heard the data nodes. Before that a client's
-// registrations could be missed by a slot that asks the listed sessions only.
+// runOpening takes clients once this session is on the written member list, has
+// a slot table and has received messages from the data nodes. Before that, a
+// slot leader that asks only the listed sessions could miss a client's
+// registrations.
 func (s *Server) runOpening(ctx context.Context) {
 	if s.meta.WaitRegistered(ctx) != nil {
 		return
 	}
 	for {
-		applied := s.book.applied() // taken before looking
-		if s.registry.sized() {
+		applied := s.book.applied() // before the check, so that no change is missed
+		if s.registry.hasTable() {
 			break
 		}
 		select {
@@ -178,8 +182,8 @@ func (s *Server) runOpening(ctx context.Context) {
 			return
 		}
 	}
-	heard, cancel := context.WithTimeout(ctx, s.Beat)
-	s.waitFeeds(heard)
+	limited, cancel := context.WithTimeout(ctx, s.Beat)
+	s.waitFeeds(limited)
 	cancel()
 	s.mu.Lock()
 	s.opened = true
@@ -191,10 +195,12 @@ func (s *Server) runOpening(ctx context.Context) {
 	_ = s.meta.Restore(ctx) // fails only when ctx ends
 }
 
-// Started is closed when the listener is open: Address is known then.
+// Started returns a channel that is closed when the listener is open; Address
+// is known then.
 func (s *Server) Started() <-chan struct{} { return s.started }
 
-// Address is where others reach this session; "" before Started.
+// Address returns the address at which others reach this session, or "" before
+// Started is closed.
 func (s *Server) Address() string {
 	select {
 	case <-s.started:
@@ -204,14 +210,14 @@ func (s *Server) Address() string {
 	}
 }
 
-// Events is the log of what happened here.
+// Events returns the log of this session's events.
 func (s *Server) Events() *wire.Events { return s.events }
 
-// View is what this session knows of the cluster.
+// View returns what this session knows of the cluster.
 func (s *Server) View() *wire.View { return s.view }
 
-// ready says whether clients are served, and why not, or only with what was
-// known before.
+// ready reports whether clients are served. The reasons explain why not, or what is
+// wrong although they are.
 func (s *Server) ready() (bool, []string) {
 	if err := s.meta.Refusal(); err != nil {
 		s.mu.Lock()
@@ -240,10 +246,10 @@ func (s *Server) ready() (bool, []string) {
 	if s.meta.LostFor() > s.meta.NodeLease() {
 		reasons = append(reasons, "stale")
 	}
-	return true, append(reasons, s.downs.Reasons()...)
+	return true, append(reasons, s.clusterStop.Reasons()...)
 }
 
-// advertised is what others are told to dial.
+// advertised returns the address that others are to dial.
 func advertised(ln net.Listener, configured string) string {
 	if configured != "" {
 		return configured

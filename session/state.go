@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/blacklist"
 	"conclave/wire"
 )
 
-// addressBook knows where nodes answer: every member, and those that are off
-// the list but still lead a slot of the last table. Without them a session
-// would lose its routes when members go while the table is frozen.
+// addressBook holds the addresses of nodes: of every member, and of those that
+// are off the member list but still lead a slot in the last table. Without the
+// latter a session would lose its routes when members are removed while the
+// table is frozen.
 type addressBook struct {
-	mu   sync.Mutex // guards the rest
-	of   map[conclave.NodeID]string
-	data []string      // addresses of the data members
-	did  chan struct{} // closed, and replaced, at each update
+	mu          sync.Mutex // guards the rest
+	of          map[conclave.NodeID]string
+	data        []string      // addresses of the data members
+	nextApplied chan struct{} // closed when the next state has been applied; nil while no caller waits
 }
 
 func (b *addressBook) update(state wire.State) {
@@ -46,22 +48,23 @@ func (b *addressBook) find(n conclave.NodeID) string {
 	return b.of[n]
 }
 
-// applied is closed when the next state has been applied by this session.
+// applied returns a channel that is closed when this session has applied the
+// next state.
 func (b *addressBook) applied() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.did == nil {
-		b.did = make(chan struct{})
+	if b.nextApplied == nil {
+		b.nextApplied = make(chan struct{})
 	}
-	return b.did
+	return b.nextApplied
 }
 
-func (b *addressBook) done() {
+func (b *addressBook) notifyApplied() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.did != nil {
-		close(b.did)
-		b.did = nil
+	if b.nextApplied != nil {
+		close(b.nextApplied)
+		b.nextApplied = nil
 	}
 }
 
@@ -71,9 +74,9 @@ func (s *Server) dataAddresses() []string {
 	return slices.Clone(s.book.data)
 }
 
-// runView applies what the cluster decides: routes from the table, addresses
-// from the members, settings from the switches, and whether this session is to
-// be drained from the blacklist.
+// runView applies the cluster's state at each change: routes from the table,
+// addresses from the members, settings from the switches, and from the
+// blacklist whether this session is to drain.
 func (s *Server) runView(ctx context.Context) {
 	for {
 		changed := s.view.Changed()
@@ -105,15 +108,15 @@ func (s *Server) apply(state wire.State) {
 		s.log.Debug("routes changed", "table", state.Table.Epoch.String())
 		s.nodes.reroute()
 	}
-	wake(s.nodes.changed)
+	s.nodes.changed.Set()
 	s.configure(state.Switches)
-	s.departs()
-	s.clients.tell(s.takers())
-	s.book.done()
+	s.updateDrain()
+	s.clients.advertise(s.openAddresses())
+	s.book.notifyApplied()
 }
 
-// configure reads the switches. A value that is none is ignored: the leader
-// checks them when they are set.
+// configure applies the switches. An invalid value is ignored: the leader
+// checks values when they are set.
 func (s *Server) configure(switches wire.Switches) {
 	window := s.PushWindow
 	if ms, err := strconv.Atoi(switches.Get(wire.SwitchPushWindow, "")); err == nil && ms >= 0 {
@@ -125,30 +128,30 @@ func (s *Server) configure(switches wire.Switches) {
 		time.Now())
 }
 
-// leaving is whether this session drains.
-type leaving int
+// drainState is what this session does about draining.
+type drainState int
 
 const (
-	stays      leaving = iota // takes clients
-	drains                    // takes none, and asks those that it has to move
-	servesLast                // should drain, and serves: no other session takes clients
+	stays      drainState = iota // takes clients
+	drains                       // takes no clients, and asks its own to move
+	servesLast                   // should drain, and serves because no other session takes clients
 )
 
-// takers are the addresses that clients are given: the sessions that are neither
-// draining nor on the blacklist. If there is none, these are all sessions: each
-// of them then serves as the last one.
-func (s *Server) takers() []string {
+// openAddresses returns the addresses that clients are given: those of the
+// sessions that are neither draining nor on the blacklist. If there is none, it
+// returns those of all sessions: each of them then serves as the last one.
+func (s *Server) openAddresses() []string {
 	s.mu.Lock()
-	leaves := s.leaves()
+	leaves := s.shouldDrain()
 	s.mu.Unlock()
-	out, _ := s.offered(s.view.State(), leaves)
+	out, _ := s.openSessions(s.view.State(), leaves)
 	return out
 }
 
-// offered returns takers, and whether a session other than this one is among
-// them that stays. leaves is whether this one should drain: it knows that before
-// the cluster does.
-func (s *Server) offered(state wire.State, leaves bool) (addresses []string, others bool) {
+// openSessions returns the addresses that clients are given, and whether one of
+// them belongs to another session. leaves is whether this session should drain:
+// it knows that before the cluster's state does.
+func (s *Server) openSessions(state wire.State, leaves bool) (addresses []string, others bool) {
 	all, staying := []string{}, []string{}
 	for _, m := range state.Members.Of(conclave.RoleSession) {
 		all = append(all, m.Address)
@@ -158,8 +161,8 @@ func (s *Server) offered(state wire.State, leaves bool) (addresses []string, oth
 			}
 			continue
 		}
-		forbidden := slices.ContainsFunc(state.Blacklist.Entries, func(e blacklisted) bool { return e.Name == m.Node.Name })
-		if !m.Draining && !forbidden {
+		onBlacklist := slices.ContainsFunc(state.Blacklist.Entries, func(e blacklist.Entry) bool { return e.Name == m.Node.Name })
+		if !m.Draining && !onBlacklist {
 			staying, others = append(staying, m.Address), true
 		}
 	}
@@ -169,27 +172,27 @@ func (s *Server) offered(state wire.State, leaves bool) (addresses []string, oth
 	return staying, others
 }
 
-// leaves reports whether this session should drain; mu is held.
-func (s *Server) leaves() bool { return s.marked || s.forbidden }
+// shouldDrain reports whether this session should drain; mu is held.
+func (s *Server) shouldDrain() bool { return s.marked || s.onBlacklist }
 
-// departs decides whether this session drains: because the blacklist names it,
-// or because it stops, and only while another session takes clients. As the
-// last one it serves until another is back, and the drain goes on then; but a
-// stop ends at its deadline. An entry that an earlier incarnation made for its
-// own stop does not count: this one takes it back.
-func (s *Server) departs() {
+// updateDrain decides whether this session drains: if the blacklist names it or
+// it stops, and only while another session takes clients. As the last session
+// it serves until another one is back, and drains then; a stop, however, ends
+// at its deadline. A blacklist entry that an earlier incarnation made for its
+// own stop does not count: this one removes it.
+func (s *Server) updateDrain() {
 	s.mu.Lock()
-	state := s.view.State() // read under the lock: of two calls the later one knows more
-	forbidden, reason := false, ""
+	state := s.view.State() // read under the lock, so that of two calls the later one has the newer state
+	onBlacklist, reason := false, ""
 	for _, e := range state.Blacklist.Entries {
 		if e.Name == s.Node.Name && !(e.Own() && e.Incarnation != s.Node.Incarnation) {
-			forbidden, reason = true, e.Reason
+			onBlacklist, reason = true, e.Reason
 		}
 	}
 	was := s.leaving
-	s.forbidden = forbidden
-	leaves := s.leaves()
-	_, others := s.offered(state, leaves)
+	s.onBlacklist = onBlacklist
+	leaves := s.shouldDrain()
+	_, others := s.openSessions(state, leaves)
 	switch {
 	case !leaves:
 		s.leaving = stays
@@ -221,8 +224,9 @@ func (s *Server) departs() {
 	}
 }
 
-// admission tells the clients' door what the session's state asks for. It tells
-// it under the lock, or of two that decide at once the older one might speak last.
+// admission admits or refuses clients according to the session's state. It does
+// so under the lock: otherwise, of two calls at the same time, the one with the
+// older state might take effect last.
 func (s *Server) admission() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,33 +15,34 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Time limits of single stop steps; the caller's context ends all of them.
+// Time limits of single stop steps; the caller's context limits all of them.
 const (
 	markLimit  = 3 * time.Second
 	flushLimit = 2 * time.Second
 	seenLimit  = time.Second
 )
 
-// Shutdown stops gracefully: the clients are on other sessions, and the cluster
-// knows that this one is gone, before its port closes. Afterwards Run returns
-// nil. The error joins the steps that were not done; the stop itself is finished
-// anyway.
+// Shutdown stops gracefully: before the port closes, the clients have moved to
+// other sessions and the cluster has removed this session. Afterwards Run
+// returns nil. The error joins the steps that failed; the stop completes in any
+// case.
 //
-// Article 002 gives the order of the original: HTTP, stop handling disconnects,
-// client port, blacklist, the ports for data, console, scheduler. Here marking
-// comes first, since a client that is sent away while the session is still on
-// the lists given to clients comes straight back.
+// The counterpart is doStop in article 002, whose order is: HTTP, the handling
+// of disconnects, client port, blacklist, the ports for data, console,
+// scheduler. Here the session is marked as draining first, because a client
+// that is sent away while the session is still on the lists given to clients
+// comes straight back.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	running, twice := s.running, s.stopping
 	s.stopping = true
 	s.mu.Unlock()
-	cluster := s.downs.InForce()
+	cluster := s.clusterStop.InForce()
 	if !running {
 		return nil
 	}
 	<-s.started
-	if s.server == nil { // Run gave up before it served
+	if s.server == nil { // Run failed before it served
 		return nil
 	}
 	if twice {
@@ -56,7 +57,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		{Name: "hand the last changes to data", Do: s.flush},
 		{Name: "leave the member list", Do: s.leaveMembers},
 	}
-	if cluster { // no session is left to move to, and no leader to notify
+	if cluster { // there is no session to move to and no leader to notify
 		stages = []stage.Stage{{Name: "refuse clients", Do: s.close}}
 	}
 	s.events.Add(wire.Event{Type: "session.stopping", Text: "graceful stop", Data: map[string]any{"clusterStops": cluster}})
@@ -72,7 +73,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) wait(ctx context.Context) error {
 	select {
 	case <-s.ended:
-		return nil // also when ctx is over
+		return nil // even if ctx has ended
 	default:
 	}
 	select {
@@ -83,19 +84,20 @@ func (s *Server) wait(ctx context.Context) error {
 	}
 }
 
-// markDraining takes this session off the lists given to clients; it stays a
-// member, so that data nodes go on asking it for diffs. While the leader refuses,
-// because no other session takes clients, this one serves on and asks again:
-// at each change of the cluster's state, each second, and until the deadline
-// (docs/adr/0033 has the same of a data node). In a meta outage no leader can be
-// asked; the next beat that arrives reports the drain.
+// markDraining takes this session off the lists given to clients
+// (addSelfToMetaBlacklist in the article). It stays a member, so that data
+// nodes still ask it for diffs. While the leader refuses because no other
+// session takes clients, this session serves and asks again: at each change of
+// the cluster's state, every second, and until the deadline (docs/adr/0033
+// describes the same for a data node). If no meta leader can be asked, the next
+// beat that arrives reports the drain.
 func (s *Server) markDraining(ctx context.Context, until time.Time) error {
 	defer s.mark()
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for {
 		changed := s.view.Changed()
-		if s.downs.InForce() {
+		if s.clusterStop.InForce() {
 			return nil
 		}
 		err := s.askToDrain(ctx)
@@ -136,15 +138,16 @@ func (s *Server) askToDrain(ctx context.Context) error {
 	return err
 }
 
-// mark makes this session leave, as far as it is concerned.
+// mark records that this session drains for its stop, and reports it with the
+// next beat.
 func (s *Server) mark() {
 	s.mu.Lock()
 	s.marked = true
 	s.mu.Unlock()
-	s.meta.Poke() // the beat reports it, see report
+	s.meta.Poke() // send a beat now; see report
 }
 
-// close refuses clients from now on, also as the last session.
+// close refuses clients from now on, even as the last session.
 func (s *Server) close(context.Context) error {
 	s.mu.Lock()
 	s.marked, s.closing, s.leaving = true, true, drains
@@ -153,31 +156,31 @@ func (s *Server) close(context.Context) error {
 	return nil
 }
 
-// reachable says whether the cluster knows this session at all, and, as an
-// error, that it cannot be told anything now.
+// reachable reports whether the cluster knows this session at all. It returns an
+// error if no meta leader can be reached now.
 func (s *Server) reachable() (known bool, err error) {
 	if _, ever := s.meta.LeaderHeard(); !ever {
 		return false, nil
 	}
 	if lost := s.meta.LostFor(); lost > s.meta.NodeLease() {
-		return true, fmt.Errorf("no meta leader was heard for %s: this session stays on the lists until its lease ends", lost.Round(time.Millisecond))
+		return true, fmt.Errorf("no meta leader has answered for %s: this session stays on the lists until its lease ends", lost.Round(time.Millisecond))
 	}
 	return true, nil
 }
 
 // moveClients asks the clients to move, if another session takes them.
 func (s *Server) moveClients(context.Context) error {
-	s.departs()
-	s.clients.tell(s.takers())
+	s.updateDrain()
+	s.clients.advertise(s.openAddresses())
 	return nil
 }
 
 // waitNone blocks until no client is connected, or until the deadline. Without
-// another session it serves on meanwhile: one may be back in time.
+// another session this one keeps serving, since another may be back in time.
 func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for waiting := true; waiting && !s.downs.InForce(); {
+	for waiting := true; waiting && !s.clusterStop.InForce(); {
 		changed := s.view.Changed()
 		select {
 		case <-s.clients.none():
@@ -187,18 +190,18 @@ func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 			waiting = false
 		}
 	}
-	if s.clients.count() == 0 || s.downs.InForce() {
+	if s.clients.count() == 0 || s.clusterStop.InForce() {
 		return nil
 	}
-	if _, others := s.offered(s.view.State(), true); !others {
+	if _, others := s.openSessions(s.view.State(), true); !others {
 		return fmt.Errorf("%d clients stay: no other session takes clients", s.clients.count())
 	}
 	return fmt.Errorf("%d clients have not moved: %w", s.clients.count(), ctx.Err())
 }
 
-// flush waits until data has what was registered or removed last.
+// flush waits until data has the last registrations and removals.
 func (s *Server) flush(ctx context.Context) error {
-	if s.downs.InForce() {
+	if s.clusterStop.InForce() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
@@ -218,17 +221,17 @@ func (s *Server) flush(ctx context.Context) error {
 	}
 }
 
-// leaveMembers ends the membership and waits until every data node has seen the
-// list without this session: none will wait for its answer afterwards. Its
-// copies stay there for the session grace, under those of the sessions that its
-// clients are at now.
+// leaveMembers ends the membership and waits until every data node has the
+// member list without this session, so that none waits for its answers
+// afterwards. Its copies stay there for the session grace, below those of the
+// sessions that its clients are connected to now.
 func (s *Server) leaveMembers(ctx context.Context) error {
-	if s.downs.InForce() {
+	if s.clusterStop.InForce() {
 		return nil
 	}
 	known, err := s.reachable()
 	s.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
-	s.leave() // or the next beat registers again
+	s.leave() // otherwise the next beat would register again
 	<-s.left
 	if !known || err != nil {
 		return err
@@ -243,13 +246,14 @@ func (s *Server) leaveMembers(ctx context.Context) error {
 	have := s.view.Epochs()
 	for _, m := range s.view.State().Members.Of(conclave.RoleData) {
 		if err := s.seenBy(limited, m.Address, have); err != nil {
-			return fmt.Errorf("wait until %s knows: %w", m.Node.Name, err)
+			return fmt.Errorf("wait until %s has the new member list: %w", m.Node.Name, err)
 		}
 	}
 	return nil
 }
 
-// seenBy waits until the node at address holds a member list without us.
+// seenBy waits until the node at address has a member list without this
+// session.
 func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs) error {
 	for {
 		res, err := s.peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{Have: have}))
@@ -257,7 +261,7 @@ func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs
 			return nil
 		}
 		if wire.Refused(err) {
-			return nil // it is gone: it cannot wait for us
+			return nil // the node is down and waits for no answer
 		}
 		timer := time.NewTimer(5 * time.Millisecond)
 		select {
@@ -269,8 +273,7 @@ func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs
 	}
 }
 
-// isNamed says whether a list has this session. A newer list may: others join
-// and leave meanwhile.
+// isNamed reports whether a member list contains this session.
 func (s *Server) isNamed(list *wirev1.Members) bool {
 	return slices.ContainsFunc(list.GetMembers(), func(m *wirev1.Member) bool { return wire.NodeIn(m.GetNode()) == s.Node })
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // A session stops gracefully: its clients are at the other one before its port
-// closes, nobody sees a shorter list, and it is on no list afterwards.
+// closes, no subscriber gets a shorter list, and it is on no list afterwards.
 func TestGracefulStop(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(5, "svc", "session-1")
@@ -37,17 +37,17 @@ func TestGracefulStop(t *testing.T) {
 		assert.Len(t, c.list(two.server.Address(), "/v1/publishers?dataId=svc"), 5)
 		time.Sleep(time.Minute)
 		neverBelow(t, sub, 5)
-		assert.Len(t, sub.all(), 1, "the reader saw nothing of it")
+		assert.Len(t, sub.all(), 1, "there was no further push")
 
 		require.NoError(t, one.server.Shutdown(ctx), "stopping again is harmless")
 		c.startSession("session-1")
 		c.settle()
-		assert.Empty(t, c.meta.view.State().Blacklist.Entries, "the next start takes its own entry back")
+		assert.Empty(t, c.meta.view.State().Blacklist.Entries, "the next start removes its own entry")
 	})
 }
 
-// A session that is refused when it takes its own entry back asks again, and is
-// not on the blacklist for ever.
+// A session whose request to remove its own blacklist entry is refused asks
+// again.
 func TestStart_RetriesRefusedRestore(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
@@ -58,11 +58,11 @@ func TestStart_RetriesRefusedRestore(t *testing.T) {
 		c.meta.refuses = 2
 		c.meta.mu.Unlock()
 		c.startSession("session-1")
-		c.eventually("the entry is gone", func() bool { return len(c.meta.view.State().Blacklist.Entries) == 0 })
+		c.eventually("the entry is removed", func() bool { return len(c.meta.view.State().Blacklist.Entries) == 0 })
 	})
 }
 
-// An operator's blacklist entry drains a session that goes on running; without
+// An operator's blacklist entry drains a session that continues to run; without
 // the entry it takes clients again.
 func TestBlacklistDrains(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
@@ -84,8 +84,8 @@ func TestBlacklistDrains(t *testing.T) {
 	})
 }
 
-// The only session is told to stop: its clients are served until its deadline, in
-// case another session comes; then it ends, and the error says what was not done.
+// The only session is stopped: its clients are served until its deadline, in
+// case another session starts; then it ends with an error.
 func TestStop_OfTheLastSessionServesUntilItsDeadline(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.fill(1, "svc")
@@ -107,7 +107,7 @@ func TestStop_OfTheLastSessionServesUntilItsDeadline(t *testing.T) {
 	})
 }
 
-// Another session comes while the last one waits to stop: the drain goes on.
+// Another session starts while the last one waits to stop: the drain goes on.
 func TestStop_OfTheLastSessionGoesOnWhenAnotherComes(t *testing.T) {
 	bubble(t, 2, 1, func(t *testing.T, c *cluster) {
 		values := c.fill(3, "svc", "session-1")
@@ -123,7 +123,7 @@ func TestStop_OfTheLastSessionGoesOnWhenAnotherComes(t *testing.T) {
 	})
 }
 
-// A session that never took a client hands nothing over.
+// A session that never took a client waits for no other session.
 func TestStop_OfASessionThatNeverOpenedWaitsForNone(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
 		time.Sleep(time.Second)
@@ -133,9 +133,9 @@ func TestStop_OfASessionThatNeverOpenedWaitsForNone(t *testing.T) {
 	})
 }
 
-// One session is drained and the other one killed: the drained one takes clients
-// as the last session, is in the list that they are given, and reports it. When
-// the other is back, the drain goes on.
+// One session is drained and the other one killed: the drained one takes
+// clients as the last session, is in the list given to clients, and reports it.
+// When the other is back, the drain goes on.
 func TestDrain_OfTheSessionThatIsLeftWaits(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		one, two := c.sessions["session-1"], c.sessions["session-2"]
@@ -202,8 +202,9 @@ func TestClusterStops(t *testing.T) {
 	})
 }
 
-// An announcement that the cluster stops ends by itself: what is stopped an hour
-// later hands over, whether the leader had recorded it or the node was asked alone.
+// An announcement that the cluster stops expires by itself: a session that is
+// stopped an hour later hands over, whether the leader had recorded the
+// announcement or only the node had received it.
 func TestClusterStops_OnlyWhileTheAnnouncementIsInForce(t *testing.T) {
 	for _, recorded := range []bool{true, false} {
 		bubble(t, 1, 2, func(t *testing.T, c *cluster) {
@@ -218,14 +219,14 @@ func TestClusterStops_OnlyWhileTheAnnouncementIsInForce(t *testing.T) {
 				_, body := c.get(one.Address(), "/readyz")
 				return strings.Contains(body, "the cluster stops")
 			})
-			time.Sleep(time.Hour) // the leader has not cleared its record: the node counts for itself
+			time.Sleep(time.Hour) // the leader has not cleared its record: the node expires it by itself
 			require.NoError(t, one.Shutdown(c.ctx))
 			assert.Len(t, c.list(two.Address(), "/v1/clients"), 3, "the clients were handed over")
 		})
 	}
 }
 
-// The announcement comes while a stop already waits for its clients.
+// The announcement arrives while a stop already waits for its clients.
 func TestClusterStops_CutsADrainShort(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.fill(3, "svc", "session-1")
@@ -243,7 +244,7 @@ func TestClusterStops_CutsADrainShort(t *testing.T) {
 // clients; one whose name is taken ends.
 func TestTakesClientsOnlyAsAMember(t *testing.T) {
 	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
-		c.meta.mute(true)
+		c.meta.hideSessions(true)
 		s := c.startSession("session-1")
 		x := c.client("early")
 		p := c.publish(x, "svc", "a")
@@ -251,7 +252,7 @@ func TestTakesClientsOnlyAsAMember(t *testing.T) {
 		assert.Empty(t, x.Connected())
 		code, body := c.get(s.Address(), "/readyz")
 		assert.Equal(t, http.StatusServiceUnavailable, code, body)
-		c.meta.mute(false)
+		c.meta.hideSessions(false)
 		ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
 		defer cancel()
 		require.NoError(t, p.Stored(ctx))

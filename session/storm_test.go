@@ -21,14 +21,14 @@ import (
 )
 
 // TestStorm kills, restarts, stops and drains sessions and data nodes, and cuts
-// clients' connections, while clients publish, update and withdraw. What must
-// hold all the time, at every subscriber:
+// clients' connections, while clients publish, update and withdraw. At every
+// subscriber, at all times:
 //
 //   - versions rise (I11);
 //   - a dataId whose publishers all live never shows fewer of them (I7);
-//   - once it is quiet, everybody sees what is published (I6), within seconds.
+//   - once changes stop, the list is what is published (I6), within seconds.
 //
-// CONCLAVE_STORMS=n plays n seeds, CONCLAVE_STORM=seed that one.
+// CONCLAVE_STORMS=n runs n seeds, CONCLAVE_STORM=seed that one.
 func TestStorm(t *testing.T) {
 	from, n := uint64(1), uint64(4)
 	if s, err := strconv.ParseUint(os.Getenv("CONCLAVE_STORMS"), 10, 64); err == nil {
@@ -44,8 +44,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// offered is what one writer keeps published under one dataId.
-type offered struct {
+// registered is what one writer publishes under one dataId.
+type registered struct {
 	writer *client.Client
 	dataID string
 	stays  bool // never withdrawn, one value
@@ -68,14 +68,14 @@ func storm(t *testing.T, seed uint64) {
 	c.settle()
 
 	// Four dataIds that stay, with three publishers each; four that come and go.
-	var all []*offered
+	var all []*registered
 	readers := []*client.Client{c.client("reader-1"), c.client("reader-2")}
 	seen := map[string][]*history{}
 	for w := range 6 {
 		x := c.client(fmt.Sprintf("writer-%d", w+1))
 		for d := range 4 {
 			stays := d%2 == 0
-			o := &offered{writer: x, dataID: fmt.Sprintf("svc-%d", d+4*(w%2)), stays: stays, value: fmt.Sprintf("w%d", w+1)}
+			o := &registered{writer: x, dataID: fmt.Sprintf("svc-%d", d+4*(w%2)), stays: stays, value: fmt.Sprintf("w%d", w+1)}
 			o.pub = c.published(x, o.dataID, o.value)
 			all = append(all, o)
 			if seen[o.dataID] == nil {

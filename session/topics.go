@@ -11,13 +11,13 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// topics is what the clients of this session subscribe to: one topic for each
+// topics holds the subscriptions of this session's clients: one topic for each
 // DataInfoID with a subscriber, with what was last read of it, and whether it
 // must be read again.
 type topics struct {
 	guard guard
-	wake  func()     // called, without any lock held, when there is something to read
-	trace trace.Sink // claims are made with the lock held
+	wake  func()     // called without any lock held when a topic is to be read
+	trace trace.Sink // events are reported with the lock held
 
 	mu      sync.Mutex // guards the rest
 	window  time.Duration
@@ -25,39 +25,39 @@ type topics struct {
 	byKey   map[string]*topic
 	slots   map[int]*topicSlot
 	subs    int
-	pushes  uint64 // given to outboxes since the start
+	pushes  uint64 // number of pushes given to outboxes since the start
 }
 
-// topicSlot is the topics' part in one slot.
+// topicSlot holds the topics of one slot.
 type topicSlot struct {
 	topics map[string]*topic
-	due    []*topic // those with due set, in the order in which they came
+	due    []*topic // those with due set, in the order in which it was set
 }
 
-// topic is one DataInfoID that somebody here subscribes to.
+// topic is one DataInfoID that a client of this session subscribes to.
 type topic struct {
 	data conclave.DataInfoID
 	key  string
 	slot int
 	subs []*subscription
 
-	held     *datum    // what was read last, as counted at the slot's epoch; nil before the first
-	mark     mark      // what the leader said of its removals
-	top      int64     // the highest version that any subscriber was given, or came with
-	raise    int64     // a subscriber holds this version of another content: the leader must rise above it
-	due      bool      // to be read again, not before `from`
+	held     *datum    // the last answer that was counted at the slot's epoch; nil before the first
+	mark     mark      // the unconfirmed removals that the leader reported
+	top      int64     // the highest version that any subscriber was sent, or came with
+	raise    int64     // a subscriber has other content at this version: the leader must rise above it
+	due      bool      // to be read again, not before from
 	from     time.Time // the end of the push window, of a hold, or of a pause after a failure
 	lastRead time.Time
 }
 
-// datum is a content under a version; never changed once made, and shared by all
-// whom it is pushed to.
+// datum is the content of a topic at a version. It is never changed once made,
+// and is shared by all its receivers.
 type datum struct {
 	message *wirev1.Datum
 	hash    uint64
-	size    int // bytes on the wire, about
+	size    int // estimated bytes on the wire
 
-	unconfirmed time.Duration // for how long the push guard would have held it back, had the subscription not limited that
+	unconfirmed time.Duration // how much longer the push guard would have held it back without the subscription's limit
 }
 
 func newDatum(m *wirev1.Datum, hash uint64) *datum {
@@ -73,29 +73,30 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 
 func (d *datum) count() int { return len(d.message.Values) }
 
-// subscription is one client's interest in a topic, and what it was given last.
+// subscription is one client's subscription to a topic, with the last push that
+// it was sent.
 type subscription struct {
 	id    string
 	to    *connection
 	topic *topic
-	at    int // its place in topic.subs
+	at    int // its index in topic.subs
 
 	version int64
-	hash    uint64 // 0: it holds nothing
+	hash    uint64 // 0: it has nothing
 	count   int
-	sure    int64         // at this version the slot's leader had the same content: nothing of it was lost before
-	first   bool          // nothing was pushed to it by this session
-	limit   time.Duration // how long a list may be held back while it holds none; 0: as long as from any other
-	full    int           // as count, with what was lost in small steps until doubted; see guard.pushed
-	doubted time.Time     // the end of the mark under which was pushed last
-	held    time.Time     // since when the guard holds a push back; zero: it does not
+	sure    int64         // the highest version at which the slot's leader had the same content
+	first   bool          // this session has pushed nothing to it
+	limit   time.Duration // how long a push may be held back while it has no list; 0: no limit of its own
+	full    int           // like count, but with what was lost in small steps until doubted; see guard.pushed
+	doubted time.Time     // the end of the mark that was valid at the last push
+	held    time.Time     // since when the guard holds a push back; zero: none is held back
 }
 
 func newTopics(window time.Duration, g guard, wake func()) *topics {
 	return &topics{guard: g, wake: wake, window: window, byKey: map[string]*topic{}, slots: map[int]*topicSlot{}}
 }
 
-// subscribe adds a subscription, which may come with what its client holds from
+// subscribe adds a subscription, which may come with what its client has from
 // another session. The caller holds the slot's fence.
 func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, in *wirev1.Subscription, now time.Time) *subscription {
 	key := data.String()
@@ -112,15 +113,15 @@ func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, i
 	tp.subs = append(tp.subs, s)
 	tp.top = max(tp.top, s.version)
 	t.subs++
-	// What others on this session hold may be shown at once. What this one
-	// holds may be newer: then the next reading settles it.
+	// What this session holds for other subscribers may be pushed at once. What
+	// this client has may be newer: the next read settles that.
 	if tp.held != nil {
 		t.offer(tp, s, now)
 	}
 	return s
 }
 
-// unsubscribe ends a subscription; the last one of a topic takes it along.
+// unsubscribe ends a subscription. The topic is removed with its last one.
 func (t *topics) unsubscribe(s *subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +166,7 @@ func (t *topics) read(tp *topic, from time.Time) {
 }
 
 // Large lists with many readers are paced beyond the push window, so that one
-// dataId that changes all the time takes about 50 MB/s of a session and no more.
+// dataId that changes all the time takes at most about 50 MB/s of a session.
 const (
 	pacePerByte = 20 * time.Nanosecond
 	paceAtMost  = time.Second
@@ -178,8 +179,8 @@ func (tp *topic) pace() time.Duration {
 	return min(time.Duration(tp.held.size*(1+len(tp.subs)))*pacePerByte, paceAtMost)
 }
 
-// changed notes that the leader's datum of a key changed: it is read at once, or
-// when the window of its last reading ends.
+// changed records that the leader's datum of each key has changed: it is read
+// at once, or when the window of its last read ends.
 func (t *topics) changed(keys []string) {
 	t.mu.Lock()
 	found := false
@@ -195,7 +196,8 @@ func (t *topics) changed(keys []string) {
 	}
 }
 
-// refresh marks every topic of the slots to be read now: their feed begins anew.
+// refresh marks every topic of the slots to be read now, because the slots'
+// feed starts again.
 func (t *topics) refresh(now time.Time, slots ...int) {
 	t.mu.Lock()
 	found := false
@@ -215,7 +217,7 @@ func (t *topics) refresh(now time.Time, slots ...int) {
 	}
 }
 
-// resize moves every topic to its slot of a table of another size.
+// resize moves every topic to its slot in a table with another number of slots.
 func (t *topics) resize(slotOf func(key string) (int, bool), now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,15 +232,15 @@ func (t *topics) resize(slotOf func(key string) (int, bool), now time.Time) {
 	}
 }
 
-// want is one topic about to be read, and what is held of it.
+// want is one topic that is about to be read, with what is held of it.
 type want struct {
 	key     string
 	version int64
 	hash    uint64
-	size    int // of the last reading, to guess the answer's
+	size    int // of the last answer, to estimate that of the next one
 }
 
-// waiting lists the slots with topics to be read, in order.
+// waiting returns the slots with topics to be read, in order.
 func (t *topics) waiting() []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,9 +254,9 @@ func (t *topics) waiting() []int {
 	return out
 }
 
-// take lists up to limit topics of the slot that may be read now, and when the
-// earliest of the others may. A topic that changes while it is read becomes due
-// again.
+// take returns up to limit topics of the slot that may be read now, and the
+// earliest time at which another may. A topic that changes while it is read
+// becomes due again.
 func (t *topics) take(slot, limit int, now time.Time) (wants []want, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -265,7 +267,7 @@ func (t *topics) take(slot, limit int, now time.Time) (wants []want, next time.T
 	kept := s.due[:0]
 	for _, tp := range s.due {
 		switch {
-		case !tp.due: // nobody is left to read it for
+		case !tp.due: // it has no subscribers left
 		case len(wants) >= limit || tp.from.After(now):
 			kept = append(kept, tp)
 			if next.IsZero() || tp.from.Before(next) {
@@ -288,9 +290,9 @@ func (t *topics) take(slot, limit int, now time.Time) (wants []want, next time.T
 	return wants, next
 }
 
-// untaken marks topics that could not be read to be read again, from then on;
-// it wakes all readers, since their slot may have moved to another node.
-func (t *topics) untaken(wants []want, from time.Time) {
+// retry marks topics that could not be read to be read again, not before from.
+// It wakes all readers, since the slot may have moved to another node.
+func (t *topics) retry(wants []want, from time.Time) {
 	if len(wants) == 0 {
 		return
 	}

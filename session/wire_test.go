@@ -18,7 +18,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// raw speaks client.proto without the SDK.
+// raw is a client that uses client.proto without the SDK.
 type raw struct {
 	c      *cluster
 	stream *connect.BidiStreamForClient[wirev1.ClientMessage, wirev1.ServerMessage]
@@ -61,7 +61,7 @@ func (r *raw) end() {
 	r.peers.Close()
 }
 
-// Whoever does not begin with a hello is told so; the node goes on.
+// A stream that does not begin with a hello is refused; the node goes on.
 func TestFirstMessageMustBeHello(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		r := c.raw("odd", "session-1")
@@ -70,15 +70,15 @@ func TestFirstMessageMustBeHello(t *testing.T) {
 		_, err := r.stream.Receive()
 		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(wire.FromConnect(err)), "%v", err)
 
-		mute := c.raw("mute", "session-1")
-		defer mute.end()
-		mute.send(nil)
+		other := c.raw("mute", "session-1")
+		defer other.end()
+		other.send(nil)
 		c.published(c.client("writer"), "svc", "a")
 	})
 }
 
-// Each registration is judged on its own: the wrong ones are refused by name,
-// the others are taken, and the connection stays.
+// Each registration is checked on its own: invalid ones are refused by id, the
+// others are accepted, and the connection stays.
 func TestWrongInputIsRefusedOneByOne(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		r := c.raw("odd", "session-1").hello("odd")
@@ -115,8 +115,8 @@ func TestWrongInputIsRefusedOneByOne(t *testing.T) {
 	})
 }
 
-// A client that has fallen silent is broken after the client lease, although its
-// connection stands, and gone after another.
+// A silent client's connection is broken after the client lease although it is
+// still open, and its registrations are removed after another.
 func TestSilentClientIsBroken(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		r := c.raw("silent", "session-1").hello("silent")
@@ -125,37 +125,38 @@ func TestSilentClientIsBroken(t *testing.T) {
 		r.send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "a", DataInfoId: svc, Version: 1, Values: []string{"a"}}}})
 		address := c.sessions["session-1"].server.Address()
 		c.eventually("it is registered", func() bool { return len(c.list(address, "/v1/publishers")) == 1 })
-		c.eventually("it is no client any more", func() bool { return len(c.list(address, "/v1/clients")) == 0 })
+		c.eventually("it is not connected any more", func() bool { return len(c.list(address, "/v1/clients")) == 0 })
 		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.1)
-		c.eventually("its registration is gone", func() bool { return len(c.list(address, "/v1/publishers")) == 0 })
+		c.eventually("its registration is removed", func() bool { return len(c.list(address, "/v1/publishers")) == 0 })
 		assert.InDelta(t, 10, time.Since(start).Seconds(), 0.1)
 	})
 }
 
-// A client of S1 moves to S2 and withdraws there, while S1 is slow to tell data
-// of the first version: the late write does not bring it back.
-func TestTombstoneOutlivesTheLateBatch(t *testing.T) {
+// A client of session-1 moves to session-2 and withdraws there, while session-1
+// is slow to write the first version to data: the late write does not restore
+// it.
+func TestTombstone_OutlivesALateWrite(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
-		c.eventually("nobody is there", sub.shows())
+		c.eventually("the list is empty", sub.shows())
 		r1, r2 := c.raw("java-1", "session-1").hello("java"), c.raw("java-2", "session-2").hello("java")
 		defer r1.end()
 		defer r2.end()
 		stored := func(m *wirev1.ServerMessage) bool { return len(m.GetStored()) == 1 }
 		r2.send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "R", DataInfoId: svc, Version: 2, Withdrawn: true}}})
 		r2.until(stored)
-		r1.send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "R", DataInfoId: svc, Version: 1, Values: []string{"ghost"}}}})
+		r1.send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "R", DataInfoId: svc, Version: 1, Values: []string{"late"}}}})
 		r1.until(stored)
 		time.Sleep(time.Second)
-		assert.Len(t, sub.all(), 1, "the ghost was never seen")
-		r1.end() // S1's copy goes with its client; S2's tombstone still hides nothing else
+		assert.Len(t, sub.all(), 1, "the late value was never pushed")
+		r1.end() // session-1's copy is removed with its client
 		time.Sleep(time.Minute)
 		assert.Len(t, sub.all(), 1)
 		assert.Empty(t, c.list(c.sessions["session-2"].server.Address(), "/v1/publishers"), "the tombstone is forgotten in the end")
 	})
 }
 
-// Equal versions from two sessions: the one that loses its connection takes away
+// Two sessions have the same version: the one that loses the connection removes
 // its own copy only.
 func TestRemovalTouchesItsOwnersCopyOnly(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
@@ -177,7 +178,8 @@ func TestRemovalTouchesItsOwnersCopyOnly(t *testing.T) {
 	})
 }
 
-// A good-bye withdraws all at once, and the stream ends when data has that.
+// A good-bye withdraws everything at once, and the stream ends when data has
+// that.
 func TestGoodbyeOnTheWire(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader"), "svc")
@@ -201,7 +203,7 @@ func TestGoodbyeOnTheWire(t *testing.T) {
 	})
 }
 
-// With a token, registering needs it; subscribing does not.
+// If a token is configured, registering requires it; subscribing does not.
 func TestTokenIsForRegistering(t *testing.T) {
 	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
 		c.startSession("session-1", func(s *session.Config) { s.Token = "secret" })
@@ -225,9 +227,9 @@ func TestTokenIsForRegistering(t *testing.T) {
 	})
 }
 
-// A client that reads nothing holds up nobody, and when it reads again it gets
-// the newest, not the whole past.
-func TestSlowClientHoldsUpNobody(t *testing.T) {
+// A client that reads nothing delays no other, and when it reads again it gets
+// the newest list, not all versions.
+func TestSlowClient_DelaysNoOther(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		slow := c.raw("slow", "session-1").hello("slow")
 		defer slow.end()
@@ -256,8 +258,7 @@ func TestSlowClientHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A dataId whose publishers offer more than a request may carry is pushed all
-// the same.
+// A dataId whose values exceed the size of a request is still pushed.
 func TestLargeDatum(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader"), "svc")
@@ -274,8 +275,8 @@ func TestLargeDatum(t *testing.T) {
 	})
 }
 
-// A living process has the name already: the session ends and says so.
-func TestNameTaken(t *testing.T) {
+// A living process has the name already: the session ends with an error.
+func TestStart_EndsIfTheNameIsTaken(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.meta.reject(wire.Errorf(wire.CodeConflict, "session-2 lives elsewhere"))
 		c.startSession("session-2")

@@ -1,6 +1,7 @@
-// Session is the process that holds client connections, the truth about their
-// publishers, and pushes. See package session for what it does, and package cli
-// for flags, signals and exit codes.
+// Session is the process to which clients connect. It holds their
+// registrations, of which it is the source of truth, and pushes lists to
+// subscribers. See package session for what it does, and package cli for flags,
+// signals and exit codes.
 package main
 
 import (
@@ -18,16 +19,16 @@ func main() { cli.Main(process()) }
 func process() cli.Process {
 	c := session.DefaultConfig()
 	return cli.Process{
-		Role: conclave.RoleSession, Short: "Holds client connections, the truth about their publishers, and pushes",
+		Role: conclave.RoleSession, Short: "Serve clients: hold their registrations and push lists",
 		Listen: c.Listen,
 		// A small, long-lived heap: memory is worth more than collector time.
 		GCPercent: 50,
 		Flags: func(f *pflag.FlagSet) {
-			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of meta nodes (needed; one that answers is enough)")
+			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of meta nodes (required; one that answers is enough)")
 			f.DurationVar(&c.Beat, "beat", c.Beat, "time between two beats to meta, and between two of a data node's feed")
-			f.DurationVar(&c.ClientLease, "client-lease", c.ClientLease, "how long the registrations of a broken connection wait for their client")
-			f.DurationVar(&c.SessionGrace, "session-grace", c.SessionGrace, "as on the data nodes: how long tombstones are kept, and removals may be held back; --client-lease is two thirds of it at most")
-			f.DurationVar(&c.PushWindow, "push-window", c.PushWindow, "changes of a datum within this time after a push are merged, unless the switch push-window-ms says another")
+			f.DurationVar(&c.ClientLease, "client-lease", c.ClientLease, "how long the registrations of a broken connection are kept for their client")
+			f.DurationVar(&c.SessionGrace, "session-grace", c.SessionGrace, "how long tombstones are kept and pushes may be held back (the same value as on the data nodes); --client-lease is at most two thirds of it")
+			f.DurationVar(&c.PushWindow, "push-window", c.PushWindow, "changes of a datum within this time after a push are merged, unless the switch push-window-ms overrides it")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},
 		New: func(_ context.Context, common cli.Common) (cli.Server, error) {

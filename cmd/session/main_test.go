@@ -15,8 +15,8 @@ import (
 	"conclave/internal/cli"
 )
 
-// The process starts without a cluster, says where it answers, is alive and not
-// ready, and stops when it is told to.
+// The process starts without a cluster, prints its address, is alive and not
+// ready, and stops when its context ends.
 func TestProcessStartsAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out, log output
@@ -44,11 +44,11 @@ func TestProcessStartsAndStops(t *testing.T) {
 	assert.Zero(t, cli.Code(code), "%v", code)
 }
 
-// What does not fit is wrong usage, and the message names both settings.
-func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
+// Settings that contradict each other are a usage error that names both.
+func TestProcess_RefusesInvalidSettings(t *testing.T) {
 	for _, c := range []struct {
 		args string
-		says string
+		want string
 	}{
 		{"", "meta"},
 		{"--meta nowhere", "nowhere"},
@@ -59,7 +59,7 @@ func TestProcessRefusesWhatDoesNotFit(t *testing.T) {
 		var out, log output
 		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "session-1"), nil, &out, &log)
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
-		assert.ErrorContains(t, err, c.says)
+		assert.ErrorContains(t, err, c.want)
 	}
 }
 

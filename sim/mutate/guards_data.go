@@ -49,8 +49,8 @@ var dataGuards = []guard{
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
 		"data/owners.go", "case now.Sub(p.goneSince) >= o.server.config.SessionGrace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
-		"session/vouch.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.word.vouches(now, r.grace)", "return reg == nil || !now.IsZero()"}},
-	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestWithdrawalIsToldAgain"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
+		"session/freshness.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh.valid(now, r.grace)", "return reg == nil || !now.IsZero()"}},
+	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},

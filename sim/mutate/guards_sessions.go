@@ -4,7 +4,7 @@ package main
 var sessionGuards = []guard{
 	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestOwners_OutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
 		"data/owners.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now)", "s.owners.sweep(copies, s.leaderLost(), now)"}},
-	{name: "leases end while their session is suspended", test: unit{"./session", "TestClientsOfTheOnlySessionComeBack"}, by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
+	{name: "leases end while their session is suspended", test: unit{"./session", "TestSuspendedSession_KeepsClientsThatHaveNoOther"}, by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/clients.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
 	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{
 		"session/clients.go", "if now.Sub(last) > stalled {", "if now.Sub(last) > 1000*stalled {"}},
@@ -13,7 +13,7 @@ var sessionGuards = []guard{
 	{name: "marks end while no session lives", test: unit{"./data", "TestOwners_OutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/owners.go", "if len(living) == 0 && r.store.Marked(now) > 0 {", "if len(living) == 0 && r.id < 0 {"}},
 	{name: "a young session pushes what has come back so far", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2", "power-cut-of-data-and-sessions@3"), patch: patch{
-		"session/guard.go", "case s.first && count < s.count && now.Before(g.young):", "case s.first && count < s.count && g.young.IsZero():"}},
+		"session/guard.go", "case s.first && count < s.count && now.Before(g.strictUntil):", "case s.first && count < s.count && g.strictUntil.IsZero():"}},
 	{name: "a new cluster is served as if copies were lost", test: unit{"./data", "TestMarks_GrantWithoutCopyIsMarked"}, patch: patch{
 		"slot/new.go", "a.t.Slots[i].First = true", "a.t.Slots[i].First = false"}},
 }

@@ -13,8 +13,8 @@ import (
 	"conclave/wire"
 )
 
-// Scaled down to zero by withdrawals: every step is the truth and goes out at
-// once, also the empty list.
+// Withdrawals down to zero: every list is correct and is pushed at once,
+// including the empty one.
 func TestWithdrawalToZeroPassesAtOnce(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		x := c.client("writer", "session-1")
@@ -28,14 +28,15 @@ func TestWithdrawalToZeroPassesAtOnce(t *testing.T) {
 		for _, p := range pubs {
 			require.NoError(t, p.Withdraw())
 		}
-		c.eventually("nobody is left", sub.shows())
+		c.eventually("the list is empty", sub.shows())
 		assert.Less(t, time.Since(start), 100*time.Millisecond)
 	})
 }
 
-// All clients of a session go together: that may be the session's own network.
-// The empty list is held, shown as held, and pushed when the mark ends.
-func TestMassOfClientsGoneIsHeld(t *testing.T) {
+// All clients of a session go together, which may be a fault of the session's
+// own network. The empty list is held back, displayed as held, and pushed when
+// the mark ends.
+func TestGuard_HoldsTheRemovalOfManyClients(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(6, "svc", "session-1")
 		sub := c.watch(c.client("reader", "session-2"), "svc")
@@ -48,16 +49,16 @@ func TestMassOfClientsGoneIsHeld(t *testing.T) {
 		c.eventually("the push is held", func() bool { return c.list(address, "/v1/subscribers?dataId=svc")[0]["held"] == true })
 		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.5, "when the client leases ended")
 		assert.True(t, sub.shows(values...)())
-		c.eventually("it goes out in the end", sub.shows())
+		c.eventually("it is pushed in the end", sub.shows())
 		assert.InDelta(t, 20, time.Since(start).Seconds(), 1, "a session grace later")
-		assert.Len(t, sub.all(), 2, "nothing in between")
+		assert.Len(t, sub.all(), 2, "there was no push in between")
 		assert.Equal(t, false, c.list(address, "/v1/subscribers?dataId=svc")[0]["held"])
 	})
 }
 
-// A subscriber that holds nothing and does not want to wait is given the list as
-// it is, and for how long it is unconfirmed.
-func TestFirstListIsHeldAsLongAsItsSubscriberWaits(t *testing.T) {
+// A subscription without a list and with a limit gets the list as it is when
+// the limit ends, with the time for which it is unconfirmed.
+func TestHoldAtMost_LimitsTheFirstPush(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(6, "svc", "session-1")
 		sub := c.watch(c.client("reader", "session-2"), "svc")
@@ -79,8 +80,9 @@ func TestFirstListIsHeldAsLongAsItsSubscriberWaits(t *testing.T) {
 	})
 }
 
-// The same, but the clients come back before the mark ends: nobody saw anything.
-func TestMassComesBackInTime(t *testing.T) {
+// The same, but the clients come back before the mark ends: no subscriber
+// misses them.
+func TestGuard_ClientsThatComeBackInTimeAreNotMissed(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(6, "svc", "session-1")
 		sub := c.watch(c.client("reader", "session-2"), "svc")
@@ -101,8 +103,8 @@ func TestMassComesBackInTime(t *testing.T) {
 	})
 }
 
-// One client of many goes: no mass, its removal is pushed when its lease ends.
-func TestOneOfManyGoneIsPushed(t *testing.T) {
+// One client of many goes: its removal is pushed when its lease ends.
+func TestGuard_PassesTheRemovalOfOneClient(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(6, "svc", "session-1")
 		lone := c.client("lone", "session-1")
@@ -113,13 +115,13 @@ func TestOneOfManyGoneIsPushed(t *testing.T) {
 		c.eventually("the single one is seen", single.shows("x"))
 		start := time.Now()
 		c.crash(lone)
-		c.eventually("it is gone", single.shows())
+		c.eventually("it is removed", single.shows())
 		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.5)
 	})
 }
 
-// A session dies with all its clients: their publishers stay for the grace; then
-// the empty list is unexplained, is held once more, and goes out.
+// A session dies with all its clients: their registrations stay for the grace;
+// then the empty list is unexplained, is held back once more, and is pushed.
 func TestSessionDiesWithItsClients(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(4, "svc", "session-1")
@@ -131,22 +133,22 @@ func TestSessionDiesWithItsClients(t *testing.T) {
 		}
 		kill(c, c.sessions["session-1"])
 
-		// Somebody who subscribes while the mark stands gets no empty first push.
+		// A new subscriber gets no empty first push while the mark is valid.
 		time.Sleep(18 * time.Second)
 		late := c.watch(c.client("late", "session-2"), "svc")
 		time.Sleep(5 * time.Second)
-		assert.Empty(t, late.all(), "the first push is empty and unconfirmed: held")
+		assert.Empty(t, late.all(), "the first push is empty and unconfirmed, and is held back")
 		assert.True(t, sub.shows(values...)())
 
-		c.eventually("it goes out in the end", sub.shows())
-		c.eventually("to the late one too", late.shows())
+		c.eventually("it is pushed in the end", sub.shows())
+		c.eventually("also to the late subscriber", late.shows())
 		assert.InDelta(t, 31, time.Since(start).Seconds(), 2, "owner grace and mark")
 	})
 }
 
-// A client that announced that it will leave without a good-bye is no loss: what
-// it published stays for as long as it said, and is withdrawn then.
-func TestLingeringClientIsNoLoss(t *testing.T) {
+// A client with a linger is no loss: its registrations stay for the time
+// announced, and then count as withdrawn.
+func TestGuard_PassesTheEndOfALinger(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
 		x, err := client.New(client.Config{
@@ -164,7 +166,7 @@ func TestLingeringClientIsNoLoss(t *testing.T) {
 	})
 }
 
-// The switch turns the guard off: what is held goes out at once.
+// The switch turns the guard off: a push that is held back goes out at once.
 func TestGuardSwitch(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		values := c.fill(4, "svc", "session-1")
@@ -177,13 +179,13 @@ func TestGuardSwitch(t *testing.T) {
 		require.True(t, sub.shows(values...)(), "held")
 		c.meta.setSwitch(wire.SwitchPushGuard, "off")
 		start := time.Now()
-		c.eventually("it goes out", sub.shows())
+		c.eventually("it is pushed", sub.shows())
 		assert.Less(t, time.Since(start), 100*time.Millisecond)
 	})
 }
 
-// The switch stop-push: nothing is pushed while it is on; afterwards everybody
-// sees the newest only.
+// With the switch stop-push nothing is pushed; afterwards every subscriber gets
+// only the newest list.
 func TestStopPush(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		p := c.published(c.client("writer", "session-1"), "svc", "0")
@@ -201,13 +203,13 @@ func TestStopPush(t *testing.T) {
 		assert.Empty(t, fresh.all())
 		c.meta.setSwitch(wire.SwitchStopPush, "off")
 		c.eventually("the newest is seen", sub.shows("4"))
-		c.eventually("also by the new one", fresh.shows("4"))
+		c.eventually("also by the new subscriber", fresh.shows("4"))
 		assert.Len(t, sub.all(), 2)
 	})
 }
 
 // Twenty updates a second are all pushed; a burst is merged, and its last value
-// is seen within the window.
+// is pushed within the window.
 func TestWindowMergesBursts(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		p := c.published(c.client("writer"), "svc", "first")

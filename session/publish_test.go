@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What one client publishes, a client of another session sees, each change, and
-// the withdrawal at once.
+// What one client publishes is pushed to a client of another session, with each
+// change, and the withdrawal at once.
 func TestPublishSeenElsewhere(t *testing.T) {
 	bubble(t, 2, 2, func(t *testing.T, c *cluster) {
 		sub := c.watch(c.client("reader", "session-2"), "svc")
-		c.eventually("the first push says that nobody is there", sub.shows())
+		c.eventually("the first push is empty", sub.shows())
 		pub := c.published(c.client("writer", "session-1"), "svc", "a")
 		c.eventually("the value is seen", sub.shows("a"))
 		require.NoError(t, pub.Update([]string{"b", "c"}))

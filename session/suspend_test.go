@@ -11,22 +11,22 @@ import (
 	"conclave/session"
 )
 
-// A process that stands still: nothing is read or written, and its timers are
-// late. Virtual time fires them all the same, so the one that would end the
-// clients' leases is held, until wake.
-func (c *cluster) standStill(name string) (thaw, wake func()) {
+// suspend suspends a process: it reads and writes nothing, and its timers are
+// late. Virtual time fires them all the same, so the one that ends the clients'
+// leases is held until wake.
+func (c *cluster) suspend(name string) (thaw, wake func()) {
 	c.gate.Hold(name, trace.Expiring)
 	c.net.Freeze(name)
 	return func() { c.net.Thaw(name) }, func() { c.gate.Release(name, trace.Expiring) }
 }
 
-// gated starts a session that standStill can stop.
+// gated starts a session that suspend can stop.
 func (c *cluster) gated(name string) {
 	c.gate = trace.NewGate(nil)
 	c.startSession(name, func(config *session.Config) { config.Trace = c.gate.Sink })
 }
 
-// stored is what the one data node serves of a dataId.
+// stored returns the values of a dataId that the only data node serves.
 func (c *cluster) stored(dataID string) (values []any) {
 	for _, d := range c.list(c.datas["data-1"].server.Address(), "/v1/datums?prefix="+dataID) {
 		values = append(values, d["values"].([]any)...)
@@ -34,9 +34,10 @@ func (c *cluster) stored(dataID string) (values []any) {
 	return values
 }
 
-// A session stands still until data has forgotten its copies, and the tombstones
-// of what its client has withdrawn elsewhere. It brings nothing back.
-func TestSessionThatWakesBringsNothingBack(t *testing.T) {
+// A session is suspended until data has forgotten its copies, and the
+// tombstones of what its client has withdrawn at another session. It restores
+// nothing.
+func TestSuspendedSession_RestoresNothingWithdrawn(t *testing.T) {
 	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.gated("session-2")
 		c.settle()
@@ -46,10 +47,10 @@ func TestSessionThatWakesBringsNothingBack(t *testing.T) {
 		stays := c.published(writer, "other", "same")
 		c.eventually("it is seen", sub.shows("old"))
 
-		thaw, wake := c.standStill("session-2")
+		thaw, wake := c.suspend("session-2")
 		time.Sleep(8 * time.Second)
 		require.NoError(t, pub.Update([]string{"new"}))
-		c.eventually("the writer is elsewhere", sub.shows("new"))
+		c.eventually("the writer is at the other session", sub.shows("new"))
 		require.NoError(t, pub.Withdraw())
 		c.eventually("the withdrawal is seen", sub.shows())
 		time.Sleep(25 * time.Second) // the grace of the session, and of the tombstone
@@ -59,17 +60,17 @@ func TestSessionThatWakesBringsNothingBack(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		wake()
 		time.Sleep(10 * time.Second)
-		assert.Len(t, sub.all(), seen, "nothing is seen again")
+		assert.Len(t, sub.all(), seen, "no withdrawn value is visible again")
 		assert.Empty(t, c.stored("svc"))
 		assert.Equal(t, []any{"same"}, c.stored("other"))
 		assert.NoError(t, stays.Err())
 	})
 }
 
-// The clients of a session that was suspended have no other one to connect to: the
-// data nodes keep what it registered, and the session its clients' leases, which
-// could not be renewed meanwhile.
-func TestClientsOfTheOnlySessionComeBack(t *testing.T) {
+// The clients of a session that was suspended have no other one to connect to:
+// the data nodes keep its copies, and the session starts its clients' leases
+// again, since they could not be renewed meanwhile.
+func TestSuspendedSession_KeepsClientsThatHaveNoOther(t *testing.T) {
 	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
 		c.gated("session-1")
 		c.settle()
@@ -77,7 +78,7 @@ func TestClientsOfTheOnlySessionComeBack(t *testing.T) {
 		pub := c.published(c.client("writer"), "svc", "a")
 		c.eventually("it is seen", sub.shows("a"))
 
-		thaw, wake := c.standStill("session-1")
+		thaw, wake := c.suspend("session-1")
 		time.Sleep(30 * time.Second)
 		assert.Equal(t, []any{"a"}, c.stored("svc"), "no session could have replaced it")
 		thaw()
@@ -91,9 +92,9 @@ func TestClientsOfTheOnlySessionComeBack(t *testing.T) {
 	})
 }
 
-// All copies of a slot are lost just when a session wakes whose clients are not
-// back yet. The slot waits for them, rather than being read without them.
-func TestSlotWaitsForWhatIsHeldBack(t *testing.T) {
+// All copies of a slot are lost when a session resumes whose clients are not
+// back yet. The slot waits for them instead of being read without them.
+func TestSlotWithoutCopies_WaitsForHeldBackRegistrations(t *testing.T) {
 	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
 		c.gated("session-1")
 		c.settle()
@@ -101,7 +102,7 @@ func TestSlotWaitsForWhatIsHeldBack(t *testing.T) {
 		c.published(c.client("writer"), "svc", "a")
 		c.eventually("it is seen", sub.shows("a"))
 
-		thaw, wake := c.standStill("session-1")
+		thaw, wake := c.suspend("session-1")
 		c.net.Cut("writer", "session-1")
 		c.net.Cut("session-1", "writer")
 		time.Sleep(12 * time.Second)

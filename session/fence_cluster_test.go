@@ -20,9 +20,10 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// puppet is a data node that does what the test says: it is a member, leads what
-// the table gives it, notes what sessions write, and answers as told.
-type puppet struct {
+// fakeData is a data node controlled by the test: it is a member, reports that
+// it leads the slots that the table gives it, records what sessions write, and
+// answers as configured.
+type fakeData struct {
 	wirev1connect.UnimplementedDataServiceHandler
 	node    conclave.NodeID
 	address string
@@ -32,15 +33,15 @@ type puppet struct {
 
 	mu     sync.Mutex // guards the rest
 	writes []*wirev1.SlotBatch
-	held   chan struct{} // while not nil, Write answers only when it is closed
+	held   chan struct{} // if not nil, Write answers only when it is closed
 	answer func(*wirev1.SlotBatch) *wirev1.SlotResult
-	judge  func(*wirev1.WriteRequest) error // of a whole Write; nil: it is taken
+	check  func(*wirev1.WriteRequest) error // may refuse a whole Write; nil: it is accepted
 	value  *wirev1.Fetched
-	stall  bool // Fetch waits too
+	stall  bool // Fetch waits for held as well
 }
 
-func (c *cluster) puppet(name string) *puppet {
-	p := &puppet{node: c.node(name), view: wire.NewView(), beats: make(chan *wirev1.WatchEvent)}
+func (c *cluster) fakeData(name string) *fakeData {
+	p := &fakeData{node: c.node(name), view: wire.NewView(), beats: make(chan *wirev1.WatchEvent)}
 	fence := &wire.Fence{}
 	ln, err := c.host(name).Listen(c.ctx, "tcp", c.port(9622))
 	require.NoError(c.t, err)
@@ -66,8 +67,8 @@ func (c *cluster) puppet(name string) *puppet {
 	return p
 }
 
-// report says of every slot that it is led that it serves.
-func (p *puppet) report() (out []*wirev1.SlotReport, load uint32, ready, draining bool) {
+// report reports every slot that the node leads as serving.
+func (p *fakeData) report() (out []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	for _, s := range p.view.Table().Slots {
 		if s.Leader == p.node {
 			out = append(out, &wirev1.SlotReport{Slot: uint32(s.ID), LeaderEpoch: wire.EpochOut(s.LeaderEpoch), State: "serving"})
@@ -76,13 +77,13 @@ func (p *puppet) report() (out []*wirev1.SlotReport, load uint32, ready, drainin
 	return out, 0, true, false
 }
 
-func (p *puppet) Write(ctx context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
+func (p *fakeData) Write(ctx context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
 	p.mu.Lock()
 	p.writes = append(p.writes, req.Msg.GetBatches()...)
-	held, answer, judge := p.held, p.answer, p.judge
+	held, answer, check := p.held, p.answer, p.check
 	p.mu.Unlock()
-	if judge != nil {
-		if err := judge(req.Msg); err != nil {
+	if check != nil {
+		if err := check(req.Msg); err != nil {
 			return nil, wire.ToConnect(err)
 		}
 	}
@@ -104,7 +105,7 @@ func (p *puppet) Write(ctx context.Context, req *connect.Request[wirev1.WriteReq
 	return connect.NewResponse(res), nil
 }
 
-func (p *puppet) Fetch(ctx context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
+func (p *fakeData) Fetch(ctx context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
 	p.mu.Lock()
 	held, value, stall := p.held, p.value, p.stall
 	p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *puppet) Fetch(ctx context.Context, req *connect.Request[wirev1.FetchReq
 	return connect.NewResponse(res), nil
 }
 
-func (p *puppet) Watch(ctx context.Context, _ *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
+func (p *fakeData) Watch(ctx context.Context, _ *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	event := &wirev1.WatchEvent{Beat: true}
@@ -144,14 +145,14 @@ func (p *puppet) Watch(ctx context.Context, _ *connect.Request[wirev1.WatchReque
 	}
 }
 
-func (p *puppet) set(change func()) {
+func (p *fakeData) set(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
 }
 
-// written lists the epochs at which a registration was written, in order.
-func (p *puppet) written(id string) (epochs []conclave.Epoch) {
+// written returns the epochs at which a registration was written, in order.
+func (p *fakeData) written(id string) (epochs []conclave.Epoch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, b := range p.writes {
@@ -164,8 +165,8 @@ func (p *puppet) written(id string) (epochs []conclave.Epoch) {
 	return epochs
 }
 
-// diff asks the session as the leader of a slot at an epoch would.
-func (p *puppet) diff(s interface{ Address() string }, session conclave.NodeID, slot int, epoch conclave.Epoch, change ...func(*wirev1.DiffRequest)) (*wirev1.DiffResponse, error) {
+// diff sends a diff as the leader of a slot at an epoch would.
+func (p *fakeData) diff(s interface{ Address() string }, session conclave.NodeID, slot int, epoch conclave.Epoch, change ...func(*wirev1.DiffRequest)) (*wirev1.DiffResponse, error) {
 	req := &wirev1.DiffRequest{Asker: wire.NodeOut(p.node), AskerAddress: p.address, Slot: uint32(slot), LeaderEpoch: wire.EpochOut(epoch), Session: wire.NodeOut(session)}
 	for _, f := range change {
 		f(req)
@@ -179,19 +180,19 @@ func (p *puppet) diff(s interface{ Address() string }, session conclave.NodeID, 
 	return res.Msg, nil
 }
 
-// stored says, without waiting, whether a publication is known to be stored.
+// stored reports, without waiting, whether a publication is known to be stored.
 func stored(p *client.Publication) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
 	defer cancel()
 	return p.Stored(ctx) == nil
 }
 
-// A diff is a fence: an acceptance of a lower epoch that arrives after it does
-// not count, nothing is sent at the lower epoch any more, and what was not
+// A diff is a fence: an acknowledgement of a lower epoch that arrives after it
+// does not count, nothing is sent at the lower epoch any more, and what was not
 // stored is sent again at the new one, to the asker.
 func TestDiffIsAFence(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
-		old := c.puppet("data-1")
+		old := c.fakeData("data-1")
 		c.settle()
 		s := c.sessions["session-1"].server
 		release := make(chan struct{})
@@ -201,18 +202,18 @@ func TestDiffIsAFence(t *testing.T) {
 		e1 := old.written(p.ID())[0]
 		row := c.meta.view.Table().Of(p.Data().String())
 
-		heir := c.puppet("data-2")
+		next := c.fakeData("data-2")
 		e2 := conclave.Epoch{Term: 2, Seq: 1}
-		res, err := heir.diff(s, s.Node, row.ID, e2)
+		res, err := next.diff(s, s.Node, row.ID, e2)
 		require.NoError(t, err)
 		require.Len(t, res.GetPuts(), 1, "what was sent at the old epoch is in the answer")
 		assert.Equal(t, p.ID(), res.GetPuts()[0].GetId())
 
-		close(release) // the old leader's acceptance arrives now
-		c.eventually("it is written to the heir", func() bool { return len(heir.written(p.ID())) > 0 })
-		assert.Equal(t, []conclave.Epoch{e2}, heir.written(p.ID()))
+		close(release) // the old leader's acknowledgement arrives now
+		c.eventually("it is written to the new leader", func() bool { return len(next.written(p.ID())) > 0 })
+		assert.Equal(t, []conclave.Epoch{e2}, next.written(p.ID()))
 		assert.Equal(t, []conclave.Epoch{e1}, old.written(p.ID()))
-		c.eventually("now it is stored", func() bool { return stored(p) })
+		c.eventually("it is stored", func() bool { return stored(p) })
 
 		_, err = old.diff(s, s.Node, row.ID, e1)
 		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(err), "%v", err)
@@ -222,47 +223,48 @@ func TestDiffIsAFence(t *testing.T) {
 	})
 }
 
-// An acceptance at a lower epoch is not even counted when no newer acceptance
-// has come yet.
+// An acknowledgement at a lower epoch does not count, even before one at the
+// new epoch has come.
 func TestAckOfAnOlderEpochDoesNotCount(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
-		old := c.puppet("data-1")
+		old := c.fakeData("data-1")
 		c.settle()
 		s := c.sessions["session-1"].server
 		release := make(chan struct{})
 		old.set(func() { old.held = release })
 		p := c.publish(c.client("writer"), "svc", "a")
 		c.eventually("the old leader was written to", func() bool { return len(old.written(p.ID())) == 1 })
-		heir := c.puppet("data-2")
-		heir.set(func() {
-			heir.answer = func(b *wirev1.SlotBatch) *wirev1.SlotResult {
+		next := c.fakeData("data-2")
+		next.set(func() {
+			next.answer = func(b *wirev1.SlotBatch) *wirev1.SlotResult {
 				return &wirev1.SlotResult{Slot: b.GetSlot(), Access: wirev1.Access_ACCESS_MOVED}
 			}
 		})
-		_, err := heir.diff(s, s.Node, c.meta.view.Table().Of(p.Data().String()).ID, conclave.Epoch{Term: 2, Seq: 1})
+		_, err := next.diff(s, s.Node, c.meta.view.Table().Of(p.Data().String()).ID, conclave.Epoch{Term: 2, Seq: 1})
 		require.NoError(t, err)
 		close(release)
 		time.Sleep(time.Second)
 		assert.False(t, stored(p))
-		tries := len(heir.written(p.ID()))
+		tries := len(next.written(p.ID()))
 		assert.Greater(t, tries, 15, "after 1, 2, 4.. ms, at most 50 ms apart")
 		assert.Less(t, tries, 40)
-		heir.set(func() { heir.answer = nil })
-		c.eventually("the heir takes it", func() bool { return stored(p) })
+		next.set(func() { next.answer = nil })
+		c.eventually("the new leader accepts it", func() bool { return stored(p) })
 	})
 }
 
-// A registration that data never takes blocks nobody: the Writes get smaller until
-// it is found, then it is refused, and what data has of it goes.
+// A registration that data always refuses does not block others: the Writes get
+// smaller until it is found; then it is refused, and what data has of it is
+// removed.
 func TestRegistrationThatDataRefusesIsDropped(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
-		node := c.puppet("data-1")
+		node := c.fakeData("data-1")
 		c.settle()
 		x := c.client("writer")
 		bad := c.publish(x, "svc", "small")
 		c.eventually("it is stored", func() bool { return stored(bad) })
 		node.set(func() {
-			node.judge = func(req *wirev1.WriteRequest) error {
+			node.check = func(req *wirev1.WriteRequest) error {
 				for _, b := range req.GetBatches() {
 					for _, p := range b.GetPuts() {
 						if p.GetId() == bad.ID() {
@@ -276,7 +278,7 @@ func TestRegistrationThatDataRefusesIsDropped(t *testing.T) {
 		require.NoError(t, bad.Update([]string{"large"}))
 		var good []*client.Publication
 		for i := range 20 {
-			good = append(good, c.publish(x, "svc", fmt.Sprint(i))) // of the same slot
+			good = append(good, c.publish(x, "svc", fmt.Sprint(i))) // in the same slot
 		}
 		c.eventually("it is refused", func() bool { return wire.CodeOf(bad.Err()) == wire.CodeTooLarge })
 		for _, p := range good {
@@ -295,11 +297,11 @@ func TestRegistrationThatDataRefusesIsDropped(t *testing.T) {
 	})
 }
 
-// A reading of a lower epoch that arrives after a fence is not pushed.
+// A read answer of a lower epoch that arrives after a fence is not pushed.
 func TestReadingOfAnOlderEpochDoesNotCount(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
 		key := "svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
-		old := c.puppet("data-1")
+		old := c.fakeData("data-1")
 		c.settle()
 		s := c.sessions["session-1"].server
 		release := make(chan struct{})
@@ -308,28 +310,29 @@ func TestReadingOfAnOlderEpochDoesNotCount(t *testing.T) {
 			old.value = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: 5, Values: []string{"old"}}}
 		})
 		sub := c.watch(c.client("reader"), "svc")
-		heir := c.puppet("data-2")
-		heir.set(func() {
-			heir.value = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: 9, Values: []string{"new"}}}
+		next := c.fakeData("data-2")
+		next.set(func() {
+			next.value = &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: 9, Values: []string{"new"}}}
 		})
 		time.Sleep(100 * time.Millisecond)
 		row := c.meta.view.Table().Of(key)
-		_, err := heir.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 1})
+		_, err := next.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 1})
 		require.NoError(t, err)
 		close(release)
-		c.eventually("the heir's reading is seen", sub.shows("new"))
+		c.eventually("the new leader's value is pushed", sub.shows("new"))
 		time.Sleep(time.Second)
-		assert.Len(t, sub.all(), 1, "the old one never was")
-		res, err := heir.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 2})
+		assert.Len(t, sub.all(), 1, "the old leader's value was not pushed")
+		res, err := next.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 2})
 		require.NoError(t, err)
 		assert.EqualValues(t, 9, res.GetHighestPushed())
 	})
 }
 
-// A diff names an incarnation: another one says only who it is.
+// A diff that names another incarnation gets an answer with the session's own
+// incarnation, and nothing else.
 func TestDiffForAnotherIncarnation(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
-		d := c.puppet("data-1")
+		d := c.fakeData("data-1")
 		c.settle()
 		c.published(c.client("writer"), "svc", "a")
 		s := c.sessions["session-1"].server
@@ -344,12 +347,12 @@ func TestDiffForAnotherIncarnation(t *testing.T) {
 	})
 }
 
-// A leader that says that it leads at a higher epoch is followed at once; a gap
-// in its feed makes the session read again.
+// A leader that reports a higher epoch is followed at once; a gap in its feed
+// makes the session read again.
 func TestFeedResetAndGap(t *testing.T) {
 	bubble(t, 0, 1, func(t *testing.T, c *cluster) {
 		key := "svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
-		d := c.puppet("data-1")
+		d := c.fakeData("data-1")
 		c.settle()
 		show := func(version int64, value string) {
 			d.set(func() {
@@ -383,7 +386,7 @@ func TestFeedResetAndGap(t *testing.T) {
 		show(5, "five")
 		event(row.LeaderEpoch, 14, 15, true, key)
 		time.Sleep(time.Second)
-		assert.True(t, sub.shows("four")(), "the old epoch is over")
+		assert.True(t, sub.shows("four")(), "the old epoch does not count")
 		p := c.published(c.client("writer"), "svc", "x")
 		assert.Equal(t, []conclave.Epoch{next}, d.written(p.ID()))
 	})
