@@ -105,7 +105,7 @@ func TestElectionQuit_OfTheLastCandidateIsRefusedUnlessForced(t *testing.T) {
 		c.eventually(10*time.Second, func() bool { _, err := c.admin.Leader(t.Context()); return wire.CodeOf(err) == wire.CodeNoLeader })
 
 		// Nobody leads: whether another one competes is not known, so it is refused.
-		other := c.someNode(leader)
+		other := c.otherMeta(leader)
 		require.NoError(t, c.admin.Rejoin(t.Context(), other.id.Name))
 		assert.Equal(t, other, c.leader())
 		require.NoError(t, c.admin.Rejoin(t.Context(), leader.id.Name))
@@ -220,8 +220,8 @@ func TestForceAndDryRun_AreTrueOrFalse(t *testing.T) {
 	})
 }
 
-// someNode is a meta besides the named one.
-func (c *cluster) someNode(but *metaNode) *metaNode {
+// otherMeta is a meta besides the named one.
+func (c *cluster) otherMeta(but *metaNode) *metaNode {
 	for _, name := range c.metaNames() {
 		if m := c.metas[name]; m != nil && m != but {
 			return m
