@@ -289,7 +289,7 @@ func (s *Server) ready() (bool, []string) {
 		return false, []string{"no leader with a valid lease is known"}
 	}
 	if left, _ := s.view.Stopping(); left > 0 {
-		return true, []string{fmt.Sprintf("the whole cluster is stopping: a node that stops within %v hands nothing over", left.Round(time.Second))}
+		return true, []string{fmt.Sprintf("the cluster stops: a node that stops within %v hands nothing over", left.Round(time.Second))}
 	}
 	return true, nil
 }
