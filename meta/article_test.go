@@ -100,7 +100,7 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 				m, _ := n.view.State().Members.Find(name)
 				return m.Draining && slices.ContainsFunc(n.view.State().Blacklist.Entries, func(e blacklist.Entry) bool { return e.Name == name })
 			})
-			// Asking twice changes nothing.
+			// A second request changes nothing.
 			epoch := n.view.State().Blacklist.Epoch
 			require.NoError(t, n.Drain(t.Context(), "stop"))
 			time.Sleep(2 * time.Second)
