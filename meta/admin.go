@@ -124,6 +124,8 @@ func (l *leader) getElections(r *http.Request) (any, error) {
 	return list, nil
 }
 
+// getSlots returns the slot table and whether the cluster is protected
+// (getSlotTableStatus in the articles).
 func (l *leader) getSlots(*http.Request) (any, error) {
 	state := l.s.view.State()
 	live, _ := l.roster.live()
@@ -220,6 +222,8 @@ func blacklistInfo(e blacklist.Entry) metaclient.BlacklistInfo {
 // operator is the author of a request that names none.
 const operator = "operator"
 
+// putBlacklist puts a node of any role on the blacklist (addToBlacklist in the
+// articles).
 func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	var in metaclient.ForbidRequest
 	if err := readBody(r, &in); err != nil {
@@ -247,6 +251,8 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	})
 }
 
+// deleteBlacklist removes a name from the blacklist (removeFromBlacklist in the
+// articles).
 func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 	name := mux.Vars(r)["name"]
 	return l.act(r, func() (effect, error) {

@@ -367,7 +367,8 @@ func (n *fakeNode) report() (reports []*wirev1.SlotReport, load uint32, ready, d
 	return reports, 7, true, n.draining
 }
 
-// startNodes starts data-1..n and session-1..m and waits until all slots are served.
+// startNodes starts data-1..n and session-1..m and waits until all slots are
+// served.
 func (c *cluster) startNodes(data, sessions int) {
 	c.t.Helper()
 	for i := range data {

@@ -100,7 +100,7 @@ func (s *Server) runObserve(ctx context.Context) {
 				act = s.elector.Quit
 			}
 			if err := act(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, elector.ErrStopped) {
-				s.log.Warn("could not follow the blacklist", "forbidden", now, "error", err)
+				s.log.Warn("cannot apply the blacklist to this node", "forbidden", now, "error", err)
 			}
 			forbidden = now
 		}

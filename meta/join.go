@@ -41,8 +41,8 @@ const (
 // every node would ask every meta for the leader during the election.
 const streamLinger = 150 * time.Millisecond
 
-// Join handles the stream that every node holds to the leader (renewNode in the
-// original).
+// Join handles the stream that every node holds to the leader
+// (HeartbeatRequestHandler in the articles).
 //
 // The handler writes. A separate goroutine reads, because net/http ends a
 // blocked read only after the handler has returned; Run joins it.
@@ -113,7 +113,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 		return wire.Errorf(wire.CodeBadRequest, "join: %s sent no incarnation or no address", m.Node.Name)
 	}
 	if dc := first.GetDataCenter(); dc != "" && dc != l.s.cfg.DataCenter {
-		return wire.Errorf(wire.CodeBadRequest, "join: %s is of data center %q, this cluster of %q", m.Node.Name, dc, l.s.cfg.DataCenter)
+		return wire.Errorf(wire.CodeBadRequest, "join: %s belongs to data center %q, this cluster to %q", m.Node.Name, dc, l.s.cfg.DataCenter)
 	}
 	if l.outranked(first.GetHighestTerm()) {
 		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", l.term.Number, first.GetHighestTerm(), m.Node.Name)
@@ -137,7 +137,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			return wire.Errorf(wire.CodeUnavailable, "%s has left", m.Node)
 		}
 		if m.Node.Name == l.s.cfg.Node.Name && m.Node != l.s.cfg.Node {
-			return wire.Errorf(wire.CodeConflict, "the name %s is that of the leader at %s", m.Node.Name, l.s.address)
+			return wire.Errorf(wire.CodeConflict, "the name %s belongs to the leader at %s", m.Node.Name, l.s.address)
 		}
 		old, found := l.roster.find(m.Node.Name)
 		switch {

@@ -132,7 +132,7 @@ func (l *leader) announceTo(address string) error {
 	err := l.s.callAnnounce(ctx, address, &wirev1.AnnounceRequest{Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.address})
 	var refusal *wire.Error
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeStaleEpoch {
-		l.log.Warn("our term is refused as too low", "term", l.term.Number, "seen", refusal.Epoch.Term, "by", address)
+		l.log.Warn("this term was refused: a higher one has been seen", "term", l.term.Number, "seen", refusal.Epoch.Term, "by", address)
 		l.outranked(refusal.Epoch.Term)
 	}
 	return err

@@ -172,9 +172,8 @@ func reportsIn(id conclave.NodeID, in []*wirev1.SlotReport) []slot.Report {
 	return out
 }
 
-// sameNews reports whether two lists of reports differ in nothing that could
-// move a slot. Positions and counters change with every write and do not
-// matter.
+// sameNews reports whether two lists of reports are equal in everything that
+// can move a slot. Positions and counters cannot: they change with every write.
 func sameNews(a, b []slot.Report) bool {
 	return slices.EqualFunc(a, b, func(x, y slot.Report) bool {
 		return x.Slot == y.Slot && x.Epoch == y.Epoch && x.State == y.State && (x.LagMs <= slot.MaxLagMs) == (y.LagMs <= slot.MaxLagMs)

@@ -150,7 +150,7 @@ func (s *Server) quitElection(ctx context.Context, opts actOptions) (*metaclient
 	}
 	switch code := wire.CodeOf(err); {
 	case err == nil && granted < s.fence.Highest() && !opts.force:
-		return nil, wire.Errorf(wire.CodeConflict, "the leader of term %d has granted it, and term %d was seen since: ask again", granted, s.fence.Highest())
+		return nil, wire.Errorf(wire.CodeConflict, "the leader of term %d granted it, but term %d has been seen since: try again", granted, s.fence.Highest())
 	case err == nil:
 	case code != wire.CodeNoLeader && code != wire.CodeUnavailable && code != wire.CodeNotLeader:
 		return nil, err
@@ -194,7 +194,7 @@ func (s *Server) revoke(ctx context.Context) {
 		err = leader.RevokeQuit(ctx, s.cfg.Node.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.log.Info("the leader could not be asked to count this node as a candidate again", "error", err)
+		s.log.Info("cannot withdraw the grant to quit at the leader", "error", err)
 	}
 }
 

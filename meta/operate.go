@@ -61,7 +61,7 @@ func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainReq
 	var epoch conclave.Epoch
 	err = l.ask(ctx, func(ctx context.Context) error {
 		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
-			return wire.Errorf(wire.CodeConflict, "drain: %s is another incarnation by now", entry.Name)
+			return wire.Errorf(wire.CodeConflict, "drain: the name %s belongs to another incarnation now", entry.Name)
 		}
 		if _, changed, err := l.arranger.black.Add(entry, l.arranger.nextEpoch()); err == nil && changed {
 			if err := l.arranger.canDrain(entry); err != nil {
@@ -80,8 +80,9 @@ func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainReq
 	return connect.NewResponse(&wirev1.DrainResponse{Blacklist: wire.EpochOut(epoch)}), nil
 }
 
-// Restore removes the drain entry of an earlier incarnation of the caller: the
-// last step of a node's start. An operator's entry stays.
+// Restore removes the drain entry of an earlier incarnation of the caller
+// (removeSelfFromMetaBlacklist in the articles): the last step of a node's
+// start. An operator's entry stays.
 func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
 	l, err := s.asLeader()
 	if err != nil {

@@ -104,10 +104,10 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 // An open stream proves nothing: one that is cut stays open until an end of it
 // notices.
 func (a *arranger) resignIfUnreachable() bool {
-	members, spoke := a.l.roster.lastContact()
+	members, last := a.l.roster.lastContact()
 	now := time.Now()
-	if spoke.After(a.l.lastContact) {
-		a.l.lastContact = spoke
+	if last.After(a.l.lastContact) {
+		a.l.lastContact = last
 	}
 	if members == 0 {
 		a.l.lastContact = now

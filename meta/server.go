@@ -242,7 +242,7 @@ func (s *Server) knownMetas() []string {
 func (s *Server) setLeader(l *leader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l == nil && s.leader != nil { // to be woken after a resignation
+	if l == nil && s.leader != nil { // keep the metas to wake after a resignation
 		s.metas = nil
 		for _, m := range s.leader.roster.metaMembers() {
 			s.metas = append(s.metas, m.Address)

@@ -16,9 +16,9 @@ import (
 // that stop hand nothing over. No clocks are compared: each node counts the
 // duration from the arrival of the record. So does the leader, and clears the
 // record when the duration has passed, so that a node that starts later does
-// not start to count. A leader that has the record from the database only,
-// because no meta was running since it was written, clears it at once: `down`
-// leaves it there, and `up` may follow.
+// not start to count. `down` leaves the record in the database, and `up` may
+// follow: a leader clears the record at once if all metas were restarted since
+// it was written.
 
 // Limits of the duration.
 const (

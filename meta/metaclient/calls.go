@@ -31,10 +31,11 @@ func (c *Client) Drain(ctx context.Context, reason string) error {
 	})
 }
 
-// Restore removes this node's own drain entry from the blacklist: the last step
-// of its start. An operator's entry stays. A refusal is logged and retried
-// after a beat: a node that gave up would stay on the blacklist until it is
-// restarted. The error is that of ctx.
+// Restore removes this node's own drain entry from the blacklist
+// (removeSelfFromMetaBlacklist in the articles): the last step of its start. An
+// operator's entry stays. A refusal is logged and retried after a beat: a node
+// that gave up would stay on the blacklist until it is restarted. The error is
+// that of ctx.
 func (c *Client) Restore(ctx context.Context) error {
 	for {
 		err := c.restore(ctx)

@@ -99,7 +99,8 @@ func (c *Client) readRefusal(err error) error {
 	return err
 }
 
-// runSend sends the first beat at once, then one each Beat and at each Poke.
+// runSend sends the first beat at once, then one each Beat and at each Poke
+// (renewNode in the articles).
 func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// Once a stream has been answered, net/http notices the end of its context
 	// only when the request's body ends: without this Receive would block
