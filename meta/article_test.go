@@ -56,6 +56,10 @@ func TestArticleAnObserverNeverLeads(t *testing.T) {
 		leader := c.leader()
 		for _, name := range c.metaNames() {
 			if name != leader.id.Name {
+				c.eventually(time.Second, func() bool {
+					_, known := c.nodeInfo(name)
+					return known && c.metas[name].Elector().Current().Leader == leader.id
+				})
 				require.NoError(t, c.admin.Quit(t.Context(), name))
 			}
 		}
