@@ -21,11 +21,11 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// routes is everything that this node's port answers: the paths of all roles,
-// the admin API, and the three Connect services.
+// routes returns the handler of this node's port: the paths of all roles, the
+// admin API, and the Connect services.
 //
-// What the leader answers is proxied by every other node. Only /leaderz and
-// /v1/election speak of the very node that is asked.
+// Every other node forwards to the leader what only the leader answers. Only
+// /leaderz and /v1/election are about the node that is asked.
 func (s *Server) routes() http.Handler {
 	r := wire.NewRouter(wire.RouterConfig{
 		Node: s.cfg.Node, Role: conclave.RoleMeta, Version: s.cfg.Version, Token: s.cfg.Token,
@@ -64,8 +64,8 @@ func (s *Server) routes() http.Handler {
 
 var _ wirev1connect.MetaServiceHandler = (*Server)(nil)
 
-// byLeader answers with what h returns, if this node leads; if not, with what
-// the leader answers.
+// byLeader answers with the result of h if this node leads, otherwise with the
+// leader's answer.
 func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l, err := s.asLeader()
@@ -73,7 +73,7 @@ func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Hand
 			s.proxy(w, r, err)
 			return
 		}
-		select { // before, this leader knows nobody
+		select { // until then this leader knows no member
 		case <-l.loaded:
 		case <-l.ctx.Done():
 			wire.WriteError(w, wire.NotLeader("", ""))
@@ -98,7 +98,7 @@ func (l *leader) getLeader(*http.Request) (any, error) {
 	}, nil
 }
 
-// electionsShown bounds the history that is handed out.
+// electionsShown is how many elections are returned by default.
 const electionsShown = 200
 
 func (l *leader) getElections(r *http.Request) (any, error) {
@@ -106,7 +106,7 @@ func (l *leader) getElections(r *http.Request) (any, error) {
 	if q := r.URL.Query().Get("limit"); q != "" {
 		n, err := strconv.Atoi(q)
 		if err != nil || n < 1 || n > 10_000 {
-			return nil, wire.Errorf(wire.CodeBadRequest, "limit %q is not a number from 1 to 10000", q)
+			return nil, wire.Errorf(wire.CodeBadRequest, "invalid limit %q (want 1 to 10000)", q)
 		}
 		limit = n
 	}
@@ -124,6 +124,8 @@ func (l *leader) getElections(r *http.Request) (any, error) {
 	return list, nil
 }
 
+// getSlots returns the slot table and whether the cluster is protected
+// (getSlotTableStatus in the articles).
 func (l *leader) getSlots(*http.Request) (any, error) {
 	state := l.s.view.State()
 	live, _ := l.roster.live()
@@ -138,7 +140,7 @@ func (l *leader) getSlots(*http.Request) (any, error) {
 	out := metaclient.SlotsInfo{
 		Epoch: t.Epoch, Stable: len(t.Slots) > 0 && t.StableAll(), Even: len(t.Slots) > 0 && t.Even(open),
 		Protected: state.Freeze.Frozen, Reason: state.Freeze.Reason,
-		Behind: l.roster.behind(t.Epoch), SpreadMs: l.spread.took(time.Now()).Milliseconds(), Slots: make([]metaclient.SlotInfo, len(t.Slots)),
+		Behind: l.roster.behind(t.Epoch), SpreadMs: l.propagation.took(time.Now()).Milliseconds(), Slots: make([]metaclient.SlotInfo, len(t.Slots)),
 	}
 	for i, s := range t.Slots {
 		followers := make([]string, len(s.Followers))
@@ -192,7 +194,7 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 	return list, nil
 }
 
-// nodeState is what /v1/nodes shows of a node.
+// nodeState returns the state that /v1/nodes shows for a node.
 func nodeState(n node, e blacklist.Entry, forbidden bool) metaclient.NodeState {
 	switch {
 	case n.stream == nil:
@@ -217,9 +219,11 @@ func blacklistInfo(e blacklist.Entry) metaclient.BlacklistInfo {
 	return metaclient.BlacklistInfo{Name: e.Name, Role: e.Role, Reason: e.Reason, Since: shown(e.Since), By: e.By}
 }
 
-// operator is who asks when a request does not say.
+// operator is the author of a request that names none.
 const operator = "operator"
 
+// putBlacklist puts a node of any role on the blacklist (addToBlacklist in the
+// articles).
 func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	var in metaclient.ForbidRequest
 	if err := readBody(r, &in); err != nil {
@@ -231,9 +235,9 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 		m, found = wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta}, true
 	}
 	if !found {
-		return nil, wire.Errorf(wire.CodeNotFound, "no node is called %q", name)
+		return nil, wire.Errorf(wire.CodeNotFound, "unknown node %q", name)
 	}
-	if in.By == "" || in.By == name { // a node's own entry comes by Drain
+	if in.By == "" || in.By == name { // a node adds its own entry through Drain
 		in.By = operator
 	}
 	if in.Reason == "" {
@@ -242,18 +246,20 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	entry := blacklist.Entry{
 		Name: name, Role: m.Role, Reason: in.Reason, By: in.By, Incarnation: m.Node.Incarnation, Since: l.s.cfg.Now().UTC(),
 	}
-	return l.act(r, func() (effect, error) { return l.arranger.forbidding(entry) }, func(ctx context.Context) (any, error) {
+	return l.act(r, func() (effect, error) { return l.arranger.effectOfForbid(entry) }, func(ctx context.Context) (any, error) {
 		return blacklistInfo(entry), l.arranger.forbid(ctx, entry)
 	})
 }
 
+// deleteBlacklist removes a name from the blacklist (removeFromBlacklist in the
+// articles).
 func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 	name := mux.Vars(r)["name"]
 	return l.act(r, func() (effect, error) {
 		if !l.arranger.black.Has(name) {
 			return effect{}, wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
 		}
-		return fine("%s is given work again", name), nil
+		return safe("%s is given work again", name), nil
 	}, func(ctx context.Context) (any, error) {
 		return map[string]any{"name": name}, l.arranger.allow(ctx, name)
 	})
@@ -273,7 +279,7 @@ func (l *leader) putSwitch(r *http.Request) (any, error) {
 		if err := checkSwitch(key, in.Value); err != nil {
 			return effect{}, err
 		}
-		return l.arranger.switching(key, in.Value), nil
+		return l.arranger.effectOfSwitch(key, in.Value), nil
 	}, func(ctx context.Context) (any, error) {
 		return l.arranger.setSwitch(ctx, key, in.Value)
 	})
@@ -282,9 +288,9 @@ func (l *leader) putSwitch(r *http.Request) (any, error) {
 func (l *leader) deleteProtection(r *http.Request) (any, error) {
 	return l.act(r, func() (effect, error) {
 		if !l.arranger.state.Freeze.Frozen {
-			return fine("the cluster is not protected"), nil
+			return safe("the cluster is not protected"), nil
 		}
-		return fine("slots move again, with the data nodes that there are"), nil
+		return safe("slots move again, with the data nodes that there are"), nil
 	}, func(ctx context.Context) (any, error) {
 		if l.arranger.state.Freeze.Frozen {
 			if err := l.arranger.thaw(ctx, "ended by hand"); err != nil {
@@ -295,20 +301,20 @@ func (l *leader) deleteProtection(r *http.Request) (any, error) {
 	})
 }
 
-// postResign hands the leadership over. It is answered once that is done. This
+// postResign hands the leadership over, and answers when that is done. This
 // node counts as no candidate from the moment at which it is granted. A forced
-// resignation asks for no grant, so it works while the arranger waits for the
+// resignation needs no grant, so it works while the arranger waits for the
 // database.
 func (l *leader) postResign(r *http.Request) (any, error) {
-	how, err := mannerOf(r)
+	opts, err := parseActOptions(r)
 	if err != nil {
 		return nil, err
 	}
-	if how.force && !how.dryRun {
+	if opts.force && !opts.dryRun {
 		l.s.event("act.forced", l.term.Number, nil, map[string]any{"path": r.URL.Path}, "forced: %s resigns", l.s.cfg.Node.Name)
 	} else {
 		var granted bool
-		out, err := l.act(r, func() (effect, error) { return l.arranger.resigning(), nil }, func(context.Context) (any, error) {
+		out, err := l.act(r, func() (effect, error) { return l.arranger.effectOfResign(), nil }, func(context.Context) (any, error) {
 			l.arranger.quits[l.s.cfg.Node], granted = true, true
 			return nil, nil
 		})
@@ -326,8 +332,8 @@ func (l *leader) postResign(r *http.Request) (any, error) {
 	return map[string]any{"resigned": l.s.cfg.Node.Name, "term": l.term.Number}, nil
 }
 
-// getLeaderz is 200 only on the node that leads with a valid lease: for load
-// balancers and probes.
+// getLeaderz answers 200 only on the node that leads with a valid lease, for
+// load balancers and probes.
 func (s *Server) getLeaderz(w http.ResponseWriter, _ *http.Request) {
 	l, err := s.asLeader()
 	if err != nil {
@@ -337,8 +343,8 @@ func (s *Server) getLeaderz(w http.ResponseWriter, _ *http.Request) {
 	wire.WriteJSON(w, http.StatusOK, map[string]any{"leader": s.cfg.Node.Name, "term": l.term.Number})
 }
 
-// readBody reads a JSON document; none at all reads as an empty one. What the
-// document says that nobody knows is refused.
+// readBody reads a JSON document; an empty body reads as an empty document.
+// Unknown fields are refused.
 func readBody(r *http.Request, into any) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, conclave.MaxValue))
 	if err != nil {
@@ -350,15 +356,15 @@ func readBody(r *http.Request, into any) error {
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "the body is not what %s wants: %v", r.URL.Path, err)
+		return wire.Errorf(wire.CodeBadRequest, "invalid body for %s: %v", r.URL.Path, err)
 	}
 	return nil
 }
 
-// shown is a time as JSON has it here.
+// shown returns a time in the precision and zone of the API.
 func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// nameOf is the name in a stored owner.
+// nameOf returns the name in a stored owner.
 func nameOf(owner string) string {
 	if id, err := conclave.ParseNodeID(owner); err == nil {
 		return id.Name

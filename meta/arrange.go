@@ -14,41 +14,41 @@ import (
 	"conclave/wire"
 )
 
-// The arranger's use of package slot: which data node has which slot.
+// The arranger's use of package slot: it assigns slots to data nodes.
 
-// yearZero is where the version floor of a table made from nothing counts from;
-// see input.
-var yearZero = time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC)
+// versionOrigin is where the version floor of a table made from nothing counts
+// from; see input.
+var versionOrigin = time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// settleLimit bounds how long a stream of registrations may put the first table
-// off.
+// settleLimit bounds how long a series of registrations may delay the first
+// table.
 const settleLimit = 2 * time.Second
 
-// arrange makes the next table and writes it, if anything has to change. When
-// something did, the arranger looks again at once: a slot takes one step in each
-// write. until, when it is not zero, says when to look again.
+// arrange makes the next table and writes it if something has to change. After
+// a change the arranger runs again at once, because a slot takes one step per
+// write. until, if not zero, is when to run again.
 func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if a.state.Switches.Get(wire.SwitchArrange, "on") == "off" {
 		return time.Time{}, nil
 	}
-	if now := time.Now(); a.l.roster.examined(now, examination) {
-		return now.Add(examination / 10), nil
+	if now := time.Now(); a.l.roster.examining(now, examineTime) {
+		return now.Add(examineTime / 10), nil
 	}
 	in := a.input()
 	if len(in.Live) == 0 {
 		return time.Time{}, nil
 	}
 	if lost := a.l.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(len(in.Live)+len(lost)) {
-		a.wake() // it was found out since protect looked
+		a.changed.Set() // they were lost after protect had run
 		return time.Time{}, nil
 	}
-	if time.Now().Before(a.absent) && slices.ContainsFunc(a.state.Table.Slots, func(s slot.Slot) bool { return !slices.Contains(in.Live, s.Leader) }) {
-		return a.absent, nil
+	if time.Now().Before(a.adoptWait) && slices.ContainsFunc(a.state.Table.Slots, func(s slot.Slot) bool { return !slices.Contains(in.Live, s.Leader) }) {
+		return a.adoptWait, nil
 	}
 	if !a.served(in.Live) {
-		// Nobody serves anything yet: then it is better to know all nodes than to
-		// give the first one everything and take it away again.
-		last, first := a.l.roster.settled()
+		// No node serves yet: wait until all nodes are known, rather than give
+		// every slot to the first one and move most of them afterwards.
+		last, first := a.l.roster.dataJoins()
 		until = last.Add(a.l.s.cfg.Settle)
 		if limit := first.Add(settleLimit); limit.Before(until) {
 			until = limit
@@ -71,8 +71,8 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.replicas(), next.Slots}); err != nil {
 		return time.Time{}, fmt.Errorf("write the slot table: %w", err)
 	}
-	a.tellMoves(moves, "")
-	a.wake()
+	a.reportMoves(moves, "")
+	a.changed.Set()
 	return time.Time{}, nil
 }
 
@@ -83,7 +83,7 @@ func (a *arranger) begin(ctx context.Context, in slot.Input) error {
 	}
 	next, err := slot.New(a.l.s.cfg.Slots, in)
 	if errors.Is(err, slot.ErrNoSuccessor) {
-		return nil // all are forbidden: wait for one that is not
+		return nil // all nodes are on the blacklist: wait for one that is not
 	}
 	if err != nil {
 		return fmt.Errorf("make the first slot table: %w", err)
@@ -95,31 +95,33 @@ func (a *arranger) begin(ctx context.Context, in slot.Input) error {
 	a.l.s.event("slot.table", a.l.term.Number, &epoch, map[string]any{"slots": len(next.Slots), "nodes": len(in.Live)},
 		"%d slots were given to %d data nodes", len(next.Slots), len(in.Live))
 	a.log.Info("made the first slot table", "epoch", epoch.String(), "slots", len(next.Slots), "data nodes", len(in.Live))
-	a.wake()
+	a.changed.Set()
 	return nil
 }
 
-// served says that some leader of the table is alive: there is something to lose.
+// served reports whether the leader of some slot is alive, so that moving slots
+// could interrupt service.
 func (a *arranger) served(live []conclave.NodeID) bool {
 	return slices.ContainsFunc(a.state.Table.Slots, func(s slot.Slot) bool { return slices.Contains(live, s.Leader) })
 }
 
-// input is all that the arranger knows besides the table.
+// input returns all that the arranger knows besides the table.
 //
-// The floor of the versions of a table made from nothing is the only use of the
-// wall clock: subscribers that outlive a wiped cluster hold versions of the old
-// one, and would drop all that comes below. A clock that is wrong costs them
-// that, and decides nothing else.
+// The version floor of a table made from nothing is the only use of the wall
+// clock: subscribers that outlive a wiped cluster hold versions of the old one
+// and drop every lower version. If the clock is wrong, they miss changes; it
+// decides nothing else.
 func (a *arranger) input() slot.Input {
 	live, silent, reports := a.l.roster.dataNodes()
 	return slot.Input{
-		Next: a.next(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
-		Reports: reports, FloorBase: max(0, int64(a.l.s.cfg.Now().Sub(yearZero)/time.Second)) * conclave.VersionBase,
+		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
+		Reports: reports, FloorBase: max(0, int64(a.l.s.cfg.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
 		Limits: a.l.s.cfg.Limits,
 	}
 }
 
-// replicas are as the table has it; before the first, as configured.
+// replicas returns the number in the table, or before the first table the
+// configured one.
 func (a *arranger) replicas() int {
 	if a.state.Replicas > 0 {
 		return a.state.Replicas
@@ -127,17 +129,17 @@ func (a *arranger) replicas() int {
 	return a.l.s.cfg.Replicas
 }
 
-// floor is the fewest data nodes with which slots move.
+// floor returns the number of data nodes below which no slot moves.
 func (a *arranger) floor() int {
 	n, err := strconv.Atoi(a.state.Switches.Get(wire.SwitchProtectionFloor, "0"))
 	if err != nil {
-		return 0 // was checked when it was set
+		return 0 // checked when it was set
 	}
 	return n
 }
 
-// tellMoves sums a write up for people.
-func (a *arranger) tellMoves(moves []slot.Move, why string) {
+// reportMoves records and logs a summary of a write.
+func (a *arranger) reportMoves(moves []slot.Move, why string) {
 	counts := map[slot.MoveKind]int{}
 	var order []slot.MoveKind
 	for _, m := range moves {

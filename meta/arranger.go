@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	conclavesql "conclave/sql"
@@ -19,7 +20,7 @@ import (
 
 // arranger is the one goroutine that decides while this node leads. It owns the
 // cluster's state: each change is first one statement under the term, then
-// published. Nobody else writes, so nothing here is locked.
+// published. No other goroutine writes the state, so it needs no lock.
 type arranger struct {
 	l     *leader
 	log   hclog.Logger
@@ -27,8 +28,8 @@ type arranger struct {
 	fence conclavesql.Fence
 	rand  *rand.Rand // nonces
 
-	woken    chan struct{} // one token: look again
-	commands chan command  // from handlers; taken one at a time, once warm
+	changed  signal.Signal // another round is needed
+	commands chan command  // from handlers; taken one at a time, after the warm-up
 
 	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
 	seq   uint64                                 // the last that this term has used
@@ -37,52 +38,45 @@ type arranger struct {
 	watch protection
 	// quits are the metas that were granted to quit the election in this term.
 	quits map[conclave.NodeID]bool
-	// begins: this process knew no state of the cluster when it began to lead, so
-	// a stop that is recorded was announced in an earlier run of the metas.
-	begins bool
-	rounds time.Time // when the last round began; zero: none did
-	// absent: until then the leaders of an adopted table are waited for, since the
-	// restored member list does not name them all.
-	absent time.Time
+	// staleStop: this process knew no state of the cluster when it began to
+	// lead, so a stop of the cluster that is recorded was announced in an
+	// earlier run of the metas.
+	staleStop bool
+	lastRound time.Time // when the last round began; zero: there was none
+	// adoptWait: until then the leaders of an adopted table may still join,
+	// since the restored member list does not name them all.
+	adoptWait time.Time
 }
 
 // command is a request that changes the state. do runs in the arranger; its
-// error goes back to who asked.
+// error is returned to the caller.
 type command struct {
 	do   func(ctx context.Context) error
-	done chan error // cap 1: the arranger never waits for who asked
+	done chan error // cap 1: the arranger never waits for the caller
 }
 
-// errDeposed says that the lock row names somebody else: the term is over.
+// errDeposed reports that the lock row names another node: the term has ended.
 var errDeposed = errors.New("deposed: the database names another leader")
 
-// errRestored says that the database went back under a running leader: it was
-// emptied, or restored from a backup. A new term learns from the nodes what they
-// have (warm-up); this one has no way to.
+// errRestored reports that the database was emptied or restored from a backup
+// under a running leader. A new term learns from the nodes what they hold
+// (warm-up); this one cannot.
 var errRestored = errors.New("the database holds less than this leader has written to it")
 
-// errAgain says that the row was not as expected: what stands was read, decide
-// again.
+// errAgain reports that the row was not as expected. It has been read again,
+// and the decision must be repeated.
 var errAgain = errors.New("an earlier write of this term has landed late")
 
 func newArranger(l *leader) *arranger {
 	return &arranger{
 		l: l, log: l.log, store: l.s.cfg.Store,
 		fence: conclavesql.Fence{Owner: l.s.cfg.Node.String(), Term: l.term.Number},
-		rand:  derive(l.s.nonces), woken: make(chan struct{}, 1), commands: make(chan command), quits: map[conclave.NodeID]bool{},
+		rand:  derive(l.s.nonces), changed: signal.New(), commands: make(chan command), quits: map[conclave.NodeID]bool{},
 	}
 }
 
-// wake makes the arranger look again. It never blocks.
-func (a *arranger) wake() {
-	select {
-	case a.woken <- struct{}{}:
-	default:
-	}
-}
-
-// run decides until the leadership ends. Whatever fails for a while (the
-// database, mostly) is tried again; only the end of the term is an error.
+// run decides until the leadership ends. Failures that may pass (mostly of the
+// database) are retried; only the end of the term is an error.
 func (a *arranger) run(ctx context.Context) error {
 	if err := a.load(ctx); err != nil {
 		return err
@@ -94,12 +88,12 @@ func (a *arranger) run(ctx context.Context) error {
 		next, err := a.round(ctx)
 		switch {
 		case errors.Is(err, errDeposed):
-			a.l.s.elector.Wake() // its next round finds out
+			a.l.s.elector.Wake() // its next round finds another owner
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errRestored):
-			a.log.Error("the cluster's state went back, lead anew", "error", err)
+			a.log.Error("the database lost writes of this term, starting a new term", "error", err)
 			return err
 		case errors.Is(err, errAgain):
 			next = time.Now().Add(time.Millisecond)
@@ -109,11 +103,11 @@ func (a *arranger) run(ctx context.Context) error {
 		}
 		timer := time.NewTimer(time.Until(next))
 		select {
-		case <-a.woken:
+		case <-a.changed.C():
 		case <-timer.C:
 		case c := <-a.commands:
 			err := c.do(ctx)
-			for errors.Is(err, errAgain) { // it decides anew, on what stands
+			for errors.Is(err, errAgain) { // decide again, on the rows as read
 				err = c.do(ctx)
 			}
 			c.done <- err
@@ -129,7 +123,7 @@ func (a *arranger) run(ctx context.Context) error {
 	}
 }
 
-// ask has a command done, and returns its error.
+// ask runs a command in the arranger and returns its error.
 func (l *leader) ask(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*l.s.cfg.NodeLease)
 	defer cancel()
@@ -139,7 +133,7 @@ func (l *leader) ask(ctx context.Context, do func(ctx context.Context) error) er
 	case <-l.ctx.Done():
 		return wire.NotLeader("", "")
 	case <-ctx.Done():
-		return wire.Errorf(wire.CodeUnavailable, "%s has just begun to lead and waits for the members", l.s.cfg.Node.Name)
+		return wire.Errorf(wire.CodeUnavailable, "%s has just begun to lead and is waiting for the members", l.s.cfg.Node.Name)
 	}
 	select {
 	case err := <-c.done:
@@ -147,33 +141,33 @@ func (l *leader) ask(ctx context.Context, do func(ctx context.Context) error) er
 		if err != nil && !errors.As(err, &e) {
 			return wire.Errorf(wire.CodeUnavailable, "not done: %v", err)
 		}
-		return err // at the end of the leadership, too: what was taken is answered
+		return err // also at the end of the leadership: a command that was taken is answered
 	case <-ctx.Done():
-		return wire.Errorf(wire.CodeUnavailable, "the database does not answer in time: it may be done, ask again")
+		return wire.Errorf(wire.CodeUnavailable, "the database did not answer in time: the request may have been done, repeat it")
 	}
 }
 
 // round looks at everything once and writes what must change, in the order in
-// which it must be known: first that the cluster is frozen, then who is in it,
-// then who has which slot. It returns when to look again if nothing wakes it.
+// which other nodes must learn it: first protection, then the members, then the
+// slots. It returns when the next round is due if the signal is not set before.
 func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	next = time.Now().Add(a.l.s.cfg.Beat)
-	a.awake(time.Now())
-	if a.useless() {
+	a.compensatePause(time.Now())
+	if a.resignIfUnreachable() {
 		return next, nil
 	}
-	next = earliest(next, a.uselessAt())
-	if now := time.Now(); !a.deaf(now) {
+	next = earliest(next, a.unreachableAt())
+	if now := time.Now(); !a.isolated(now) {
 		a.expire(now)
 		if expiry, any := a.l.roster.nextExpiry(); any {
 			next = earliest(next, expiry)
 		}
 	}
-	better, err := a.protect(ctx)
+	recovery, err := a.protect(ctx)
 	if err != nil {
 		return next, err
 	}
-	next = earliest(next, better)
+	next = earliest(next, recovery)
 	if err := a.list(ctx); err != nil {
 		return next, err
 	}
@@ -186,7 +180,7 @@ func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	return earliest(next, settled), err
 }
 
-// earliest is the first of two moments; a zero one never comes.
+// earliest returns the first of two moments; a zero b never comes.
 func earliest(a, b time.Time) time.Time {
 	if b.IsZero() || a.Before(b) {
 		return a
@@ -194,7 +188,7 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// expire takes off whoever's lease has run out.
+// expire removes the members whose leases have expired.
 func (a *arranger) expire(now time.Time) {
 	for _, d := range a.l.roster.expire(now) {
 		a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": d.member.Node.Name, "role": d.member.Role, "why": d.why},
@@ -203,19 +197,19 @@ func (a *arranger) expire(now time.Time) {
 	}
 }
 
-// awake gives every lease a little longer when this process has not run for a
-// while: beats that came meanwhile wait to be read, and nobody may be taken for
-// dead because the leader was stopped.
-func (a *arranger) awake(now time.Time) {
+// compensatePause extends every lease if this process has not run for a while:
+// beats that arrived meanwhile have not been read yet, and no node may be taken
+// for dead because the leader was stopped.
+func (a *arranger) compensatePause(now time.Time) {
 	beat := a.l.s.cfg.Beat
-	if !a.rounds.IsZero() && now.Sub(a.rounds) > 2*beat {
+	if !a.lastRound.IsZero() && now.Sub(a.lastRound) > 2*beat {
 		a.l.roster.extend(now, beat)
-		a.l.reached = now // what they said meanwhile waits to be read, too
+		a.l.lastContact = now
 	}
-	a.rounds = now
+	a.lastRound = now
 }
 
-// list writes the member list, if it is not as the roster has it.
+// list writes the member list if it differs from the roster.
 func (a *arranger) list(ctx context.Context) error {
 	members := a.l.roster.members(a.black.Names())
 	if sameMembers(members, a.state.Members.List) {
@@ -229,11 +223,12 @@ func (a *arranger) list(ctx context.Context) error {
 
 // write makes one decision durable, then publishes it.
 //
-//  1. Not while the leadership is suspended or its trust is over.
-//  2. One statement: the lock names us and our term, and the row is as read.
-//  3. No answer: nothing is written or published until a re-read shows whose
-//     nonce stands. The same write is then repeated from the same old row, of
-//     which at most one lands.
+//  1. It waits while the leadership is suspended, until trust ends.
+//  2. It sends one statement, which requires that the lock names this node and
+//     its term, and that the row is as read.
+//  3. Without an answer it writes and publishes nothing until it has read the
+//     row and compared the nonce. Then it repeats the same write from the same
+//     old row; at most one of the two takes effect.
 func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) error {
 	text, err := encode(body)
 	if err != nil {
@@ -249,16 +244,16 @@ func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) e
 	if err != nil {
 		return err
 	}
-	if err := a.took(ctx, outcome, next); err != nil {
+	if err := a.applyOutcome(ctx, outcome, next); err != nil {
 		return err
 	}
 	a.publish()
 	return nil
 }
 
-// sealAll takes every kind that this term has not written over into it, bodies
-// untouched, in one statement. What was read still stands then: since the term
-// was won nobody else could write. Asked twice, it does nothing the second time.
+// sealAll moves every kind that this term has not written yet into the term,
+// bodies unchanged, in one statement. The rows are as they were read, since no
+// other node could write after the term was won. A second call changes nothing.
 func (a *arranger) sealAll(ctx context.Context) error {
 	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
 	for try := 0; ; try++ {
@@ -271,12 +266,12 @@ func (a *arranger) sealAll(ctx context.Context) error {
 		case conclavesql.Deposed:
 			return errDeposed
 		case conclavesql.Unknown:
-			a.log.Warn("the outcome of the seal is unknown, it is repeated", "error", err)
+			a.log.Warn("the outcome of the seal is unknown, repeating it", "error", err)
 			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)); err != nil {
 				return err
 			}
 			continue
-		case conclavesql.Conflict: // the first of two tries has landed: then this one finds nothing
+		case conclavesql.Conflict: // an earlier try took effect, so this one found nothing to change
 		}
 		a.seq = seq
 		for _, kind := range conclavesql.Kinds() {
@@ -293,11 +288,11 @@ func (a *arranger) sealAll(ctx context.Context) error {
 	}
 }
 
-// reread takes in what stands in the database.
+// reread takes over the rows from the database.
 func (a *arranger) reread(ctx context.Context) error {
 	rows, err := a.store.Read(ctx)
 	if err != nil {
-		return fmt.Errorf("read what stands: %w", err)
+		return fmt.Errorf("read the cluster's state: %w", err)
 	}
 	a.rows = rows
 	for _, kind := range conclavesql.Kinds() {
@@ -320,7 +315,7 @@ func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, writ
 		}
 		outcome, err := write()
 		for outcome == conclavesql.Unknown {
-			a.log.Warn("the outcome of a write is unknown, it is read", "kind", old.Kind, "seq", next.Seq, "error", err)
+			a.log.Warn("the outcome of a write is unknown, reading the row", "kind", old.Kind, "seq", next.Seq, "error", err)
 			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.l.s.cfg.Beat/4)); err != nil {
 				return outcome, err
 			}
@@ -345,8 +340,8 @@ func (a *arranger) mayAct(ctx context.Context) error {
 	}
 }
 
-// took adopts what a write came to.
-func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next conclavesql.State) error {
+// applyOutcome takes over the outcome of a write.
+func (a *arranger) applyOutcome(ctx context.Context, outcome conclavesql.Outcome, next conclavesql.State) error {
 	switch outcome {
 	case conclavesql.Written:
 		a.seq = max(a.seq, next.Seq)
@@ -355,8 +350,8 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 	case conclavesql.Deposed:
 		return errDeposed
 	}
-	// Conflict: what stands is an earlier write of our own. Adopt it; it may be
-	// this very one, sent twice because its first answer was lost.
+	// Conflict: the row holds an earlier write of this term. Adopt it; it may
+	// be this very write, sent twice because its first answer was lost.
 	written := a.rows
 	if err := a.reread(ctx); err != nil {
 		return err
@@ -373,13 +368,15 @@ func (a *arranger) took(ctx context.Context, outcome conclavesql.Outcome, next c
 	return errAgain
 }
 
-// publish shows what was written to everybody: the streams look at the view.
+// publish makes the written state visible to all streams through the view.
 func (a *arranger) publish() {
 	a.l.s.cfg.Trace.Claim(trace.Claim{Kind: trace.Publishing, Term: a.fence.Term, Epoch: a.state.Table.Epoch})
 	a.l.s.view.Set(a.state)
-	a.l.spread.published(a.state.Table.Epoch, time.Now())
-	a.l.bell.ring()
+	a.l.propagation.published(a.state.Table.Epoch, time.Now())
+	a.l.updates.notify()
 }
 
-// next is the epoch of the next write.
-func (a *arranger) next() conclave.Epoch { return conclave.Epoch{Term: a.fence.Term, Seq: a.seq + 1} }
+// nextEpoch returns the epoch of the next write.
+func (a *arranger) nextEpoch() conclave.Epoch {
+	return conclave.Epoch{Term: a.fence.Term, Seq: a.seq + 1}
+}

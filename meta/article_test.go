@@ -56,6 +56,10 @@ func TestArticleAnObserverNeverLeads(t *testing.T) {
 		leader := c.leader()
 		for _, name := range c.metaNames() {
 			if name != leader.id.Name {
+				c.eventually(time.Second, func() bool {
+					_, known := c.nodeInfo(name)
+					return known && c.metas[name].Elector().Current().Leader == leader.id
+				})
 				require.NoError(t, c.admin.Quit(t.Context(), name))
 			}
 		}
@@ -100,7 +104,7 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 				m, _ := n.view.State().Members.Find(name)
 				return m.Draining && slices.ContainsFunc(n.view.State().Blacklist.Entries, func(e blacklist.Entry) bool { return e.Name == name })
 			})
-			// Asking twice changes nothing.
+			// A second request changes nothing.
 			epoch := n.view.State().Blacklist.Epoch
 			require.NoError(t, n.Drain(t.Context(), "stop"))
 			time.Sleep(2 * time.Second)

@@ -12,8 +12,8 @@ import (
 	"conclave/wire"
 )
 
-// The bodies of the rows. A row's epoch is in its columns; whatever epoch a body
-// has inside is not read.
+// The bodies of the rows. A row's epoch is in its columns; an epoch in a body
+// is ignored.
 
 type tableBody struct {
 	Replicas int         `json:"replicas"`
@@ -28,8 +28,8 @@ type switchesBody struct {
 	List []wire.Switch `json:"list"`
 }
 
-// freezeBody also says which data nodes the cluster had when it was frozen, so
-// that any later leader knows when enough of them are back.
+// freezeBody also names the data nodes that the cluster had when protection
+// began, so that any later leader knows when enough of them are back.
 type freezeBody struct {
 	Frozen bool     `json:"frozen"`
 	Reason string   `json:"reason,omitempty"`
@@ -45,8 +45,8 @@ func encode(body any) (string, error) {
 }
 
 // decode reads a row into the state. A kind that was never written reads as
-// empty; its epoch counts all the same, but for the slot table: no table is
-// published before there is one.
+// empty, with its epoch. The slot table is an exception: no table is published
+// before there is one.
 func (a *arranger) decode(row conclavesql.State) error {
 	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
 	read := func(into any) error {
@@ -102,5 +102,5 @@ func (a *arranger) decode(row conclavesql.State) error {
 	return nil
 }
 
-// sameMembers says that two lists are the same.
+// sameMembers reports whether two lists are equal.
 func sameMembers(a, b []wire.Member) bool { return slices.Equal(a, b) }

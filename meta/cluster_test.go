@@ -30,19 +30,19 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-// cluster is metas, an embedded database, and fake session and data nodes, on a
-// network in memory, within a bubble.
+// cluster is a set of metas, an embedded database, and fake session and data
+// nodes, on a network in memory, in a bubble.
 type cluster struct {
 	t     *testing.T
 	net   *simnet.Net
 	log   hclog.Logger
-	lines atomic.Int64 // that were logged
+	lines atomic.Int64 // logged so far
 	rand  *rand.Rand
 	metas map[string]*metaNode
 	nodes map[string]*fakeNode
 	setup func(*meta.Config)
 	addrs []string
-	db    *conclavesql.DB // the test's own way in
+	db    *conclavesql.DB // the test's own connection
 	admin *metaclient.Admin
 	peers *wire.Peers
 }
@@ -51,7 +51,8 @@ const dsn = "root@tcp(db:3306)/conclave"
 
 var lock = conclavesql.DefaultLock()
 
-// inBubble plays a test with that many metas, started and with a leader.
+// inBubble runs a test with the given number of metas, started and with a
+// leader.
 func inBubble(t *testing.T, metas int, play func(*testing.T, *cluster), setup ...func(*meta.Config)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, metas, setup...)
@@ -120,7 +121,7 @@ func (c *cluster) metaNames() []string {
 	return names
 }
 
-// metaNode is one meta and its way of dying.
+// metaNode is one meta, with what is needed to kill it.
 type metaNode struct {
 	*meta.Server
 	id    conclave.NodeID
@@ -164,7 +165,7 @@ func (c *cluster) startMeta(name string) *metaNode {
 	return n
 }
 
-// kill ends a node as kill -9 does: its kernel closes all that it had open.
+// kill ends a node as kill -9 does: all its connections close.
 func (c *cluster) kill(name string) {
 	c.net.Kill(name)
 	if m := c.metas[name]; m != nil {
@@ -177,7 +178,7 @@ func (c *cluster) kill(name string) {
 	delete(c.nodes, name)
 }
 
-// leader waits until some meta leads and says so over HTTP; it returns that one.
+// leader waits until a meta reports over HTTP that it leads, and returns it.
 func (c *cluster) leader() *metaNode {
 	c.t.Helper()
 	return c.leaderAfter(0)
@@ -201,21 +202,21 @@ func (c *cluster) term() uint64 {
 	return info.Term
 }
 
-// eventually polls in virtual time: each millisecond at first, then ever more
-// seldom.
+// eventually polls in virtual time, each millisecond at first, then less and
+// less often.
 func (c *cluster) eventually(limit time.Duration, claim func() bool) time.Duration {
 	c.t.Helper()
 	start := time.Now()
 	for !claim() {
 		if time.Since(start) > limit {
-			require.FailNow(c.t, "it did not come true within "+limit.String())
+			require.FailNow(c.t, "not true within "+limit.String())
 		}
 		time.Sleep(max(time.Millisecond, time.Since(start)/50))
 	}
 	return time.Since(start)
 }
 
-// stable waits until every slot is served and led evenly.
+// stable waits until every slot is served and the slots are spread evenly.
 func (c *cluster) stable(limit time.Duration) (metaclient.SlotsInfo, time.Duration) {
 	c.t.Helper()
 	var slots metaclient.SlotsInfo
@@ -227,7 +228,8 @@ func (c *cluster) stable(limit time.Duration) (metaclient.SlotsInfo, time.Durati
 	return slots, took
 }
 
-// servedWithout says that every slot is served, and none by the named node.
+// servedWithout reports whether every slot is served, and none by the named
+// node.
 func (c *cluster) servedWithout(name string) bool {
 	slots, err := c.admin.Slots(c.t.Context())
 	if err != nil || !slots.Stable {
@@ -246,7 +248,7 @@ func (c *cluster) nodeInfo(name string) (metaclient.NodeInfo, bool) {
 	return list[i], true
 }
 
-// has says whether any meta noted an event of that type.
+// has reports whether a meta recorded an event of that type.
 func (c *cluster) has(what string) bool { return len(c.eventsOf(what)) > 0 }
 
 func (c *cluster) eventsOf(what string) (found []wire.Event) {
@@ -262,8 +264,8 @@ func (c *cluster) eventsOf(what string) (found []wire.Event) {
 }
 
 // fakeNode is a session or data node as the leader sees one: it answers at its
-// port, beats, takes tables, and, if it is a data node, does at once what the
-// table says.
+// port, sends beats, applies tables, and, if it is a data node, does at once
+// what the table says.
 type fakeNode struct {
 	*metaclient.Client
 	id     conclave.NodeID
@@ -271,19 +273,19 @@ type fakeNode struct {
 	fence  *wire.Fence
 	server *wire.HTTPServer
 	stop   func()
-	mute   func()     // beats no more, still answers at its port
+	mute   func()     // stops the beats; the node still answers at its port
 	err    chan error // Run's result
 
 	mu       sync.Mutex // guards the rest
 	draining bool
-	stuck    bool // reports migrating for ever
+	stuck    bool // reports migrating forever
 }
 
 func (c *cluster) startNode(name string, role conclave.Role, change ...func(*metaclient.Config)) *fakeNode {
 	return c.startNodeOn(name, name, role, change...)
 }
 
-// startNodeOn starts a node on a host that has another name than it.
+// startNodeOn starts a node on a host with another name than the node's.
 func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change ...func(*metaclient.Config)) *fakeNode {
 	host := c.net.Host(hostname)
 	n := &fakeNode{
@@ -319,7 +321,7 @@ func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change 
 	beating, mute := context.WithCancel(ctx)
 	var loop sync.WaitGroup
 	loop.Go(func() { n.err <- n.Run(beating) })
-	running.Go(func() { // tells at once what it has done
+	running.Go(func() { // reports at once what it has done
 		for changed := n.view.Changed(); ; changed = n.view.Changed() {
 			n.Poke()
 			select {
@@ -342,7 +344,7 @@ func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change 
 	return n
 }
 
-// report is what a data node that does everything in no time would say.
+// report returns the reports of a data node that does everything at once.
 func (n *fakeNode) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -365,7 +367,8 @@ func (n *fakeNode) report() (reports []*wirev1.SlotReport, load uint32, ready, d
 	return reports, 7, true, n.draining
 }
 
-// startNodes starts data-1..n and session-1..m and waits until all slots are served.
+// startNodes starts data-1..n and session-1..m and waits until all slots are
+// served.
 func (c *cluster) startNodes(data, sessions int) {
 	c.t.Helper()
 	for i := range data {

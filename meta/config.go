@@ -18,7 +18,7 @@ import (
 )
 
 // StateStore keeps the five kinds of cluster state, each written under the term
-// and read with its epoch. conclavesql.StateStore is the one.
+// and read with its epoch. It is implemented by conclavesql.StateStore.
 type StateStore interface {
 	Read(ctx context.Context) (map[conclavesql.Kind]conclavesql.State, error)
 	Write(ctx context.Context, fence conclavesql.Fence, old, next conclavesql.State) (conclavesql.Outcome, error)
@@ -28,36 +28,35 @@ type StateStore interface {
 
 var _ StateStore = (*conclavesql.StateStore)(nil)
 
-// History lists the elections, the newest first. The elector writes it.
+// History lists the elections, the latest first. The elector writes it.
 type History interface {
 	List(ctx context.Context, limit int) ([]conclavesql.Election, error)
 }
 
 var _ History = (*conclavesql.History)(nil)
 
-// AskWitness asks the meta at address whether it still leads the term on the
-// record, as whoever was handed the leader's lock must: elector/termcas, rule 4c,
-// whose Config.Ask it is. A refused dial is an answer: nobody listens there.
+// AskWitness asks the meta at address whether it still leads the recorded term,
+// as a follower that acquired the leader's lock must (elector/termcas,
+// Config.Ask). A refused dial is an answer: no process listens there.
 type AskWitness func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 
-// Config is what a Server needs. Node, Listen, Strategy, Store and History are
+// Config configures a Server. Node, Listen, Strategy, Store and History are
 // required; DefaultConfig has the rest.
 type Config struct {
 	Node       conclave.NodeID // name, and an incarnation drawn at this start
 	Listen     string          // host:port; port 0 takes a free one
-	Advertise  string          // what others are told; "": the listener's own address
+	Advertise  string          // the address given to other nodes; "": the listener's own
 	DataCenter string          // nodes that name another one are refused; the Strategy's lock should have it
 	Metas      []string        // addresses of all metas; may include this one
-	Token      string          // asked of every changing request; "": none
-	Insecure   bool            // listen beyond loopback without a token
+	Token      string          // required with every changing request; "": none
+	Insecure   bool            // allow listening beyond loopback without a token
 
-	// Strategy makes the way in which the metas agree; ask is how it may question
-	// a leader at its port.
+	// Strategy makes the election strategy; ask asks a leader at its port.
 	Strategy func(ask AskWitness) (elector.Strategy, error)
 	Store    StateStore
 	History  History
-	// Statements counts the SQL statements sent so far, for the metrics; may be
-	// nil.
+	// Statements returns the number of SQL statements sent so far, for the
+	// metrics; may be nil.
 	Statements func() uint64
 
 	// Lease is how long the leadership lasts without a renewal; 3 s.
@@ -65,33 +64,33 @@ type Config struct {
 	// Beat is the time between two renewals, and between two beats down to each
 	// node; at most Lease/3, which is the default.
 	Beat time.Duration
-	// NodeLease is how long a silent session or data node stays a member; 3 s. At
-	// least three Beats, so that two lost ones take nobody off the list.
+	// NodeLease is how long a silent session or data node stays a member; 3 s.
+	// At least three Beats, so that two lost ones remove no node from the list.
 	NodeLease time.Duration
 	// Settle is how long the first table waits for another data node after each
-	// that registers, so that a cluster that starts is spread at once over all of
-	// them; 250 ms. Less than NodeLease.
+	// that registers, so that a starting cluster is spread over all of them at
+	// once; 250 ms. Less than NodeLease.
 	Settle time.Duration
-	// WarmUp, when it is not zero, is how long a new leader decides nothing,
-	// whatever it hears: the original's fixed 30 s, for the profile sofa. Zero
-	// ends it by evidence.
+	// WarmUp, if not zero, is how long a new leader decides nothing, whatever
+	// it learns: the original's fixed 30 s, for the profile sofa. If zero, the
+	// warm-up ends by evidence.
 	WarmUp time.Duration
 	// Observer starts this node as one that never competes.
 	Observer bool
 
 	Slots    int         // of a table made from nothing; a power of two; 256
 	Replicas int         // copies of a slot, its leader's included; 2
-	Limits   slot.Limits // what one write may set in motion
+	Limits   slot.Limits // how much one write may move
 
 	Network wire.Network
 	Logger  hclog.Logger     // named by the caller
-	Trace   trace.Sink       // hears what this node claims; nil: nobody listens
-	Rand    *rand.Rand       // the streams of all loops are derived from it; nil draws a seed
-	Now     func() time.Time // only to show it, and once for the version floor of a table made from nothing
+	Trace   trace.Sink       // receives trace events; may be nil
+	Rand    *rand.Rand       // source of the random streams of all loops; nil draws a seed
+	Now     func() time.Time // for display, and once for the version floor of a table made from nothing
 	Version string
 }
 
-// DefaultConfig has every default.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:9615", DataCenter: "default",
@@ -101,7 +100,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills what was left empty.
+// withDefaults sets zero fields to their defaults.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	or := func(v *time.Duration, d time.Duration) {
@@ -139,12 +138,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ElectionBeat is Beat, or what it is by default.
+// ElectionBeat returns Beat or its default.
 func (c Config) ElectionBeat() time.Duration { return c.withDefaults().Beat }
 
-// Validate names the field that cannot be, and the one that it must fit. Zero
-// values stand for their defaults. What stands for the database is checked by
-// New, so that settings can be refused before there is one.
+// Validate reports the first invalid field and the constraint that it violates.
+// Zero values stand for their defaults. Strategy, Store and History are checked
+// by New, so that settings can be refused before there is a database.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if err := conclave.ValidateName(c.Node.Name); err != nil {
@@ -175,5 +174,5 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// derive makes a stream of randomness for one loop.
+// derive returns a random stream for one loop.
 func derive(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), r.Uint64())) }

@@ -12,12 +12,12 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// What a meta does while another leads: it holds the stream to the leader, as
-// sessions and data nodes do, and feeds its elector from it, so that a calm
-// cluster asks the database for nearly nothing.
+// What a meta does while another node leads: it holds the stream to the leader,
+// as sessions and data nodes do, and passes the beats to its elector, so that a
+// calm cluster sends the database almost no requests.
 
-// runFollow holds the stream whenever this node does not lead. It returns when
-// ctx ends, or when a living process has this node's name.
+// runFollow holds the stream while this node does not lead. It returns when ctx
+// ends, or when a living process has this node's name.
 func (s *Server) runFollow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		l, changed := s.leading()
@@ -47,34 +47,37 @@ func (s *Server) runFollow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// report is what this node's beats say: a candidate is ready, an observer not.
+// report returns what this node's beats report: a candidate is ready, an
+// observer is not.
 func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
 	return nil, 0, !s.elector.Observing() && s.quitting.Load() == 0, false
 }
 
-// heard feeds the elector with a beat that the database has acknowledged.
-func (s *Server) heard(m *wirev1.JoinResponse) {
+// observeBeat passes a beat that the database has acknowledged to the elector.
+func (s *Server) observeBeat(m *wirev1.JoinResponse) {
 	s.elector.Observe(elector.Term{
 		Number: m.GetTerm(), Leader: wire.NodeIn(m.GetLeader()), Address: m.GetAddress(),
 		Beat: m.GetBeat(), Lease: wire.FromMs(m.GetLeaseMs()),
 	})
 }
 
-// broke tells the elector to look closely: the leader may be gone.
-func (s *Server) broke(metaclient.Leader, error) { s.elector.Suspect() }
+// suspectLeader makes the elector read the store more often: the leader may
+// have crashed.
+func (s *Server) suspectLeader(metaclient.Leader, error) { s.elector.Suspect() }
 
-// guess is the leader that the database names, for a stream's client that nobody
-// tells of one: a meta may have been started without the addresses of the others.
-func (s *Server) guess() (metaclient.Leader, bool) {
+// leaderFromStore returns the leader that the database names, for the stream's
+// client when it has no other address: a meta may have been started without the
+// addresses of the others.
+func (s *Server) leaderFromStore() (metaclient.Leader, bool) {
 	t := s.elector.Current()
-	if name, _ := s.whoLeads(); name == "" {
+	if name, _ := s.currentLeader(); name == "" {
 		return metaclient.Leader{}, false
 	}
 	return metaclient.Leader{Term: t.Number, Node: t.Leader, Address: t.Address}, true
 }
 
-// runNotice hands what the elector learns of others on to the stream's client,
-// which may be seeking.
+// runNotice passes the leaders that the elector learns of to the stream's
+// client, which may be seeking one.
 func (s *Server) runNotice(ctx context.Context) {
 	for change := range s.elector.Changes(ctx) {
 		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader != s.cfg.Node {
@@ -84,8 +87,8 @@ func (s *Server) runNotice(ctx context.Context) {
 }
 
 // runObserve makes this node an observer while it is on the blacklist, and a
-// candidate again when it is taken off. What an operator asked of this node
-// itself (quit, join) holds until the list changes.
+// candidate again when it is removed. A request to this node itself (quit,
+// join) holds until the list changes.
 func (s *Server) runObserve(ctx context.Context) {
 	forbidden := false
 	for {
@@ -97,7 +100,7 @@ func (s *Server) runObserve(ctx context.Context) {
 				act = s.elector.Quit
 			}
 			if err := act(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, elector.ErrStopped) {
-				s.log.Warn("could not follow the blacklist", "forbidden", now, "error", err)
+				s.log.Warn("cannot apply the blacklist to this node", "forbidden", now, "error", err)
 			}
 			forbidden = now
 		}
@@ -109,7 +112,7 @@ func (s *Server) runObserve(ctx context.Context) {
 	}
 }
 
-// forbiddenNames are the names on the blacklist.
+// forbiddenNames returns the names on the blacklist.
 func forbiddenNames(st wire.State) []string {
 	names := make([]string, len(st.Blacklist.Entries))
 	for i, e := range st.Blacklist.Entries {
@@ -118,7 +121,7 @@ func forbiddenNames(st wire.State) []string {
 	return names
 }
 
-// otherMetas are the addresses of the configured metas but this one.
+// otherMetas returns the addresses of the other configured metas.
 func (s *Server) otherMetas() []string {
 	return slices.DeleteFunc(slices.Clone(s.cfg.Metas), func(a string) bool { return a == s.address })
 }

@@ -2,8 +2,8 @@ package meta
 
 import "sync"
 
-// group joins goroutines that are started by requests, of which the last may
-// come after the end has begun.
+// group joins goroutines that are started by requests, the last of which may
+// arrive after the end has begun.
 type group struct {
 	mu     sync.Mutex // guards closed, and that nothing is added after it
 	closed bool
@@ -19,7 +19,7 @@ func (g *group) Go(f func()) {
 	}
 }
 
-// close starts nothing any more and waits for what runs.
+// close makes Go do nothing from now on and waits for the running functions.
 func (g *group) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -27,25 +27,25 @@ func (g *group) close() {
 	g.wg.Wait()
 }
 
-// bell wakes everybody who listens, however many, and does not count.
-type bell struct {
-	mu   sync.Mutex // guards rung
-	rung chan struct{}
+// broadcast wakes any number of goroutines. Several notifications count as one.
+type broadcast struct {
+	mu       sync.Mutex // guards notified
+	notified chan struct{}
 }
 
-func newBell() *bell { return &bell{rung: make(chan struct{})} }
+func newBroadcast() *broadcast { return &broadcast{notified: make(chan struct{})} }
 
-// listen returns what the next ring closes. Take it before looking at what the
-// bell is rung for.
-func (b *bell) listen() <-chan struct{} {
+// next returns a channel that the next notify closes. Call it before looking at
+// what may have changed.
+func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rung
+	return b.notified
 }
 
-func (b *bell) ring() {
+func (b *broadcast) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	close(b.rung)
-	b.rung = make(chan struct{})
+	close(b.notified)
+	b.notified = make(chan struct{})
 }

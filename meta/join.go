@@ -14,36 +14,38 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// joinStream is one Join call, as the leader sees it.
+// joinStream is one Join call on the leader's side.
 type joinStream = connect.BidiStream[wirev1.JoinRequest, wirev1.JoinResponse]
 
-// stream is one member's conversation with the leader.
+// stream is one member's connection to the leader.
 type stream struct {
 	id   conclave.NodeID
 	role conclave.Role
-	stop context.CancelCauseFunc // ends the conversation
-	echo chan uint64             // the newest beat up; cap 1, the reader replaces it
+	stop context.CancelCauseFunc // ends the stream
+	echo chan uint64             // the last beat received; cap 1, the reader replaces it
 }
 
 func (s *stream) end(why error) { s.stop(why) }
 
-// knockLimit is how long a node may take to say who it is; admitLimit is the same
-// before it is a member. It is longer, since a node that is only slow is refused by
-// it, and below two beats, after which the node would ask another meta.
+// identifyTimeout is how long a node may take to answer with its identity;
+// admitTimeout is the same before it is a member. It is longer, since a node
+// that is only slow would be refused, and shorter than two beats, after which
+// the node would try another meta.
 const (
-	knockLimit = 500 * time.Millisecond
-	admitLimit = 1500 * time.Millisecond
+	identifyTimeout = 500 * time.Millisecond
+	admitTimeout    = 1500 * time.Millisecond
 )
 
-// linger is how long a stream stays open when the leadership behind it has ended.
+// streamLinger is how long a stream stays open after its leadership has ended.
 // The next leader's announcement ends it from the other side; without the delay
-// every node would ask every meta who leads, just while they elect.
-const linger = 150 * time.Millisecond
+// every node would ask every meta for the leader during the election.
+const streamLinger = 150 * time.Millisecond
 
-// Join is the stream that every node holds to the leader.
+// Join handles the stream that every node holds to the leader
+// (HeartbeatRequestHandler in the articles).
 //
-// The handler writes; a goroutine of its own reads, because net/http ends a
-// blocked read only when the handler has returned. It is joined by Run.
+// The handler writes. A separate goroutine reads, because net/http ends a
+// blocked read only after the handler has returned; Run joins it.
 func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 	l, err := s.asLeader()
 	if err != nil {
@@ -65,7 +67,7 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 	if err := l.admit(ctx, st, first); err != nil {
 		return err
 	}
-	defer l.broken(st)
+	defer l.streamEnded(st)
 	s.background.Go(func() {
 		for {
 			m, err := conn.Receive()
@@ -73,32 +75,34 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 				stop(err)
 				return
 			}
-			l.hear(st, m)
+			l.handleBeat(st, m)
 		}
 	})
-	err = l.talk(ctx, st, conn, first)
+	err = l.sendUpdates(ctx, st, conn, first)
 	if l.ctx.Err() != nil {
-		_ = sleep.For(request, linger)
+		_ = sleep.For(request, streamLinger)
 	}
 	return err
 }
 
-// admit judges a first beat: who is this, and may it have the name?
+// admit checks a first beat and admits the node if it may have its name:
 //
-//  1. The request itself: a role, a name, an incarnation, an address, the same
-//     data center.
-//  2. A higher term than ours was seen: stop acting, win a term above it.
-//  3. One incarnation per name. A living process at the address on record keeps
-//     the name, and the new one is refused with conflict. A dead one is replaced.
-//     A silent one is waited for, until its lease has run out.
-//  4. Dial back, once per incarnation: who does not answer at its address is not
-//     admitted, since data nodes must be able to ask sessions, and sessions and
-//     metas data nodes. A member stays one all the same: that the path to it
-//     fails for this meta is no reason to take it off. Only a node that was
-//     dialled can later be declared dead by a refused dial.
+//  1. The request must be complete: a role, a name, an incarnation, an address,
+//     the same data center.
+//  2. If the node has seen a higher term, this leader stops acting and competes
+//     for a term above it.
+//  3. A name has one incarnation. A living process at the recorded address keeps
+//     the name, and the new one is refused with a conflict. A dead one is
+//     replaced. A silent one keeps the name until its lease has expired.
+//  4. The leader dials the node back, once per incarnation. A node that does not
+//     answer at its address is not admitted, since data nodes must be able to
+//     reach sessions, and sessions and metas data nodes. A node that is a member
+//     already stays one: that this meta cannot reach it is no reason to remove
+//     it. Only a node that was dialed before can later be declared dead by a
+//     refused dial.
 func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest) error {
 	m := wire.MemberIn(first.GetMember())
-	m.Draining, m.Dialable = false, false // the leader judges
+	m.Draining, m.Dialable = false, false // set by the leader
 	if err := conclave.ValidateName(m.Node.Name); err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "join: %v", err)
 	}
@@ -106,17 +110,17 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 		return wire.Errorf(wire.CodeBadRequest, "join: %v", err)
 	}
 	if m.Node.Incarnation == "" || m.Address == "" {
-		return wire.Errorf(wire.CodeBadRequest, "join: %s says no incarnation or no address", m.Node.Name)
+		return wire.Errorf(wire.CodeBadRequest, "join: %s sent no incarnation or no address", m.Node.Name)
 	}
 	if dc := first.GetDataCenter(); dc != "" && dc != l.s.cfg.DataCenter {
-		return wire.Errorf(wire.CodeBadRequest, "join: %s is of data center %q, this cluster of %q", m.Node.Name, dc, l.s.cfg.DataCenter)
+		return wire.Errorf(wire.CodeBadRequest, "join: %s belongs to data center %q, this cluster to %q", m.Node.Name, dc, l.s.cfg.DataCenter)
 	}
 	if l.outranked(first.GetHighestTerm()) {
 		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", l.term.Number, first.GetHighestTerm(), m.Node.Name)
 	}
-	// A member that this node knew of as a follower need not wait until the stored
-	// list was read: after an election nodes follow one round trip after their
-	// leader's first word.
+	// A member that this node knew as a follower need not wait until the stored
+	// list has been read: after an election nodes follow one round trip after
+	// the announcement.
 	known, _ := l.s.view.State().Members.Find(m.Node.Name)
 	returns := known.Node == m.Node && known.Address == m.Address && known.Dialable
 	if returns {
@@ -133,7 +137,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			return wire.Errorf(wire.CodeUnavailable, "%s has left", m.Node)
 		}
 		if m.Node.Name == l.s.cfg.Node.Name && m.Node != l.s.cfg.Node {
-			return wire.Errorf(wire.CodeConflict, "the name %s is that of the leader at %s", m.Node.Name, l.s.address)
+			return wire.Errorf(wire.CodeConflict, "the name %s belongs to the leader at %s", m.Node.Name, l.s.address)
 		}
 		old, found := l.roster.find(m.Node.Name)
 		switch {
@@ -145,7 +149,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			}
 		}
 		if !m.Dialable && m.Role != conclave.RoleMeta {
-			id, err := l.knock(ctx, m.Address, admitLimit)
+			id, err := l.identify(ctx, m.Address, admitTimeout)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -154,45 +158,46 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			switch {
 			case m.Dialable:
 			case member:
-				l.log.Warn("cannot dial a member back: it is evicted by its lease only", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
+				l.log.Warn("cannot dial a member back: it is removed only when its lease expires", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
 			default:
 				return l.refuse(m, id, err)
 			}
 		}
 		fresh, ok := l.roster.admit(m, old.Node, st, time.Now())
 		if !ok {
-			continue // somebody was faster
+			continue // another process registered under the name meanwhile
 		}
 		if fresh && !returns && m.Role != conclave.RoleMeta {
 			l.s.event("node.joined", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
 				"%s %s joined at %s", m.Role, m.Node.Name, m.Address)
 			l.log.Info("node joined", "node", m.Node.Name, "role", m.Role, "address", m.Address, "dialable", m.Dialable)
 		}
-		l.hear(st, first)
-		l.arranger.wake()
+		l.handleBeat(st, first)
+		l.arranger.changed.Set()
 		return nil
 	}
 }
 
-// refuse answers a node that cannot be dialled back: another node, or none,
-// answers at its address. It is logged once for each incarnation and address;
-// the node goes on trying.
+// refuse returns the refusal of a node that cannot be dialed back: another node
+// answers at its address, or none does. It is logged once for each incarnation
+// and address; the node keeps trying.
 func (l *leader) refuse(m wire.Member, answered conclave.NodeID, err error) error {
 	why := fmt.Sprintf("%s answers there", answered)
 	if err != nil {
 		why = err.Error()
 	}
 	if l.roster.refused(m) {
-		l.log.Warn("node refused: it cannot be dialled at its advertised address", "node", m.Node.Name, "role", m.Role, "address", m.Address, "why", why)
+		l.log.Warn("node refused: it cannot be dialed at its advertised address", "node", m.Node.Name, "role", m.Role, "address", m.Address, "why", why)
 		l.s.event("node.refused", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "why": why},
-			"%s %s was refused: it cannot be dialled at %s", m.Role, m.Node.Name, m.Address)
+			"%s %s was refused: it cannot be dialed at %s", m.Role, m.Node.Name, m.Address)
 	}
 	return wire.Errorf(wire.CodeUnavailable, "join: %s advertises %s, where %s cannot reach it: %s", m.Node.Name, m.Address, l.s.cfg.Node.Name, why)
 }
 
-// mayReplace says whether the name of old may go to a new incarnation.
+// mayReplace returns nil if the name of old may go to the new incarnation m,
+// otherwise the refusal.
 func (l *leader) mayReplace(ctx context.Context, old, m wire.Member) error {
-	id, err := l.knock(ctx, old.Address, knockLimit)
+	id, err := l.identify(ctx, old.Address, identifyTimeout)
 	switch {
 	case err == nil && id == old.Node:
 		return wire.Errorf(wire.CodeConflict, "the name %s belongs to a living %s process at %s", m.Node.Name, old.Role, old.Address)
@@ -205,40 +210,42 @@ func (l *leader) mayReplace(ctx context.Context, old, m wire.Member) error {
 	if old.Role == conclave.RoleMeta || !l.roster.holdsLease(old.Node) {
 		return nil
 	}
-	return wire.Errorf(wire.CodeUnavailable, "%s at %s has the name %s and does not answer: its lease is waited for", old.Role, old.Address, m.Node.Name)
+	return wire.Errorf(wire.CodeUnavailable, "%s at %s has the name %s and does not answer: it keeps the name until its lease expires", old.Role, old.Address, m.Node.Name)
 }
 
-// hear takes one beat up.
-func (l *leader) hear(st *stream, m *wirev1.JoinRequest) {
+// handleBeat processes one beat from a member.
+func (l *leader) handleBeat(st *stream, m *wirev1.JoinRequest) {
 	at := time.Now()
 	if l.outranked(m.GetHighestTerm()) {
 		return
 	}
 	news, ok := l.roster.beat(st, m, at)
 	if !ok {
-		st.end(wire.Errorf(wire.CodeUnavailable, "%s is not on the list by this stream", st.id.Name))
+		st.end(wire.Errorf(wire.CodeUnavailable, "%s is not registered through this stream", st.id.Name))
 		return
 	}
 	table := wire.EpochIn(m.GetHave().GetTable())
 	if l.warm.Load() && table.Term >= l.term.Number && l.s.view.TableEpoch().Less(table) {
-		// A table of ours that we have never written: somebody led this very term
-		// in another life of the database. The next term's warm-up adopts it.
+		// A table of this term that this leader has not written: another node
+		// led the same term before the database was reset. The next term's
+		// warm-up adopts it.
 		l.outranked(table.Term + 1)
 		return
 	}
 	l.evidence.see(table, m.GetMember().GetAddress())
-	l.spread.held(l.roster.behind, at)
+	l.propagation.held(l.roster.behind, at)
 	select { // only the newest is echoed
 	case <-st.echo:
 	default:
 	}
 	st.echo <- m.GetBeat()
 	if news {
-		l.arranger.wake()
+		l.arranger.changed.Set()
 	}
 }
 
-// outranked tells the elector of a term above ours.
+// outranked reports whether highest is above this term, and passes such a term
+// to the elector.
 func (l *leader) outranked(highest uint64) bool {
 	if highest <= l.term.Number {
 		return false
@@ -247,16 +254,17 @@ func (l *leader) outranked(highest uint64) bool {
 	return true
 }
 
-// talk sends what the member lacks, and the beats, until the stream ends. While
-// the leadership is suspended no state is sent, only that this node is there.
-func (l *leader) talk(ctx context.Context, st *stream, conn *joinStream, first *wirev1.JoinRequest) error {
+// sendUpdates sends the member what it lacks, and the beats, until the stream
+// ends. While the leadership is suspended it sends no state, only that this
+// node is there.
+func (l *leader) sendUpdates(ctx context.Context, st *stream, conn *joinStream, first *wirev1.JoinRequest) error {
 	have := first.GetHave()
-	var sent slot.Table // what the receiver has from this stream; zero: nothing yet
+	var sent slot.Table // the table that was sent on this stream; zero: none yet
 	var echo uint64
 	keepAlive := time.NewTimer(l.s.cfg.Beat)
 	defer keepAlive.Stop()
 	for {
-		rung := l.bell.listen()
+		updated := l.updates.next()
 		select {
 		case echo = <-st.echo:
 		default:
@@ -277,7 +285,7 @@ func (l *leader) talk(ctx context.Context, st *stream, conn *joinStream, first *
 		if err := conn.Send(out); err != nil {
 			return err
 		}
-		pause := l.s.cfg.Beat + l.s.cfg.Beat/8 // beats ring; this is for when there are none
+		pause := l.s.cfg.Beat + l.s.cfg.Beat/8 // each beat notifies; the pause matters when there are none
 		if leading {
 			if !state.Table.Epoch.Less(wire.EpochIn(have.GetTable())) {
 				sent = state.Table
@@ -288,8 +296,8 @@ func (l *leader) talk(ctx context.Context, st *stream, conn *joinStream, first *
 		}
 		keepAlive.Reset(pause)
 		select {
-		case <-rung:
-		case echo = <-st.echo: // each beat up is answered: the member's beat may be faster than ours
+		case <-updated:
+		case echo = <-st.echo: // each beat is answered: the member's may come faster than the leader's
 		case <-keepAlive.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -297,7 +305,8 @@ func (l *leader) talk(ctx context.Context, st *stream, conn *joinStream, first *
 	}
 }
 
-// above is what the receiver holds once it has got st: never less than before.
+// above returns what the receiver holds once it has received st: never less
+// than before.
 func above(have *wirev1.Epochs, st wire.State) *wirev1.Epochs {
 	higher := func(a *wirev1.Epoch, b conclave.Epoch) *wirev1.Epoch {
 		if wire.EpochIn(a).Less(b) {
@@ -312,37 +321,37 @@ func above(have *wirev1.Epochs, st wire.State) *wirev1.Epochs {
 	}
 }
 
-// broken notes the end of a stream. A session or data node without another one
-// is suspect, and is looked at.
-func (l *leader) broken(st *stream) {
-	m, suspect := l.roster.broken(st)
+// streamEnded handles the end of a stream. A session or data node without
+// another stream becomes suspect and is examined.
+func (l *leader) streamEnded(st *stream) {
+	m, suspect := l.roster.streamEnded(st)
 	if !suspect || l.ctx.Err() != nil {
 		return
 	}
 	l.s.event("node.suspect", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role}, "the stream of %s %s broke", m.Role, m.Node.Name)
-	l.helpers.Go(func() { l.examine(m) })
+	l.helpers.Go(func() { l.examineSuspect(m) })
 }
 
-// examine looks at a suspect. Its lease goes on; it is evicted before only on
-// evidence: it was dialable, and its address refuses twice, 100 ms apart, or
-// another incarnation of it answers there. Silence, or a stranger at the
-// address, proves nothing; a name that is gone proves something only after a
-// refusal.
-func (l *leader) examine(m wire.Member) {
+// examineSuspect finds out whether a suspect is dead. Its lease continues; it
+// is evicted earlier only on evidence: it was dialed before, and its address
+// refuses two dials, 100 ms apart, or another incarnation of it answers there.
+// Silence or an unrelated node at the address proves nothing; a name that no
+// longer resolves counts only after a refusal.
+func (l *leader) examineSuspect(m wire.Member) {
 	refused := 0
 	for try := 0; try < 4 && l.roster.isSuspect(m.Node); try++ {
-		id, err := l.knock(l.ctx, m.Address, knockLimit)
+		id, err := l.identify(l.ctx, m.Address, identifyTimeout)
 		switch {
 		case err == nil && id.Name == m.Node.Name && id != m.Node:
 			l.evict(m, "another incarnation answers at its address")
 			return
 		case err == nil:
-			return // it lives, and will join again
+			return // it is alive, and will join again
 		case wire.Refused(err), refused > 0 && wire.Unnamed(err):
 			refused++
 		}
 		if refused == 2 && m.Dialable {
-			l.evict(m, "its address refused twice")
+			l.evict(m, "its address refused two dials")
 			return
 		}
 		if sleep.For(l.ctx, 100*time.Millisecond) != nil {
@@ -357,11 +366,11 @@ func (l *leader) evict(m wire.Member, why string) {
 	}
 	l.s.event("node.evicted", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was evicted: %s", m.Role, m.Node.Name, why)
 	l.log.Info("node evicted", "node", m.Node.Name, "role", m.Role, "why", why)
-	l.arranger.wake()
+	l.arranger.changed.Set()
 }
 
-// knock asks who answers at an address.
-func (l *leader) knock(ctx context.Context, address string, limit time.Duration) (conclave.NodeID, error) {
+// identify returns the identity of the node that answers at an address.
+func (l *leader) identify(ctx context.Context, address string, limit time.Duration) (conclave.NodeID, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	id, _, err := l.s.peers.Knock(ctx, address)

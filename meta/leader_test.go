@@ -16,7 +16,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// someFollower is a meta that does not lead.
+// someFollower returns a meta that does not lead.
 func (c *cluster) someFollower() *metaNode {
 	leader := c.leader()
 	for _, name := range c.metaNames() {
@@ -28,7 +28,7 @@ func (c *cluster) someFollower() *metaNode {
 	return nil
 }
 
-func TestAdminIsAnsweredAnywhere(t *testing.T) {
+func TestAdmin_EveryMetaAnswers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		follower := c.someFollower()
@@ -67,15 +67,15 @@ func TestAdminIsAnsweredAnywhere(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, status(follower, "/leaderz", false))
 		assert.Equal(t, http.StatusOK, status(follower, "/readyz", false))
 		assert.Equal(t, http.StatusOK, status(follower, "/v1/slots", false))
-		assert.Equal(t, http.StatusServiceUnavailable, status(follower, "/v1/slots", true), "what was handed on once is not handed on again")
+		assert.Equal(t, http.StatusServiceUnavailable, status(follower, "/v1/slots", true), "a forwarded request is not forwarded again")
 	})
 }
 
 // With the profile sofa a leader decides nothing for 30 s.
-func TestACommandThatIsHandedOnMayTakeAsLongAsAnyOther(t *testing.T) {
+func TestProxy_WaitsAsLongAsACommand(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		leader, follower := c.leader(), c.someFollower()
-		c.eventually(time.Second, func() bool { return follower.Elector().Current().Leader == leader.id }) // to whom it hands on
+		c.eventually(time.Second, func() bool { return follower.Elector().Current().Leader == leader.id }) // to which it forwards
 		ask := metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{follower.Address()}, HTTP: c.peers.HTTP()})
 		start := time.Now()
 		_, err := ask.SetSwitch(t.Context(), wire.SwitchPushWindow, "25")
@@ -84,7 +84,7 @@ func TestACommandThatIsHandedOnMayTakeAsLongAsAnyOther(t *testing.T) {
 	}, func(cfg *meta.Config) { cfg.NodeLease, cfg.WarmUp = 20*time.Second, 30*time.Second })
 }
 
-func TestWithoutALeaderItIsSaid(t *testing.T) {
+func TestReadyz_ReportsThatNoLeaderIsKnown(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.net.Kill("db")
 		c.eventually(10*time.Second, func() bool {
@@ -102,10 +102,10 @@ func TestWithoutALeaderItIsSaid(t *testing.T) {
 	})
 }
 
-func TestADatabaseThatIsGoneForAWhileMovesNothing(t *testing.T) {
+func TestDatabaseOutage_MovesNoSlot(t *testing.T) {
 	file := t.TempDir() + "/db.sql"
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		// The tables of this test live in a file: the server is started twice.
+		// The database of this test is a file: the server is started twice.
 		c.net.Kill("db")
 		c.serveDB(file)
 		require.NoError(t, c.db.Migrate(t.Context(), lock))
@@ -128,7 +128,7 @@ func TestADatabaseThatIsGoneForAWhileMovesNothing(t *testing.T) {
 	})
 }
 
-func TestResignQuitAndJoin(t *testing.T) {
+func TestResign_Quit_Rejoin(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		old := c.leader()
@@ -169,7 +169,7 @@ func TestResignQuitAndJoin(t *testing.T) {
 	})
 }
 
-func TestGracefulStopHandsOver(t *testing.T) {
+func TestShutdown_HandsTheLeadershipOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		old := c.leader()
@@ -191,7 +191,7 @@ func TestGracefulStopHandsOver(t *testing.T) {
 	})
 }
 
-func TestACommandOfAnOlderTermIsRefusedAndCounted(t *testing.T) {
+func TestAnnounce_OfAnOlderTermIsRefusedAndCounted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(1, 0)
 		n := c.nodes["data-1"]
@@ -208,10 +208,10 @@ func TestACommandOfAnOlderTermIsRefusedAndCounted(t *testing.T) {
 	})
 }
 
-func TestALeaderJumpsAboveATermThatWasSeen(t *testing.T) {
+func TestElection_JumpsAboveATermThatWasSeen(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
-		c.nodes["data-1"].fence.Saw(40) // of a leader whose database is gone
+		c.nodes["data-1"].fence.Saw(40) // of a leader whose database was replaced
 		c.nodes["data-1"].Poke()
 		c.leaderAfter(40)
 		c.stable(10 * time.Second)
@@ -221,22 +221,22 @@ func TestALeaderJumpsAboveATermThatWasSeen(t *testing.T) {
 	})
 }
 
-func TestALeaderThatNobodyReachesStandsAside(t *testing.T) {
+func TestUnreachableLeader_ResignsAndAbstains(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 2)
 		term := c.term()
 		for _, n := range c.nodes {
-			n.mute() // they live, and their ports answer, but they reach no leader
+			n.mute() // alive, with ports that answer, but no beat reaches the leader
 		}
 		start := time.Now()
 		c.leaderAfter(term)
 		assert.InDelta(t, 3*time.Second, time.Since(start), float64(time.Second))
 		assert.True(t, c.has("leader.resigned"))
-		assert.False(t, c.has("node.lost"), "it took nobody off the list on its way")
+		assert.False(t, c.has("node.lost"), "it removed no node before it resigned")
 	})
 }
 
-func TestTheFixedWarmUpOfTheOriginal(t *testing.T) {
+func TestWarmUp_FixedAsInTheOriginal(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		start := time.Now()
 		c.startNode("data-1", conclave.RoleData)

@@ -13,54 +13,54 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// roster is who the leader hears: every session and data node with its lease,
-// its stream and what its newest beat said, and the metas that follow. It lives
-// for one term; the next leader fills its own from the stored list and from the
-// beats that come in. One incarnation of a name at a time.
+// roster holds the leader's view of the other nodes: every session and data
+// node with its lease, its stream and its last beat, and the metas that follow.
+// It lives for one term; the next leader fills its own from the stored list and
+// from the beats that it receives. A name has one incarnation at a time.
 //
 //	            first beat                       stream breaks
 //	(unknown) -------------> up  <------------------------------> suspect
 //	                          |            joins again               |
-//	      Leave               | lease ends (no beats)                | refused twice, or
-//	      (left) <------------+-----------------> (lost) <-----------+ lease ends
+//	      Leave               | lease expires (no beats)             | two refused dials,
+//	      (left) <------------+-----------------> (lost) <-----------+ or lease expires
 type roster struct {
 	nodeLease time.Duration
 
-	mu     sync.Mutex // guards the rest; held for look-ups and changes only
-	nodes  map[string]*node
-	leases *lease.Table[string, conclave.NodeID] // of sessions and data nodes
-	metas  map[string]*node
-	left   map[conclave.NodeID]bool // took their leave: a late beat does not bring them back
-	shut   map[string]wire.Member   // by name: the newest that was refused because it could not be dialled
-	losses []loss                   // of data nodes, the newest last
-	joined time.Time                // when a data node last registered; zero: none did
-	first  time.Time                // when the first one did
-	spoke  time.Time                // when a session or data node was last heard
+	mu         sync.Mutex // guards the rest; held for look-ups and changes only
+	nodes      map[string]*node
+	leases     *lease.Table[string, conclave.NodeID] // of sessions and data nodes
+	metas      map[string]*node
+	left       map[conclave.NodeID]bool // have left: a late beat does not bring them back
+	undialable map[string]wire.Member   // by name: the last one refused because it could not be dialed
+	losses     []loss                   // of data nodes, the latest last
+	joined     time.Time                // when a data node last registered; zero: none has
+	first      time.Time                // when the first one did
+	lastBeat   time.Time                // when a session or data node last sent a beat
 }
 
 // node is one member as the leader sees it.
 type node struct {
-	member   wire.Member
-	stream   *stream // the newest one that is open; nil: suspect
-	heard    bool    // in this term
-	gone     bool    // (warm-up) stored, and refused twice since
-	reports  []slot.Report
-	reported bool // its reports are those of a beat: what it has is known
-	load     uint32
-	ready    bool
-	table    conclave.Epoch // what it holds, as it said
-	draining bool           // as it said
-	broke    time.Time      // when its stream ended
-	spoke    time.Time      // when its newest beat arrived
+	member       wire.Member
+	stream       *stream // the open one; nil: suspect
+	seen         bool    // it has sent a beat in this term, or answered at its port
+	refusedTwice bool    // (warm-up) a stored member that refused two dials
+	reports      []slot.Report
+	reported     bool // reports come from a beat of this term
+	load         uint32
+	ready        bool
+	table        conclave.Epoch // of the slot table that it holds, as reported
+	draining     bool           // as reported
+	broke        time.Time      // when its stream ended
+	lastBeat     time.Time      // when its last beat arrived
 }
 
-// loss is a data node that was taken off the list without having left.
+// loss is a data node that was removed from the list without having left.
 type loss struct {
 	name string
 	at   time.Time
 }
 
-// departure says who was lost, and why.
+// departure is a member that was lost, with the reason.
 type departure struct {
 	member wire.Member
 	why    string
@@ -69,18 +69,18 @@ type departure struct {
 func newRoster(nodeLease time.Duration) *roster {
 	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
-		nodeLease: nodeLease, nodes: map[string]*node{}, metas: map[string]*node{}, left: map[conclave.NodeID]bool{}, shut: map[string]wire.Member{},
+		nodeLease: nodeLease, nodes: map[string]*node{}, metas: map[string]*node{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
 		leases: lease.New(strings.Compare, same),
 	}
 }
 
-// seed fills the roster with the stored list; each gets a whole lease, since
-// nobody could renew while there was no leader.
+// seed fills the roster with the stored list. Each member gets a whole lease,
+// since none could renew while there was no leader.
 func (r *roster) seed(stored []wire.Member, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range stored {
-		if n := r.nodes[m.Node.Name]; n != nil { // has joined while the list was read
+		if n := r.nodes[m.Node.Name]; n != nil { // it joined while the list was read
 			n.member.Dialable = n.member.Dialable || n.member.Node == m.Node && m.Dialable
 			continue
 		}
@@ -89,9 +89,9 @@ func (r *roster) seed(stored []wire.Member, now time.Time) {
 	}
 }
 
-// admit lets a member in with its first beat on a stream. expected is whom the
-// name belonged to when the caller judged that it may; false means that it has
-// changed hands since. fresh says that this incarnation was not known.
+// admit accepts a member with its first beat on a stream. expected is the owner
+// of the name when the caller decided to accept the member; ok is false if the
+// name has changed hands since. fresh reports whether this incarnation is new.
 func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now time.Time) (fresh, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 	fresh = old == nil || old.member.Node != m.Node
 	if fresh {
 		if old != nil {
-			// A lease belongs to an incarnation: the new one begins its own.
+			// A lease belongs to an incarnation: the new one gets its own.
 			r.leases.Cancel(m.Node.Name)
 		}
 		if m.Role == conclave.RoleData {
@@ -120,19 +120,19 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 		}
 		book[m.Node.Name] = &node{}
 	}
-	delete(r.shut, m.Node.Name)
+	delete(r.undialable, m.Node.Name)
 	n := book[m.Node.Name]
-	n.member, n.stream, n.heard, n.gone, n.spoke = m, st, true, false, now
+	n.member, n.stream, n.seen, n.refusedTwice, n.lastBeat = m, st, true, false, now
 	if m.Role != conclave.RoleMeta {
 		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
-		r.spoke = now
+		r.lastBeat = now
 	}
 	return fresh, true
 }
 
-// beat takes a beat of an admitted stream: it renews the lease from the moment
-// at which it arrived. news says that the arranger should look; false in ok that
-// the stream is not this member's any more.
+// beat records a beat of an admitted stream and renews the lease from the
+// beat's arrival. news reports whether the arranger should run; ok is false if
+// the stream is no longer this member's.
 func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,9 +145,9 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	}
 	if st.role != conclave.RoleMeta {
 		r.leases.Renew(st.id.Name, st.id, at, r.nodeLease)
-		r.spoke = at
+		r.lastBeat = at
 	}
-	n.spoke = at
+	n.lastBeat = at
 	n.load, n.ready, n.table = m.GetLoad(), m.GetReady(), wire.EpochIn(m.GetHave().GetTable())
 	if d := m.GetMember().GetDraining(); d != n.draining {
 		n.draining, news = d, true
@@ -160,7 +160,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	return news, true
 }
 
-// reportsIn reads what a data node says of its slots.
+// reportsIn decodes a data node's reports on its slots.
 func reportsIn(id conclave.NodeID, in []*wirev1.SlotReport) []slot.Report {
 	out := make([]slot.Report, len(in))
 	for i, x := range in {
@@ -172,17 +172,17 @@ func reportsIn(id conclave.NodeID, in []*wirev1.SlotReport) []slot.Report {
 	return out
 }
 
-// sameNews says that nothing changed that could move a slot: positions and
-// counters do so with every write.
+// sameNews reports whether two lists of reports are equal in everything that
+// can move a slot. Positions and counters cannot: they change with every write.
 func sameNews(a, b []slot.Report) bool {
 	return slices.EqualFunc(a, b, func(x, y slot.Report) bool {
 		return x.Slot == y.Slot && x.Epoch == y.Epoch && x.State == y.State && (x.LagMs <= slot.MaxLagMs) == (y.LagMs <= slot.MaxLagMs)
 	})
 }
 
-// broken notes that a stream ended. suspect says that the member, which is
-// returned, has no other one.
-func (r *roster) broken(st *stream) (m wire.Member, suspect bool) {
+// streamEnded records the end of a stream. suspect reports whether the member,
+// which is returned, has no other one.
+func (r *roster) streamEnded(st *stream) (m wire.Member, suspect bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.metas[st.id.Name]; st.role == conclave.RoleMeta {
@@ -199,14 +199,14 @@ func (r *roster) broken(st *stream) (m wire.Member, suspect bool) {
 	return n.member, true
 }
 
-// extend lets no lease end before now + d.
+// extend makes no lease end before now + d.
 func (r *roster) extend(now time.Time, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leases.Extend(now, d)
 }
 
-// evict takes a suspect off that was found dead before its lease ended.
+// evict removes a suspect that was found dead before its lease expired.
 func (r *roster) evict(id conclave.NodeID, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +218,7 @@ func (r *roster) evict(id conclave.NodeID, now time.Time) bool {
 	return true
 }
 
-// expire takes off everybody whose lease has run out.
+// expire removes all members whose leases have expired.
 func (r *roster) expire(now time.Time) []departure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,15 +226,15 @@ func (r *roster) expire(now time.Time) []departure {
 	for _, l := range r.leases.Expire(now) {
 		n := r.nodes[l.Key]
 		if n.stream != nil {
-			n.stream.end(wire.Errorf(wire.CodeUnavailable, "the lease of %s ran out", l.Key))
+			n.stream.end(wire.Errorf(wire.CodeUnavailable, "the lease of %s has expired", l.Key))
 		}
-		lost = append(lost, departure{n.member, "its lease ran out"})
+		lost = append(lost, departure{n.member, "its lease expired"})
 		r.lose(n, now)
 	}
 	return lost
 }
 
-// lose takes a member off and counts it; mu is held.
+// lose removes a member and records the loss; mu is held.
 func (r *roster) lose(n *node, now time.Time) {
 	name := n.member.Node.Name
 	delete(r.nodes, name)
@@ -244,7 +244,7 @@ func (r *roster) lose(n *node, now time.Time) {
 	}
 }
 
-// leave takes a member off at its own wish.
+// leave removes a member at its own request.
 func (r *roster) leave(id conclave.NodeID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -260,45 +260,48 @@ func (r *roster) leave(id conclave.NodeID) {
 	r.leases.Cancel(id.Name)
 }
 
-// refused notes that a node could not be dialled, and reports whether that is new.
+// refused records that a node could not be dialed, and reports whether that is
+// new.
 func (r *roster) refused(m wire.Member) (fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh = r.shut[m.Node.Name] != m
-	r.shut[m.Node.Name] = m
+	fresh = r.undialable[m.Node.Name] != m
+	r.undialable[m.Node.Name] = m
 	return fresh
 }
 
-// dead notes that a stored member has refused twice; false when it was heard.
-func (r *roster) dead(id conclave.NodeID) bool {
+// markDead records that a stored member refused two dials. It returns false if
+// the member has sent a beat since.
+func (r *roster) markDead(id conclave.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.nodes[id.Name]
-	if n == nil || n.member.Node != id || n.heard {
+	if n == nil || n.member.Node != id || n.seen {
 		return false
 	}
-	n.gone = true
+	n.refusedTwice = true
 	return true
 }
 
-// keep gives a member that answered a whole lease, as if it had been heard.
-func (r *roster) keep(id conclave.NodeID, now time.Time) {
+// markAlive gives a member that answered at its port a whole lease, as after a
+// beat.
+func (r *roster) markAlive(id conclave.NodeID, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := r.nodes[id.Name]; n != nil && n.member.Node == id {
-		n.heard = true
+		n.seen = true
 		r.leases.Renew(id.Name, id, now, r.nodeLease)
 	}
 }
 
-// forgive forgets the losses: they were answered by a freeze that is over.
-func (r *roster) forgive() {
+// clearLosses forgets the losses after a protection that they caused has ended.
+func (r *roster) clearLosses() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.losses = nil
 }
 
-// nextExpiry is when expire may find somebody.
+// nextExpiry returns when the next lease may expire.
 func (r *roster) nextExpiry() (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

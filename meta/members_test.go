@@ -16,7 +16,7 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-func TestMembersAndTableOutliveAllMetas(t *testing.T) {
+func TestMetaOutage_MembersAndTableStay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
 		before, _ := c.stable(time.Second)
@@ -39,12 +39,12 @@ func TestMembersAndTableOutliveAllMetas(t *testing.T) {
 		nodes, err := c.admin.Nodes(t.Context(), "")
 		require.NoError(t, err)
 		assert.Len(t, nodes, 8)
-		assert.False(t, c.has("node.joined"), "nobody had to join anew")
+		assert.False(t, c.has("node.joined"), "no node had to join again")
 		assert.False(t, c.has("node.lost"))
 	})
 }
 
-func TestANameBelongsToTheLivingProcess(t *testing.T) {
+func TestJoin_NameBelongsToTheLivingProcess(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		second := c.startNodeOn("elsewhere", "data-1", conclave.RoleData)
@@ -61,7 +61,8 @@ func TestANameBelongsToTheLivingProcess(t *testing.T) {
 		third.err <- err
 		assert.Equal(t, wire.CodeConflict, wire.CodeOf(err))
 
-		// Once the first is dead the name is free, for a new incarnation elsewhere.
+		// Once the first process is dead the name is free for a new incarnation
+		// elsewhere.
 		c.kill("data-1")
 		again := c.startNodeOn("elsewhere-3", "data-1", conclave.RoleData)
 		require.NoError(t, again.WaitRegistered(t.Context()))
@@ -73,7 +74,7 @@ func TestANameBelongsToTheLivingProcess(t *testing.T) {
 	})
 }
 
-func TestASilentNodeKeepsItsNameUntilItsLeaseEnds(t *testing.T) {
+func TestSilentNode_StaysUntilItsLeaseExpires(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 0)
 		c.nodes["data-1"].mute() // its port answers: it is suspect, not evicted
@@ -86,8 +87,8 @@ func TestASilentNodeKeepsItsNameUntilItsLeaseEnds(t *testing.T) {
 }
 
 // A node that the leader cannot dial at its advertised address is not admitted:
-// it is told the address and the reason, tries again, and joins once it can be
-// dialled.
+// it receives the address and the reason, tries again, and joins once it can be
+// dialed.
 func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
 	for _, role := range []conclave.Role{conclave.RoleSession, conclave.RoleData} {
 		t.Run(string(role), func(t *testing.T) {
@@ -100,9 +101,9 @@ func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
 				_, found := c.leader().View().State().Members.Find("wrong-1")
 				assert.False(t, found)
 				assert.False(t, n.Registered())
-				assert.Len(t, c.eventsOf("node.refused"), 1, "it is logged once, however often it is tried")
+				assert.Len(t, c.eventsOf("node.refused"), 1, "it is logged once, however often the node tries")
 
-				// It can be reached there after all.
+				// Now it can be reached there.
 				ln, err := c.net.Host("elsewhere").Listen(t.Context(), "tcp", ":9000")
 				require.NoError(t, err)
 				r := mux.NewRouter()
@@ -117,8 +118,8 @@ func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
 				require.NoError(t, n.WaitRegistered(ctx))
 				assert.NoError(t, n.Refusal())
 
-				// A member stays one, also with the next leader, when it can be
-				// dialled no more.
+				// A member stays one, also under the next leader, when it can
+				// no longer be dialed.
 				stop()
 				c.kill(c.leader().id.Name)
 				time.Sleep(10 * time.Second)
@@ -130,7 +131,7 @@ func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
 	}
 }
 
-func TestLeavingIsNoLoss(t *testing.T) {
+func TestLeave_IsNotCountedAsALoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(4, 1)
 		for _, name := range []string{"data-3", "data-4"} {
@@ -147,12 +148,12 @@ func TestLeavingIsNoLoss(t *testing.T) {
 	})
 }
 
-func TestTooManyLossesAtOnceFreezeTheTable(t *testing.T) {
+func TestProtection_BeginsWhenManyNodesAreLost(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
 		before, _ := c.stable(10 * time.Second)
 		c.kill("data-1")
-		time.Sleep(3 * time.Millisecond) // one after the other: the first loss must not move slots to the second
+		time.Sleep(3 * time.Millisecond) // one after the other: the first loss must not move slots to the second node
 		c.kill("data-2")
 		c.eventually(5*time.Second, func() bool {
 			s, err := c.admin.Slots(t.Context())
@@ -160,20 +161,20 @@ func TestTooManyLossesAtOnceFreezeTheTable(t *testing.T) {
 		})
 		frozen, _ := c.admin.Slots(t.Context())
 		assert.Contains(t, frozen.Reason, "data-1")
-		assert.Equal(t, before.Slots, frozen.Slots, "not one slot was given to a node that was about to be found dead")
+		assert.Equal(t, before.Slots, frozen.Slots, "no slot was granted to a node that was about to be found dead")
 		time.Sleep(time.Minute)
 		still, _ := c.admin.Slots(t.Context())
 		assert.Equal(t, frozen.Slots, still.Slots, "no slot moves, however long")
 
-		// The freeze survives the leader.
+		// Protection outlives the leader.
 		term := c.term()
 		c.kill(c.leader().id.Name)
 		c.leaderAfter(term)
 		still, _ = c.admin.Slots(t.Context())
 		assert.True(t, still.Protected)
 
-		// One of them comes back: its slots are bound to it, and after one lease
-		// with enough nodes everything moves again.
+		// One of them comes back and gets its slots, and after one lease with
+		// enough nodes slots move again.
 		c.startNode("data-1", conclave.RoleData)
 		start := time.Now()
 		c.eventually(10*time.Second, func() bool {
@@ -188,7 +189,7 @@ func TestTooManyLossesAtOnceFreezeTheTable(t *testing.T) {
 	})
 }
 
-func TestProtectionEndsByHandAndHasAFloor(t *testing.T) {
+func TestProtection_HasAFloorAndEndsByHand(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 0)
 		_, err := c.admin.SetSwitch(t.Context(), wire.SwitchProtectionFloor, "3")
@@ -205,7 +206,7 @@ func TestProtectionEndsByHandAndHasAFloor(t *testing.T) {
 	})
 }
 
-func TestARestartedNodeIsANewOwner(t *testing.T) {
+func TestRestartedNode_IsANewOwner(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 0)
 		before, _ := c.stable(time.Second)
@@ -222,7 +223,7 @@ func TestARestartedNodeIsANewOwner(t *testing.T) {
 	})
 }
 
-func TestANodeOfAnotherDataCenterIsRefused(t *testing.T) {
+func TestJoin_RefusesAnotherDataCenter(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		n := c.startNode("data-1", conclave.RoleData, func(cfg *metaclient.Config) { cfg.DataCenter = "elsewhere" })
 		err := <-n.err

@@ -8,7 +8,7 @@ import (
 	"conclave"
 )
 
-// newMetrics is what /metrics shows. Everything is read when it is asked for.
+// newMetrics returns the metrics. Every value is read when it is collected.
 func (s *Server) newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	gauge := func(name, help string, f func() float64) {
@@ -28,7 +28,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 		return yes(ok)
 	})
 	gauge("conclave_meta_term", "Highest term seen.", func() float64 { return float64(s.elector.Highest()) })
-	gauge("conclave_meta_lease_remaining_seconds", "How long the known leader's lease is still good; not above 0: none is known.",
+	gauge("conclave_meta_lease_remaining_seconds", "How long the known leader's lease is still valid; 0 or less: no leader is known.",
 		func() float64 { return s.elector.Remaining().Seconds() })
 	gauge("conclave_meta_protected", "1 while no slot moves because too many data nodes were lost.",
 		func() float64 { return yes(s.view.State().Freeze.Frozen) })
@@ -39,7 +39,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	}
 	gauge("conclave_meta_table_spread_seconds", "Leader: how long the newest slot table took, or has been taking, to reach every member.", func() float64 {
 		if l, _ := s.leading(); l != nil {
-			return l.spread.took(time.Now()).Seconds()
+			return l.propagation.took(time.Now()).Seconds()
 		}
 		return 0
 	})

@@ -14,11 +14,12 @@ import (
 	"conclave/wire"
 )
 
-// resolver is a network whose names come and go, as those of containers do.
+// resolver is a network in which a name can disappear, as those of containers
+// do.
 type resolver struct {
 	wire.Network
-	gone    string       // the address whose name is gone
-	refuses atomic.Int64 // so many dials to it are refused before the name goes
+	gone    string       // the address whose name disappears
+	refuses atomic.Int64 // how many dials to it are refused before the name disappears
 	down    atomic.Bool
 }
 
@@ -32,10 +33,10 @@ func (r *resolver) DialContext(ctx context.Context, network, address string) (ne
 	return r.Network.DialContext(ctx, network, address)
 }
 
-// A container's process is killed: the first dial is refused, then its name is
-// gone. Without a refusal the missing name proves nothing: it may be us who were
-// cut off.
-func TestANameThatGoesAfterARefusalIsTheSecondOne(t *testing.T) {
+// A container's process is killed: the first dial is refused, then its name no
+// longer resolves. Without a refusal the missing name proves nothing: the
+// leader itself may be cut off.
+func TestEviction_MissingNameCountsAfterARefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses int64
 		evicted bool

@@ -14,24 +14,26 @@ import (
 	"conclave/wire"
 )
 
-// Leaving and joining the election by an operator's word. Being an observer is a
-// meta's own state, in its memory; whether it may become one is the leader's
-// decision, so that of two metas that are asked at the same moment the last
-// candidate is refused.
+// Leaving and joining the election at an operator's request. Whether a meta
+// observes is its own state, in its memory; whether it may become an observer
+// is the leader's decision, so that of two metas that are asked at the same
+// moment the last candidate is refused.
 //
 //	operator --quit--> meta --may I?--> leader: is another one a candidate?
-//	                     |                 yes: noted for the rest of the term
+//	                     |                 yes: recorded for the rest of the term
 //	                     | <---- the term -+
 //	                     v
 //	            a higher term seen since: refused; otherwise it observes
 //
-// A grant is of one term. The next leader counts a meta as a candidate by a beat
-// that reports it, and a meta whose request is in progress reports that it is no
-// candidate. So when a grant arrives late, either the new leader does not count
-// its receiver, or the receiver has seen the new term and refuses the grant.
+// A grant is valid for one term. The next leader counts a meta as a candidate
+// if its beat reports so, and a meta whose request is in progress reports that
+// it is no candidate. So when a grant arrives late, either the new leader does
+// not count its receiver, or the receiver has seen the new term and refuses the
+// grant.
 
-// otherCandidate reports whether a meta besides the named one may lead: it is
-// heard, reports that it competes, is not forbidden, and was not granted to quit.
+// otherCandidate reports whether a meta other than the named one may lead: its
+// beats arrive and report that it competes, it is not on the blacklist, and it
+// was not granted to quit.
 func (a *arranger) otherCandidate(name string) bool {
 	self := a.l.s.cfg.Node
 	if name != self.Name && !a.black.Has(self.Name) && !a.quits[self] {
@@ -41,11 +43,11 @@ func (a *arranger) otherCandidate(name string) bool {
 	_, _, metas := a.l.roster.known(now)
 	return slices.ContainsFunc(metas, func(n node) bool {
 		id := n.member.Node
-		return n.ready && id.Name != name && !a.black.Has(id.Name) && !a.quits[id] && now.Sub(n.spoke) < a.l.s.cfg.NodeLease
+		return n.ready && id.Name != name && !a.black.Has(id.Name) && !a.quits[id] && now.Sub(n.lastBeat) < a.l.s.cfg.NodeLease
 	})
 }
 
-// putObserver lets a meta quit the election, for the rest of this term.
+// putObserver grants a meta to quit the election, for the rest of this term.
 func (l *leader) putObserver(r *http.Request) (any, error) {
 	var in metaclient.ObserverRequest
 	if err := readBody(r, &in); err != nil {
@@ -57,7 +59,7 @@ func (l *leader) putObserver(r *http.Request) (any, error) {
 		if known, found := l.meta(name); !found || known != id {
 			return effect{}, wire.Errorf(wire.CodeConflict, "the leader %s does not know %s as a meta node", l.s.cfg.Node.Name, id)
 		}
-		return l.arranger.quitting(name), nil
+		return l.arranger.effectOfQuit(name), nil
 	}, func(context.Context) (any, error) {
 		l.arranger.quits[id] = true
 		l.log.Info("a meta was granted to quit the election", "node", name)
@@ -65,7 +67,7 @@ func (l *leader) putObserver(r *http.Request) (any, error) {
 	})
 }
 
-// deleteObserver takes a grant back: the meta competes again, or never quit.
+// deleteObserver withdraws a grant: the meta competes again, or never quit.
 func (l *leader) deleteObserver(r *http.Request) (any, error) {
 	name := mux.Vars(r)["name"]
 	err := l.ask(r.Context(), func(context.Context) error {
@@ -79,7 +81,7 @@ func (l *leader) deleteObserver(r *http.Request) (any, error) {
 	return map[string]any{"name": name}, err
 }
 
-// meta is the identity of a meta of that name, this one included.
+// meta returns the identity of the meta of that name, this one included.
 func (l *leader) meta(name string) (conclave.NodeID, bool) {
 	if name == l.s.cfg.Node.Name {
 		return l.s.cfg.Node, true
@@ -92,9 +94,9 @@ func (l *leader) meta(name string) (conclave.NodeID, bool) {
 	return conclave.NodeID{}, false
 }
 
-// postElection makes this very node an observer, or a candidate again.
+// postElection makes this node an observer, or a candidate again.
 func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
-	how, err := mannerOf(r)
+	opts, err := parseActOptions(r)
 	if err != nil {
 		wire.WriteError(w, err)
 		return
@@ -104,11 +106,11 @@ func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case quit:
 		var shown *metaclient.Effect
-		if shown, err = s.quitElection(r.Context(), how); shown != nil {
+		if shown, err = s.quitElection(r.Context(), opts); shown != nil {
 			out = shown
 		}
-	case how.dryRun:
-		out = shownEffect(fine("%s is a candidate again", s.cfg.Node.Name))
+	case opts.dryRun:
+		out = shownEffect(safe("%s is a candidate again", s.cfg.Node.Name))
 	default:
 		err = s.joinElection(r.Context())
 	}
@@ -119,13 +121,13 @@ func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
 	wire.WriteJSON(w, http.StatusOK, out)
 }
 
-// quitElection makes this node an observer if the leader grants it. It returns
-// the effect instead when only that is asked for.
-func (s *Server) quitElection(ctx context.Context, how manner) (*metaclient.Effect, error) {
-	if !how.dryRun {
+// quitElection makes this node an observer if the leader grants it. For a dry
+// run it returns the effect instead.
+func (s *Server) quitElection(ctx context.Context, opts actOptions) (*metaclient.Effect, error) {
+	if !opts.dryRun {
 		// Until the request has ended no beat reports that this node is a candidate.
 		s.quitting.Add(1)
-		defer s.client.Poke() // the leader shows who observes
+		defer s.client.Poke() // the leader shows the observers
 		defer s.quitting.Add(-1)
 	}
 	var granted uint64
@@ -133,29 +135,29 @@ func (s *Server) quitElection(ctx context.Context, how manner) (*metaclient.Effe
 	if err == nil {
 		var options []metaclient.Option
 		var shown metaclient.Effect
-		if how.force {
+		if opts.force {
 			options = append(options, metaclient.Force())
 		}
-		if how.dryRun {
+		if opts.dryRun {
 			options = append(options, metaclient.DryRun(&shown))
 		}
 		asking, cancel := context.WithTimeout(ctx, s.proxyLimit())
 		granted, err = leader.GrantQuit(asking, s.cfg.Node, options...)
 		cancel()
-		if err == nil && how.dryRun {
+		if err == nil && opts.dryRun {
 			return &shown, nil
 		}
 	}
 	switch code := wire.CodeOf(err); {
-	case err == nil && granted < s.fence.Highest() && !how.force:
-		return nil, wire.Errorf(wire.CodeConflict, "the leader of term %d has granted it, and term %d was seen since: ask again", granted, s.fence.Highest())
+	case err == nil && granted < s.fence.Highest() && !opts.force:
+		return nil, wire.Errorf(wire.CodeConflict, "the leader of term %d granted it, but term %d has been seen since: try again", granted, s.fence.Highest())
 	case err == nil:
 	case code != wire.CodeNoLeader && code != wire.CodeUnavailable && code != wire.CodeNotLeader:
 		return nil, err
-	case how.dryRun:
+	case opts.dryRun:
 		e := shownEffect(s.quitsAlone())
 		return &e, nil
-	case !how.force:
+	case !opts.force:
 		return nil, s.quitsAlone().refusal
 	default:
 		s.event("act.forced", s.fence.Highest(), nil, nil, "forced: %s", s.quitsAlone().text)
@@ -167,9 +169,9 @@ func (s *Server) quitElection(ctx context.Context, how manner) (*metaclient.Effe
 	return nil, nil
 }
 
-// quitsAlone is the effect of quitting where no leader can be asked.
+// quitsAlone returns the effect of quitting when no leader can be asked.
 func (s *Server) quitsAlone() effect {
-	return unsafe(wire.CodeNoLeader, "no meta node leads just now: %s may be the last candidate, and none would lead until one joins the election", s.cfg.Node.Name)
+	return unsafe(wire.CodeNoLeader, "no meta node leads at the moment: %s may be the last candidate, and none would lead until one joins the election", s.cfg.Node.Name)
 }
 
 // joinElection makes this node a candidate again.
@@ -182,8 +184,8 @@ func (s *Server) joinElection(ctx context.Context) error {
 	return nil
 }
 
-// revoke makes the leader forget that it let this node quit. If it cannot be
-// reached it goes on counting one candidate less, until its term ends.
+// revoke withdraws the grant of this node at the leader. If the leader cannot
+// be reached, it counts one candidate less until its term ends.
 func (s *Server) revoke(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.NodeLease)
 	defer cancel()
@@ -192,19 +194,19 @@ func (s *Server) revoke(ctx context.Context) {
 		err = leader.RevokeQuit(ctx, s.cfg.Node.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.log.Info("the leader could not be asked to count this node as a candidate again", "error", err)
+		s.log.Info("cannot withdraw the grant to quit at the leader", "error", err)
 	}
 }
 
-// leaderAdmin is the admin API of the leader, which may be this node.
+// leaderAdmin returns the admin API of the leader, which may be this node.
 func (s *Server) leaderAdmin() (*metaclient.Admin, error) {
 	address := s.address
 	if _, err := s.asLeader(); err != nil {
-		var who *wire.Error
-		if !errors.As(err, &who) || who.Address == "" {
+		var refusal *wire.Error
+		if !errors.As(err, &refusal) || refusal.Address == "" {
 			return nil, err
 		}
-		address = who.Address
+		address = refusal.Address
 	}
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{address}, HTTP: s.peers.HTTP(), Token: s.cfg.Token}), nil
 }

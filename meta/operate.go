@@ -16,10 +16,10 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// What nodes and operators ask of the leader. Each runs in the arranger, and is
-// durable before it is answered; each may be repeated.
+// Requests of nodes and operators to the leader. Each runs in the arranger, is
+// durable before it is answered, and may be repeated.
 
-// Leave takes the caller off the member list.
+// Leave removes the caller from the member list.
 func (s *Server) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
 	l, err := s.asLeader()
 	if err != nil {
@@ -43,11 +43,12 @@ func (s *Server) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveReq
 	if err != nil {
 		return nil, err
 	}
-	l.arranger.wake()
+	l.arranger.changed.Set()
 	return connect.NewResponse(&wirev1.LeaveResponse{Members: wire.EpochOut(epoch)}), nil
 }
 
-// Drain puts the caller on the blacklist: the first step of its stop.
+// Drain puts the caller on the blacklist: the first step of its stop
+// (addSelfToMetaBlacklist in the articles).
 func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
 	l, err := s.asLeader()
 	if err != nil {
@@ -60,9 +61,9 @@ func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainReq
 	var epoch conclave.Epoch
 	err = l.ask(ctx, func(ctx context.Context) error {
 		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
-			return wire.Errorf(wire.CodeConflict, "drain: %s is another incarnation by now", entry.Name)
+			return wire.Errorf(wire.CodeConflict, "drain: the name %s belongs to another incarnation now", entry.Name)
 		}
-		if _, changed, err := l.arranger.black.Add(entry, l.arranger.next()); err == nil && changed {
+		if _, changed, err := l.arranger.black.Add(entry, l.arranger.nextEpoch()); err == nil && changed {
 			if err := l.arranger.canDrain(entry); err != nil {
 				return err
 			}
@@ -79,8 +80,9 @@ func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainReq
 	return connect.NewResponse(&wirev1.DrainResponse{Blacklist: wire.EpochOut(epoch)}), nil
 }
 
-// Restore takes back the drain entry of an earlier incarnation: the last step of
-// a node's start. An operator's entry stays.
+// Restore removes the drain entry of an earlier incarnation of the caller
+// (removeSelfFromMetaBlacklist in the articles): the last step of a node's
+// start. An operator's entry stays.
 func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
 	l, err := s.asLeader()
 	if err != nil {
@@ -89,7 +91,7 @@ func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.Restor
 	id := wire.NodeIn(req.Msg.GetNode())
 	err = l.ask(ctx, func(ctx context.Context) error {
 		a := l.arranger
-		set, changed := a.black.RemoveOwn(id, a.next())
+		set, changed := a.black.RemoveOwn(id, a.nextEpoch())
 		if !changed {
 			return nil
 		}
@@ -101,9 +103,9 @@ func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.Restor
 	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
 }
 
-// forbid adds an entry.
+// forbid adds an entry to the blacklist.
 func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
-	set, changed, err := a.black.Add(e, a.next())
+	set, changed, err := a.black.Add(e, a.nextEpoch())
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "%v", err)
 	}
@@ -113,9 +115,9 @@ func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
 	return a.setBlacklist(ctx, set, "blacklist.added", e.Name, "%s was put on the blacklist by %s: %s", e.Name, e.By, e.Reason)
 }
 
-// allow takes a name off the blacklist, whoever put it there.
+// allow removes a name from the blacklist, also if the node added itself.
 func (a *arranger) allow(ctx context.Context, name string) error {
-	set, changed := a.black.Remove(name, a.next())
+	set, changed := a.black.Remove(name, a.nextEpoch())
 	if !changed {
 		return wire.Errorf(wire.CodeNotFound, "%s is not on the blacklist", name)
 	}
@@ -131,23 +133,23 @@ func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, na
 	epoch := a.state.Blacklist.Epoch
 	a.l.s.event(what, a.l.term.Number, &epoch, map[string]any{"node": name}, format, args...)
 	a.log.Info("blacklist changed", "node", name, "what", what, "epoch", epoch.String())
-	a.wake()
+	a.changed.Set()
 	return nil
 }
 
-// checkSwitch reports what is wrong with a key and a value.
+// checkSwitch returns an error if a key or its value is invalid.
 func checkSwitch(key, value string) error {
 	i := slices.IndexFunc(switchChecks, func(c switchCheck) bool { return c.key == key })
 	if i < 0 {
-		return wire.Errorf(wire.CodeNotFound, "no switch is called %q: there are %v", key, switchKeys())
+		return wire.Errorf(wire.CodeNotFound, "unknown switch %q (want one of %v)", key, switchKeys())
 	}
 	if c := switchChecks[i]; !c.check(value) {
-		return wire.Errorf(wire.CodeBadRequest, "switch %s: %q is not %s", key, value, c.want)
+		return wire.Errorf(wire.CodeBadRequest, "switch %s: invalid value %q (want %s)", key, value, c.want)
 	}
 	return nil
 }
 
-// setSwitch changes one setting; key and value are valid.
+// setSwitch changes one switch; key and value are valid.
 func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switch, error) {
 	list := switches(a.state.Switches)
 	i := slices.IndexFunc(list, func(s wire.Switch) bool { return s.Key == key })
@@ -161,12 +163,12 @@ func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switc
 	epoch := a.state.Switches.Epoch
 	a.l.s.event("switch.set", a.l.term.Number, &epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
 	a.log.Info("switch set", "key", key, "value", value)
-	a.wake()
+	a.changed.Set()
 	return now, nil
 }
 
-// writeSwitch replaces one setting of the row. What was never set is not
-// written: each node has its default.
+// writeSwitch replaces one switch of the row. A switch that was never set is
+// not written: each node has its default.
 func (a *arranger) writeSwitch(ctx context.Context, now wire.Switch) error {
 	set := slices.DeleteFunc(slices.Clone(a.state.Switches.List), func(s wire.Switch) bool { return s.Key == now.Key })
 	set = append(set, now)
@@ -183,8 +185,8 @@ type switchCheck struct {
 	want  string
 }
 
-// switchChecks are the switches that may be set, each with what its value must
-// be.
+// switchChecks are the switches that may be set, each with a check of its
+// value.
 var switchChecks = []switchCheck{
 	{wire.SwitchArrange, onOff, "on or off"},
 	{wire.SwitchProtectionFloor, number, "a number of data nodes, 0 for none"},
@@ -193,7 +195,8 @@ var switchChecks = []switchCheck{
 	{wire.SwitchStopPush, onOff, "on or off"},
 }
 
-// switches is the whole list, with what was never set at its default; sorted.
+// switches returns all switches, sorted; one that was never set has its
+// default.
 func switches(s wire.Switches) []wire.Switch {
 	list := []wire.Switch{
 		{Key: wire.SwitchArrange, Value: "on"}, {Key: wire.SwitchProtectionFloor, Value: "0"}, {Key: wire.SwitchPushGuard, Value: "on"},

@@ -14,8 +14,8 @@ import (
 	"conclave/wire"
 )
 
-// The last session that takes clients can be drained neither by an operator nor by
-// its own stop, and another one counts only while it takes clients itself.
+// The last session that takes clients can be drained neither by an operator nor
+// by its own stop. Another session counts only while it takes clients itself.
 func TestDrain_OfTheLastSessionIsRefused(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 2)
@@ -42,8 +42,8 @@ func TestDrain_OfTheLastSessionIsRefused(t *testing.T) {
 	})
 }
 
-// Two metas are asked to quit at the same moment, of which only one may: the
-// leader decides in one place. Whatever is asked, a candidate is left.
+// Two metas are asked to quit at the same moment; only one may. The leader
+// decides both requests, so a candidate always remains.
 func TestElectionQuit_LeavesACandidate(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, c *cluster) {
 		c.eventually(time.Second, func() bool { n, ok := c.nodeInfo(c.someFollower().id.Name); return ok && !n.Observer })
@@ -104,8 +104,9 @@ func TestElectionQuit_OfTheLastCandidateIsRefusedUnlessForced(t *testing.T) {
 		require.NoError(t, c.admin.Quit(t.Context(), leader.id.Name, metaclient.Force()))
 		c.eventually(10*time.Second, func() bool { _, err := c.admin.Leader(t.Context()); return wire.CodeOf(err) == wire.CodeNoLeader })
 
-		// Nobody leads: whether another one competes is not known, so it is refused.
-		other := c.someNode(leader)
+		// No node leads, so it is not known whether another one competes, and
+		// the request is refused.
+		other := c.otherMeta(leader)
 		require.NoError(t, c.admin.Rejoin(t.Context(), other.id.Name))
 		assert.Equal(t, other, c.leader())
 		require.NoError(t, c.admin.Rejoin(t.Context(), leader.id.Name))
@@ -129,8 +130,8 @@ func TestElectionQuit_WithoutALeaderIsRefusedUnlessForced(t *testing.T) {
 	})
 }
 
-// Settings after which the cluster would not serve are refused unless forced; a
-// dry run shows the effect of any act and changes nothing.
+// Settings after which the cluster would not serve are refused unless forced. A
+// dry run shows the effect of a request and changes nothing.
 func TestSwitches_ThatEndTheServiceAreRefusedUnlessForced(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
@@ -220,10 +221,10 @@ func TestForceAndDryRun_AreTrueOrFalse(t *testing.T) {
 	})
 }
 
-// someNode is a meta besides the named one.
-func (c *cluster) someNode(but *metaNode) *metaNode {
+// otherMeta returns a meta other than the given one.
+func (c *cluster) otherMeta(except *metaNode) *metaNode {
 	for _, name := range c.metaNames() {
-		if m := c.metas[name]; m != nil && m != but {
+		if m := c.metas[name]; m != nil && m != except {
 			return m
 		}
 	}

@@ -15,15 +15,15 @@ import (
 type packedTable struct {
 	Replicas int               `json:"replicas"`
 	Nodes    []conclave.NodeID `json:"nodes"`
-	// First is the epoch at which the table was made: the slots that are still led
+	// First is the epoch at which the table was made: slots that are still led
 	// at it have had no other leadership. Absent: written by an older build, or
-	// none is.
+	// there is no such slot.
 	First *[2]uint64   `json:"first,omitempty"`
 	Slots []packedSlot `json:"slots"` // in the order of their ids
 }
 
-// packedSlot is one row; numbers are places in packedTable.Nodes, plus one: 0 is
-// nobody.
+// packedSlot is one slot. Node numbers are positions in packedTable.Nodes, plus
+// one; 0 is no node.
 type packedSlot struct {
 	Phase       slot.Phase `json:"phase,omitempty"` // absent: stable
 	Leader      int        `json:"leader"`
@@ -76,7 +76,7 @@ func (b tableBody) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON unpacks it; a number that names nobody is an error.
+// UnmarshalJSON unpacks the table. A number without a node is an error.
 func (b *tableBody) UnmarshalJSON(text []byte) error {
 	var in packedTable
 	if err := json.Unmarshal(text, &in); err != nil {

@@ -11,8 +11,9 @@ import (
 	"conclave/slot"
 )
 
-// What is stored is what is read, in every phase, and small.
-func TestPackedTableIsTheTable(t *testing.T) {
+// A table read back equals the one that was stored, in every phase, and the
+// stored form is small.
+func TestPackedTable_RoundTrip(t *testing.T) {
 	node := func(name string) conclave.NodeID { return conclave.NodeID{Name: name, Incarnation: "0123456789abcdef"} }
 	in := slot.Input{
 		Next: conclave.Epoch{Term: 1, Seq: 1}, Live: []conclave.NodeID{node("data-1"), node("data-2"), node("data-3")}, Replicas: 2,
@@ -32,5 +33,5 @@ func TestPackedTableIsTheTable(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &out))
 	assert.Equal(t, tableBody{2, table.Slots}, out)
 
-	assert.Error(t, json.Unmarshal([]byte(`{"nodes":[],"slots":[{"leader":1}]}`), &out), "a number that names nobody")
+	assert.Error(t, json.Unmarshal([]byte(`{"nodes":[],"slots":[{"leader":1}]}`), &out), "a number without a node")
 }

@@ -10,31 +10,32 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// protection keeps the table still when too many data nodes are lost at once:
-// then it is more likely that the leader cannot see than that they are all dead,
-// and moving everything onto the rest would bring the rest down (Eureka's
-// self-preservation; the original only has a fixed floor).
+// protection keeps every slot where it is when too many data nodes are lost at
+// once. It is then more likely that the leader cannot reach them than that they
+// are all dead, and moving every slot to the remaining nodes would overload
+// them (Eureka's self-preservation; the original only has a fixed floor).
 //
-// It counts data nodes alone. A session's loss moves no slot, and its publishers
-// stay for the session grace anyway; were it counted, a data node and a session
-// killed within three seconds would leave a third of the slots unserved.
+// It counts data nodes only. The loss of a session moves no slot, and its
+// publishers stay for the session grace anyway. If sessions counted, a data
+// node and a session killed within three seconds would leave a third of the
+// slots unserved.
 type protection struct {
-	of     []string  // the data nodes there were when it was frozen; stored with it
-	better time.Time // since when enough are back; zero: they are not
+	of        []string  // the data nodes that were known when it began; stored with it
+	recovered time.Time // since when enough are back; zero: they are not
 }
 
-// trigger is how many of n data nodes must be lost within one lease.
+// trigger returns how many of n data nodes must be lost within one lease.
 func trigger(n int) int { return max(2, (n+2)/3) }
 
-// examination is how long the slots of a dead node wait while another data node's
-// stream has just broken: two refused dials, 100 ms apart, and some slack. What
-// looks like one loss may be the beginning of many, and no slot should be given
+// examineTime is how long the slots of a dead node wait after another data
+// node's stream broke: two refused dials, 100 ms apart, and some slack. What
+// looks like one loss may be the first of many, and no slot should be granted
 // to a node that is about to be found dead.
-const examination = 250 * time.Millisecond
+const examineTime = 250 * time.Millisecond
 
-// protect freezes the cluster, or ends that. better is when to look again for
-// its end.
-func (a *arranger) protect(ctx context.Context) (better time.Time, err error) {
+// protect begins or ends protection. next is when to check again whether it can
+// end.
+func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
 	live, _ := a.l.roster.live()
 	names := make([]string, len(live))
@@ -56,13 +57,13 @@ func (a *arranger) protect(ctx context.Context) (better time.Time, err error) {
 	}
 	missing := slices.DeleteFunc(slices.Clone(a.watch.of), func(name string) bool { return slices.Contains(names, name) })
 	if len(missing) >= trigger(len(a.watch.of)) || len(live) < floor {
-		a.watch.better = time.Time{}
+		a.watch.recovered = time.Time{}
 		return time.Time{}, nil
 	}
-	if a.watch.better.IsZero() {
-		a.watch.better = now
+	if a.watch.recovered.IsZero() {
+		a.watch.recovered = now
 	}
-	end := a.watch.better.Add(a.l.s.cfg.NodeLease)
+	end := a.watch.recovered.Add(a.l.s.cfg.NodeLease)
 	if now.Before(end) {
 		return end, nil
 	}
@@ -86,36 +87,37 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 		return fmt.Errorf("write the end of the freeze: %w", err)
 	}
 	a.watch = protection{}
-	a.l.roster.forgive()
+	a.l.roster.clearLosses()
 	epoch := a.state.Freeze.Epoch
 	a.l.s.event("freeze.ended", a.l.term.Number, &epoch, map[string]any{"why": why}, "no longer protected: %s", why)
 	a.log.Info("no longer protected", "why", why)
-	a.wake()
+	a.changed.Set()
 	return nil
 }
 
-// useless says that this leader is of no use: the database is reached, but no
-// session or data node has been for a whole lease. Such a leader resigns and
-// stands aside (etcd and others know it as the half-connected leader), at most
-// once in ten leases; and it takes nobody off the list on the way.
+// resignIfUnreachable resigns if this leader reaches the database, but no
+// session or data node has reached it for a whole lease (a half-connected
+// leader, as etcd and others call it), and reports whether it did. It abstains
+// afterwards, does so at most once in ten leases, and removes no node from the
+// list before.
 //
-// A stream that is open proves nothing: one that is cut stays open for as long as
-// nobody says that it ended.
-func (a *arranger) useless() bool {
-	members, spoke := a.l.roster.reached()
+// An open stream proves nothing: one that is cut stays open until an end of it
+// notices.
+func (a *arranger) resignIfUnreachable() bool {
+	members, last := a.l.roster.lastContact()
 	now := time.Now()
-	if spoke.After(a.l.reached) {
-		a.l.reached = spoke
+	if last.After(a.l.lastContact) {
+		a.l.lastContact = last
 	}
 	if members == 0 {
-		a.l.reached = now
+		a.l.lastContact = now
 	}
-	if now.Before(a.uselessAt()) {
+	if now.Before(a.unreachableAt()) {
 		return false
 	}
-	a.l.reached = now
+	a.l.lastContact = now
 	abstained := make(chan bool, 1)
-	a.l.s.background.Go(func() { // Abstain waits for Lead's end: it cannot be called from within, and ends with the elector
+	a.l.s.background.Go(func() { // not from within Lead, since Abstain waits for Lead to return; it ends with the elector
 		did, err := a.l.s.elector.Abstain(context.Background())
 		abstained <- did || err != nil
 		if did {
@@ -130,14 +132,13 @@ func (a *arranger) useless() bool {
 	}
 }
 
-// uselessAt is when this leader gives up if nobody speaks before.
-func (a *arranger) uselessAt() time.Time {
-	return a.l.reached.Add(a.l.s.cfg.NodeLease - a.l.s.cfg.Beat/2)
+// unreachableAt returns when this leader resigns unless a beat arrives before.
+func (a *arranger) unreachableAt() time.Time {
+	return a.l.lastContact.Add(a.l.s.cfg.NodeLease - a.l.s.cfg.Beat/2)
 }
 
-// deaf says that nobody has spoken for longer than all of them can be silent by
-// chance: as long as this leader may be the one that is cut off, nobody's lease
-// is judged.
-func (a *arranger) deaf(now time.Time) bool {
-	return now.Sub(a.l.reached) > a.l.s.cfg.Beat*3/2
+// isolated reports whether no beat has arrived for longer than can happen by
+// chance. The leader itself may be cut off then, so no lease expires.
+func (a *arranger) isolated(now time.Time) bool {
+	return now.Sub(a.l.lastContact) > a.l.s.cfg.Beat*3/2
 }

@@ -28,8 +28,8 @@ type Server struct {
 	view   *wire.View
 	fence  *wire.Fence
 	events *wire.Events
-	seeds  *rand.Rand // the streams of loops are drawn from it; used by New and Run only
-	nonces *rand.Rand // those of the arrangers are; used by Lead only
+	seeds  *rand.Rand // source of the random streams of the loops; used by New and Run only
+	nonces *rand.Rand // source of those of the arrangers; used by Lead only
 
 	started chan struct{} // closed by Run once the listener is open
 	stop    chan struct{} // closed by Shutdown once the leadership is handed over
@@ -54,7 +54,8 @@ type Server struct {
 	metas   []string      // addresses of the metas that followed this node when it led
 }
 
-// New checks the configuration. Nothing runs before Run.
+// New returns a meta node that does nothing until Run, or an error if the
+// configuration is invalid.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -75,28 +76,30 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Started is closed once the listener is open.
+// Started returns a channel that is closed once the listener is open.
 func (s *Server) Started() <-chan struct{} { return s.started }
 
-// Address is what other nodes are told; valid once Started is closed.
+// Address returns the advertised address. It is valid once Started is closed.
 func (s *Server) Address() string { return s.address }
 
-// Events is what happened at this node.
+// Events returns what happened at this node.
 func (s *Server) Events() *wire.Events { return s.events }
 
-// View is what this node knows of the cluster's state.
+// View returns what this node knows of the cluster's state.
 func (s *Server) View() *wire.View { return s.view }
 
-// Elector is this node's part in the election; valid once Started is closed.
+// Elector returns this node's elector. It is valid once Started is closed.
 func (s *Server) Elector() *elector.Elector { return s.elector }
 
-// Fence keeps the highest term seen, and counts what was refused.
+// Fence returns the fence, which keeps the highest term seen and counts what it
+// refused.
 func (s *Server) Fence() *wire.Fence { return s.fence }
 
 // Run serves until ctx ends or Shutdown is called, and joins all that it
-// started. A cancelled ctx is a crash: nobody is told, and ctx's error is
-// returned. After Shutdown it returns nil. Any other error ends the node: the
-// port is taken, or a living process has its name. It may be called once.
+// started. If ctx ends, Run behaves like a crash: it notifies no other node and
+// returns ctx's error. After Shutdown it returns nil. Any other error ends the
+// node: the port is taken, or a living process has its name. It may be called
+// once.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.ended)
 	ln, err := s.cfg.Network.Listen(ctx, "tcp", s.cfg.Listen)
@@ -116,7 +119,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var serving, running, inElection sync.WaitGroup
 
 	// The listener is open before the elector runs, and closed after it has
-	// ended: whoever is handed the leader's lock asks at the port.
+	// ended: a follower that acquired the leader's lock asks at this port.
 	serving.Go(func() { fatal <- server.Serve() })
 	inElection.Go(func() {
 		if err := s.elector.Run(electing); err != nil && electing.Err() == nil {
@@ -147,7 +150,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Wait()
 	if err == nil {
 		brief, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		server.Shutdown(brief) // answers that are on their way still leave
+		server.Shutdown(brief) // lets answers in progress finish
 		cancel()
 	} else {
 		server.Close()
@@ -158,7 +161,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// assemble makes the parts that need to know the address.
+// assemble makes the parts that need the address.
 func (s *Server) assemble(ln net.Listener) error {
 	s.address = s.cfg.Advertise
 	if s.address == "" {
@@ -170,7 +173,7 @@ func (s *Server) assemble(ln net.Listener) error {
 		Self:       wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
 		DataCenter: s.cfg.DataCenter, Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
 		Logger: s.log.Named("client"), Rand: derive(s.seeds), Beat: s.cfg.Beat,
-		Report: s.report, Heard: s.heard, Broke: s.broke, Guess: s.guess,
+		Report: s.report, Heard: s.observeBeat, Broke: s.suspectLeader, Guess: s.leaderFromStore,
 	})
 	s.interceptor.Behind = s.client.Behind
 	strategy, err := s.cfg.Strategy(s.askWitness)
@@ -179,7 +182,7 @@ func (s *Server) assemble(ln net.Listener) error {
 	}
 	s.elector, err = elector.New(elector.Config{
 		ID: s.cfg.Node, Address: s.address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
-		Lead: s.lead, OnBeat: s.beaten, WakePeers: s.wakePeers,
+		Lead: s.lead, OnBeat: s.renewed, WakePeers: s.wakePeers,
 		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: s.log.Named("elector"), Trace: s.cfg.Trace,
 	})
 	if err != nil {
@@ -189,9 +192,9 @@ func (s *Server) assemble(ln net.Listener) error {
 	return nil
 }
 
-// Shutdown hands the leadership over, if this node has it, then stops; Run
-// returns nil afterwards. When ctx ends before, what is left is cut short, and
-// the error says which step it was.
+// Shutdown hands the leadership over, if this node has it, then stops the node;
+// Run returns nil afterwards. If ctx ends first, the remaining steps are cut
+// short, and the error names the step.
 func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-s.started:
@@ -214,8 +217,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	})
 }
 
-// knownMetas are the addresses of all other metas that this node has heard of:
-// configured, told by a leader, or following this node as one.
+// knownMetas returns the addresses of all other metas that this node knows:
+// configured, named by a leader, or following this node.
 func (s *Server) knownMetas() []string {
 	all := s.client.Metas()
 	s.mu.Lock()
@@ -235,11 +238,11 @@ func (s *Server) knownMetas() []string {
 	return all
 }
 
-// setLeader notes that this node leads, or, with nil, that it does not.
+// setLeader records that this node leads, or, with nil, that it does not.
 func (s *Server) setLeader(l *leader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l == nil && s.leader != nil { // whom to wake after a resignation
+	if l == nil && s.leader != nil { // keep the metas to wake after a resignation
 		s.metas = nil
 		for _, m := range s.leader.roster.metaMembers() {
 			s.metas = append(s.metas, m.Address)
@@ -250,29 +253,29 @@ func (s *Server) setLeader(l *leader) {
 	s.changed = make(chan struct{})
 }
 
-// leading is what exists while this node leads, or nil; changed is closed when
-// that changes.
+// leading returns the leader state while this node leads, or nil; changed is
+// closed when that changes.
 func (s *Server) leading() (l *leader, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leader, s.changed
 }
 
-// asLeader is for a request that only the leader answers: what exists while this
-// node leads with a valid lease, or the refusal that names who does. A leader
-// that is suspended, because its connection to the database broke, still
-// answers; what it would write waits (arranger.mayAct).
+// asLeader returns the leader state if this node leads with a valid lease,
+// otherwise the refusal that names the current leader. A leader that is
+// suspended because its connection to the database broke still answers; its
+// writes wait (arranger.mayAct).
 func (s *Server) asLeader() (*leader, error) {
 	if l, _ := s.leading(); l != nil && l.ctx.Err() == nil && s.elector.Remaining() > 0 {
 		return l, nil
 	}
-	name, address := s.whoLeads()
+	name, address := s.currentLeader()
 	return nil, wire.NotLeader(name, address)
 }
 
-// whoLeads names the other node that leads with a valid lease, as far as known;
-// it may have this node's name, if that was given twice.
-func (s *Server) whoLeads() (name, address string) {
+// currentLeader returns the other node that leads with a valid lease, as far as
+// known. It may have this node's name, if two nodes were given the same one.
+func (s *Server) currentLeader() (name, address string) {
 	t := s.elector.Current()
 	if s.elector.Remaining() <= 0 || t.Leader == s.cfg.Node {
 		return "", ""
@@ -280,13 +283,13 @@ func (s *Server) whoLeads() (name, address string) {
 	return t.Leader.Name, t.Address
 }
 
-// ready says whether a leader with a valid lease is known.
+// ready reports whether a leader with a valid lease is known.
 func (s *Server) ready() (bool, []string) {
 	if s.elector.Remaining() <= 0 {
 		return false, []string{"no leader with a valid lease is known"}
 	}
 	if left, _ := s.view.Stopping(); left > 0 {
-		return true, []string{fmt.Sprintf("the cluster stops: a stop of a node within %v hands nothing over", left.Round(time.Second))}
+		return true, []string{fmt.Sprintf("the cluster stops: a node that stops within %v hands nothing over", left.Round(time.Second))}
 	}
 	return true, nil
 }

@@ -12,7 +12,7 @@ import (
 	"conclave/wire"
 )
 
-func TestAClusterStartsQuickly(t *testing.T) {
+func TestStart_ServesAllSlotsWithinASecond(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		start := time.Now()
 		c.startNodes(3, 2)
@@ -28,7 +28,7 @@ func TestAClusterStartsQuickly(t *testing.T) {
 	})
 }
 
-func TestKilledLeaderIsFollowedByAll(t *testing.T) {
+func TestKilledLeader_AllNodesFollowTheNext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
 		before, _ := c.stable(time.Second)
@@ -71,7 +71,7 @@ func TestKilledLeaderIsFollowedByAll(t *testing.T) {
 	})
 }
 
-func TestKilledDataNodeIsReplacedWithinASecond(t *testing.T) {
+func TestKilledDataNode_IsReplacedWithinASecond(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
 		start := time.Now()
@@ -96,7 +96,7 @@ func TestKilledDataNodeIsReplacedWithinASecond(t *testing.T) {
 	})
 }
 
-func TestBlacklistDrainsADataNode(t *testing.T) {
+func TestBlacklist_DrainsADataNode(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
 		require.NoError(t, c.nodes["data-1"].Drain(t.Context(), "stop"))
@@ -104,7 +104,7 @@ func TestBlacklistDrainsADataNode(t *testing.T) {
 		n, _ := c.nodeInfo("data-1")
 		assert.Equal(t, metaclient.NodeDraining, n.State)
 
-		// Nobody is left for the last two.
+		// No other node is left for the last one.
 		require.NoError(t, c.admin.Forbid(t.Context(), "data-2", "test", "me"))
 		err := c.admin.Forbid(t.Context(), "data-3", "test", "me")
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err))
@@ -119,7 +119,7 @@ func TestBlacklistDrainsADataNode(t *testing.T) {
 		n, _ = c.nodeInfo("data-2")
 		assert.Equal(t, metaclient.NodeBlacklisted, n.State)
 
-		// A restart heals the node's own entry, not the operator's.
+		// A restart removes the node's own entry, not the operator's.
 		c.kill("data-1")
 		again := c.startNode("data-1", conclave.RoleData)
 		require.NoError(t, again.WaitRegistered(t.Context()))
@@ -135,8 +135,8 @@ func TestBlacklistDrainsADataNode(t *testing.T) {
 	})
 }
 
-// A calm cluster writes nearly nothing: neither to the log nor to the database.
-func TestACalmQuarterOfAnHour(t *testing.T) {
+// A calm cluster writes almost nothing, neither to the log nor to the database.
+func TestCalmCluster_LogsAndWritesAlmostNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
 		time.Sleep(5 * time.Second)

@@ -11,15 +11,16 @@ import (
 	"conclave/wire"
 )
 
-// A stop of the whole cluster, as `conclave down` announces it: the leader records
-// it with a duration, and while it is in force sessions and data nodes that stop
-// hand nothing over. No clocks are compared: each node counts the duration from
-// the arrival of the record, and the leader, which does so as well, clears the
-// record then, so that a node that starts later does not begin to count. A leader
-// that has the record from the database alone, since no meta outlived the one that
-// wrote it, clears it at once: `down` leaves it there, and `up` may follow.
+// A stop of the whole cluster, as `conclave down` announces it: the leader
+// records it with a duration, and while it is in force sessions and data nodes
+// that stop hand nothing over. No clocks are compared: each node counts the
+// duration from the arrival of the record. So does the leader, and clears the
+// record when the duration has passed, so that a node that starts later does
+// not start to count. `down` leaves the record in the database, and `up` may
+// follow: a leader clears the record at once if all metas were restarted since
+// it was written.
 
-// Limits of an announcement.
+// Limits of the duration.
 const (
 	minStopping = time.Second
 	maxStopping = 10 * time.Minute
@@ -51,9 +52,9 @@ func (l *leader) postStopping(r *http.Request) (any, error) {
 	return l.s.stopping(), nil
 }
 
-// deleteStopping takes it back.
+// deleteStopping withdraws the announcement.
 func (l *leader) deleteStopping(r *http.Request) (any, error) {
-	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.endStop(ctx, "taken back") })
+	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.endStop(ctx, "withdrawn") })
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (l *leader) deleteStopping(r *http.Request) (any, error) {
 
 func (l *leader) getStopping(*http.Request) (any, error) { return l.s.stopping(), nil }
 
-// stopping is the announcement that this node knows of.
+// stopping returns the announcement that this node knows.
 func (s *Server) stopping() metaclient.StoppingInfo {
 	if left, _ := s.view.Stopping(); left > 0 {
 		return metaclient.StoppingInfo{Stopping: true, RemainingMs: wire.Ms(left), By: "leader"}
@@ -75,15 +76,16 @@ func (a *arranger) announceStop(ctx context.Context, lasts time.Duration, by str
 		return err
 	}
 	epoch := a.state.Switches.Epoch
-	a.begins = false // this one is not of an earlier run
+	a.staleStop = false // this one was announced in this run
 	a.l.s.event("stop.announced", a.l.term.Number, &epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
-		"the cluster stops, by %s: within %v a stop of a node hands nothing over", by, lasts)
-	a.log.Warn("the cluster stops: nodes that stop hand nothing over", "within", lasts, "by", by)
-	a.wake()
+		"the whole cluster is stopping (announced by %s): a node that stops within %v hands nothing over", by, lasts)
+	a.log.Warn("the whole cluster is stopping: nodes that stop hand nothing over", "within", lasts, "by", by)
+	a.changed.Set()
 	return nil
 }
 
-// stoppingAs is the record of an announcement of that duration, 0 for none.
+// stoppingAs returns the record of an announcement of that duration; 0 clears
+// it.
 func (a *arranger) stoppingAs(lasts time.Duration) wire.Switch {
 	next := wire.Switch{Key: wire.SwitchStopping, Value: strconv.FormatInt(wire.Ms(lasts), 10), Version: 1}
 	list := a.state.Switches.List
@@ -93,7 +95,7 @@ func (a *arranger) stoppingAs(lasts time.Duration) wire.Switch {
 	return next
 }
 
-// endStop clears the record, if there is one.
+// endStop clears the record if there is one.
 func (a *arranger) endStop(ctx context.Context, why string) error {
 	if _, recorded := a.l.s.view.Stopping(); !recorded {
 		return nil
@@ -102,23 +104,23 @@ func (a *arranger) endStop(ctx context.Context, why string) error {
 		return err
 	}
 	epoch := a.state.Switches.Epoch
-	a.l.s.event("stop.ended", a.l.term.Number, &epoch, map[string]any{"why": why}, "the cluster does not stop any more: %s", why)
-	a.log.Info("the announced stop is over", "why", why)
+	a.l.s.event("stop.ended", a.l.term.Number, &epoch, map[string]any{"why": why}, "the announced stop has ended: %s", why)
+	a.log.Info("the announced stop has ended", "why", why)
 	return nil
 }
 
-// expireStop clears a record whose time has passed, or that is of an earlier run
-// of the metas; until is when to look again.
+// expireStop clears a record whose duration has passed, or that is from an
+// earlier run of the metas; until is when to check again.
 func (a *arranger) expireStop(ctx context.Context) (until time.Time, err error) {
 	left, recorded := a.l.s.view.Stopping()
 	switch {
 	case !recorded:
-		a.begins = false
+		a.staleStop = false
 		return time.Time{}, nil
-	case a.begins:
+	case a.staleStop:
 		return time.Time{}, a.endStop(ctx, "it was announced before the metas were started")
 	case left > 0:
 		return time.Now().Add(left), nil
 	}
-	return time.Time{}, a.endStop(ctx, "its time has passed")
+	return time.Time{}, a.endStop(ctx, "its duration has passed")
 }

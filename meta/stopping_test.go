@@ -13,8 +13,9 @@ import (
 	"conclave/wire"
 )
 
-// stopAt is for how long the announcement is in force at each node, at most.
-func (c *cluster) stopAt() (most time.Duration) {
+// stopRemaining returns for how long the announcement is still in force at any
+// node.
+func (c *cluster) stopRemaining() (most time.Duration) {
 	for _, n := range c.nodes {
 		left, _ := n.view.Stopping()
 		most = max(most, left)
@@ -22,8 +23,9 @@ func (c *cluster) stopAt() (most time.Duration) {
 	return most
 }
 
-// A stop of the whole cluster is recorded by the leader, reaches every node, outlives
-// that leader, and ends: by itself, or taken back. Other switches do not lose it.
+// A stop of the whole cluster is recorded by the leader, reaches every node,
+// outlives that leader, and ends: by itself, or when it is withdrawn. Writes of
+// other switches keep it.
 func TestStopping_IsRecordedAndEnds(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 2)
@@ -52,24 +54,24 @@ func TestStopping_IsRecordedAndEnds(t *testing.T) {
 		term := c.term()
 		c.kill(c.leader().id.Name)
 		c.leaderAfter(term)
-		assert.Positive(t, c.stopAt())
+		assert.Positive(t, c.stopRemaining())
 		time.Sleep(21 * time.Second)
-		assert.Zero(t, c.stopAt(), "each node counts for itself, from when it heard of it")
+		assert.Zero(t, c.stopRemaining(), "each node counts for itself, from the arrival of the record")
 		c.eventually(21*time.Second, func() bool { return c.has("stop.ended") })
-		late := c.startNode("session-3", "session") // it hears of nothing any more
+		late := c.startNode("session-3", "session") // it receives no announcement
 		require.NoError(t, late.WaitRegistered(t.Context()))
-		assert.Zero(t, c.stopAt())
+		assert.Zero(t, c.stopRemaining())
 
 		c.admin.AnnounceStop(t.Context(), nil, time.Minute, "me")
-		c.eventually(time.Second, func() bool { return c.stopAt() > 50*time.Second })
+		c.eventually(time.Second, func() bool { return c.stopRemaining() > 50*time.Second })
 		require.NoError(t, c.admin.TakeBackStop(t.Context()))
-		c.eventually(time.Second, func() bool { return c.stopAt() == 0 })
+		c.eventually(time.Second, func() bool { return c.stopRemaining() == 0 })
 		assert.Equal(t, "25", late.view.State().Switches.Get(wire.SwitchPushWindow, ""))
 	})
 }
 
-// What was announced before all processes ended says nothing of the cluster that is
-// started after them on the same database.
+// An announcement from before all processes ended is not in force in the
+// cluster that is started after them on the same database.
 func TestStopping_IsNotOfTheNextRun(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, c *cluster) {
 		c.startNodes(1, 1)

@@ -16,8 +16,8 @@ import (
 	"conclave/wire"
 )
 
-// lossyStore loses answers: of every third write, after it was applied; of every
-// fifth, before.
+// lossyStore loses answers: of every third write after it was applied, of every
+// fifth before.
 type lossyStore struct {
 	meta.StateStore
 	mu     sync.Mutex // guards writes
@@ -53,9 +53,9 @@ func (s *lossyStore) Seal(ctx context.Context, f conclavesql.Fence, seq uint64, 
 	return outcome, err
 }
 
-// Nothing is published that the database does not hold, and nothing is lost,
+// Nothing is published that the database does not hold, and no write is lost,
 // though many answers are.
-func TestLostAnswersOfTheDatabase(t *testing.T) {
+func TestWrite_SurvivesLostAnswers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		store := conclavesql.NewStateStore(c.db, lock)
 		c.startNodes(3, 2)
@@ -79,19 +79,21 @@ func TestLostAnswersOfTheDatabase(t *testing.T) {
 	}, func(cfg *meta.Config) { cfg.Store = &lossyStore{StateStore: cfg.Store} })
 }
 
-// adminOf asks one meta and no other: its successor may lead at the same moment.
+// adminOf returns a client of one meta only: its successor may lead at the same
+// moment.
 func (c *cluster) adminOf(m *metaNode) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{m.Address()}, HTTP: c.peers.HTTP()})
 }
 
-// Another leader's write under a higher term ends a leadership: the next write
-// matches no row.
-func TestADeposedLeaderWritesNothing(t *testing.T) {
+// A write of another leader under a higher term ends a leadership: the next
+// write matches no row.
+func TestDeposedLeader_WritesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		old := c.leader()
 		epoch := old.View().State().Switches.Epoch
-		// Somebody takes the row behind its back, as a restore or an operator might.
+		// Change the lock row without the leader, as a restore or an operator
+		// might.
 		_, err := c.db.Exec(t.Context(), "UPDATE distribute_lock SET owner = 'ghost@0', term = term + 5, term_duration = 0, nonce = 'ghost', witness_lock = NULL, witness_conn = NULL")
 		require.NoError(t, err)
 		ask, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -99,15 +101,15 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 		_, err = c.adminOf(old).SetSwitch(ask, wire.SwitchArrange, "off")
 		require.Error(t, err)
 		assert.Equal(t, epoch, old.View().State().Switches.Epoch, "it published nothing")
-		c.leaderAfter(6) // the ghost's lease runs out
+		c.leaderAfter(6) // after the ghost's lease has expired
 		c.stable(10 * time.Second)
 	})
 }
 
-// The rows of the state are deleted under running metas. Nothing of the old table
-// may be lost: the leader notices with its next write and leads anew, and the new
-// term goes on from what the nodes hold.
-func TestAnEmptiedStateIsLearnedBackFromTheNodes(t *testing.T) {
+// The rows of the state are deleted under running metas. No part of the old
+// table may be lost: the leader notices it with its next write and starts a new
+// term, which continues from what the nodes hold.
+func TestEmptiedState_IsAdoptedFromTheNodes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
 		before, _ := c.stable(10 * time.Second)

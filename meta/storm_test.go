@@ -18,13 +18,13 @@ import (
 )
 
 // storms: go test ./meta -run Storm -storms 100
-var storms = flag.Int("storms", 4, "how many seeds TestStorm plays")
+var storms = flag.Int("storms", 4, "number of seeds for TestStorm")
 
 // tables collects every slot table that any node has ever held.
 type tables struct {
 	mu   sync.Mutex // guards the rest
 	seen map[conclave.Epoch]slot.Table
-	torn []string // epochs under which two nodes held different tables
+	torn []string // epochs of which two nodes held different tables
 }
 
 func (x *tables) add(node string, t slot.Table) {
@@ -36,7 +36,7 @@ func (x *tables) add(node string, t slot.Table) {
 	x.seen[t.Epoch] = t
 }
 
-// sorted are the tables in the order of their epochs.
+// sorted returns the tables in the order of their epochs.
 func (x *tables) sorted() []slot.Table {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,10 +49,10 @@ func (x *tables) sorted() []slot.Table {
 }
 
 // A minute of kills, restarts, resignations, drains and database outages. At no
-// moment do two nodes hold different tables under one epoch (I3), each slot's
-// leader epochs only rise with the tables' (I5), every term has one owner (I1);
-// and when it is over there is a leader within a lease, and the slots are served
-// and even within ten seconds (I10).
+// moment do two nodes hold different tables under one epoch (I3); each slot's
+// leader epochs only rise with the tables' (I5); every term has one owner (I1).
+// After the storm there is a leader within a lease, and the slots are served
+// and spread evenly within ten seconds (I10).
 func TestStorm(t *testing.T) {
 	for seed := range uint64(*storms) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -70,7 +70,7 @@ func storm(t *testing.T, seed uint64, file string) {
 	r := rand.New(rand.NewPCG(seed, 77))
 	held := &tables{seen: map[conclave.Epoch]slot.Table{}}
 	var watching sync.WaitGroup
-	over := make(chan struct{})
+	done := make(chan struct{})
 	start := func(name string, role conclave.Role) {
 		n := c.startNode(name, role)
 		watching.Go(func() {
@@ -80,7 +80,7 @@ func storm(t *testing.T, seed uint64, file string) {
 				}
 				select {
 				case <-changed:
-				case <-over:
+				case <-done:
 					return
 				}
 			}
@@ -103,22 +103,22 @@ func storm(t *testing.T, seed uint64, file string) {
 		name := sortedNames(roles)[r.IntN(len(roles))]
 		meta := c.metaNames()[r.IntN(3)]
 		switch r.IntN(8) {
-		case 0, 1: // a meta dies, or comes back
+		case 0, 1: // kill or restart a meta
 			if c.metas[meta] != nil {
 				c.kill(meta)
 			} else {
 				c.startMeta(meta)
 			}
-		case 2, 3: // a node dies, or comes back
+		case 2, 3: // kill or restart a node
 			if c.nodes[name] != nil {
 				c.kill(name)
 			} else {
 				start(name, roles[name])
 			}
 		case 4:
-			_ = c.admin.Resign(t.Context()) // refused when nobody leads
+			_ = c.admin.Resign(t.Context()) // refused if no node leads
 		case 5:
-			_ = c.admin.Forbid(t.Context(), name, "storm", "me") // refused when nobody could take over
+			_ = c.admin.Forbid(t.Context(), name, "storm", "me") // refused if no node could take over
 		case 6:
 			_ = c.admin.Allow(t.Context(), name)
 		case 7:
@@ -140,7 +140,7 @@ func storm(t *testing.T, seed uint64, file string) {
 		}
 	}
 	took := c.eventually(10*time.Second, func() bool { _, err := c.admin.Leader(t.Context()); return err == nil })
-	assert.LessOrEqual(t, took, 7*time.Second, "a lease, and one more when it begins with a beat that landed late")
+	assert.LessOrEqual(t, took, 7*time.Second, "a lease, and one more if a late beat starts it again")
 	for _, name := range sortedNames(roles) {
 		_ = c.admin.Allow(t.Context(), name)
 	}
@@ -148,7 +148,7 @@ func storm(t *testing.T, seed uint64, file string) {
 		require.NoError(t, n.WaitRegistered(t.Context()))
 	}
 	c.stable(15 * time.Second)
-	close(over)
+	close(done)
 	watching.Wait()
 
 	assert.Empty(t, held.torn)

@@ -10,8 +10,9 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// traced puts the two claims around a statement of the arranger: between "do I
-// lead?" and the statement, and before anything is done with its outcome.
+// traced emits the two trace events around a statement of the arranger: after
+// it checked that it leads and before the statement, and before the outcome is
+// used.
 func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
 	claim := trace.Claim{
 		Kind: trace.Writing, Term: a.fence.Term, Subject: string(next.Kind), Key: next.Nonce,
@@ -24,9 +25,9 @@ func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql
 	return outcome, err
 }
 
-// traceCopies claims, for each slot that is to be granted to a node on the
-// blacklist, what was known of the live nodes' copies of it: whether the grant was
-// necessary can be judged by that.
+// traceCopies emits, for each slot that is to be granted to a node on the
+// blacklist, what is known of the live nodes' copies of it, so that a checker
+// can decide whether the grant was necessary.
 func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 	if a.l.s.cfg.Trace == nil {
 		return
@@ -39,7 +40,7 @@ func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 		for _, n := range append([]conclave.NodeID{m.To}, in.Live...) {
 			known.Flag, known.Peer = n == m.To, n
 			if known.Flag && known.Key != "" {
-				continue // it was the first
+				continue // it was the first one
 			}
 			known.Key, known.Epoch, known.Count = "none", conclave.Epoch{}, 0
 			for _, r := range in.Reports {
@@ -52,8 +53,8 @@ func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 	}
 }
 
-// decoded takes a row that this term has written over, and claims what it says:
-// each slot that has got another leader or another epoch, and the blacklist.
+// decoded decodes a row that this term has written and emits trace events for
+// it: each slot with another leader or epoch, and the blacklist.
 func (a *arranger) decoded(row conclavesql.State) error {
 	before := a.state.Table
 	if err := a.decode(row); err != nil || a.l.s.cfg.Trace == nil {

@@ -17,12 +17,12 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// A new leader has announced itself; it now learns before it decides.
-// The original waits for a fixed 30 s. Here evidence ends the wait: every
-// stored member has been heard, or one node lease has passed, after which
-// nobody silent can hold a lease.
+// The warm-up: a new leader has announced itself, and learns the state of the
+// cluster before it decides. The original waits for a fixed 30 s. Here the wait
+// ends when every stored member has sent a beat, or after one node lease, when
+// no silent node can still hold a lease.
 
-// load reads what the last leader wrote.
+// load reads the state that the previous leader wrote.
 func (a *arranger) load(ctx context.Context) error {
 	for try := 0; ; try++ {
 		err := a.reread(ctx)
@@ -39,29 +39,29 @@ func (a *arranger) load(ctx context.Context) error {
 	}
 	// As a follower this node may have seen more than the database has now.
 	a.l.evidence.see(a.l.s.view.TableEpoch(), a.l.s.address)
-	a.begins = a.l.s.view.State().Members.Epoch.IsZero()
+	a.staleStop = a.l.s.view.State().Members.Epoch.IsZero()
 	if _, err := a.l.s.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
-		return fmt.Errorf("take the stored state: %w", err)
+		return fmt.Errorf("apply the stored state: %w", err)
 	}
 
-	known := map[string]bool{} // already told
-	for _, m := range a.l.everybody() {
-		known[m.Address] = true
+	announced := map[string]bool{} // by address
+	for _, m := range a.l.announceTargets() {
+		announced[m.Address] = true
 	}
 	a.l.roster.seed(a.state.Members.List, time.Now())
-	var untold []wire.Member
+	var others []wire.Member
 	for _, m := range a.state.Members.List {
-		if !known[m.Address] {
-			untold = append(untold, m)
+		if !announced[m.Address] {
+			others = append(others, m)
 		}
 	}
-	a.l.announce(untold)
+	a.l.announce(others)
 	close(a.l.loaded)
 	return nil
 }
 
-// warmUp waits for evidence, dials whom it has not heard, and seals every kind
-// into this term.
+// warmUp waits for evidence, dials the members that have sent no beat, and
+// seals every kind into this term.
 func (a *arranger) warmUp(ctx context.Context) error {
 	began := time.Now()
 	limit := began.Add(a.l.s.cfg.NodeLease)
@@ -69,7 +69,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		limit = began.Add(fixed)
 	}
 	for {
-		ready, until := a.evident()
+		ready, until := a.evidenceComplete()
 		now := time.Now()
 		if a.l.s.cfg.WarmUp == 0 && ready || !now.Before(limit) {
 			break
@@ -79,7 +79,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		}
 		timer := time.NewTimer(until.Sub(now))
 		select {
-		case <-a.woken:
+		case <-a.changed.C():
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -88,11 +88,11 @@ func (a *arranger) warmUp(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if a.useless() {
+	if a.resignIfUnreachable() {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	kept, lost := a.dialUnheard(ctx)
+	kept, lost := a.dialSilent(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *arranger) warmUp(ctx context.Context) error {
 			continue
 		}
 		a.log.Warn("could not seal the state, will retry", "try", try, "error", err)
-		if try%10 == 0 { // whoever has the newer table does not hand it out
+		if try%10 == 0 { // the node with the newer table cannot be read: ask another one
 			a.l.evidence.forget()
 		}
 		if err := sleep.For(ctx, a.l.s.cfg.Beat/10); err != nil {
@@ -121,18 +121,19 @@ func (a *arranger) warmUp(ctx context.Context) error {
 	}
 }
 
-// evident says that nobody is left to wait for; if not, until when it may be so
-// without another word.
+// evidenceComplete reports whether there is no member left to wait for. If not,
+// until is when this may change without another beat.
 //
-// With an empty list there is nobody to wait for, yet the database may have been
-// emptied under living nodes: so wait until a data node has come and none has
-// followed it for a settling time. A starting cluster is thus warm a quarter of
-// a second after its last data node, instead of a whole lease.
-func (a *arranger) evident() (ready bool, until time.Time) {
+// With an empty list there is no member to wait for, but the database may have
+// been emptied under living nodes. So wait until a data node has joined and no
+// other one has followed for a settling time. A starting cluster is then ready
+// a quarter of a second after its last data node, instead of after a whole
+// lease.
+func (a *arranger) evidenceComplete() (ready bool, until time.Time) {
 	if len(a.state.Members.List) > 0 {
-		return a.l.roster.allHeard(), time.Time{}
+		return a.l.roster.allSeen(), time.Time{}
 	}
-	last, _ := a.l.roster.settled()
+	last, _ := a.l.roster.dataJoins()
 	live, _ := a.l.roster.live()
 	if last.IsZero() || len(live) < a.floor() {
 		return false, time.Time{}
@@ -141,16 +142,16 @@ func (a *arranger) evident() (ready bool, until time.Time) {
 	return !time.Now().Before(until), until
 }
 
-// dialUnheard asks the stored members that have not been heard, all at once, and
-// keeps those that answer: nodes of a frozen old leader notice its silence only
+// dialSilent dials the stored members that have sent no beat, all at once, and
+// keeps those that answer: nodes whose old leader froze notice its silence only
 // about now.
-func (a *arranger) dialUnheard(ctx context.Context) (kept, lost []string) {
-	unheard := a.l.roster.unheard()
-	answers := make([]bool, len(unheard))
+func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
+	unseen := a.l.roster.unseen()
+	answers := make([]bool, len(unseen))
 	var asking sync.WaitGroup
-	for i, m := range unheard {
+	for i, m := range unseen {
 		asking.Go(func() {
-			id, err := a.l.knock(ctx, m.Address, knockLimit)
+			id, err := a.l.identify(ctx, m.Address, identifyTimeout)
 			answers[i] = err == nil && id == m.Node
 		})
 	}
@@ -158,34 +159,35 @@ func (a *arranger) dialUnheard(ctx context.Context) (kept, lost []string) {
 	if ctx.Err() != nil {
 		return nil, nil
 	}
-	for i, m := range unheard {
+	for i, m := range unseen {
 		if answers[i] {
 			kept = append(kept, m.Node.Name)
-			a.l.roster.keep(m.Node, time.Now())
+			a.l.roster.markAlive(m.Node, time.Now())
 		} else if a.l.roster.evict(m.Node, time.Now()) {
 			lost = append(lost, m.Node.Name)
-			a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "not heard by the new leader"},
+			a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "no beat reached the new leader"},
 				"%s %s was lost while there was no leader", m.Role, m.Node.Name)
 		}
 	}
 	return kept, lost
 }
 
-// seal is the first write of the term: every kind is taken over under its epoch,
-// so that no older chain of writes can go on. If a node holds a newer table than
-// the database, the database was restored: then that table is gone on from, and
-// the slots in which the two differ are granted anew.
+// seal is the first write of the term: every kind is taken over under its
+// epoch, so that no earlier chain of writes can continue. If a node holds a
+// newer table than the database, the database was restored: the leader
+// continues from that table, and grants the slots in which the two differ
+// again.
 func (a *arranger) seal(ctx context.Context) error {
 	seen, address := a.l.evidence.highest()
 	if seen.Term >= a.fence.Term && a.seq == 0 {
-		// Somebody has led this very term, or a higher one, before the restore.
+		// Another node led this term, or a higher one, before the restore.
 		a.l.s.elector.Seen(seen.Term + 1)
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	if a.state.Table.Epoch.Less(seen) {
-		// First: were the old table sealed, the next leader would take it for the
-		// newest, should this one die in between.
+		// Adopt before sealing. If the old table were sealed and this leader
+		// died then, the next leader would take it for the newest.
 		if err := a.adopt(ctx, seen, address); err != nil {
 			return err
 		}
@@ -193,12 +195,13 @@ func (a *arranger) seal(ctx context.Context) error {
 	return a.sealAll(ctx)
 }
 
-// adopt goes on from a table that a node still has and the database has lost.
+// adopt continues from a table that a node still holds and the database has
+// lost.
 func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address string) error {
 	table := a.l.s.view.Table()
 	replicas := a.l.s.view.State().Replicas
 	if address != a.l.s.address {
-		ask, cancel := context.WithTimeout(ctx, knockLimit)
+		ask, cancel := context.WithTimeout(ctx, identifyTimeout)
 		defer cancel()
 		res, err := a.l.s.peers.Node(address).FetchState(ask, connect.NewRequest(&wirev1.FetchStateRequest{}))
 		if err != nil {
@@ -222,12 +225,12 @@ func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address stri
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{replicas, next.Slots}); err != nil {
 		return fmt.Errorf("write the adopted table: %w", err)
 	}
-	a.absent = time.Now().Add(a.l.s.cfg.NodeLease)
-	a.tellMoves(moves, "the database was restored")
+	a.adoptWait = time.Now().Add(a.l.s.cfg.NodeLease)
+	a.reportMoves(moves, "the database was restored")
 	return nil
 }
 
-// callAnnounce is NodeService.Announce.
+// callAnnounce calls NodeService.Announce.
 func (s *Server) callAnnounce(ctx context.Context, address string, m *wirev1.AnnounceRequest) error {
 	_, err := s.peers.Node(address).Announce(ctx, connect.NewRequest(m))
 	return wire.FromConnect(err)

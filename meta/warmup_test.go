@@ -13,10 +13,10 @@ import (
 	"conclave/wire"
 )
 
-func TestWarmUpEndsByEvidence(t *testing.T) {
+func TestWarmUp_EndsByEvidence(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
-		// All are heard: the new leader decides at once.
+		// All members send a beat: the new leader decides at once.
 		term := c.term()
 		c.kill(c.leader().id.Name)
 		c.leaderAfter(term)
@@ -24,8 +24,8 @@ func TestWarmUpEndsByEvidence(t *testing.T) {
 		require.NoError(t, c.admin.Forbid(t.Context(), "session-1", "test", "me"))
 		assert.Less(t, time.Since(start), 100*time.Millisecond)
 
-		// One is not heard, but answers at its port: the new leader waits a whole
-		// node lease, then dials it, and keeps it.
+		// One sends no beat, but answers at its port: the new leader waits a
+		// whole node lease, then dials the node, and keeps it.
 		c.nodes["session-2"].mute()
 		term = c.term()
 		c.kill(c.leader().id.Name)
@@ -38,7 +38,7 @@ func TestWarmUpEndsByEvidence(t *testing.T) {
 	})
 }
 
-func TestWhoDiesTogetherWithTheLeaderIsNotWaitedFor(t *testing.T) {
+func TestWarmUp_DoesNotWaitForADeadNode(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
 		term := c.term()
@@ -52,7 +52,7 @@ func TestWhoDiesTogetherWithTheLeaderIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAWholeClusterThatRestartsGetsItsSlotsBack(t *testing.T) {
+func TestRestartedCluster_ServesAllSlotsAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
 		before, _ := c.stable(time.Second)
@@ -77,10 +77,10 @@ func TestAWholeClusterThatRestartsGetsItsSlotsBack(t *testing.T) {
 	})
 }
 
-// A backup of the database is put back while the nodes go on with what they have:
-// terms and slot epochs still only rise, and the table that the
-// nodes hold is gone on from.
-func TestARestoredDatabase(t *testing.T) {
+// A backup of the database is restored while the nodes continue with what they
+// have. Terms and slot epochs still only rise, and the leader continues from
+// the table that the nodes hold.
+func TestRestoredDatabase_TermsAndEpochsStillRise(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		c.stable(time.Second)
@@ -88,7 +88,7 @@ func TestARestoredDatabase(t *testing.T) {
 		backup, err := store.Read(t.Context())
 		require.NoError(t, err)
 
-		c.startNode("data-3", conclave.RoleData) // the cluster goes on
+		c.startNode("data-3", conclave.RoleData) // changes after the backup
 		c.stable(10 * time.Second)
 		require.NoError(t, c.admin.Resign(t.Context()))
 		c.leaderAfter(1)
@@ -133,14 +133,14 @@ func TestARestoredDatabase(t *testing.T) {
 		assert.False(t, after.Protected)
 		for _, n := range c.nodes {
 			c.eventually(time.Second, func() bool { return n.view.TableEpoch() == after.Epoch })
-			assert.Equal(t, c.leader().View().Table().Slots, n.view.Table().Slots, "all go on from one table")
+			assert.Equal(t, c.leader().View().Table().Slots, n.view.Table().Slots, "all continue from one table")
 		}
 	})
 }
 
-// The database was emptied, and a node that was cut off meanwhile comes back with
-// a table of the same term, newer than any that the leader has written.
-func TestANodeFromAnotherLifeOfTheDatabase(t *testing.T) {
+// The database was emptied, and a node that was cut off meanwhile comes back
+// with a table of the same term, newer than any that the leader has written.
+func TestJoin_NodeWithANewerTableOfTheSameTerm(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
 		time.Sleep(time.Second)

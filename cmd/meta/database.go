@@ -17,19 +17,19 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// database is how the process finds its MySQL.
+// database locates the process's MySQL.
 type database struct {
 	dsn, file string
 	wait      time.Duration
 }
 
 func (d *database) bind(f *pflag.FlagSet) {
-	f.StringVar(&d.dsn, "dsn", "", "database: user:password@tcp(host:port)/name (shown to whoever lists processes: prefer --dsn-file)")
+	f.StringVar(&d.dsn, "dsn", "", "database: user:password@tcp(host:port)/name (visible in the process list: prefer --dsn-file)")
 	f.StringVar(&d.file, "dsn-file", "", "file whose first line is the DSN")
 	f.DurationVar(&d.wait, "db-wait", time.Minute, "how long to wait for the database at the start")
 }
 
-// source is the DSN itself.
+// source returns the DSN.
 func (d *database) source() (string, error) {
 	switch {
 	case d.dsn != "" && d.file != "":
@@ -57,7 +57,7 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 	if err != nil {
 		return nil, err
 	}
-	began, said := time.Now(), time.Time{}
+	began, logged := time.Now(), time.Time{}
 	for {
 		err := d.attempt(ctx, db, lock, d.wait-time.Since(began))
 		switch {
@@ -73,8 +73,8 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 			db.Close()
 			return nil, cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", db.Addr(), d.wait, err))
 		}
-		if time.Since(said) >= 5*time.Second {
-			said = time.Now()
+		if time.Since(logged) >= 5*time.Second {
+			logged = time.Now()
 			c.Logger.Warn("the database is not there yet", "database", db.Addr(), "waited", time.Since(began).Round(time.Second), "error", err)
 		}
 		select {
@@ -86,7 +86,7 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 	}
 }
 
-// attempt tries to bring the schema up to date, for what is left of the wait and at
+// attempt tries to bring the schema up to date, for the rest of the wait and at
 // most for one try of Migrate.
 func (d *database) attempt(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, left time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, min(max(left, time.Second), conclavesql.MigrateTry))
@@ -105,16 +105,16 @@ func (s *withDatabase) Run(ctx context.Context) error {
 	return s.Server.Run(ctx)
 }
 
-// applyProfile changes the defaults of what was not set: sofa has the timings
-// that the original ships with, as measured on its version 6.6.3, and elects with
-// its statements, which know no witness.
+// applyProfile changes the defaults of the flags that were not set. The profile
+// sofa has the timings that the original ships with, as measured on its version
+// 6.6.3, and elects with its statements, which have no witness.
 func applyProfile(name string, flags *pflag.FlagSet, c *meta.Config, takeover *string) error {
 	switch name {
 	case "conclave":
 		return nil
 	case "sofa":
 	default:
-		return fmt.Errorf("--profile %q is none of conclave, sofa", name)
+		return fmt.Errorf("--profile: unknown profile %q (want conclave or sofa)", name)
 	}
 	unless := func(flag string, set func()) {
 		if !flags.Changed(flag) {

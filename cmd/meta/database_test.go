@@ -17,7 +17,7 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// A frozen mysqld: the kernel accepts, nobody says a word.
+// A frozen mysqld: the kernel accepts the connection, and no byte follows.
 func TestSilentDatabaseIsGivenUpAfterDBWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := simnet.New(1)
@@ -50,6 +50,6 @@ func TestSilentDatabaseIsGivenUpAfterDBWait(t *testing.T) {
 		assert.ErrorContains(t, err, "was not there within --db-wait 1m0s")
 		assert.Equal(t, cli.CodeTimedOut, cli.Code(err))
 		assert.InDelta(t, 60, time.Since(began).Seconds(), 2)
-		assert.InDelta(t, 11, strings.Count(printed.String(), "the database is not there yet"), 1, "a line every five seconds")
+		assert.InDelta(t, 11, strings.Count(printed.String(), "the database is not there yet"), 1, "one line every five seconds")
 	})
 }

@@ -1,7 +1,7 @@
-// Meta is the process that elects a leader through MySQL, keeps the leases of
-// sessions and data nodes, the slot table, the blacklist and the switches. See
-// package meta for what it does, and package cli for flags, signals and exit
-// codes.
+// Meta is the process that elects a leader through MySQL and keeps the leases
+// of session and data nodes, the slot table, the blacklist and the switches.
+// See package meta for what it does, and package cli for flags, signals and
+// exit codes.
 package main
 
 import (
@@ -26,18 +26,18 @@ func process() cli.Process {
 	var profile, takeover string
 	var flags *pflag.FlagSet
 	return cli.Process{
-		Role: conclave.RoleMeta, Short: "Elects a leader through MySQL; keeps members, slots, blacklist, switches",
+		Role: conclave.RoleMeta, Short: "Run a meta node: elects a leader through MySQL",
 		Listen: c.Listen, GCPercent: 50, Secrets: []string{"dsn"},
 		Flags: func(f *pflag.FlagSet) {
 			flags = f
 			db.bind(f)
-			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of the other meta nodes (else they are learnt through the database)")
+			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of the other meta nodes (otherwise found through the database)")
 			f.DurationVar(&c.Lease, "lease", c.Lease, "how long the leadership lasts without a renewal")
 			f.DurationVar(&c.Beat, "beat", 0, "time between two renewals; at most a third of --lease (default: a third)")
 			f.DurationVar(&c.NodeLease, "node-lease", c.NodeLease, "how long a silent session or data node stays a member; at least three --beat")
 			f.IntVar(&c.Slots, "slots", c.Slots, "slots of a table made from nothing; a power of two")
 			f.IntVar(&c.Replicas, "replicas", c.Replicas, "copies of a slot, the leader's included")
-			f.StringVar(&takeover, "takeover", string(termcas.Witness), "witness: a killed leader is replaced within milliseconds; lease: only when its lease has run out")
+			f.StringVar(&takeover, "takeover", string(termcas.Witness), "witness: a killed leader is replaced within milliseconds; lease: when its lease has expired")
 			f.StringVar(&profile, "profile", "conclave", "conclave, or sofa: the original's timings and statements")
 			f.BoolVar(&c.Observer, "observer", false, "never compete for the leadership")
 		},
@@ -48,7 +48,7 @@ func process() cli.Process {
 			if err := applyProfile(profile, flags, &c, &takeover); err != nil {
 				return nil, err
 			}
-			way, err := termcas.ParseTakeover(takeover)
+			mode, err := termcas.ParseTakeover(takeover)
 			if err != nil {
 				return nil, fmt.Errorf("--takeover: %w", err)
 			}
@@ -65,7 +65,7 @@ func process() cli.Process {
 			}
 			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-				election := termcas.Config{DB: pool, Lock: lock, Takeover: way, Ask: ask, Rand: common.Rand, Logger: common.Logger.Named("termcas"), Trace: common.Trace.Of(common.Node)}
+				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: common.Rand, Logger: common.Logger.Named("termcas"), Trace: common.Trace.Of(common.Node)}
 				if profile == "sofa" {
 					return termcas.NewSofa(election)
 				}

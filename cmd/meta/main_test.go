@@ -20,26 +20,24 @@ import (
 
 	"conclave/internal/cli"
 	"conclave/internal/devdb"
+	"conclave/internal/signal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lines collects what a process prints, and tells of each line.
+// lines collects what a process prints.
 type lines struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
-	news chan struct{} // one token: something was printed
+	news signal.Signal // something was printed
 }
 
-func newLines() *lines { return &lines{news: make(chan struct{}, 1)} }
+func newLines() *lines { return &lines{news: signal.New()} }
 
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
+	defer l.news.Set()
 	return l.text.Write(p)
 }
 
@@ -60,14 +58,14 @@ func (l *lines) until(t *testing.T, text string) string {
 			return line
 		}
 		select {
-		case <-l.news:
+		case <-l.news.C():
 		case <-limit.C:
 			require.FailNow(t, "never printed", "%q is not in:\n%s", text, l)
 		}
 	}
 }
 
-// serveDB is an embedded server on a real socket; it returns a DSN.
+// serveDB starts an embedded server on a real socket and returns its DSN.
 func serveDB(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -80,7 +78,7 @@ func serveDB(t *testing.T) string {
 	return fmt.Sprintf("root@tcp(%s)/conclave", ln.Addr())
 }
 
-func TestAProcessFromStartToStop(t *testing.T) {
+func TestProcess_FromStartToStop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(file, []byte(serveDB(t)+"\n"), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
@@ -122,10 +120,10 @@ func TestAProcessFromStartToStop(t *testing.T) {
 	assert.Contains(t, log.String(), "resigned")
 }
 
-func TestWrongUsage(t *testing.T) {
+func TestUsage_WrongSettingsAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
-		says string
+		want string
 		code int
 	}{
 		"no database":   {nil, "--dsn or --dsn-file is needed", cli.CodeUsage},
@@ -145,14 +143,14 @@ func TestWrongUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := newLines()
 			err := cli.Execute(t.Context(), process(), append([]string{"--name", "meta-1", "--listen", "127.0.0.1:0"}, c.args...), nil, out, out)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 			assert.Equal(t, c.code, cli.Code(err))
 			assert.NotContains(t, err.Error()+out.String(), "secret")
 		})
 	}
 }
 
-func TestAStopEndsTheWaitForTheDatabase(t *testing.T) {
+func TestStop_EndsTheWaitForTheDatabase(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, log := newLines(), newLines()
 	done := make(chan error, 1)

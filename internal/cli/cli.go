@@ -24,20 +24,21 @@ type Process struct {
 	Short string // one line for --help
 	// Listen is the default of --listen.
 	Listen string
-	// GCPercent replaces Go's default of 100 unless GOGC is set: registries keep
-	// little and live long, so memory is worth more to them than collector time.
+	// GCPercent replaces Go's default of 100 unless GOGC is set. A registry
+	// holds little memory for a long time, so saving memory matters more than
+	// collector time.
 	GCPercent int
-	// Flags binds the role's own flags, besides the common ones, to where New
-	// finds them.
+	// Flags binds the role's own flags, in addition to the common ones.
 	Flags func(*pflag.FlagSet)
 	// Secrets are the names of flags that --print-config hides.
 	Secrets []string
-	// New makes the server, once all settings are known. An error is wrong usage,
-	// unless Failed or TimedOut says otherwise. ctx ends with the process.
+	// New makes the server once all settings are known. Its error means wrong
+	// usage unless it was made by Failed or TimedOut. ctx ends with the
+	// process.
 	New func(ctx context.Context, c Common) (Server, error)
 }
 
-// Server is what runs; the roles' Servers are.
+// Server is implemented by the servers of the three roles.
 type Server interface {
 	Run(ctx context.Context) error
 	Shutdown(ctx context.Context) error
@@ -46,7 +47,7 @@ type Server interface {
 }
 
 // Main runs the process with the arguments, environment and signals of the
-// operating system, and ends it with the exit code.
+// operating system, and exits with the exit code.
 func Main(p Process) {
 	if p.GCPercent > 0 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(p.GCPercent)
@@ -54,7 +55,7 @@ func Main(p Process) {
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	go func() { // lives as long as the process
+	go func() { // runs until the process exits
 		<-signals
 		stop()
 		<-signals
@@ -67,8 +68,8 @@ func Main(p Process) {
 	os.Exit(Code(err))
 }
 
-// Execute runs the process until it fails, or until ctx ends, which begins its
-// graceful stop. Code says what the process should exit with.
+// Execute runs the process until it fails, or until ctx ends, which starts its
+// graceful stop. Code returns the exit code for its error.
 func Execute(ctx context.Context, p Process, args, environ []string, stdout, stderr io.Writer) error {
 	var common commonFlags
 	var runErr error
@@ -86,7 +87,7 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 		p.Flags(flags)
 	}
 	cmd.RunE = func(*cobra.Command, []string) error {
-		if err := settle(flags, p.Role, common.config, environ); err != nil {
+		if err := applyLayers(flags, p.Role, common.config, environ); err != nil {
 			return err
 		}
 		if common.printConfig {
@@ -103,22 +104,22 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	if err := cmd.Execute(); err != nil { // what cobra and the settings refuse is wrong usage
+	if err := cmd.Execute(); err != nil { // an error of cobra or of the settings is wrong usage
 		return coded(CodeUsage, err)
 	}
 	return runErr
 }
 
-// run makes the server and carries it from start to stop.
+// run makes the server and runs it from start to stop.
 func run(ctx context.Context, p Process, c Common, stopTimeout time.Duration, stdout io.Writer) error {
 	server, err := p.New(ctx, c)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // stopped before it had begun
+			return nil // stopped before it had started
 		}
 		return coded(CodeUsage, err)
 	}
-	ended := make(chan error, 1) // one value, from the one who runs the server
+	ended := make(chan error, 1) // one value: what Run returned
 	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }()
 
 	started := server.Started()
@@ -130,7 +131,7 @@ func run(ctx context.Context, p Process, c Common, stopTimeout time.Duration, st
 		case err := <-ended:
 			return err
 		case <-ctx.Done():
-			// ctx is over: the stop has a time of its own.
+			// ctx has ended: the stop has a timeout of its own.
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
 			err := server.Shutdown(stopping)

@@ -22,14 +22,14 @@ import (
 	"conclave/internal/cli"
 )
 
-// stubborn, in the environment, makes this test binary a process that takes a
-// SIGTERM and then never stops.
+// stubborn, in the environment, turns this test binary into a process that
+// receives a SIGTERM and then never stops.
 const stubborn = "CONCLAVE_CLI_TEST_STUBBORN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(stubborn) != "" {
 		s := newServer()
-		s.deaf = true
+		s.neverStops = true
 		p := &process{server: s}
 		os.Args = []string{os.Args[0], "--name", "m"}
 		cli.Main(p.spec())
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
+func TestMain_ExitsAtOnceOnASecondSignal(t *testing.T) {
 	self := exec.CommandContext(t.Context(), os.Args[0])
 	self.Env = append(os.Environ(), stubborn+"=1")
 	out, err := self.StdoutPipe()
@@ -60,7 +60,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 type server struct {
 	started, stop chan struct{}
 	runErr        error
-	deaf          bool // says that it stops, and does not
+	neverStops    bool // Shutdown prints a line and waits for its context
 }
 
 func newServer() *server { return &server{started: make(chan struct{}), stop: make(chan struct{})} }
@@ -74,7 +74,7 @@ func (s *server) Run(context.Context) error {
 	return nil
 }
 func (s *server) Shutdown(ctx context.Context) error {
-	if s.deaf {
+	if s.neverStops {
 		fmt.Println("stopping")
 		<-ctx.Done()
 		return ctx.Err()
@@ -85,7 +85,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 func (s *server) Started() <-chan struct{} { return s.started }
 func (s *server) Address() string          { return "127.0.0.1:1" }
 
-// process is a meta with a few flags; got is what New was given.
+// process is a meta with a few flags; got is what New received.
 type process struct {
 	lease time.Duration
 	metas []string
@@ -113,20 +113,21 @@ func (p *process) spec() cli.Process {
 	}
 }
 
-// start runs a process whose New fails with errStop, after the settings.
+// errStop is the error of New after all settings have been accepted.
 var errStop = errors.New("far enough")
 
-func settled(t *testing.T, environ []string, args ...string) (*process, error) {
+// resolve runs a process until New, which fails with errStop.
+func resolve(t *testing.T, environ []string, args ...string) (*process, error) {
 	t.Helper()
 	p := &process{err: errStop}
 	var out bytes.Buffer
 	return p, cli.Execute(t.Context(), p.spec(), args, environ, &out, &out)
 }
 
-func TestTheNearerSettingWins(t *testing.T) {
+func TestExecute_FlagOverridesEnvironmentOverridesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "meta.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("name: from-file\nlease: 9s\nmeta: [a:1, b:2]\ndsn: file\n"), 0o600))
-	p, err := settled(t, []string{"CONCLAVE_META_LEASE=5s", "CONCLAVE_META_DSN=env", "PATH=/bin", "CONCLAVE_DATA_X=1"}, "--config", file, "--dsn", "flag")
+	p, err := resolve(t, []string{"CONCLAVE_META_LEASE=5s", "CONCLAVE_META_DSN=env", "PATH=/bin", "CONCLAVE_DATA_X=1"}, "--config", file, "--dsn", "flag")
 	require.ErrorIs(t, err, errStop)
 	assert.Equal(t, "from-file", p.got.Node.Name)
 	assert.NotEmpty(t, p.got.Node.Incarnation)
@@ -134,12 +135,12 @@ func TestTheNearerSettingWins(t *testing.T) {
 	assert.Equal(t, []string{"a:1", "b:2"}, p.metas)
 	assert.Equal(t, "flag", p.dsn)
 
-	p, err = settled(t, []string{"CONCLAVE_META_CONFIG=" + file, "CONCLAVE_META_META=c:3,d:4"})
+	p, err = resolve(t, []string{"CONCLAVE_META_CONFIG=" + file, "CONCLAVE_META_META=c:3,d:4"})
 	require.ErrorIs(t, err, errStop)
 	assert.Equal(t, []string{"c:3", "d:4"}, p.metas)
 }
 
-func TestWrongSettingsAreNamedAndExitWithTwo(t *testing.T) {
+func TestExecute_ReportsWrongSettingsWithCodeUsage(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, body string) string {
 		file := filepath.Join(dir, name)
@@ -148,36 +149,36 @@ func TestWrongSettingsAreNamedAndExitWithTwo(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		environ, args []string
-		says          string
+		want          string
 	}{
-		"unknown flag":        {args: []string{"--nope"}, says: "--nope"},
-		"argument":            {args: []string{"--name", "m", "start"}, says: "start"},
-		"no name":             {says: "--name is needed"},
-		"bad name":            {args: []string{"--name", "-"}, says: `node name "-"`},
-		"unknown environment": {environ: []string{"CONCLAVE_META_LEESE=1s"}, says: "unknown key CONCLAVE_META_LEESE"},
-		"unknown file key":    {args: []string{"--config", write("a.yaml", "leese: 1s\n")}, says: "unknown key leese"},
-		"bad file value":      {args: []string{"--config", write("b.yaml", "lease: soon\n")}, says: "lease: "},
-		"list for one":        {args: []string{"--config", write("c.yaml", "lease: [1s]\n")}, says: "a list"},
-		"no yaml":             {args: []string{"--config", write("d.yaml", "{")}, says: "d.yaml"},
-		"no file":             {args: []string{"--config", filepath.Join(dir, "none")}, says: "none"},
-		"bad duration":        {args: []string{"--name", "m", "--lease", "3"}, says: "lease"},
-		"open without token":  {args: []string{"--name", "m", "--listen", "0.0.0.0:9615"}, says: "without a token"},
-		"open, not told where": {
-			args: []string{"--name", "m", "--listen", "0.0.0.0:9615", "--insecure"}, says: "--advertise",
+		"unknown flag":        {args: []string{"--nope"}, want: "--nope"},
+		"argument":            {args: []string{"--name", "m", "start"}, want: "start"},
+		"no name":             {want: "--name is needed"},
+		"bad name":            {args: []string{"--name", "-"}, want: `node name "-"`},
+		"unknown environment": {environ: []string{"CONCLAVE_META_LEESE=1s"}, want: "unknown key CONCLAVE_META_LEESE"},
+		"unknown file key":    {args: []string{"--config", write("a.yaml", "leese: 1s\n")}, want: "unknown key leese"},
+		"bad file value":      {args: []string{"--config", write("b.yaml", "lease: soon\n")}, want: "lease: "},
+		"list for one":        {args: []string{"--config", write("c.yaml", "lease: [1s]\n")}, want: "a list"},
+		"no yaml":             {args: []string{"--config", write("d.yaml", "{")}, want: "d.yaml"},
+		"no file":             {args: []string{"--config", filepath.Join(dir, "none")}, want: "none"},
+		"bad duration":        {args: []string{"--name", "m", "--lease", "3"}, want: "lease"},
+		"open without token":  {args: []string{"--name", "m", "--listen", "0.0.0.0:9615"}, want: "without a token"},
+		"open, no --advertise": {
+			args: []string{"--name", "m", "--listen", "0.0.0.0:9615", "--insecure"}, want: "--advertise",
 		},
-		"empty token": {args: []string{"--name", "m", "--token-file", write("t", "\n")}, says: "empty"},
-		"log level":   {args: []string{"--name", "m", "--log-level", "loud"}, says: "loud"},
-		"of New":      {args: []string{"--name", "m"}, says: "far enough"},
+		"empty token":  {args: []string{"--name", "m", "--token-file", write("t", "\n")}, want: "empty"},
+		"log level":    {args: []string{"--name", "m", "--log-level", "loud"}, want: "loud"},
+		"error of New": {args: []string{"--name", "m"}, want: "far enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := settled(t, c.environ, c.args...)
-			require.ErrorContains(t, err, c.says)
+			_, err := resolve(t, c.environ, c.args...)
+			require.ErrorContains(t, err, c.want)
 			assert.Equal(t, cli.CodeUsage, cli.Code(err))
 		})
 	}
 }
 
-func TestPrintConfigHidesSecrets(t *testing.T) {
+func TestExecute_PrintConfigHidesSecrets(t *testing.T) {
 	p := &process{}
 	var out bytes.Buffer
 	err := cli.Execute(t.Context(), p.spec(), []string{"--print-config", "--name", "m", "--dsn", "root:pw@tcp(db)/x", "--meta", "a:1"}, nil, &out, &out)
@@ -189,7 +190,7 @@ func TestPrintConfigHidesSecrets(t *testing.T) {
 	assert.Contains(t, out.String(), "- a:1")
 }
 
-func TestTheEndOfTheContextIsAGracefulStop(t *testing.T) {
+func TestExecute_StopsGracefullyWhenContextEnds(t *testing.T) {
 	p := &process{server: newServer()}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -2,7 +2,7 @@ package cli
 
 import "errors"
 
-// The exit codes; see the package's chapter.
+// The exit codes; see the package comment.
 const (
 	CodeDone     = 0
 	CodeFailed   = 1
@@ -10,7 +10,7 @@ const (
 	CodeTimedOut = 4
 )
 
-// exitError is an error that knows its exit code.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -31,10 +31,10 @@ func coded(code int, err error) error {
 // Failed marks an error of Process.New as a failure, not as wrong usage.
 func Failed(err error) error { return coded(CodeFailed, err) }
 
-// TimedOut marks an error as the end of a wait.
+// TimedOut marks an error of Process.New as a timeout.
 func TimedOut(err error) error { return coded(CodeTimedOut, err) }
 
-// Code is the exit code for what Execute returned.
+// Code returns the exit code for the error that Execute returned.
 func Code(err error) int {
 	var e *exitError
 	switch {

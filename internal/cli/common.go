@@ -21,7 +21,7 @@ import (
 	"conclave/wire"
 )
 
-// Common is what every process is told, checked and resolved.
+// Common holds the settings that all processes share, checked and resolved.
 type Common struct {
 	Node       conclave.NodeID // the name of --name, with a fresh incarnation
 	Listen     string
@@ -34,7 +34,7 @@ type Common struct {
 	Rand       *rand.Rand   // crypto-seeded: derive the streams of loops from it
 	Now        func() time.Time
 	Version    string
-	Trace      trace.Sink // --trace; nil: nobody listens
+	Trace      trace.Sink // set by --trace; may be nil
 }
 
 // commonFlags are the flags behind Common.
@@ -46,15 +46,15 @@ type commonFlags struct {
 }
 
 func (f *commonFlags) bind(fs *pflag.FlagSet, listen string) {
-	fs.StringVar(&f.name, "name", "", "name of this node, unique in the cluster (needed)")
+	fs.StringVar(&f.name, "name", "", "name of this node, unique in the cluster (required)")
 	fs.StringVar(&f.listen, "listen", listen, "address to listen on; port 0 takes a free one")
-	fs.StringVar(&f.advertise, "advertise", "", "address that other nodes are told (default: the one listened on)")
-	fs.StringVar(&f.dialFrom, "dial-from", "", "IP address of this machine that connections leave from (default: the kernel's choice)")
-	fs.StringVar(&f.dataCenter, "data-center", "default", "data center; nodes of different ones do not meet")
-	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must show")
+	fs.StringVar(&f.advertise, "advertise", "", "advertised address, for other nodes (default: the one listened on)")
+	fs.StringVar(&f.dialFrom, "dial-from", "", "local IP address of outgoing connections (default: the kernel's choice)")
+	fs.StringVar(&f.dataCenter, "data-center", "default", "data center; nodes of another one are refused")
+	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must carry")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen beyond loopback without a token")
-	fs.StringVar(&f.trace, "trace", "", "append what this node claims about itself to this file, for the proving ground (conclave chaos)")
-	fs.StringVar(&f.config, "config", "", "YAML file with any of these settings, by the names of the flags")
+	fs.StringVar(&f.trace, "trace", "", "append this node's trace events to this file, for the checks of conclave chaos")
+	fs.StringVar(&f.config, "config", "", "YAML file with any of these settings, named as the flags")
 	fs.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn, error")
 	fs.BoolVar(&f.logJSON, "log-json", false, "log one JSON document per line")
 	fs.BoolVar(&f.printConfig, "print-config", false, "print the settings that would be used, and exit")
@@ -74,7 +74,7 @@ func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, err
 	}
 	level := hclog.LevelFromString(f.logLevel)
 	if level == hclog.NoLevel {
-		return Common{}, fmt.Errorf("--log-level %q is none of trace, debug, info, warn, error", f.logLevel)
+		return Common{}, fmt.Errorf("--log-level: unknown level %q (want trace, debug, info, warn or error)", f.logLevel)
 	}
 	token, err := readToken(f.tokenFile)
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, err
 		}
 		network.LocalAddr = &net.TCPAddr{IP: ip}
 	}
-	claims, err := openTrace(f.trace)
+	sink, err := openTrace(f.trace)
 	if err != nil {
 		return Common{}, err
 	}
@@ -102,12 +102,13 @@ func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, err
 	return Common{
 		Node:   conclave.NodeID{Name: f.name, Incarnation: conclave.NewIncarnation(r)},
 		Listen: f.listen, Advertise: f.advertise, DataCenter: f.dataCenter, Token: token, Insecure: f.insecure,
-		Network: network, Rand: r, Now: time.Now, Version: Version(), Trace: claims,
+		Network: network, Rand: r, Now: time.Now, Version: Version(), Trace: sink,
 		Logger: hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr}),
 	}, nil
 }
 
-// openTrace is where claims go. The file is the process's to its end.
+// openTrace returns the sink for trace events. The file stays open until the
+// process exits.
 func openTrace(file string) (trace.Sink, error) {
 	if file == "" {
 		return nil, nil
@@ -119,7 +120,7 @@ func openTrace(file string) (trace.Sink, error) {
 	return trace.To(w), nil
 }
 
-// readToken takes the first line of the file.
+// readToken returns the first line of the file.
 func readToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -136,7 +137,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// checkAdvertise refuses an address that would lead others nowhere.
+// checkAdvertise refuses an advertised address that other nodes could not dial.
 func checkAdvertise(listen, advertise string) error {
 	if advertise != "" {
 		if host, port, err := net.SplitHostPort(advertise); err != nil || host == "" || port == "" || port == "0" {
@@ -149,12 +150,12 @@ func checkAdvertise(listen, advertise string) error {
 		return fmt.Errorf("--listen %q: want HOST:PORT", listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("--listen %q takes every address: say with --advertise which one others are told", listen)
+		return fmt.Errorf("--listen %q accepts on every address: set the one for other nodes with --advertise", listen)
 	}
 	return nil
 }
 
-// newRand seeds the streams of this process.
+// newRand returns the source of this process's random streams.
 func newRand() *rand.Rand {
 	var seed [32]byte
 	if _, err := crand.Read(seed[:]); err != nil { // never happens: crypto/rand ends the program itself
@@ -166,8 +167,8 @@ func newRand() *rand.Rand {
 // version is set by the Makefile with -ldflags.
 var version string
 
-// Version is the one the Makefile gave, or that of the module the program was
-// built from.
+// Version returns the version set by the Makefile, or that of the module from
+// which the program was built.
 func Version() string {
 	if version != "" {
 		return version

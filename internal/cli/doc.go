@@ -1,14 +1,16 @@
-// Package cli is what the three processes meta, data and session share at their
-// outside: settings, exit codes, signals.
+// Package cli is what the three processes meta, data and session have in common:
+// settings, exit codes, signals.
 //
-//	flags, then CONCLAVE_<ROLE>_<KEY>, then the YAML file of --config, then the default
+// A setting comes from the first of these places that has it:
 //
-// The nearer wins, and a key that no flag has is an error wherever it stands. A
-// process binds its flags to its Config as usual; what the environment and the
-// file say is put into those same flags, so that every value is checked in one
-// way and --print-config shows all of them.
+//	the flag, CONCLAVE_<ROLE>_<KEY>, the YAML file of --config, the default
+//
+// An unknown key is an error in each of them. A process binds its flags to its
+// Config as usual; values from the environment and the file are set on the same
+// flags, so that every value is checked in one way and --print-config shows all
+// of them.
 //
 // Exit codes: 0 stopped gracefully, 1 failed, 2 wrong usage, 4 timed out (the
-// database was not there in time). The first SIGTERM or SIGINT begins the
+// database could not be reached in time). The first SIGTERM or SIGINT starts the
 // graceful stop, a second one ends the process at once.
 package cli

@@ -16,12 +16,12 @@ import (
 	"conclave"
 )
 
-// hidden stands for a secret in --print-config.
+// hidden replaces a secret in --print-config.
 const hidden = "(hidden)"
 
-// settle puts what the file and the environment say into the flags that the
-// command line left alone, the nearer last.
-func settle(flags *pflag.FlagSet, role conclave.Role, configFlag string, environ []string) error {
+// applyLayers sets the flags that the command line left alone from the file,
+// then from the environment.
+func applyLayers(flags *pflag.FlagSet, role conclave.Role, configFlag string, environ []string) error {
 	prefix := "CONCLAVE_" + strings.ToUpper(string(role)) + "_"
 	environment := koanf.New(".")
 	err := environment.Load(env.Provider(".", env.Opt{
@@ -46,7 +46,7 @@ func settle(flags *pflag.FlagSet, role conclave.Role, configFlag string, environ
 		}
 	}
 
-	given := map[string]bool{} // by the command line
+	given := map[string]bool{} // on the command line
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	for _, layer := range []struct {
 		from string
@@ -67,7 +67,7 @@ func settle(flags *pflag.FlagSet, role conclave.Role, configFlag string, environ
 			if given[key] {
 				continue
 			}
-			if err := put(f, all[key]); err != nil {
+			if err := setFlag(f, all[key]); err != nil {
 				return fmt.Errorf("%s: %s: %w", layer.from, layer.name(key), err)
 			}
 			f.Changed = true
@@ -76,15 +76,15 @@ func settle(flags *pflag.FlagSet, role conclave.Role, configFlag string, environ
 	return nil
 }
 
-// put gives a flag a value as YAML has it; a list replaces the flag's list.
-func put(f *pflag.Flag, value any) error {
+// setFlag sets a flag to a YAML value; a list replaces the flag's list.
+func setFlag(f *pflag.Flag, value any) error {
 	list, isList := f.Value.(pflag.SliceValue)
 	switch v := value.(type) {
 	case nil:
 		return fmt.Errorf("no value")
 	case []any:
 		if !isList {
-			return fmt.Errorf("a list, where one value is wanted")
+			return fmt.Errorf("a list is given, want one value")
 		}
 		items := make([]string, len(v))
 		for i, x := range v {

@@ -14,20 +14,20 @@ import (
 	"conclave/wire"
 )
 
-// AdminConfig says whom to ask.
+// AdminConfig configures an Admin.
 type AdminConfig struct {
 	Metas []string     // addresses, tried in turn: any meta answers for the leader
 	HTTP  *http.Client // for instance Peers.HTTP(); nil: http.DefaultClient
-	Token string       // shown with changing requests; "" when the cluster has none
+	Token string       // sent with changing requests; "" if the cluster has none
 }
 
 // Admin is the typed client of the metas' HTTP API, for operators and their
-// tools. Every method's error is a *wire.Error when a node answered one;
+// tools. Every method's error is a *wire.Error if a node answered with one;
 // wire.CodeUnavailable means that no meta could be reached, wire.CodeNoLeader
-// that one was, but nobody leads.
+// that one was, but no node leads.
 type Admin struct{ AdminConfig }
 
-// NewAdmin makes a client; nothing is sent yet.
+// NewAdmin returns a client that has sent nothing yet.
 func NewAdmin(c AdminConfig) *Admin {
 	if c.HTTP == nil {
 		c.HTTP = http.DefaultClient
@@ -35,19 +35,19 @@ func NewAdmin(c AdminConfig) *Admin {
 	return &Admin{c}
 }
 
-// Leader says who leads.
+// Leader returns the current leader.
 func (a *Admin) Leader(ctx context.Context) (LeaderInfo, error) {
 	var out LeaderInfo
 	return out, a.any(ctx, http.MethodGet, "/v1/leader", nil, &out)
 }
 
-// Elections lists the terms that were won, newest first.
+// Elections lists the terms that were won, the latest first.
 func (a *Admin) Elections(ctx context.Context) ([]Election, error) {
 	var out []Election
 	return out, a.any(ctx, http.MethodGet, "/v1/elections", nil, &out)
 }
 
-// Slots is the slot table as the leader has written it.
+// Slots returns the slot table as the leader has written it.
 func (a *Admin) Slots(ctx context.Context) (SlotsInfo, error) {
 	var out SlotsInfo
 	return out, a.any(ctx, http.MethodGet, "/v1/slots", nil, &out)
@@ -63,48 +63,48 @@ func (a *Admin) Nodes(ctx context.Context, role conclave.Role) ([]NodeInfo, erro
 	return out, a.any(ctx, http.MethodGet, path, nil, &out)
 }
 
-// Blacklist lists the forbidden servers, sorted by name.
+// Blacklist lists the blacklist, sorted by name.
 func (a *Admin) Blacklist(ctx context.Context) ([]BlacklistInfo, error) {
 	var out []BlacklistInfo
 	return out, a.any(ctx, http.MethodGet, "/v1/blacklist", nil, &out)
 }
 
-// Forbid puts a server on the blacklist, by the operator; by names who asks.
+// Forbid puts a node on the blacklist; by is the author of the request.
 func (a *Admin) Forbid(ctx context.Context, name, reason, by string, options ...Option) error {
 	return act(ctx, a.any, http.MethodPut, "/v1/blacklist/"+url.PathEscape(name), ForbidRequest{Reason: reason, By: by}, nil, options)
 }
 
-// Allow takes a server off the blacklist, whoever put it there.
+// Allow removes a node from the blacklist, also if the node added itself.
 func (a *Admin) Allow(ctx context.Context, name string, options ...Option) error {
 	return act(ctx, a.any, http.MethodDelete, "/v1/blacklist/"+url.PathEscape(name), nil, nil, options)
 }
 
-// Switches lists the cluster-wide settings, sorted by key.
+// Switches lists the switches, sorted by key.
 func (a *Admin) Switches(ctx context.Context) ([]wire.Switch, error) {
 	var out []wire.Switch
 	return out, a.any(ctx, http.MethodGet, "/v1/switches", nil, &out)
 }
 
-// SetSwitch changes one of them and returns it as written.
+// SetSwitch changes a switch and returns it as written.
 func (a *Admin) SetSwitch(ctx context.Context, key, value string, options ...Option) (wire.Switch, error) {
 	var out wire.Switch
 	err := act(ctx, a.any, http.MethodPut, "/v1/switches/"+url.PathEscape(key), SwitchRequest{Value: value}, &out, options)
 	return out, err
 }
 
-// EndProtection thaws a frozen cluster by hand.
+// EndProtection ends protection by hand.
 func (a *Admin) EndProtection(ctx context.Context) error {
 	return a.any(ctx, http.MethodDelete, "/v1/protection", nil, nil)
 }
 
-// Resign asks the leader to hand over; it has given up its term when this
+// Resign makes the leader hand over; it has given up its term when Resign
 // returns.
 func (a *Admin) Resign(ctx context.Context, options ...Option) error {
 	return act(ctx, a.any, http.MethodPost, "/v1/leader/resign", nil, nil, options)
 }
 
-// Quit makes the named meta an observer: it resigns if it leads, and never
-// competes until Rejoin. The meta asks the leader, which refuses the last
+// Quit makes the named meta an observer: it resigns if it leads, and does not
+// compete until Rejoin. The meta asks the leader, which refuses the last
 // candidate.
 func (a *Admin) Quit(ctx context.Context, name string, options ...Option) error {
 	return a.election(ctx, name, "quit", options)
@@ -115,22 +115,22 @@ func (a *Admin) Rejoin(ctx context.Context, name string, options ...Option) erro
 	return a.election(ctx, name, "join", options)
 }
 
-// GrantQuit is how a meta asks the leader whether it may quit the election; it
-// returns the term for which that is granted.
+// GrantQuit asks the leader whether a meta may quit the election; metas call
+// it. It returns the term for which that is granted.
 func (a *Admin) GrantQuit(ctx context.Context, meta conclave.NodeID, options ...Option) (term uint64, err error) {
 	var out ObserverGrant
 	err = act(ctx, a.any, http.MethodPut, "/v1/observers/"+url.PathEscape(meta.Name), ObserverRequest{Incarnation: meta.Incarnation}, &out, options)
 	return out.Term, err
 }
 
-// RevokeQuit takes a grant back: the meta competes.
+// RevokeQuit withdraws a grant: the meta competes.
 func (a *Admin) RevokeQuit(ctx context.Context, name string) error {
 	return a.any(ctx, http.MethodDelete, "/v1/observers/"+url.PathEscape(name), nil, nil)
 }
 
-// election asks the named meta itself: being an observer is its own state. It is
-// looked for among the addresses given, which needs no leader, then among those
-// that the leader knows.
+// election sends the request to the named meta itself, since being an observer
+// is its own state. It looks for the meta among the given addresses, which
+// needs no leader, then among those that the leader knows.
 func (a *Admin) election(ctx context.Context, name, what string, options []Option) error {
 	at := func(address string) error {
 		return act(ctx, func(ctx context.Context, method, path string, in, out any) error {
@@ -138,10 +138,10 @@ func (a *Admin) election(ctx context.Context, name, what string, options []Optio
 		}, http.MethodPost, "/v1/election/"+what, nil, nil, options)
 	}
 	for _, address := range a.Metas {
-		var who struct {
+		var health struct {
 			Name string `json:"name"`
 		}
-		if a.one(ctx, address, http.MethodGet, "/healthz", nil, &who) == nil && who.Name == name {
+		if a.one(ctx, address, http.MethodGet, "/healthz", nil, &health) == nil && health.Name == name {
 			return at(address)
 		}
 	}
@@ -154,11 +154,12 @@ func (a *Admin) election(ctx context.Context, name, what string, options []Optio
 			return at(n.Address)
 		}
 	}
-	return wire.Errorf(wire.CodeNotFound, "no meta node is named %q", name)
+	return wire.Errorf(wire.CodeNotFound, "unknown meta node %q", name)
 }
 
-// any asks the metas in turn until one answers. A refusal of one that knows the
-// leader is final; no_leader and an unreachable meta send it to the next one.
+// any asks the metas in turn until one answers. A refusal of a meta that knows
+// the leader is final; after no_leader or a failed connection the next one is
+// asked.
 func (a *Admin) any(ctx context.Context, method, path string, in, out any) error {
 	if len(a.Metas) == 0 {
 		return wire.Errorf(wire.CodeBadRequest, "no address of a meta node was given")
@@ -171,7 +172,7 @@ func (a *Admin) any(ctx context.Context, method, path string, in, out any) error
 			noLeader = err
 		case wire.CodeUnavailable:
 			if method == http.MethodPost && !wire.Refused(err) {
-				return err // it may have been done: asked again it would be done to the next leader too
+				return err // it may have been done, and a second try could reach the next leader
 			}
 			unreachable = err
 		default:
@@ -187,7 +188,7 @@ func (a *Admin) any(ctx context.Context, method, path string, in, out any) error
 	return unreachable
 }
 
-// one asks the node at address.
+// one sends a request to the node at address.
 func (a *Admin) one(ctx context.Context, address, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -223,12 +224,12 @@ func (a *Admin) one(ctx context.Context, address, method, path string, in, out a
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return wire.Errorf(wire.CodeInternal, "%s answered %s with something that is no %T: %v", address, path, out, err)
+		return wire.Errorf(wire.CodeInternal, "decode the answer of %s to %s as %T: %v", address, path, out, err)
 	}
 	return nil
 }
 
-// refusal reads {error:{code, message, details}}.
+// refusal decodes {error:{code, message, details}}.
 func refusal(address string, status int, body []byte) error {
 	var e struct {
 		Error struct {

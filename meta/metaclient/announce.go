@@ -10,17 +10,18 @@ import (
 	"conclave/wire"
 )
 
-// How long announcing a stop may take: for the leader to record it, and for the
-// nodes to show it.
+// How long announcing a stop may take: until the leader has recorded it, and
+// until the nodes show it.
 const (
 	recordLimit = time.Second
 	reachLimit  = time.Second
 )
 
-// AnnounceStop announces that the whole cluster is about to stop: by the leader,
-// which records it for all nodes and for that long; and to each node that does
-// not show it in time, because there is no leader, or it is cut off, for that
-// node's incarnation. A node that cannot be reached stops as if it were alone.
+// AnnounceStop announces that the whole cluster is about to stop: through the
+// leader, which records it for all nodes and for the given time; and to each
+// node that does not show it in time, because there is no leader or the node is
+// cut off, for that node's incarnation. A node that cannot be reached drains
+// when it stops.
 func (a *Admin) AnnounceStop(ctx context.Context, nodes []string, lasts time.Duration, by string) {
 	recorded := a.recordStop(ctx, lasts, by) == nil
 	ctx, cancel := context.WithTimeout(ctx, 2*reachLimit)
@@ -28,32 +29,32 @@ func (a *Admin) AnnounceStop(ctx context.Context, nodes []string, lasts time.Dur
 	var all sync.WaitGroup
 	for _, address := range nodes {
 		all.Go(func() {
-			if !recorded || !a.showsStop(ctx, address) {
-				a.tellStop(ctx, address, by)
+			if !recorded || !a.waitForStop(ctx, address) {
+				a.announceStopTo(ctx, address, by)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// StopAnnounced is what the leader has recorded.
+// StopAnnounced returns what the leader has recorded.
 func (a *Admin) StopAnnounced(ctx context.Context) (StoppingInfo, error) {
 	var out StoppingInfo
 	return out, a.any(ctx, http.MethodGet, "/v1/stopping", nil, &out)
 }
 
-// TakeBackStop takes the announcement back.
+// TakeBackStop withdraws the announcement.
 func (a *Admin) TakeBackStop(ctx context.Context) error {
 	return a.any(ctx, http.MethodDelete, "/v1/stopping", nil, nil)
 }
 
-// recordStop asks every meta at once, since one may hang: any of them hands it on
-// to the leader, and a second recording only extends the first.
+// recordStop asks every meta at once, since one may hang: each forwards the
+// request to the leader, and a second recording only extends the first.
 func (a *Admin) recordStop(ctx context.Context, lasts time.Duration, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	defer cancel() // the first that has recorded it is enough
+	defer cancel() // one answer is enough
 	answers := make(chan error, len(a.Metas))
 	for _, address := range a.Metas {
 		asking.Go(func() {
@@ -72,8 +73,9 @@ func (a *Admin) recordStop(ctx context.Context, lasts time.Duration, by string) 
 	return err
 }
 
-// showsStop waits until the node at address shows the announcement.
-func (a *Admin) showsStop(ctx context.Context, address string) bool {
+// waitForStop waits until the node at address shows the announcement, and
+// reports whether it did in time.
+func (a *Admin) waitForStop(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	for {
@@ -87,14 +89,15 @@ func (a *Admin) showsStop(ctx context.Context, address string) bool {
 	}
 }
 
-// tellStop announces it to the incarnation that answers at the address.
-func (a *Admin) tellStop(ctx context.Context, address, by string) {
+// announceStopTo announces the stop to the incarnation that answers at the
+// address.
+func (a *Admin) announceStopTo(ctx context.Context, address, by string) {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	var who struct {
+	var health struct {
 		Incarnation string `json:"incarnation"`
 	}
-	if a.one(ctx, address, http.MethodGet, "/healthz", nil, &who) == nil {
-		_ = a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{Incarnation: who.Incarnation, By: by}, nil) // it drains, then
+	if a.one(ctx, address, http.MethodGet, "/healthz", nil, &health) == nil {
+		_ = a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{Incarnation: health.Incarnation, By: by}, nil) // if that fails, the node drains
 	}
 }

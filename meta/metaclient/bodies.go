@@ -36,9 +36,9 @@ type Election struct {
 // SlotsInfo answers /v1/slots.
 type SlotsInfo struct {
 	Epoch     conclave.Epoch `json:"epoch"`
-	Stable    bool           `json:"stable"`    // no slot is on its way
+	Stable    bool           `json:"stable"`    // no slot is being moved
 	Even      bool           `json:"even"`      // over the nodes that may lead
-	Protected bool           `json:"protected"` // frozen: too many nodes were lost at once
+	Protected bool           `json:"protected"` // no slot moves: too many nodes were lost at once
 	Reason    string         `json:"reason,omitempty"`
 	Behind    []string       `json:"behind,omitempty"` // members that hold an older table
 	SpreadMs  int64          `json:"spreadMs"`         // how long the newest table took to reach every member
@@ -67,21 +67,21 @@ type NodeInfo struct {
 	Load             uint32        `json:"load"` // session: client connections; data: publishers
 	Leading          bool          `json:"leading,omitempty"`
 	Observer         bool          `json:"observer,omitempty"` // a meta that does not compete
-	Last             bool          `json:"last,omitempty"`     // a session that should drain, and serves: no other one takes clients
+	Last             bool          `json:"last,omitempty"`     // a session that should drain and still serves, because no other one takes clients
 }
 
-// NodeState is how the leader sees a node.
+// NodeState is the state of a node as the leader sees it.
 type NodeState string
 
-// The states.
+// The states of a node.
 const (
 	NodeUp          NodeState = "up"          // holds its stream
 	NodeSuspect     NodeState = "suspect"     // its stream broke, its lease still runs
-	NodeDraining    NodeState = "draining"    // on its way out
-	NodeBlacklisted NodeState = "blacklisted" // forbidden by an operator
+	NodeDraining    NodeState = "draining"    // it hands over what it has, to stop
+	NodeBlacklisted NodeState = "blacklisted" // put on the blacklist by an operator
 )
 
-// BlacklistInfo is one forbidden server.
+// BlacklistInfo is one entry of the blacklist.
 type BlacklistInfo struct {
 	Name   string        `json:"name"`
 	Role   conclave.Role `json:"role"`
@@ -101,11 +101,12 @@ type SwitchRequest struct {
 	Value string `json:"value"`
 }
 
-// Effect answers a changing request with ?dryRun=true: what it would do.
+// Effect answers a changing request with ?dryRun=true: what the request would
+// do.
 type Effect struct {
 	DryRun  bool      `json:"dryRun"` // true
 	Effect  string    `json:"effect"`
-	Refused bool      `json:"refused,omitempty"` // it would not be done unless it is forced
+	Refused bool      `json:"refused,omitempty"` // it would be refused unless forced
 	Code    wire.Code `json:"code,omitempty"`    // of that refusal
 }
 
@@ -118,5 +119,5 @@ type ObserverRequest struct {
 // ObserverGrant answers it.
 type ObserverGrant struct {
 	Name string `json:"name"`
-	Term uint64 `json:"term"` // of the leader that grants it; void once a higher one was seen
+	Term uint64 `json:"term"` // of the leader that grants it; void once a higher one has been seen
 }

@@ -19,7 +19,8 @@ import (
 const callLimit = 2 * time.Second
 
 // Drain asks the leader to put this node on the blacklist, so that its slots
-// and clients go elsewhere: the first step of a stop (article 002). It returns
+// and clients go to other nodes: the first step of a stop
+// (addSelfToMetaBlacklist in the articles). It returns
 // the epoch of the blacklist with the entry: a state of an older one does not
 // show what the leader knew when it agreed. It is refused with
 // wire.CodeNoSuccessor when no node could take over. Without a leader it waits
@@ -38,10 +39,11 @@ func (c *Client) Drain(ctx context.Context, reason string) (conclave.Epoch, erro
 	return epoch, err
 }
 
-// Restore takes this node's own drain entry off the blacklist: the last step of
-// its start. What an operator put there stays. A refusal is logged and retried
-// after a beat: a node that gave up would stay on the blacklist until it is
-// restarted. The error is that of ctx.
+// Restore removes this node's own drain entry from the blacklist
+// (removeSelfFromMetaBlacklist in the articles): the last step of its start. An
+// operator's entry stays. A refusal is logged and retried after a beat: a node
+// that gave up would stay on the blacklist until it is restarted. The error is
+// that of ctx.
 func (c *Client) Restore(ctx context.Context) error {
 	for {
 		err := c.restore(ctx)
@@ -64,8 +66,9 @@ func (c *Client) restore(ctx context.Context) error {
 	})
 }
 
-// Leave takes this node off the member list; the list without it has been
-// written when it returns nil. End Run first, or the next beat registers again.
+// Leave removes this node from the member list; when it returns nil, the list
+// without the node has been written. End Run first, or the next beat registers
+// the node again.
 func (c *Client) Leave(ctx context.Context) error {
 	return c.call(ctx, "leave", func(ctx context.Context, meta wirev1connect.MetaServiceClient) error {
 		_, err := meta.Leave(ctx, connect.NewRequest(&wirev1.LeaveRequest{Node: wire.NodeOut(c.Self.Node)}))
@@ -73,8 +76,8 @@ func (c *Client) Leave(ctx context.Context) error {
 	})
 }
 
-// call asks the leader, following it, until it is answered or ctx ends. All
-// calls made through it may be repeated.
+// call sends a request to the leader, following refusals that name it, until it
+// is answered or ctx ends. All requests sent through it may be repeated.
 func (c *Client) call(ctx context.Context, what string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
 	wait := 5 * time.Millisecond
 	var address string
@@ -105,7 +108,7 @@ func (c *Client) call(ctx context.Context, what string, ask func(context.Context
 	}
 }
 
-// tryCall asks the meta at address, or whoever leads when that is not known.
+// tryCall asks the meta at address, or the current leader if address is empty.
 func (c *Client) tryCall(ctx context.Context, address string, ask func(context.Context, wirev1connect.MetaServiceClient) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

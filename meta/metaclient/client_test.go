@@ -17,18 +17,18 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// inBubble plays a test on a network of its own, in virtual time.
+// inBubble runs a test on a network of its own, in virtual time.
 func inBubble(t *testing.T, f func(*testing.T, bubble)) {
 	synctest.Test(t, func(t *testing.T) { f(t, bubble{t: t, net: simnet.New(1)}) })
 }
 
-func TestFindsTheLeaderThroughAFollowerAndRegisters(t *testing.T) {
+func TestRun_FindsTheLeaderThroughAFollowerAndRegisters(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		leader, follower := b.meta("meta-1"), b.meta("meta-2")
 		leader.lead(7)
 		follower.set(func() { follower.knows = metaclient.Leader{Term: 7, Node: leader.id, Address: leader.address} })
 		start := time.Now()
-		n := b.node("data-1", []string{"meta-9:9615", follower.address}) // the first is not there
+		n := b.node("data-1", []string{"meta-9:9615", follower.address}) // the first one does not run
 
 		require.NoError(t, n.WaitRegistered(t.Context()))
 		assert.Less(t, time.Since(start), 20*time.Millisecond)
@@ -40,7 +40,7 @@ func TestFindsTheLeaderThroughAFollowerAndRegisters(t *testing.T) {
 	})
 }
 
-func TestBeatsEachBeatAndAtEveryPoke(t *testing.T) {
+func TestRun_SendsABeatAtEachBeatAndPoke(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		leader := b.meta("meta-1")
 		leader.lead(1)
@@ -52,12 +52,12 @@ func TestBeatsEachBeatAndAtEveryPoke(t *testing.T) {
 		require.NoError(t, n.WaitRegistered(t.Context()))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		calm := leader.heardBeats()
+		calm := leader.beatCount()
 		assert.InDelta(t, 11, calm, 1)
 
 		n.Poke()
 		synctest.Wait()
-		assert.Equal(t, calm+1, leader.heardBeats())
+		assert.Equal(t, calm+1, leader.beatCount())
 		last := leader.beats[calm]
 		assert.Equal(t, uint32(42), last.GetLoad())
 		assert.True(t, last.GetMember().GetDraining())
@@ -66,28 +66,28 @@ func TestBeatsEachBeatAndAtEveryPoke(t *testing.T) {
 	})
 }
 
-func TestFollowsAnAnnouncementAtOnce(t *testing.T) {
+func TestAnnounced_IsFollowedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		old, next := b.meta("meta-1"), b.meta("meta-2")
 		old.lead(1)
 		n := b.node("data-1", []string{old.address, next.address})
 		require.NoError(t, n.WaitRegistered(t.Context()))
 
-		old.set(func() { old.silent = true }) // frozen, not gone
+		old.set(func() { old.silent = true }) // frozen, not killed
 		next.lead(2)
 		n.Announced(2, next.id, next.address)
 		synctest.Wait()
 		l, _ := n.Leader()
 		assert.Equal(t, next.id, l.Node)
 
-		n.Announced(1, old.id, old.address) // a late word of the old one changes nothing
+		n.Announced(1, old.id, old.address) // a late announcement of the old leader
 		synctest.Wait()
 		l, _ = n.Leader()
 		assert.Equal(t, next.id, l.Node)
 	})
 }
 
-func TestLooksElsewhereAfterTwoMissedBeats(t *testing.T) {
+func TestRun_SeeksAnotherLeaderAfterTwoMissedBeats(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		old, next := b.meta("meta-1"), b.meta("meta-2")
 		old.lead(1)
@@ -95,14 +95,14 @@ func TestLooksElsewhereAfterTwoMissedBeats(t *testing.T) {
 		require.NoError(t, n.WaitRegistered(t.Context()))
 		old.set(func() { old.silent, old.leads = true, 0 })
 		next.lead(2)
-		old.set(func() { old.leads = 1 }) // it still believes
+		old.set(func() { old.leads = 1 }) // it still believes it leads
 		start := time.Now()
 		require.Eventually(t, func() bool { l, _ := n.Leader(); return l.Term == 2 }, 10*time.Second, time.Millisecond)
 		assert.LessOrEqual(t, time.Since(start), 2500*time.Millisecond)
 	})
 }
 
-func TestARefusedTermChangesNothingAndIsCounted(t *testing.T) {
+func TestRun_RefusesAndCountsAnOlderTerm(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		stale := b.meta("meta-1")
 		stale.view.Set(wire.State{Switches: wire.Switches{Epoch: conclave.Epoch{Term: 3, Seq: 1}, List: []wire.Switch{{Key: "arrange", Value: "off"}}}})
@@ -115,15 +115,15 @@ func TestARefusedTermChangesNothingAndIsCounted(t *testing.T) {
 		assert.Empty(t, n.view.State().Switches.List)
 		assert.Positive(t, n.fence.Refused())
 
-		// It is heard once an announcement makes the node join it: then it is
-		// told the highest term, and refused.
+		// An announcement makes the node join that leader, which then receives
+		// the highest term and is refused.
 		n.Announced(3, stale.id, stale.address)
 		synctest.Wait()
 		assert.Empty(t, n.view.State().Switches.List)
 	})
 }
 
-func TestStateOfAPeerAheadIsFetched(t *testing.T) {
+func TestBehind_FetchesTheStateOfThePeer(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		leader, peer := b.meta("meta-1"), b.meta("data-2")
 		leader.lead(1)
@@ -137,7 +137,7 @@ func TestStateOfAPeerAheadIsFetched(t *testing.T) {
 	})
 }
 
-func TestANameTakenByALivingProcessEndsRun(t *testing.T) {
+func TestRun_EndsWhenALivingProcessHasTheName(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		leader := b.meta("meta-1")
 		leader.lead(1)
@@ -146,17 +146,17 @@ func TestANameTakenByALivingProcessEndsRun(t *testing.T) {
 		err := <-n.err
 		assert.Equal(t, wire.CodeConflict, wire.CodeOf(err))
 		assert.ErrorContains(t, err, "data-1 runs at data-1:9622")
-		n.err <- err // for nobody: keeps the channel's one value
+		n.err <- err // Run ends once: the channel keeps its value
 	})
 }
 
-func TestDrainWaitsForALeaderAndFollowsIt(t *testing.T) {
+func TestDrain_WaitsForALeaderAndFollowsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		first, second := b.meta("meta-1"), b.meta("meta-2")
 		n := b.node("data-1", []string{first.address})
 		done := make(chan error, 1)
 		go func() { done <- n.Drain(context.Background(), "stop") }()
-		time.Sleep(5 * time.Second) // nobody leads
+		time.Sleep(5 * time.Second) // no node leads
 		second.lead(4)
 		first.set(func() { first.knows = metaclient.Leader{Term: 4, Node: second.id, Address: second.address} })
 		require.NoError(t, <-done)
@@ -168,7 +168,7 @@ func TestDrainWaitsForALeaderAndFollowsIt(t *testing.T) {
 	})
 }
 
-func TestMetasGoneForLongAreAskedSlowly(t *testing.T) {
+func TestRun_FindsTheFirstLeaderAfterAnHour(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		n := b.node("data-1", []string{"meta-1:9615"})
 		time.Sleep(time.Hour)

@@ -1,53 +1,53 @@
-// Package metaclient is a node's side of its conversation with the meta leader.
+// Package metaclient is a node's connection to the meta leader.
 //
 // Every session and data node, and every meta that does not lead, holds one
-// stream to the leader (MetaService.Join): beats go up and renew the node's
-// lease, beats and changes of the cluster's state come down. The first beat
-// registers the node. There is no second channel: a node that holds the stream
-// is alive, and whoever reads the stream is up to date.
+// stream to the leader (MetaService.Join). The node sends beats, which renew its
+// lease; the leader sends its own beats and the changes of the cluster's state.
+// The first beat registers the node. There is no second channel: a node that
+// holds the stream is alive, and what it has read from the stream is current.
 //
-//	      +--------- Announce, or a refusal that names the leader ---------+
-//	      v                                                                |
-//	+-----------+   an address   +-----------+   first beat    +-----------+
-//	|  seeking  | -------------> |  joining  | --------------> |  holding  |
-//	+-----------+                +-----------+   comes down    +-----------+
-//	      ^                            | refused, silent             |
-//	      +----------------------------+-----------------------------+
+//	      +------- Announce, or a refusal that names the leader ---------+
+//	      v                                                              |
+//	+-----------+   an address   +-----------+   first beat      +-----------+
+//	|  seeking  | -------------> |  joining  | ----------------> |  holding  |
+//	+-----------+                +-----------+   of the leader   +-----------+
+//	      ^                            | refused, silent               |
+//	      +----------------------------+-------------------------------+
 //	                                     broken, two beats missed
 //
-// Seeking asks all metas at once (GetLeader). Once one says that it leads itself
-// the others have 10 ms more, and the highest term wins; if nobody leads, whom
-// the highest term names is tried. A new leader does not wait to be found: it announces itself
-// to every stored member, and an announcement of a higher term ends whatever
-// this client is waiting for. So a node follows a new leader one round trip
-// after its first word.
+// A seeking client asks all metas at once (GetLeader). When the first one answers
+// that it leads, the others have 10 ms more, and the highest term wins; if none
+// leads, the leader named under the highest term is tried. A new leader does not
+// wait to be found: it announces itself to every stored member, and an
+// announcement of a higher term ends whatever the client is waiting for. So a
+// node follows a new leader one round trip after the announcement.
 //
 // # What is guaranteed
 //
-//   - Nothing of a term lower than the highest that the node has ever seen is
-//     taken (wire.Fence), and nothing of a lower epoch than is held (wire.View).
-//   - Registered says that the member list which names this very incarnation was
-//     written to the database, not only that the leader answered.
-//   - Poke sends a beat at once; it never blocks, and pokes that come together
-//     make one beat.
+//   - The node accepts nothing of a term lower than the highest that it has ever
+//     seen (wire.Fence), and nothing of a lower epoch than it holds (wire.View).
+//   - Registered reports that a member list with this incarnation was written to
+//     the database, not only that the leader answered.
+//   - Poke sends a beat at once. It never blocks, and several pokes may result in
+//     one beat.
 //   - Drain, Restore and Leave may be repeated, and are, until they are answered
 //     or their context ends.
 //
-// # What is not
+// # What is not guaranteed
 //
-//   - That the leader heard of is the leader now. That is why every effect of a
-//     leader is a row under its term before it is a message.
-//   - That there is a leader. LostFor tells how long none was heard; what a node
-//     does then is its own decision (data nodes stop removing lost sessions'
-//     publishers, everybody goes on with the last table).
+//   - The leader that this client follows is the leader now. Therefore every
+//     effect of a leader is a row under its term before it is a message.
+//   - There is a leader. LostFor returns how long there has been no contact; what
+//     a node does then is its own decision (data nodes stop removing the
+//     publishers of lost sessions, all nodes continue with the last table).
 //
-// # When a part dies
+// # When a part fails
 //
-//   - The leader is killed: the stream breaks at once, the announcement of the
-//     next one is followed.
-//   - The leader is frozen, or cut off: two missed beats, then seeking.
-//   - All metas: seeking goes on, ever more slowly, down to four times a second.
-//   - This node is frozen for longer than its lease: it was taken off the list.
-//     It registers again; when another process took its name meanwhile, Run
+//   - The leader is killed: the stream breaks at once, and the client follows the
+//     announcement of the next one.
+//   - The leader is stopped or cut off: after two missed beats the client seeks.
+//   - All metas fail: the client keeps seeking, with a backoff of up to 250 ms.
+//   - This node is stopped for longer than its lease: it was removed from the
+//     list and registers again. If another process took its name meanwhile, Run
 //     returns the conflict and the process should end.
 package metaclient

@@ -22,7 +22,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// fakeMeta answers as a meta would, with what the test tells it to be.
+// fakeMeta answers as a meta in the state that the test sets.
 type fakeMeta struct {
 	wirev1connect.UnimplementedMetaServiceHandler
 	id      conclave.NodeID
@@ -36,14 +36,14 @@ type fakeMeta struct {
 	mu      sync.Mutex // guards the rest
 	leads   uint64     // the term that it leads; 0: does not
 	knows   metaclient.Leader
-	silent  bool                  // keeps streams open, says nothing
-	refuse  error                 // what Join and the calls answer
-	beats   []*wirev1.JoinRequest // heard
+	silent  bool                  // keeps streams open and sends nothing
+	refuse  error                 // the answer of Join and the calls
+	beats   []*wirev1.JoinRequest // received
 	changed chan struct{}         // closed, and replaced, at each beat or setting
 	calls   []string              // Drain, Restore, Leave
 }
 
-// bubble is what every test here shares: a network with metas and one node.
+// bubble is the environment of a test: a network with metas and one node.
 type bubble struct {
 	t   *testing.T
 	net *simnet.Net
@@ -92,7 +92,7 @@ func (f *fakeMeta) Join(ctx context.Context, s *connect.BidiStream[wirev1.JoinRe
 		return err
 	}
 	f.set(func() { f.beats = append(f.beats, first) })
-	f.readers.Go(func() { // ends when the handler has returned: joined with the server
+	f.readers.Go(func() { // ends when the handler has returned
 		defer cancel()
 		for {
 			m, err := s.Receive()
@@ -159,11 +159,11 @@ func (f *fakeMeta) Leave(context.Context, *connect.Request[wirev1.LeaveRequest])
 	return connect.NewResponse(&wirev1.LeaveResponse{}), f.called("leave")
 }
 
-// lead makes the fake the leader of a term, and says so to its peers.
+// lead makes the fake the leader of a term.
 func (f *fakeMeta) lead(term uint64) { f.set(func() { f.leads = term }) }
 
-// heardBeats is how many beats came up.
-func (f *fakeMeta) heardBeats() int {
+// beatCount returns how many beats have arrived.
+func (f *fakeMeta) beatCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.beats)

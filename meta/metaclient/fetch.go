@@ -12,9 +12,9 @@ import (
 )
 
 // Behind is for wire.Interceptor.Behind: a peer at address holds a newer table.
-// The state is fetched from that peer, whether a meta can be reached or not,
+// The state is fetched from that peer, whether or not a meta can be reached,
 // since each kind carries the epoch under which it was written. It never
-// blocks; calls that come together make one fetch, from the last peer named.
+// blocks; several calls may result in one fetch, from the last peer named.
 func (c *Client) Behind(address string, theirs conclave.Epoch) {
 	if address == "" || address == c.Self.Address || !c.View.TableEpoch().Less(theirs) {
 		return
@@ -22,7 +22,7 @@ func (c *Client) Behind(address string, theirs conclave.Epoch) {
 	c.mu.Lock()
 	c.ahead = address
 	c.mu.Unlock()
-	wake(c.fetches)
+	c.fetches.Set()
 }
 
 // runFetch is the one goroutine that fetches state from peers.
@@ -31,13 +31,13 @@ func (c *Client) runFetch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.fetches:
+		case <-c.fetches.C():
 		}
 		c.mu.Lock()
 		address := c.ahead
 		c.mu.Unlock()
 		if err := c.fetch(ctx, address); err != nil && ctx.Err() == nil {
-			// Whoever is ahead will show it again with its next message.
+			// The peer's next message will cause another try.
 			c.Logger.Debug("could not fetch the state", "from", address, "error", err)
 		}
 	}

@@ -12,33 +12,34 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// stream is one Join call, as this side sees it.
+// stream is one Join call on the node's side.
 type stream = connect.BidiStreamForClient[wirev1.JoinRequest, wirev1.JoinResponse]
 
-// join holds one stream to whom target names, until it breaks, falls silent,
-// or another leader makes itself known. spoke says that a leader was heard on
-// it; err says why it ended.
+// join holds one stream to target until it breaks, falls silent, or another
+// leader announces itself. contact reports whether a leader sent a message on
+// it; err is why it ended.
 //
 // Three goroutines: one sends, one receives, and this one watches the time. The
-// sender is apart because a frozen peer stops it in the middle of a message.
-func (c *Client) join(ctx context.Context, target Leader) (spoke bool, err error) {
+// sender is separate because a frozen peer blocks it in the middle of a
+// message.
+func (c *Client) join(ctx context.Context, target Leader) (contact bool, err error) {
 	run := ctx
 	ctx, cancel := context.WithCancelCause(run)
 	s := c.Peers.Meta(target.Address).Join(ctx)
-	heard := make(chan Leader, 1) // the receiver's newest; the watcher takes it
+	contacts := make(chan Leader, 1) // the last one received; the watcher takes it
 	var both sync.WaitGroup
 	both.Go(func() { cancel(c.runSend(ctx, s)) })
-	both.Go(func() { cancel(c.runReceive(s, target.Address, heard)) })
+	both.Go(func() { cancel(c.runReceive(s, target.Address, contacts)) })
 	defer func() {
 		cancel(nil)
 		both.Wait()
 		select {
-		case <-heard: // just before the end
-			spoke = true
+		case <-contacts: // the receiver's last message
+			contact = true
 		default:
 		}
-		if spoke {
-			l := c.lost()
+		if contact {
+			l := c.clearLeader()
 			if run.Err() == nil {
 				c.Logger.Warn("lost the leader", "leader", l.Node.Name, "term", l.Term, "error", err)
 			}
@@ -49,28 +50,28 @@ func (c *Client) join(ctx context.Context, target Leader) (spoke bool, err error
 	}()
 
 	current := target
-	silence := time.NewTimer(c.Beat) // for the first word; then two beats and a quarter
+	silence := time.NewTimer(c.Beat) // for the first message; then two beats and a quarter
 	defer silence.Stop()
 	for {
 		select {
-		case current = <-heard:
-			spoke = true
+		case current = <-contacts:
+			contact = true
 			silence.Reset(2*c.Beat + c.Beat/4)
 		case <-silence.C:
-			return spoke, errSilent
-		case <-c.hints:
+			return contact, errSilent
+		case <-c.hints.C():
 			if c.supersedes(current) {
 				c.putBack()
-				return spoke, errSuperseded
+				return contact, errSuperseded
 			}
 		case <-ctx.Done():
-			return spoke, c.follow(context.Cause(ctx))
+			return contact, c.readRefusal(context.Cause(ctx))
 		}
 	}
 }
 
-// supersedes says that the hint names a newer leader than the one of this
-// stream; a hint that does not is dropped.
+// supersedes reports whether the hint names a newer leader than the one of this
+// stream. A hint that does not is dropped.
 func (c *Client) supersedes(current Leader) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,10 +82,10 @@ func (c *Client) supersedes(current Leader) bool {
 	return newer
 }
 
-// follow reads a refusal: it may name the leader, to whom the next try goes.
-// Unlike an announcement it does not cut the pause before that try short: two
-// metas that name each other would be asked in a circle without end.
-func (c *Client) follow(err error) error {
+// readRefusal decodes a refusal and suggests the leader that it names. Unlike
+// an announcement it does not cut short the pause before the next try:
+// otherwise two metas that name each other would be asked in turns without end.
+func (c *Client) readRefusal(err error) error {
 	answered := connect.IsWireError(err)
 	err = wire.FromConnect(err)
 	var refusal *wire.Error
@@ -98,31 +99,33 @@ func (c *Client) follow(err error) error {
 	return err
 }
 
-// runSend sends the first beat at once, then one each Beat and at each Poke.
+// runSend sends the first beat at once, then one each Beat and at each Poke
+// (renewNode in the articles).
 func (c *Client) runSend(ctx context.Context, s *stream) error {
-	// Once a stream has been answered, net/http notices its context's end only
-	// when the request's body ends: without this Receive would block for ever.
+	// Once a stream has been answered, net/http notices the end of its context
+	// only when the request's body ends: without this Receive would block
+	// forever.
 	defer func() { _ = s.CloseRequest() }()
 	// Each stream ticks at an offset of its own.
 	ticker := time.NewTimer(c.Beat/2 + time.Duration(c.Rand.Int64N(int64(c.Beat/2))))
 	defer ticker.Stop()
 	for beat := uint64(1); ; beat++ {
 		if err := s.Send(c.beat(beat)); err != nil {
-			// The stream is over: its reason comes to the receiver.
+			// The stream has ended; the receiver gets the reason.
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-c.pokes:
+		case <-c.pokes.C():
 		case <-ticker.C:
 			ticker.Reset(c.Beat)
 		}
 	}
 }
 
-// beat is one message up.
+// beat returns one message to the leader.
 func (c *Client) beat(n uint64) *wirev1.JoinRequest {
 	out := &wirev1.JoinRequest{
 		Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Ready: true, AllReports: true, Beat: n, DataCenter: c.DataCenter,
@@ -136,37 +139,37 @@ func (c *Client) beat(n uint64) *wirev1.JoinRequest {
 	return out
 }
 
-// runReceive takes what the leader says until the stream ends.
-func (c *Client) runReceive(s *stream, address string, heard chan Leader) error {
+// runReceive processes the leader's messages until the stream ends.
+func (c *Client) runReceive(s *stream, address string, contacts chan Leader) error {
 	for {
 		m, err := s.Receive()
 		if err != nil {
 			return err
 		}
-		// A leader of the past may still talk: refuse it, and say so in the next
-		// beat's highest term, so that one that really leads can jump above it.
+		// A former leader may still send: refuse it. The next beat carries the
+		// highest term, so that the actual leader can get a term above it.
 		if err := c.Fence.Admit(m.GetTerm()); err != nil {
 			return err
 		}
 		_, err = c.View.Apply(m.GetState())
 		switch table := m.GetState().GetTable(); {
 		case errors.Is(err, wire.ErrBehind):
-			// A peer handed us a newer table than the stream's last one.
+			// A peer has sent a newer table than this stream.
 			c.Behind(address, wire.EpochIn(table.GetEpoch()))
 		case table != nil:
-			c.Poke() // the leader shows for how long two tables coexist
+			c.Poke() // the leader measures for how long two tables coexist
 		}
 		l := Leader{Term: m.GetTerm(), Node: wire.NodeIn(m.GetLeader()), Address: address}
-		if c.note(l, m) {
+		if c.update(l, m) {
 			c.Logger.Info("follow the leader", "leader", l.Node.Name, "address", address, "term", l.Term)
 		}
 		if c.Heard != nil {
 			c.Heard(m)
 		}
-		select { // the watcher wants only the newest
-		case <-heard:
+		select { // the watcher needs only the last one
+		case <-contacts:
 		default:
 		}
-		heard <- l
+		contacts <- l
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// Option changes how an operator's act is asked for.
+// Option changes how an operator's request is done.
 type Option func(*options)
 
 type options struct {
@@ -13,11 +13,12 @@ type options struct {
 	effect *Effect
 }
 
-// Force has an act done although the cluster would not serve afterwards, which
-// is refused with wire.CodeNoSuccessor or wire.CodeUnsafe otherwise.
+// Force makes a request succeed although the cluster would not serve
+// afterwards, which is otherwise refused with wire.CodeNoSuccessor or
+// wire.CodeUnsafe.
 func Force() Option { return func(o *options) { o.force = true } }
 
-// DryRun changes nothing, and fills in what the act would do.
+// DryRun changes nothing, and stores in into what the request would do.
 func DryRun(into *Effect) Option { return func(o *options) { o.effect = into } }
 
 // act sends a changing request with its options as the query. The answer to a

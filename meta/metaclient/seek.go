@@ -12,17 +12,17 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// askLimit is how long a meta may take to say whom it follows. Once one says
-// that it leads, the others have outvoteLimit left to name a higher term: a
-// leader of the past may believe for a while, and a frozen meta is not waited
-// for.
+// askTimeout is how long a meta may take to answer who leads. Once one answers
+// that it leads itself, the others have outvoteTimeout left to name a higher
+// term: a former leader may still believe it leads, and a frozen meta must not
+// delay the result.
 const (
-	askLimit     = 250 * time.Millisecond
-	outvoteLimit = 10 * time.Millisecond
+	askTimeout     = 250 * time.Millisecond
+	outvoteTimeout = 10 * time.Millisecond
 )
 
-// suggest notes that somebody takes l for the leader, unless a higher term is
-// known already; the next try goes there.
+// suggest records l as a possible leader, to be tried next, unless a higher
+// term is known already. It reports whether it did.
 func (c *Client) suggest(l Leader) (news bool) {
 	if l.Address == "" || l.Address == c.Self.Address {
 		return false
@@ -36,10 +36,10 @@ func (c *Client) suggest(l Leader) (news bool) {
 	return news
 }
 
-// takeHint hands out the suggested leader, once.
+// takeHint returns the suggested leader, once.
 func (c *Client) takeHint() (Leader, bool) {
 	select {
-	case <-c.hints:
+	case <-c.hints.C():
 	default:
 	}
 	c.mu.Lock()
@@ -49,22 +49,22 @@ func (c *Client) takeHint() (Leader, bool) {
 	return l, l.Address != "" && l.Term >= c.Fence.Highest()
 }
 
-// putBack renews the token of a hint that was seen but not taken.
+// putBack sets the signal of a hint that was seen but not taken again.
 func (c *Client) putBack() {
 	c.mu.Lock()
 	still := c.hint.Address != ""
 	c.mu.Unlock()
 	if still {
-		wake(c.hints)
+		c.hints.Set()
 	}
 }
 
 // seek finds an address to join.
 //
-//  1. Somebody has named a leader since the last try: take it.
-//  2. Else ask all metas at once, and take the highest term of those that lead
-//     themselves; without one, whom the highest term names.
-//  3. Else whom the caller knows from elsewhere (Config.Guess).
+//  1. The leader that was suggested since the last try.
+//  2. Otherwise it asks all metas at once, and takes the highest term of those
+//     that lead themselves, or else the leader named under the highest term.
+//  3. Otherwise the leader that the caller knows from elsewhere (Config.Guess).
 func (c *Client) seek(ctx context.Context) (Leader, error) {
 	if l, ok := c.takeHint(); ok {
 		return l, nil
@@ -80,7 +80,7 @@ func (c *Client) seek(ctx context.Context) (Leader, error) {
 		self   bool
 		err    error
 	}
-	answers := make(chan answer, len(metas)) // never blocks the askers; nobody closes it
+	answers := make(chan answer, len(metas)) // never blocks the senders; not closed
 	for _, address := range metas {
 		asking.Go(func() {
 			res, err := c.Peers.Meta(address).GetLeader(ctx, connect.NewRequest(&wirev1.GetLeaderRequest{}))
@@ -91,7 +91,7 @@ func (c *Client) seek(ctx context.Context) (Leader, error) {
 			m := res.Msg
 			l := Leader{Term: m.GetTerm(), Node: wire.NodeIn(m.GetLeader()), Address: m.GetAddress()}
 			if m.GetSelf() {
-				l.Address = address // the way by which it was just reached
+				l.Address = address // it has just been reached there
 			}
 			answers <- answer{leader: l, self: m.GetSelf()}
 		})
@@ -99,7 +99,7 @@ func (c *Client) seek(ctx context.Context) (Leader, error) {
 
 	var self, named Leader // of the highest term so far
 	var err error = wire.NotLeader("", "")
-	enough := time.NewTimer(askLimit)
+	enough := time.NewTimer(askTimeout)
 	defer enough.Stop()
 ask:
 	for range metas {
@@ -110,13 +110,13 @@ ask:
 				err = a.err
 			case a.self && a.leader.Term >= max(self.Term, c.Fence.Highest()):
 				if self.Address == "" {
-					enough.Reset(outvoteLimit)
+					enough.Reset(outvoteTimeout)
 				}
 				self = a.leader
 			case a.leader.Term >= named.Term && a.leader.Address != "" && a.leader.Address != c.Self.Address:
 				named = a.leader
 			}
-		case <-c.hints:
+		case <-c.hints.C():
 			if l, ok := c.takeHint(); ok {
 				return l, nil
 			}
@@ -140,23 +140,23 @@ ask:
 	return Leader{}, err
 }
 
-// pause is the time between two tries: 5 ms, and twice as long each time, to 250 ms.
-// Each is jittered by half, so that a cluster does not ask in step. A leader that
-// appears ends a pause by announcing itself; only who cannot be told finds it by
-// asking.
-type pause struct {
+// backoff is the time between two tries: 5 ms, doubled each time up to 250 ms,
+// with a jitter of half of it, so that the nodes do not ask in step. A new
+// leader cuts it short by announcing itself; only a node that it cannot reach
+// finds it by asking.
+type backoff struct {
 	rand *rand.Rand
 	last time.Duration
 }
 
-func newPause(r *rand.Rand) *pause { return &pause{rand: r} }
+func newBackoff(r *rand.Rand) *backoff { return &backoff{rand: r} }
 
-// broke begins anew after a stream that was held: with 25 ms, since a leader that
-// was killed has a successor by then, who will say so. Asking all metas just
-// while they elect would only keep them from it.
-func (p *pause) broke() { p.last = 12 * time.Millisecond }
+// reset starts again at 25 ms after a stream that was held: by then a killed
+// leader has a successor, which will announce itself. Asking all metas during
+// their election would only delay it.
+func (b *backoff) reset() { b.last = 12 * time.Millisecond }
 
-func (p *pause) next() time.Duration {
-	p.last = min(max(2*p.last, 5*time.Millisecond), 250*time.Millisecond)
-	return p.last/2 + time.Duration(p.rand.Int64N(int64(p.last)))
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, 5*time.Millisecond), 250*time.Millisecond)
+	return b.last/2 + time.Duration(b.rand.Int64N(int64(b.last)))
 }

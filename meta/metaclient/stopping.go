@@ -13,21 +13,21 @@ import (
 	"conclave/wire"
 )
 
-// NodeStopping is how long an announcement counts that one node was given, where
+// NodeStopping is how long an announcement to a single node is in force, where
 // no leader could record it for the whole cluster.
 const NodeStopping = time.Minute
 
 // Stopping is what a session or data node knows of a stop of the whole cluster:
 // what the leader has recorded, or what was announced to this node alone. While
-// it is in force a graceful stop hands nothing over, since no node will be left.
-// It ends by itself: a node that is stopped later than announced drains.
+// it is in force a graceful stop hands nothing over, since no node will remain.
+// It ends by itself: a node that is stopped later drains.
 type Stopping struct {
 	Node   conclave.NodeID
 	View   *wire.View
 	Events *wire.Events
 
 	mu    sync.Mutex // guards until
-	until time.Time  // of what was announced to this node alone; zero: nothing was
+	until time.Time  // of the announcement to this node alone; zero: there was none
 }
 
 // StoppingInfo answers /v1/stopping, at a session or data node and at a meta.
@@ -41,11 +41,11 @@ type StoppingInfo struct {
 // session or data node takes Incarnation, which must be its own.
 type StoppingRequest struct {
 	Incarnation string `json:"incarnation,omitempty"`
-	ForMs       int64  `json:"forMs,omitempty"` // how long it counts; 0: a minute
-	By          string `json:"by,omitempty"`    // who asks
+	ForMs       int64  `json:"forMs,omitempty"` // how long it is in force; 0: a minute
+	By          string `json:"by,omitempty"`    // the author of the request
 }
 
-// Info is what is in force now.
+// Info returns what is in force now.
 func (s *Stopping) Info() StoppingInfo {
 	s.mu.Lock()
 	own := time.Until(s.until)
@@ -62,17 +62,17 @@ func (s *Stopping) Info() StoppingInfo {
 // InForce reports whether a stop of this node hands nothing over.
 func (s *Stopping) InForce() bool { return s.Info().Stopping }
 
-// Reasons is what /readyz adds while an announcement is in force.
+// Reasons returns what /readyz adds while an announcement is in force.
 func (s *Stopping) Reasons() []string {
 	info := s.Info()
 	if !info.Stopping {
 		return nil
 	}
-	return []string{fmt.Sprintf("the cluster stops (announced by the %s): a stop within %v hands nothing over", info.By, wire.FromMs(info.RemainingMs).Round(time.Second))}
+	return []string{fmt.Sprintf("the cluster stops (announced by the %s): a node that stops within %v hands nothing over", info.By, wire.FromMs(info.RemainingMs).Round(time.Second))}
 }
 
-// ServeHTTP answers /v1/stopping of a session or data node: GET shows what is in
-// force, POST announces to this incarnation alone, DELETE takes that back.
+// ServeHTTP answers /v1/stopping of a session or data node: GET shows what is
+// in force, POST announces to this incarnation alone, DELETE withdraws that.
 func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
@@ -81,13 +81,13 @@ func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.DisallowUnknownFields()
 		switch err := d.Decode(&in); {
 		case err != nil && !errors.Is(err, io.EOF):
-			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, "the body is not what %s wants: %v", r.URL.Path, err))
+			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, "invalid body for %s: %v", r.URL.Path, err))
 			return
 		case in.Incarnation == "":
-			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, `the body must name the incarnation that stops, as /healthz has it: {"incarnation": "..."}`))
+			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, `the body must name the incarnation that stops, as /healthz shows it: {"incarnation": "..."}`))
 			return
 		case in.Incarnation != s.Node.Incarnation:
-			wire.WriteError(w, wire.Errorf(wire.CodeConflict, "incarnation %q is not that of this node, which is %s", in.Incarnation, s.Node))
+			wire.WriteError(w, wire.Errorf(wire.CodeConflict, "incarnation %q is not this node's, which is %s", in.Incarnation, s.Node))
 			return
 		case in.ForMs < 0 || in.ForMs > wire.Ms(NodeStopping):
 			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, "forMs %d: want 1 to %d", in.ForMs, wire.Ms(NodeStopping)))
@@ -99,12 +99,12 @@ func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.set(time.Now().Add(lasts))
 		s.Events.Add(wire.Event{
-			Type: "stop.announced", Text: fmt.Sprintf("the cluster stops: within %v a stop of this node hands nothing over", lasts),
+			Type: "stop.announced", Text: fmt.Sprintf("the whole cluster is stopping: within %v a stop of this node hands nothing over", lasts),
 			Data: map[string]any{"forMs": wire.Ms(lasts), "by": in.By},
 		})
 	case http.MethodDelete:
 		s.set(time.Time{})
-		s.Events.Add(wire.Event{Type: "stop.ended", Text: "what was announced to this node was taken back"})
+		s.Events.Add(wire.Event{Type: "stop.ended", Text: "the announcement to this node was withdrawn"})
 	}
 	wire.WriteJSON(w, http.StatusOK, s.Info())
 }

@@ -4,7 +4,7 @@ package main
 // leave a cluster that does not serve, and the announcement that the cluster stops.
 var operatorGuards = []guard{
 	{name: "the last session is drained", test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
-		"meta/census.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
+		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
 	{name: "a drained session that is the last one refuses clients", by: on("drained-session-is-the-last"), test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
 		"session/state.go", "case others || s.closing:", "case others || leaves:"}},
 	{name: "a stop of the last session does not wait", test: unit{"./session", "TestStop_OfTheLastSessionGoesOnWhenAnotherComes"}, patch: patch{
@@ -16,9 +16,9 @@ var operatorGuards = []guard{
 	{name: "a meta that was granted to quit counts as a candidate", test: unit{"./meta", "TestElectionQuit_LeavesACandidate"}, patch: patch{
 		"meta/observers.go", "l.arranger.quits[id] = true", "delete(l.arranger.quits, id)"}},
 	{name: "settings that end the service are taken", test: unit{"./meta", "TestSwitches_ThatEndTheServiceAreRefusedUnlessForced"}, patch: patch{
-		"meta/effects.go", "case e.refusal != nil && !how.force:", "case e.refusal != nil && e.refusal.Code != wire.CodeUnsafe && !how.force:"}},
+		"meta/effects.go", "case e.refusal != nil && !opts.force:", "case e.refusal != nil && e.refusal.Code != wire.CodeUnsafe && !opts.force:"}},
 	{name: "every data node is forbidden", test: unit{"./meta", "TestForbid_OfEveryDataNodeIsRefusedUnlessForced"}, patch: patch{
-		"meta/effects.go", "if n.Name != but && !a.black.Has(n.Name) {", "if n.Name != but {"}},
+		"meta/effects.go", "if n.Name != except && !a.black.Has(n.Name) {", "if n.Name != except {"}},
 	{name: "an announced stop never ends", test: unit{"./session", "TestClusterStops_OnlyWhileTheAnnouncementIsInForce"}, patch: patch{
 		"wire/stopping.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}},
 	{name: "what was announced to one node never ends", test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{

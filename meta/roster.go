@@ -10,9 +10,9 @@ import (
 	"conclave/wire"
 )
 
-// What is asked of the roster: who is on it, and what the leader tells others of them.
+// Queries on the roster.
 
-// find is the member of a name.
+// find returns the member of a name.
 func (r *roster) find(name string) (m wire.Member, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -26,7 +26,7 @@ func (r *roster) find(name string) (m wire.Member, found bool) {
 	return n.member, true
 }
 
-// holdsLease says that this incarnation is a member whose lease still runs.
+// holdsLease reports whether this incarnation is a member whose lease is valid.
 func (r *roster) holdsLease(id conclave.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,27 +34,27 @@ func (r *roster) holdsLease(id conclave.NodeID) bool {
 	return n != nil && n.member.Node == id && r.leases.Remaining(id.Name, time.Now()) > 0
 }
 
-// hasLeft says that this incarnation took its leave.
+// hasLeft reports whether this incarnation has left.
 func (r *roster) hasLeft(id conclave.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.left[id]
 }
 
-// examined says that a data node lost its stream less than patience ago: whether
-// it is dead is being found out.
-func (r *roster) examined(now time.Time, patience time.Duration) bool {
+// examining reports whether a data node lost its stream less than limit ago, so
+// that the leader is still finding out whether it is dead.
+func (r *roster) examining(now time.Time, limit time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.nodes {
-		if n.member.Role == conclave.RoleData && n.stream == nil && !n.broke.IsZero() && now.Sub(n.broke) < patience {
+		if n.member.Role == conclave.RoleData && n.stream == nil && !n.broke.IsZero() && now.Sub(n.broke) < limit {
 			return true
 		}
 	}
 	return false
 }
 
-// isSuspect says that this very incarnation is a member without a stream.
+// isSuspect reports whether this incarnation is a member without a stream.
 func (r *roster) isSuspect(id conclave.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,8 +62,8 @@ func (r *roster) isSuspect(id conclave.NodeID) bool {
 	return n != nil && n.member.Node == id && n.stream == nil
 }
 
-// members is the list as it should be written: sessions and data nodes, sorted
-// by name.
+// members returns the list to be written: sessions and data nodes, sorted by
+// name.
 func (r *roster) members(forbidden []string) []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,16 +77,16 @@ func (r *roster) members(forbidden []string) []wire.Member {
 	return list
 }
 
-// live are the data nodes that hold a lease, and what they reported.
+// live returns the data nodes that hold a lease, and their reports.
 func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
 	ids, _, reports = r.dataNodes()
 	return ids, reports
 }
 
-// dataNodes lists the data nodes that hold a lease, those of them that have not
-// reported in this term, and what the others reported. A silent node was dialed
-// and answered, or its first beat is being read: it reports with its first beat,
-// or its lease ends.
+// dataNodes returns the data nodes that hold a lease, those of them that have
+// not reported in this term, and the reports of the others. A silent node
+// answered when it was dialed, or its first beat is being read: it reports with
+// its first beat, or its lease expires.
 func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +104,9 @@ func (r *roster) dataNodes() (live, silent []conclave.NodeID, reports []slot.Rep
 	return live, silent, reports
 }
 
-// otherSession reports whether a session besides the named one takes clients: it
-// holds its stream, is ready, and neither drains nor is forbidden.
+// otherSession reports whether a session other than the named one takes
+// clients: it holds its stream, is ready, does not drain and is not on the
+// blacklist.
 func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,50 +118,50 @@ func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
 	return false
 }
 
-// reached is how many sessions and data nodes there are, and when the last one
-// spoke; the zero time when none did.
-func (r *roster) reached() (members int, last time.Time) {
+// lastContact returns the number of sessions and data nodes, and when one of
+// them last sent a beat; the zero time if none has.
+func (r *roster) lastContact() (members int, last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.nodes), r.spoke
+	return len(r.nodes), r.lastBeat
 }
 
-// settled says since when no data node has registered, and since when there is
-// one; zero times when none ever did.
-func (r *roster) settled() (last, first time.Time) {
+// dataJoins returns when the last and the first data node registered; zero
+// times if none has.
+func (r *roster) dataJoins() (last, first time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.joined, r.first
 }
 
-// allHeard says that every member has been heard in this term, or is known to be
-// dead.
-func (r *roster) allHeard() bool {
+// allSeen reports whether every member has sent a beat in this term, or is
+// known to be dead.
+func (r *roster) allSeen() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.nodes {
-		if !n.heard && !n.gone {
+		if !n.seen && !n.refusedTwice {
 			return false
 		}
 	}
 	return true
 }
 
-// unheard are the members of whom nothing was heard in this term.
-func (r *roster) unheard() []wire.Member {
+// unseen returns the members that have sent no beat in this term.
+func (r *roster) unseen() []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []wire.Member
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		if n := r.nodes[name]; !n.heard {
+		if n := r.nodes[name]; !n.seen {
 			list = append(list, n.member)
 		}
 	}
 	return list
 }
 
-// lost are the names of the data nodes that were taken off within the last lease
-// and are not back.
+// lost returns the names of the data nodes that were removed within the last
+// lease and have not come back.
 func (r *roster) lost(now time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +176,7 @@ func (r *roster) lost(now time.Time) []string {
 	return names
 }
 
-// known is a copy of everything, sorted by name: what the admin API shows.
+// known returns a copy of everything, sorted by name, for the admin API.
 func (r *roster) known(now time.Time) (nodes []node, remaining []time.Duration, metas []node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +190,7 @@ func (r *roster) known(now time.Time) (nodes []node, remaining []time.Duration, 
 	return nodes, remaining, metas
 }
 
-// metaMembers are the metas that hold a stream, for the beats down.
+// metaMembers returns the metas that hold a stream.
 func (r *roster) metaMembers() []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
