@@ -35,10 +35,10 @@ type Claim struct {
 	Node conclave.NodeID // the node that the claim is about
 	Kind Kind
 
-	Term  uint64          // of the leadership
-	Beat  uint64          // within the term
-	Epoch conclave.Epoch  // of a row, a table, or a slot's leadership
-	Base  conclave.Epoch  // the epoch that Epoch replaces or is compared with
+	Term  uint64         // of the leadership
+	Beat  uint64         // within the term
+	Epoch conclave.Epoch // of a row, a table, or a slot's leadership
+	Base  conclave.Epoch // the epoch that Epoch replaces or is compared with
 	Slot  int
 	Peer  conclave.NodeID // the other node: the owner of a row, the sender of a request
 
