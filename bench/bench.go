@@ -21,42 +21,44 @@ type Process struct {
 	Address    string // of its HTTP port
 }
 
-// Cluster is what a benchmark needs of the cluster that it measures and breaks.
+// Cluster is the cluster that a benchmark measures and injects faults into.
 type Cluster interface {
-	// Processes lists what runs, sorted by name.
+	// Processes returns the processes, sorted by name.
 	Processes(ctx context.Context) ([]Process, error)
-	// Kill sends a signal to one; Start starts one that is down.
+	// Kill sends a signal to a process; Start starts one that is down.
 	Kill(ctx context.Context, name string, sig syscall.Signal) error
 	Start(ctx context.Context, name string) error
 	// AwaitReady waits until every process is ready.
 	AwaitReady(ctx context.Context) error
 }
 
-// Config says what to measure on.
+// Config configures a benchmark.
 type Config struct {
-	// Cluster is a fresh, ready one that nobody else uses.
+	// Cluster is a new, ready cluster that nothing else uses.
 	Cluster Cluster
-	// Fresh starts another cluster and returns as soon as its processes run,
-	// with the function that ends it: for the time from start to first push.
+	// Fresh starts another cluster and returns as soon as its processes are
+	// running, with the function that ends it. It is for the time from start to
+	// first push. Nil: not measured.
 	Fresh func(ctx context.Context) (Cluster, func() error, error)
-	// Questions is how many statements the cluster's database has executed, and
-	// LogLines how many lines its processes have written. Nil: not measured.
+	// Questions returns the number of statements that the cluster's database has
+	// executed, and LogLines the number of lines that its processes have logged.
+	// Nil: not measured.
 	Questions func(ctx context.Context) (uint64, error)
 	LogLines  func() (int, error)
 
-	// Only names the measurements to take, in their usual order; empty: all. Names
-	// lists them.
+	// Only names the measurements to run, in their usual order; empty: all of
+	// Names.
 	Only []string
-	// N is the number of repetitions of each breakage. Default 30.
+	// N is the number of repetitions of each fault. Default 30.
 	N int
 	// Full adds the growth curves.
 	Full bool
-	// Settle is how long the calm cluster is left alone before its memory is
-	// read, and Calm how long it is then watched. Default 60 s each.
+	// Settle is how long the idle cluster is left alone before its memory is
+	// read, and Calm how long it is then observed. Default 60 s each.
 	Settle, Calm time.Duration
 
 	Version  string
-	Progress io.Writer // a line per measurement, while it runs
+	Progress io.Writer // receives a line per measurement
 }
 
 func (c Config) withDefaults() Config {
@@ -75,19 +77,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// run is one benchmark under way.
+// run is a benchmark in progress.
 type run struct {
 	Config
 	admin   *metaclient.Admin
 	figures []Figure
 }
 
-// measurements are what Run does, in this order: what needs a calm cluster is first.
+// measurements are run in this order; those that need an idle cluster are first.
 var measurements = []struct {
 	name, what string
 	take       func(*run, context.Context) error
 }{
-	{"calm", "a calm cluster: memory, SQL, log lines", (*run).calm},
+	{"calm", "idle cluster: memory, SQL, log lines", (*run).calm},
 	{"latency", "publish to push", (*run).latency},
 	{"updates", "20 updates a second", (*run).updates},
 	{"registrations", "registrations from one client", (*run).registrations},
@@ -100,7 +102,7 @@ var measurements = []struct {
 	{"starts", "start to first push", (*run).starts},
 }
 
-// Names are those of the measurements, in their order.
+// Names returns the names of the measurements in their order.
 func Names() []string {
 	var names []string
 	for _, m := range measurements {
@@ -109,18 +111,18 @@ func Names() []string {
 	return names
 }
 
-// Known says which of the names is none of a measurement's.
+// Known returns an error for the first name that is not a measurement's.
 func Known(only []string) error {
 	for _, name := range only {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("there is no measurement %q, only %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("unknown measurement %q (want one of %s)", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil
 }
 
-// Run takes the measurements in their order. One that fails is noted as an
-// error; the rest still run, unless ctx ended.
+// Run runs the measurements in their order. If one fails, Run continues with the next
+// unless ctx has ended, and returns the joined errors.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
 	if err := Known(cfg.Only); err != nil {
@@ -161,7 +163,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// report adds a figure and judges it.
+// report adds a figure and compares it with its target.
 func (r *run) report(f Figure, v Values, l Limit) {
 	f.Values = v
 	if l != (Limit{}) {
@@ -191,25 +193,26 @@ func (r *run) addresses(ctx context.Context, role string) ([]string, error) {
 	return out, nil
 }
 
-// settled waits until every process is ready and no slot is on its way: the
-// state in which each repetition begins.
+// settled waits until every process is ready and no slot is being handed over, which
+// is the state in which each repetition begins.
 func (r *run) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := r.Cluster.AwaitReady(ctx); err != nil {
 		return err
 	}
-	return await(ctx, 10*time.Millisecond, "the slots to come to rest", func() bool {
+	return await(ctx, 10*time.Millisecond, "stable slots", func() bool {
 		s, err := r.admin.Slots(ctx)
 		return err == nil && s.Stable
 	})
 }
 
-// await asks every tick until it is so.
-func await(ctx context.Context, tick time.Duration, what string, so func() bool) error {
+// await calls done every tick until it returns true. what names the condition in the
+// error.
+func await(ctx context.Context, tick time.Duration, what string, done func() bool) error {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	for !so() {
+	for !done() {
 		select {
 		case <-t.C:
 		case <-ctx.Done():

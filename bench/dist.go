@@ -7,19 +7,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Dist collects durations; it is safe for concurrent use.
+// Dist collects durations. It is safe for concurrent use.
 type Dist struct {
-	mu sync.Mutex // guards the rest
+	mu sync.Mutex // guards the fields below
 	h  *hdrhistogram.Histogram
 	n  int
 }
 
-// NewDist holds durations from a microsecond to ten minutes, with three digits.
+// NewDist returns a Dist for durations from a microsecond to ten minutes with a
+// precision of three digits.
 func NewDist() *Dist {
 	return &Dist{h: hdrhistogram.New(1, (10 * time.Minute).Microseconds(), 3)}
 }
 
-// Add notes one duration.
+// Add adds a duration.
 func (d *Dist) Add(v time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -28,7 +29,7 @@ func (d *Dist) Add(v time.Duration) {
 	d.n++
 }
 
-// AddMs notes one figure that is no duration in the same scale: 1 is 1 ms.
+// AddMs adds a number of milliseconds, or a number without unit in the same scale.
 func (d *Dist) AddMs(v float64) { d.Add(time.Duration(v * float64(time.Millisecond))) }
 
 // Values are the figures of a distribution in milliseconds.
@@ -40,7 +41,7 @@ type Values struct {
 	Max float64 `json:"max"`
 }
 
-// Values are what was collected, rounded to a microsecond.
+// Values returns the figures of what was collected, rounded to a microsecond.
 func (d *Dist) Values() Values {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,5 +54,5 @@ func (d *Dist) Values() Values {
 	}
 }
 
-// One is a figure that was measured once.
+// One returns the Values of a figure that was measured once.
 func One(v float64) Values { return Values{N: 1, Min: v, P50: v, P99: v, Max: v} }

@@ -1,20 +1,20 @@
-// Package bench measures a real cluster of processes from outside: it publishes
-// and subscribes through the SDK, asks the metas over HTTP, and kills. What it
-// prints stands beside a target of its own and what the Java original
-// (SOFARegistry 6.6.3) did on two cores of the same kind of machine.
+// Package bench measures a real cluster of processes from outside: it publishes and
+// subscribes through the SDK, queries the metas over HTTP, and kills processes. It
+// prints each figure beside a target and what SOFARegistry 6.6.3 (the Java original)
+// reached on two cores of the same kind of machine.
 //
-// Every latency is a distribution over n repetitions (30 by default; --full of the
-// tool makes it 200), kept in an HDR histogram; a mean would hide the one second
-// that matters. Times are read from one monotonic clock, this process's: a push
-// is timed from just before the call that caused it to the moment at which the
-// subscriber's callback runs. Where the cluster keeps the figure itself (the
-// leaderless time in the election history) both are shown.
+// Each latency is a distribution over n repetitions (30 by default, 200 with the
+// tool's --full) in an HDR histogram, because a mean would hide rare slow cases. All
+// times are from the monotonic clock of this process: a push is timed from just
+// before the call that caused it until the subscriber's callback runs. Where the
+// cluster itself keeps a figure (the leaderless time in the election history), both
+// are shown.
 //
-// The order of the measurements is part of them: first everything that needs a
-// calm cluster, then the load, then what breaks something. After each breakage
-// the next one waits until every process is ready and no slot is on its way, so
-// that repetitions do not pay for one another.
+// The order of the measurements matters: first those that need an idle cluster, then
+// the load, then the faults. After each fault the next repetition waits until every
+// process is ready and no slot is being handed over, so that repetitions do not
+// affect one another.
 //
-// Not measured: more than one machine, a network with latency, disks (nothing
-// but the database has any).
+// Not measured are more than one machine, a network with latency, and disks (only the
+// database uses one).
 package bench

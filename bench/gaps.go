@@ -9,31 +9,31 @@ import (
 	"conclave/wire"
 )
 
-// Gaps reads from the data nodes for how long each slot that changed hands was
-// served by nobody: they measure it themselves, and tell it as events.
+// Gaps reads from the data nodes' events for how long each slot that was handed over
+// was served by no node. The data nodes measure it themselves.
 type Gaps struct {
 	http *http.Client
 	last map[string]uint64 // the newest event read, by address and incarnation
 }
 
-// NewGaps has read nothing.
+// NewGaps returns a Gaps that has read no events.
 func NewGaps(c *http.Client) *Gaps { return &Gaps{http: c, last: make(map[string]uint64)} }
 
-// Since returns the gaps told since the last call, in milliseconds; nodes that
-// do not answer tell nothing.
+// Since returns the gaps reported since the last call, in milliseconds. It ignores
+// nodes that do not answer.
 func (g *Gaps) Since(ctx context.Context, addresses []string) []float64 {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var out []float64
 	for _, address := range addresses {
-		life := address + "@" + g.incarnation(ctx, address) // ids begin anew with each life
+		life := address + "@" + g.incarnation(ctx, address) // event ids start again with each incarnation
 		_ = wire.ReadEvents(ctx, g.http, address, g.last[life], false, func(e wire.Event) error {
 			g.last[life] = e.ID
 			if ms, ok := e.Data["unreadableMs"].(float64); ok && e.Type == "slot.serving" {
 				out = append(out, ms)
 			}
 			return nil
-		}) // it is down: nothing to tell
+		}) // a node that is down has nothing to report
 	}
 	return out
 }

@@ -14,7 +14,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// newAdmin asks quickly: whoever is slow to answer is not asked for a figure.
+// newAdmin returns a client with short timeouts, so that a slow meta does not distort a
+// figure.
 func newAdmin(metas []string) *metaclient.Admin {
 	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{
@@ -32,10 +33,10 @@ func (r *run) leaderStopped(ctx context.Context) error {
 		"20,600-21,500", "51,000-52,000")
 }
 
-// leaderGone ends the leader n times and times what follows: as the election
-// history has it, as somebody sees it who asks the other metas, until the election
-// can be read in the history, and until every session and data node holds its stream
-// to the new leader.
+// leaderGone ends the leader N times and measures the leaderless time, by the election
+// history and by queries to the other metas, the time until the history has the
+// election, and the time until every session and data node has its stream to the new
+// leader.
 func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit, next, all string) error {
 	inHistory, outside, recorded, followed := NewDist(), NewDist(), NewDist(), NewDist()
 	for range r.N {
@@ -69,8 +70,8 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 	return nil
 }
 
-// lookEvery is how often somebody outside asks who leads: asking more often
-// would be part of what is measured, on a machine with two cores.
+// lookEvery is the interval of queries for the leader. On a machine with two cores
+// more frequent queries would affect the result.
 const lookEvery = 4 * time.Millisecond
 
 func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig syscall.Signal, outside, recorded, followed *Dist) error {
@@ -83,11 +84,11 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig 
 		}
 	}
 	if len(others) == 0 {
-		return fmt.Errorf("%s is the only meta: there is nobody to follow it", old.Leader)
+		return fmt.Errorf("%s is the only meta: no other can become leader", old.Leader)
 	}
 	admin := newAdmin(others)
 	defer admin.HTTP.CloseIdleConnections()
-	if _, err := admin.Leader(ctx); err != nil { // opens the connections
+	if _, err := admin.Leader(ctx); err != nil { // opens the connections before the measurement
 		return err
 	}
 	var killing sync.WaitGroup
@@ -124,7 +125,7 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig 
 	return killed
 }
 
-// allUp says that every session and data node holds its stream to the leader.
+// allUp reports whether every session and data node has its stream to the leader.
 func allUp(nodes []metaclient.NodeInfo) bool {
 	for _, n := range nodes {
 		if n.Role != conclave.RoleMeta && n.State != metaclient.NodeUp {
@@ -134,7 +135,7 @@ func allUp(nodes []metaclient.NodeInfo) bool {
 	return true
 }
 
-// restart brings a process back that was killed, or told to stop just now.
+// restart waits until a process that was killed or stopped has ended, and starts it.
 func (r *run) restart(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Ledger knows what live publishers have published and judges, push by push,
-// what subscribers see of it while the cluster is being broken:
+// Ledger records what live publishers have published and checks every push that
+// subscribers receive while faults are injected:
 //
-//   - no push is empty, and none lacks a publisher that this subscriber has seen
-//     before, for none of them withdraws (invariant I7);
+//   - no push is empty or lacks a publisher that this subscriber has seen before,
+//     because no publisher withdraws (invariant I7);
 //   - versions rise, per subscriber and dataId (I11);
 //   - no publisher's value falls back to an older one (I13).
 //
-// It also times how long each update took to reach each subscriber. A publisher
-// has one value, NAME/SEQ, which counts its updates.
+// It also measures how long each update takes to reach each subscriber. A publisher has
+// one value, NAME/SEQ, where SEQ counts its updates.
 type Ledger struct {
 	now func() time.Time
 
-	mu         sync.Mutex // guards the rest
+	mu         sync.Mutex // guards the fields below
 	publishers map[string]*published
 	views      map[string]*view // by subscriber
 	delays     *Dist            // since the last Phase
@@ -31,8 +31,8 @@ type Ledger struct {
 	broken     []string
 }
 
-// Invariant is one rule, how often it was judged, and how often it did not hold.
-// A run that judged nothing proves nothing.
+// Invariant is one rule with the number of checks and violations. A run without checks
+// proves nothing.
 type Invariant struct {
 	Name   string `json:"name"`
 	Checks int    `json:"checks"`
@@ -59,22 +59,22 @@ var ruleNames = [rules]string{
 
 type published struct {
 	dataID string
-	at     []time.Time // at[seq-1] is when seq was about to be published
+	at     []time.Time // at[seq-1] is the time just before seq was published
 }
 
-// view is what one subscriber has seen.
+// view is what one subscriber has received.
 type view struct {
 	dataIDs map[string]bool
 	version map[string]int64          // by dataId
 	seen    map[string]map[string]int // dataId, publisher: sequence
 }
 
-// NewLedger is empty.
+// NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{now: time.Now, publishers: make(map[string]*published), views: make(map[string]*view), delays: NewDist()}
 }
 
-// Publishing notes that a publisher is about to publish its next value under a
+// Publishing records that a publisher is about to publish its next value under a
 // dataId, and returns that value.
 func (l *Ledger) Publishing(name, dataID string) string {
 	l.mu.Lock()
@@ -88,7 +88,7 @@ func (l *Ledger) Publishing(name, dataID string) string {
 	return name + "/" + strconv.Itoa(len(p.at))
 }
 
-// Subscribing notes that a subscriber is to see the dataIds.
+// Subscribing records that a subscriber subscribes to the dataIds.
 func (l *Ledger) Subscribing(subscriber string, dataIDs ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,20 +100,20 @@ func (l *Ledger) Subscribing(subscriber string, dataIDs ...string) {
 	l.views[subscriber] = v
 }
 
-// Pushed judges one push.
+// Pushed checks one push.
 func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []string) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.views[subscriber]
 	if v == nil || !v.dataIDs[dataID] {
-		l.breaks(ruleForeign, "%s was pushed %s, which it has not subscribed", subscriber, dataID)
+		l.breaks(ruleForeign, "%s received %s, to which it has not subscribed", subscriber, dataID)
 		return
 	}
 	l.pushes++
 	l.rules[ruleVersion].Checks++
 	if version <= v.version[dataID] {
-		l.breaks(ruleVersion, "%s: %s came as version %d after %d", subscriber, dataID, version, v.version[dataID])
+		l.breaks(ruleVersion, "%s: %s was pushed with version %d after %d", subscriber, dataID, version, v.version[dataID])
 	}
 	v.version[dataID] = version
 	before, here := v.seen[dataID], make(map[string]bool, len(values))
@@ -123,7 +123,7 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 		seq, err := strconv.Atoi(rest)
 		p := l.publishers[name]
 		if err != nil || p == nil || p.dataID != dataID || seq < 1 || seq > len(p.at) {
-			l.breaks(ruleForeign, "%s: %s holds %q, which nobody published there", subscriber, dataID, value)
+			l.breaks(ruleForeign, "%s: %s contains %q, which was not published there", subscriber, dataID, value)
 			continue
 		}
 		here[name] = true
@@ -139,7 +139,7 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 	}
 	l.rules[ruleEmpty].Checks++
 	if len(values) == 0 && len(before) > 0 {
-		l.breaks(ruleEmpty, "%s: %s came empty, %d publishers live", subscriber, dataID, len(before))
+		l.breaks(ruleEmpty, "%s: %s was pushed empty with %d live publishers", subscriber, dataID, len(before))
 		return
 	}
 	missing := 0
@@ -150,24 +150,24 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 		}
 	}
 	if missing > 0 {
-		l.breaks(ruleMissing, "%s: %s came without %d of %d publishers", subscriber, dataID, missing, len(before))
+		l.breaks(ruleMissing, "%s: %s was pushed without %d of %d publishers", subscriber, dataID, missing, len(before))
 	}
 }
 
-// breaks notes a broken invariant; mu is held.
+// breaks records a violation. The caller holds mu.
 func (l *Ledger) breaks(rule int, format string, args ...any) {
 	l.rules[rule].Broken++
 	l.broken = append(l.broken, fmt.Sprintf("%s  ", l.now().Format("15:04:05.000"))+fmt.Sprintf(format, args...))
 }
 
-// Broken lists what did not hold, in the order in which it was seen.
+// Broken returns the violations in the order in which they were found.
 func (l *Ledger) Broken() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.broken...)
 }
 
-// Invariants lists the rules with what was judged so far.
+// Invariants returns the rules with their checks so far.
 func (l *Ledger) Invariants() []Invariant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,15 +179,15 @@ func (l *Ledger) Invariants() []Invariant {
 	return out
 }
 
-// Pushes counts what was pushed so far.
+// Pushes returns the number of pushes so far.
 func (l *Ledger) Pushes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pushes
 }
 
-// Behind counts the pairs of subscriber and publisher of which the newest value
-// has not been seen; 0: everybody sees everything.
+// Behind returns the number of pairs of subscriber and publisher for which the
+// subscriber has not received the newest value.
 func (l *Ledger) Behind() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,16 +202,16 @@ func (l *Ledger) Behind() int {
 	return n
 }
 
-// AwaitSeen waits until everybody sees everything.
+// AwaitSeen waits until all subscribers have received the newest values.
 func (l *Ledger) AwaitSeen(ctx context.Context) error {
-	err := await(ctx, time.Millisecond, "everybody to see everything", func() bool { return l.Behind() == 0 })
+	err := await(ctx, time.Millisecond, "all subscribers to receive the newest values", func() bool { return l.Behind() == 0 })
 	if err != nil {
 		return fmt.Errorf("%d values have not reached their subscribers: %w", l.Behind(), err)
 	}
 	return nil
 }
 
-// Mark remembers what has been published until now.
+// Mark returns the newest sequence of each publisher.
 func (l *Ledger) Mark() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,10 +222,10 @@ func (l *Ledger) Mark() map[string]int {
 	return mark
 }
 
-// AwaitMark waits until everybody has seen what was published until a mark, also
-// while publishing goes on.
+// AwaitMark waits until all subscribers have received what was published before a mark.
+// Publishing may continue meanwhile.
 func (l *Ledger) AwaitMark(ctx context.Context, mark map[string]int) error {
-	return await(ctx, 5*time.Millisecond, "everybody to see what was published", func() bool {
+	return await(ctx, 5*time.Millisecond, "all subscribers to receive what was published", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, v := range l.views {
@@ -239,8 +239,8 @@ func (l *Ledger) AwaitMark(ctx context.Context, mark map[string]int) error {
 	})
 }
 
-// Phase returns how long updates took since the last call, and begins anew.
-// Await that everybody sees everything first, or the worst are not in it.
+// Phase returns how long updates took since the last call, and starts a new phase. Call
+// AwaitSeen first, or the slowest updates are not included.
 func (l *Ledger) Phase() *Dist {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"conclave/bench"
 )
 
-// scene is a ledger with two publishers of one dataId and one subscriber that
-// has seen the first value of both.
-func scene() *bench.Ledger {
+// twoPublishers returns a ledger with two publishers of one dataId and one subscriber
+// that has received the first value of both.
+func twoPublishers() *bench.Ledger {
 	l := bench.NewLedger()
 	l.Publishing("a", "d")
 	l.Publishing("b", "d")
@@ -23,10 +23,10 @@ func scene() *bench.Ledger {
 	return l
 }
 
-func TestTheLedgerFindsNothingInAGoodHistory(t *testing.T) {
+func TestLedger_FindsNoViolationInACorrectHistory(t *testing.T) {
 	l := bench.NewLedger()
 	l.Subscribing("s", "d", "e")
-	l.Pushed("s", "d", 1, nil) // true: nobody has published
+	l.Pushed("s", "d", 1, nil) // correct: nothing was published
 	l.Publishing("a", "d")
 	l.Pushed("s", "d", 2, []string{"a/1"})
 	l.Publishing("b", "d")
@@ -43,35 +43,35 @@ func TestTheLedgerFindsNothingInAGoodHistory(t *testing.T) {
 	}
 }
 
-func TestTheLedgerFindsEachBreachInAForgedHistory(t *testing.T) {
+func TestLedger_FindsEachViolation(t *testing.T) {
 	for what, c := range map[string]struct {
 		version int64
 		values  []string
-		says    string
+		want    string
 	}{
-		"an empty push":            {2, nil, "came empty"},
-		"a missing publisher":      {2, []string{"a/1"}, "without 1 of 2"},
-		"the same version again":   {1, []string{"a/1", "b/1"}, "version 1 after 1"},
-		"a lower version":          {0, []string{"a/1", "b/1"}, "version 0 after 1"},
-		"a value nobody published": {2, []string{"a/1", "b/2"}, `"b/2", which nobody published`},
-		"no value at all":          {2, []string{"a/1", "b/1", "x"}, `"x", which nobody published`},
+		"an empty push":          {2, nil, "was pushed empty"},
+		"a missing publisher":    {2, []string{"a/1"}, "without 1 of 2"},
+		"the same version again": {1, []string{"a/1", "b/1"}, "version 1 after 1"},
+		"a lower version":        {0, []string{"a/1", "b/1"}, "version 0 after 1"},
+		"an unpublished value":   {2, []string{"a/1", "b/2"}, `"b/2", which was not published`},
+		"no value at all":        {2, []string{"a/1", "b/1", "x"}, `"x", which was not published`},
 	} {
-		l := scene()
+		l := twoPublishers()
 		l.Pushed("s", "d", c.version, c.values)
 		require.NotEmpty(t, l.Broken(), what)
-		assert.Contains(t, l.Broken()[0], c.says, what)
+		assert.Contains(t, l.Broken()[0], c.want, what)
 	}
-	l := scene()
+	l := twoPublishers()
 	l.Publishing("a", "d")
 	l.Pushed("s", "d", 2, []string{"a/2", "b/1"})
 	l.Pushed("s", "d", 3, []string{"a/1", "b/1"})
 	require.Len(t, l.Broken(), 1)
 	assert.Contains(t, l.Broken()[0], "fell back from 2 to 1")
 	l.Pushed("s", "e", 1, nil)
-	assert.Contains(t, l.Broken()[1], "not subscribed")
+	assert.Contains(t, l.Broken()[1], "has not subscribed")
 }
 
-func TestTheLedgerTimesEachUpdateToEachSubscriber(t *testing.T) {
+func TestLedger_MeasuresEachUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bench.NewLedger()
 		l.Subscribing("s", "d")
@@ -86,6 +86,6 @@ func TestTheLedgerTimesEachUpdateToEachSubscriber(t *testing.T) {
 		assert.Equal(t, 2, v.N)
 		assert.InDelta(t, 30, v.Min, 0.1)
 		assert.InDelta(t, 40, v.Max, 0.1)
-		assert.Zero(t, l.Phase().Values().N, "a phase begins anew")
+		assert.Zero(t, l.Phase().Values().N, "a new phase is empty")
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"conclave/internal/sleep"
 )
 
-// latency times a publish until it is pushed, with one subscriber and with many
+// latency measures the time from publish to push, with one subscriber and with many
 // connections.
 func (r *run) latency(ctx context.Context) error {
 	if err := r.publishToPush(ctx, 1, 10*r.N, "publish-to-push", Figure{
@@ -65,7 +65,7 @@ func (r *run) publishToPush(ctx context.Context, connections, updates int, name 
 	if err := l.AwaitSeen(ctx); err != nil {
 		return err
 	}
-	l.Phase() // the first push pays for the connections
+	l.Phase() // the first push includes opening connections
 	for range updates {
 		p := t.names[0]
 		if err := t.made[p].Update([]string{l.Publishing(p, t.dataID[p])}); err != nil {
@@ -74,7 +74,7 @@ func (r *run) publishToPush(ctx context.Context, connections, updates int, name 
 		if err := l.AwaitSeen(ctx); err != nil {
 			return err
 		}
-		if err := sleep.For(ctx, 20*time.Millisecond); err != nil { // beyond the push window
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil { // longer than the push window
 			return err
 		}
 	}
@@ -83,15 +83,16 @@ func (r *run) publishToPush(ctx context.Context, connections, updates int, name 
 	return broken(l)
 }
 
-// broken is an error when an invariant did not hold: then no figure counts.
+// broken returns an error if an invariant was violated, in which case the figures do not
+// count.
 func broken(l *Ledger) error {
 	if b := l.Broken(); len(b) > 0 {
-		return fmt.Errorf("%d invariants broken, the first: %s", len(b), b[0])
+		return fmt.Errorf("%d violations of invariants, the first: %s", len(b), b[0])
 	}
 	return nil
 }
 
-// updates publishes 20 times a second for 30 s and counts what is pushed.
+// updates publishes 20 times a second for 30 s and counts the pushes.
 func (r *run) updates(ctx context.Context) error {
 	sessions, err := r.addresses(ctx, "session")
 	if err != nil {
@@ -144,7 +145,7 @@ func (r *run) updates(ctx context.Context) error {
 	return broken(l)
 }
 
-// registrations counts how many publications one client gets stored per second.
+// registrations measures how many publications of one client are stored per second.
 func (r *run) registrations(ctx context.Context) error {
 	sizes := []int{50_000}
 	if r.Full {
@@ -183,14 +184,14 @@ func (r *run) register(ctx context.Context, session, prefix string, n int) (floa
 		return 0, err
 	}
 	ids := DataIDs(prefix, n)
-	made := make([]*client.Publication, n)
+	publications := make([]*client.Publication, n)
 	start := time.Now()
 	for i, id := range ids {
-		if made[i], err = p.Publish(ctx, id, []string{"10.0.0.1:8080"}); err != nil {
+		if publications[i], err = p.Publish(ctx, id, []string{"10.0.0.1:8080"}); err != nil {
 			return 0, err
 		}
 	}
-	for _, m := range made {
+	for _, m := range publications {
 		if err := m.Stored(ctx); err != nil {
 			return 0, err
 		}
@@ -198,7 +199,8 @@ func (r *run) register(ctx context.Context, session, prefix string, n int) (floa
 	return float64(n) / time.Since(start).Seconds(), nil
 }
 
-// fanOut has 10,000 publishers reach 10,000 subscribers, who came first.
+// fanOut measures how long the values of 10,000 publishers take to reach 10,000
+// subscribers that have subscribed before.
 func (r *run) fanOut(ctx context.Context) error {
 	sizes := []int{10_000}
 	if r.Full {
@@ -242,7 +244,7 @@ func (r *run) publishersToSubscribers(ctx context.Context, prefix string, n int)
 	for _, id := range ids {
 		first.Add(1)
 		full.Add(1)
-		var called, filled bool // callbacks of one subscription come one after the other
+		var called, filled bool // callbacks of one subscription are sequential
 		_, err := subscriber.Subscribe(id, client.OnPush(func(d conclave.Datum) {
 			if !called {
 				called = true
@@ -272,8 +274,8 @@ func (r *run) publishersToSubscribers(ctx context.Context, prefix string, n int)
 	return time.Since(start), empties.Load(), err
 }
 
-// awaitGroup is Wait with an end; the goroutine it leaves behind in that case
-// ends with the process.
+// awaitGroup waits for a group until ctx ends. After a timeout its goroutine remains
+// until the process ends.
 func awaitGroup(ctx context.Context, g *sync.WaitGroup, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// stage is what the breakages of data nodes happen under: 200 publishers over
-// 100 dataIds, a subscriber of all of them, a ledger between.
+// stage is the load during faults: publishers, a subscriber of all their dataIds, and a
+// ledger that checks the pushes.
 type stage struct {
 	publisher, subscriber *Peer
 	ledger                *Ledger
@@ -47,12 +47,12 @@ func (s *stage) Leave() {
 	s.subscriber.Leave()
 }
 
-// updateEvery is the pace of the traffic while something is broken: fast enough
-// to see gaps of some milliseconds.
+// updateEvery is the interval of updates during faults, short enough to detect gaps of
+// some milliseconds.
 const updateEvery = 4 * time.Millisecond
 
-// dataKilled kills data nodes in turn: until all their slots are served again,
-// and the worst update meanwhile.
+// dataKilled kills data nodes in turn. It measures the time until all their slots are
+// served again, and the slowest update meanwhile.
 func (r *run) dataKilled(ctx context.Context) error {
 	served, worst := NewDist(), NewDist()
 	err := r.eachData(ctx, "killed", func(ctx context.Context, s *stage, name string) error {
@@ -90,9 +90,10 @@ func (r *run) dataKilled(ctx context.Context) error {
 	return nil
 }
 
-// dataDrained stops data nodes with SIGTERM in turn: until the process has
-// handed over and ended, how long each slot was served by nobody, as the nodes
-// tell, and the slowest update meanwhile, which shows the same from outside.
+// dataDrained stops data nodes with SIGTERM in turn. It measures the time until the
+// process has handed over and ended, how long each slot was served by no node (as the
+// data nodes report), and the slowest update meanwhile, which shows the same from
+// outside.
 func (r *run) dataDrained(ctx context.Context) error {
 	took, worst, slots := NewDist(), NewDist(), NewDist()
 	data, err := r.addresses(ctx, "data")
@@ -101,7 +102,7 @@ func (r *run) dataDrained(ctx context.Context) error {
 	}
 	gaps := NewGaps(r.admin.HTTP)
 	err = r.eachData(ctx, "drained", func(ctx context.Context, s *stage, name string) error {
-		gaps.Since(ctx, data) // those of the balancing before
+		gaps.Since(ctx, data) // skips those of rebalancing before
 		err := s.traffic.during(ctx, updateEvery, func() error {
 			start := time.Now()
 			if err := r.Cluster.Kill(ctx, name, syscall.SIGTERM); err != nil {
@@ -123,14 +124,14 @@ func (r *run) dataDrained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report(Figure{Name: "data-drained-gap", What: "data node drained: a slot served by nobody", Original: "a moment, for every slot"}, slots.Values(), Limit{P99: 5})
+	r.report(Figure{Name: "data-drained-gap", What: "data node drained: time that a slot is served by no node", Original: "a moment, for every slot"}, slots.Values(), Limit{P99: 5})
 	r.report(Figure{Name: "data-drained-took", What: "data node drained and stopped"}, took.Values(), Limit{})
 	r.report(Figure{Name: "data-drained-worst", What: "data node drained: the slowest update to its push"}, worst.Values(), Limit{})
 	return nil
 }
 
-// eachData does something to data nodes in turn, N times in all, each time on a
-// calm and complete cluster. No list may shrink meanwhile.
+// eachData calls do for the data nodes in turn, N times in all, each time on a settled
+// and complete cluster. No list of values may shrink meanwhile.
 func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *stage, string) error) error {
 	sessions, err := r.addresses(ctx, "session")
 	if err != nil {
@@ -176,8 +177,8 @@ func (r *run) names(ctx context.Context, role string) ([]string, error) {
 	return out, err
 }
 
-// sessionKilled kills the session behind which 1,000 publishers are: the slowest
-// update to a subscriber at another one, and the publishers it saw missing.
+// sessionKilled kills the session of 1,000 publishers. It measures the slowest update to
+// a subscriber at another session, and counts pushes without a live publisher.
 func (r *run) sessionKilled(ctx context.Context) error {
 	worst := NewDist()
 	missing := 0
@@ -220,7 +221,7 @@ func (r *run) sessionKilled(ctx context.Context) error {
 	return nil
 }
 
-// starts times a cluster from nothing to its first push.
+// starts measures the time from the start of a cluster to its first push.
 func (r *run) starts(ctx context.Context) error {
 	if r.Fresh == nil {
 		return nil

@@ -11,41 +11,41 @@ import (
 	"conclave/client"
 )
 
-// Peer is one client of the registry and the function that ends it.
+// Peer is a running client of the registry.
 type Peer struct {
 	*client.Client
-	die  context.CancelFunc
+	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// Connect runs a client that looks for a session among these addresses first.
+// Connect runs a client that connects to a session at one of these addresses.
 func Connect(name string, sessions ...string) (*Peer, error) {
 	return ConnectAs(client.Config{Sessions: sessions, Name: name})
 }
 
-// ConnectAs runs a client that needs more than that: a token, or a network.
+// ConnectAs runs a client with the configuration, for instance with a token or network.
 func ConnectAs(cfg client.Config) (*Peer, error) {
 	c, err := client.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	ctx, die := context.WithCancel(context.Background())
-	p := &Peer{Client: c, die: die}
-	p.done.Go(func() { _ = c.Run(ctx) }) // nil, or the context's error
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Peer{Client: c, stop: stop}
+	p.done.Go(func() { _ = c.Run(ctx) }) // nil or the context's error
 	return p, nil
 }
 
-// Leave says good-bye, so that nothing of this client is left for the next
-// measurement.
+// Leave withdraws all registrations of the client and ends it, so that nothing is left
+// for the next measurement.
 func (p *Peer) Leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = p.Close(ctx) // what it did not withdraw, the session does after the client lease
-	p.die()
+	_ = p.Close(ctx) // if it fails, the session withdraws them after the client lease
+	p.stop()
 	p.done.Wait()
 }
 
-// Watch subscribes to the dataIds and has the ledger judge every push.
+// Watch subscribes to the dataIds and makes the ledger check every push.
 func (p *Peer) Watch(l *Ledger, subscriber string, dataIDs ...string) error {
 	l.Subscribing(subscriber, dataIDs...)
 	for _, id := range dataIDs {
@@ -57,8 +57,8 @@ func (p *Peer) Watch(l *Ledger, subscriber string, dataIDs ...string) error {
 	return nil
 }
 
-// Traffic is publishers that update their values, one after the other, while a
-// ledger watches who sees it.
+// Traffic is a set of publishers that update their values one after another, recorded
+// in a ledger.
 type Traffic struct {
 	ledger *Ledger
 	names  []string
@@ -66,8 +66,8 @@ type Traffic struct {
 	made   map[string]*client.Publication
 }
 
-// PublishAll registers n publishers, spread over dataIds named by prefix, per of
-// them under each, and waits until data has all of them.
+// PublishAll registers n publishers, per of them under each dataId of prefix, and waits
+// until data nodes have stored all of them.
 func PublishAll(ctx context.Context, c *client.Client, l *Ledger, prefix string, n, per int) (*Traffic, error) {
 	t := &Traffic{ledger: l, dataID: make(map[string]string), made: make(map[string]*client.Publication)}
 	for i := range n {
@@ -86,10 +86,10 @@ func PublishAll(ctx context.Context, c *client.Client, l *Ledger, prefix string,
 	return t, nil
 }
 
-// DataID names the i-th dataId of a prefix, from 0.
+// DataID returns the i-th dataId of a prefix, from 0.
 func DataID(prefix string, i int) string { return prefix + "." + strconv.Itoa(i) }
 
-// DataIDs lists the first n of a prefix, in their order.
+// DataIDs returns the first n dataIds of a prefix.
 func DataIDs(prefix string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -103,7 +103,7 @@ func (t *Traffic) Run(ctx context.Context, tick time.Duration) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
-		name := t.names[i*7%len(t.names)] // not in the order of registration: over all slots alike
+		name := t.names[i*7%len(t.names)] // not in the order of registration, to spread the updates over all slots
 		if err := t.made[name].Update([]string{t.ledger.Publishing(name, t.dataID[name])}); err != nil {
 			return err
 		}
@@ -115,13 +115,13 @@ func (t *Traffic) Run(ctx context.Context, tick time.Duration) error {
 	}
 }
 
-// during runs the traffic while do is done, then waits until everybody has seen
-// everything.
+// during runs the traffic while do runs, then waits until all subscribers have received
+// the newest values.
 func (t *Traffic) during(ctx context.Context, tick time.Duration, do func() error) error {
-	moving, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	var traffic sync.WaitGroup
 	var failed error
-	traffic.Go(func() { failed = t.Run(moving, tick) })
+	traffic.Go(func() { failed = t.Run(running, tick) })
 	err := do()
 	stop()
 	traffic.Wait()

@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// Figure is one line of the report: what was measured, beside what it should be
-// and what the original does.
+// Figure is one row of the report: a measurement, its target, and the figure of
+// SOFARegistry.
 type Figure struct {
 	Name string `json:"name"` // stable, for scripts: leader-killed-next-leader
-	What string `json:"what"` // for people
-	Unit string `json:"unit"` // ms, or what is counted
+	What string `json:"what"` // description
+	Unit string `json:"unit"` // ms, or what the figure counts
 	Values
-	Target   string `json:"target,omitempty"`   // in words
-	Reached  *bool  `json:"reached,omitempty"`  // nil: there is no target
+	Target   string `json:"target,omitempty"`   // as text
+	Reached  *bool  `json:"reached,omitempty"`  // nil: no target
 	Original string `json:"original,omitempty"` // the Java original, in words
 	Note     string `json:"note,omitempty"`
 }
 
-// Limit is a target that can be judged; a zero bound is none.
+// Limit is a target with bounds; a zero bound is not checked.
 type Limit struct {
 	P50, P99, Max float64 // at most
-	AtLeast       float64 // for figures of which more is better
+	AtLeast       float64 // for figures where more is better
 }
 
 func (l Limit) holds(v Values) bool {
@@ -51,7 +51,7 @@ func (l Limit) words(unit string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Machine says on what the figures were taken: without it they mean little.
+// Machine describes the machine on which the figures were measured.
 type Machine struct {
 	CPUs   int    `json:"cpus"`
 	OS     string `json:"os"`
@@ -68,7 +68,7 @@ type Report struct {
 	Figures []Figure  `json:"figures"`
 }
 
-// Missed lists the figures that do not reach their target.
+// Missed returns the figures that miss their target.
 func (r Report) Missed() []Figure {
 	var out []Figure
 	for _, f := range r.Figures {
@@ -104,7 +104,7 @@ func (r Report) Write(w io.Writer) {
 		r.At.Format(time.RFC3339), (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second))
 }
 
-// writeColumns aligns; the columns of numbers are set to the right.
+// writeColumns writes aligned columns; columns of numbers are aligned right.
 func writeColumns(w io.Writer, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -126,7 +126,7 @@ func writeColumns(w io.Writer, rows [][]string) {
 	}
 }
 
-// number writes as many digits as mean something.
+// number formats a number with the digits that matter.
 func number(v float64) string {
 	switch {
 	case v == 0:

@@ -11,7 +11,7 @@ import (
 	"conclave/bench"
 )
 
-func TestADistributionSaysWhatWentIn(t *testing.T) {
+func TestDist_Values(t *testing.T) {
 	d := bench.NewDist()
 	for i := 1; i <= 100; i++ {
 		d.Add(time.Duration(i) * time.Millisecond)
@@ -24,7 +24,7 @@ func TestADistributionSaysWhatWentIn(t *testing.T) {
 	assert.InEpsilon(t, 100, v.Max, 0.002)
 }
 
-func TestTheValuesOfADistributionRise(t *testing.T) {
+func TestDist_ValuesAreSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := bench.NewDist()
 		in := rapid.SliceOfN(rapid.Int64Range(-5, int64(time.Hour)), 1, 50).Draw(t, "durations")
@@ -38,7 +38,7 @@ func TestTheValuesOfADistributionRise(t *testing.T) {
 	})
 }
 
-func TestAReportNamesWhatMissedItsTarget(t *testing.T) {
+func TestReport_NamesMissedTargets(t *testing.T) {
 	yes, no := true, false
 	r := bench.Report{Figures: []bench.Figure{
 		{Name: "good", What: "a good one", Unit: "ms", Values: bench.One(1.5), Target: "p50 <= 5 ms", Reached: &yes, Original: "1,900 ms"},

@@ -99,14 +99,14 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 		c.startNodes(3, 2)
 		for _, name := range []string{"data-1", "session-1"} {
 			n := c.nodes[name]
-			require.NoError(t, n.Drain(t.Context(), "stop"))
+			require.NoError(t, drained(n.Drain(t.Context(), "stop")))
 			c.eventually(time.Second, func() bool {
 				m, _ := n.view.State().Members.Find(name)
 				return m.Draining && slices.ContainsFunc(n.view.State().Blacklist.Entries, func(e blacklist.Entry) bool { return e.Name == name })
 			})
 			// A second request changes nothing.
 			epoch := n.view.State().Blacklist.Epoch
-			require.NoError(t, n.Drain(t.Context(), "stop"))
+			require.NoError(t, drained(n.Drain(t.Context(), "stop")))
 			time.Sleep(2 * time.Second)
 			assert.Equal(t, epoch, n.view.State().Blacklist.Epoch)
 		}
@@ -121,7 +121,7 @@ func TestArticleSlotsLeaveWhileTheNodeServes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
 		before := len(c.eventsOf("slot.table"))
-		require.NoError(t, c.nodes["data-1"].Drain(t.Context(), "stop"))
+		require.NoError(t, drained(c.nodes["data-1"].Drain(t.Context(), "stop")))
 		c.eventually(5*time.Second, func() bool { return c.servedWithout("data-1") })
 		var steps string
 		for _, e := range c.eventsOf("slot.table")[before:] {
@@ -193,3 +193,6 @@ func TestArticleAFollowerNamesTheLeader(t *testing.T) {
 		assert.Equal(t, leader.Address(), res.Msg.GetAddress())
 	})
 }
+
+// drained returns the error of a drain.
+func drained(_ conclave.Epoch, err error) error { return err }

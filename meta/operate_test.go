@@ -21,7 +21,7 @@ func TestDrain_OfTheLastSessionIsRefused(t *testing.T) {
 		c.startNodes(2, 2)
 		require.NoError(t, c.admin.Forbid(t.Context(), "session-1", "test", "me"))
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(c.admin.Forbid(t.Context(), "session-2", "test", "me")))
-		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(c.nodes["session-2"].Drain(t.Context(), "stop")))
+		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(drained(c.nodes["session-2"].Drain(t.Context(), "stop"))))
 
 		n, _ := c.nodeInfo("session-1")
 		assert.True(t, n.Last, "this node reports that it serves")
@@ -35,10 +35,10 @@ func TestDrain_OfTheLastSessionIsRefused(t *testing.T) {
 			m, ok := c.nodes["data-1"].view.State().Members.Find("session-3")
 			return ok && m.Draining
 		})
-		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(c.nodes["session-2"].Drain(t.Context(), "stop")), "the third one drains")
+		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(drained(c.nodes["session-2"].Drain(t.Context(), "stop"))), "the third one drains")
 
 		require.NoError(t, c.admin.Allow(t.Context(), "session-1"))
-		require.NoError(t, c.nodes["session-2"].Drain(t.Context(), "stop"))
+		require.NoError(t, drained(c.nodes["session-2"].Drain(t.Context(), "stop")))
 	})
 }
 

@@ -99,7 +99,7 @@ func TestKilledDataNode_IsReplacedWithinASecond(t *testing.T) {
 func TestBlacklist_DrainsADataNode(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 1)
-		require.NoError(t, c.nodes["data-1"].Drain(t.Context(), "stop"))
+		require.NoError(t, drained(c.nodes["data-1"].Drain(t.Context(), "stop")))
 		c.eventually(5*time.Second, func() bool { return c.servedWithout("data-1") })
 		n, _ := c.nodeInfo("data-1")
 		assert.Equal(t, metaclient.NodeDraining, n.State)
@@ -108,7 +108,7 @@ func TestBlacklist_DrainsADataNode(t *testing.T) {
 		require.NoError(t, c.admin.Forbid(t.Context(), "data-2", "test", "me"))
 		err := c.admin.Forbid(t.Context(), "data-3", "test", "me")
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err))
-		err = c.nodes["data-3"].Drain(t.Context(), "stop")
+		err = drained(c.nodes["data-3"].Drain(t.Context(), "stop"))
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err))
 
 		list, err := c.admin.Blacklist(t.Context())

@@ -19,7 +19,7 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// app is one call of the tool: its global flags and where it writes.
+// app is one call of the tool: its global flags and output streams.
 type app struct {
 	stdout, stderr io.Writer
 
@@ -30,11 +30,11 @@ type app struct {
 	tokenFile  string
 	sessionsAt []string // of --session
 
-	entered bool // a command's own code was reached: what fails from here on is no wrong usage
+	entered bool // a command's own code was reached; later errors are not usage errors
 	http    *http.Client
 }
 
-// run is the whole program but for signals and the exit: ctx ends at the first.
+// run is the program without signal handling and exit. ctx ends at the first signal.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: stdout, stderr: stderr, http: newHTTPClient()}
 	defer a.http.CloseIdleConnections()
@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return a.report(cmd, err)
 }
 
-// newHTTPClient gives up on hosts that do not answer, so that the next meta is
-// asked.
+// newHTTPClient returns a client with short timeouts, so that the next meta is asked if
+// one does not answer.
 func newHTTPClient() *http.Client {
 	dialer := &net.Dialer{Timeout: time.Second}
 	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}}
@@ -60,11 +60,11 @@ func newHTTPClient() *http.Client {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "conclave",
-		Short: "A service registry cluster that can be killed, watched and studied",
-		Long: `conclave starts a local cluster of the registry, asks and operates any cluster,
-publishes and subscribes, and measures.
+		Short: "Run, operate, break and measure a service registry",
+		Long: `Start a local cluster of the registry, query and operate any cluster, publish and
+subscribe, inject faults and measure.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
+Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,11 +79,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 		},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.dir, "dir", ".conclave", "the local cluster's folder")
-	flags.StringSliceVar(&a.metas, "meta", nil, "addresses of a cluster's metas, instead of the local one's (ADDR,...)")
-	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one a line for streams")
-	flags.StringVar(&a.token, "token", "", "the cluster's token (or CONCLAVE_TOKEN)")
-	flags.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token")
+	flags.StringVar(&a.dir, "dir", ".conclave", "folder of the local cluster")
+	flags.StringSliceVar(&a.metas, "meta", nil, "addresses of the cluster's metas, instead of the local cluster (ADDR,...)")
+	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one per line for streams")
+	flags.StringVar(&a.token, "token", "", "token of the cluster (default: CONCLAVE_TOKEN)")
+	flags.StringVar(&a.tokenFile, "token-file", "", "file that contains the token")
 
 	root.AddGroup(
 		&cobra.Group{ID: "local", Title: "The local cluster:"},
@@ -102,28 +102,28 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no leader, 4 timed out.`,
 		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.eventsCommand())
 	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand())
 	group("tool", a.demoCommand(), a.leadCommand(), a.chaosCommand(), a.soakCommand(), a.benchCommand(), a.labCommand(), a.dbCommand(), a.versionCommand())
-	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand()) // hidden: programs and containers call them
+	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand()) // hidden: called by programs and in containers
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	return root
 }
 
-// want says which arguments a command takes, by name.
+// want returns the check of a command's arguments, given their names.
 func want(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == len(names):
 			return nil
 		case len(names) == 0:
-			return fmt.Errorf("%s takes no argument, not %q", strings.TrimPrefix(cmd.CommandPath(), "conclave "), args)
+			return fmt.Errorf("%s takes no arguments, got %q", strings.TrimPrefix(cmd.CommandPath(), "conclave "), args)
 		}
-		return fmt.Errorf("%s takes %s, not %s", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(names, " "), plural(len(args), "argument"))
+		return fmt.Errorf("%s takes %s, got %s", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(names, " "), plural(len(args), "argument"))
 	}
 }
 
-// needsSubcommand is reached when none of a command's own was named.
+// needsSubcommand is run when no subcommand was given.
 func needsSubcommand(cmd *cobra.Command, _ []string) error {
-	return usageError{fmt.Errorf("%s needs one of %s", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(cmd.ValidArgs, ", "))}
+	return usageError{fmt.Errorf("%s needs a subcommand (one of %s)", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(cmd.ValidArgs, ", "))}
 }
 
 func (a *app) versionCommand() *cobra.Command {
@@ -139,7 +139,7 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// readToken settles where the token comes from: flag, file, environment.
+// readToken sets the token from the flag, the file or the environment.
 func (a *app) readToken() error {
 	if a.token != "" && a.tokenFile != "" {
 		return usageError{errors.New("--token and --token-file exclude each other")}
@@ -147,7 +147,7 @@ func (a *app) readToken() error {
 	if a.tokenFile != "" {
 		body, err := os.ReadFile(a.tokenFile)
 		if err != nil {
-			return fmt.Errorf("read the token: %w", err)
+			return fmt.Errorf("read token: %w", err)
 		}
 		a.token = strings.TrimSpace(string(body))
 	}
@@ -157,16 +157,16 @@ func (a *app) readToken() error {
 	return nil
 }
 
-// local is the cluster of --dir.
+// local returns the cluster in --dir.
 func (a *app) local() (*supervisor.Handle, error) {
 	h, err := supervisor.Open(a.dir)
 	if errors.Is(err, supervisor.ErrNone) {
-		return nil, fmt.Errorf("there is no cluster in %s: start one with `conclave up`, or name another --dir", a.dir)
+		return nil, fmt.Errorf("no cluster in %s: start one with `conclave up`, or choose another --dir", a.dir)
 	}
 	return h, err
 }
 
-// metaAddresses are those of --meta, or of the local cluster.
+// metaAddresses returns the addresses of --meta, or of the local cluster's metas.
 func (a *app) metaAddresses() ([]string, error) {
 	if len(a.metas) > 0 {
 		for _, m := range a.metas {
@@ -178,7 +178,7 @@ func (a *app) metaAddresses() ([]string, error) {
 	}
 	h, err := supervisor.Open(a.dir)
 	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
-		return nil, fmt.Errorf("no cluster runs in %s: start one with `conclave up`, or name the metas of another with --meta", a.dir)
+		return nil, fmt.Errorf("no cluster is running in %s: start one with `conclave up`, or name the metas of another with --meta", a.dir)
 	}
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (a *app) metaAddresses() ([]string, error) {
 	return h.Addresses("meta")
 }
 
-// admin is the typed client of the metas.
+// admin returns a client for the metas' API.
 func (a *app) admin() (*metaclient.Admin, error) {
 	metas, err := a.metaAddresses()
 	if err != nil {
@@ -202,10 +202,10 @@ func (a *app) adminAt(metas []string) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, Token: a.token})
 }
 
-// requestWait bounds one question to the cluster.
+// requestWait is the time limit of one request to the cluster.
 const requestWait = 15 * time.Second
 
-// ask calls f with the admin client and the time one question may take.
+// ask calls f with the admin client and a context that ends after requestWait.
 func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin) error) error {
 	admin, err := a.admin()
 	if err != nil {
@@ -218,13 +218,12 @@ func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin)
 
 var signalFlag = regexp.MustCompile(`^-([0-9]{1,2}|[A-Z]{2,})$`)
 
-// signalFlags lets `kill NAME -9` and `-STOP` be written as everybody writes
-// them, which is not how flags look otherwise.
+// signalFlags translates the usual `kill NAME -9` and `-STOP` to the flag --signal.
 func signalFlags(args []string) []string {
 	out := append([]string(nil), args...)
 	kill := false
 	for i, arg := range out {
-		if arg == "--" { // what follows is somebody else's
+		if arg == "--" { // what follows are arguments of another command
 			break
 		}
 		if m := signalFlag.FindStringSubmatch(arg); kill && m != nil {
@@ -235,7 +234,7 @@ func signalFlags(args []string) []string {
 	return out
 }
 
-// toolPath is this program, and the folder in which its siblings are.
+// toolPath returns the path of this program and the folder of the other programs.
 func toolPath() (path, dir string, err error) {
 	path, err = os.Executable()
 	if err != nil {
@@ -250,5 +249,5 @@ func toolPath() (path, dir string, err error) {
 	return path, dir, nil
 }
 
-// binEnv names another folder of programs, for tests of the tool.
+// binEnv is the environment variable that names another folder of programs, for tests.
 const binEnv = "CONCLAVE_BIN"

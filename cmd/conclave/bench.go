@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the database's counter of statements is asked for in its own language
+	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
 	"conclave/bench"
@@ -26,12 +26,12 @@ func (a *app) benchCommand() *cobra.Command {
 	var only []string
 	var calm time.Duration
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure a cluster of its own, beside targets and the Java original", Args: want(),
-		Long: `Measures a fresh cluster in a temporary folder: latencies, rates, costs, and what
-happens when a leader, a data node or a session is killed. Each breakage is
-repeated 30 times (ten minutes in all), with --full 200 times, growth curves
-added. Exit 1 when an invariant broke or a measurement failed; a missed target is
-said and is no failure.`,
+		Use: "bench", Short: "Measure a new cluster against targets and SOFARegistry", Args: want(),
+		Long: `Measure a new cluster in a temporary folder: latencies, rates, costs, and what happens
+when a leader, a data node or a session is killed. Each fault is repeated 30 times (ten
+minutes in total); with --full 200 times, and growth curves are added. Exit with 1 if an
+invariant was violated or a measurement failed; a missed target is reported but does not
+fail the run.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if full && !cmd.Flags().Changed("repeat") {
 				n = 200
@@ -42,15 +42,15 @@ said and is no failure.`,
 			return a.bench(cmd.Context(), n, full, calm, only)
 		},
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "200 repetitions and growth curves, in under an hour")
-	cmd.Flags().DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is left alone, and then watched")
-	cmd.Flags().StringSliceVar(&only, "only", nil, "take only these measurements: "+strings.Join(bench.Names(), ", "))
-	cmd.Flags().IntVar(&n, "repeat", 30, "how often each breakage is repeated")
+	cmd.Flags().BoolVar(&full, "full", false, "200 repetitions and growth curves (under an hour)")
+	cmd.Flags().DurationVar(&calm, "calm", time.Minute, "how long the idle cluster settles, and then is observed")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(), ", "))
+	cmd.Flags().IntVar(&n, "repeat", 30, "number of repetitions of each fault")
 	return cmd
 }
 
 func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, only []string) (err error) {
-	if err := bench.Known(only); err != nil { // before a cluster is started for it
+	if err := bench.Known(only); err != nil { // before a cluster is started
 		return usageError{err}
 	}
 	root, err := os.MkdirTemp("", "conclave-bench-")
@@ -77,7 +77,7 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 			return fresh, func() error { return fresh.end(false) }, nil
 		},
 	})
-	interrupted = err != nil && ctx.Err() != nil // a signal during the end, which takes seconds, is not what failed
+	interrupted = err != nil && ctx.Err() != nil // a signal while the cluster is being stopped is not an interruption
 	err = errors.Join(err, own.end(false))
 	if len(report.Figures) > 0 {
 		err = errors.Join(err, a.show(report, report.Write))
@@ -85,12 +85,12 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	return err
 }
 
-// closeFolder removes a call's own temporary folder, or says in the call's error that the
-// logs of the clusters in it are kept: when it failed, was not interrupted, and left any.
+// closeFolder removes the temporary folder of a call. If the call has failed, was not
+// interrupted and there are logs, it keeps the folder and adds its path to the error.
 func closeFolder(root string, interrupted bool, err error) error {
 	logs, _ := fs.Glob(os.DirFS(root), "*/logs/*.log") // the pattern is well-formed
 	if err == nil || interrupted || len(logs) == 0 {
-		_ = os.RemoveAll(root) // it is in the temporary folder: what cannot be removed is no failure of the call
+		_ = os.RemoveAll(root) // not a failure of the call: it is in the temporary folder
 		return err
 	}
 	if namesLogs(err) {
@@ -98,7 +98,7 @@ func closeFolder(root string, interrupted bool, err error) error {
 	}
 	where := filepath.Dir(logs[0])
 	if where != filepath.Dir(logs[len(logs)-1]) {
-		where = "" // of several clusters
+		where = "" // there are several clusters
 	}
 	return fmt.Errorf("%w; logs are in %s", err, filepath.Join(root, where))
 }
@@ -109,8 +109,7 @@ func namesLogs(err error) bool {
 	return errors.As(err, &notReady)
 }
 
-// ownCluster is a cluster that one call of the tool runs for itself: for the
-// benchmark and the demo.
+// ownCluster is a cluster that the benchmark or the demo starts for itself.
 type ownCluster struct {
 	*supervisor.Handle
 	cluster *supervisor.Cluster
@@ -119,7 +118,7 @@ type ownCluster struct {
 
 var _ bench.Cluster = (*ownCluster)(nil)
 
-// launchOwn starts the processes and returns when all of them run.
+// launchOwn starts the processes and returns when all of them are running.
 func launchOwn(ctx context.Context, dir string, change func(*supervisor.Config)) (*ownCluster, error) {
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.AnyPorts = dir, true
@@ -154,14 +153,14 @@ func startOwn(ctx context.Context, dir string, change func(*supervisor.Config)) 
 	return own, nil
 }
 
-// end stops everything and waits until it is gone.
+// end stops the cluster and waits until its processes have ended.
 func (o *ownCluster) end(now bool) error {
 	o.cluster.Stop(now)
 	return <-o.ended
 }
 
-// Processes is the table of ps, without looking at each process's health: it is
-// asked often, while figures are taken.
+// Processes returns the processes without asking each for its state, because it is
+// called often during measurements.
 func (o *ownCluster) Processes(context.Context) ([]bench.Process, error) {
 	rows, err := o.Rows()
 	var out []bench.Process
@@ -171,11 +170,11 @@ func (o *ownCluster) Processes(context.Context) ([]bench.Process, error) {
 	return out, err
 }
 
-// questions asks the database how many statements it has executed.
+// questions returns the number of statements that the database has executed.
 func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
 	address, err := o.Addresses("db")
 	if err != nil || len(address) == 0 {
-		return 0, errors.Join(errors.New("the cluster has no database of its own"), err)
+		return 0, errors.Join(errors.New("the cluster has no embedded database"), err)
 	}
 	db, err := sql.Open("mysql", "root@tcp("+address[0]+")/conclave?interpolateParams=true&timeout=2s")
 	if err != nil {
@@ -185,12 +184,12 @@ func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
 	var name string
 	var n uint64
 	if err := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
-		return 0, fmt.Errorf("ask for the number of statements: %w", err)
+		return 0, fmt.Errorf("read the number of statements: %w", err)
 	}
 	return n, nil
 }
 
-// logLines counts what all processes have written so far.
+// logLines returns the number of log lines of all processes.
 func (o *ownCluster) logLines() (int, error) {
 	logs, err := filepath.Glob(filepath.Join(o.Dir(), "logs", "*.log"))
 	if err != nil {
@@ -220,12 +219,12 @@ func countLines(path string) (int, error) {
 		case errors.Is(err, io.EOF):
 			return n, nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			n-- // the line goes on
+			n-- // the line continues
 		case err != nil:
 			return 0, err
 		}
 	}
 }
 
-// since is how long ago, in whole milliseconds.
+// since returns the time since t in whole milliseconds.
 func since(t time.Time) int64 { return time.Since(t).Milliseconds() }

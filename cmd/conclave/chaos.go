@@ -16,23 +16,23 @@ import (
 
 func (a *app) chaosCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "chaos", Short: "Break a cluster by a scenario, and judge what came of it",
+		Use: "chaos", Short: "Inject faults by a scenario and check invariants",
 		ValidArgs: []string{"list", "run"}, Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
 	}
 	cmd.AddCommand(a.chaosListCommand(), a.chaosRunCommand())
 	return cmd
 }
 
-// scenarioRow is one line of the list.
+// scenarioRow is one row of the list.
 type scenarioRow struct {
 	Name  string   `json:"name"`
-	On    []string `json:"on"` // where it can be played: simulator, local, compose
+	On    []string `json:"on"` // where it can run: simulator, local, compose
 	About string   `json:"about"`
 }
 
 func (a *app) chaosListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the scenarios that are built in", Args: want(),
+		Use: "list", Short: "List the built-in scenarios", Args: want(),
 		RunE: func(*cobra.Command, []string) error {
 			var rows []scenarioRow
 			for _, name := range chaos.Scenarios() {
@@ -53,7 +53,7 @@ func (a *app) chaosListCommand() *cobra.Command {
 	}
 }
 
-// firstSentence of a comment, without the lines in which it was written.
+// firstSentence returns the first sentence of a comment in one line.
 func firstSentence(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	for i := range s {
@@ -64,13 +64,13 @@ func firstSentence(s string) string {
 	return s
 }
 
-// abbreviated says that a full stop there would end no sentence: "article no.".
+// abbreviated reports whether a full stop after s belongs to an abbreviation.
 func abbreviated(s string) bool {
 	word := s[strings.LastIndexByte(s, ' ')+1:]
 	return slices.Contains([]string{"e.g", "i.e", "no", "vs", "etc"}, word)
 }
 
-// playableOn lists where a scenario can be played, as far as its acts tell.
+// playableOn returns where a scenario can run, as far as its actions show.
 func playableOn(s chaos.Scenario) []string {
 	on := []string{"simulator"}
 	for _, name := range []string{"local", "compose"} {
@@ -81,7 +81,7 @@ func playableOn(s chaos.Scenario) []string {
 	return on
 }
 
-// chaosOptions say what is played, where, and what is kept of it.
+// chaosOptions are the flags of `chaos run`.
 type chaosOptions struct {
 	on      string
 	seed    uint64
@@ -93,12 +93,13 @@ type chaosOptions struct {
 func (a *app) chaosRunCommand() *cobra.Command {
 	o := chaosOptions{}
 	cmd := &cobra.Command{
-		Use: "run NAME|FILE", Short: "Play a scenario, and print its history, its figures and each invariant", Args: want("NAME|FILE"),
-		Long: `Plays a scenario of ` + "`conclave chaos list`" + `, of a file, or "storm": random faults from --seed.
+		Use: "run NAME|FILE", Short: "Run a scenario and check the invariants", Args: want("NAME|FILE"),
+		Long: `Run a scenario of ` + "`conclave chaos list`" + `, of a file, or "storm", which is random faults from
+--seed. Print its history, its figures and the result of each invariant.
 
-It is played on a cluster of its own, in processes or containers; with --dir, when a
-cluster runs there, on that one, as far as it can be broken without a network of
-proxies between its processes. With --json it prints one report per run.`,
+The scenario runs on a new cluster of processes or containers. With --dir it runs on the
+cluster in that folder, without faults that need proxies between its processes. With
+--json print one report per run.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return usageError{err}
@@ -108,11 +109,11 @@ proxies between its processes. With --json it prints one report per run.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.on, "on", "local", "local: processes of this machine; compose: containers")
-	f.Uint64Var(&o.seed, "seed", 1, "of every random choice")
-	f.IntVar(&o.times, "times", 1, "play it so many times, each with the next seed")
-	f.StringVar(&o.html, "html", "", "write the report to this file, as a page that needs nothing but itself")
-	o.compose.bind(f, "conclave-chaos", "when something did not hold")
+	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
+	f.IntVar(&o.times, "times", 1, "number of runs, each with the next seed")
+	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
+	o.compose.bind(f, "conclave-chaos", "if an invariant did not hold")
 	return cmd
 }
 
@@ -123,7 +124,7 @@ func (o *chaosOptions) validate() error {
 	return o.compose.validate(o.on)
 }
 
-// scenario finds what is to be played: a built-in one, a file, or a storm.
+// scenario returns the scenario of a name: a built-in one, a file, or a storm.
 func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, error) {
 	if name == "storm" {
 		return chaos.Storm(o.seed, on), nil
@@ -135,9 +136,9 @@ func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, 
 	info, fileErr := os.Stat(name)
 	switch {
 	case errors.Is(fileErr, os.ErrNotExist):
-		return s, usageError{fmt.Errorf("%w; there is no file of that name either; `conclave chaos list` shows all scenarios", err)}
+		return s, usageError{fmt.Errorf("%w, and no such file; list the scenarios with `conclave chaos list`", err)}
 	case fileErr == nil && info.IsDir():
-		return s, usageError{fmt.Errorf("%s is a directory: name one file in it, or a scenario of `conclave chaos list`", name)}
+		return s, usageError{fmt.Errorf("%s is a directory: want a file or a scenario of `conclave chaos list`", name)}
 	}
 	text, fileErr := os.ReadFile(name)
 	if fileErr != nil {
@@ -175,12 +176,12 @@ func (a *app) runChaos(ctx context.Context, name string, attach bool, o chaosOpt
 		return stopped
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s did not hold", failed, plural(o.times, "run"))
+		return fmt.Errorf("%d of %s failed", failed, plural(o.times, "run"))
 	}
 	return nil
 }
 
-// writeResult prints what was judged: what was not looked at is left out.
+// writeResult prints the invariants that were checked, and names the others.
 func writeResult(w io.Writer, r *chaos.Result) {
 	t := newTable("INVARIANT", "", "CHECKS", "BROKEN")
 	idle := []string{}
@@ -194,7 +195,7 @@ func writeResult(w io.Writer, r *chaos.Result) {
 	fmt.Fprintln(w)
 	t.write(w)
 	if len(idle) > 0 {
-		fmt.Fprintf(w, "nothing to look at, for lack of an occasion or of what nodes say of themselves: %s\n", strings.Join(idle, ", "))
+		fmt.Fprintf(w, "not checked, for lack of an occasion or of trace events: %s\n", strings.Join(idle, ", "))
 	}
 	fmt.Fprintln(w)
 	for _, f := range r.Figures {
@@ -205,6 +206,6 @@ func writeResult(w io.Writer, r *chaos.Result) {
 		fmt.Fprintln(w, "BROKEN:", p)
 	}
 	if len(problems) == 0 {
-		fmt.Fprintf(w, "%s, seed %d: all held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
+		fmt.Fprintf(w, "%s, seed %d: all invariants held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// chaosStage is where a run is played: a driver, and what can be done with it.
+// chaosStage is the environment of a run: a driver and its capabilities.
 type chaosStage struct {
 	driver chaos.Driver
 	ground *chaos.Ground
-	dir    string // this run's own
-	logs   string // where its processes write
+	dir    string // the folder of this run
+	logs   string // the folder of the processes' logs
 }
 
-// ground says what can be done on a cluster of its own.
+// ground returns the capabilities of a new cluster.
 func ground(on string) *chaos.Ground {
 	if on == "compose" {
 		return containers.Ground()
@@ -35,11 +35,11 @@ func ground(on string) *chaos.Ground {
 	return processes.Ground()
 }
 
-// errInterrupted is what a Ctrl-C makes of a run.
-var errInterrupted = errors.New("interrupted: this run is not judged, and nothing of it is left")
+// errInterrupted is the error of a run that was ended by Ctrl-C.
+var errInterrupted = errors.New("interrupted: this run was not checked and left nothing behind")
 
-// playChaos plays one run on a cluster of its own, or on the one of --dir. What
-// the nodes wrote is kept when something did not hold.
+// playChaos runs the scenario once on a new cluster, or on the one in --dir. It keeps
+// the nodes' logs if an invariant did not hold.
 func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions) (*chaos.Result, error) {
 	stage, err := a.chaosStage(attach, &o)
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	keep := false
 	defer func() {
 		if !keep {
-			_ = os.RemoveAll(stage.dir) // nothing in it is worth keeping
+			_ = os.RemoveAll(stage.dir) // nothing in it is needed any more
 		}
 	}()
 	s, err := o.scenario(name, stage.ground)
@@ -57,10 +57,10 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	}
 	s.Cluster.Seed = o.seed
 	if attach {
-		s.Cluster = stage.ground.Size(s.Cluster) // it is as large as it is
+		s.Cluster = stage.ground.Size(s.Cluster) // the size of the running cluster
 	}
 	if why := stage.ground.Refuses(s); len(why) > 0 {
-		return nil, fmt.Errorf("%s cannot be played on %s: it needs %s; `make sim SCENARIO=%s` plays it in the simulator", s.Name, o.on, strings.Join(why, ", "), s.Name)
+		return nil, fmt.Errorf("%s cannot run on %s: it needs %s; run it in the simulator with `make sim SCENARIO=%s`", s.Name, o.on, strings.Join(why, ", "), s.Name)
 	}
 	live := io.Discard
 	if !a.asJSON {
@@ -69,16 +69,15 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	}
 	r, keep, err := stage.play(ctx, s, live, a.stderr)
 	if err == nil && r.Skipped != "" {
-		return nil, fmt.Errorf("%s cannot be played on %s: %s", s.Name, o.on, r.Skipped)
+		return nil, fmt.Errorf("%s cannot run on %s: %s", s.Name, o.on, r.Skipped)
 	}
 	return r, err
 }
 
-// play tells the story, and says whether the stage's folder is worth keeping. A
-// story that was told to its end is judged, also when a Ctrl-C came while its
-// cluster was being taken down.
-func (s *chaosStage) play(ctx context.Context, story chaos.Scenario, live, stderr io.Writer) (r *chaos.Result, keep bool, err error) {
-	r, err = chaos.Play(ctx, story, &narrator{Driver: s.driver, out: live})
+// play runs the scenario, and reports whether to keep the folder. A scenario that has
+// run to its end is checked even if a Ctrl-C came while its cluster was being stopped.
+func (s *chaosStage) play(ctx context.Context, scenario chaos.Scenario, live, stderr io.Writer) (r *chaos.Result, keep bool, err error) {
+	r, err = chaos.Play(ctx, scenario, &narrator{Driver: s.driver, out: live})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		if left := stillThere(err); left != nil {
@@ -89,20 +88,20 @@ func (s *chaosStage) play(ctx context.Context, story chaos.Scenario, live, stder
 		return r, false, nil
 	}
 	if kerr := s.record(r); kerr != nil {
-		fmt.Fprintf(stderr, "conclave: the history is lost: %v\n", kerr)
+		fmt.Fprintf(stderr, "conclave: could not write the history: %v\n", kerr)
 	}
 	where := s.dir
 	if !strings.HasPrefix(s.logs, s.dir) {
 		where += " (logs in " + s.logs + ")"
 	}
 	if err != nil {
-		return nil, true, fmt.Errorf("%w; what was logged and recorded is in %s", err, where)
+		return nil, true, fmt.Errorf("%w; logs and trace are in %s", err, where)
 	}
-	fmt.Fprintf(stderr, "conclave: logs, claims and the history are in %s\n", where)
+	fmt.Fprintf(stderr, "conclave: logs, trace and history are in %s\n", where)
 	return r, true, nil
 }
 
-// record writes what is needed to understand a run that did not hold.
+// record writes the history of a run in which an invariant did not hold.
 func (s *chaosStage) record(r *chaos.Result) (err error) {
 	if r == nil || r.History == nil {
 		return nil
@@ -120,7 +119,7 @@ func (s *chaosStage) record(r *chaos.Result) (err error) {
 	return w.Flush()
 }
 
-// chaosStage makes the folder and the driver of one run.
+// chaosStage creates the folder and the driver of one run.
 func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 	var nodes *supervisor.Handle
 	if attach {
@@ -158,13 +157,13 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 	return s, nil
 }
 
-// containersDriver plays on a project of its own.
+// containersDriver returns a driver for a new project.
 func containersDriver(dir, logs string, o composeOptions) *containers.Driver {
 	var stage *composeStage
 	return containers.New(containersConfig(dir, logs, o, &stage))
 }
 
-// containersConfig starts and ends a project of its own; stage is set once it is up.
+// containersConfig starts and ends a new project; stage is set when it is running.
 func containersConfig(dir, logs string, o composeOptions, stage **composeStage) containers.Config {
 	return containers.Config{
 		Dir: dir,
@@ -181,20 +180,20 @@ func containersConfig(dir, logs string, o composeOptions, stage **composeStage) 
 			if *stage == nil {
 				return nil
 			}
-			if said := (*stage).Close(true); said != "" { // it keeps the logs: they have a folder
-				return &leftError{strings.TrimPrefix(said, "; ")}
+			if text := (*stage).Close(true); text != "" { // the logs are kept in their folder
+				return &leftError{strings.TrimPrefix(text, "; ")}
 			}
 			return nil
 		},
 	}
 }
 
-// leftError says what could not be taken down.
+// leftError reports what could not be removed.
 type leftError struct{ what string }
 
 func (e *leftError) Error() string { return e.what }
 
-// stillThere is the part of an error that says what could not be taken down.
+// stillThere returns the leftError in err, or nil.
 func stillThere(err error) error {
 	var left *leftError
 	if errors.As(err, &left) {
@@ -203,13 +202,13 @@ func stillThere(err error) error {
 	return nil
 }
 
-// narrator is a driver that says what it does, what can be seen of it, and which
-// faults are under way.
+// narrator is a driver that prints its actions, changes of the cluster's state, and the
+// active faults.
 type narrator struct {
 	chaos.Driver
 	out io.Writer
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	began time.Time
 	last  string
 	open  chaos.Underway
@@ -226,7 +225,7 @@ func (n *narrator) say(text string) {
 	fmt.Fprintf(n.out, "%6.1f s  %s\n", time.Since(n.began).Seconds(), text)
 }
 
-// Do says so before, and what came of it when nothing did.
+// Do prints the action and, if it fails, the error.
 func (n *narrator) Do(ctx context.Context, a chaos.Act) error {
 	n.say("> " + a.String())
 	if err := n.Driver.Do(ctx, a); err != nil {
@@ -239,7 +238,7 @@ func (n *narrator) Do(ctx context.Context, a chaos.Act) error {
 	return nil
 }
 
-// TookHold is the driver's word, where it knows.
+// TookHold returns the driver's time of effect if the driver knows it.
 func (n *narrator) TookHold(ctx context.Context, a chaos.Act, began time.Time) time.Time {
 	if d, knows := n.Driver.(chaos.Dated); knows {
 		return d.TookHold(ctx, a, began)
@@ -247,7 +246,7 @@ func (n *narrator) TookHold(ctx context.Context, a chaos.Act, began time.Time) t
 	return time.Now()
 }
 
-// Look says what has changed.
+// Look prints the state if it has changed.
 func (n *narrator) Look(ctx context.Context) chaos.Sight {
 	s := n.Driver.Look(ctx)
 	n.mu.Lock()
@@ -261,14 +260,14 @@ func (n *narrator) Look(ctx context.Context) chaos.Sight {
 	return s
 }
 
-// sightLine is what can be seen at a moment, in one line.
+// sightLine formats the observed state in one line.
 func sightLine(s chaos.Sight, open []chaos.Act) string {
 	now := "no leader"
 	if s.Leader != "" {
 		now = fmt.Sprintf("%s leads term %d", s.Leader, s.Term)
 	}
 	if s.Leads > 1 {
-		now += fmt.Sprintf(", %d say that they lead", s.Leads)
+		now += fmt.Sprintf(", %d report that they lead", s.Leads)
 	}
 	now += fmt.Sprintf(", %d of %d up are ready", len(s.Ready), len(s.Up))
 	unserved := 0
@@ -278,24 +277,24 @@ func sightLine(s chaos.Sight, open []chaos.Act) string {
 		}
 	}
 	if unserved > 0 {
-		now += fmt.Sprintf(", %s on the way to a new leader", plural(unserved, "slot"))
+		now += fmt.Sprintf(", %s without a leader", plural(unserved, "slot"))
 	}
 	if s.Frozen {
 		now += ", protected"
 	}
 	for i, a := range open {
-		now += either(i == 0, "; under way: ", ", ") + lasting(a)
+		now += either(i == 0, "; active: ", ", ") + lasting(a)
 	}
 	return now
 }
 
-// lasting is a fault in the words for its duration.
+// lasting describes an active fault.
 func lasting(a chaos.Act) string {
 	switch a.Verb {
 	case chaos.Kill, chaos.Stop:
 		return a.Node + " is down"
 	case chaos.Pause:
-		return a.Node + " is frozen"
+		return a.Node + " is suspended"
 	}
 	return a.String()
 }

@@ -29,7 +29,7 @@ func TestChaosListNamesEveryScenario(t *testing.T) {
 	}
 }
 
-func TestChaosSaysWhatIsWrongBeforeItBreaksAnything(t *testing.T) {
+func TestChaos_RefusesInvalidArguments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "story.txt")
 	require.NoError(t, os.WriteFile(file, []byte("# A story.\ncluster 3 meta 2 session 3 data\nat 1s kick leader\n"), 0o644))
 	held := filepath.Join(t.TempDir(), "held.txt")
@@ -39,7 +39,7 @@ func TestChaosSaysWhatIsWrongBeforeItBreaksAnything(t *testing.T) {
 		code int
 		says string
 	}{
-		"an unknown name":         {[]string{"f99"}, exitUsage, `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session); there is no file of that name either; ` + "`conclave chaos list`"},
+		"an unknown name":         {[]string{"f99"}, exitUsage, `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session), and no such file; list the scenarios with ` + "`conclave chaos list`"},
 		"more than one":           {[]string{"f0"}, exitUsage, `9 scenarios begin with "f0"`},
 		"a folder":                {[]string{filepath.Dir(file)}, exitUsage, "is a directory"},
 		"a word that is none":     {[]string{file}, exitUsage, "story.txt:3"},
@@ -56,7 +56,7 @@ func TestChaosSaysWhatIsWrongBeforeItBreaksAnything(t *testing.T) {
 	}
 }
 
-func TestWhatIsListedIsWholeSentences(t *testing.T) {
+func TestFirstSentence(t *testing.T) {
 	for about, want := range map[string]string{
 		"F1: one line.": "F1: one line.",
 		"It goes on\nin a second line, at 1.5 s. And a second sentence.": "It goes on in a second line, at 1.5 s.",
@@ -69,16 +69,16 @@ func TestWhatIsListedIsWholeSentences(t *testing.T) {
 	}
 }
 
-func TestALineOfTheLiveView(t *testing.T) {
+func TestSightLine(t *testing.T) {
 	s := chaos.Sight{Leader: "meta-2", Term: 7, Leads: 2, Up: []string{"data-1", "meta-2"}, Ready: []string{"meta-2"}, Frozen: true,
 		Table: slot.Table{Slots: []slot.Slot{{Phase: slot.Crash}, {Phase: slot.Stable}}}}
-	assert.Equal(t, "meta-2 leads term 7, 2 say that they lead, 1 of 2 up are ready, 1 slot on the way to a new leader, protected; under way: data-3 is down, cut meta-1 from db",
+	assert.Equal(t, "meta-2 leads term 7, 2 report that they lead, 1 of 2 up are ready, 1 slot without a leader, protected; active: data-3 is down, cut meta-1 from db",
 		sightLine(s, []chaos.Act{{Verb: chaos.Kill, Node: "data-3"}, {Verb: chaos.Cut, Node: "meta-1", Peer: "db"}}))
 	assert.Equal(t, "no leader, 0 of 0 up are ready", sightLine(chaos.Sight{}, nil))
 }
 
-// A driver's word on when a fault took hold is heard through the narrator.
-func TestTheNarratorPassesOnWhenAnActTookHold(t *testing.T) {
+// The narrator returns the driver's time of effect.
+func TestNarrator_PassesOnTheTimeOfEffect(t *testing.T) {
 	at := time.Unix(7, 0)
 	n := &narrator{Driver: datedDriver{at: at}}
 	assert.Equal(t, at, n.TookHold(t.Context(), chaos.Act{}, time.Now()))
@@ -93,8 +93,8 @@ type datedDriver struct {
 
 func (d datedDriver) TookHold(context.Context, chaos.Act, time.Time) time.Time { return d.at }
 
-// A Ctrl-C says so, and leaves nothing.
-func TestARunThatIsInterruptedLeavesNothing(t *testing.T) {
+// An interrupted run reports it and leaves nothing behind.
+func TestChaosRun_InterruptedLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -107,7 +107,7 @@ func TestARunThatIsInterruptedLeavesNothing(t *testing.T) {
 	heard := &listener{word: "leads term", then: interrupt}
 	code := run(ctx, []string{"chaos", "run", "f01"}, heard, &stderr)
 	assert.Equal(t, exitFailed, code)
-	assert.Equal(t, "conclave: interrupted: this run is not judged, and nothing of it is left\n", stderr.String())
+	assert.Equal(t, "conclave: interrupted: this run was not checked and left nothing behind\n", stderr.String())
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	assert.Empty(t, left)

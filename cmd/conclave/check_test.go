@@ -17,19 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What `up` is told and cannot be: each is what metas refuse, or what nobody can start.
-var neverUp = map[string]string{
+// invalidUp maps invalid flags of `up` to the expected error.
+var invalidUp = map[string]string{
 	"--db garbage":                      "--db: bad DSN: missing the slash separating the database name; want user:password@tcp(host:port)/database, or embedded",
 	"--db mysql://u:secret@h/d":         "--db: bad DSN: it looks like a URL",
 	"--db=":                             "db is empty",
-	"--meta-nodes 0":                    "at least one meta",
-	"--session-nodes -1":                "--session-nodes -1 is below zero",
-	"--restart -1s":                     "--restart -1s is below zero",
+	"--meta-nodes 0":                    "meta-nodes is 0: want at least 1",
+	"--session-nodes -1":                "--session-nodes is -1: want 0 or more",
+	"--restart -1s":                     "--restart is -1s: want 0 or more",
 	"--replicas 17":                     "--replicas 17: want 1 to 16",
 	"--replicas 0":                      "--replicas 0: want 1 to 16",
 	"--slots 0":                         "--slots 0: want a power of two",
 	"--lease 0s":                        "--lease 0s: want at least 100ms",
-	"--lease -1s":                       "--lease -1s is below zero",
+	"--lease -1s":                       "--lease is -1s: want 0 or more",
 	"--lease 99ms":                      "--lease 99ms: want at least 100ms",
 	"--lease 10s":                       "--node-lease 3s is too short for --lease 10s: want at least 10s",
 	"--node-lease 0s":                   "--node-lease 0s: want more than 250ms",
@@ -43,48 +43,49 @@ var neverUp = map[string]string{
 	"--slots 100":                       "slots is 100: want a power of two",
 }
 
-// And what is strange, but can be: more copies than data nodes, since more of them may join.
-var strangeUp = []string{
+// unusualUp are valid flags. More copies than data nodes are valid because more nodes
+// may join.
+var unusualUp = []string{
 	"--replicas 16", "--replicas 1", "--slots 1", "--lease 10s --node-lease 10s", "--lease 100ms", "--lease 400ms --node-lease 401ms",
 	"--profile sofa --lease 3s --node-lease 3s", "--profile sofa --takeover lease", "--node-lease 1h",
 }
 
-func TestUpRefusesWhatCanNeverRunBeforeItStartsAnything(t *testing.T) {
+func TestUp_RefusesInvalidFlagsBeforeItStartsAnything(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c")
-	t.Setenv(binEnv, t.TempDir()) // no program is there: what is let through ends with that
-	for args, says := range neverUp {
+	t.Setenv(binEnv, t.TempDir()) // without programs, valid flags end with that error
+	for args, want := range invalidUp {
 		for _, how := range [][]string{nil, {"--detach"}} {
 			r := tool(t, append(append([]string{"--dir", dir, "up"}, strings.Fields(args)...), how...)...)
 			assert.Equal(t, exitUsage, r.code, "%s: %s", args, r.stderr)
-			assert.Contains(t, r.stderr, says, args)
+			assert.Contains(t, r.stderr, want, args)
 			assert.Contains(t, r.stderr, "(see `conclave help up`)", args)
 			assert.NotContains(t, r.stderr, "secret", args)
 			assert.NoDirExists(t, dir, args)
 		}
 	}
-	for _, args := range strangeUp {
+	for _, args := range unusualUp {
 		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
 		assert.Equal(t, exitFailed, r.code, "%s: %s", args, r.stderr)
-		assert.Contains(t, r.stderr, `the program "meta" is not in`, args)
+		assert.Contains(t, r.stderr, `program "meta" is not in`, args)
 	}
 }
 
-// What the environment tells the metas is not the tool's to judge.
-func TestUpLeavesToTheMetasWhatTheEnvironmentTellsThem(t *testing.T) {
+// The tool does not check settings of metas from the environment.
+func TestUp_LeavesSettingsFromTheEnvironmentToTheMetas(t *testing.T) {
 	t.Setenv(binEnv, t.TempDir())
 	dir := filepath.Join(t.TempDir(), "c")
 	t.Setenv("CONCLAVE_META_NODE_LEASE", "30s")
-	for args, says := range map[string]string{
-		"--lease 10s": `the program "meta" is not in`,
+	for args, want := range map[string]string{
+		"--lease 10s": `program "meta" is not in`,
 		"--lease 0s":  "--lease 0s: want at least 100ms",
 	} {
 		r := tool(t, append([]string{"--dir", dir, "up"}, strings.Fields(args)...)...)
-		assert.Contains(t, r.stderr, says, args)
+		assert.Contains(t, r.stderr, want, args)
 	}
 }
 
-// The metas have the last word: what the tool says of their flags is what they say.
-func TestAMetaJudgesAsTheToolDoes(t *testing.T) {
+// A meta accepts and refuses the same flags as the tool.
+func TestUp_ChecksFlagsAsAMetaDoes(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -103,20 +104,20 @@ func TestAMetaJudgesAsTheToolDoes(t *testing.T) {
 		}
 		return exit.ExitCode() == exitUsage
 	}
-	for args := range neverUp {
+	for args := range invalidUp {
 		switch flag, _, _ := strings.Cut(args, " "); flag {
 		case "--lease", "--node-lease", "--replicas", "--profile", "--takeover", "--slots":
-			if !strings.HasSuffix(args, " 0") && !strings.HasSuffix(args, " 0s") { // which stand for the default there
+			if !strings.HasSuffix(args, " 0") && !strings.HasSuffix(args, " 0s") { // which mean the default there
 				assert.True(t, refuses(args), args)
 			}
 		}
 	}
-	for _, args := range strangeUp {
+	for _, args := range unusualUp {
 		assert.False(t, refuses(args), args)
 	}
 }
 
-func TestTheHintNamesTheCommandThatWasUsedWrongly(t *testing.T) {
+func TestUsageError_HintNamesTheCommand(t *testing.T) {
 	for args, hint := range map[string]string{
 		"up --sloots 3":           "conclave help up",
 		"chaos run --frob":        "conclave help chaos run",
@@ -176,7 +177,7 @@ func TestWhatCannotBeStartedLeavesNoFolder(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		assert.Equal(t, exitFailed, run(ctx, args, &stdout, &stderr), args)
 		cancel()
-		assert.Contains(t, stderr.String(), `the program "meta" is not in`, args)
+		assert.Contains(t, stderr.String(), `program "meta" is not in`, args)
 		assert.NotContains(t, stderr.String(), temp, args)
 		left, err := os.ReadDir(temp)
 		require.NoError(t, err)

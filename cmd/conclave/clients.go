@@ -13,26 +13,25 @@ import (
 	"conclave/client"
 )
 
-// clientsCommand keeps publishers and subscribers at work in one process, as
-// `up --clients` does with a process for each: a container without a shell runs
-// one.
+// clientsCommand runs publishers and subscribers in one process, for containers.
+// `up --clients` starts a process for each instead.
 func (a *app) clientsCommand() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use: "clients", Hidden: true, Args: want(),
-		Short: "Keep publishers and as many subscribers of demo.echo at work until interrupted",
+		Short: "Run publishers and subscribers of demo.echo",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if count < 1 {
-				return usageError{fmt.Errorf("--count is %d: want 1 or more", count)}
+				return usageError{fmt.Errorf("--count is %d: want at least 1", count)}
 			}
 			return a.clients(cmd.Context(), count)
 		},
 	}
-	cmd.Flags().IntVar(&count, "count", 2, "publishers, and as many subscribers")
+	cmd.Flags().IntVar(&count, "count", 2, "number of publishers, and also of subscribers")
 	return cmd
 }
 
-// clients run until ctx ends, or until one of them cannot go on: then all end.
+// clients runs them until ctx ends or one of them fails; then all end.
 func (a *app) clients(ctx context.Context, count int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -45,7 +44,7 @@ func (a *app) clients(ctx context.Context, count int) error {
 	errs := make([]error, 2*count)
 	var running sync.WaitGroup
 	work := func(i int, name string, f func(c *client.Client) error) {
-		c, leave, err := a.connect(name, 0) // here: it settles the token, for all
+		c, leave, err := a.connect(name, 0) // not in the goroutine, because it sets the token
 		if err != nil {
 			errs[i] = err
 			stop()
@@ -70,7 +69,7 @@ func (a *app) clients(ctx context.Context, count int) error {
 			}
 			if err := p.Stored(ctx); err != nil {
 				if ctx.Err() != nil {
-					return nil // told to leave before data had it
+					return nil // stopped before the values were stored
 				}
 				return err
 			}
@@ -91,5 +90,5 @@ func (a *app) clients(ctx context.Context, count int) error {
 	return errors.Join(errs...)
 }
 
-// demoDataID is what clients without a purpose of their own publish under.
+// demoDataID is the dataId of these clients.
 const demoDataID = "demo.echo"

@@ -30,10 +30,10 @@ func (a *app) slotsCommand() *cobra.Command {
 	}
 }
 
-// writeSlots shows the table as runs of slots that stand alike: 256 lines would
-// hide what there is to see.
+// writeSlots prints one row for all slots in the same state, because 256 rows would
+// be hard to read.
 func writeSlots(w io.Writer, s metaclient.SlotsInfo) {
-	fmt.Fprintf(w, "table %s, %s, %s", s.Epoch, plural(len(s.Slots), "slot"), either(s.Stable, "stable", "on the move"))
+	fmt.Fprintf(w, "table %s, %s, %s", s.Epoch, plural(len(s.Slots), "slot"), either(s.Stable, "stable", "slots are moving"))
 	if s.Protected {
 		fmt.Fprintf(w, ", protected: %s", s.Reason)
 	}
@@ -63,7 +63,7 @@ func writeSlots(w io.Writer, s metaclient.SlotsInfo) {
 	t.write(w)
 }
 
-// ranges writes sorted numbers as 0-3,7,9-12, cut when it gets long.
+// ranges formats sorted numbers as 0-3,7,9-12, and cuts long lists.
 func ranges(ids []int) string {
 	var parts []string
 	for i := 0; i < len(ids); {
@@ -114,7 +114,7 @@ func (a *app) nodesCommand() *cobra.Command {
 							state += ", leads"
 						}
 						if n.Last {
-							state += ", serves as the last"
+							state += ", last of its role"
 						}
 						if n.Observer {
 							state += ", observes"
@@ -126,13 +126,13 @@ func (a *app) nodesCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "", "meta, session or data only")
+	cmd.Flags().StringVar(&role, "role", "", "only this role: meta, session or data")
 	return cmd
 }
 
 func (a *app) blacklistCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "blacklist", Short: "Forbid servers and allow them again",
+		Use: "blacklist", Short: "Exclude servers from the cluster and readmit them",
 		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "add", "remove"},
 		RunE: needsSubcommand,
 	}
@@ -154,7 +154,7 @@ func (a *app) blacklistCommand() *cobra.Command {
 	var reason string
 	var how manner
 	add := &cobra.Command{
-		Use: "add NAME", Short: "Forbid a server: it is given no slot and offered to no client", Args: want("NAME"),
+		Use: "add NAME", Short: "Exclude a server: it gets no slots and no clients", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
 				return admin.Forbid(ctx, args[0], reason, operator(), how.options()...)
@@ -168,16 +168,16 @@ func (a *app) blacklistCommand() *cobra.Command {
 			return list(cmd)
 		},
 	}
-	add.Flags().StringVar(&reason, "reason", "", "why, for those who read the list")
+	add.Flags().StringVar(&reason, "reason", "", "reason to show in the list")
 	how.flags(add)
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "list", Short: "List the forbidden servers", Args: want(),
+			Use: "list", Short: "List the excluded servers", Args: want(),
 			RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd) },
 		},
 		add,
 		&cobra.Command{
-			Use: "remove NAME", Short: "Allow a server again", Args: want("NAME"),
+			Use: "remove NAME", Short: "Readmit a server", Args: want("NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Allow(ctx, args[0]) })
 				if err != nil {
@@ -190,7 +190,7 @@ func (a *app) blacklistCommand() *cobra.Command {
 	return cmd
 }
 
-// operator is who asks, for the record.
+// operator returns the user's name, which is recorded with the change.
 func operator() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -256,7 +256,7 @@ func (a *app) switchCommand() *cobra.Command {
 							return a.show(s, print([]wire.Switch{s}))
 						}
 					}
-					return fmt.Errorf("there is no switch %q; `conclave switch list` names them", args[0])
+					return fmt.Errorf("unknown switch %q; list them with `conclave switch list`", args[0])
 				})
 			},
 		},

@@ -14,24 +14,23 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// demoOptions say where the story is played, and which one.
+// demoOptions are the flags of `demo`.
 type demoOptions struct {
 	on      string // local, compose
-	kills   int    // instead of the story: so many kills of the leader
+	kills   int    // number of kills of the leader instead of the scenes; 0: the scenes
 	compose composeOptions
 }
 
-// demoCommand is what `make demo` and `make compose-demo` run: a story on a cluster
-// of its own, in which everything that can be killed is, and a checker that has the
-// last word.
+// demoCommand is run by `make demo` and `make compose-demo`: it starts a new cluster,
+// kills its parts scene by scene, and checks invariants.
 func (a *app) demoCommand() *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
-		Use: "demo", Args: want(), Short: "Play the story of a cluster being killed, and judge it",
-		Long: `Starts a cluster of its own, kills its leader, drains and kills a data node, kills a
-session, and stops it: a scene each, with its figures, in about half a minute. With
---on compose the nodes are containers on a real database, which is broken, too
-("make compose-demo" makes the image first). Exit 1 when an invariant did not hold.`,
+		Use: "demo", Args: want(), Short: "Kill the parts of a new cluster and check invariants",
+		Long: `Start a new cluster, kill its leader, drain and kill a data node, kill a session, and
+stop it: one scene each, with figures, in about half a minute. With --on compose the
+nodes are containers with a real database, which gets faults as well ("make
+compose-demo" builds the image first). Exit with 1 if an invariant did not hold.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.compose.validate(o.on); err != nil {
 				return usageError{err}
@@ -40,25 +39,25 @@ session, and stops it: a scene each, with its figures, in about half a minute. W
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.on, "on", "local", "local: processes of this machine; compose: containers")
-	f.IntVar(&o.kills, "kills", 0, "instead of the story: kill the leader so many times, and print the distribution")
-	o.compose.bind(f, "conclave-demo", "when the demo fails")
+	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
+	f.IntVar(&o.kills, "kills", 0, "only kill the leader this many times and print the distribution")
+	o.compose.bind(f, "conclave-demo", "if the demo fails")
 	return cmd
 }
 
-// The cast: enough publishers that a missing one would be seen, few enough that
-// the story is about the cluster.
+// The clients of the demo: enough publishers to notice a missing one, and few enough to
+// be no load.
 const (
 	demoPublishers  = 200
 	demoPerDataID   = 10
 	demoSubscribers = 2 // at each session
 	demoTick        = 10 * time.Millisecond
-	demoPause       = 2500 * time.Millisecond // between scenes: to read, and to see that nothing happens
+	demoPause       = 2500 * time.Millisecond // between scenes, to read, and to check that nothing changes
 )
 
-// demo is one performance.
+// demo is one run of the demo.
 type demo struct {
-	*app   // of its own: its http and token are the stage's
+	*app   // a copy with the http client and token of the stage
 	story  *story
 	stage  stage
 	admin  *metaclient.Admin
@@ -71,10 +70,10 @@ type demo struct {
 	traffic []*bench.Traffic
 }
 
-// scenery is what a kind of stage adds to the story.
+// scenery is what differs between the kinds of stages.
 type scenery struct {
 	title, more string
-	each        string // what each of the nine is
+	each        string // what each of the nine nodes is
 	open        func(ctx context.Context) (stage, error)
 	scenes      func(d *demo) []func(context.Context) error
 }
@@ -103,18 +102,18 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 	}
 	switch {
 	case interrupted:
-		return fmt.Errorf("the demo was interrupted%s", left)
+		return fmt.Errorf("demo interrupted%s", left)
 	case err != nil:
-		return fmt.Errorf("the demo failed: %w%s", err, left)
+		return fmt.Errorf("demo failed: %w%s", err, left)
 	case verdict != nil:
-		return fmt.Errorf("the demo failed: %w%s", verdict, left)
+		return fmt.Errorf("demo failed: %w%s", verdict, left)
 	case left != "":
-		return fmt.Errorf("the demo went well%s", left)
+		return fmt.Errorf("demo succeeded%s", left)
 	}
 	return nil
 }
 
-// play is the story, scene by scene.
+// play runs the scenes in order.
 func (d *demo) play(ctx context.Context, set scenery) error {
 	defer d.leave()
 	if err := d.start(ctx, set); err != nil {
@@ -148,7 +147,7 @@ func (d *demo) play(ctx context.Context, set scenery) error {
 	return d.stop(ctx)
 }
 
-// verdict prints every invariant with the number of checks; nil when all held.
+// verdict prints every invariant with the number of checks. It returns nil if all held.
 func (d *demo) verdict(clients bool) error {
 	var all []bench.Invariant
 	var broken []string
@@ -162,13 +161,13 @@ func (d *demo) verdict(clients bool) error {
 	return d.story.verdict(all, broken)
 }
 
-// claims are what single scenes assert, judged with the invariants.
+// claims are the invariants of single scenes.
 type claims struct {
 	all    []bench.Invariant
 	broken []string
 }
 
-// judge notes whether a claim held; what was seen is kept of one that did not.
+// judge records whether a claim held and, if not, what was observed.
 func (c *claims) judge(name string, held bool, seen string, args ...any) {
 	i := 0
 	for i < len(c.all) && c.all[i].Name != name {

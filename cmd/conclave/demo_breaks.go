@@ -81,7 +81,7 @@ func (d *demo) killData(ctx context.Context) error {
 		return died
 	}
 	if err != nil {
-		return fmt.Errorf("the slots of %s are not served again: %w", name, err)
+		return fmt.Errorf("slots of %s are not served again: %w", name, err)
 	}
 	d.story.figure("unreadable for, at most", ms(served.Sub(began).Milliseconds()), "until the last of its slots was served by another; the Java original: 22-24 s")
 	return d.after(ctx, name, "conclave slots")
@@ -119,7 +119,7 @@ func (d *demo) killSession(ctx context.Context) error {
 		return died
 	}
 	if err != nil {
-		return fmt.Errorf("the clients behind %s found no other session: %w", name, err)
+		return fmt.Errorf("clients of %s found no other session: %w", name, err)
 	}
 	d.story.figure("its clients found the other one in", ms(found.Sub(began).Milliseconds()), "")
 	return d.after(ctx, name, "conclave nodes --role session")

@@ -30,12 +30,12 @@ type composeOptions struct {
 // bind adds the flags: project is the name of this command's own, kept says when its logs
 // are kept without being asked for.
 func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
-	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, else mysql)")
-	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: witness: a leader's broken connection is evidence; lease: only time is")
-	f.StringVar(&o.project, "project", project, "with --on compose: the project's name; what an earlier run has left of it is taken down")
-	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: the folder of docker-compose.yml")
-	f.StringVar(&o.logs, "logs", "", "with --on compose: keep every container's log in this folder (default: a temporary one, "+kept+")")
-	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: of the metas")
+	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
+	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)")
+	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
+	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml")
+	f.StringVar(&o.logs, "logs", "", "with --on compose: folder for the logs of all containers (default: a temporary one, "+kept+")")
+	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
 }
 
 // validate checks --on, and what belongs to it.
@@ -45,12 +45,12 @@ func (o *composeOptions) validate(on string) error {
 		return nil
 	case "compose":
 	default:
-		return fmt.Errorf("--on %q is none of local, compose", on)
+		return fmt.Errorf("invalid --on %q (want local or compose)", on)
 	}
 	switch o.takeover {
 	case "witness", "lease":
 	default:
-		return fmt.Errorf("--takeover %q is none of witness, lease", o.takeover)
+		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
 	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
 		return fmt.Errorf("--project: %w", err)
@@ -196,7 +196,7 @@ func composeToken(dir string) (string, error) {
 	}
 	token, err := os.ReadFile(filepath.Join(secrets, tokenSecret))
 	if err != nil {
-		return "", fmt.Errorf("read the cluster's token: %w", err)
+		return "", fmt.Errorf("read token of the cluster: %w", err)
 	}
 	return strings.TrimSpace(string(token)), nil
 }
@@ -267,7 +267,7 @@ func (s *composeStage) Answered(ctx context.Context, name string, since time.Tim
 			}
 		}
 		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
-			return time.Time{}, fmt.Errorf("%s does not take connections again: %w", name, err)
+			return time.Time{}, fmt.Errorf("%s does not accept connections again: %w", name, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (o *outages) freezeDatabase(ctx context.Context) error {
 	frozen := time.Now() // the last renewal was before this
 	led, stopped, err := lastLed(ctx, frozen, func(ctx context.Context) (bool, error) { return o.anyLeads(ctx), nil })
 	if err != nil {
-		return fmt.Errorf("somebody leads without a database: %w", err)
+		return fmt.Errorf("a meta leads without a database: %w", err)
 	}
 	o.claims.judge(claimCut, led <= o.lease, "somebody led %v after the database froze", led.Round(time.Millisecond))
 	o.story.figure("nobody leads after", ms(stopped.Milliseconds()), fmt.Sprintf("a leader's own clock says so; its lease is %v", o.lease))

@@ -95,7 +95,7 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 		return err == nil && said.Term >= next.Term, err
 	})
 	if err = errors.Join(<-thawing, err); err != nil {
-		return fmt.Errorf("%s does not find the leader after its thaw: %w", old.Leader, err)
+		return fmt.Errorf("%s does not find the leader after it was continued: %w", old.Leader, err)
 	}
 	o.story.figure("thawed, it names "+next.Leader+" after", ms(since(thawed)), fmt.Sprintf("asked %d times from its first moment on, it never said that it leads", asked))
 	said := <-answer
@@ -170,7 +170,7 @@ func (o *outages) lost(ctx context.Context, at string, term uint64) error {
 		return why != "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s does not say that it lost term %d: %w", at, term, err)
+		return fmt.Errorf("%s does not report that it lost term %d: %w", at, term, err)
 	}
 	o.story.figure("why it stopped, in its own words", "", why)
 	return nil

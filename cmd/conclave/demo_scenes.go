@@ -256,7 +256,7 @@ func (d *demo) settle(ctx context.Context) error {
 		return err == nil && s.Stable && s.Even, err
 	})
 	if err != nil {
-		return fmt.Errorf("the slots do not come to rest: %w", err)
+		return fmt.Errorf("slots did not become stable: %w", err)
 	}
 	return nil
 }

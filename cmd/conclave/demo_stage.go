@@ -62,7 +62,7 @@ func address(s stage, role, name string) (string, error) {
 	}
 	var i int
 	if _, err := fmt.Sscanf(name, role+"-%d", &i); err != nil || i < 1 || i > len(all) {
-		return "", fmt.Errorf("the %d nodes of role %s have no %q among them", len(all), role, name)
+		return "", fmt.Errorf("none of the %d nodes of role %s is %q", len(all), role, name)
 	}
 	return all[i-1], nil
 }

@@ -138,33 +138,33 @@ func TestASampleIsReadAtItsQuantiles(t *testing.T) {
 	assert.Equal(t, "min 1, p50 1, p90 2, p99 2, max 2 ms (n = 2)", sample{2, 1}.String())
 }
 
-func TestTheDemoRefusesWhatItCannotPlay(t *testing.T) {
-	for says, args := range map[string][]string{
-		`--on "cloud" is none of local, compose`:       {"--on", "cloud"},
-		"--kills -1 is below zero":                     {"--kills", "-1"},
-		`--takeover "force" is none of witness, lease`: {"--on", "compose", "--takeover", "force"},
-		`--project: project name "My cluster"`:         {"--on", "compose", "--project", "My cluster"},
+func TestDemo_RefusesInvalidFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		`invalid --on "cloud" (want local or compose)`:       {"--on", "cloud"},
+		"--kills is -1: want 0 or more":                      {"--kills", "-1"},
+		`invalid --takeover "force" (want witness or lease)`: {"--on", "compose", "--takeover", "force"},
+		`--project: project name "My cluster"`:               {"--on", "compose", "--project", "My cluster"},
 	} {
 		r := tool(t, append([]string{"demo"}, args...)...)
-		assert.Equal(t, exitUsage, r.code, says)
-		assert.Contains(t, r.stderr, says)
+		assert.Equal(t, exitUsage, r.code, want)
+		assert.Contains(t, r.stderr, want)
 	}
 }
 
-func TestWithoutDockerTheDemoSaysSo(t *testing.T) {
+func TestDemo_ReportsMissingDocker(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := tool(t, "demo", "--on", "compose")
 	assert.Equal(t, exitFailed, r.code)
 	assert.Contains(t, r.stderr, "docker compose cannot be used here")
 }
 
-func TestANodeOfAStageIsFoundByItsName(t *testing.T) {
+func TestAddress_FindsNodeByName(t *testing.T) {
 	s := &composeStage{nodes: composeNodes}
 	at, err := address(s, "data", "data-3")
 	require.NoError(t, err)
 	assert.Equal(t, "data-3:9622", at)
 	_, err = address(s, "data", "data-4")
-	assert.ErrorContains(t, err, `no "data-4"`)
+	assert.ErrorContains(t, err, `is "data-4"`)
 	_, err = address(s, "meta", "session-1")
 	assert.Error(t, err)
 }

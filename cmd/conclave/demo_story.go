@@ -13,8 +13,8 @@ import (
 	"conclave/bench"
 )
 
-// story tells a demo while it is played: scenes, each with its figures and what
-// to look at. With --json it says nothing until the end, and then all of it.
+// story prints a demo while it runs: scenes with their figures and where to look. With
+// --json it prints everything at the end.
 type story struct {
 	out    io.Writer
 	quiet  bool // JSON
@@ -59,7 +59,7 @@ func (s *story) title(name, what, more string) {
 	s.say("%s", strings.Repeat("=", storyWidth))
 }
 
-// scene begins one.
+// scene begins a scene.
 func (s *story) scene(name, what string) {
 	at := time.Since(s.start)
 	s.scenes = append(s.scenes, scene{Name: name, What: what, AtMs: at.Milliseconds(), Figures: []sceneFigure{}})
@@ -69,31 +69,31 @@ func (s *story) scene(name, what string) {
 
 func (s *story) last() *scene { return &s.scenes[len(s.scenes)-1] }
 
-// figure is one of the present scene.
+// figure adds a figure to the present scene.
 func (s *story) figure(name, value, note string) {
 	s.last().Figures = append(s.last().Figures, sceneFigure{name, value, note})
 	s.say("         | %s %s   %s", pad(name, nameWidth), padLeft(value, valueWidth), note)
 }
 
-// progress is a line of a long scene.
+// progress prints a line of a long scene.
 func (s *story) progress(format string, args ...any) {
 	s.say("         . %s", fmt.Sprintf(format, args...))
 }
 
-// look says where the same can be seen.
+// look prints where the user can see the same.
 func (s *story) look(where string) {
 	s.last().Look = where
 	s.say("         > look at: %s", where)
 }
 
-// What a verdict can be when not everything held.
+// The errors of a verdict.
 var (
-	errNotLooked = errors.New("nothing was looked at")
-	errNotAll    = errors.New("not every invariant was looked at")
-	errBroke     = errors.New("an invariant broke")
+	errNotLooked = errors.New("nothing was checked")
+	errNotAll    = errors.New("not every invariant was checked")
+	errBroke     = errors.New("an invariant was violated")
 )
 
-// verdict ends the story; nil when every invariant was looked at, and held.
+// verdict prints the result. It returns nil if every invariant was checked and held.
 func (s *story) verdict(all []bench.Invariant, broken []string) error {
 	var verdict error
 	checks := 0
@@ -110,7 +110,7 @@ func (s *story) verdict(all []bench.Invariant, broken []string) error {
 		verdict = errBroke
 	}
 	if s.quiet {
-		_ = json.NewEncoder(s.out).Encode(map[string]any{ // nobody reads: the exit code still says it
+		_ = json.NewEncoder(s.out).Encode(map[string]any{ // the exit code still has the result
 			"scenes": s.scenes, "invariants": all, "broken": orEmpty(broken), "held": verdict == nil, "tookMs": since(s.start),
 		})
 		return verdict
@@ -132,9 +132,9 @@ func (s *story) verdict(all []bench.Invariant, broken []string) error {
 	case verdict == nil:
 		s.say("Every invariant held: %d checks in %.0f s.", checks, time.Since(s.start).Seconds())
 	case errors.Is(verdict, errNotLooked):
-		s.say("Nothing was looked at: it says nothing about any invariant.")
+		s.say("Nothing was checked.")
 	case errors.Is(verdict, errNotAll):
-		s.say("NOT every invariant was looked at; those that were have held.")
+		s.say("NOT every invariant was checked; those that were held.")
 	default:
 		s.say("NOT every invariant held.")
 	}

@@ -52,10 +52,10 @@ func TestTheVerdictNeedsEveryInvariantCheckedAndHeld(t *testing.T) {
 		want error
 		says string
 	}{
-		{nil, errNotLooked, "Nothing was looked at"},
-		{[]bench.Invariant{{Name: "never judged"}}, errNotLooked, "Nothing was looked at"},
+		{nil, errNotLooked, "Nothing was checked"},
+		{[]bench.Invariant{{Name: "never judged"}}, errNotLooked, "Nothing was checked"},
 		{[]bench.Invariant{held}, nil, "Every invariant held"},
-		{[]bench.Invariant{held, {Name: "never judged"}}, errNotAll, "NOT every invariant was looked at"},
+		{[]bench.Invariant{held, {Name: "never judged"}}, errNotAll, "NOT every invariant was checked"},
 		{[]bench.Invariant{held, {Name: "never judged"}, {Name: "broken", Checks: 5, Broken: 1}}, errBroke, "NOT every invariant held"},
 	} {
 		var out bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"conclave/wire"
 )
 
-// drained is what a drain did.
+// drained is the result of a drain.
 type drained struct {
 	Name         string `json:"name"`
 	TookMs       int64  `json:"tookMs"`
@@ -28,7 +28,7 @@ func (a *app) drainCommand() *cobra.Command {
 	var timeout time.Duration
 	var how manner
 	cmd := &cobra.Command{
-		Use: "drain NAME", Short: "Take the work off a node and wait until it has none", Args: want("NAME"),
+		Use: "drain NAME", Short: "Move all work off a node and wait until it has none", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			admin, err := a.admin()
 			if err != nil {
@@ -47,7 +47,7 @@ func (a *app) drainCommand() *cobra.Command {
 				return a.showEffect(how.effect)
 			}
 			return a.show(d, func(w io.Writer) {
-				fmt.Fprintf(w, "%s is drained: took %s, moved %s and %s\n",
+				fmt.Fprintf(w, "%s drained in %s: moved %s and %s\n",
 					d.Name, ms(d.TookMs), plural(d.MovedSlots, "slot"), plural(d.MovedClients, "client"))
 			})
 		},
@@ -57,8 +57,8 @@ func (a *app) drainCommand() *cobra.Command {
 	return cmd
 }
 
-// drain takes the work off a node of any role and waits until it has none; a dry
-// run only fills in the effect.
+// drain moves all work off a node of any role and waits until it has none. A dry run
+// only fills in the effect.
 func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manner) (drained, error) {
 	start := time.Now()
 	d := drained{Name: name}
@@ -111,12 +111,12 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manne
 	return d, nil
 }
 
-// poll asks until it is so. Having no leader just now is waited out.
-func poll(ctx context.Context, so func() (bool, error)) error {
+// poll calls done until it returns true. It ignores errors that there is no leader.
+func poll(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		yes, err := so()
+		yes, err := done()
 		switch code := wire.CodeOf(err); {
 		case yes:
 			return nil
@@ -141,7 +141,7 @@ func findNode(ctx context.Context, admin *metaclient.Admin, name string) (metacl
 	}
 	i := slices.IndexFunc(nodes, func(n metaclient.NodeInfo) bool { return n.Name == name })
 	if i < 0 {
-		return metaclient.NodeInfo{}, wire.Errorf(wire.CodeNotFound, "no node is named %q; `conclave nodes` lists them", name)
+		return metaclient.NodeInfo{}, wire.Errorf(wire.CodeNotFound, "unknown node %q; list the nodes with `conclave nodes`", name)
 	}
 	return nodes[i], nil
 }
@@ -156,8 +156,8 @@ func ledBy(s metaclient.SlotsInfo, name string) int {
 	return n
 }
 
-// holdsNothing says that a node leads no slot and none is on its way from or to
-// it: whoever took over serves.
+// holdsNothing reports whether a node leads no slot and no slot is being handed over
+// from or to it.
 func holdsNothing(s metaclient.SlotsInfo, name string) bool {
 	return !slices.ContainsFunc(s.Slots, func(x metaclient.SlotInfo) bool {
 		return x.Leader == name || x.Source == name || x.Successor == name
@@ -168,10 +168,10 @@ func (a *app) rollCommand() *cobra.Command {
 	var role string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "roll", Short: "Restart the local nodes one by one, drained each", Args: want(),
-		Long: `Restarts the local cluster's nodes one by one: SIGTERM, which makes a node hand
-over all it has before it ends, a start, and the next one only when the whole
-cluster is ready and no slot is on its way.`,
+		Use: "roll", Short: "Restart the local nodes one by one, draining each", Args: want(),
+		Long: `Restart the local cluster's nodes one by one. Each node gets SIGTERM, hands over all
+its work and ends, and is started again. The next node follows when the whole cluster
+is ready and no slot is being handed over.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if role != "" {
 				if _, err := conclave.ParseRole(role); err != nil {
@@ -191,27 +191,27 @@ cluster is ready and no slot is on its way.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "", "meta, session or data only")
+	cmd.Flags().StringVar(&role, "role", "", "only this role: meta, session or data")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "give up after this long")
 	return cmd
 }
 
-// rolled is one line of roll.
+// rolled is the result of roll for one node.
 type rolled struct {
 	Name    string `json:"name"`
-	StopMs  int64  `json:"stopMs"`  // SIGTERM to the process's end: the drain
-	ReadyMs int64  `json:"readyMs"` // start to ready, the slots at rest
+	StopMs  int64  `json:"stopMs"`  // from SIGTERM to the end of the process
+	ReadyMs int64  `json:"readyMs"` // from the start until the cluster is ready and the slots are stable
 }
 
-// roll restarts the nodes of a role, or of all: data, sessions, metas, and the
-// leader last, so that it changes once.
+// roll restarts the nodes of one role or all: data nodes, sessions, metas, and the
+// leader last, so that there is one election.
 func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error {
 	admin, err := a.admin()
 	if err != nil {
 		return err
 	}
 	if err := h.AwaitReady(ctx); err != nil {
-		return fmt.Errorf("every process must be ready before a roll: %w", err)
+		return fmt.Errorf("not every process is ready, as roll requires: %w", err)
 	}
 	ps, err := h.Processes(ctx)
 	if err != nil {
@@ -256,10 +256,10 @@ func (a *app) rollOne(ctx context.Context, h *supervisor.Handle, admin *metaclie
 	}
 	r.StopMs = time.Since(start).Milliseconds()
 	if ended.Code != 0 {
-		return r, fmt.Errorf("%s stopped with exit code %d: the roll ends here; its log: `conclave logs %s`", p.Name, ended.Code, p.Name)
+		return r, fmt.Errorf("%s stopped with exit code %d, roll aborted; see `conclave logs %s`", p.Name, ended.Code, p.Name)
 	}
 	start = time.Now()
-	if ended.PID == 0 { // with --restart it is back by itself
+	if ended.PID == 0 { // with --restart the supervisor starts it
 		if err := h.Start(ctx, p.Name); err != nil {
 			return r, err
 		}

@@ -18,25 +18,25 @@ func (a *app) leaderCommand() *cobra.Command {
 	var wait time.Duration
 	var after uint64
 	cmd := &cobra.Command{
-		Use: "leader", Short: "Say who leads", Args: want(),
+		Use: "leader", Short: "Show the meta leader", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			leader, err := a.awaitLeader(cmd.Context(), after, wait)
 			if err != nil {
 				return err
 			}
 			return a.show(leader, func(w io.Writer) {
-				fmt.Fprintf(w, "%s leads term %d at %s since %s (%s), beat %d, its lease runs for %s\n",
+				fmt.Fprintf(w, "%s leads term %d at %s since %s (%s), beat %d, lease expires in %s\n",
 					leader.Leader, leader.Term, leader.Address, clock(leader.Since), leader.Cause, leader.Beat, ms(leader.LeaseRemainingMs))
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 0, "wait this long for a leader")
-	cmd.Flags().Uint64Var(&after, "after", 0, "count only a leader of a term above this one")
+	cmd.Flags().Uint64Var(&after, "after", 0, "require a leader of a term above this one")
 	return cmd
 }
 
-// awaitLeader is the leader of a term above after; with a wait it goes on asking
-// until there is one.
+// awaitLeader returns the leader of a term above after. With a wait it repeats the
+// query until there is one.
 func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration) (metaclient.LeaderInfo, error) {
 	metas, err := a.metaAddresses()
 	if err != nil {
@@ -55,17 +55,16 @@ func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration)
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-waiting.Done():
-			return leader, fmt.Errorf("%w: no leader of a term above %d within %s (last answer: %w)", errTimedOut, after, wait, err)
+			return leader, fmt.Errorf("%w: no leader of a term above %d within %s (last error: %w)", errTimedOut, after, wait, err)
 		}
 	}
 }
 
-// leaderWait is how long the metas may think about one question: less than a
-// leader that was suspended would.
+// leaderWait is the time limit of one query, because a suspended leader does not answer.
 const leaderWait = 2 * time.Second
 
-// askLeader asks all metas at once and takes the first that knows a leader of a
-// term above after: one that hangs, or lags behind, costs no time.
+// askLeader asks all metas at once and returns the first answer with a leader of a term
+// above after, so that it does not wait for a meta that hangs or lags behind.
 func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (metaclient.LeaderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderWait)
 	var asking sync.WaitGroup
@@ -78,7 +77,7 @@ func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (meta
 	answers := make(chan answer, len(metas))
 	for _, m := range metas {
 		admin := a.adminAt([]string{m})
-		asking.Go(func() { // ends with ctx at the latest; the channel takes all of them
+		asking.Go(func() { // ends with ctx at the latest; the channel has room for all answers
 			leader, err := admin.Leader(ctx)
 			answers <- answer{leader, err}
 		})
@@ -90,7 +89,7 @@ func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (meta
 		case got.err == nil && got.leader.Term > after:
 			return got.leader, nil
 		case got.err == nil:
-			noLeader = wire.Errorf(wire.CodeNoLeader, "%s leads term %d, which is not above %d", got.leader.Leader, got.leader.Term, after)
+			noLeader = wire.Errorf(wire.CodeNoLeader, "%s leads term %d; want a term above %d", got.leader.Leader, got.leader.Term, after)
 		case wire.CodeOf(got.err) == wire.CodeNoLeader && noLeader == nil:
 			noLeader = got.err
 		default:
@@ -103,7 +102,7 @@ func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (meta
 	return metaclient.LeaderInfo{}, other
 }
 
-// findLeader is the leader right now.
+// findLeader returns the present leader.
 func (a *app) findLeader(ctx context.Context) (metaclient.LeaderInfo, error) {
 	return a.awaitLeader(ctx, 0, 0)
 }
@@ -134,7 +133,7 @@ func writeElections(w io.Writer, elections []metaclient.Election) {
 func (a *app) resignCommand() *cobra.Command {
 	var how manner
 	cmd := &cobra.Command{
-		Use: "resign", Short: "Have the leader hand over", Args: want(),
+		Use: "resign", Short: "Make the leader resign, so that another is elected", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			before, err := a.findLeader(cmd.Context())
 			if err != nil {
@@ -162,7 +161,7 @@ func (a *app) resignCommand() *cobra.Command {
 
 func (a *app) electionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "election", Short: "Make a meta an observer, and a candidate again",
+		Use: "election", Short: "Make a meta an observer or a candidate",
 		Args: cobra.OnlyValidArgs, ValidArgs: []string{"quit", "join"},
 		RunE: needsSubcommand,
 	}
@@ -186,7 +185,7 @@ func (a *app) electionCommand() *cobra.Command {
 		how.flags(sub)
 		cmd.AddCommand(sub)
 	}
-	act("quit", "Make a meta an observer: it resigns if it leads, and competes no more", "observes", (*metaclient.Admin).Quit)
+	act("quit", "Make a meta an observer; it resigns if it leads", "observes", (*metaclient.Admin).Quit)
 	act("join", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)
 	return cmd
 }

@@ -21,17 +21,17 @@ const (
 	exitTimedOut = 4
 )
 
-// usageError is what the caller of the tool has to write differently.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// exitError ends the tool with a code of another program.
+// exitError ends the tool with the exit code of another program.
 type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// errTimedOut is met when a time that the caller gave has passed.
+// errTimedOut reports that a time limit given by the user has passed.
 var errTimedOut = errors.New("timed out")
 
 // report writes the error of cmd as one line and turns it into an exit code.
@@ -49,8 +49,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	return code
 }
 
-// classify says with which code err ends the tool, and what to do about it when
-// the error does not say so itself.
+// classify returns the exit code of err, and advice for the user unless the message has
+// it.
 func classify(cmd *cobra.Command, err error) (int, string) {
 	var usage usageError
 	switch {
@@ -61,15 +61,15 @@ func classify(cmd *cobra.Command, err error) (int, string) {
 	}
 	switch wire.CodeOf(err) {
 	case wire.CodeNoLeader:
-		return exitNoLeader, "; wait for one with `conclave leader --wait 10s`"
+		return exitNoLeader, "; wait for a leader with `conclave leader --wait 10s`"
 	case wire.CodeNoSuccessor, wire.CodeUnsafe:
-		return exitFailed, "; see what it does with --dry-run, do it anyway with --force"
+		return exitFailed, "; show the effect with --dry-run, or do it with --force"
 	case wire.CodeBadRequest:
 		return exitUsage, ""
 	case wire.CodeUnauthorized:
-		return exitFailed, "; give --token or --token-file"
+		return exitFailed, "; use --token or --token-file"
 	case wire.CodeUnavailable:
-		return exitFailed, "; is the cluster up? (`conclave ps`, `conclave up`, or --meta ADDR,...)"
+		return exitFailed, "; check that the cluster is running (`conclave ps`, `conclave up`, or --meta ADDR,...)"
 	}
 	return exitFailed, ""
 }

@@ -21,9 +21,9 @@ import (
 func (a *app) eventsCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "events", Short: "Tell what happened, at all nodes", Args: want(),
-		Long: `Tells what happened at all nodes, merged by time. A node remembers its newest 2048
-events, and forgets them when its process ends. An id counts within its node.`,
+		Use: "events", Short: "Show the events of all nodes", Args: want(),
+		Long: `Show the events of all nodes, merged by time. A node keeps its newest 2048 events
+until its process ends. Ids are per node.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nodes, err := a.eventSources(cmd.Context())
 			if err != nil {
@@ -44,12 +44,12 @@ events, and forgets them when its process ends. An id counts within its node.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new events as they happen")
 	return cmd
 }
 
-// eventSources are the addresses of all nodes: the local cluster's, whether the
-// cluster knows them or not, or those that the metas name.
+// eventSources returns the addresses of all nodes: those of the local cluster's
+// processes, members or not, or those that the metas list.
 func (a *app) eventSources(ctx context.Context) ([]string, error) {
 	if len(a.metas) > 0 {
 		metas, err := a.metaAddresses()
@@ -88,8 +88,8 @@ func localNodes(ctx context.Context, h *supervisor.Handle) ([]string, error) {
 	return out, ctx.Err()
 }
 
-// pastEvents gathers what all nodes remember, in the order of time. A node that
-// is down remembers nothing; no node at all is an error.
+// pastEvents returns the events that all nodes keep, sorted by time. It ignores nodes
+// that are down, unless none answers.
 func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -106,7 +106,7 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, err
 	all.Wait()
 	merged := slices.Concat(events...)
 	if len(merged) == 0 && !slices.Contains(errs, nil) {
-		return nil, wire.Errorf(wire.CodeUnavailable, "no node answers (%v)", errors.Join(errs...))
+		return nil, wire.Errorf(wire.CodeUnavailable, "no node answered (%v)", errors.Join(errs...))
 	}
 	slices.SortStableFunc(merged, func(x, y wire.Event) int {
 		if c := x.At.Compare(y.At); c != 0 {
@@ -117,8 +117,8 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, err
 	return merged, nil
 }
 
-// followEvents prints each node's events as they come, until ctx ends. A node
-// that is down is asked again; one that was started again begins anew.
+// followEvents prints each node's events as they arrive until ctx ends. It connects
+// again to nodes that were down, and starts at the first event of a restarted node.
 func (a *app) followEvents(ctx context.Context, nodes []string) error {
 	events := make(chan wire.Event)
 	ctx, cancel := context.WithCancel(ctx)
@@ -147,7 +147,7 @@ func (a *app) followNode(ctx context.Context, address string, events chan<- wire
 		if now := a.incarnation(ctx, address); now != life && now != "" {
 			life, last = now, 0
 		}
-		_ = wire.ReadEvents(ctx, a.http, address, last, true, func(e wire.Event) error { // however it broke, it is opened again
+		_ = wire.ReadEvents(ctx, a.http, address, last, true, func(e wire.Event) error { // after any error the stream is opened again
 			last = e.ID
 			select {
 			case events <- e:
@@ -163,7 +163,7 @@ func (a *app) followNode(ctx context.Context, address string, events chan<- wire
 	}
 }
 
-// incarnation is the life of the node that answers at an address, "" when none does.
+// incarnation returns the incarnation of the node at an address, "" if none answers.
 func (a *app) incarnation(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthCommand is the health check of a container that has no shell: it asks a
-// process and says by its exit code what it heard.
+// healthCommand is the health check for containers without a shell. Its exit code is
+// the result.
 func (a *app) healthCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "health URL", Hidden: true, Args: want("URL"),
-		Short: "Ask one process whether it is ready: exit 0 when the answer is 200",
+		Short: "Check one process: exit 0 if it answers 200",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if u, err := url.Parse(args[0]); err != nil || u.Scheme != "http" || u.Host == "" {
 				return usageError{fmt.Errorf("health %q: want a URL such as http://127.0.0.1:9615/readyz", args[0])}
@@ -47,10 +47,10 @@ func (a *app) health(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	said := strings.Join(strings.Fields(string(body)), " ")
+	text := strings.Join(strings.Fields(string(body)), " ")
 	if res.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(fmt.Sprintf("%s answers %s %s", address, res.Status, said)))
+		return errors.New(strings.TrimSpace(fmt.Sprintf("%s answered %s %s", address, res.Status, text)))
 	}
-	fmt.Fprintln(a.stdout, strings.TrimSpace("200 "+said))
+	fmt.Fprintln(a.stdout, strings.TrimSpace("200 "+text))
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 
 func (a *app) labCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "lab", Short: "Ways to elect and to lock, side by side under the same faults",
+		Use: "lab", Short: "Compare elections and locks under the same faults",
 		Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
 	}
 	for _, sub := range []*cobra.Command{
@@ -35,11 +35,11 @@ func (a *app) labCommand() *cobra.Command {
 	return cmd
 }
 
-// errLabInterrupted: by Ctrl-C, or whoever ended ctx.
+// errLabInterrupted is the error of a run whose context has ended.
 var errLabInterrupted = errors.New("interrupted")
 
-// checkLab says what is wrong with what both labs take, before anything is started: a
-// DSN or an address that cannot be read, a page that cannot be written.
+// checkLab checks the flags of both labs before anything is started: the DSN, the
+// address of ZooKeeper, and whether the report can be written.
 func checkLab(db, zookeeper, html string) error {
 	if err := checkDatabase(db); err != nil {
 		return err
@@ -59,8 +59,8 @@ func checkLab(db, zookeeper, html string) error {
 	return page.Close()
 }
 
-// labDatabase is the database of --db: a server that is there, or an embedded one of
-// this call's own. name is what reports say of it.
+// labDatabase returns the database of --db: an existing server, or an embedded one that
+// it starts. name is its name in reports, empty for an existing server.
 func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end func() error, err error) {
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
@@ -71,13 +71,13 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 	}
 	path := filepath.Join(bin, "devdb")
 	if _, err := os.Stat(path); err != nil {
-		return "", "", nil, fmt.Errorf("the program devdb is not in %s, beside the tool: build it with `make build`, or give --db a DSN", bin)
+		return "", "", nil, fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`, or set --db to a DSN", bin)
 	}
 	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0", "--with-parent")
-	var complaints bytes.Buffer // read when it has ended: a.stderr has another writer meanwhile
+	var complaints bytes.Buffer // copied at its end, because a.stderr has another writer
 	server.Stderr = &complaints
-	// A group of its own: Ctrl-C is ours, and the server ends when we are done with it, or
-	// die: the pipe to it, of which nothing is said, ends with us.
+	// In its own process group, Ctrl-C does not reach it. It ends when end is called,
+	// or when this process dies, because then its standard input ends.
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := server.StdoutPipe()
 	if err != nil {
@@ -90,14 +90,14 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 		return "", "", nil, fmt.Errorf("start devdb: %w", err)
 	}
 	end = func() error {
-		_ = server.Process.Signal(syscall.SIGTERM) // gone already is fine
+		_ = server.Process.Signal(syscall.SIGTERM) // fails only if it has ended
 		late := time.AfterFunc(15*time.Second, func() { _ = server.Process.Kill() })
 		defer late.Stop()
 		err := server.Wait()
-		_, _ = complaints.WriteTo(a.stderr) // what nobody can read, nobody reads
+		_, _ = complaints.WriteTo(a.stderr) // an error here has no further effect
 		return err
 	}
-	hanging := context.AfterFunc(ctx, func() { _ = server.Process.Kill() }) // it has nothing yet that could be lost
+	hanging := context.AfterFunc(ctx, func() { _ = server.Process.Kill() }) // it has no data yet
 	line, err := bufio.NewReader(out).ReadString('\n')
 	dsn, ready := strings.CutPrefix(strings.TrimSpace(line), "devdb ready ")
 	if !hanging() {
@@ -105,7 +105,7 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 		return "", "", nil, errLabInterrupted
 	}
 	if err != nil || !ready {
-		return "", "", nil, errors.Join(errors.New("the embedded database did not start"), end())
+		return "", "", nil, errors.Join(errors.New("embedded database did not start"), end())
 	}
 	return dsn, "embedded (devdb, in memory)", end, nil
 }

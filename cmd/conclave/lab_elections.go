@@ -17,7 +17,7 @@ import (
 	"conclave/lab"
 )
 
-// labElections is what `lab elections` was told.
+// labElections are the flags of `lab elections`.
 type labElections struct {
 	db, zookeeper, html string
 	rules               []string
@@ -27,29 +27,30 @@ type labElections struct {
 func (a *app) labElectionsCommand() *cobra.Command {
 	var o labElections
 	cmd := &cobra.Command{
-		Use: "elections", Short: fmt.Sprintf("Elect by %d rules under the same faults, and compare", len(lab.Rules())), Args: want(),
-		Long: `Plays Conclave's strategies, the articles' own forms and the rules of other projects,
-each with three processes of its own on one database, and breaks their leaders: kill -9,
-SIGTERM, SIGSTOP, and a cut between the leader and its store. It prints how long nobody
-led, what that cost, for how long two believed to lead, and which of their writes landed;
-in under three minutes.
+		Use: "elections", Short: fmt.Sprintf("Compare elections by %d rules under the same faults", len(lab.Rules())), Args: want(),
+		Long: `Run Conclave's strategies, the articles' own forms and the rules of other projects, each
+with three processes on one database, and inject faults into their leaders: kill -9,
+SIGTERM, SIGSTOP, and a cut between the leader and its store. Print the time without a
+leader, the cost, the time with two perceived leaders, and which of their writes were
+executed. It takes less than three minutes.
 
-A database of --db is given tables whose names begin with lab_, and those of the
-strategies; they stay. Exit 1 when a rule could not be played, or when one of Conclave's
-did not keep what it promises. Ctrl-C prints what was measured until then; exit 1, too.`,
+In a database of --db it creates tables whose names begin with lab_, and those of the
+strategies; they are not removed. Exit with 1 if a rule could not run, or if one of
+Conclave's did not keep its guarantees. Ctrl-C prints the measurements so far and exits
+with 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.labElections(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.db, "db", supervisor.Embedded, "embedded, or a DSN: user:password@tcp(host:port)/database")
-	f.StringVar(&o.zookeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper (default: a tree in memory, over its protocol)")
-	f.StringVar(&o.html, "html", "", "write the report to this file, as a page that needs nothing but itself")
-	f.StringSliceVar(&o.rules, "rules", nil, "play only these: "+strings.Join(ruleNames(), ","))
-	f.DurationVar(&o.cfg.Lease, "lease", time.Second, "of all rules that can be told one")
-	f.BoolVar(&o.cfg.Own, "own", false, "each rule plays with its own defaults: give --limit an hour")
-	f.IntVar(&o.cfg.Repeat, "repeat", 10, "at most so many faults of each kind")
-	f.DurationVar(&o.cfg.Limit, "limit", 160*time.Second, "begin no fault after that; each rule gets at least one of each kind")
-	f.DurationVar(&o.cfg.Act, "act", 20*time.Millisecond, "between two writes of who believes to lead")
-	f.IntVar(&o.cfg.AtOnce, "at-once", 7, "rules that play at the same time")
+	f.StringVar(&o.db, "db", supervisor.Embedded, "embedded or a DSN: user:password@tcp(host:port)/database")
+	f.StringVar(&o.zookeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper (default: one in memory with its protocol)")
+	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
+	f.StringSliceVar(&o.rules, "rules", nil, "run only these rules: "+strings.Join(ruleNames(), ","))
+	f.DurationVar(&o.cfg.Lease, "lease", time.Second, "lease of all rules that have one")
+	f.BoolVar(&o.cfg.Own, "own", false, "run each rule with its own defaults (set --limit to an hour)")
+	f.IntVar(&o.cfg.Repeat, "repeat", 10, "maximum number of faults of each kind")
+	f.DurationVar(&o.cfg.Limit, "limit", 160*time.Second, "time after which no fault begins; each rule gets at least one of each kind")
+	f.DurationVar(&o.cfg.Act, "act", 20*time.Millisecond, "interval of the writes of a perceived leader")
+	f.IntVar(&o.cfg.AtOnce, "at-once", 7, "number of rules that run at the same time")
 	return cmd
 }
 
@@ -64,7 +65,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	for _, name := range o.rules {
 		rule, ok := lab.RuleNamed(name)
 		if !ok {
-			return usageError{fmt.Errorf("--rules %q is none of %s", name, strings.Join(ruleNames(), ", "))}
+			return usageError{fmt.Errorf("unknown rule %q in --rules (want one of %s)", name, strings.Join(ruleNames(), ", "))}
 		}
 		o.cfg.Rules = append(o.cfg.Rules, rule)
 	}
@@ -74,12 +75,12 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	}
 	o.cfg.Spawn = func() *exec.Cmd {
 		cmd := exec.Command(path, "lab", "candidate")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // no death signal: it comes with the end of a thread, and Go ends some
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // no death signal: it is sent when a thread ends, and Go ends threads
 		return cmd
 	}
 	o.cfg.Version, o.cfg.Progress, o.cfg.ZooKeeper = version, a.stderr, o.zookeeper
 	if o.cfg.DSN = o.db; o.db == supervisor.Embedded {
-		o.cfg.DSN = "root@tcp(127.0.0.1:1)/conclave" // for Validate, until there is one
+		o.cfg.DSN = "root@tcp(127.0.0.1:1)/conclave" // placeholder for Validate
 	}
 	if err := checkLab(o.db, o.zookeeper, o.html); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	}
 	broken := report.Broken()
 	if report.Interrupted {
-		broken = append([]string{"interrupted: not all rules were played to their end"}, broken...)
+		broken = append([]string{"interrupted: not all rules ran to their end"}, broken...)
 	}
 	if len(broken) > 0 {
 		return errors.New(strings.Join(broken, "; "))
@@ -124,7 +125,7 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	return nil
 }
 
-// serverVersion asks a server what it is.
+// serverVersion returns the version of a server.
 func serverVersion(ctx context.Context, dsn string) (version string, err error) {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
@@ -134,12 +135,12 @@ func serverVersion(ctx context.Context, dsn string) (version string, err error) 
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return "", fmt.Errorf("ask the database of --db for its version: %w", err)
+		return "", fmt.Errorf("read the version of the database of --db: %w", err)
 	}
 	return version, nil
 }
 
-// labCandidateCommand is one candidate's process: `lab elections` starts it.
+// labCandidateCommand is the process of one candidate, started by `lab elections`.
 func (a *app) labCandidateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "candidate", Hidden: true, Args: want(),

@@ -16,28 +16,28 @@ func (a *app) labOversellCommand() *cobra.Command {
 	cfg := oversell.DefaultConfig()
 	var db, html string
 	cmd := &cobra.Command{
-		Use: "oversell", Short: "Sell 100 items to 1,500 buyers, with no lock and with each", Args: want(),
-		Long: `Plays the shop of article 004: buyers read the stock, think, and write it back,
-in one way after the other, all of them in under three minutes. A way that must hold
-and oversells, or that is arranged to oversell and does not, is a failure: exit 1.
+		Use: "oversell", Short: "Sell 100 items to 1,500 buyers with different locks", Args: want(),
+		Long: `Run the shop of article 004: buyers read the stock, think, and write it back, with one
+way of locking after the other, in less than three minutes. Exit with 1 if a way that
+must not oversell does, or if one that is expected to oversell does not.
 
---db DSN names a MySQL database in which tables may be made: they stay. Without it an
-embedded one is started (the program devdb). The locks that are built on ZooKeeper
-stand on a tree in memory, or on --zookeeper ADDR.`,
+--db DSN names a MySQL database in which tables are created; they are not removed.
+Without it an embedded one is started (the program devdb). Locks based on ZooKeeper use
+a ZooKeeper in memory, or that of --zookeeper.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.oversell(cmd.Context(), cfg, db, html)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&db, "db", "embedded", "embedded, or a MySQL database (DSN)")
-	f.IntVar(&cfg.Buyers, "buyers", cfg.Buyers, "how many want one: more than there are items")
-	f.IntVar(&cfg.Items, "items", cfg.Items, "how many there are")
-	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "among how many sessions the buyers are spread")
-	f.DurationVar(&cfg.Think, "think", cfg.Think, "the longest that a buyer thinks between reading and writing")
-	f.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of the buyers' thoughts")
-	f.StringVar(&cfg.ZooKeeper, "zookeeper", "", "a real ZooKeeper (HOST:PORT) for the locks that are built on it")
-	f.StringSliceVar(&cfg.Only, "only", nil, "play these ways only (WAY,...)")
-	f.StringVar(&html, "html", "", "write the report to this file, as a page that needs nothing but itself")
+	f.StringVar(&db, "db", "embedded", "embedded or a MySQL database (DSN)")
+	f.IntVar(&cfg.Buyers, "buyers", cfg.Buyers, "number of buyers; more than items")
+	f.IntVar(&cfg.Items, "items", cfg.Items, "number of items")
+	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "number of sessions that the buyers share")
+	f.DurationVar(&cfg.Think, "think", cfg.Think, "maximum time between a buyer's read and write")
+	f.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of the buyers' thinking times")
+	f.StringVar(&cfg.ZooKeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper for the locks based on it")
+	f.StringSliceVar(&cfg.Only, "only", nil, "run only these ways (WAY,...)")
+	f.StringVar(&html, "html", "", "write the report to this file as one HTML page")
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 		return err
 	}
 	if broken := report.Broken(); len(broken) > 0 {
-		return fmt.Errorf("%d of %s did not do what they claim, the first: %s: %s", len(broken), plural(len(report.Ways), "way"), broken[0].Name, broken[0].Verdict)
+		return fmt.Errorf("%d of %s did not behave as expected, the first: %s: %s", len(broken), plural(len(report.Ways), "way"), broken[0].Name, broken[0].Verdict)
 	}
 	return nil
 }
@@ -91,5 +91,5 @@ func writeOversell(w io.Writer, r oversell.Report) {
 	for _, note := range sortedKeys(notes) {
 		fmt.Fprintln(w, note)
 	}
-	fmt.Fprintf(w, "%d items; a thought of up to %d ms; %s, a tree %s; %s in all.\n", r.Items, r.ThinkMs, r.Database, r.Tree, ms(r.TookMs))
+	fmt.Fprintf(w, "%d items; thinking time up to %d ms; %s; ZooKeeper %s; %s in total.\n", r.Items, r.ThinkMs, r.Database, r.Tree, ms(r.TookMs))
 }

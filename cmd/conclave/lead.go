@@ -24,36 +24,36 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// leadLock is the lock of who names none. It is not the cluster's own.
+// leadLock is the default lock. It is not the lock of the cluster.
 const leadLock = "conclave-lead"
 
-// standing is what `lead` was told.
-type standing struct {
+// leadOptions are the flags and the command of `lead`.
+type leadOptions struct {
 	dsn, dsnFile, lock string
 	lease, dbWait      time.Duration
 	once               bool
-	command            []string // CMD, its program looked up
+	command            []string // CMD, with the path of its program
 }
 
 func (a *app) leadCommand() *cobra.Command {
-	var s standing
+	var s leadOptions
 	cmd := &cobra.Command{
 		Use:   "lead --dsn DSN|--dsn-file F [flags] -- CMD...",
-		Short: "Run a command while this node leads a lock in any MySQL",
-		Long: `Stands for the leadership of a lock in any MySQL or MariaDB, and runs CMD while it
-leads: on one of all the nodes that stand for it.
+		Short: "Run a command while this node holds a lock in MySQL",
+		Long: `Take part in the election for a lock in any MySQL or MariaDB, and run CMD while this
+node leads. Of all nodes that take part, one runs CMD.
 
-CMD finds its term in CONCLAVE_TERM, and the rest of the token for fenced writes in
+CMD gets its term in CONCLAVE_TERM, and the rest of the token for fenced writes in
 CONCLAVE_OWNER, CONCLAVE_LOCK and CONCLAVE_DATA_CENTER (package conclave/elector/fence).
-When the leadership ends, or is about to because the database does not answer, CMD and
-all that it started get SIGTERM and, before anybody else can lead, SIGKILL. When CMD ends
-by itself the leadership is handed over, and the node stands again; with --once the tool
-ends, with CMD's exit code, after the first leadership (128 + the signal, if one ended
-CMD). SIGTERM and Ctrl-C hand over, and wait for CMD; a second one kills it.
+When the leadership ends, or is about to end because the database does not answer, CMD
+and its process group get SIGTERM and, before another node can lead, SIGKILL. When CMD
+ends by itself, the leadership is handed over and the node takes part again. With --once
+the tool ends after the first leadership with CMD's exit code (128 + the signal, if one
+ended CMD). SIGTERM and Ctrl-C hand over and wait for CMD; a second one kills CMD.
 
-CMD has no standard input, and a process group of its own. When this tool is killed with
--9, CMD is killed, too (on Linux), but not what CMD has started; and a tool that is itself
-frozen (SIGSTOP) stops nobody. Fenced writes are refused in both cases.`,
+CMD has no standard input and its own process group. If this tool is killed with -9, CMD
+is killed as well (on Linux), but not the processes that it has started. If this tool is
+suspended (SIGSTOP), CMD continues. Fenced writes are refused in both cases.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() != 0 {
 				return errors.New("lead takes CMD after two dashes: conclave lead --dsn DSN -- CMD")
@@ -70,18 +70,18 @@ frozen (SIGSTOP) stops nobody. Fenced writes are refused in both cases.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.dsn, "dsn", "", "database: user:password@tcp(host:port)/name (shown to whoever lists processes: prefer --dsn-file)")
-	f.StringVar(&s.dsnFile, "dsn-file", "", "file whose first line is the DSN")
-	f.StringVar(&s.lock, "lock", leadLock, "name of the lock; nodes with the same one stand for the same leadership")
-	f.DurationVar(&s.lease, "lease", 3*time.Second, "how long the others wait for a node that fell silent")
+	f.StringVar(&s.dsn, "dsn", "", "database: user:password@tcp(host:port)/name (visible in the process list: prefer --dsn-file)")
+	f.StringVar(&s.dsnFile, "dsn-file", "", "file with the DSN in its first line")
+	f.StringVar(&s.lock, "lock", leadLock, "name of the lock; nodes with the same lock elect one leader")
+	f.DurationVar(&s.lease, "lease", 3*time.Second, "how long other nodes wait before they replace a leader without renewals")
 	f.BoolVar(&s.once, "once", false, "end after the first leadership, with CMD's exit code")
-	f.DurationVar(&s.dbWait, "db-wait", time.Minute, "how long to wait for the database at the start")
+	f.DurationVar(&s.dbWait, "db-wait", time.Minute, "how long to wait for the database at startup")
 	return cmd
 }
 
-// lead stands for the leadership until a signal, or with --once until the first one is
-// over.
-func (a *app) lead(ctx context.Context, s standing) error {
+// lead takes part in the election until a signal, or with --once until the end of the
+// first leadership.
+func (a *app) lead(ctx context.Context, s leadOptions) error {
 	log := hclog.New(&hclog.LoggerOptions{Name: "lead", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
 	lock := conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: s.lock}
 	if err := lock.Validate(); err != nil {
@@ -99,13 +99,13 @@ func (a *app) lead(ctx context.Context, s standing) error {
 		return usageError{err}
 	}
 	defer db.Close()
-	// No witness: a takeover within milliseconds is not worth a moment in which two
-	// commands run. By the lease alone no two beliefs overlap.
+	// No witness: with the lease alone, perceived leaderships never overlap, so two
+	// commands never run at the same time. That is worth a slower takeover.
 	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease, Logger: log})
 	if err != nil {
 		return err
 	}
-	w := &worker{standing: s, leads: lock, log: log, stdout: a.stdout, stderr: a.stderr, hurry: make(chan struct{}), finished: make(chan error, 1)}
+	w := &worker{leadOptions: s, leads: lock, log: log, stdout: a.stdout, stderr: a.stderr, hurry: make(chan struct{}), finished: make(chan error, 1)}
 	w.elector, err = elector.New(elector.Config{ID: candidate(), Strategy: strategy, Lease: s.lease, Lead: w.lead, Logger: log})
 	if err != nil {
 		return usageError{err}
@@ -118,10 +118,10 @@ func (a *app) lead(ctx context.Context, s standing) error {
 	}
 
 	ended := make(chan error, 1)
-	go func() { ended <- w.elector.Run(context.WithoutCancel(ctx)) }() // joined below, on every way out
+	go func() { ended <- w.elector.Run(context.WithoutCancel(ctx)) }() // joined on every return
 	select {
 	case <-ctx.Done():
-		log.Info("handing over: waiting for the command to end")
+		log.Info("handing over; waiting for the command to end")
 	case first := <-w.finished:
 		w.finished <- first // for stopped
 	case err := <-ended:
@@ -139,20 +139,20 @@ func (a *app) lead(ctx context.Context, s standing) error {
 		err = <-shut
 	}
 	if err != nil {
-		log.Warn("the others wait for the lease", "error", err)
+		log.Warn("could not hand over; other nodes wait for the lease", "error", err)
 	}
 	return errors.Join(<-ended, w.stopped())
 }
 
-// source is the DSN itself.
-func (s *standing) source() (string, error) {
+// source returns the DSN.
+func (s *leadOptions) source() (string, error) {
 	switch {
 	case s.dsn != "" && s.dsnFile != "":
 		return "", usageError{errors.New("--dsn and --dsn-file exclude each other")}
 	case s.dsn != "":
 		return s.dsn, nil
 	case s.dsnFile == "":
-		return "", usageError{errors.New("--dsn or --dsn-file is needed")}
+		return "", usageError{errors.New("--dsn or --dsn-file is required")}
 	}
 	body, err := os.ReadFile(s.dsnFile)
 	if err != nil {
@@ -162,11 +162,11 @@ func (s *standing) source() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// migrate waits for the database, and makes the lock's row.
+// migrate waits for the database and creates the lock's row.
 func migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, limit time.Duration, log hclog.Logger) error {
-	began, said := time.Now(), time.Time{}
+	began, logged := time.Now(), time.Time{}
 	for {
-		// A server that accepts and says nothing must not hold one try for ever.
+		// Each attempt has a limit, for a server that accepts and does not answer.
 		try, cancel := context.WithTimeout(ctx, min(max(limit-time.Since(began), time.Second), 5*time.Second))
 		err := db.Migrate(try, lock)
 		cancel()
@@ -178,11 +178,11 @@ func migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, lim
 		case !errors.Is(err, conclavesql.ErrUnavailable):
 			return err
 		case time.Since(began) >= limit:
-			return fmt.Errorf("the database at %s was not there within --db-wait %v: %w: %w", db.Addr(), limit, errTimedOut, err)
+			return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), limit, errTimedOut, err)
 		}
-		if time.Since(said) >= 5*time.Second {
-			said = time.Now()
-			log.Warn("the database is not there yet", "database", db.Addr(), "error", err)
+		if time.Since(logged) >= 5*time.Second {
+			logged = time.Now()
+			log.Warn("the database is not available yet", "database", db.Addr(), "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -192,14 +192,14 @@ func migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, lim
 	}
 }
 
-// strange is what may not be in a node's name.
-var strange = regexp.MustCompile(`[^A-Za-z0-9-]+`)
+// invalidInName matches characters that are not allowed in a node's name.
+var invalidInName = regexp.MustCompile(`[^A-Za-z0-9-]+`)
 
-// candidate is this process in the election: the host's name and the process's number,
-// for people, and an incarnation that nobody else draws.
+// candidate returns the id of this process in the election: the host's name and the
+// pid, and a random incarnation.
 func candidate() conclave.NodeID {
 	host, err := os.Hostname()
-	if host = strings.Trim(strange.ReplaceAllString(host, "-"), "-"); err != nil || host == "" {
+	if host = strings.Trim(invalidInName.ReplaceAllString(host, "-"), "-"); err != nil || host == "" {
 		host = "host"
 	}
 	var seed [8]byte

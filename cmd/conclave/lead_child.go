@@ -20,23 +20,23 @@ import (
 
 // worker runs the command of `lead`, once for each leadership.
 type worker struct {
-	standing
+	leadOptions
 	leads          conclavesql.Lock
 	log            hclog.Logger
 	stdout, stderr io.Writer
 	elector        *elector.Elector
 
-	hurry    chan struct{} // closed by a second signal: kill the command now
-	finished chan error    // how the first leadership ended; cap 1. Nobody reads it but --once
+	hurry    chan struct{} // closed by a second signal, to kill the command
+	finished chan error    // the result of the first leadership, with --once; cap 1
 }
 
-// lead is one leadership: it returns when the command has ended, and everything that
-// it started. Then the elector hands over.
+// lead runs one leadership. It returns when the command and its process group have
+// ended; then the elector hands over.
 func (w *worker) lead(ctx context.Context, term elector.Term) error {
 	code, err := w.work(ctx, fence.New(w.leads, term))
 	switch {
 	case err != nil:
-		w.log.Error("the command cannot be run", "term", term.Number, "error", err)
+		w.log.Error("cannot run the command", "term", term.Number, "error", err)
 	default:
 		w.log.Info("the command has ended", "term", term.Number, "code", code)
 		if code != 0 {
@@ -46,13 +46,14 @@ func (w *worker) lead(ctx context.Context, term elector.Term) error {
 	if w.once {
 		select {
 		case w.finished <- err:
-		default: // the first leadership has told already
+		default: // this is not the first leadership
 		}
 	}
 	return nil
 }
 
-// stopped is how the tool ends: with --once as the first leadership's command did.
+// stopped returns the error with which the tool ends: with --once the result of the
+// first leadership's command.
 func (w *worker) stopped() error {
 	if !w.once {
 		return nil
@@ -61,55 +62,55 @@ func (w *worker) stopped() error {
 	case err := <-w.finished:
 		return err
 	default:
-		return errors.New("stopped before this node led: the command was not run")
+		return errors.New("stopped before this node led; the command was not run")
 	}
 }
 
-// work runs the command until it ends by itself, or the leadership does: then SIGTERM,
-// and SIGKILL when the trust in the term is nearly over. The trust can run out without
-// a word, when the database does not answer; so the command is asked to stop when a
-// third of a lease is left, which is when two renewals are missing.
+// work runs the command until it ends or the leadership does. At the end of the
+// leadership the command gets SIGTERM, and SIGKILL shortly before the trust in the term
+// ends. If the database does not answer, trust ends without a notification, so the
+// command also gets SIGTERM when a third of a lease is left, after two missing renewals.
 func (w *worker) work(ctx context.Context, token fence.Token) (code int, err error) {
-	runtime.LockOSThread() // the kernel kills the command with the thread that started it
+	runtime.LockOSThread() // the kernel kills the command when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(w.command[0], w.command[1:]...)
 	cmd.Stdout, cmd.Stderr = w.stdout, w.stderr
 	cmd.Env = append(os.Environ(), token.Environ()...)
 	cmd.SysProcAttr = leashed()
-	cmd.WaitDelay = time.Second // for who holds our pipes although he was killed
+	cmd.WaitDelay = time.Second // for processes that still hold the pipes
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	tell := func(s syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, s) } // the whole group; none left is fine
+	signalGroup := func(s syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, s) } // fails only if the group has ended
 	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }() // joined below, on every way out
+	go func() { exited <- cmd.Wait() }() // joined on every return
 	over, asked := ctx.Done(), false
 	slack := w.lease / 20
 	for {
 		until := w.elector.TrustedUntil()
 		next := until.Add(-w.lease / 3)
 		if !asked && (ctx.Err() != nil || !time.Now().Before(next)) {
-			w.log.Info("asking the command to stop", "term", token.Term, "why", reason(ctx))
-			tell(syscall.SIGTERM)
+			w.log.Info("stopping the command", "term", token.Term, "why", reason(ctx))
+			signalGroup(syscall.SIGTERM)
 			asked, over = true, nil
 		}
 		if asked {
 			next = until.Add(-slack)
 		}
 		if asked && !time.Now().Before(next) {
-			w.log.Warn("killing the command: the trust in the term ends", "term", token.Term)
-			tell(syscall.SIGKILL)
+			w.log.Warn("killing the command because trust in the term ends", "term", token.Term)
+			signalGroup(syscall.SIGKILL)
 			return outcome(cmd, <-exited)
 		}
 		timer := time.NewTimer(time.Until(next))
 		select {
 		case err := <-exited:
 			timer.Stop()
-			tell(syscall.SIGKILL) // whatever it has left behind
+			signalGroup(syscall.SIGKILL) // for processes that it has started
 			return outcome(cmd, err)
 		case <-w.hurry:
 			timer.Stop()
-			tell(syscall.SIGKILL)
+			signalGroup(syscall.SIGKILL)
 			return outcome(cmd, <-exited)
 		case <-over:
 		case <-timer.C:
@@ -118,7 +119,7 @@ func (w *worker) work(ctx context.Context, token fence.Token) (code int, err err
 	}
 }
 
-// reason is why the command has to stop.
+// reason returns why the command has to stop.
 func reason(ctx context.Context) error {
 	if why := context.Cause(ctx); why != nil {
 		return why
@@ -126,7 +127,7 @@ func reason(ctx context.Context) error {
 	return errors.New("the database does not answer")
 }
 
-// outcome is the exit code of a command that has ended, as a shell would say it.
+// outcome returns the exit code of a command that has ended, as a shell reports it.
 func outcome(cmd *exec.Cmd, err error) (int, error) {
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
@@ -135,5 +136,5 @@ func outcome(cmd *exec.Cmd, err error) (int, error) {
 	case ok && status.Exited():
 		return status.ExitStatus(), nil
 	}
-	return 0, fmt.Errorf("the command's end is not known: %w", err)
+	return 0, fmt.Errorf("unknown exit status of the command: %w", err)
 }

@@ -118,24 +118,24 @@ func TestLeadOnceEndsWithTheCommandsCode(t *testing.T) {
 
 func TestLeadWrongUsage(t *testing.T) {
 	nowhere := "root:secret@tcp(127.0.0.1:1)/x"
-	for says, c := range map[string]struct {
+	for want, c := range map[string]struct {
 		args []string
 		code int
 	}{
 		"lead takes CMD after two dashes":     {[]string{"lead", "--dsn", nowhere}, exitUsage},
 		"conclave lead --dsn DSN -- CMD":      {[]string{"lead", "--dsn", nowhere, "sh", "x"}, exitUsage},
-		"--dsn or --dsn-file is needed":       {[]string{"lead", "--", "sh"}, exitUsage},
+		"--dsn or --dsn-file is required":     {[]string{"lead", "--", "sh"}, exitUsage},
 		"exclude each other":                  {[]string{"lead", "--dsn", nowhere, "--dsn-file", "x", "--", "sh"}, exitUsage},
 		"/nowhere/dsn":                        {[]string{"lead", "--dsn-file", "/nowhere/dsn", "--", "sh"}, exitUsage},
 		"bad DSN":                             {[]string{"lead", "--dsn", "mysql://root:secret@db/x", "--", "sh"}, exitUsage},
 		"no-such-program":                     {[]string{"lead", "--dsn", nowhere, "--", "no-such-program"}, exitUsage},
 		"--lease 10ms: want at least 100ms":   {[]string{"lead", "--dsn", nowhere, "--lease", "10ms", "--", "sh"}, exitUsage},
 		"printable ASCII":                     {[]string{"lead", "--dsn", nowhere, "--lock", "schloß", "--", "sh"}, exitUsage},
-		"was not there within --db-wait 50ms": {[]string{"lead", "--dsn", nowhere, "--db-wait", "50ms", "--", "sh"}, exitTimedOut},
+		"not available within --db-wait 50ms": {[]string{"lead", "--dsn", nowhere, "--db-wait", "50ms", "--", "sh"}, exitTimedOut},
 	} {
 		r := tool(t, c.args...)
 		assert.Equal(t, c.code, r.code, "%v: %s", c.args, r.stderr)
-		assert.Contains(t, r.stderr, says)
+		assert.Contains(t, r.stderr, want)
 		assert.NotContains(t, r.stderr, "secret")
 	}
 	assert.Equal(t, []string{"lead", "--", "kill", "-9", "1"}, signalFlags([]string{"lead", "--", "kill", "-9", "1"}), "CMD's words are its own")

@@ -50,7 +50,7 @@ func tool(t *testing.T, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// fakeMeta answers what it is told to, as a meta would.
+// fakeMeta is a meta with prepared answers.
 func fakeMeta(t *testing.T, routes map[string]any) string {
 	mux := http.NewServeMux()
 	for route, body := range routes {
@@ -73,23 +73,23 @@ func fakeMeta(t *testing.T, routes map[string]any) string {
 
 var someLeader = metaclient.LeaderInfo{Leader: "meta-2", Address: "127.0.0.1:9616", Term: 7, Beat: 3, LeaseRemainingMs: 2700, Cause: "killed"}
 
-func TestWrongUsageExitsTwoInOneLineThatSaysWhat(t *testing.T) {
+func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "frob"`:            {"frob"},
-		"kill takes NAME, not 0 arguments":  {"kill"},
-		"blacklist needs one of list, add":  {"blacklist"},
-		`ps takes no argument, not ["x"]`:   {"ps", "x"},
-		"unknown flag: --sloots":            {"up", "--sloots", "3"},
-		"slots is 3: want a power of two":   {"--dir", t.TempDir(), "up", "--slots", "3"},
-		`signal "7": want -9, -15, -STOP`:   {"kill", "meta-1", "-7"},
-		`unknown role "chief" (want meta`:   {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
-		`--meta "nowhere": want HOST:PORT`:  {"--meta", "nowhere", "leader"},
-		"--count -1 is below zero":          {"subscribe", "x", "--count", "-1"},
-		"--wait -1s is below zero":          {"leader", "--wait", "-1s"},
-		"--lease 0s: want at least 100ms":   {"lead", "--lease", "0s", "--dsn", "u@tcp(127.0.0.1:1)/d", "--", "true"},
-		"--repeat 0: want at least 1":       {"bench", "--repeat", "0"},
-		"--token and --token-file exclude":  {"--token", "a", "--token-file", "b", "version"},
-		`invalid argument "soon" for "--wa`: {"leader", "--wait", "soon"},
+		`unknown command "frob"`:                         {"frob"},
+		"kill takes NAME, got 0 arguments":               {"kill"},
+		"blacklist needs a subcommand (one of list, add": {"blacklist"},
+		`ps takes no arguments, got ["x"]`:               {"ps", "x"},
+		"unknown flag: --sloots":                         {"up", "--sloots", "3"},
+		"slots is 3: want a power of two":                {"--dir", t.TempDir(), "up", "--slots", "3"},
+		`signal "7": want -9, -15, -STOP`:                {"kill", "meta-1", "-7"},
+		`unknown role "chief" (want meta`:                {"--meta", "127.0.0.1:1", "nodes", "--role", "chief"},
+		`--meta "nowhere": want HOST:PORT`:               {"--meta", "nowhere", "leader"},
+		"--count is -1: want 0 or more":                  {"subscribe", "x", "--count", "-1"},
+		"--wait is -1s: want 0 or more":                  {"leader", "--wait", "-1s"},
+		"--lease 0s: want at least 100ms":                {"lead", "--lease", "0s", "--dsn", "u@tcp(127.0.0.1:1)/d", "--", "true"},
+		"--repeat 0: want at least 1":                    {"bench", "--repeat", "0"},
+		"--token and --token-file exclude":               {"--token", "a", "--token-file", "b", "version"},
+		`invalid argument "soon" for "--wa`:              {"leader", "--wait", "soon"},
 	} {
 		r := tool(t, args...)
 		assert.Equal(t, exitUsage, r.code, "%v", args)

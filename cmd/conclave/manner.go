@@ -9,16 +9,16 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// manner is how an operator's act is asked for: forced, or only to see its effect.
+// manner holds the flags --force and --dry-run of an operator's command.
 type manner struct {
 	force, dryRun bool
 	effect        metaclient.Effect // filled in by a dry run
 }
 
-// flags adds --force and --dry-run to a command.
+// flags adds the flags to a command.
 func (m *manner) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&m.force, "force", false, "do it although the cluster would not serve afterwards")
-	cmd.Flags().BoolVar(&m.dryRun, "dry-run", false, "change nothing, and print what it would do")
+	cmd.Flags().BoolVar(&m.force, "force", false, "do it even if the cluster cannot serve afterwards")
+	cmd.Flags().BoolVar(&m.dryRun, "dry-run", false, "print the effect without changing anything")
 	cmd.MarkFlagsMutuallyExclusive("force", "dry-run")
 }
 
@@ -37,7 +37,7 @@ func (m *manner) options() []metaclient.Option {
 func (a *app) showEffect(e metaclient.Effect) error {
 	return a.show(e, func(w io.Writer) {
 		if e.Refused {
-			fmt.Fprintf(w, "refused (%s) unless it is forced: %s\n", e.Code, e.Effect)
+			fmt.Fprintf(w, "refused without --force (%s): %s\n", e.Code, e.Effect)
 			return
 		}
 		fmt.Fprintln(w, e.Effect)

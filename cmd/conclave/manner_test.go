@@ -12,9 +12,9 @@ import (
 	"conclave/wire"
 )
 
-// What would end the service is refused with exit code 1 and one line that says what
-// it would do and how to force it; --force and --dry-run reach the cluster.
-func TestForceAndDryRunOfAnOperatorsActs(t *testing.T) {
+// A command that would end the service is refused with exit code 1 and one line with
+// its effect and the hint at --force; --force and --dry-run are sent to the cluster.
+func TestOperatorCommands_ForceAndDryRun(t *testing.T) {
 	var queries []string
 	meta := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -64,7 +64,7 @@ func TestForceAndDryRunOfAnOperatorsActs(t *testing.T) {
 
 		r = call("--dry-run")
 		assert.Equal(t, exitDone, r.code, command)
-		assert.Equal(t, "refused (unsafe) unless it is forced: nothing would lead\n", r.stdout, command)
+		assert.Equal(t, "refused without --force (unsafe): nothing would lead\n", r.stdout, command)
 		assert.Equal(t, []string{path + "?dryRun=true"}, queries, command)
 
 		assert.Equal(t, exitUsage, call("--dry-run", "--force").code, command)

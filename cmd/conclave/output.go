@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// printJSON writes one document on one line.
+// printJSON writes v as one line of JSON.
 func (a *app) printJSON(v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -26,7 +26,7 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// writePage writes a report to the file of --html.
+// writePage creates a file and writes a report to it.
 func writePage(file string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(file)
 	if err != nil {
@@ -36,7 +36,7 @@ func writePage(file string, write func(io.Writer) error) (err error) {
 	return write(f)
 }
 
-// show prints v with --json, and what human writes otherwise.
+// show prints v as JSON with --json, and otherwise what human writes.
 func (a *app) show(v any, human func(w io.Writer)) error {
 	if a.asJSON {
 		return a.printJSON(v)
@@ -47,8 +47,7 @@ func (a *app) show(v any, human func(w io.Writer)) error {
 	return err
 }
 
-// table is aligned columns under a head of capitals. Cells that look like
-// numbers are set to the right.
+// table is a table of aligned columns. Columns of numbers are aligned right.
 type table struct {
 	head []string
 	rows [][]string
@@ -92,7 +91,7 @@ func (t *table) write(w io.Writer) {
 	}
 }
 
-// ms is a duration as people read it in tables.
+// ms formats a number of milliseconds for tables.
 func ms(n int64) string {
 	switch d := time.Duration(n) * time.Millisecond; {
 	case d < 10*time.Second:
@@ -102,7 +101,7 @@ func ms(n int64) string {
 	}
 }
 
-// clock is a time of day as people read it in tables.
+// clock formats a time of day for tables.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -110,7 +109,7 @@ func clock(t time.Time) string {
 	return t.Local().Format("15:04:05.000")
 }
 
-// plural is "1 slot", "2 slots", "2 pushes".
+// plural formats a number with a noun: "1 slot", "2 slots", "2 pushes".
 func plural(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -121,7 +120,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// sortedKeys are a map's keys in their order.
+// sortedKeys returns the sorted keys of a map.
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }

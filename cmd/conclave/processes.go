@@ -86,7 +86,7 @@ func (a *app) startCommand() *cobra.Command {
 func (a *app) killCommand() *cobra.Command {
 	var sig string
 	cmd := &cobra.Command{
-		Use: "kill NAME|leader [-9|-15|-STOP|-CONT]", Short: "Send a signal to one local process; -9 by default", Args: want("NAME"),
+		Use: "kill NAME|leader [-9|-15|-STOP|-CONT]", Short: "Send a signal (default -9) to one local process", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := parseSignal(sig)
 			if err != nil {
@@ -110,11 +110,11 @@ func (a *app) killCommand() *cobra.Command {
 			return a.showProcess(cmd.Context(), h, name)
 		},
 	}
-	cmd.Flags().StringVar(&sig, "signal", "9", "the signal, by number or name; -9 and -STOP are short for it")
+	cmd.Flags().StringVar(&sig, "signal", "9", "signal by number or name; -9 and -STOP are short forms")
 	return cmd
 }
 
-// parseSignal knows the signals that make sense here.
+// parseSignal parses the signals that `kill` supports.
 func parseSignal(s string) (syscall.Signal, error) {
 	switch strings.TrimPrefix(strings.ToUpper(s), "SIG") {
 	case "9", "KILL":
@@ -151,7 +151,7 @@ func (a *app) logsCommand() *cobra.Command {
 			return a.copyLog(cmd.Context(), f, follow)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines as they are written")
 	return cmd
 }
 
@@ -177,7 +177,7 @@ func (a *app) copyLog(ctx context.Context, f io.Reader, follow bool) error {
 func (a *app) dbCommand() *cobra.Command {
 	var listen, file string
 	cmd := &cobra.Command{
-		Use: "db", Short: "Run the embedded MySQL server on its own (the program devdb)", Args: want(),
+		Use: "db", Short: "Run the embedded MySQL server (the program devdb)", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, bin, err := toolPath()
 			if err != nil {
@@ -185,7 +185,7 @@ func (a *app) dbCommand() *cobra.Command {
 			}
 			path := filepath.Join(bin, "devdb")
 			if _, err := os.Stat(path); err != nil {
-				return fmt.Errorf("the program devdb is not in %s, beside the tool: build it with `make build`", bin)
+				return fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`", bin)
 			}
 			args := []string{"--listen", listen}
 			if file != "" {
@@ -195,7 +195,8 @@ func (a *app) dbCommand() *cobra.Command {
 			devdb.Stdout, devdb.Stderr = a.stdout, a.stderr
 			devdb.Cancel = func() error { return devdb.Process.Signal(syscall.SIGTERM) }
 			devdb.WaitDelay = 15 * time.Second
-			// A group of its own: it hears one SIGTERM from us, not Ctrl-C as well, which would be its second.
+			// In its own process group it gets one SIGTERM from this tool, and not
+			// a second signal from Ctrl-C.
 			devdb.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			err = devdb.Run()
 			var exit *exec.ExitError
@@ -208,7 +209,7 @@ func (a *app) dbCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:3306", "where it listens")
-	cmd.Flags().StringVar(&file, "file", "", "keeps the tables across restarts; without it they are in memory only")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:3306", "address to listen on")
+	cmd.Flags().StringVar(&file, "file", "", "file to keep the tables in (default: only in memory)")
 	return cmd
 }

@@ -16,20 +16,20 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// registryFlags name the tenant and the group, as every command here takes them.
+// registryFlags are the flags for the tenant and the group.
 type registryFlags struct{ group, instance string }
 
 func (a *app) addRegistryFlags(cmd *cobra.Command, f *registryFlags) {
-	cmd.Flags().StringSliceVar(&a.sessionsAt, "session", nil, "addresses of sessions, instead of those that the metas name (ADDR,...)")
-	cmd.Flags().StringVar(&f.group, "group", conclave.DefaultGroup, "the group")
-	cmd.Flags().StringVar(&f.instance, "instance", conclave.DefaultInstance, "the instance (a tenant)")
+	cmd.Flags().StringSliceVar(&a.sessionsAt, "session", nil, "addresses of sessions, instead of those listed by the metas (ADDR,...)")
+	cmd.Flags().StringVar(&f.group, "group", conclave.DefaultGroup, "group of the data")
+	cmd.Flags().StringVar(&f.instance, "instance", conclave.DefaultInstance, "instance (tenant) of the data")
 }
 
 func (f *registryFlags) options(more ...client.Option) []client.Option {
 	return append(more, client.Group(f.group), client.Instance(f.instance))
 }
 
-// check says what is wrong with a dataId before anything is dialled.
+// check validates a dataId before the tool connects.
 func (f *registryFlags) check(dataID string) error {
 	if _, err := conclave.NewDataInfoID(dataID, f.instance, f.group); err != nil {
 		return usageError{err}
@@ -37,10 +37,10 @@ func (f *registryFlags) check(dataID string) error {
 	return nil
 }
 
-// sessions is how a client of this tool finds sessions: those of the local
-// cluster, also while no meta answers, or those that the metas name.
+// sessions returns the function with which clients find sessions: those of the local
+// cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
-	if len(a.sessionsAt) > 0 { // the names that metas know them by may mean nothing here
+	if len(a.sessionsAt) > 0 { // the addresses that metas list may not be reachable from here
 		return func(context.Context) ([]string, error) { return a.sessionsAt, nil }, nil
 	}
 	metas, err := a.metaAddresses()
@@ -65,8 +65,8 @@ func (a *app) sessions() (func(context.Context) ([]string, error), error) {
 	}, nil
 }
 
-// connect runs a client until leave is called: with a good-bye, which withdraws
-// all, or without, as if the process had died.
+// connect runs a client until leave is called. With goodbye it withdraws everything;
+// without, it ends as if the process had crashed.
 func (a *app) connect(name string, linger time.Duration) (c *client.Client, leave func(goodbye bool) error, err error) {
 	resolve, err := a.sessions()
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *app) connect(name string, linger time.Duration) (c *client.Client, leav
 	}
 	ctx, die := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = c.Run(ctx) }) // nil, or the context's error
+	running.Go(func() { _ = c.Run(ctx) }) // nil or the context's error
 	return c, func(goodbye bool) error {
 		defer running.Wait()
 		defer die()
@@ -91,7 +91,7 @@ func (a *app) connect(name string, linger time.Duration) (c *client.Client, leav
 	}, nil
 }
 
-// publication is what publish prints.
+// publication is the output of publish.
 type publication struct {
 	ID       string    `json:"id"`
 	DataID   string    `json:"dataId"`
@@ -107,12 +107,13 @@ func (a *app) publishCommand() *cobra.Command {
 	var linger, timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "publish DATAID=VALUE...", Short: "Publish values",
-		Long: `Publishes values and returns once data has them. They stay for the sessions' client
-lease (--linger, 5s) after the tool left; with --hold the tool stays until it is
-interrupted, and then withdraws them. One DATAID may be given several values.`,
+		Long: `Publish values and return when data nodes have stored them. The values stay for the
+sessions' client lease (--linger, 5s) after the command has ended. With --hold the
+command runs until it is interrupted and then withdraws them. A DATAID can have several
+values.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("publish takes DATAID=VALUE, once or more")
+				return errors.New("publish takes one or more DATAID=VALUE")
 			}
 			return nil
 		},
@@ -140,13 +141,13 @@ interrupted, and then withdraws them. One DATAID may be given several values.`,
 		},
 	}
 	a.addRegistryFlags(cmd, &f)
-	cmd.Flags().BoolVar(&hold, "hold", false, "stay until interrupted, then withdraw")
-	cmd.Flags().DurationVar(&linger, "linger", 5*time.Second, "how long the values stay after the tool left; 0 withdraws them when it leaves")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up when data does not have them after this long")
+	cmd.Flags().BoolVar(&hold, "hold", false, "run until interrupted, then withdraw the values")
+	cmd.Flags().DurationVar(&linger, "linger", 5*time.Second, "how long the values stay after the command has ended; 0 withdraws them at the end")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up if the values are not stored within this time")
 	return cmd
 }
 
-// parse reads DATAID=VALUE..., keeping the order of both.
+// parse parses DATAID=VALUE... and keeps the order of both.
 func (f *registryFlags) parse(args []string) (order []string, values map[string][]string, err error) {
 	values = make(map[string][]string)
 	for _, arg := range args {
@@ -170,19 +171,19 @@ func (f *registryFlags) parse(args []string) (order []string, values map[string]
 	return order, values, nil
 }
 
-// publish publishes and waits until data has it.
+// publish publishes and waits until data nodes have stored the values.
 func (a *app) publish(ctx context.Context, c *client.Client, f registryFlags, order []string, values map[string][]string, timeout time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var made []*client.Publication
+	var publications []*client.Publication
 	for _, dataID := range order {
 		p, err := c.Publish(waiting, dataID, values[dataID], f.options()...)
 		if err != nil {
 			return err
 		}
-		made = append(made, p)
+		publications = append(publications, p)
 	}
-	for i, p := range made {
+	for i, p := range publications {
 		if err := p.Stored(waiting); err != nil {
 			if waiting.Err() != nil && ctx.Err() == nil {
 				return fmt.Errorf("%w after %s: %w; %s", errTimedOut, timeout, err, connection(c))
@@ -202,19 +203,19 @@ func (a *app) publish(ctx context.Context, c *client.Client, f registryFlags, or
 	return nil
 }
 
-// connection says what a client that waits is connected to.
+// connection describes what a waiting client is connected to, with advice.
 func connection(c *client.Client) string {
 	var names []string
 	for _, n := range c.Connected() {
 		names = append(names, n.Name)
 	}
 	if len(names) == 0 {
-		return "no session can be reached: are they up? (`conclave ps`)"
+		return "no session can be reached; check them with `conclave ps`"
 	}
-	return "connected to " + strings.Join(names, ", ") + ": do the data nodes serve? (`conclave slots`)"
+	return "connected to " + strings.Join(names, ", ") + "; check the data nodes with `conclave slots`"
 }
 
-// push is one line of subscribe.
+// push is one line of the output of subscribe.
 type push struct {
 	DataID   string    `json:"dataId"`
 	Group    string    `json:"group"`
@@ -222,8 +223,8 @@ type push struct {
 	Version  int64     `json:"version"`
 	Values   []string  `json:"values"`
 	At       time.Time `json:"at"`
-	// UnconfirmedMs is there if values may be missing, and for how long they are
-	// still expected to come back.
+	// UnconfirmedMs is set if values may be missing, to the time within which they
+	// are expected again.
 	UnconfirmedMs int64 `json:"unconfirmedMs,omitempty"`
 }
 
@@ -232,9 +233,9 @@ func (a *app) subscribeCommand() *cobra.Command {
 	var count int
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "subscribe DATAID...", Short: "Print each push of what is published", Args: want1("DATAID"),
-		Long: `Prints one line per push until it is interrupted, has printed --count of them, or
---timeout has passed (exit 4 when --count was not reached, or nothing came).`,
+		Use: "subscribe DATAID...", Short: "Print each push of the published values", Args: want1("DATAID"),
+		Long: `Print one line per push until interrupted, until --count pushes were printed, or until
+--timeout has passed (exit code 4 if there were fewer than --count pushes or none).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.subscribe(cmd.Context(), f, args, count, timeout)
 		},
@@ -249,7 +250,7 @@ func (a *app) getCommand() *cobra.Command {
 	var f registryFlags
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "get DATAID", Short: "Print what is published now", Args: want("DATAID"),
+		Use: "get DATAID", Short: "Print the published values", Args: want("DATAID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.subscribe(cmd.Context(), f, args, 1, timeout, client.HoldAtMost(min(getHeld, timeout/2)))
 		},
@@ -259,21 +260,22 @@ func (a *app) getCommand() *cobra.Command {
 	return cmd
 }
 
-// getHeld is how long get waits for registrations that are expected to come back
-// before it prints the list without them.
+// getHeld is how long get waits for registrations that are expected again before it
+// prints the values without them.
 const getHeld = 2 * time.Second
 
-// want1 is one argument of a kind, or more.
+// want1 checks that there is at least one argument.
 func want1(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fmt.Errorf("%s takes %s, once or more", cmd.Name(), name)
+			return fmt.Errorf("%s takes one or more %s", cmd.Name(), name)
 		}
 		return nil
 	}
 }
 
-// subscribe prints pushes until ctx ends, count of them came, or the time is over.
+// subscribe prints pushes until ctx ends, count of them were printed, or the timeout
+// has passed.
 func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, count int, timeout time.Duration, more ...client.Option) (err error) {
 	for _, dataID := range dataIDs {
 		if err := f.check(dataID); err != nil {
@@ -284,7 +286,7 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, leave(false)) }() // nothing is published: there is no good-bye to say
+	defer func() { err = errors.Join(err, leave(false)) }() // nothing was published, so there is nothing to withdraw
 	pushes := make(chan conclave.Datum)
 	done := make(chan struct{})
 	defer close(done)
@@ -324,7 +326,7 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 			}
 		case <-over:
 			if count > 0 || printed == 0 {
-				return fmt.Errorf("%w after %s: %s came; %s", errTimedOut, timeout, plural(printed, "push"), connection(c))
+				return fmt.Errorf("%w after %s with %s; %s", errTimedOut, timeout, plural(printed, "push"), connection(c))
 			}
 			return nil
 		case <-ctx.Done():
@@ -341,10 +343,10 @@ func (a *app) printPush(d conclave.Datum) error {
 	return a.show(p, func(w io.Writer) {
 		fmt.Fprintf(w, "%s  %s  version %d  %s: %s\n", clock(p.At), p.DataID, p.Version, plural(len(p.Values), "value"), strings.Join(p.Values, ", "))
 		if p.UnconfirmedMs > 0 {
-			fmt.Fprintf(w, "  unconfirmed: registrations may be missing that are expected back within %s\n", d.Unconfirmed.Round(100*time.Millisecond))
+			fmt.Fprintf(w, "  unconfirmed: missing registrations are expected again within %s\n", d.Unconfirmed.Round(100*time.Millisecond))
 		}
 	})
 }
 
-// now is the time as it is shown: UTC, whole milliseconds.
+// now returns the time in UTC and whole milliseconds.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

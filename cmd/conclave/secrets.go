@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// secretsCommand draws what the containers of one machine share with each other
-// and with nobody else. It runs in a container itself, before all others.
+// secretsCommand creates the secrets that the containers of one cluster share. It runs
+// in a container before all others.
 func (a *app) secretsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "secrets DIR", Hidden: true, Args: want("DIR"),
-		Short: "Draw the passwords and the token of a cluster in containers, unless they are there",
+		Short: "Create missing secrets of a cluster in containers",
 		RunE: func(_ *cobra.Command, args []string) error {
 			made, err := drawSecrets(args[0])
 			if err != nil {
@@ -32,7 +32,7 @@ func (a *app) secretsCommand() *cobra.Command {
 	}
 }
 
-// The files, by who is shown them: each folder is mounted where it is needed.
+// The files of the secrets. Each folder is mounted in the containers that need it.
 const (
 	tokenSecret    = "cluster/token"
 	rootSecret     = "db/root-password"
@@ -40,13 +40,12 @@ const (
 	dsnSecret      = "meta/dsn"
 )
 
-// drawSecrets makes the files that are missing, and returns their names. A file
-// that is there is never touched: the database remembers what it was made with.
+// drawSecrets creates the missing files and returns their names. It never changes an
+// existing file, because the database keeps the password that it was created with.
 //
-// The files can be read by everyone who gets to them, since the processes in the
-// containers are other users than whoever owns the folder; the folder itself is
-// closed to everyone else. All belong to the folder's owner, so that he can
-// remove what a container made for him.
+// The files are readable by all users, since the processes in the containers run as
+// other users than the folder's owner; only the owner can enter the folder itself. The
+// files belong to the folder's owner, who can remove them.
 func drawSecrets(dir string) (made []string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func drawSecrets(dir string) (made []string, err error) {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		if err := os.Chmod(folder, 0o755); err != nil { // whatever the umask is
+		if err := os.Chmod(folder, 0o755); err != nil { // independent of the umask
 			return err
 		}
 		fresh, err := writeSecret(path, text)
@@ -88,9 +87,9 @@ func drawSecrets(dir string) (made []string, err error) {
 	return made, draw(dsnSecret, fmt.Sprintf("conclave:%s@tcp(db:3306)/conclave", strings.TrimSpace(string(password))))
 }
 
-// writeSecret makes a file with its whole text, or not at all: whoever is stopped
-// half way leaves nothing that the next one would take for a secret. It has no
-// newline, because not everybody who reads it cuts one off.
+// writeSecret creates a file with its whole text or not at all, so that an interrupted
+// call leaves no partial secret. The file has no final newline, because not every
+// reader removes one. fresh reports whether the file was created.
 func writeSecret(path, text string) (fresh bool, err error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -104,15 +103,14 @@ func writeSecret(path, text string) (fresh bool, err error) {
 	if err := errors.Join(err, f.Chmod(0o444), f.Sync(), f.Close()); err != nil {
 		return false, err
 	}
-	// A link, and not a rename: it fails when somebody else was quicker.
+	// A link instead of a rename, because it fails if the file exists.
 	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
 		return err == nil, err
 	}
 	return false, nil
 }
 
-// giveTo makes the owner of the folder that of a file, where the one who runs this
-// may and the system knows owners.
+// giveTo sets the owner of a file to that of the folder, if this process runs as root.
 func giveTo(folder fs.FileInfo, path string) error {
 	owner, ok := folder.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 || owner.Uid == 0 {

@@ -15,7 +15,7 @@ import (
 	"conclave/chaos/soak"
 )
 
-// soakOptions say what is run, where, and for how long.
+// soakOptions are the flags of `soak`.
 type soakOptions struct {
 	on       string
 	length   time.Duration
@@ -33,22 +33,22 @@ type soakOptions struct {
 func (a *app) soakCommand() *cobra.Command {
 	var o soakOptions
 	cmd := &cobra.Command{
-		Use: "soak", Args: want(), Short: "Break a cluster for a long time, and check it from outside",
-		Long: `Starts a cluster of its own under load and plays episodes of overlapping faults and
-operator acts on it, drawn from --seed. It knows only what its own clients did and
-saw, and the HTTP API. After each episode the cluster is healed and must serve
-again, with every subscriber seeing exactly what is published.
+		Use: "soak", Args: want(), Short: "Inject faults for a long time and check from outside",
+		Long: `Start a new cluster under load and run episodes of overlapping faults and operator
+actions on it, chosen by --seed. The checks use only what the clients sent and received
+and the HTTP API. After each episode all faults are removed, and every subscriber must
+receive exactly what is published.
 
-The same seed gives the same episodes. A violation keeps the processes' logs and
-the event log, and prints the command that plays the same seed again.
+The same seed gives the same episodes. After a violation the processes' logs and the
+event log are kept, and the command that repeats the seed is printed.
 
-Exit codes: 0 everything held, 1 something did not hold, the run failed or was
-interrupted, 2 wrong usage.`,
+Exit codes: 0 all checks passed, 1 a check failed, or the run failed or was interrupted,
+2 invalid usage.`,
 		Example: `  conclave soak --for 10m --seed 7          ten minutes on local processes
   conclave soak --takeover lease            elections by lease alone
   conclave soak --bin raced/ --raced        programs built with "go build -race"
   conclave soak --on compose --for 30m      containers, with a real database
-  conclave soak --seed 7 --plan 5           print five episodes, and play none
+  conclave soak --seed 7 --plan 5           print five episodes without running them
   conclave soak --json --report soak.json   one document, and a copy in a file`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
@@ -61,17 +61,17 @@ interrupted, 2 wrong usage.`,
 		},
 	}
 	f := cmd.Flags()
-	o.compose.bind(f, "conclave-soak", "when something did not hold")
-	f.StringVar(&o.on, "on", "local", "local: processes of this machine; compose: containers")
-	f.DurationVar(&o.length, "for", 10*time.Minute, "begin no episode later than this")
-	f.Uint64Var(&o.seed, "seed", 1, "of every random choice")
-	f.StringVar(&o.bin, "bin", "", "the folder of the programs (default: that of the tool)")
-	f.BoolVar(&o.raced, "raced", false, "the programs of --bin were built with the race detector: allow more memory")
-	f.IntVar(&o.plan, "plan", 0, "print so many episodes of the seed, and play none")
-	f.StringVar(&o.only, "only", "", "play only the kinds of episodes whose names contain this")
-	f.BoolVar(&o.keep, "keep", false, "keep the logs and the event log also of a run that held")
-	f.StringVar(&o.report, "report", "", "write the report to this file, as JSON")
-	f.Lookup("takeover").Usage = "witness: a leader's broken connection is evidence; lease: only time is"
+	o.compose.bind(f, "conclave-soak", "if a check failed")
+	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
+	f.DurationVar(&o.length, "for", 10*time.Minute, "time after which no episode begins")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
+	f.StringVar(&o.bin, "bin", "", "folder of the programs (default: that of the tool)")
+	f.BoolVar(&o.raced, "raced", false, "allow more memory, for programs in --bin built with the race detector")
+	f.IntVar(&o.plan, "plan", 0, "print this many episodes without running them")
+	f.StringVar(&o.only, "only", "", "run only the kinds of episodes whose names contain this")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs and the event log of a successful run too")
+	f.StringVar(&o.report, "report", "", "write the report to this file as JSON")
+	f.Lookup("takeover").Usage = "how a dead leader is detected: witness (its connection breaks) or lease (time only)"
 	return cmd
 }
 
@@ -81,13 +81,13 @@ func (o *soakOptions) validate() error {
 	}
 	o.takeover = o.compose.takeover
 	if o.takeover != "witness" && o.takeover != "lease" {
-		return fmt.Errorf("--takeover %q is none of witness, lease", o.takeover)
+		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
 	}
 	if len(soak.Shapes(o.only)) == 0 {
-		return fmt.Errorf("--only %q: no kind of episode has that in its name (want a part of %q)", o.only, soak.Shapes(""))
+		return fmt.Errorf("--only %q matches no kind of episode (want a part of one of %q)", o.only, soak.Shapes(""))
 	}
 	if o.bin != "" && o.on == "compose" {
-		return errors.New("--bin: containers run the programs of their image (`make image`)")
+		return errors.New("--bin does not apply to --on compose, which uses the image (`make image`)")
 	}
 	if o.bin != "" {
 		if _, err := os.Stat(filepath.Join(o.bin, "meta")); err != nil {
@@ -97,16 +97,16 @@ func (o *soakOptions) validate() error {
 	return o.compose.validate(o.on)
 }
 
-// capabilities of the cluster that a soak starts.
+// capabilities returns the capabilities of the cluster that a soak starts.
 func (o *soakOptions) capabilities() soak.Capabilities {
 	c := soak.Capabilities{Metas: soakMetas, Sessions: soakSessions, Datas: soakDatas, Links: true, LookEvery: 250 * time.Millisecond}
-	if o.on == "compose" { // a container's cable is taken out as a whole, and the engine takes its time to answer
+	if o.on == "compose" { // a container is disconnected from all others at once, and the engine is slow
 		c.Links, c.LookEvery = false, 2*time.Second
 	}
 	return c
 }
 
-// again is the command that plays the same seed.
+// again returns the command that repeats the seed.
 func (o *soakOptions) again() string {
 	line := fmt.Sprintf("conclave soak --for %s --seed %d --takeover %s --on %s", o.length, o.seed, o.takeover, o.on)
 	if o.bin != "" {
@@ -132,7 +132,7 @@ func (a *app) soakPlan(o soakOptions) error {
 	return nil
 }
 
-// soak runs one, prints its report, and keeps what is needed to understand it.
+// soak runs a soak, prints its report, and keeps the logs if a check failed.
 func (a *app) soak(ctx context.Context, o soakOptions) error {
 	dir, err := os.MkdirTemp("", "conclave-soak-")
 	if err != nil {
@@ -166,7 +166,7 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 	return errors.Join(a.soakReport(report, o), soakResult(report, err, interrupted))
 }
 
-// soakReport prints the report and writes its copy.
+// soakReport prints the report and writes it to the file of --report.
 func (a *app) soakReport(r *soak.Report, o soakOptions) error {
 	if o.report != "" {
 		err := writePage(o.report, func(w io.Writer) error {
@@ -181,7 +181,7 @@ func (a *app) soakReport(r *soak.Report, o soakOptions) error {
 	return a.show(r, r.Write)
 }
 
-// soakResult is what the tool says at the end.
+// soakResult returns the error with which the tool ends.
 func soakResult(r *soak.Report, err error, interrupted bool) error {
 	broken := 0
 	for _, c := range r.Checks {
@@ -189,11 +189,11 @@ func soakResult(r *soak.Report, err error, interrupted bool) error {
 	}
 	switch {
 	case broken > 0:
-		return fmt.Errorf("%s in %s; logs and the event log are in %s; again: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
+		return fmt.Errorf("%s in %s; logs and the event log are in %s; repeat with: %s", plural(broken, "violation"), plural(len(r.Episodes), "episode"), r.Logs, r.Again)
 	case interrupted:
-		return fmt.Errorf("interrupted after %s, which held", plural(len(r.Episodes), "episode"))
+		return fmt.Errorf("interrupted after %s without violations", plural(len(r.Episodes), "episode"))
 	case err != nil && r.Logs != "":
-		return fmt.Errorf("the soak failed: %w; logs are in %s; again: %s", err, r.Logs, r.Again)
+		return fmt.Errorf("soak failed: %w; logs are in %s; repeat with: %s", err, r.Logs, r.Again)
 	}
 	return err
 }

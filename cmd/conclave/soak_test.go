@@ -110,7 +110,7 @@ func TestSoak_ThatIsInterruptedSaysSoAndLeavesNothing(t *testing.T) {
 	heard := &listener{word: "episode 1", then: interrupt}
 	code := run(ctx, []string{"soak", "--seed", seedOf(t, "the leader and a session die")}, heard, &stderr)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr.String(), "interrupted after 0 episodes, which held")
+	assert.Contains(t, stderr.String(), "interrupted after 0 episodes without violations")
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	assert.Empty(t, left)

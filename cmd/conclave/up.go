@@ -19,8 +19,8 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// readyWait is how long `up` waits for its cluster: longer than the metas wait for
-// their database (a minute).
+// readyWait is how long `up` waits for its cluster, which is longer than the metas wait
+// for their database (a minute).
 const readyWait = 75 * time.Second
 
 func (a *app) upCommand() *cobra.Command {
@@ -28,10 +28,10 @@ func (a *app) upCommand() *cobra.Command {
 	var detach bool
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start a local cluster of processes", Args: want(),
-		Long: `Starts a local cluster of processes in the folder --dir and prints the table of
-"ps" once every node is ready. Ctrl-C stops it; with --detach the tool returns and
-"conclave down" stops it. What is killed stays down until "conclave start NAME";
-with --restart it comes back by itself.`,
+		Long: `Start a local cluster of processes in the folder --dir and print the table of "ps"
+when every node is ready. Ctrl-C stops the cluster; with --detach the command returns
+and "conclave down" stops the cluster. A process that was killed stays down until
+"conclave start NAME"; with --restart it is started again automatically.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Dir, cfg.Token = a.dir, a.token
 			var err error
@@ -58,19 +58,19 @@ with --restart it comes back by itself.`,
 	f.IntVar(&cfg.Sessions, "session-nodes", cfg.Sessions, "number of sessions")
 	f.IntVar(&cfg.Datas, "data-nodes", cfg.Datas, "number of data nodes")
 	f.IntVar(&cfg.Slots, "slots", 0, "number of slots, a power of two (default 256)")
-	f.IntVar(&cfg.Replicas, "replicas", 0, "copies of each slot, the leader's included, 1 to 16 (default 2); fewer while there are fewer data nodes")
-	f.StringVar(&cfg.Profile, "profile", "", "conclave, or sofa: the original's timings and statements (default conclave)")
-	f.DurationVar(&cfg.Lease, "lease", 0, "how long a leader is trusted after it was last heard (default 3s)")
-	f.DurationVar(&cfg.NodeLease, "node-lease", 0, "how long a node is kept after it was last heard (default 3s)")
-	f.StringVar(&cfg.Takeover, "takeover", "", "witness: a leader's broken connection is evidence; lease: only time is (default witness)")
-	f.StringVar(&cfg.DB, "db", cfg.DB, "embedded, or the DSN of a MySQL server")
-	f.DurationVar(&cfg.Restart, "restart", 0, "start again, this long after its end, whatever was killed or died")
+	f.IntVar(&cfg.Replicas, "replicas", 0, "copies of each slot including the leader's, 1 to 16 (default 2); fewer while there are fewer data nodes")
+	f.StringVar(&cfg.Profile, "profile", "", "conclave, or sofa for the timings and statements of SOFARegistry (default conclave)")
+	f.DurationVar(&cfg.Lease, "lease", 0, "how long a leader without renewals keeps its term (default 3s)")
+	f.DurationVar(&cfg.NodeLease, "node-lease", 0, "how long a node without heartbeats stays a member (default 3s)")
+	f.StringVar(&cfg.Takeover, "takeover", "", "how a dead leader is detected: witness (its connection breaks) or lease (time only) (default witness)")
+	f.StringVar(&cfg.DB, "db", cfg.DB, "embedded or the DSN of a MySQL server")
+	f.DurationVar(&cfg.Restart, "restart", 0, "start processes that have ended again after this time")
 	f.BoolVar(&detach, "detach", false, "return when the cluster is ready")
-	f.IntVar(&cfg.Clients, "clients", 0, "publishers, and as many subscribers, to keep at work")
+	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")
 	return cmd
 }
 
-// upHere supervises in this process until a signal or `down`.
+// upHere runs the supervisor in this process until a signal or `down`.
 func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
 	c, err := supervisor.New(cfg)
@@ -78,7 +78,7 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }() // joined below, on every way out
+	go func() { ended <- c.Run(ctx) }() // joined on every return
 	stopWatching := hurryOnSignal(ctx, c)
 	defer stopWatching()
 
@@ -87,7 +87,7 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	if err := c.Handle().AwaitReady(ready); err != nil && ctx.Err() == nil {
 		c.Stop(true)
 		if stopped := <-ended; stopped != nil {
-			cfg.Logger.Debug("stopped", "error", stopped) // why it was stopped is what there is to say
+			cfg.Logger.Debug("stopped", "error", stopped) // err is the reason for the stop
 		}
 		return err
 	}
@@ -97,13 +97,14 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 			return errors.Join(err, <-ended)
 		}
 		if !a.asJSON {
-			fmt.Fprintf(a.stdout, "\nThe cluster is up. Try `conclave kill leader`, `conclave elections`, `conclave events -f`. Ctrl-C stops it.\n")
+			fmt.Fprintf(a.stdout, "\nThe cluster is running. Try `conclave kill leader`, `conclave elections`, `conclave events -f`. Ctrl-C stops it.\n")
 		}
 	}
 	return <-ended
 }
 
-// hurryOnSignal kills what is left at the second signal; the first ended ctx.
+// hurryOnSignal kills the remaining processes at the second signal. The first one has
+// ended ctx.
 func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
 	again := make(chan os.Signal, 1)
 	done := make(chan struct{})
@@ -123,8 +124,8 @@ func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
 	return func() { signal.Stop(again); close(done) }
 }
 
-// upDetached has a supervisor of its own process, in a session of its own, and
-// returns when the cluster is ready.
+// upDetached starts the supervisor as a separate process in its own session and returns
+// when the cluster is ready.
 func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	logs := filepath.Join(cfg.Dir, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
@@ -135,34 +136,34 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 		return err
 	}
 	defer log.Close()
-	// The new supervisor says on this pipe whether it took the folder.
-	hear, say, err := os.Pipe()
+	// On this pipe the new supervisor reports whether it has locked the folder.
+	result, report, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer hear.Close()
+	defer result.Close()
 	cmd := exec.Command(cfg.Tool, "supervise")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{say}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{report}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	say.Close()
+	report.Close()
 	if err != nil {
-		return fmt.Errorf("start the supervisor: %w", err)
+		return fmt.Errorf("start supervisor: %w", err)
 	}
 	err = json.NewEncoder(stdin).Encode(cfg)
 	stdin.Close()
-	answer, readErr := io.ReadAll(hear)
+	answer, readErr := io.ReadAll(result)
 	if err := errors.Join(err, readErr); err != nil {
-		return fmt.Errorf("talk to the supervisor: %w", err)
+		return fmt.Errorf("communicate with supervisor: %w", err)
 	}
 	if string(answer) != supervising {
-		_ = cmd.Wait() // it has said why it ends
+		_ = cmd.Wait() // the reason is in answer
 		if len(answer) == 0 {
-			answer = []byte("it ended at once; see " + log.Name())
+			answer = []byte("supervisor ended at once; see " + log.Name())
 		}
 		return errors.New(string(answer))
 	}
@@ -185,37 +186,37 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	return a.printProcesses(ctx, h)
 }
 
-// supervising is what a new supervisor says when it has taken the folder.
+// supervising is the report of a new supervisor that has locked the folder.
 const supervising = "supervising"
 
-// superviseCommand is the supervisor's own process, for `up --detach`: its
-// configuration comes on stdin, its first answer goes to descriptor 3.
+// superviseCommand is the supervisor process of `up --detach`. It reads its
+// configuration from stdin and writes its report to descriptor 3.
 func (a *app) superviseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "supervise", Hidden: true, Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			say := os.NewFile(3, "answer")
-			if say == nil {
-				return usageError{errors.New("supervise is started by `up --detach` only")}
+			report := os.NewFile(3, "report")
+			if report == nil {
+				return usageError{errors.New("supervise can only be started by `up --detach`")}
 			}
-			syscall.CloseOnExec(3) // or the processes would keep it open, and `up` would wait for its end for ever
+			syscall.CloseOnExec(3) // if the nodes kept it open, `up` would wait for its end
 			var cfg supervisor.Config
 			if err := json.NewDecoder(os.Stdin).Decode(&cfg); err != nil {
-				return fmt.Errorf("read the configuration: %w", err)
+				return fmt.Errorf("read configuration: %w", err)
 			}
 			cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "supervisor", Output: a.stderr, Level: hclog.Info})
 			c, err := supervisor.New(cfg)
 			if err != nil {
-				fmt.Fprint(say, err)
-				say.Close()
+				fmt.Fprint(report, err)
+				report.Close()
 				return err
 			}
 			stopWatching := hurryOnSignal(cmd.Context(), c)
 			defer stopWatching()
-			go func() { // Run closes what it waits for, whatever happens
+			go func() { // Run always closes Started
 				<-c.Started()
-				fmt.Fprint(say, supervising)
-				say.Close()
+				fmt.Fprint(report, supervising)
+				report.Close()
 			}()
 			return c.Run(cmd.Context())
 		},
@@ -232,12 +233,12 @@ func (a *app) downCommand() *cobra.Command {
 				err = h.Down(cmd.Context(), now)
 			}
 			if errors.Is(err, supervisor.ErrNone) {
-				fmt.Fprintf(a.stderr, "conclave: no cluster runs in %s\n", a.dir)
+				fmt.Fprintf(a.stderr, "conclave: no cluster is running in %s\n", a.dir)
 				return nil
 			}
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "kill everything instead of stopping it in order")
+	cmd.Flags().BoolVar(&now, "now", false, "kill all processes instead of stopping them gracefully")
 	return cmd
 }

@@ -1,8 +1,10 @@
-// Devdb is the embedded MySQL server as a program: for a laptop, a demo, a test. It answers the statements of Conclave,
-// on loopback, and keeps its tables in one file. What it promises and what it does not, see package internal/devdb.
+// Devdb is the embedded MySQL server as a program, for a laptop, a demo or a test. It
+// executes the statements of Conclave, listens on loopback, and keeps its tables in
+// one file. Package internal/devdb describes what it guarantees.
 //
-// It ends with SIGTERM. With --with-parent it ends with its standard input, too: who starts it keeps the other end of a
-// pipe open, and leaves no server behind however it dies.
+// It stops at SIGTERM. With --with-parent it also stops when its standard input ends.
+// A parent process that holds the other end of the pipe leaves no server behind when
+// it dies.
 package main
 
 import (
@@ -23,8 +25,8 @@ import (
 	"conclave/internal/devdb"
 )
 
-// errUsage ends the program with exit code 2; the flag package has said why.
-var errUsage = errors.New("wrong usage")
+// errUsage ends the program with exit code 2, after the message was printed.
+var errUsage = errors.New("invalid usage")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -43,12 +45,12 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("devdb", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	listen := flags.String("listen", "127.0.0.1:3306", "address to serve on; port 0 takes a free one")
-	file := flags.String("file", "", "keep the tables in this file (default: in memory only)")
-	database := flags.String("database", "conclave", "the database to create")
-	level := flags.String("log-level", "warn", "trace, debug, info, warn, error or off")
-	insecure := flags.Bool("insecure", false, "serve on an address that others can reach, without a password")
-	withParent := flags.Bool("with-parent", false, "stop when the standard input ends, as it does when who holds its other end dies")
+	listen := flags.String("listen", "127.0.0.1:3306", "address to listen on; port 0 picks a free one")
+	file := flags.String("file", "", "file to keep the tables in (default: only in memory)")
+	database := flags.String("database", "conclave", "database to create if it does not exist")
+	level := flags.String("log-level", "warn", "log level: trace, debug, info, warn, error or off")
+	insecure := flags.Bool("insecure", false, "allow a listen address that other machines can reach, without a password")
+	withParent := flags.Bool("with-parent", false, "stop when the standard input ends, as it does when the parent process dies")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -62,27 +64,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return usage("unexpected argument %q", flags.Arg(0))
 	}
 	if hclog.LevelFromString(*level) == hclog.NoLevel {
-		return usage("--log-level %q is none of trace, debug, info, warn, error, off", *level)
+		return usage("invalid --log-level %q (want trace, debug, info, warn, error or off)", *level)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", *listen)
 	if err != nil {
 		return usage("--listen %q: %v", *listen, err)
 	}
 	if !addr.IP.IsLoopback() && !*insecure {
-		return usage("--listen %s can be reached from other machines, and there is no password: choose a loopback address or add --insecure", *listen)
+		return usage("--listen %s can be reached from other machines without a password: use a loopback address or --insecure", *listen)
 	}
 
 	if *withParent {
 		watched, orphaned := context.WithCancel(ctx)
 		defer orphaned()
 		ctx = watched
-		go func() { // ends with stdin, which outlives this function only in a process that ends
+		go func() { // ends with stdin; when run returns first, the process ends
 			defer orphaned()
-			_, _ = io.Copy(io.Discard, stdin) // broken or over: nobody is there
+			_, _ = io.Copy(io.Discard, stdin) // ended or broken: the parent has gone
 		}()
 	}
 
-	// A little time for a small process: a database of some hundred rows needs no room to breathe.
+	// Trade CPU time for memory: the tables are small.
 	debug.SetGCPercent(20)
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
@@ -98,7 +100,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }()
-	debug.FreeOSMemory() // what the engine needed to start
+	debug.FreeOSMemory() // return the memory that the engine needed to start
 	fmt.Fprintln(stdout, "devdb ready", server.DSN())
 	select {
 	case err := <-ended:

@@ -23,15 +23,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("DEVDB_TEST_MAIN") != "" { // this binary is the program
+	if os.Getenv("DEVDB_TEST_MAIN") != "" { // run as the program
 		main()
 		os.Exit(0)
 	}
-	mysql.SetLogger(&mysql.NopLogger{}) // connections that break are what these tests are about
+	mysql.SetLogger(&mysql.NopLogger{}) // these tests break connections
 	goleak.VerifyTestMain(m)
 }
 
-// dsnOf waits for the line that says that the server is ready.
+// dsnOf waits for the line that reports that the server is ready and returns its DSN.
 func dsnOf(t *testing.T, out io.Reader) string {
 	t.Helper()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -41,7 +41,7 @@ func dsnOf(t *testing.T, out io.Reader) string {
 	return dsn
 }
 
-func TestRunServesUntilItIsToldToStop(t *testing.T) {
+func TestRun_ServesUntilContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
@@ -59,8 +59,8 @@ func TestRunServesUntilItIsToldToStop(t *testing.T) {
 	assert.Error(t, db.Ping())
 }
 
-// Who starts it holds a pipe to it, which the kernel closes however that one dies.
-func TestWithParentItEndsWithItsInput(t *testing.T) {
+// The parent holds a pipe, which the kernel closes when the parent dies.
+func TestWithParent_EndsWithStandardInput(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "--listen", "127.0.0.1:0", "--with-parent")
 	cmd.Env = append(os.Environ(), "DEVDB_TEST_MAIN=1")
 	parent, err := cmd.StdinPipe()
@@ -76,13 +76,13 @@ func TestWithParentItEndsWithItsInput(t *testing.T) {
 	assert.NoError(t, cmd.Wait(), "exit code 0")
 }
 
-func TestWrongUsageNamesTheThing(t *testing.T) {
+func TestRun_ErrorNamesTheInvalidValue(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
 	for _, c := range []struct {
 		args  []string
-		says  string
+		want  string
 		usage bool
 	}{
 		{[]string{"--listen", "0.0.0.0:0"}, "--insecure", true},
@@ -98,11 +98,11 @@ func TestWrongUsageNamesTheThing(t *testing.T) {
 		err := run(t.Context(), c.args, nil, io.Discard, &stderr)
 		require.Error(t, err, c.args)
 		assert.Equal(t, c.usage, errors.Is(err, errUsage), c.args)
-		assert.Contains(t, stderr.String()+err.Error(), c.says)
+		assert.Contains(t, stderr.String()+err.Error(), c.want)
 	}
 }
 
-// start runs the program in a process of its own.
+// start runs the program as a separate process.
 func start(t *testing.T, file string) (*exec.Cmd, *sql.DB) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "--listen", "127.0.0.1:0", "--file", file)
@@ -125,7 +125,7 @@ func start(t *testing.T, file string) (*exec.Cmd, *sql.DB) {
 	return cmd, db
 }
 
-func TestKillLosesNoAcknowledgedRow(t *testing.T) {
+func TestKill_AcknowledgedRowsSurvive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db.sql")
 	cmd, db := start(t, file)
 	_, err := db.Exec("CREATE TABLE term (id int PRIMARY KEY, term int NOT NULL)")
@@ -139,7 +139,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		for {
 			r, err := db.Exec("UPDATE term SET term = term + 1 WHERE id = 1 AND term = ?", acknowledged)
 			if err != nil {
-				break // killed in the middle of it: the row may say one more than we heard of
+				break // killed meanwhile: the statement may have been executed without an answer
 			}
 			n, err := r.RowsAffected()
 			require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	assert.Positive(t, acknowledged)
 }
 
-func TestSignalStopsGracefully(t *testing.T) {
+func TestSIGTERM_StopsGracefully(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db.sql")
 	cmd, db := start(t, file)
 	_, err := db.Exec("CREATE TABLE t (id int PRIMARY KEY)")

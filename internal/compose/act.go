@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Kill sends SIGKILL to a service's process and returns when the engine knows that
-// it is dead.
+// Kill sends SIGKILL to a service's process and returns when the engine has recorded
+// its end.
 func (p *Project) Kill(ctx context.Context, service string) error {
 	return p.Signal(ctx, service, "KILL")
 }
 
-// Signal sends a signal by its name, TERM for instance, and returns at once.
+// Signal sends the named signal (TERM, for instance) and returns at once.
 func (p *Project) Signal(ctx context.Context, service, signal string) error {
 	return p.act(ctx, service, "kill", "--signal", signal)
 }
 
-// Stop has a service stop gracefully, and kills it after the grace. Its exit code is
-// in its Container.
+// Stop stops a service gracefully, and kills it after the grace time. Its Container
+// has the exit code.
 func (p *Project) Stop(ctx context.Context, service string, grace time.Duration) error {
 	return p.actWithin(ctx, callLimit+grace, service, "stop", "--time", seconds(grace))
 }
 
-// Start starts a service that is down; it keeps its files, and may get other ports.
-// It does not wait until the service is ready.
+// Start starts a service that is down. The service keeps its files and may get other
+// ports. Start does not wait until it is ready.
 func (p *Project) Start(ctx context.Context, service string) error {
 	if err := p.act(ctx, service, "start"); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (p *Project) Start(ctx context.Context, service string) error {
 	return p.refresh(ctx)
 }
 
-// Restart is Stop and Start.
+// Restart stops and starts a service.
 func (p *Project) Restart(ctx context.Context, service string, grace time.Duration) error {
 	if err := p.actWithin(ctx, callLimit+grace, service, "restart", "--time", seconds(grace)); err != nil {
 		return err
@@ -42,11 +42,11 @@ func (p *Project) Restart(ctx context.Context, service string, grace time.Durati
 	return p.refresh(ctx)
 }
 
-// Pause freezes a service: its processes do not run, its connections stay open and
-// nobody answers on them.
+// Pause suspends a service: its processes do not run, and its connections stay open
+// but are not answered.
 //
-// The kernel may need more than one try to freeze processes that are busy, and the
-// engine gives up at the first.
+// The kernel may need several attempts to suspend busy processes, and the engine makes
+// only one, so Pause repeats it.
 func (p *Project) Pause(ctx context.Context, service string) error {
 	for try := 1; ; try++ {
 		err := p.act(ctx, service, "pause")
@@ -63,7 +63,7 @@ func (p *Project) Pause(ctx context.Context, service string) error {
 
 const pauseTries = 10
 
-// Unpause thaws it.
+// Unpause continues a paused service.
 func (p *Project) Unpause(ctx context.Context, service string) error {
 	return p.act(ctx, service, "unpause")
 }
@@ -85,17 +85,18 @@ func (p *Project) actWithin(ctx context.Context, limit time.Duration, service st
 
 func seconds(d time.Duration) string { return fmt.Sprint(int(d.Round(time.Second) / time.Second)) }
 
-// Network is the full name of a network of the project's file.
+// Network returns the full name of a network of the project's file.
 func (p *Project) Network(name string) string { return p.cfg.Name + "_" + name }
 
-// Membership is a service's place in a network from which it was cut, for Join.
+// Membership is a service's place in a network from which it was disconnected, for
+// Join.
 type Membership struct {
 	service, network, ip string
 	aliases              []string
 }
 
-// Cut takes a service's cable to a network out: nothing is closed, nothing arrives.
-// What it returns puts the cable back.
+// Cut disconnects a service from a network: its connections stay open, and nothing
+// arrives on them. Join needs the result to connect it again.
 func (p *Project) Cut(ctx context.Context, service, network string) (Membership, error) {
 	full := p.Network(network)
 	c, err := p.Container(ctx, service)
@@ -104,7 +105,7 @@ func (p *Project) Cut(ctx context.Context, service, network string) (Membership,
 	}
 	member, there := c.Networks[full]
 	if !there {
-		return Membership{}, fmt.Errorf("cut %s from %s: it is not in that network", service, network)
+		return Membership{}, fmt.Errorf("cut %s from %s: not connected to that network", service, network)
 	}
 	m := Membership{service: service, network: network, ip: member.IP, aliases: member.Aliases}
 	if _, err := docker(ctx, callLimit, call{args: []string{"network", "disconnect", full, c.ID}}); err != nil {
@@ -113,8 +114,8 @@ func (p *Project) Cut(ctx context.Context, service, network string) (Membership,
 	return m, nil
 }
 
-// CutAgain takes a cable out that somebody has put back: the engine does, when a
-// service starts that has no network at all. Not being in it is no error.
+// CutAgain disconnects a service that was connected again, which the engine does when
+// it starts a service without any network. If it is not connected, that is no error.
 func (p *Project) CutAgain(ctx context.Context, m Membership) error {
 	c, err := p.Container(ctx, m.service)
 	if err == nil {
@@ -129,9 +130,9 @@ func (p *Project) CutAgain(ctx context.Context, m Membership) error {
 	return nil
 }
 
-// Join puts a service back into the network from which it was cut: under its old
-// address, where the project chose the network's subnet, and under its names, which
-// the engine does not remember. Being in it already is no error.
+// Join connects a service again to the network from which Cut disconnected it. It gets
+// its old names, which the engine does not remember, and its old address if the
+// project chose the network's subnet. If it is connected, that is no error.
 func (p *Project) Join(ctx context.Context, m Membership) error {
 	full := p.Network(m.network)
 	c, err := p.Container(ctx, m.service)
@@ -145,7 +146,7 @@ func (p *Project) Join(ctx context.Context, m Membership) error {
 	names := append([]string{m.service}, m.aliases...)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if !strings.HasPrefix(c.ID, name) { // the engine's own alias, made anew by itself
+		if !strings.HasPrefix(c.ID, name) { // not the alias that the engine adds by itself
 			aliases = append(aliases, "--alias", name)
 		}
 	}
@@ -157,7 +158,7 @@ func (p *Project) Join(ctx context.Context, m Membership) error {
 	if m.ip == "" {
 		err = connect()
 	} else if err = connect("--ip", m.ip); err != nil && strings.Contains(err.Error(), "user configured subnets") {
-		err = connect() // the engine chose the subnet, and chooses the address
+		err = connect() // the engine chose the subnet, so it also chooses the address
 	}
 	if err != nil {
 		return fmt.Errorf("join %s to %s: %w", m.service, m.network, err)

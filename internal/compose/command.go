@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// How long a program may take, unless its caller's context ends before.
+// How long a program may run, unless the caller's context ends before.
 const (
 	callLimit = 30 * time.Second
 	downLimit = time.Minute
@@ -25,14 +25,14 @@ const (
 type call struct {
 	args []string
 	dir  string
-	env  []string  // added to this process's own
-	out  io.Writer // is told all that it says; nil: nobody
+	env  []string  // added to this process's environment
+	out  io.Writer // receives all its output, if not nil
 }
 
-// docker runs the program and returns what it printed. An error says the command
-// and the last line of what it complained.
+// docker runs the program and returns its standard output. An error has the command
+// and the last line of its standard error.
 func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end after %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("still running after %s", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "docker", c.args...)
 	var out, complaint bytes.Buffer
@@ -42,7 +42,7 @@ func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, both), io.MultiWriter(&complaint, both)
 	}
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
-	// A group of its own: a Ctrl-C meant for the caller must not stop it half way.
+	// In its own process group, so that a Ctrl-C does not interrupt it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
@@ -55,12 +55,12 @@ func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
-	return out.String(), &commandError{what: "docker " + words(c.args), line: lastLine(complaint.String()), cause: err}
+	return out.String(), &commandError{what: "docker " + shorten(c.args), line: lastLine(complaint.String()), cause: err}
 }
 
-// shared takes what a program says on two streams, one piece at a time.
+// shared is the target of a program's two output streams; it serialises the writes.
 type shared struct {
-	mu sync.Mutex // held while to is written: what waits is the other stream
+	mu sync.Mutex // held while writing; only the other stream waits for it
 	to io.Writer
 }
 
@@ -81,7 +81,7 @@ func (p *Project) compose(ctx context.Context, limit time.Duration, args ...stri
 	return err
 }
 
-// commandError is a program that failed.
+// commandError is the failure of a program.
 type commandError struct {
 	what, line string
 	cause      error
@@ -96,8 +96,8 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.cause }
 
-// words are a command as an error shows it: ids of 64 digits are cut.
-func words(args []string) string {
+// shorten returns a command as an error shows it, with ids of 64 digits cut.
+func shorten(args []string) string {
 	short := make([]string, len(args))
 	for i, a := range args {
 		if short[i] = a; len(a) == 64 && strings.Trim(a, "0123456789abcdef") == "" {
@@ -107,7 +107,7 @@ func words(args []string) string {
 	return strings.Join(short, " ")
 }
 
-// lastLine is the last line that says something.
+// lastLine returns the last line that is not empty.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

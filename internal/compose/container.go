@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The labels by which compose marks what it makes.
+// The labels that compose sets on what it creates.
 const (
 	labelProject = "com.docker.compose.project"
 	labelService = "com.docker.compose.service"
@@ -41,7 +41,7 @@ type NetworkMember struct {
 	Aliases []string
 }
 
-// Containers lists the project's, sorted by service.
+// Containers returns the project's containers, sorted by service.
 func (p *Project) Containers(ctx context.Context) ([]Container, error) {
 	label := "label=" + labelProject + "=" + p.cfg.Name
 	out, err := docker(ctx, callLimit, call{args: []string{
@@ -57,7 +57,7 @@ func (p *Project) Containers(ctx context.Context) ([]Container, error) {
 	return inspect(ctx, ids...)
 }
 
-// Container is the one of a service.
+// Container returns the container of a service.
 func (p *Project) Container(ctx context.Context, service string) (Container, error) {
 	id, err := p.id(ctx, service)
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *Project) Container(ctx context.Context, service string) (Container, err
 	return all[0], nil
 }
 
-// id finds a service's container: the one that was last seen, or one that another
-// process has made.
+// id returns the id of a service's container: the one that was last seen, or one that
+// another process has created.
 func (p *Project) id(ctx context.Context, service string) (string, error) {
 	p.mu.Lock()
 	known := p.ids[service]
@@ -88,12 +88,12 @@ func (p *Project) id(ctx context.Context, service string) (string, error) {
 	}
 	ids := strings.Fields(out)
 	if len(ids) != 1 {
-		return "", fmt.Errorf("%w: project %s has %d containers of service %q, not one", ErrNoContainer, p.cfg.Name, len(ids), service)
+		return "", fmt.Errorf("%w: project %s has %d containers of service %q, want 1", ErrNoContainer, p.cfg.Name, len(ids), service)
 	}
 	return ids[0], nil
 }
 
-// inspected is what is read of `docker inspect`.
+// inspected is the part of the output of `docker inspect` that is used.
 type inspected struct {
 	ID    string
 	State struct {
@@ -122,7 +122,7 @@ func inspect(ctx context.Context, ids ...string) ([]Container, error) {
 	}
 	var raw []inspected
 	if err := json.Unmarshal([]byte(out), &raw); err != nil {
-		return nil, fmt.Errorf("read what docker inspect says: %w", err)
+		return nil, fmt.Errorf("read the output of docker inspect: %w", err)
 	}
 	list := make([]Container, len(raw))
 	for i, r := range raw {
@@ -152,7 +152,7 @@ func (r inspected) container() Container {
 	return c
 }
 
-// reachable is where a port bound to an address is dialled from this machine.
+// reachable returns the address at which this machine dials a port bound to ip.
 func reachable(ip string) string {
 	if ip == "" || ip == "0.0.0.0" || ip == "::" {
 		return "127.0.0.1"
@@ -160,7 +160,8 @@ func reachable(ip string) string {
 	return ip
 }
 
-// Address is where this machine reaches a service. A node publishes one port.
+// Address returns the address at which this machine reaches a service. A node
+// publishes one port.
 func (c Container) Address() string {
 	ports := slices.Sorted(maps.Keys(c.Ports))
 	if len(ports) == 0 {
@@ -169,8 +170,8 @@ func (c Container) Address() string {
 	return c.Ports[ports[0]]
 }
 
-// Logs are what a service has written since a moment (the zero time: ever), both
-// streams in one, with the engine's time before each line.
+// Logs returns what a service has written since a moment (the zero time: ever), with
+// both streams in one and the engine's time before each line.
 func (p *Project) Logs(ctx context.Context, service string, since time.Time) (string, error) {
 	id, err := p.id(ctx, service)
 	if err != nil {

@@ -1,49 +1,49 @@
-// Package compose drives a cluster that runs in containers: a project of docker
-// compose, brought up, broken piece by piece, asked, and taken down.
+// Package compose controls a cluster that runs in containers as a project of docker
+// compose: it starts the project, injects faults, queries it and removes it.
 //
 // # How
 //
-// It calls the programs everybody has, `docker compose` to make the project and
-// `docker` for the rest, and speaks to no engine by itself: what it does can be
-// done by hand, and an error is what the program said.
+// It runs the programs `docker compose`, to create the project, and `docker`, for
+// everything else. It does not use the engine's API, so everything can also be done by
+// hand, and an error contains what the program printed.
 //
 //	Config -- New --> Project -- Up --> containers, networks, volumes
 //	                     |
 //	                     +-- Kill, Stop, Start, Restart      processes
-//	                     +-- Pause, Unpause                  a frozen host
+//	                     +-- Pause, Unpause                  a suspended host
 //	                     +-- Cut, Join                       a broken network
-//	                     +-- Published, Outside              the way in, from this machine
-//	                     +-- Probe, AwaitReady, Logs         what it is doing
-//	                     +-- Down                            nothing is left
+//	                     +-- Published, Outside              access from this machine
+//	                     +-- Probe, AwaitReady, Logs         its state
+//	                     +-- Down                            remove everything
 //
-// A container is looked for by the label that compose gives it, so a Project needs
-// no memory: another process may use the same one.
+// Containers are found by the labels that compose sets, so a Project stores no state
+// and another process can use the same one.
 //
-// # The way in
+// # Access from this machine
 //
-// Nodes tell clients the addresses at which they reach each other, which need not
-// mean anything on this machine (on Linux they often do, on others they never do).
-// Ports are published on the loopback instead, and Outside is a network that takes a
-// dial to what a node advertises to the port under which this machine reaches it.
+// Nodes advertise to clients the addresses at which nodes reach each other, which
+// this machine may not be able to dial (on Linux it often can, elsewhere it cannot).
+// Ports are published on loopback instead. Outside is a network that translates a
+// dial to an advertised address into one to the published port.
 //
 // # Guarantees
 //
-//   - Every call ends with its context, or after a limit of its own; a program that
-//     was cut off is gone when the call returns.
-//   - The programs run in a process group of their own: a Ctrl-C at the terminal
-//     reaches the caller only, who decides what is still to be done.
-//   - Up takes down what an interrupted run of the same project has left, whatever
-//     state that is in: paused, half made, cut from a network. Down does the same and
-//     may be repeated.
+//   - Every call ends with its context or after its own limit; a program that was
+//     interrupted has ended when the call returns.
+//   - The programs run in their own process group: a Ctrl-C at the terminal reaches
+//     only the caller.
+//   - Up removes what an interrupted run of the same project has left in any state:
+//     paused, partly created, disconnected from a network. Down does the same and can
+//     be repeated.
 //
 // # What is not guaranteed
 //
-// Two who drive one project at the same time disturb each other; nothing keeps them
-// apart. Names of projects do.
+// Two processes that control one project at the same time disturb each other; nothing
+// prevents it. Use different project names.
 //
-// # When a part dies
+// # When a part fails
 //
-//	this process        the project runs on; the next Up or Down of that name ends it
-//	the engine          every call fails with its words; containers may live or not
-//	a container         its state says so; Start brings it back with its files
+//	this process        the project continues; the next Up or Down of that name removes it
+//	the engine          every call fails with its message; containers may continue or not
+//	a container         its state shows it; Start starts it again with its files
 package compose

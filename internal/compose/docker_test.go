@@ -14,9 +14,8 @@ import (
 	"conclave/internal/compose"
 )
 
-// TestAProjectFromUpToDown plays everything on real containers: a meta and its
-// database.
-func TestAProjectFromUpToDown(t *testing.T) {
+// TestProject_UpToDown runs everything on real containers: a meta and its database.
+func TestProject_UpToDown(t *testing.T) {
 	needsDocker(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -54,7 +53,7 @@ func TestAProjectFromUpToDown(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "meta-1", before.Name)
 
-	t.Log("killed, and started again")
+	t.Log("killed and started again")
 	require.NoError(t, p.Kill(ctx, "meta-1"))
 	c, err := p.Container(ctx, "meta-1")
 	require.NoError(t, err)
@@ -70,25 +69,25 @@ func TestAProjectFromUpToDown(t *testing.T) {
 	assert.NotEqual(t, before.Incarnation, after.Incarnation)
 	eventually(true, "it leads again")
 
-	t.Log("its database frozen, and thawed")
+	t.Log("database paused and continued")
 	require.NoError(t, p.Pause(ctx, "db"))
 	eventually(false, "it does not lead without a database")
 	require.NoError(t, p.Unpause(ctx, "db"))
 	eventually(true, "it leads when the database is back")
 
-	t.Log("cut from its database, and joined")
+	t.Log("disconnected from its database and connected again")
 	member, err := p.Cut(ctx, "meta-1", "database")
 	require.NoError(t, err)
 	eventually(false, "it does not lead when it is cut off")
 	require.NoError(t, p.Join(ctx, member))
 	require.NoError(t, p.Join(ctx, member), "again")
-	eventually(true, "it leads when the cable is back")
+	eventually(true, "it leads when it is connected again")
 
 	log, err := p.Logs(ctx, "meta-1", time.Time{})
 	require.NoError(t, err)
 	assert.Contains(t, log, "meta-1 (meta) answers at meta-1:9615")
 
-	t.Log("another process, which knows nothing, replaces what an interrupted one left")
+	t.Log("another process replaces what an interrupted one has left")
 	require.NoError(t, p.Pause(ctx, "meta-1"))
 	again, err := compose.New(cfg)
 	require.NoError(t, err)

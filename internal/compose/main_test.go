@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// engine is a program named docker that answers by a list and keeps what it was
-// asked: the first answer whose words begin the arguments.
+// engine is a program named docker with prepared answers that records its arguments.
+// It gives the first answer whose key is a prefix of the arguments.
 type engine struct {
 	t   *testing.T
 	dir string
 }
 
-// fakeEngine puts it before every other docker.
+// fakeEngine installs it as the first docker in PATH.
 func fakeEngine(t *testing.T, answers ...string) *engine {
 	e := &engine{t: t, dir: t.TempDir()}
 	var script strings.Builder
@@ -38,7 +38,7 @@ func fakeEngine(t *testing.T, answers ...string) *engine {
 	return e
 }
 
-// asked are the commands so far, one a line.
+// asked returns the arguments of all calls so far.
 func (e *engine) asked() []string {
 	b, err := os.ReadFile(filepath.Join(e.dir, "asked"))
 	if os.IsNotExist(err) {
@@ -48,7 +48,7 @@ func (e *engine) asked() []string {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// needsDocker skips aloud what cannot be played here, or fails with
+// needsDocker skips the test if docker or the image is missing, or fails it with
 // REQUIRE_DOCKER=1.
 func needsDocker(t *testing.T) {
 	t.Helper()
@@ -70,6 +70,6 @@ func needsDocker(t *testing.T) {
 		image = "conclave:local"
 	}
 	if err := exec.Command("docker", "image", "inspect", image).Run(); err != nil {
-		missing("there is no image %s: `make image` builds it", image)
+		missing("no image %s: build it with `make image`", image)
 	}
 }

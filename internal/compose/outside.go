@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// ways is how this machine reaches the nodes: an address that a node may advertise
-// (service or alias or IP, and port) to the published one.
-type ways map[string]string
+// routes maps an address that a node may advertise (service, alias or IP, and port) to
+// the published address at which this machine reaches it.
+type routes map[string]string
 
-// refresh reads ids and ways anew: a container that was started may have other
+// refresh updates ids and routes, because a container that was started may have other
 // ports.
 func (p *Project) refresh(ctx context.Context) error {
 	all, err := p.Containers(ctx)
@@ -23,19 +23,19 @@ func (p *Project) refresh(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.way == nil {
-		p.way, p.ids = make(ways), make(map[string]string)
+	if p.routes == nil {
+		p.routes, p.ids = make(routes), make(map[string]string)
 	}
 	for _, c := range all {
 		p.ids[c.Service] = c.ID
-		maps.Copy(p.way, c.ways()) // what is down keeps the ways it had: a dial is refused there, as it should be
+		maps.Copy(p.routes, c.routes()) // a container that is down keeps its routes, on which dials are refused
 	}
 	return nil
 }
 
-// ways of one container.
-func (c Container) ways() ways {
-	w := make(ways)
+// routes returns the routes to one container.
+func (c Container) routes() routes {
+	r := make(routes)
 	for port, published := range c.Ports {
 		hosts := []string{c.Service}
 		for _, n := range c.Networks {
@@ -45,19 +45,20 @@ func (c Container) ways() ways {
 			}
 		}
 		for _, h := range hosts {
-			w[net.JoinHostPort(h, port)] = published
+			r[net.JoinHostPort(h, port)] = published
 		}
 	}
-	return w
+	return r
 }
 
-// Published is where this machine reaches the services whose names begin with a
-// prefix, in the order of their names. It lists those that are down, too.
+// Published returns the addresses at which this machine reaches the services whose
+// names begin with a prefix, in the order of their names, including services that are
+// down.
 func (p *Project) Published(prefix string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	byName := make(map[string]string)
-	for advertised, published := range p.way {
+	for advertised, published := range p.routes {
 		if host, _, err := net.SplitHostPort(advertised); err == nil && strings.HasPrefix(host, prefix) {
 			byName[host] = published
 		}
@@ -71,32 +72,32 @@ func (p *Project) Published(prefix string) []string {
 	return out
 }
 
-// Outside is the network of a client that runs on this machine: it dials what nodes
-// advertise under the ports that they publish, and everything else as it is.
+// Outside is the network of a client on this machine. It translates dials to the
+// addresses that nodes advertise; other addresses are dialled unchanged.
 type Outside struct {
 	net.Dialer
 	project *Project
 }
 
-// Outside is this project's.
+// Outside returns the network of this project.
 func (p *Project) Outside() *Outside {
 	return &Outside{Dialer: net.Dialer{Timeout: time.Second}, project: p}
 }
 
-// DialContext dials the way that leads to an advertised address.
+// DialContext dials an advertised address at its published port.
 func (o *Outside) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	o.project.mu.Lock()
-	if way := o.project.way[address]; way != "" {
-		address = way
+	if published := o.project.routes[address]; published != "" {
+		address = published
 	}
 	o.project.mu.Unlock()
 	return o.Dialer.DialContext(ctx, network, address)
 }
 
-// ErrOutside is what Listen answers.
-var ErrOutside = errors.New("nothing listens outside of the project's networks")
+// ErrOutside is returned by Listen.
+var ErrOutside = errors.New("cannot listen outside of the project's networks")
 
-// Listen is refused: containers do not know the way to this machine.
+// Listen returns ErrOutside, because containers cannot reach this machine.
 func (o *Outside) Listen(context.Context, string, string) (net.Listener, error) {
 	return nil, ErrOutside
 }

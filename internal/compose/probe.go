@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Condition is what a node says of itself.
+// Condition is what a node reports about itself.
 type Condition struct {
 	Ready       bool
-	Why         string // why it is not, or what is wrong although it is
+	Why         string // why it is not ready, or what is wrong although it is
 	Name        string
 	Incarnation string
 }
 
-// prober asks on connections of its own, one request each: a node that was frozen
-// or replaced must not answer through an old one.
+// prober uses a new connection for each request: on an old one the answer could come
+// from a node that was suspended or replaced.
 var prober = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 const probeLimit = time.Second
 
-// Probe asks the node at a published address for its /healthz and /readyz. An error
-// means that it does not answer.
+// Probe requests /healthz and /readyz from the node at a published address. It returns
+// an error if the node does not answer.
 func Probe(ctx context.Context, address string) (Condition, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -55,9 +55,9 @@ func get(ctx context.Context, url string, into any) (int, error) {
 	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
 }
 
-// AwaitReady waits until the nodes of these services are ready, all of them at once.
-// It fails when a container has ended, with the last line of its log, and names who
-// was not ready when ctx ended.
+// AwaitReady waits until the nodes of these services are all ready at the same time.
+// If a container has ended, it returns an error with the last line of its log; if ctx
+// ends, an error that names the services that were not ready.
 func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -66,7 +66,7 @@ func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
 		if len(waiting) == 0 {
 			return nil
 		}
-		if look%20 == 19 { // it costs more than a probe
+		if look%20 == 19 { // more expensive than a probe
 			if err := p.ended(ctx, services); err != nil {
 				return err
 			}
@@ -79,22 +79,22 @@ func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
 	}
 }
 
-// notReady names those that are not, and why.
+// notReady returns the services that are not ready, with reasons.
 func (p *Project) notReady(ctx context.Context, services []string) []string {
 	why := make([]string, len(services))
 	var asking sync.WaitGroup
 	for i, s := range services {
-		ways := p.Published(s)
-		if len(ways) == 0 {
+		published := p.Published(s)
+		if len(published) == 0 {
 			why[i] = s + " (no port)"
 			continue
 		}
 		asking.Go(func() {
-			switch c, err := Probe(ctx, ways[0]); {
+			switch c, err := Probe(ctx, published[0]); {
 			case err != nil:
 				why[i] = s + " (does not answer)"
 			case c.Name != s:
-				why[i] = fmt.Sprintf("%s (%s answers at %s)", s, c.Name, ways[0])
+				why[i] = fmt.Sprintf("%s (%s answers at %s)", s, c.Name, published[0])
 			case !c.Ready:
 				why[i] = s + " (" + c.Why + ")"
 			}
@@ -110,7 +110,7 @@ func (p *Project) notReady(ctx context.Context, services []string) []string {
 	return out
 }
 
-// ended is an error when one of the containers runs no more.
+// ended returns an error if one of the containers is not running.
 func (p *Project) ended(ctx context.Context, services []string) error {
 	all, err := p.Containers(ctx)
 	if err != nil {
@@ -131,5 +131,5 @@ func (p *Project) ended(ctx context.Context, services []string) error {
 			return fmt.Errorf("%s has ended with code %d: %s", s, c.ExitCode, lastLine(log))
 		}
 	}
-	return p.refresh(ctx) // a port that was not known when it started
+	return p.refresh(ctx) // for a port that was not known when the container started
 }

@@ -11,28 +11,30 @@ import (
 	"time"
 )
 
-// Config names a project and says how it is made.
+// Config describes a project.
 type Config struct {
-	// Name is the project: its containers, networks and volumes carry it. Lower case
-	// letters, digits, - and _.
+	// Name is the project's name, also in its containers, networks and volumes:
+	// lower case letters, digits, - and _.
 	Name string
-	// Dir is the folder in which compose runs, and File the file it reads there.
-	// Default docker-compose.yml.
+	// Dir is the folder in which compose runs, and File the file that it reads
+	// there. Default docker-compose.yml.
 	Dir, File string
-	// More are files that compose reads after it: what they add or change.
+	// More are files that compose reads after File, which may add to it or change
+	// it.
 	More []string
-	// Env is added to the environment of compose, KEY=VALUE each: the settings of
-	// the file.
+	// Env is added to the environment of compose, KEY=VALUE each. File takes its
+	// settings from there.
 	Env []string
-	// Services are what Up starts, with what they depend on; none: all.
+	// Services are the services that Up starts, with those that they depend on; all
+	// if empty.
 	Services []string
-	// Out is told what compose says while it works; nil drops it.
+	// Out receives the output of compose, if not nil.
 	Out io.Writer
 }
 
-// Errors that callers meet.
+// Errors that callers can test for with errors.Is.
 var (
-	// ErrNoDocker: the program docker, its compose plugin or its engine is not there.
+	// ErrNoDocker: the program docker, its compose plugin or its engine is missing.
 	ErrNoDocker = errors.New("docker compose cannot be used here")
 	// ErrNoContainer: the project has no container of that service.
 	ErrNoContainer = errors.New("no such container")
@@ -40,14 +42,14 @@ var (
 
 var projectName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 
-// Project is a cluster in containers. Its methods may be called from any
-// goroutine.
+// Project is a cluster in containers. Its methods may be called by several goroutines
+// at once.
 type Project struct {
 	cfg Config
 
-	mu  sync.Mutex        // guards the rest
-	ids map[string]string // by service: a container keeps its id until the next Up
-	way ways              // how this machine reaches what containers advertise
+	mu     sync.Mutex        // guards the fields below
+	ids    map[string]string // by service; a container keeps its id until the next Up
+	routes routes
 }
 
 // New checks the configuration; nothing is started.
@@ -59,7 +61,7 @@ func New(cfg Config) (*Project, error) {
 		cfg.Out = io.Discard
 	}
 	if !projectName.MatchString(cfg.Name) {
-		return nil, fmt.Errorf("project name %q: want lower case letters, digits, - and _, beginning with one of the first two", cfg.Name)
+		return nil, fmt.Errorf("project name %q: want lower case letters, digits, - and _, beginning with a letter or digit", cfg.Name)
 	}
 	for _, e := range cfg.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
@@ -69,11 +71,11 @@ func New(cfg Config) (*Project, error) {
 	return &Project{cfg: cfg}, nil
 }
 
-// Name is the project's.
+// Name returns the project's name.
 func (p *Project) Name() string { return p.cfg.Name }
 
-// Available says whether docker compose and an engine are there; the error wraps
-// ErrNoDocker.
+// Available returns an error that wraps ErrNoDocker if docker compose or its engine is
+// not available.
 func Available(ctx context.Context) error {
 	for _, args := range [][]string{{"compose", "version", "--short"}, {"version", "--format", "{{.Server.Version}}"}} {
 		if _, err := docker(ctx, callLimit, call{args: args}); err != nil {
@@ -83,12 +85,12 @@ func Available(ctx context.Context) error {
 	return nil
 }
 
-// Up makes the project anew and returns when all containers run and those with a
-// health check that others depend on are healthy. What is left of an earlier run is
-// taken down first. Images are not built here: they must exist.
+// Up creates the project and returns when all containers are running and those with a
+// health check that others depend on are healthy. It first removes what an earlier run
+// has left. It does not build images; they must exist.
 func (p *Project) Up(ctx context.Context) error {
 	if err := p.Down(ctx); err != nil {
-		return fmt.Errorf("take down what is left of project %s: %w", p.cfg.Name, err)
+		return fmt.Errorf("remove what is left of project %s: %w", p.cfg.Name, err)
 	}
 	args := append([]string{"up", "--detach", "--no-build", "--remove-orphans"}, p.cfg.Services...)
 	if err := p.compose(ctx, upLimit, args...); err != nil {
@@ -97,11 +99,11 @@ func (p *Project) Up(ctx context.Context) error {
 	return p.refresh(ctx)
 }
 
-// Down removes every container, network and volume of the project, running, frozen
-// or half made. Nothing to remove is no error.
+// Down removes every container, network and volume of the project in any state. If
+// there is nothing to remove, that is no error.
 func (p *Project) Down(ctx context.Context) error {
 	p.mu.Lock()
-	p.ids, p.way = nil, nil
+	p.ids, p.routes = nil, nil
 	p.mu.Unlock()
 	for try := 0; ; try++ {
 		left, err := p.leftovers(ctx)
@@ -112,9 +114,9 @@ func (p *Project) Down(ctx context.Context) error {
 			return err
 		}
 		if try == downTries {
-			return fmt.Errorf("project %s is not gone: %v", p.cfg.Name, left)
+			return fmt.Errorf("project %s could not be removed: %v is left", p.cfg.Name, left)
 		}
-		if try > 0 { // the engine may still be busy with a call that was cut off
+		if try > 0 { // the engine may still execute a call that was interrupted
 			select {
 			case <-time.After(300 * time.Millisecond):
 			case <-ctx.Done():
@@ -126,7 +128,7 @@ func (p *Project) Down(ctx context.Context) error {
 
 const downTries = 10
 
-// leftovers are the ids of all that carries the project's label.
+// leftovers are the ids of everything with the project's label.
 type leftovers struct{ paused, containers, networks, volumes []string }
 
 func (l leftovers) none() bool { return len(l.containers)+len(l.networks)+len(l.volumes) == 0 }
@@ -152,13 +154,13 @@ func (p *Project) leftovers(ctx context.Context) (leftovers, error) {
 	return l, nil
 }
 
-// remove goes on after an error: what can go, goes.
+// remove continues after an error, so that it removes as much as it can.
 func (p *Project) remove(ctx context.Context, l leftovers) error {
 	var errs []error
 	for _, step := range []struct {
 		args, ids []string
 	}{
-		{[]string{"unpause"}, l.paused}, // a frozen process dies when it thaws, not before, on some kernels
+		{[]string{"unpause"}, l.paused}, // on some kernels a suspended process cannot be killed
 		{[]string{"rm", "--force", "--volumes"}, l.containers},
 		{[]string{"network", "rm"}, l.networks},
 		{[]string{"volume", "rm"}, l.volumes},

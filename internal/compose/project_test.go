@@ -24,10 +24,10 @@ func project(t *testing.T, change func(*compose.Config)) *compose.Project {
 	return p
 }
 
-func TestAConfigurationThatCannotBe(t *testing.T) {
+func TestNew_InvalidConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  compose.Config
-		says string
+		want string
 	}{
 		"no name":     {compose.Config{}, `project name ""`},
 		"capitals":    {compose.Config{Name: "Demo"}, `project name "Demo"`},
@@ -35,40 +35,40 @@ func TestAConfigurationThatCannotBe(t *testing.T) {
 		"environment": {compose.Config{Name: "x", Env: []string{"A"}}, `environment "A" of project x`},
 	} {
 		_, err := compose.New(c.cfg)
-		assert.ErrorContains(t, err, c.says, name)
+		assert.ErrorContains(t, err, c.want, name)
 	}
 }
 
-func TestAnErrorCarriesTheLastLineOfTheComplaint(t *testing.T) {
+func TestError_HasTheLastLineOfStderr(t *testing.T) {
 	fakeEngine(t, "ps", "echo abc", "kill", "echo 'warning: old' >&2; echo 'Error: container abc is not running' >&2; exit 1")
 	err := project(t, nil).Kill(t.Context(), "meta-1")
 	assert.EqualError(t, err, "kill meta-1: docker kill --signal KILL abc: exit status 1: Error: container abc is not running")
 }
 
-func TestWithoutDockerTheErrorSaysSo(t *testing.T) {
+func TestErrNoDocker(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	assert.ErrorIs(t, compose.Available(t.Context()), compose.ErrNoDocker)
 	assert.ErrorIs(t, project(t, nil).Down(t.Context()), compose.ErrNoDocker)
 }
 
-func TestACallEndsWithItsContext(t *testing.T) {
+func TestCall_EndsWithItsContext(t *testing.T) {
 	fakeEngine(t, "ps", "exec sleep 60")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	err := project(t, nil).Pause(ctx, "db")
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), 30*time.Second, "the program's 60 are not waited for")
+	assert.Less(t, time.Since(began), 30*time.Second, "less than the 60 s of the program")
 }
 
-func TestAServiceWithoutAContainerIsNamed(t *testing.T) {
+func TestStart_NamesServiceWithoutContainer(t *testing.T) {
 	fakeEngine(t, "ps", "true")
 	err := project(t, nil).Start(t.Context(), "meta-9")
 	assert.ErrorIs(t, err, compose.ErrNoContainer)
 	assert.ErrorContains(t, err, `start meta-9: no such container: project p has 0 containers of service "meta-9"`)
 }
 
-// left answers with leftovers until they were removed.
+// left makes docker list leftovers until they were removed.
 var left = []string{
 	"ps --quiet", `[ -e "$0.gone" ] || echo frozen`,
 	"ps --all", `[ -e "$0.gone" ] || echo frozen half-made`,
@@ -77,7 +77,7 @@ var left = []string{
 	"volume rm", `touch "$0.gone"`,
 }
 
-func TestDownRemovesWhatIsLeftInAnyState(t *testing.T) {
+func TestDown_RemovesLeftoversInAnyState(t *testing.T) {
 	e := fakeEngine(t, left...)
 	p := project(t, nil)
 	require.NoError(t, p.Down(t.Context()))
@@ -90,10 +90,10 @@ func TestDownRemovesWhatIsLeftInAnyState(t *testing.T) {
 	assert.Equal(t, []string{"unpause frozen", "rm --force --volumes frozen half-made", "network rm n1", "volume rm v1"}, done)
 	asked := len(e.asked())
 	require.NoError(t, p.Down(t.Context()), "again")
-	assert.Len(t, e.asked(), asked+4, "looked, and found nothing")
+	assert.Len(t, e.asked(), asked+4, "it only lists")
 }
 
-func TestUpTakesDownWhatAnInterruptedRunLeft(t *testing.T) {
+func TestUp_RemovesLeftoversFirst(t *testing.T) {
 	e := fakeEngine(t, left...)
 	p := project(t, func(c *compose.Config) { c.Services = []string{"db", "meta-1"} })
 	require.NoError(t, p.Up(t.Context()))
@@ -104,7 +104,7 @@ func TestUpTakesDownWhatAnInterruptedRunLeft(t *testing.T) {
 	assert.Contains(t, asked, "up --detach --no-build --remove-orphans db meta-1")
 }
 
-func TestDownGivesUpOnWhatDoesNotGo(t *testing.T) {
+func TestDown_ReportsWhatCannotBeRemoved(t *testing.T) {
 	fakeEngine(t, "ps --all", "echo stuck", "rm", "echo 'device busy' >&2; exit 1")
 	err := project(t, nil).Down(t.Context())
 	require.Error(t, err)
@@ -118,7 +118,7 @@ const inspectMeta = `cat <<'END'
 "Networks":{"p_cluster":{"IPAddress":"172.20.0.3","Aliases":["p-meta-1-1","meta-1","0123"]},"p_database":{"IPAddress":"172.21.0.3","Aliases":["meta-1","0123"]}}}}]
 END`
 
-func TestAContainerIsReadFromTheEngine(t *testing.T) {
+func TestContainer_ReadsDockerInspect(t *testing.T) {
 	fakeEngine(t, "ps", "echo 0123", "inspect", inspectMeta)
 	c, err := project(t, nil).Container(t.Context(), "meta-1")
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestAContainerIsReadFromTheEngine(t *testing.T) {
 	assert.Equal(t, "127.0.0.1:49153", c.Address())
 }
 
-func TestACableIsPutBackUnderItsNamesAndAddress(t *testing.T) {
+func TestJoin_RestoresNamesAndAddress(t *testing.T) {
 	e := fakeEngine(t, "ps", "echo 0123",
 		"inspect", `if [ -e "$0.cut" ]; then echo '[{"Id":"0123","Config":{"Labels":{"com.docker.compose.service":"meta-1"}}}]'; else `+inspectMeta+"\nfi",
 		"network disconnect", `touch "$0.cut"`)
@@ -144,10 +144,10 @@ func TestACableIsPutBackUnderItsNamesAndAddress(t *testing.T) {
 	assert.Contains(t, e.asked(), "network disconnect p_database 0123")
 	assert.Contains(t, e.asked(), "network connect --ip 172.21.0.3 --alias meta-1 p_database 0123")
 	_, err = p.Cut(t.Context(), "meta-1", "database")
-	assert.ErrorContains(t, err, "it is not in that network")
+	assert.ErrorContains(t, err, "not connected to that network")
 }
 
-func TestTheEngineChoosesTheAddressWhereItChoseTheSubnet(t *testing.T) {
+func TestJoin_EngineChoosesAddressWhereItChoseTheSubnet(t *testing.T) {
 	e := fakeEngine(t, "ps", "echo 0123",
 		"inspect", `if [ -e "$0.cut" ]; then echo '[{"Id":"0123","Config":{"Labels":{"com.docker.compose.service":"meta-1"}}}]'; else `+inspectMeta+"\nfi",
 		"network disconnect", `touch "$0.cut"`,
@@ -159,7 +159,7 @@ func TestTheEngineChoosesTheAddressWhereItChoseTheSubnet(t *testing.T) {
 	assert.Contains(t, e.asked(), "network connect --alias meta-1 p_database 0123")
 }
 
-func TestOutsideKnowsTheWayToWhatANodeAdvertises(t *testing.T) {
+func TestOutside_DialsAdvertisedAddresses(t *testing.T) {
 	node, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer node.Close()
@@ -167,7 +167,7 @@ func TestOutsideKnowsTheWayToWhatANodeAdvertises(t *testing.T) {
 	_, port, _ := net.SplitHostPort(published)
 	fakeEngine(t, "ps", "echo 0123", "inspect", strings.ReplaceAll(inspectMeta, "49153", port))
 	p := project(t, nil)
-	require.NoError(t, p.Start(t.Context(), "meta-1")) // it learns the ways
+	require.NoError(t, p.Start(t.Context(), "meta-1")) // reads the published ports
 	assert.Equal(t, []string{published}, p.Published("meta-"))
 	assert.Empty(t, p.Published("data-"))
 	out := p.Outside()

@@ -15,9 +15,9 @@ import (
 	"conclave/internal/compose"
 )
 
-// The script compose/up looks into a volume that was kept before it lets a database
-// at it: MySQL cannot read what MariaDB has written, nor the other way round.
-func TestUpRefusesTheFilesOfAnotherKindOfDatabase(t *testing.T) {
+// The script compose/up checks an existing volume before it starts a database on it:
+// MySQL cannot read the files of MariaDB, nor MariaDB those of MySQL.
+func TestUpScript_RefusesFilesOfAnotherDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		volume, found string
 		refused       string
@@ -52,8 +52,7 @@ func TestUpRefusesTheFilesOfAnotherKindOfDatabase(t *testing.T) {
 	}
 }
 
-// What the engine tells is read as it comes.
-func TestTheEngineTellsWhatHappens(t *testing.T) {
+func TestWatch_ReportsEvents(t *testing.T) {
 	fakeEngine(t, "events", `echo '{"Action":"kill","TimeNano":1700000000000000005,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1","signal":"9"}}}'
 echo '{"Action":"die","TimeNano":1700000000000000007,"Actor":{"Attributes":{"com.docker.compose.service":"meta-1"}}}'
 echo 'no JSON'`)
@@ -68,11 +67,11 @@ echo 'no JSON'`)
 	e := fakeEngine(t, "events", "exec sleep 60")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { // once it listens
+	go func() { // after docker events was started
 		for ctx.Err() == nil && len(e.asked()) == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()
-	assert.NoError(t, project(t, nil).Watch(ctx, time.Now(), func(compose.Event) {}), "its end is asked for")
+	assert.NoError(t, project(t, nil).Watch(ctx, time.Now(), func(compose.Event) {}), "ended by the context")
 }

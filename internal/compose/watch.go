@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Event is something that happened to a container of the project, in the engine's
-// words: start, kill (the signal was sent), die, pause, unpause and more.
+// Event is an event of a container of the project with the engine's action: start, kill
+// (the signal was sent), die, pause, unpause and more.
 type Event struct {
 	At      time.Time
 	Service string
@@ -22,10 +22,10 @@ type Event struct {
 	Signal  syscall.Signal // of a kill
 }
 
-// Watch tells what happens to the project's containers, from a moment on and in
-// order, until parent ends: then it returns nil. What the engine says and is not
-// understood ends it, too.
-func (p *Project) Watch(parent context.Context, from time.Time, tell func(Event)) error {
+// Watch calls report for each event of the project's containers from a moment on, in
+// order. It returns nil when parent ends, and an error when docker events ends or
+// prints something that cannot be parsed.
+func (p *Project) Watch(parent context.Context, from time.Time, report func(Event)) error {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
 	since := fmt.Sprintf("%d.%09d", from.Unix(), from.Nanosecond())
@@ -41,8 +41,8 @@ func (p *Project) Watch(parent context.Context, from time.Time, tell func(Event)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoDocker, err)
 	}
-	if err = readEvents(out, tell); err != nil {
-		stop() // docker does not know that nobody reads any more
+	if err = readEvents(out, report); err != nil {
+		stop() // docker would block, because its output is not read any more
 	}
 	if werr := cmd.Wait(); err == nil {
 		err = werr
@@ -53,7 +53,7 @@ func (p *Project) Watch(parent context.Context, from time.Time, tell func(Event)
 	return fmt.Errorf("docker events ended: %w", err)
 }
 
-func readEvents(r io.Reader, tell func(Event)) error {
+func readEvents(r io.Reader, report func(Event)) error {
 	all := json.NewDecoder(r)
 	for {
 		var raw struct {
@@ -66,12 +66,12 @@ func readEvents(r io.Reader, tell func(Event)) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read what docker events says: %w", err)
+			return fmt.Errorf("read the output of docker events: %w", err)
 		}
 		e := Event{At: time.Unix(0, raw.TimeNano), Service: raw.Actor.Attributes[labelService], Action: raw.Action}
 		if n, err := strconv.Atoi(raw.Actor.Attributes["signal"]); err == nil {
 			e.Signal = syscall.Signal(n)
 		}
-		tell(e)
+		report(e)
 	}
 }

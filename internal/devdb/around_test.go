@@ -13,10 +13,10 @@ import (
 	"conclave/internal/devdb"
 )
 
-// Who looks on keeps a statement waiting whose client is gone meanwhile: it goes on,
-// and what it changed is told before anybody else's statement.
-func TestAStatementGoesOnWithoutItsClient(t *testing.T) {
-	arrived, goOn, told := make(chan string, 1), make(chan bool), make(chan uint64, 1)
+// Around blocks a statement until its client has gone. The statement is executed
+// nevertheless, and reported before any other statement is executed.
+func TestAround_StatementIsExecutedWithoutItsClient(t *testing.T) {
+	arrived, goOn, reported := make(chan string, 1), make(chan bool), make(chan uint64, 1)
 	var once sync.Once
 	s, _ := serve(t, devdb.Config{Around: func(from net.Addr, query string) func(uint64, error) {
 		if !strings.HasPrefix(query, "UPDATE") {
@@ -25,7 +25,7 @@ func TestAStatementGoesOnWithoutItsClient(t *testing.T) {
 		once.Do(func() { arrived <- from.String(); <-goOn })
 		return func(changed uint64, err error) {
 			assert.NoError(t, err)
-			told <- changed
+			reported <- changed
 		}
 	}})
 	db := open(t, s)
@@ -37,8 +37,8 @@ func TestAStatementGoesOnWithoutItsClient(t *testing.T) {
 	assert.NotEmpty(t, <-arrived)
 	leave()
 	assert.ErrorIs(t, <-left, context.Canceled)
-	assert.Equal(t, 1, one[int](t, db, "SELECT n FROM shelf"), "others are not kept waiting")
+	assert.Equal(t, 1, one[int](t, db, "SELECT n FROM shelf"), "other statements are not blocked")
 	close(goOn)
-	assert.Equal(t, uint64(1), <-told)
+	assert.Equal(t, uint64(1), <-reported)
 	assert.Eventually(t, func() bool { return one[int](t, db, "SELECT n FROM shelf") == 2 }, 30*time.Second, time.Millisecond)
 }

@@ -12,7 +12,8 @@ import (
 	"conclave/internal/devdb"
 )
 
-// bubble runs body against a server in a synctest bubble, over a network in memory. Everything has ended when it returns.
+// bubble runs body with a server in a synctest bubble, over a network in memory. When
+// it returns, all goroutines have ended.
 func bubble(t *testing.T, cfg devdb.Config, body func(t *testing.T, s *devdb.Server, db *sql.DB)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()
@@ -26,12 +27,12 @@ func bubble(t *testing.T, cfg devdb.Config, body func(t *testing.T, s *devdb.Ser
 	})
 }
 
-func TestAnHourOfBeatsInABubble(t *testing.T) {
+func TestBubble_AnHourOfBeats(t *testing.T) {
 	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		run(t, db, lockTable)
 		run(t, db, lockRow)
 		began := one[time.Time](t, db, "SELECT NOW(6)")
-		assert.Equal(t, time.Now().UTC(), began, "the bubble's clock is the database's")
+		assert.Equal(t, time.Now().UTC(), began, "the database uses the bubble's clock")
 		for beat := range 3600 {
 			time.Sleep(time.Second)
 			require.EqualValues(t, 1, run(t, db, "UPDATE distribute_lock SET beat = beat + 1, gmt_modified = NOW(3) WHERE beat = ?", beat))
@@ -40,7 +41,7 @@ func TestAnHourOfBeatsInABubble(t *testing.T) {
 	})
 }
 
-func TestWaiterWakesInTheSameInstantInABubble(t *testing.T) {
+func TestBubble_LockIsGrantedInTheInstantOfItsRelease(t *testing.T) {
 	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		holder, _ := connect(t, db)
 		waiter, _ := connect(t, db)
@@ -54,7 +55,7 @@ func TestWaiterWakesInTheSameInstantInABubble(t *testing.T) {
 	})
 }
 
-func TestWaitTimesOutToTheInstantInABubble(t *testing.T) {
+func TestBubble_WaitsTimeOutExactly(t *testing.T) {
 	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		holder, _ := connect(t, db)
 		require.Equal(t, 1, one[int](t, holder, "SELECT GET_LOCK('l', 0)"))
@@ -68,15 +69,15 @@ func TestWaitTimesOutToTheInstantInABubble(t *testing.T) {
 	})
 }
 
-func TestIdleTransactionInABubble(t *testing.T) {
+func TestBubble_IdleTransaction(t *testing.T) {
 	bubble(t, devdb.Config{LockWait: 3 * time.Second}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
-		// 1. Nobody waits: it may take its time.
+		// 1. While no statement waits it may be idle for any time.
 		tx, err := db.Begin()
 		require.NoError(t, err)
 		run(t, tx, "UPDATE counter SET n = 5")
 		time.Sleep(time.Hour)
 		require.NoError(t, tx.Commit())
-		// 2. Somebody waits: half of LockWait, from its last statement, and it is over.
+		// 2. While a statement waits it is ended half of LockWait after its last statement.
 		tx, err = db.Begin()
 		require.NoError(t, err)
 		run(t, tx, "UPDATE counter SET n = 6")
@@ -85,7 +86,7 @@ func TestIdleTransactionInABubble(t *testing.T) {
 		run(t, db, "UPDATE counter SET n = n + 10")
 		assert.Equal(t, 500*time.Millisecond, time.Since(at))
 		assert.Error(t, tx.Commit())
-		// 3. It was overdue when the first one came to wait.
+		// 3. It has been idle for too long when the first statement begins to wait.
 		tx, err = db.Begin()
 		require.NoError(t, err)
 		run(t, tx, "UPDATE counter SET n = 7")
@@ -97,7 +98,7 @@ func TestIdleTransactionInABubble(t *testing.T) {
 	})
 }
 
-func TestWaitForTheGateEndsAfterLockWaitInABubble(t *testing.T) {
+func TestBubble_WaitForTheGateEndsAfterLockWait(t *testing.T) {
 	bubble(t, devdb.Config{LockWait: 3 * time.Second}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		holder, _ := connect(t, db)
 		require.Equal(t, 1, one[int](t, holder, "SELECT GET_LOCK('l', 0)"))
@@ -105,7 +106,7 @@ func TestWaitForTheGateEndsAfterLockWaitInABubble(t *testing.T) {
 		run(t, busy, "BEGIN")
 		ended := make(chan error, 1)
 		go func() {
-			_, err := busy.ExecContext(t.Context(), "SELECT GET_LOCK('l', 60)") // in a transaction it waits inside
+			_, err := busy.ExecContext(t.Context(), "SELECT GET_LOCK('l', 60)") // in a transaction it waits with the gate held
 			ended <- err
 		}()
 		synctest.Wait()
@@ -114,13 +115,13 @@ func TestWaitForTheGateEndsAfterLockWaitInABubble(t *testing.T) {
 		_, err := db.Exec("UPDATE counter SET n = 1")
 		assert.EqualValues(t, 1205, number(err))
 		assert.Equal(t, 3*time.Second, time.Since(at))
-		assert.EqualValues(t, 1205, number(<-ended), "and its own wait was no longer")
+		assert.EqualValues(t, 1205, number(<-ended), "its own wait is limited to LockWait")
 		busy.Close()
 		holder.Close()
 	})
 }
 
-func TestTablesOutliveTheirServer(t *testing.T) {
+func TestTables_SurviveACrashOfTheServer(t *testing.T) {
 	tables := devdb.NewTables()
 	synctest.Test(t, func(t *testing.T) {
 		for life := range 3 {
@@ -130,7 +131,7 @@ func TestTablesOutliveTheirServer(t *testing.T) {
 			if life == 0 {
 				counterTable(t, db)
 			}
-			assert.Equal(t, life, one[int](t, db, "SELECT n FROM counter"), "an acknowledged row is there after the crash")
+			assert.Equal(t, life, one[int](t, db, "SELECT n FROM counter"), "acknowledged rows survive the crash")
 			run(t, db, "UPDATE counter SET n = n + 1")
 			idle, _ := connect(t, db)
 			run(t, idle, "BEGIN")
@@ -142,7 +143,7 @@ func TestTablesOutliveTheirServer(t *testing.T) {
 	})
 }
 
-func TestTheClockCanBeStepped(t *testing.T) {
+func TestNow_ClockCanBeSet(t *testing.T) {
 	var step time.Duration
 	bubble(t, devdb.Config{Now: func() time.Time { return time.Now().Add(step) }}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		run(t, db, "CREATE TABLE stamps (id int primary key, at timestamp(3))")

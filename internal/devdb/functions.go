@@ -12,7 +12,8 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
-// provider is the engine's set of databases, with our functions in front of the built-in ones.
+// provider is the engine's set of databases with the functions of this package, which
+// take precedence over the built-in ones.
 type provider struct {
 	*memory.DbProvider
 	functions map[string]sql.Function
@@ -25,7 +26,8 @@ func (p *provider) Function(_ *sql.Context, name string) (sql.Function, bool) {
 	return f, ok
 }
 
-// functions are the ones that wait, or that look at what others wait for; and the time, see utc.go.
+// functions returns the functions that wait, those about named locks, and
+// UTC_TIMESTAMP (see utc.go).
 func (s *Server) functions() map[string]sql.Function {
 	all := make(map[string]sql.Function)
 	define := func(name string, args int, result sql.Type, eval func(*sql.Context, []any) (any, error)) {
@@ -56,22 +58,24 @@ func (s *Server) functions() map[string]sql.Function {
 		if err != nil {
 			return nil, err
 		}
-		return truth(s.locks.owner(name) == 0), nil
+		return boolInt(s.locks.owner(name) == 0), nil
 	})
 	define("sleep", 1, types.Int64, s.sleep)
 	all["utc_timestamp"] = sql.FunctionN{Name: "utc_timestamp", Fn: newUTCTimestamp}
 	return all
 }
 
-func truth(b bool) int64 {
+// boolInt returns SQL's 1 for true and 0 for false.
+func boolInt(b bool) int64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// getLock is GET_LOCK(name, seconds): 1 got it, 0 timed out. Seconds are rounded to whole ones, as MySQL does; below
-// zero waits for ever.
+// getLock is GET_LOCK(name, seconds): 1 if the lock was acquired, 0 after a timeout.
+// Seconds are rounded to whole ones, as in MySQL; a negative number waits without
+// limit.
 func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
 	name, err := lockName(args[0])
 	if err != nil {
@@ -83,20 +87,21 @@ func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
 	}
 	limit = limit.Round(time.Second)
 	c := s.client(ctx)
-	// 1. A free lock, and a question that does not want to wait, need no queue.
+	// 1. A free lock, or a call that does not wait, needs no queue.
 	if s.locks.acquire(c, name) {
 		return int64(1), nil
 	}
 	if limit == 0 {
 		return int64(0), nil
 	}
-	// 2. Wait outside of the gate, for the lock or for a reason to stop.
+	// 2. Wait for the lock or for a reason to stop.
 	w, err := s.locks.enqueue(c, name)
 	if err != nil {
 		return nil, err
 	}
 	waitErr := s.waitOutside(ctx, c, limit, w.granted)
-	// 3. Whatever ended the wait, the lock may have come in the same instant. Who cannot use it passes it on.
+	// 3. The lock may have been granted at the moment when the wait ended. If this
+	// statement fails, it releases the lock for the next waiter.
 	granted := s.locks.abandon(w)
 	if waitErr != nil {
 		if granted {
@@ -104,7 +109,7 @@ func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
 		}
 		return nil, waitErr
 	}
-	return truth(granted), nil
+	return boolInt(granted), nil
 }
 
 func (s *Server) releaseLock(ctx *sql.Context, args []any) (any, error) {
@@ -116,10 +121,10 @@ func (s *Server) releaseLock(ctx *sql.Context, args []any) (any, error) {
 	if !exists {
 		return nil, nil
 	}
-	return truth(mine), nil
+	return boolInt(mine), nil
 }
 
-// sleep is SLEEP(seconds): 0 after it.
+// sleep is SLEEP(seconds), which returns 0.
 func (s *Server) sleep(ctx *sql.Context, args []any) (any, error) {
 	limit, err := seconds(ctx, args[0])
 	if err != nil {
@@ -131,10 +136,13 @@ func (s *Server) sleep(ctx *sql.Context, args []any) (any, error) {
 	return int64(0), err
 }
 
-// waitOutside waits until ready is closed or limit has passed (both nil), or returns why it was cut short.
+// waitOutside waits until ready is closed or limit has passed, and then returns nil;
+// it returns an error if the wait is cut short.
 //
-// It gives the gate up meanwhile if it may: the statement is outside a transaction and names no table, so nothing it
-// has seen can go stale (the engine writes every table that a statement has looked at back, as it looked then). Any other statement waits inside, and not longer than the others would wait for it.
+// It releases the gate meanwhile if the statement is outside a transaction and names
+// no table, so that nothing it has read can become stale (the engine writes every
+// table that a statement has read back, as it was then). Any other statement keeps
+// the gate and waits at most as long as other statements wait for it.
 func (s *Server) waitOutside(ctx *sql.Context, c *client, limit time.Duration, ready <-chan struct{}) error {
 	var late <-chan time.Time
 	timed := limit >= 0
@@ -176,16 +184,16 @@ func (s *Server) waitOutside(ctx *sql.Context, c *client, limit time.Duration, r
 	return err
 }
 
-// seconds reads a number of seconds, fractions included.
+// seconds converts a number of seconds, which may have a fraction.
 func seconds(ctx *sql.Context, arg any) (time.Duration, error) {
 	v, _, err := types.Float64.Convert(ctx, arg)
 	if err != nil || v == nil {
-		return 0, fmt.Errorf("a number of seconds is wanted, not %v", arg)
+		return 0, fmt.Errorf("invalid number of seconds: %v", arg)
 	}
 	return time.Duration(max(-1, min(v.(float64), math.MaxInt32)) * float64(time.Second)), nil
 }
 
-// function is a SQL function over plain Go values.
+// function is an SQL function that is implemented over plain Go values.
 type function struct {
 	expression.NaryExpression
 	name   string
@@ -224,7 +232,7 @@ func (f *function) WithChildren(children ...sql.Expression) (sql.Expression, err
 
 func (f *function) FunctionName() string { return f.name }
 func (f *function) Description() string {
-	return f.name + " as in MySQL, outside of the gate where it waits"
+	return f.name + " as in MySQL; it does not hold the gate while it waits"
 }
 func (f *function) Type() sql.Type           { return f.result }
 func (f *function) IsNullable() bool         { return true }

@@ -7,47 +7,52 @@ import (
 	"github.com/dolthub/vitess/go/mysql"
 )
 
-// The errors below carry MySQL's own numbers, so that a client cannot tell this server from the real one by how it fails.
+// The errors have MySQL's numbers, so that clients handle them as those of a MySQL
+// server.
 var (
-	// errLockWait: the gate did not open within Config.LockWait; nothing was executed.
+	// errLockWait: the gate was not free within Config.LockWait; nothing was executed.
 	errLockWait = mysql.NewSQLError(mysql.ERLockWaitTimeout, "HY000", "Lock wait timeout exceeded; try restarting transaction")
-	// errEvicted: this connection sat in an open transaction while others waited, and lost it.
-	errEvicted = mysql.NewSQLError(mysql.ERQueryInterrupted, "70100", "Query execution was interrupted: the transaction stood idle while others waited, and was rolled back")
+	// errEvicted: the connection's transaction was idle while other statements
+	// waited, and was rolled back.
+	errEvicted = mysql.NewSQLError(mysql.ERQueryInterrupted, "70100", "Query execution was interrupted: the transaction was idle while others waited, and was rolled back")
 	// errInterrupted: KILL QUERY, or the client's socket closed while its statement waited.
 	errInterrupted = mysql.NewSQLError(mysql.ERQueryInterrupted, "70100", "Query execution was interrupted")
-	// errStopping: the server is shutting down and ends the waits.
+	// errStopping: the server is shutting down and ends all waits.
 	errStopping = mysql.NewSQLError(mysql.ERServerShutdown, "08S01", "Server shutdown in progress")
 )
 
-// gate lets one statement, or one transaction, through at a time. It is a channel and not a mutex: who waits for a
-// mutex keeps the clock of a testing/synctest bubble from moving, who waits for a channel does not.
+// gate admits one statement or one transaction at a time. It is a channel, not a
+// mutex, because a goroutine that waits for a mutex stops the clock of a
+// testing/synctest bubble and one that waits on a channel does not.
 //
-// Only the connection's own goroutine enters, pauses and leaves; client.inside is its memory of that.
+// Only the connection's own goroutine calls enter, pause and leave; client.inside
+// records whether it holds the gate.
 type gate struct {
-	free     chan struct{} // holds one token while nobody is inside
-	wait     time.Duration // how long a statement waits for the token
-	patience time.Duration // how long a transaction may stand idle inside while others wait
+	free    chan struct{} // holds one token while the gate is free
+	wait    time.Duration // how long a statement waits for the token
+	maxIdle time.Duration // how long a transaction may be idle while others wait
 
-	mu      sync.Mutex // guards the fields below; never held while waiting
+	mu      sync.Mutex // guards the fields below; not held while waiting
 	waiting int        // statements in the queue
-	idle    *client    // who is inside, between two statements of its transaction; nil while a statement runs
-	since   time.Time  // since when it is idle
+	idle    *client    // the client that holds the gate between two statements of its transaction; nil while a statement runs
+	since   time.Time  // when it became idle
 	evict   *time.Timer
 }
 
 func newGate(wait time.Duration) *gate {
-	g := &gate{free: make(chan struct{}, 1), wait: wait, patience: wait / 2}
+	g := &gate{free: make(chan struct{}, 1), wait: wait, maxIdle: wait / 2}
 	g.free <- struct{}{}
 	return g
 }
 
-// enter waits until c may execute. A connection whose transaction is inside goes on at once.
+// enter waits until c may execute. A connection whose transaction holds the gate
+// continues at once.
 func (g *gate) enter(c *client) error {
 	if c.inside {
 		return g.resume(c)
 	}
 	select {
-	case <-g.free: // nobody there: no timer, no queue
+	case <-g.free: // free: no timer and no queue needed
 		c.inside = true
 		return nil
 	default:
@@ -67,17 +72,17 @@ func (g *gate) enter(c *client) error {
 	}
 }
 
-// leave lets the next one in.
+// leave releases the gate.
 func (g *gate) leave(c *client) {
 	c.inside = false
 	g.mu.Lock()
 	g.idle = nil
 	g.disarm()
 	g.mu.Unlock()
-	g.free <- struct{}{} // never blocks: the token was ours
+	g.free <- struct{}{} // never blocks: this client held the token
 }
 
-// pause keeps the gate for c's transaction, and starts to count how long it makes others wait.
+// pause keeps the gate for c's transaction, which is idle from now on.
 func (g *gate) pause(c *client) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,8 +90,9 @@ func (g *gate) pause(c *client) {
 	g.arm()
 }
 
-// resume ends the pause. It fails when the transaction was evicted meanwhile: the socket is closed already and its
-// rollback is under way, so the statement (a COMMIT, say) must not be executed.
+// resume ends the pause. It fails if the transaction was evicted meanwhile: its
+// socket is closed and it is being rolled back, so the statement (a COMMIT, for
+// instance) must not be executed.
 func (g *gate) resume(c *client) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +104,8 @@ func (g *gate) resume(c *client) error {
 	return nil
 }
 
-// queue counts who waits; the first one to wait behind an idle transaction starts its eviction.
+// queue changes the number of waiting statements. The first one to wait for an idle
+// transaction starts the timer of its eviction.
 func (g *gate) queue(change int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,8 +122,8 @@ func (g *gate) arm() {
 	if g.idle == nil || g.waiting == 0 || g.evict != nil {
 		return
 	}
-	who := g.idle
-	g.evict = time.AfterFunc(time.Until(g.since.Add(g.patience)), func() { g.expel(who) })
+	idle := g.idle
+	g.evict = time.AfterFunc(time.Until(g.since.Add(g.maxIdle)), func() { g.expel(idle) })
 }
 
 func (g *gate) disarm() {
@@ -126,12 +133,13 @@ func (g *gate) disarm() {
 	}
 }
 
-// expel closes the connection of a transaction that stood idle for too long. Its own goroutine sees the closed socket,
-// rolls back and leaves, so the next one in finds the tables as they were committed.
+// expel closes the connection of a transaction that was idle for too long. The
+// connection's goroutine notices the closed socket, rolls back and leaves the gate,
+// so the next statement finds only committed rows.
 func (g *gate) expel(c *client) {
 	g.mu.Lock()
 	g.evict = nil
-	overdue := g.idle == c && g.waiting > 0 && time.Since(g.since) >= g.patience
+	overdue := g.idle == c && g.waiting > 0 && time.Since(g.since) >= g.maxIdle
 	if overdue {
 		c.evicted = true
 	} else {
@@ -139,7 +147,7 @@ func (g *gate) expel(c *client) {
 	}
 	g.mu.Unlock()
 	if overdue {
-		c.log.Warn("idle transaction ended: others waited", "connection", c.id, "idle", g.patience)
+		c.log.Warn("idle transaction ended because others waited", "connection", c.id, "idle", g.maxIdle)
 		c.socket.cut()
 	}
 }

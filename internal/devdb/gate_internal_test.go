@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A COMMIT that was on its way when its transaction was evicted must not be executed: the rollback has begun.
-func TestEvictedTransactionCannotGoOn(t *testing.T) {
+// A COMMIT that arrives when its transaction was evicted must not be executed: the
+// rollback has begun.
+func TestGateEnter_EvictedTransactionFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, remote := net.Pipe()
 		defer remote.Close()
@@ -25,13 +26,13 @@ func TestEvictedTransactionCannotGoOn(t *testing.T) {
 		go func() { entered <- g.enter(next) }()
 		time.Sleep(999 * time.Millisecond)
 		synctest.Wait()
-		require.NoError(t, g.enter(idler), "a statement within its patience")
+		require.NoError(t, g.enter(idler), "a statement before the limit")
 		g.pause(idler)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.True(t, isClosed(idler.socket.closed), "its patience is over")
+		assert.True(t, isClosed(idler.socket.closed), "the limit has passed")
 		assert.Equal(t, errEvicted, g.enter(idler))
-		assert.Empty(t, entered, "nobody is let in before its rollback")
+		assert.Empty(t, entered, "no statement enters before the rollback")
 		g.leave(idler)
 		assert.NoError(t, <-entered)
 	})

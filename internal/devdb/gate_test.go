@@ -19,25 +19,25 @@ func counterTable(t *testing.T, q querier) {
 	run(t, q, "INSERT INTO counter VALUES (1, 0)")
 }
 
-// In virtual time: when the machine stands still for LockWait, both come at once.
-func TestIdleTransactionLosesTheGateToThoseWhoWait(t *testing.T) {
+// In virtual time, because on a machine that pauses for LockWait the eviction and the
+// timeout would come at once.
+func TestIdleTransaction_IsRolledBackWhenOthersWait(t *testing.T) {
 	bubble(t, devdb.Config{LockWait: 200 * time.Millisecond}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		stuck, _ := connect(t, db)
 		run(t, stuck, "BEGIN")
 		run(t, stuck, "UPDATE counter SET n = 100")
 
-		assert.EqualValues(t, 1, run(t, db, "UPDATE counter SET n = n + 1"), "the next one gets its turn, not an error")
-		assert.Equal(t, 1, one[int](t, db, "SELECT n FROM counter"), "the idle one's change never happened")
+		assert.EqualValues(t, 1, run(t, db, "UPDATE counter SET n = n + 1"), "the waiting statement is executed")
+		assert.Equal(t, 1, one[int](t, db, "SELECT n FROM counter"), "the idle transaction was rolled back")
 		_, err := stuck.ExecContext(t.Context(), "COMMIT")
-		assert.Error(t, err, "and its owner is told")
+		assert.Error(t, err, "its client gets an error")
 		assert.Equal(t, 1, one[int](t, db, "SELECT n FROM counter"))
 		stuck.Close()
 	})
 }
 
-// In virtual time: a busy client that the machine stops for a while would be an
-// idle one.
-func TestBusyTransactionMakesOthersFailWith1205(t *testing.T) {
+// In virtual time, because on a machine that pauses a busy client would be idle.
+func TestBusyTransaction_OthersFailWith1205(t *testing.T) {
 	bubble(t, devdb.Config{LockWait: 100 * time.Millisecond}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		busy, _ := connect(t, db)
 		run(t, busy, "BEGIN")
@@ -63,7 +63,7 @@ func TestBusyTransactionMakesOthersFailWith1205(t *testing.T) {
 	})
 }
 
-func TestAutocommitOffIsATransactionToo(t *testing.T) {
+func TestAutocommitOff_IsATransaction(t *testing.T) {
 	s, _ := serve(t, devdb.Config{LockWait: 10 * time.Second})
 	db := open(t, s)
 	counterTable(t, db)
@@ -94,7 +94,7 @@ func TestAutocommitOffIsATransactionToo(t *testing.T) {
 	}
 }
 
-func TestClosedConnectionRollsBackAtOnce(t *testing.T) {
+func TestClosedConnection_RollsBackAtOnce(t *testing.T) {
 	s, _ := serve(t, devdb.Config{LockWait: time.Minute})
 	db := open(t, s)
 	counterTable(t, db)
@@ -104,10 +104,10 @@ func TestClosedConnectionRollsBackAtOnce(t *testing.T) {
 	start := time.Now()
 	hangUp(t, c)
 	assert.Equal(t, 0, one[int](t, db, "SELECT n FROM counter"))
-	assert.Less(t, time.Since(start), 10*time.Second, "idle it could have stayed for half a minute")
+	assert.Less(t, time.Since(start), 10*time.Second, "less than half of LockWait")
 }
 
-func TestKillGetsPastATransactionThatHoldsTheGate(t *testing.T) {
+func TestKill_DoesNotWaitForTheGate(t *testing.T) {
 	s, _ := serve(t, devdb.Config{LockWait: time.Minute})
 	db := open(t, s)
 	counterTable(t, db)
@@ -118,19 +118,20 @@ func TestKillGetsPastATransactionThatHoldsTheGate(t *testing.T) {
 	start := time.Now()
 	run(t, killer, "KILL ?", id)
 	assert.Equal(t, 0, one[int](t, db, "SELECT n FROM counter"))
-	assert.Less(t, time.Since(start), 10*time.Second, "idle it could have stayed for half a minute")
+	assert.Less(t, time.Since(start), 10*time.Second, "less than half of LockWait")
 }
 
-// A client that asks for much and reads nothing fills its socket; the others must not notice.
-func TestClientThatDoesNotReadItsAnswerDoesNotKeepTheGate(t *testing.T) {
+// A client that does not read a large answer fills its socket, and must not block
+// others.
+func TestUnreadAnswer_DoesNotBlockOthers(t *testing.T) {
 	network := newPipes()
 	s, _ := serve(t, devdb.Config{Listener: network, LockWait: 10 * time.Second})
-	deaf := network.deaf()
-	slow, quick := openOver(t, s, deaf.dial), openOver(t, s, network.dial)
+	stopper := network.stopper()
+	slow, quick := openOver(t, s, stopper.dial), openOver(t, s, network.dial)
 	counterTable(t, quick)
 	conn, _ := connect(t, slow)
 	before := s.Statements()
-	deaf.stop() // nothing more is read from the server
+	stopper.stop() // the client stops reading
 	go conn.ExecContext(t.Context(), "SELECT REPEAT('x', 1000000), n FROM counter")
 	require.Eventually(t, func() bool { return s.Statements() > before }, 30*time.Second, time.Millisecond)
 	for range 10 {
@@ -139,7 +140,7 @@ func TestClientThatDoesNotReadItsAnswerDoesNotKeepTheGate(t *testing.T) {
 	assert.Equal(t, 10, one[int](t, quick, "SELECT n FROM counter"))
 }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestNew_ChecksConfig(t *testing.T) {
 	_, err := devdb.New(devdb.Config{})
 	assert.ErrorContains(t, err, "Listener")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +150,7 @@ func TestConfigIsChecked(t *testing.T) {
 	assert.ErrorContains(t, err, "LockWait")
 }
 
-func TestPasswordIsAsked(t *testing.T) {
+func TestPassword_IsRequired(t *testing.T) {
 	s, _ := serve(t, devdb.Config{User: "meta", Password: "it's secret"})
 	assert.Equal(t, "meta@%", one[string](t, open(t, s), "SELECT CURRENT_USER()"))
 	cfg := parsed(t, s)
@@ -158,7 +159,7 @@ func TestPasswordIsAsked(t *testing.T) {
 	assert.EqualValues(t, 1045, number(err), "%v", err)
 }
 
-func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
+func TestShutdown_AnswersStatementsInProgress(t *testing.T) {
 	s, ended := serveUntil(t)
 	db := open(t, s)
 	counterTable(t, db)
@@ -170,19 +171,19 @@ func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 		_, err := waiting.ExecContext(t.Context(), "SELECT GET_LOCK('l', 60)")
 		answer <- err
 	}()
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	require.NoError(t, s.Shutdown(ctx))
-	assert.NoError(t, <-ended, "Run ends without an error")
+	assert.NoError(t, <-ended, "Run returns nil")
 	err := <-answer
-	assert.EqualValues(t, 1053, number(err), "who waited is told why: %v", err)
+	assert.EqualValues(t, 1053, number(err), "a waiting statement fails: %v", err)
 	assert.Error(t, db.Ping())
-	assert.NoError(t, s.Shutdown(ctx), "a second Shutdown changes nothing")
+	assert.NoError(t, s.Shutdown(ctx), "Shutdown may be called twice")
 }
 
-func TestShutdownBeforeRunLeavesNothingOpen(t *testing.T) {
+func TestShutdown_BeforeRunClosesListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s, err := devdb.New(devdb.Config{Listener: l})

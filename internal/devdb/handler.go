@@ -15,8 +15,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// client is one connection. Its fields belong to the connection's goroutine, or to the engine's while it executes a
-// statement for it, unless said otherwise.
+// client is one connection. Unless noted otherwise, its fields are used by the
+// connection's goroutine, or by the engine's while it executes a statement of the
+// connection.
 type client struct {
 	id     uint32
 	socket *socket
@@ -26,13 +27,14 @@ type client struct {
 	inside     bool // holds the gate
 	evicted    bool // its idle transaction was ended; guarded by gate.mu
 	wrote      bool // committed rows or tables may differ from the file
-	mayStepOut bool // the statement under way may give the gate up while it waits
+	mayStepOut bool // the present statement may release the gate while it waits
 
-	waits *waiter // the named lock it is in line for; guarded by lockTable.mu
+	waits *waiter // its place in the queue of a named lock; guarded by lockTable.mu
 }
 
-// handler stands between the wire and the engine. It spells out every method instead of embedding the engine's
-// handler, so that no way to execute a statement gets past the gate because a new version of the engine added one.
+// handler passes commands from the wire to the engine through the gate. It defines
+// every method instead of embedding the engine's handler, so that a method that a
+// new version of the engine adds cannot bypass the gate.
 type handler struct {
 	server *Server
 	engine mysql.Handler
@@ -52,12 +54,13 @@ func (h *handler) NewConnection(conn *mysql.Conn) {
 	h.engine.NewConnection(conn)
 }
 
-// ConnectionClosed runs in the connection's goroutine once its socket is closed, by whomever.
+// ConnectionClosed runs in the connection's goroutine after its socket was closed.
 func (h *handler) ConnectionClosed(conn *mysql.Conn) {
 	c := conn.ClientData.(*client)
-	// 1. The named locks first, and without the gate: this is the instant in which a killed leader's successor wakes.
+	// 1. Release the named locks first, without the gate: a follower may wait for
+	// the lock of a killed leader.
 	h.server.locks.releaseAll(c)
-	// 2. An open transaction never happened.
+	// 2. Roll back an open transaction.
 	h.abort(c)
 	h.engine.ConnectionClosed(conn)
 	h.server.mu.Lock()
@@ -96,7 +99,8 @@ func (h *handler) ComStmtExecute(ctx context.Context, conn *mysql.Conn, prepared
 	})
 }
 
-// ComPrepare executes nothing, but it reads the tables' columns.
+// ComPrepare does not execute the statement, but it reads the tables' columns and
+// therefore needs the gate.
 func (h *handler) ComPrepare(ctx context.Context, conn *mysql.Conn, query string, prepared *mysql.PrepareData) ([]*querypb.Field, error) {
 	c := conn.ClientData.(*client)
 	if err := h.server.gate.enter(c); err != nil {
@@ -109,7 +113,8 @@ func (h *handler) ComPrepare(ctx context.Context, conn *mysql.Conn, query string
 	return fields, err
 }
 
-// ComResetConnection makes the connection like new: no locks, no transaction, no variables.
+// ComResetConnection releases the connection's locks and resets its transaction and
+// variables.
 func (h *handler) ComResetConnection(conn *mysql.Conn) error {
 	c := conn.ClientData.(*client)
 	h.server.locks.releaseAll(c)
@@ -123,7 +128,7 @@ func (h *handler) ParserOptionsForConnection(conn *mysql.Conn) (sqlparser.Parser
 	return h.engine.ParserOptionsForConnection(conn)
 }
 
-// execute takes one statement through the gate.
+// execute executes one statement with the gate held.
 func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpoolFn, run func(mysql.ResultSpoolFn) error) error {
 	s, c := h.server, conn.ClientData.(*client)
 	s.statements.Add(1)
@@ -132,20 +137,20 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	case kills:
 		return run(send)
 	case refused:
-		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not do: %.80s", query)
+		return mysql.NewSQLError(mysql.ERNotSupportedYet, "42000", "This embedded server does not support: %.80s", query)
 	}
 	done := s.around(c.socket.RemoteAddr(), query)
-	// 1. In.
+	// 1. Enter the gate.
 	if err := s.gate.enter(c); err != nil {
 		return err
 	}
 	c.mayStepOut = !c.inTransaction() && mayWaitOutside(k, query)
-	// 2. Execute, and keep the answer: its rows live in a buffer that the engine takes back, and a client that does
-	// not read its answer must not keep the gate.
+	// 2. Execute, and copy the answer: its rows are in a buffer that the engine
+	// reuses, and a client that does not read its answer must not keep the gate.
 	var answer results
 	err := run(answer.keep)
 	if err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
-		err = errInterrupted // KILL QUERY reached the engine's own waits; nothing else cancels them
+		err = errInterrupted // only KILL QUERY cancels the engine's own waits
 	}
 	done(answer.affected, err)
 	if err != nil {
@@ -156,18 +161,19 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	if k == shapes {
 		s.store.forgetShapes()
 	}
-	// 3. Out, with what was committed in the file.
+	// 3. Write committed changes to the file and leave the gate.
 	if leaveErr := h.leave(c, err == nil); err == nil {
 		err = leaveErr
 	}
-	// 4. Only now may the client hear of it.
+	// 4. Only now send the answer.
 	if err != nil {
 		return err
 	}
 	return answer.send(send)
 }
 
-// around tells who looks on from outside of one statement, before it and after.
+// around calls Config.Around before a statement, and returns the function to call
+// after it.
 func (s *Server) around(from net.Addr, query string) func(changed uint64, err error) {
 	if s.cfg.Around != nil {
 		if done := s.cfg.Around(from, query); done != nil {
@@ -177,10 +183,10 @@ func (s *Server) around(from net.Addr, query string) func(changed uint64, err er
 	return func(uint64, error) {}
 }
 
-// leave ends a statement. What a statement outside a transaction changed goes to the file before the gate opens; a
-// transaction keeps the gate.
+// leave ends a statement. Changes of a statement outside a transaction are written to
+// the file before the gate is free; an open transaction keeps the gate.
 func (h *handler) leave(c *client, done bool) error {
-	if !c.inside { // its wait was cut short outside, where it has no table to commit
+	if !c.inside { // its wait without the gate was cut short; there is nothing to commit
 		c.session.SetTransaction(nil)
 		return nil
 	}
@@ -192,7 +198,9 @@ func (h *handler) leave(c *client, done bool) error {
 	}
 	if err == nil && c.wrote {
 		if err = s.store.save(); err != nil {
-			s.fail(err) // memory and file differ: go down as a crash would, let the file be right, and nobody in
+			// Memory and file differ, and the file counts: stop as in a crash, and
+			// keep the gate so that no other statement reads the memory.
+			s.fail(err)
 			return err
 		}
 		c.wrote = false
@@ -201,14 +209,16 @@ func (h *handler) leave(c *client, done bool) error {
 	return err
 }
 
-// settle says whether a transaction is open, and closes the one that the engine forgets to close.
+// settle reports whether a transaction is open, and closes one that the engine should
+// have closed.
 //
-// After an error in autocommit the engine keeps the statement's snapshot as an open transaction: the next statement
-// would read old rows, and write them back over what others have committed since.
+// After an error in autocommit the engine keeps the statement's snapshot as an open
+// transaction. The next statement would read old rows and write them back over
+// changes that others have committed since.
 func (h *handler) settle(c *client, done bool) (open bool, err error) {
 	if !c.inTransaction() {
 		if c.session != nil {
-			c.session.SetIgnoreAutoCommit(false) // the engine forgets this when a CREATE ends a transaction
+			c.session.SetIgnoreAutoCommit(false) // the engine does not reset this when a CREATE ends a transaction
 		}
 		return false, nil
 	}
@@ -218,7 +228,7 @@ func (h *handler) settle(c *client, done bool) (open bool, err error) {
 	if err != nil || !autocommit || c.session.GetIgnoreAutoCommit() {
 		return err == nil, err
 	}
-	if done { // SET autocommit=1 commits what was open
+	if done { // SET autocommit=1 commits the open transaction
 		err = c.session.CommitTransaction(ctx, tx)
 	} else {
 		err = c.session.Rollback(ctx, tx)
@@ -227,7 +237,7 @@ func (h *handler) settle(c *client, done bool) (open bool, err error) {
 	return false, err
 }
 
-// abort rolls back what the connection left open and gives the gate back.
+// abort rolls back the connection's open transaction and leaves the gate.
 func (h *handler) abort(c *client) {
 	if !c.inside {
 		return
@@ -245,7 +255,7 @@ func (h *handler) abort(c *client) {
 	h.server.gate.leave(c)
 }
 
-// results are a statement's answer, kept until the gate is open again.
+// results is a copy of a statement's answer, kept until the gate was left.
 type results struct {
 	parts    []*sqltypes.Result
 	more     []bool
@@ -278,7 +288,7 @@ func (r *results) send(to mysql.ResultSpoolFn) error {
 	return nil
 }
 
-// context is a context of the engine for work in a client's name.
+// context returns an engine context for work on behalf of a client.
 func (s *Server) context(session sql.Session) *sql.Context {
 	return sql.NewContext(context.Background(), sql.WithSession(session), sql.WithProcessList(s.engine.ProcessList))
 }

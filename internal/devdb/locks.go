@@ -9,29 +9,30 @@ import (
 	"github.com/dolthub/vitess/go/mysql"
 )
 
-// lockTable holds the named locks of GET_LOCK. The engine brings its own, but there a waiter polls every 100
-// microseconds: it burns a core in a calm cluster, drags a bubble's clock along in tiny steps, and wakes in no order.
-// Here a release hands the lock to the one who waited longest, in the same instant.
+// lockTable holds the named locks of GET_LOCK. The engine's own lock waits poll every
+// 100 microseconds, which uses a core even in an idle cluster, advances a bubble's
+// clock in tiny steps, and gives the lock to waiters in no order. Here a release
+// passes the lock at once to the client that has waited longest.
 type lockTable struct {
-	mu    sync.Mutex // guards the rest, and every namedLock and waiter; never held while waiting
+	mu    sync.Mutex // guards locks, and every namedLock and waiter; not held while waiting
 	locks map[string]*namedLock
 }
 
 type namedLock struct {
 	owner *client
-	depth int // GET_LOCK by its owner again counts up, RELEASE_LOCK down
+	depth int // GET_LOCK calls of the owner minus its RELEASE_LOCK calls
 	queue []*waiter
 }
 
 type waiter struct {
-	who     *client
+	client  *client
 	name    string
-	granted chan struct{} // closed by the hand-over
+	granted chan struct{} // closed by handOver
 }
 
 func newLockTable() *lockTable { return &lockTable{locks: make(map[string]*namedLock)} }
 
-// acquire takes a free lock, or one that c has.
+// acquire takes the lock if it is free or c has it, and reports whether it did.
 func (t *lockTable) acquire(c *client, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,11 +52,12 @@ func (t *lockTable) take(c *client, name string) bool {
 	return true
 }
 
-// enqueue takes the lock or waits for it. It refuses a wait that could never end: a circle of owners, each waiting for the next one's lock.
+// enqueue takes the lock or joins its queue. It refuses a wait that could never end:
+// a cycle of owners that each wait for the next one's lock.
 func (t *lockTable) enqueue(c *client, name string) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w := &waiter{who: c, name: name, granted: make(chan struct{})}
+	w := &waiter{client: c, name: name, granted: make(chan struct{})}
 	if t.take(c, name) {
 		close(w.granted)
 		return w, nil
@@ -70,7 +72,7 @@ func (t *lockTable) enqueue(c *client, name string) (*waiter, error) {
 	return w, nil
 }
 
-// abandon ends a wait, and says whether the lock came all the same.
+// abandon ends a wait, and reports whether the lock was granted before.
 func (t *lockTable) abandon(w *waiter) (granted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,11 +86,12 @@ func (t *lockTable) abandon(w *waiter) (granted bool) {
 			break
 		}
 	}
-	w.who.waits = nil
+	w.client.waits = nil
 	return false
 }
 
-// release gives one hold back. exists tells RELEASE_LOCK's 0 (somebody else's) from its NULL (nobody's).
+// release undoes one acquisition by c. If the lock is not c's, exists distinguishes
+// RELEASE_LOCK's results 0 (another client has it) and NULL (it is free).
 func (t *lockTable) release(c *client, name string) (mine, exists bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,26 +105,28 @@ func (t *lockTable) release(c *client, name string) (mine, exists bool) {
 	return true, true
 }
 
-// releaseAll gives back every lock of c, in the order of their names, and counts the holds.
+// releaseAll releases every lock of c in the order of their names, and returns the
+// number of its acquisitions.
 func (t *lockTable) releaseAll(c *client) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var mine []string
-	holds := 0
+	acquired := 0
 	for name, l := range t.locks {
 		if l.owner == c {
 			mine = append(mine, name)
-			holds += l.depth
+			acquired += l.depth
 		}
 	}
 	sort.Strings(mine)
 	for _, name := range mine {
 		t.handOver(name)
 	}
-	return holds
+	return acquired
 }
 
-// handOver is called with mu held. It makes the first waiter the owner, or forgets the lock.
+// handOver makes the first waiter the owner, or removes the lock if there is none. It
+// is called with mu held.
 func (t *lockTable) handOver(name string) {
 	l := t.locks[name]
 	if len(l.queue) == 0 {
@@ -129,12 +134,12 @@ func (t *lockTable) handOver(name string) {
 		return
 	}
 	next := l.queue[0]
-	l.owner, l.depth, l.queue = next.who, 1, l.queue[1:]
-	next.who.waits = nil
+	l.owner, l.depth, l.queue = next.client, 1, l.queue[1:]
+	next.client.waits = nil
 	close(next.granted)
 }
 
-// owner says which connection has the lock, 0 for none.
+// owner returns the id of the connection that has the lock, 0 if it is free.
 func (t *lockTable) owner(name string) uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +149,8 @@ func (t *lockTable) owner(name string) uint32 {
 	return 0
 }
 
-// lockName is MySQL's rule: 1 to 64 characters, upper and lower case alike. NULL is an error (MariaDB answers NULL).
+// lockName applies MySQL's rule: 1 to 64 characters, not case-sensitive. NULL is an
+// error (in MariaDB the result is NULL).
 func lockName(arg any) (string, error) {
 	name, ok := arg.(string)
 	if raw, isBytes := arg.([]byte); isBytes {

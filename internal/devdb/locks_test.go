@@ -17,7 +17,7 @@ import (
 	"conclave/internal/devdb"
 )
 
-func TestNamedLocksAnswerAsMySQLDoes(t *testing.T) {
+func TestNamedLocks_AnswerAsMySQLDoes(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	a, idA := connect(t, db)
@@ -62,7 +62,7 @@ func TestNamedLocksAnswerAsMySQLDoes(t *testing.T) {
 	}
 }
 
-// waitFor asks for a lock in the background.
+// waitFor waits for a lock in the background.
 func waitFor(t *testing.T, conn *sql.Conn, name string) <-chan error {
 	got := make(chan error, 1)
 	go func() {
@@ -76,22 +76,22 @@ func waitFor(t *testing.T, conn *sql.Conn, name string) <-chan error {
 	return got
 }
 
-// parked waits until n statements wait outside of the gate: the process list is read through the gate, so whatever it
-// shows as executing has left.
-func parked(t *testing.T, db *sql.DB, n int) {
+// awaitWaiting waits until n statements wait without the gate. Reading the process list
+// needs the gate, so the statements that it shows as executing do not hold it.
+func awaitWaiting(t *testing.T, db *sql.DB, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return n == one[int](t, db, "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%, 60)' OR info LIKE 'SELECT SLEEP(%)'")
 	}, 30*time.Second, time.Millisecond)
 }
 
-func TestWaiterWakesWhenTheLockIsReleased(t *testing.T) {
+func TestGetLock_IsGrantedOnRelease(t *testing.T) {
 	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		a, _ := connect(t, db)
 		b, _ := connect(t, db)
 		require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('l', 0)"))
 		got := waitFor(t, b, "l")
-		parked(t, db, 1)
+		awaitWaiting(t, db, 1)
 		start := time.Now()
 		require.Equal(t, 1, one[int](t, a, "SELECT RELEASE_LOCK('l')"))
 		require.NoError(t, <-got)
@@ -101,7 +101,7 @@ func TestWaiterWakesWhenTheLockIsReleased(t *testing.T) {
 	})
 }
 
-func TestWaitersStandInLineAndBlockNobody(t *testing.T) {
+func TestGetLock_WaitersAreServedInOrderAndBlockNoOther(t *testing.T) {
 	s, _ := serve(t, devdb.Config{LockWait: 10 * time.Second})
 	db := open(t, s)
 	counterTable(t, db)
@@ -112,13 +112,13 @@ func TestWaitersStandInLineAndBlockNobody(t *testing.T) {
 	for i := range 3 {
 		c, _ := connect(t, db)
 		waiters, got = append(waiters, c), append(got, waitFor(t, c, "l"))
-		parked(t, db, i+1)
-		run(t, db, "UPDATE counter SET n = n + 1") // through the gate, past all who wait
+		awaitWaiting(t, db, i+1)
+		run(t, db, "UPDATE counter SET n = n + 1") // passes the waiting statements
 		assert.Equal(t, i+1, one[int](t, db, "SELECT n FROM counter"))
 	}
 	hangUp(t, holder)
 	for i := range waiters {
-		require.NoError(t, <-got[i], "they are served in the order in which they came")
+		require.NoError(t, <-got[i], "waiters are served in the order of their arrival")
 		for _, later := range got[i+1:] {
 			select {
 			case <-later:
@@ -130,7 +130,7 @@ func TestWaitersStandInLineAndBlockNobody(t *testing.T) {
 	}
 }
 
-func TestLockTimesOut(t *testing.T) {
+func TestGetLock_TimesOut(t *testing.T) {
 	bubble(t, devdb.Config{}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		a, _ := connect(t, db)
 		b, _ := connect(t, db)
@@ -145,7 +145,7 @@ func TestLockTimesOut(t *testing.T) {
 	})
 }
 
-func TestCircleOfWaitersIsRefused(t *testing.T) {
+func TestGetLock_CycleIsRefused(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	a, _ := connect(t, db)
@@ -153,7 +153,7 @@ func TestCircleOfWaitersIsRefused(t *testing.T) {
 	require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('x', 0)"))
 	require.Equal(t, 1, one[int](t, b, "SELECT GET_LOCK('y', 0)"))
 	got := waitFor(t, a, "y")
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 	require.Eventually(t, func() bool {
 		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('x', 1)")
 		return number(err) == 3058
@@ -162,24 +162,24 @@ func TestCircleOfWaitersIsRefused(t *testing.T) {
 	assert.NoError(t, <-got)
 }
 
-func TestKillQueryEndsAWait(t *testing.T) {
+func TestKillQuery_EndsAWait(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	a, _ := connect(t, db)
 	b, idB := connect(t, db)
 	require.Equal(t, 1, one[int](t, a, "SELECT GET_LOCK('l', 0)"))
 	got := waitFor(t, b, "l")
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 	run(t, a, "KILL QUERY ?", idB)
 	err := <-got
 	assert.EqualValues(t, 1317, number(err), "%v", err)
-	got = waitFor(t, b, "l") // its connection lives on, and waits outside as before
-	parked(t, db, 1)
+	got = waitFor(t, b, "l") // the connection stays open and can wait again
+	awaitWaiting(t, db, 1)
 	require.Equal(t, 1, one[int](t, a, "SELECT RELEASE_LOCK('l')"))
 	assert.NoError(t, <-got)
 }
 
-func TestSleepBlocksNobody(t *testing.T) {
+func TestSleep_BlocksNoOther(t *testing.T) {
 	s, _ := serve(t, devdb.Config{LockWait: 10 * time.Second})
 	db := open(t, s)
 	counterTable(t, db)
@@ -189,13 +189,13 @@ func TestSleepBlocksNobody(t *testing.T) {
 		_, err := sleeper.ExecContext(t.Context(), "SELECT SLEEP(60)")
 		slept <- err
 	}()
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 	run(t, db, "UPDATE counter SET n = n + 1")
 	run(t, db, "KILL ?", id)
 	assert.Error(t, <-slept)
 }
 
-// process is a client in a process of its own.
+// process is a client in a separate process.
 type process struct {
 	cmd   *exec.Cmd
 	lines *bufio.Reader
@@ -210,11 +210,12 @@ func spawn(t *testing.T, s *devdb.Server, statement string) *process {
 	require.NoError(t, cmd.Start())
 	p := &process{cmd, bufio.NewReader(out)}
 	t.Cleanup(p.kill)
-	p.says(t, "ready")
+	p.expect(t, "ready")
 	return p
 }
 
-func (p *process) says(t *testing.T, want string) {
+// expect reads the process's next line.
+func (p *process) expect(t *testing.T, want string) {
 	t.Helper()
 	line, err := p.lines.ReadString('\n')
 	require.NoError(t, err)
@@ -228,15 +229,16 @@ func (p *process) kill() {
 	}
 }
 
-// A killed leader: its kernel closes the socket, and the one who waits for its lock has it, long before its 60 s are over.
-func TestKilledProcessFreesItsLock(t *testing.T) {
+// When a leader is killed, the kernel closes its socket, and the follower that waits
+// for its lock gets it long before the 60 s have passed.
+func TestKilledProcess_FreesItsLock(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	waiter, _ := connect(t, db)
 	leader := spawn(t, s, "SELECT GET_LOCK('witness', 0)")
-	leader.says(t, "done")
+	leader.expect(t, "done")
 	got := waitFor(t, waiter, "witness")
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 	at := time.Now()
 	require.NoError(t, leader.cmd.Process.Kill())
 	require.NoError(t, <-got)
@@ -245,30 +247,30 @@ func TestKilledProcessFreesItsLock(t *testing.T) {
 	assert.Less(t, took, 10*time.Second)
 }
 
-// A killed follower must not be given the lock when its turn comes: it would swallow the wake-up.
-func TestKilledWaiterLeavesTheLine(t *testing.T) {
+// A killed follower must not be granted the lock.
+func TestKilledWaiter_LeavesTheQueue(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	leader, _ := connect(t, db)
 	second, _ := connect(t, db)
 	require.Equal(t, 1, one[int](t, leader, "SELECT GET_LOCK('witness', 0)"))
 	first := spawn(t, s, "SELECT GET_LOCK('witness', 60)")
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 	got := waitFor(t, second, "witness")
-	parked(t, db, 2)
+	awaitWaiting(t, db, 2)
 	first.kill()
-	parked(t, db, 1) // long before its turn, and before its 60 s are over
+	awaitWaiting(t, db, 1) // long before the lock is released or the 60 s have passed
 	at := time.Now()
 	hangUp(t, leader)
 	require.NoError(t, <-got)
 	assert.Less(t, time.Since(at), 10*time.Second)
 }
 
-func TestManyFightForOneLock(t *testing.T) {
+func TestGetLock_ExcludesManyClients(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	var all sync.WaitGroup
-	var inside, most int // guarded by the named lock, which is the point
+	var inside, most int // guarded by the named lock
 	failed := make(chan error, 8)
 	for range 8 {
 		c, _ := connect(t, db)

@@ -7,46 +7,46 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever clients do, in whatever order: a lock has at most one owner, nobody owns what another one was granted first,
-// nobody waits for a free lock, and who is granted one was the first in its line.
-func TestLockTableKeepsItsInvariants(t *testing.T) {
+// For any order of operations: a lock has at most one owner, no client waits for a free
+// lock, and a lock is granted to the first in its queue.
+func TestLockTable_KeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := newLockTable()
 		clients := make([]*client, 4)
-		lines := map[string][]*waiter{} // by lock: who waits, in the order in which they came
+		queues := map[string][]*waiter{} // by lock, in the order of arrival
 		for i := range clients {
 			clients[i] = &client{id: uint32(i + 1)}
 		}
 		waiting := map[*client]*waiter{}
-		settle := func() { // follows the hand-overs
-			for name, line := range lines {
-				for len(line) > 0 && isClosed(line[0].granted) {
-					delete(waiting, line[0].who)
-					line = line[1:]
+		settle := func() { // applies the grants to waiting and queues
+			for name, queue := range queues {
+				for len(queue) > 0 && isClosed(queue[0].granted) {
+					delete(waiting, queue[0].client)
+					queue = queue[1:]
 				}
-				for _, w := range line {
+				for _, w := range queue {
 					if isClosed(w.granted) {
-						t.Fatalf("%s went to %d, past %d", name, w.who.id, line[0].who.id)
+						t.Fatalf("%s was granted to %d before %d", name, w.client.id, queue[0].client.id)
 					}
 				}
-				if len(line) > 0 && table.owner(name) == 0 {
-					t.Fatalf("%s is free, and %d waits for it", name, line[0].who.id)
+				if len(queue) > 0 && table.owner(name) == 0 {
+					t.Fatalf("%s is free and %d waits for it", name, queue[0].client.id)
 				}
-				lines[name] = line
+				queues[name] = queue
 			}
 		}
-		leave := func(c *client) { // its wait is over without the lock
+		leave := func(c *client) { // ends the client's wait without the lock
 			w := waiting[c]
 			if w == nil {
 				return
 			}
 			if table.abandon(w) {
-				t.Fatalf("client %d was granted %s unnoticed", c.id, w.name)
+				t.Fatalf("client %d was granted %s before its turn", c.id, w.name)
 			}
 			delete(waiting, c)
-			for i, other := range lines[w.name] {
+			for i, other := range queues[w.name] {
 				if other == w {
-					lines[w.name] = append(append([]*waiter{}, lines[w.name][:i]...), lines[w.name][i+1:]...)
+					queues[w.name] = append(append([]*waiter{}, queues[w.name][:i]...), queues[w.name][i+1:]...)
 					break
 				}
 			}
@@ -62,14 +62,14 @@ func TestLockTableKeepsItsInvariants(t *testing.T) {
 				}
 				w, err := table.enqueue(c, name)
 				if err == nil && before != 0 && before != c.id {
-					waiting[c], lines[name] = w, append(lines[name], w)
+					waiting[c], queues[name] = w, append(queues[name], w)
 				}
 			case "release":
 				if waiting[c] != nil {
 					continue
 				}
 				if mine, exists := table.release(c, name); mine != (before == c.id) || exists != (before != 0) {
-					t.Fatalf("release of %s by %d says %v %v, its owner was %d", name, c.id, mine, exists, before)
+					t.Fatalf("release of %s by %d returned %v %v; its owner was %d", name, c.id, mine, exists, before)
 				}
 			case "give up":
 				leave(c)
@@ -78,13 +78,13 @@ func TestLockTableKeepsItsInvariants(t *testing.T) {
 				table.releaseAll(c)
 				for n := range table.locks {
 					if table.owner(n) == c.id {
-						t.Fatalf("%d is dead and has %s", c.id, n)
+						t.Fatalf("%d has died and still has %s", c.id, n)
 					}
 				}
 			}
 			settle()
 		}
-		for _, c := range clients { // no circle: when all end their waits and their holds, nothing is left
+		for _, c := range clients { // when all clients have left, no lock may remain
 			leave(c)
 			table.releaseAll(c)
 			settle()

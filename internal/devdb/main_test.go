@@ -21,13 +21,14 @@ import (
 
 func TestMain(m *testing.M) {
 	if dsn := os.Getenv("DEVDB_TEST_CLIENT"); dsn != "" {
-		os.Exit(victim(dsn, os.Args[len(os.Args)-1]))
+		os.Exit(runClient(dsn, os.Args[len(os.Args)-1]))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// victim is this test binary run as a client of its own: it executes one statement, says so, and waits to be killed.
-func victim(dsn, statement string) int {
+// runClient makes this test binary a client: it executes one statement, prints that it
+// has, and waits to be killed.
+func runClient(dsn, statement string) int {
 	db, err := sql.Open("mysql", dsn)
 	if err == nil {
 		fmt.Println("ready")
@@ -54,7 +55,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// serve runs a server on a port of its own until the test ends, or until the returned function crashes it.
+// serve runs a server until the test ends or the returned function crashes it.
 func serve(t *testing.T, cfg devdb.Config) (s *devdb.Server, crash func()) {
 	t.Helper()
 	if cfg.Listener == nil {
@@ -75,13 +76,13 @@ func serve(t *testing.T, cfg devdb.Config) (s *devdb.Server, crash func()) {
 		}
 		crashed = true
 		cancel()
-		assert.ErrorIs(t, <-ended, context.Canceled, "a crash is what ended the server")
+		assert.ErrorIs(t, <-ended, context.Canceled, "the server was ended by the crash")
 	}
 	t.Cleanup(crash)
 	return s, crash
 }
 
-// open is a pool of connections to s.
+// open returns a pool of connections to s.
 func open(t *testing.T, s *devdb.Server) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN())
@@ -90,7 +91,7 @@ func open(t *testing.T, s *devdb.Server) *sql.DB {
 	return db
 }
 
-// connect is one connection, and its id at the server.
+// connect returns one connection and its id at the server.
 func connect(t *testing.T, db *sql.DB) (*sql.Conn, uint32) {
 	t.Helper()
 	conn, err := db.Conn(context.Background())
@@ -104,14 +105,14 @@ type querier interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
 }
 
-// one is the single value that a query answers.
+// one returns the single value of a query's result.
 func one[T any](t *testing.T, q querier, query string, args ...any) (v T) {
 	t.Helper()
 	require.NoError(t, q.QueryRowContext(context.Background(), query, args...).Scan(&v), query)
 	return v
 }
 
-// run executes a statement and answers the number of rows it changed.
+// run executes a statement and returns the number of rows that it changed.
 func run(t *testing.T, q querier, query string, args ...any) int64 {
 	t.Helper()
 	r, err := q.ExecContext(context.Background(), query, args...)
@@ -121,7 +122,7 @@ func run(t *testing.T, q querier, query string, args ...any) int64 {
 	return n
 }
 
-// number is the MySQL number of an error, 0 for none of its kind.
+// number returns the MySQL number of an error, 0 if it has none.
 func number(err error) uint16 {
 	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
 		return e.Number
@@ -129,7 +130,7 @@ func number(err error) uint16 {
 	return 0
 }
 
-// The tables of the project, near enough.
+// Tables like those of the project.
 const lockTable = `CREATE TABLE distribute_lock (
 	id bigint unsigned NOT NULL AUTO_INCREMENT,
 	data_center varchar(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

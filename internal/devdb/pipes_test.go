@@ -58,30 +58,30 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// deafness dials connections that stop to read when told.
-type deafness struct {
+// stopper dials connections that stop reading after stop was called.
+type stopper struct {
 	pipes   *pipes
 	stopped chan struct{} // closed by stop
 }
 
-func (p *pipes) deaf() *deafness { return &deafness{p, make(chan struct{})} }
-func (d *deafness) stop()        { close(d.stopped) }
+func (p *pipes) stopper() *stopper { return &stopper{p, make(chan struct{})} }
+func (s *stopper) stop()           { close(s.stopped) }
 
-func (d *deafness) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := d.pipes.dial(ctx, network, address)
-	return &deafConn{Conn: c, deaf: d.stopped, closed: make(chan struct{})}, err
+func (s *stopper) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := s.pipes.dial(ctx, network, address)
+	return &stoppableConn{Conn: c, stopped: s.stopped, closed: make(chan struct{})}, err
 }
 
-type deafConn struct {
+type stoppableConn struct {
 	net.Conn
-	deaf   <-chan struct{}
-	closed chan struct{} // closed by Close
-	once   sync.Once
+	stopped <-chan struct{}
+	closed  chan struct{} // closed by Close
+	once    sync.Once
 }
 
-func (c *deafConn) Read(p []byte) (int, error) {
+func (c *stoppableConn) Read(p []byte) (int, error) {
 	select {
-	case <-c.deaf:
+	case <-c.stopped:
 		<-c.closed
 		return 0, io.EOF
 	default:
@@ -89,7 +89,7 @@ func (c *deafConn) Read(p []byte) (int, error) {
 	}
 }
 
-func (c *deafConn) Close() error {
+func (c *stoppableConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
 }
@@ -110,7 +110,7 @@ func openConfig(t *testing.T, cfg *mysql.Config) *sql.DB {
 	return db
 }
 
-// openOver is a pool whose connections come from dial.
+// openOver returns a pool whose connections come from dial.
 func openOver(t *testing.T, s *devdb.Server, dial func(context.Context, string, string) (net.Conn, error)) *sql.DB {
 	t.Helper()
 	cfg := parsed(t, s)
@@ -118,13 +118,14 @@ func openOver(t *testing.T, s *devdb.Server, dial func(context.Context, string, 
 	return openConfig(t, cfg)
 }
 
-// hangUp closes a connection's socket, as the kernel does for a process that died.
+// hangUp closes a connection's socket, as the kernel does when a process dies.
 func hangUp(t *testing.T, c *sql.Conn) {
 	t.Helper()
 	require.ErrorIs(t, c.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn)
 }
 
-// serveUntil runs a server that the test itself ends.
+// serveUntil runs a server that the test shuts down itself; the channel receives the
+// error of Run.
 func serveUntil(t *testing.T) (*devdb.Server, <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

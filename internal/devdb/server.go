@@ -23,30 +23,38 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Config says where the server listens and what it keeps.
+// Config configures a Server.
 type Config struct {
-	// Listener is where clients come from: TCP, or a network in memory. Required. The server closes it.
+	// Listener accepts the clients' connections: TCP or a network in memory.
+	// Required. The server closes it.
 	Listener net.Listener
-	// File keeps the tables across restarts; empty keeps them in memory only. A writing statement is answered after
-	// its effect is in the file (written aside, synced, renamed).
+	// File stores the tables across restarts; if empty they are only in memory.
+	// The answer to a statement that writes is sent after its effect is in the
+	// file (written aside, synced, renamed).
 	File string
-	// Tables keeps the tables across restarts within one program, as File does across programs: a simulation's disk.
-	// Not together with File. One server at a time may have them.
+	// Tables stores the tables across restarts within one program, as File does
+	// across programs: the disk of a simulation. It excludes File. Only one
+	// server at a time may use it.
 	Tables *Tables
-	// Now is the clock of NOW() and its kind, which a simulation steps. nil is time.Now. Waits and limits go by
-	// package time, as a machine's do whatever its wall clock says.
+	// Now is the clock of NOW() and similar functions, which a simulation can
+	// set. nil means time.Now. Waits and limits use package time, as they do not
+	// depend on a machine's wall clock either.
 	Now func() time.Time
-	// Database is created when it does not exist. Default "conclave".
+	// Database is created if it does not exist. Default "conclave".
 	Database string
-	// User and Password are asked of every client. Both empty: anyone who can connect is root, so listen on loopback.
+	// User and Password are required of every client. If both are empty, any
+	// client that can connect is root, so listen on loopback only.
 	User, Password string
-	// LockWait is how long a statement waits for the gate before it fails with error 1205. Default 3 s. A transaction
-	// that stands idle for half of it while others wait is rolled back and its connection closed: half, so that those
-	// behind it get their turn and not the error.
+	// LockWait is how long a statement waits for the gate before it fails with
+	// error 1205. Default 3 s. A transaction that is idle for half of it while
+	// others wait is rolled back and its connection closed. It is half so that
+	// the waiting statements are executed instead of failing.
 	LockWait time.Duration
-	// Around, if any, hears of every statement before it waits for its turn, from which address it came, and may keep
-	// it waiting; what it returns, unless nil, hears how many rows were changed, while no other statement is under way. For
-	// simulations: a statement goes on whatever becomes of its connection.
+	// Around, if set, is called for every statement before the statement waits
+	// for the gate, with the client's address, and may block it. The function
+	// that it returns, unless nil, is called with the number of changed rows
+	// before any other statement is executed. It is for simulations: a statement
+	// is executed even if its connection breaks.
 	Around func(from net.Addr, query string) (done func(changed uint64, err error))
 	// Logger is optional.
 	Logger hclog.Logger
@@ -74,20 +82,20 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names what cannot be.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	switch {
 	case c.Listener == nil:
-		return errors.New("devdb: Config.Listener is missing")
+		return errors.New("devdb: Config.Listener is nil")
 	case c.LockWait < 0:
-		return fmt.Errorf("devdb: Config.LockWait %v is below zero", c.LockWait)
+		return fmt.Errorf("devdb: Config.LockWait is %v: want 0 or more", c.LockWait)
 	case c.Tables != nil && c.File != "":
 		return errors.New("devdb: Config.Tables and Config.File exclude each other")
 	}
 	return nil
 }
 
-// Server is a MySQL server for one process. See the package comment for what it promises.
+// Server is a MySQL server. The package comment describes its guarantees.
 type Server struct {
 	cfg     Config
 	log     hclog.Logger
@@ -102,44 +110,45 @@ type Server struct {
 
 	stop   chan struct{} // closed by the first Shutdown
 	hasten chan struct{} // closed by a Shutdown that ran out of time
-	done   chan struct{} // closed when Run has returned, or will not be run
-	failed chan error    // the failure that ends Run; holds one
+	done   chan struct{} // closed when Run has returned or will not run
+	failed chan error    // the error that ends Run; capacity 1
 
 	mu      sync.Mutex         // guards the fields below
 	clients map[uint32]*client // by connection id
-	state   int                // idle, running or over
+	state   int                // idle, running or stopped
 	hurried bool               // hasten is closed
 }
 
 const (
 	idle = iota
 	running
-	over
+	stopped
 )
 
-// hush keeps the engine's own loggers off the process's stderr, once and before any server runs: they report every
-// client that hangs up. What matters is logged by this package.
-var hush sync.Once
+// silenceEngine disables the engine's own loggers, once and before any server runs.
+// They report every client that disconnects to the process's stderr; this package
+// logs what matters.
+var silenceEngine sync.Once
 
-// making lets one server be made at a time: the engine registers what it knows in
-// tables of its own package, without a lock.
-var making sync.Mutex
+// engineInit is held while a server is created, because the engine fills package
+// variables of its own without a lock.
+var engineInit sync.Mutex
 
-// New loads the file and prepares the server. Nothing is served before Run.
+// New loads the file and prepares the server. Clients are served by Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	open := cfg.User == "" && cfg.Password == ""
 	cfg = cfg.withDefaults()
-	making.Lock()
-	defer making.Unlock()
-	hush.Do(func() {
+	engineInit.Lock()
+	defer engineInit.Unlock()
+	silenceEngine.Do(func() {
 		logrus.SetOutput(io.Discard)
 		logrus.SetLevel(logrus.PanicLevel)
 		vtlog.Error = func(...any) {}
 		vtlog.Errorf = func(format string, args ...any) {
-			if strings.Contains(format, "panic") { // it survives one, by closing the connection; we want to know
+			if strings.Contains(format, "panic") { // the engine recovers and closes the connection
 				log.Printf("devdb: "+format, args...)
 			}
 		}
@@ -179,14 +188,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// newContext is a context of the engine for one statement: what time it is is decided here.
+// newContext returns an engine context for one statement, with the time of Config.Now.
 func (s *Server) newContext(ctx context.Context, opts ...sql.ContextOption) *sql.Context {
 	c := sql.NewContext(ctx, opts...)
 	c.SetQueryTime(s.cfg.Now())
 	return c
 }
 
-// session builds what the engine knows of a connection, and keeps it at hand for the gate.
+// session returns the engine's session builder, which also stores the session in the
+// connection's client.
 func (s *Server) session(tables *memory.DbProvider) server.SessionBuilder {
 	build := memory.NewSessionBuilder(tables)
 	return func(ctx context.Context, conn *mysql.Conn, addr string) (sql.Session, error) {
@@ -198,15 +208,17 @@ func (s *Server) session(tables *memory.DbProvider) server.SessionBuilder {
 	}
 }
 
-// Run serves until Shutdown (it then returns nil), until ctx is cancelled (a crash: every connection is cut, ctx.Err is
-// returned), or until the file cannot be written (that error). All its goroutines have ended when it returns.
+// Run serves until Shutdown, and then returns nil; until ctx is cancelled, which is
+// like a crash: every connection is closed, and ctx.Err is returned; or until the
+// file cannot be written, and then returns that error. All its goroutines have ended
+// when it returns.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	was := s.state
 	s.state = max(s.state, running)
 	s.mu.Unlock()
 	switch was {
-	case over:
+	case stopped:
 		return nil
 	case running:
 		return errors.New("devdb: Run was called twice")
@@ -229,12 +241,12 @@ func (s *Server) Run(ctx context.Context) error {
 		err = ctx.Err()
 	case err = <-s.failed:
 	case <-refused:
-		err = errors.New("devdb: the listener was closed from outside")
+		err = errors.New("devdb: the listener was closed by another goroutine")
 	}
-	// 1. Nobody new.
+	// 1. Accept no more connections.
 	s.wire.Listener.Close()
 	serving.Wait()
-	// 2. After Shutdown, those inside finish their statement.
+	// 2. After Shutdown, let the statements in progress finish.
 	if err == nil {
 		s.sockets.drain()
 		gone := make(chan struct{})
@@ -250,20 +262,22 @@ func (s *Server) Run(ctx context.Context) error {
 		case err = <-s.failed:
 		}
 	}
-	// 3. Everybody out.
+	// 3. Close the remaining connections.
 	s.sockets.closeAll()
 	s.sockets.alive.Wait()
 	leaving.Wait()
 	return err
 }
 
-// Shutdown ends the server: no new connections; statements under way are answered; idle connections are closed, which
-// rolls their transactions back; who waits for a named lock gets error 1053. It returns once Run has, with ctx.Err()
-// if the last connections had to be cut.
+// Shutdown stops the server gracefully. It accepts no more connections, answers the
+// statements in progress, and closes idle connections, which rolls their
+// transactions back. Statements that wait for a named lock fail with error 1053.
+// Shutdown returns when Run has returned, with ctx.Err() if connections had to be
+// closed because ctx ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	was := s.state
-	s.state = over
+	s.state = stopped
 	s.mu.Unlock()
 	switch was {
 	case idle:
@@ -290,20 +304,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fail ends Run as a crash would.
+// fail ends Run with err, as in a crash.
 func (s *Server) fail(err error) {
 	select {
 	case s.failed <- err:
-		s.log.Error("giving up: what is in memory may not be in the file", "error", err)
+		s.log.Error("stopping: the file may lack changes that are in memory", "error", err)
 	default:
 	}
 }
 
-// Addr is the listener's address.
+// Addr returns the listener's address.
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
-// DSN is what go-sql-driver/mysql connects with: text protocol (a statement that timed out on its way is one statement,
-// not a PREPARE and an EXECUTE), times in UTC on both sides. For a listener in memory set mysql.Config.DialFunc.
+// DSN returns the data source name for go-sql-driver/mysql. It selects the text
+// protocol, in which a statement is one request and not a PREPARE and an EXECUTE,
+// and UTC on both sides. For a listener in memory set mysql.Config.DialFunc as well.
 func (s *Server) DSN() string {
 	c := driver.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = s.cfg.User, s.cfg.Password, "tcp", s.Addr().String(), s.cfg.Database
@@ -312,11 +327,11 @@ func (s *Server) DSN() string {
 	return c.FormatDSN()
 }
 
-// Statements counts the statements executed since New, as MySQL's status variable Questions does: COM_STMT_PREPARE and
-// pings are not among them.
+// Statements returns the number of statements executed since New. Like MySQL's status
+// variable Questions it does not count COM_STMT_PREPARE and pings.
 func (s *Server) Statements() uint64 { return s.statements.Load() }
 
-// client is the connection for which the engine evaluates.
+// client returns the connection for which the engine evaluates a statement.
 func (s *Server) client(ctx *sql.Context) *client {
 	s.mu.Lock()
 	defer s.mu.Unlock()

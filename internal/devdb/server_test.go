@@ -11,9 +11,8 @@ import (
 	"conclave/internal/devdb"
 )
 
-// Tests of one program make their servers beside each other. The race detector
-// watches.
-func TestServersAreMadeAtTheSameTime(t *testing.T) {
+// For the race detector: tests of one program create their servers concurrently.
+func TestNew_Concurrently(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

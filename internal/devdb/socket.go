@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// readAhead bounds what is kept of a client that sends on while its statement waits.
+// readAhead limits how many bytes are buffered while a client's statement waits.
 const readAhead = 64 << 10
 
-// listener hands out sockets and counts them, so that Run can join the goroutines that serve them.
+// listener accepts sockets and counts them, so that Run can wait for the goroutines
+// that serve them.
 type listener struct {
 	net.Listener
 	stopping chan struct{} // closed by Server.drain: no further command is read
@@ -28,7 +29,8 @@ func newListener(l net.Listener) *listener {
 	return &listener{Listener: l, stopping: make(chan struct{}), all: make(map[*socket]bool)}
 }
 
-// Accept outlasts a moment without file descriptors, which would end the server: it takes any error for its closing.
+// Accept retries when the process has no free file descriptors, because the server
+// takes any error as the end of the listener.
 func (l *listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	for errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
@@ -46,7 +48,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return s, nil
 }
 
-// sockets lists the open ones.
+// sockets returns the open sockets.
 func (l *listener) sockets() []*socket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +59,8 @@ func (l *listener) sockets() []*socket {
 	return open
 }
 
-// drain makes every connection end at its next read: an idle one now, a busy one once its answer has left.
+// drain makes every connection end at its next read: an idle one now, a busy one
+// after its answer was sent.
 func (l *listener) drain() {
 	close(l.stopping)
 	for _, s := range l.sockets() {
@@ -71,27 +74,29 @@ func (l *listener) closeAll() {
 	}
 }
 
-// socket is a client's connection that can be watched while nobody reads from it.
+// socket is a client's connection that is also watched while a statement waits.
 //
-// The server reads a connection only between two statements. While a statement waits (for a named lock, in SLEEP) a
-// client that is killed would go unnoticed, keep its place in the queue, and swallow the wake-up meant for the living.
-// So a waiting statement lets watch read ahead, as net/http does to find out that a request's client is gone.
+// The server reads a connection only between two statements. While a statement waits
+// (for a named lock or in SLEEP) it would not notice that the client was killed, and
+// the lock would be granted to a dead client. So a waiting statement reads ahead with
+// watch, as net/http does to find out that the client of a request has gone.
 type socket struct {
 	net.Conn
 	listener *listener
 	closed   chan struct{} // closed by cut
-	once     sync.Once     // guards that closing
+	once     sync.Once     // for closing it
 
-	finished atomic.Bool // the handler is done with it: the next Close is its goroutine's last act
-	joined   sync.Once   // guards that counting
+	finished atomic.Bool // the handler has finished; the next Close is its goroutine's last action
+	joined   sync.Once   // for listener.alive
 
 	// Used by the connection's goroutine, and by watch while that goroutine waits for it.
 	ahead []byte // read while a statement waited
 	fault error  // why reading has ended
 }
 
-// Read answers what was read ahead, then what comes. A broken connection reads as a closed one: for a database it is
-// no news worth a log line.
+// Read returns the bytes that were read ahead, then reads from the connection. It
+// returns io.EOF for a broken connection too, because the engine would log any other
+// error.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.ahead) > 0 {
 		n := copy(p, s.ahead)
@@ -108,7 +113,8 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut closes the connection, from any goroutine; the one that serves it notices and cleans up.
+// cut closes the connection. Any goroutine may call it; the one that serves the
+// connection notices and cleans up.
 func (s *socket) cut() {
 	s.Conn.Close()
 	s.once.Do(func() {
@@ -119,7 +125,8 @@ func (s *socket) cut() {
 	})
 }
 
-// Close is called by the goroutine that serves the socket, as the last thing it does, and by KILL.
+// Close is called by KILL, and by the goroutine that serves the socket as its last
+// action.
 func (s *socket) Close() error {
 	s.cut()
 	if s.finished.Load() {
@@ -128,7 +135,8 @@ func (s *socket) Close() error {
 	return nil
 }
 
-// watch reads ahead until stop is called; gone is closed when the client has closed its end. Only one watch at a time.
+// watch reads ahead until stop is called. gone is closed when the client has closed
+// its end. Only one watch may run at a time.
 func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	lost := make(chan struct{})
 	var reading sync.WaitGroup
@@ -158,7 +166,7 @@ func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	}
 }
 
-// past is a deadline that ends a read at once, in a bubble too.
+// past returns a deadline that ends a read at once, also in a bubble.
 func past() time.Time { return time.Unix(1, 0) }
 
 func isClosed(c <-chan struct{}) bool {

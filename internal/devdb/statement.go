@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// kind is what the gate and the file must know of a statement before the engine sees it. What is not known for a
-// reader is taken for a writer: that costs a needless write to the file, never a lost row.
+// kind classifies a statement for the gate and the file before the engine parses it.
+// A statement that is not known to be a read is treated as a write, which costs an
+// unnecessary write to the file but never loses a row.
 type kind int
 
 const (
 	reads   kind = iota // changes no table: SELECT, SHOW, SET, BEGIN, COMMIT, ...
-	changes             // changes rows, if it says so: INSERT, UPDATE, DELETE, REPLACE
-	shapes              // may change anything: CREATE, ALTER, CALL, EXECUTE, whatever we do not know
-	kills               // KILL must get past a transaction that holds the gate
-	refused             // what this server cannot keep its promises for
+	changes             // changes rows if it reports any: INSERT, UPDATE, DELETE, REPLACE
+	shapes              // may change anything: CREATE, ALTER, CALL, EXECUTE, and unknown statements
+	kills               // KILL, which must not wait for a transaction that holds the gate
+	refused             // not supported with this server's guarantees
 )
 
 var keywords = map[string]kind{
@@ -29,9 +30,10 @@ var keywords = map[string]kind{
 var (
 	firstWord  = regexp.MustCompile(`^(?:[\s(;]|/\*(?s:.*?)\*/|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$))*([A-Za-z]+)`)
 	namesTable = regexp.MustCompile(`(?i)\b(?:from|table|into)\b`)
-	// Not in the file, so gone after a restart: better not to have them at all.
+	// Objects that are not stored in the file and would be lost by a restart.
 	notKept = regexp.MustCompile(`(?i)^create\s+(?:or\s+replace\s+|definer\s*=\s*\S+\s+|algorithm\s*=\s*\w+\s+|sql\s+security\s+\w+\s+|temporary\s+)*(view|trigger|procedure|function|event|user|role)\b`)
-	// They read and write files as the server's user, for anyone who can reach its port.
+	// Statements that read or write files as the server's user, which any client
+	// that reaches the port could execute.
 	touchesFiles = regexp.MustCompile(`(?i)\binto\s+(?:outfile|dumpfile)\b|\bload_file\s*\(`)
 )
 
@@ -44,7 +46,7 @@ func kindOf(query string) kind {
 	switch {
 	case !known && notKept.MatchString(query[at[2]:]):
 		return refused
-	case strings.Contains(strings.ToLower(query), "file") && touchesFiles.MatchString(query): // the first is quick
+	case strings.Contains(strings.ToLower(query), "file") && touchesFiles.MatchString(query): // Contains is a fast check before the regular expression
 		return refused
 	case !known:
 		return shapes
@@ -52,7 +54,8 @@ func kindOf(query string) kind {
 	return k
 }
 
-// mayWaitOutside: a reader that names no table has seen nothing that could go stale while it waits for a named lock.
+// mayWaitOutside reports whether the statement may wait without the gate: a read that
+// names no table has read nothing that could become stale.
 func mayWaitOutside(k kind, query string) bool {
 	return k == reads && !namesTable.MatchString(query)
 }

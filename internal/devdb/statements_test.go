@@ -21,7 +21,7 @@ func clusterTables(t *testing.T, db *sql.DB) {
 	run(t, db, `INSERT INTO cluster_state (kind, body, term, seq) VALUES ('slots', '', 0, 0), ('members', '', 0, 0)`)
 }
 
-// The compare-and-swap of the election, with each of its grounds.
+// The compare-and-swap of the election with each of its reasons.
 const compareAndSwap = `UPDATE distribute_lock
 	SET owner = ?, term = GREATEST(term, ?) + 1, beat = 0, duration = ?, gmt_modified = NOW(3), nonce = ?,
 		witness_lock = ?, witness_conn = CONNECTION_ID(), resigned = 0
@@ -43,7 +43,7 @@ func TestElectionStatements(t *testing.T) {
 	assert.Zero(t, run(t, a, compareAndSwap, "a", 5, 100, "A", "cv:A", "", 0, nil, idB, "cv:A", 0, "-", "-"), "not on this connection")
 	assert.Zero(t, run(t, a, compareAndSwap, "a", 5, 100, "A", "cv:A", "", 0, nil, idA, "cv:B", 0, "-", "-"), "not with this lock")
 	assert.EqualValues(t, 1, run(t, a, compareAndSwap, "a", 5, 60_000, "A", "cv:A", "", 0, nil, idA, "cv:A", 0, "-", "-"), "vacant")
-	assert.Equal(t, 6, one[int](t, db, "SELECT term FROM distribute_lock"), "the jump over the highest term seen")
+	assert.Equal(t, 6, one[int](t, db, "SELECT term FROM distribute_lock"), "the term is above the highest one seen")
 	assert.Zero(t, run(t, b, compareAndSwap, "b", 6, 100, "B", "cv:B", "a", 6, "A", idB, "cv:B", 0, "cv:A", "cv:A"), "not expired, not its lock")
 
 	// Renewal and suspension.
@@ -53,7 +53,7 @@ func TestElectionStatements(t *testing.T) {
 	assert.EqualValues(t, 1, run(t, a, `UPDATE distribute_lock SET beat = beat + 2, witness_lock = ?, witness_conn = CONNECTION_ID(), gmt_modified = NOW(3)
 		WHERE owner = ? AND term = ? AND witness_lock = ? AND beat IN (?, ?)`, "cv:A", "a", 6, "cv:A", 0, 1))
 
-	// The look of a follower that parks.
+	// The query of a follower that waits for the witness.
 	var owner, lock string
 	var holds, isIt, age int64
 	require.NoError(t, b.QueryRowContext(t.Context(), `SELECT owner, witness_lock, IS_USED_LOCK(COALESCE(witness_lock, '-')),
@@ -61,14 +61,14 @@ func TestElectionStatements(t *testing.T) {
 	assert.Equal(t, []any{"a", "cv:A", int64(idA), int64(1)}, []any{owner, lock, holds, isIt})
 	assert.GreaterOrEqual(t, age, int64(0))
 
-	// The witness: the leader's connection dies, the waiter has the lock and swaps.
+	// The witness: the leader's connection breaks, the follower gets the lock and swaps.
 	got := waitFor(t, b, "cv:A")
-	parked(t, db, 1)
+	awaitWaiting(t, db, 1)
 	hangUp(t, a)
 	require.NoError(t, <-got)
 	assert.EqualValues(t, 1, run(t, b, compareAndSwap, "b", 6, 100, "B", "cv:B", "a", 6, "A", idB, "cv:B", 3, "cv:A", "cv:A"), "by witness")
 
-	// The lease: nobody renews.
+	// The lease expires because no node renews it.
 	c, idC := connect(t, db)
 	require.Equal(t, 1, one[int](t, c, "SELECT GET_LOCK('cv:C', 0)"))
 	require.Eventually(t, func() bool {
@@ -112,19 +112,19 @@ func TestFencedStatements(t *testing.T) {
 	assert.EqualValues(t, 1, run(t, db, "DELETE h FROM election_history h JOIN distribute_lock l ON l.lock_name = 'META' WHERE l.owner = ? AND l.term = ? AND h.term <= ?", "me", 7, 7))
 }
 
-func TestTimeIsExactInMicroseconds(t *testing.T) {
+func TestTime_IsExactInMicroseconds(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	assert.Equal(t, 1_500_000, one[int](t, db, "SELECT TIMESTAMPDIFF(MICROSECOND, DATE_SUB(NOW(6), INTERVAL 1500000 MICROSECOND), NOW(6))"))
 	assert.Equal(t, 1_500_000, one[int](t, db, "SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMPADD(MICROSECOND, -1500000, NOW(6)), NOW(6))"))
-	assert.GreaterOrEqual(t, one[int](t, db, "SELECT TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) FROM (SELECT SLEEP(0.01)) AS s"), 10_000, "SYSDATE goes on while a statement runs")
-	assert.WithinDuration(t, time.Now(), one[time.Time](t, db, "SELECT NOW(3)"), 10*time.Second, "in UTC, whatever the machine's zone")
+	assert.GreaterOrEqual(t, one[int](t, db, "SELECT TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) FROM (SELECT SLEEP(0.01)) AS s"), 10_000, "SYSDATE advances while a statement runs")
+	assert.WithinDuration(t, time.Now(), one[time.Time](t, db, "SELECT NOW(3)"), 10*time.Second, "in UTC, for any zone of the machine")
 	ms := one[int64](t, db, "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)")
 	assert.WithinDuration(t, time.Now(), time.UnixMilli(ms), 10*time.Second)
 }
 
-// Without digits, too, it is ours: the parser puts 0 in their place.
-func TestUTCTimestampTakesDigits(t *testing.T) {
+// The parser passes 0 if no digits are given.
+func TestUTCTimestamp_TakesDigits(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	assert.WithinDuration(t, time.Now(), one[time.Time](t, db, "SELECT UTC_TIMESTAMP(3)"), 10*time.Second)
@@ -153,11 +153,11 @@ func TestServerVariables(t *testing.T) {
 	for range 10 {
 		run(t, db, "SELECT 1")
 	}
-	assert.EqualValues(t, 11, questions()-first, "ten, and the question itself")
+	assert.EqualValues(t, 11, questions()-first, "ten, and this query")
 	assert.EqualValues(t, 11, s.Statements()-counted)
 }
 
-func TestRefusedStatementsSayWhat(t *testing.T) {
+func TestRefusedStatements_FailWith1235(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	counterTable(t, db)
@@ -173,7 +173,7 @@ func TestRefusedStatementsSayWhat(t *testing.T) {
 		_, err := db.Exec(statement)
 		assert.EqualValues(t, 1235, number(err), "%s: %v", statement, err)
 	}
-	assert.Equal(t, 0, one[int](t, db, "SELECT n FROM counter"), "and harm nothing")
+	assert.Equal(t, 0, one[int](t, db, "SELECT n FROM counter"), "they change nothing")
 }
 
 func TestRegularExpressions(t *testing.T) {
@@ -190,8 +190,8 @@ func TestRegularExpressions(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// Prepared statements, and several statements in one packet, go through the same gate.
-func TestOtherWaysToExecute(t *testing.T) {
+// Prepared statements, and several statements in one packet, pass the gate as well.
+func TestPreparedAndMultiStatements(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	cfg := parsed(t, s)
 	cfg.InterpolateParams, cfg.MultiStatements = false, true

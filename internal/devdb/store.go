@@ -19,28 +19,29 @@ import (
 	"github.com/dolthub/vitess/go/sqltypes"
 )
 
-// store keeps all tables in one file of SQL, which a real MySQL would load as well:
+// store keeps all tables in one SQL file, which MySQL could load as well:
 //
 //	-- conclave devdb 1 crc32c=9ae0daaf
 //	CREATE DATABASE IF NOT EXISTS `conclave`; USE `conclave`; CREATE TABLE ...; INSERT INTO ...;
 //
-// It is written whole, for tables of some hundred rows: no log to replay, no torn page to repair.
-// Its methods are called with the gate held, or before the server runs.
+// The file is always written as a whole, which is fast enough for tables of some
+// hundred rows and needs no log or recovery. The methods are called with the gate
+// held, or before the server runs.
 type store struct {
-	path   string // empty: nothing is kept
+	path   string // empty: there is no file
 	lock   *os.File
 	engine *sqle.Engine
 	tables *memory.DbProvider
-	shapes map[string]string // SHOW CREATE TABLE by "database.table", as long as no statement may have changed one
+	shapes map[string]string // SHOW CREATE TABLE by "database.table", until a statement may have changed one
 }
 
-// Tables are what a server stores, in memory.
+// Tables holds the tables of a server in memory.
 type Tables struct{ provider *memory.DbProvider }
 
-// NewTables makes an empty set.
+// NewTables returns an empty set of tables.
 func NewTables() *Tables {
 	provider := memory.NewDBProvider()
-	provider.WithOption(memory.NativeIndexProvider(true)) // foreign keys want a primary key's index
+	provider.WithOption(memory.NativeIndexProvider(true)) // foreign keys need the index of the primary key
 	return &Tables{provider}
 }
 
@@ -48,7 +49,8 @@ const fileHeader = "-- conclave devdb 1 crc32c="
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// openStore takes the file for this process, loads it, and makes sure that the database exists.
+// openStore locks the file for this process, loads it, and creates the database if it
+// does not exist.
 func openStore(path, database string, engine *sqle.Engine, tables *memory.DbProvider) (*store, error) {
 	st := &store{path: path, engine: engine, tables: tables, shapes: make(map[string]string)}
 	if path != "" {
@@ -67,18 +69,18 @@ func openStore(path, database string, engine *sqle.Engine, tables *memory.DbProv
 	if !tables.HasDatabase(nil, database) {
 		if err := tables.CreateDatabase(nil, database); err != nil {
 			st.close()
-			return nil, fmt.Errorf("create the database %s: %w", database, err)
+			return nil, fmt.Errorf("create database %s: %w", database, err)
 		}
 	}
 	return st, nil
 }
 
-// take locks the file's neighbour: two servers over one file would overwrite each other's acknowledged rows. The
-// kernel lets go of the lock when the process dies, however it dies.
+// take locks a file beside the store's file, because two servers would overwrite each
+// other's acknowledged rows. The kernel releases the lock when the process ends.
 func (st *store) take() error {
 	lock, err := os.OpenFile(st.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the lock of %s: %w", st.path, err)
+		return fmt.Errorf("open the lock file of %s: %w", st.path, err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
@@ -95,10 +97,12 @@ func (st *store) close() {
 	}
 }
 
-// forgetShapes is called when a statement may have changed a table's definition.
+// forgetShapes clears the cached definitions after a statement that may have changed
+// one.
 func (st *store) forgetShapes() { clear(st.shapes) }
 
-// save writes all tables aside, syncs, and renames: a crash at any point leaves the old file or the new one.
+// save writes all tables to a temporary file, syncs it and renames it, so that a
+// crash leaves either the old file or the new one.
 func (st *store) save() error {
 	if st.path == "" {
 		return nil
@@ -123,7 +127,7 @@ func (st *store) save() error {
 		err = os.Rename(aside, st.path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(st.path)) // or a power cut may bring the old name back
+		err = syncDir(filepath.Dir(st.path)) // otherwise a power failure may undo the rename
 	}
 	if err != nil {
 		return fmt.Errorf("save tables: %w", err)
@@ -139,8 +143,8 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// read answers the statements of a file, "" for a missing or an empty one. A file without our header was written by
-// hand, or by mysqldump, and is taken as it is.
+// read returns the statements of a file, "" if it is missing or empty. A file without
+// the header was written by hand or by mysqldump and has no checksum to verify.
 func read(path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -155,12 +159,12 @@ func read(path string) (string, error) {
 	}
 	head, body, _ := strings.Cut(text, "\n")
 	if want := strings.TrimPrefix(head, fileHeader); want != fmt.Sprintf("%08x", crc32.Checksum([]byte(body), castagnoli)) {
-		return "", errors.New("the file is damaged (its checksum does not fit); put a copy in its place, or delete its first line to load it as it is")
+		return "", errors.New("the file is damaged (wrong checksum): restore a copy, or delete its first line to load it without the check")
 	}
 	return body, nil
 }
 
-// dump writes every table of every database, in the order of their names.
+// dump writes every table of every database in the order of their names.
 func (st *store) dump(w *bytes.Buffer) error {
 	ctx := st.context()
 	fmt.Fprintln(w, "SET FOREIGN_KEY_CHECKS=0;")
@@ -198,7 +202,7 @@ func dumpRows(ctx *sql.Context, w *bytes.Buffer, table sql.Table) error {
 	var columns []int
 	var names []string
 	for i, col := range table.Schema() {
-		if col.Generated == nil { // those are computed again
+		if col.Generated == nil { // generated columns are computed again
 			columns, names = append(columns, i), append(names, quote(col.Name))
 		}
 	}
@@ -241,7 +245,8 @@ func dumpRows(ctx *sql.Context, w *bytes.Buffer, table sql.Table) error {
 	}
 }
 
-// dumpCounter keeps the next AUTO_INCREMENT value, so that the id of a deleted last row is not given out again.
+// dumpCounter writes the next AUTO_INCREMENT value, so that the id of a deleted last
+// row is not used again.
 func dumpCounter(ctx *sql.Context, w *bytes.Buffer, table sql.Table) error {
 	counted, ok := table.(sql.AutoIncrementTable)
 	if !ok || !table.Schema().HasAutoIncrement() {
@@ -287,7 +292,7 @@ func (st *store) shape(database, table string) (string, error) {
 	}
 	shape, ok := rows[0][1].(string)
 	if !ok {
-		return "", fmt.Errorf("SHOW CREATE TABLE answered %T", rows[0][1])
+		return "", fmt.Errorf("SHOW CREATE TABLE returned a %T, want a string", rows[0][1])
 	}
 	st.shapes[key] = shape
 	return shape, nil
@@ -319,7 +324,8 @@ func (st *store) query(ctx *sql.Context, query string) ([]sql.Row, error) {
 	return sql.RowIterToRows(ctx, rows)
 }
 
-// context is one for the server's own statements, with a session that has seen nothing yet.
+// context returns an engine context for the server's own statements, with a new
+// session.
 func (st *store) context() *sql.Context {
 	session := memory.NewSession(sql.NewBaseSession(), st.tables)
 	return sql.NewContext(context.Background(), sql.WithSession(session), sql.WithProcessList(sql.EmptyProcessList{}))

@@ -16,7 +16,7 @@ import (
 	"conclave/internal/devdb"
 )
 
-func TestRestartKeepsTablesAndRows(t *testing.T) {
+func TestRestart_KeepsTablesAndRows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db.sql")
 	s, crash := serve(t, devdb.Config{File: file})
 	db := open(t, s)
@@ -44,7 +44,7 @@ func TestRestartKeepsTablesAndRows(t *testing.T) {
 	crash()
 
 	next := 3
-	for range 2 { // what was loaded is also written again
+	for range 2 { // what was loaded is written again
 		s, crash = serve(t, devdb.Config{File: file})
 		db = open(t, s)
 		assert.Equal(t, modified, one[time.Time](t, db, "SELECT gmt_modified FROM distribute_lock"))
@@ -58,20 +58,20 @@ func TestRestartKeepsTablesAndRows(t *testing.T) {
 		assert.Equal(t, 2, one[int](t, db, "SELECT twice FROM odd WHERE id = 1"))
 		assert.Equal(t, "a;b'c", one[string](t, db, "SELECT `order` FROM odd WHERE id = 1"))
 		run(t, db, "INSERT INTO odd (text) VALUES ('next')")
-		assert.EqualValues(t, next, one[int](t, db, "SELECT MAX(id) FROM odd"), "the deleted row's id is not given out again")
+		assert.EqualValues(t, next, one[int](t, db, "SELECT MAX(id) FROM odd"), "the deleted row's id is not used again")
 		run(t, db, "DELETE FROM odd WHERE id > 1")
 		next++
 		_, err := db.Exec("INSERT INTO child VALUES (2, 77)")
-		assert.EqualValues(t, 1452, number(err), "foreign keys are back: %v", err)
+		assert.EqualValues(t, 1452, number(err), "foreign keys are restored: %v", err)
 		_, err = db.Exec(lockRow)
-		assert.EqualValues(t, 1062, number(err), "unique keys are back: %v", err)
+		assert.EqualValues(t, 1062, number(err), "unique keys are restored: %v", err)
 		run(t, db, "UPDATE distribute_lock SET beat = beat + 1")
 		db.Close()
 		crash()
 	}
 }
 
-func TestRolledBackRowsAreNotInTheFile(t *testing.T) {
+func TestRollback_RowsAreNotInTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db.sql")
 	s, crash := serve(t, devdb.Config{File: file})
 	db := open(t, s)
@@ -93,7 +93,7 @@ func TestRolledBackRowsAreNotInTheFile(t *testing.T) {
 	assert.Equal(t, 2, one[int](t, open(t, s), "SELECT n FROM counter"))
 }
 
-func TestDamagedFileIsRefusedByName(t *testing.T) {
+func TestNew_DamagedFileIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db.sql")
 	s, crash := serve(t, devdb.Config{File: file})
 	db := open(t, s)
@@ -116,15 +116,15 @@ func TestDamagedFileIsRefusedByName(t *testing.T) {
 		l.Close()
 		left, err := os.ReadFile(file)
 		require.NoError(t, err)
-		assert.Equal(t, damaged, string(left), "it is left as it is, for who can repair it")
+		assert.Equal(t, damaged, string(left), "the file is unchanged")
 	}
 	byHand := "CREATE TABLE `counter` (id int PRIMARY KEY, n int);\n INSERT INTO counter VALUES (1, 42);\n\n"
 	require.NoError(t, os.WriteFile(file, []byte("CREATE DATABASE conclave; USE conclave; "+byHand), 0o600))
 	s, _ = serve(t, devdb.Config{File: file})
-	assert.Equal(t, 42, one[int](t, open(t, s), "SELECT n FROM counter"), "a file without checksum is taken as it is")
+	assert.Equal(t, 42, one[int](t, open(t, s), "SELECT n FROM counter"), "a file without a checksum is loaded")
 }
 
-func TestTwoServersCannotShareAFile(t *testing.T) {
+func TestNew_FileInUseIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db.sql")
 	_, crash := serve(t, devdb.Config{File: file})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,8 +136,9 @@ func TestTwoServersCannotShareAFile(t *testing.T) {
 	serve(t, devdb.Config{File: file})
 }
 
-// When the file cannot be written the client must not hear OK, and the server must not go on with rows that the file lacks.
-func TestServerGivesUpWhenTheFileCannotBeWritten(t *testing.T) {
+// When the file cannot be written, the statement must fail, and the server must stop
+// because its memory has changes that the file lacks.
+func TestRun_EndsWhenTheFileCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	l, err := net.Listen("tcp", "127.0.0.1:0")

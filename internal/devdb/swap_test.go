@@ -17,14 +17,16 @@ import (
 
 const rivals = 16
 
-// patient is a server at which sixteen may wait for a slow disk, and for a busy machine.
-func patient(t *testing.T, file string) *devdb.Server {
+// serveSlow runs a server with a LockWait long enough for sixteen clients on a slow disk
+// or a busy machine.
+func serveSlow(t *testing.T, file string) *devdb.Server {
 	s, _ := serve(t, devdb.Config{File: file, LockWait: time.Minute})
 	return s
 }
 
-// contend lets 16 connections swap the term of one row, all at once, round after round, and counts the winners of
-// each. Without the gate, rounds with two and more winners come up among the first dozen.
+// contend lets 16 connections swap the term of one row at the same time, round after
+// round, and requires one winner in each. Without the gate, one of the first dozen
+// rounds has several winners.
 func contend(t *testing.T, s *devdb.Server, rounds int, swap func(*sql.Conn, string, int) (bool, error)) {
 	db := open(t, s)
 	run(t, db, "CREATE TABLE distribute_lock (lock_name varchar(64) PRIMARY KEY, owner varchar(64) NOT NULL, term bigint NOT NULL)")
@@ -33,7 +35,7 @@ func contend(t *testing.T, s *devdb.Server, rounds int, swap func(*sql.Conn, str
 	for i := range conns {
 		conns[i], _ = connect(t, db)
 	}
-	won := make([][]bool, rivals) // by rival, then round; each rival writes its own
+	won := make([][]bool, rivals) // by rival, then round; each goroutine writes only its own row
 	failed := make([]error, rivals)
 	barriers := make([]sync.WaitGroup, rounds)
 	for i := range barriers {
@@ -45,7 +47,7 @@ func contend(t *testing.T, s *devdb.Server, rounds int, swap func(*sql.Conn, str
 		all.Go(func() {
 			for term := range rounds {
 				barriers[term].Done()
-				barriers[term].Wait() // nobody swaps before all have heard of the last round
+				barriers[term].Wait() // a round begins when the one before has ended for all
 				var err error
 				if won[i][term], err = swap(conns[i], fmt.Sprint("node-", i), term); err != nil {
 					failed[i] = err
@@ -86,7 +88,7 @@ func swapped(e executor, owner string, term int) (bool, error) {
 	return n == 1, err
 }
 
-func TestSwapHasOneWinnerInEachRound(t *testing.T) {
+func TestSwap_HasOneWinner(t *testing.T) {
 	rounds := 10_000
 	if underRace {
 		rounds = 2_000 // ten times slower
@@ -94,11 +96,11 @@ func TestSwapHasOneWinnerInEachRound(t *testing.T) {
 	if testing.Short() {
 		rounds = 500
 	}
-	contend(t, patient(t, ""), rounds, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+	contend(t, serveSlow(t, ""), rounds, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
-func TestSwapInTransactionsHasOneWinnerInEachRound(t *testing.T) {
-	contend(t, patient(t, ""), 500, func(c *sql.Conn, owner string, term int) (bool, error) {
+func TestSwapInTransactions_HasOneWinner(t *testing.T) {
+	contend(t, serveSlow(t, ""), 500, func(c *sql.Conn, owner string, term int) (bool, error) {
 		tx, err := c.BeginTx(context.Background(), nil)
 		if err != nil {
 			return false, err
@@ -112,12 +114,13 @@ func TestSwapInTransactionsHasOneWinnerInEachRound(t *testing.T) {
 	})
 }
 
-func TestSwapWithAFileHasOneWinnerInEachRound(t *testing.T) {
-	contend(t, patient(t, filepath.Join(t.TempDir(), "db.sql")), 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
+func TestSwapWithFile_HasOneWinner(t *testing.T) {
+	contend(t, serveSlow(t, filepath.Join(t.TempDir(), "db.sql")), 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
-// The engine keeps a failed statement's view of the tables, and would write it back over what others committed since.
-func TestFailedStatementDoesNotBringBackOldRows(t *testing.T) {
+// The engine keeps a failed statement's view of the tables and would write it back over
+// what others have committed since.
+func TestFailedStatement_DoesNotRestoreOldRows(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	run(t, db, lockTable)
@@ -131,15 +134,15 @@ func TestFailedStatementDoesNotBringBackOldRows(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, won)
 
-	assert.Equal(t, 1, one[int](t, unlucky, "SELECT term FROM distribute_lock"), "it reads what is committed")
+	assert.Equal(t, 1, one[int](t, unlucky, "SELECT term FROM distribute_lock"), "it reads committed rows")
 	won, err = swapped(unlucky, "unlucky", 0)
 	require.NoError(t, err)
-	assert.False(t, won, "and cannot win a term that is gone")
+	assert.False(t, won, "it cannot win a term that has been won")
 	assert.Equal(t, "other", one[string](t, db, "SELECT owner FROM distribute_lock"))
 }
 
-// A statement that fails in the middle leaves nothing behind, the transaction around it goes on.
-func TestFailedStatementInATransactionLeavesNothing(t *testing.T) {
+// A statement that fails is undone, and its transaction continues.
+func TestFailedStatementInTransaction_IsUndone(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	counterTable(t, db)
@@ -154,8 +157,8 @@ func TestFailedStatementInATransactionLeavesNothing(t *testing.T) {
 	assert.Equal(t, 9, one[int](t, db, "SELECT SUM(n) FROM counter"))
 }
 
-// As in MySQL, a CREATE commits the transaction it is in, and what follows it is in autocommit again.
-func TestCreateEndsATransaction(t *testing.T) {
+// As in MySQL, a CREATE commits its transaction, and later statements are in autocommit.
+func TestCreate_EndsTheTransaction(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
 	counterTable(t, db)
@@ -168,7 +171,7 @@ func TestCreateEndsATransaction(t *testing.T) {
 	assert.Equal(t, 2, one[int](t, db, "SELECT n FROM counter"))
 }
 
-func TestServersOfOneProcessDoNotMeet(t *testing.T) {
+func TestServers_InOneProcessAreSeparate(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		s, _ := serve(t, devdb.Config{})

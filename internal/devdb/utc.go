@@ -8,9 +8,10 @@ import (
 	gmsfunction "github.com/dolthub/go-mysql-server/sql/expression/function"
 )
 
-// utcTimestamp is the engine's UTC_TIMESTAMP(digits). The engine makes an empty session, with all variables that MySQL
-// has, to learn how many digits are asked for, each time a statement with one is parsed: an eighth of what the
-// simulator's database did. What it evaluates to is the engine's own: microseconds, whatever the digits.
+// utcTimestamp is the engine's UTC_TIMESTAMP(digits). To evaluate digits, the engine
+// creates a session with all of MySQL's variables each time it parses such a
+// statement, which took an eighth of the time of the simulator's database. The value
+// is the engine's own, with microseconds for any number of digits.
 type utcTimestamp struct {
 	*gmsfunction.UTCTimestamp
 	digits int8
@@ -24,7 +25,7 @@ func newUTCTimestamp(args ...sql.Expression) (sql.Expression, error) {
 			}
 		}
 	}
-	return gmsfunction.NewUTCTimestamp(args...) // it knows what is wrong with them
+	return gmsfunction.NewUTCTimestamp(args...) // returns the error for invalid arguments
 }
 
 func (u *utcTimestamp) String() string { return fmt.Sprintf("UTC_TIMESTAMP(%d)", u.digits) }

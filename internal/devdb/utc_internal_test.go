@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parser's literal takes the short way, and what comes of it is the engine's.
-func TestUTCTimestampIsTheEngines(t *testing.T) {
+// For the parser's literal the replacement behaves like the engine's function.
+func TestUTCTimestamp_EqualsTheEngines(t *testing.T) {
 	three := expression.NewLiteral(int8(3), types.Int8)
 	ours, err := newUTCTimestamp(three)
 	require.NoError(t, err)
 	require.IsType(t, &utcTimestamp{}, ours)
 	theirs, err := gmsfunction.NewUTCTimestamp(three)
 	require.NoError(t, err)
-	assert.Equal(t, theirs.String(), ours.String(), "it is written into the file as a column's default")
+	assert.Equal(t, theirs.String(), ours.String(), "the file contains it as a column's default")
 	assert.Equal(t, theirs.Type(), ours.Type())
 	ctx := sql.NewEmptyContext()
 	want, err := theirs.Eval(ctx, nil)

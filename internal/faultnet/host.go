@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// host is one process, seen from its proxy.
+// host is one process and its proxy.
 type host struct {
 	net     *Net
 	name    string
-	behind  string // where it listens
-	address string // where its proxy does
+	behind  string // the process's address
+	address string // the proxy's address
 
 	mu       sync.Mutex // guards listener
 	listener net.Listener
 }
 
-// Pauses between two dials to a host that refuses, and the limit of one.
 const (
-	watchPause = 5 * time.Millisecond
-	dialLimit  = time.Second
+	watchPause = 5 * time.Millisecond // between two dials to a host that refuses
+	dialLimit  = time.Second          // of one dial
 )
 
-// listening makes the proxy answer. Never after Close.
-func (h *host) listening(l net.Listener) {
+// open makes the proxy accept connections on l, except after Close.
+func (h *host) open(l net.Listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.listener != nil || h.net.ctx.Err() != nil {
@@ -37,8 +36,8 @@ func (h *host) listening(l net.Listener) {
 	h.net.done.Go(func() { h.accept(l) })
 }
 
-// deaf makes the proxy refuse dials.
-func (h *host) deaf() {
+// refuse makes the proxy refuse dials.
+func (h *host) refuse() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.listener != nil {
@@ -47,8 +46,8 @@ func (h *host) deaf() {
 	}
 }
 
-// hears says whether the proxy listens.
-func (h *host) hears() bool {
+// listens reports whether the proxy accepts connections.
+func (h *host) listens() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.listener != nil
@@ -60,7 +59,7 @@ func (h *host) accept(l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of file descriptors: others may close some
+		if err != nil { // no free file descriptors; there may be some later
 			h.pause(watchPause)
 			continue
 		}
@@ -68,33 +67,33 @@ func (h *host) accept(l net.Listener) {
 	}
 }
 
-// watch holds an idle connection to the host: its end is the first sign that the
-// host is gone, a refused dial the proof.
+// watch keeps an idle connection to the host. When it ends, the host may have gone; a
+// refused dial proves it.
 func (h *host) watch() {
 	dialer := net.Dialer{Timeout: dialLimit}
 	for h.net.ctx.Err() == nil {
 		conn, err := dialer.DialContext(h.net.ctx, "tcp", h.behind)
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			h.deaf()
+			h.refuse()
 		}
 		if err != nil {
 			h.pause(watchPause)
 			continue
 		}
-		if !h.hears() {
+		if !h.listens() {
 			if l, err := net.Listen("tcp", h.address); err == nil {
-				h.listening(l)
+				h.open(l)
 			}
 		}
 		stop := closeWith(h.net.ctx, conn)
 		var none [1]byte
-		_, _ = conn.Read(none[:]) // nothing is ever sent here: it returns when the connection ends
+		_, _ = conn.Read(none[:]) // nothing is sent here; Read returns when the connection ends
 		stop()
 		conn.Close()
 	}
 }
 
-// pause waits, or until Close.
+// pause waits for d or until Close.
 func (h *host) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -109,11 +108,11 @@ func (h *host) carry(near *net.TCPConn) {
 	caller := h.net.caller(near.RemoteAddr())
 	there, back := h.net.link(caller, h.name), h.net.link(h.name, caller)
 	if caller == "" {
-		there, back = newLink(), newLink() // somebody from outside
+		there, back = newLink(), newLink() // not a host of this network: no faults
 	}
 	stop := closeWith(h.net.ctx, near)
 	defer stop()
-	// A handshake needs both ways.
+	// A handshake needs both directions.
 	if there.passable(h.net.ctx.Done()) != nil || back.passable(h.net.ctx.Done()) != nil {
 		near.Close()
 		return
@@ -130,7 +129,7 @@ func (h *host) carry(near *net.TCPConn) {
 	h.net.pairs[p] = true
 	h.net.mu.Unlock()
 	if h.net.ctx.Err() != nil {
-		p.reset() // Close may have looked before it was there
+		p.reset() // Close may have run before the pair was added
 	}
 	p.carry(there, back)
 	h.net.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fault is what is wrong in one direction.
+// fault is the state of one direction.
 type fault struct {
 	cut           bool
 	delay, jitter time.Duration
@@ -18,9 +18,9 @@ type fault struct {
 
 // link is one direction between two hosts.
 type link struct {
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	fault   fault
-	changed chan struct{} // closed, and made anew, when fault changes
+	changed chan struct{} // closed and replaced when fault changes
 }
 
 func newLink() *link { return &link{changed: make(chan struct{})} }
@@ -39,7 +39,8 @@ func (l *link) now() (fault, <-chan struct{}) {
 	return l.fault, l.changed
 }
 
-// passable waits until the link is not cut; an error when over comes first.
+// passable waits until the link is not cut. It returns an error if over is closed
+// first.
 func (l *link) passable(over <-chan struct{}) error {
 	for {
 		f, changed := l.now()
@@ -54,7 +55,7 @@ func (l *link) passable(over <-chan struct{}) error {
 	}
 }
 
-// due is when something that is sent now arrives.
+// due returns when bytes that were sent at the given time arrive.
 func (l *link) due(sent time.Time, bytes int) time.Time {
 	f, _ := l.now()
 	d := f.delay
@@ -67,7 +68,7 @@ func (l *link) due(sent time.Time, bytes int) time.Time {
 	return sent.Add(d)
 }
 
-// loses says, once, that what comes now is to be lost.
+// loses reports whether the next chunk is to be lost, and resets that fault.
 func (l *link) loses() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +77,7 @@ func (l *link) loses() bool {
 	return lost
 }
 
-// closeWith closes c when ctx ends; the returned function ends that.
+// closeWith closes c when ctx ends, unless stop was called before.
 func closeWith(ctx context.Context, c net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { c.Close() })
 }

@@ -10,39 +10,40 @@ import (
 	"time"
 )
 
-// Net is a set of hosts and the links between them. Its methods may be called
-// from any goroutine.
+// Net is a set of hosts and the links between them. Its methods may be called by
+// several goroutines at once.
 type Net struct {
 	ctx   context.Context
 	end   context.CancelFunc
 	done  sync.WaitGroup
-	block [2]byte // 127.x.y.0 is where this network's callers dial from
+	block [2]byte // hosts of this network dial from 127.x.y.0/24
 
-	mu    sync.Mutex // guards the rest; nothing is waited for under it
+	mu    sync.Mutex // guards the fields below; not held while waiting
 	hosts map[string]*host
 	names map[string]string // by source address
-	links map[way]*link
+	links map[direction]*link
 	pairs map[*pair]bool
 }
 
-// way is a direction: from one host to another.
-type way struct{ from, to string }
+// direction is from one host to another.
+type direction struct{ from, to string }
 
-// New is a network without hosts.
+// New returns a network without hosts.
 func New() *Net {
 	ctx, end := context.WithCancel(context.Background())
 	return &Net{
 		ctx: ctx, end: end,
-		// Clear of 127.0.0.x, where everybody else lives.
+		// Not 127.0.0.x, which other programs use.
 		block: [2]byte{byte(16 + rand.IntN(200)), byte(rand.IntN(256))},
-		hosts: map[string]*host{}, names: map[string]string{}, links: map[way]*link{}, pairs: map[*pair]bool{},
+		hosts: map[string]*host{}, names: map[string]string{}, links: map[direction]*link{}, pairs: map[*pair]bool{},
 	}
 }
 
-// ErrFull says that a network has no address left for another caller.
+// ErrFull reports that a network has no address left for another host.
 var ErrFull = errors.New("a network has at most 254 hosts")
 
-// Join gives a host the address that it dials from.
+// Join returns the address from which the host must dial, and assigns it at the first
+// call.
 func (n *Net) Join(name string) (from net.IP, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,9 +60,9 @@ func (n *Net) Join(name string) (from net.IP, err error) {
 	return from, nil
 }
 
-// Listen puts a proxy before a host, which listens at behind now or later, and
-// returns the address that others are told. A watched host is one that does not
-// mind an idle connection: its proxy refuses dials while the host does.
+// Listen starts a proxy for a host that listens at behind, now or later, and returns
+// the proxy's address, which the host must advertise. With watched the proxy keeps an
+// idle connection to the host, and refuses dials while the host does.
 func (n *Net) Listen(name, behind string, watched bool) (address string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,22 +73,23 @@ func (n *Net) Listen(name, behind string, watched bool) (address string, err err
 	defer n.mu.Unlock()
 	if n.hosts[name] != nil {
 		l.Close()
-		return "", fmt.Errorf("host %s has a proxy already", name)
+		return "", fmt.Errorf("host %s already has a proxy", name)
 	}
 	n.hosts[name] = h
-	h.listening(l)
+	h.open(l)
 	if watched {
 		n.done.Go(h.watch)
 	}
 	return h.address, nil
 }
 
-// Close ends every proxy and connection, and returns when nothing of them runs.
+// Close ends all proxies and connections, and returns when their goroutines have
+// ended.
 func (n *Net) Close() {
 	n.end()
 	n.mu.Lock()
 	for _, h := range n.hosts {
-		h.deaf()
+		h.refuse()
 	}
 	for p := range n.pairs {
 		p.reset()
@@ -96,22 +98,22 @@ func (n *Net) Close() {
 	n.done.Wait()
 }
 
-// link is that direction's, made when it is first asked for.
+// link returns the link of a direction, and creates it at the first call.
 func (n *Net) link(from, to string) *link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w := way{from, to}
-	if n.links[w] == nil {
-		n.links[w] = newLink()
+	d := direction{from, to}
+	if n.links[d] == nil {
+		n.links[d] = newLink()
 	}
-	return n.links[w]
+	return n.links[d]
 }
 
-// Cut holds back what from sends to to, and the dials, until Mend.
+// Cut holds back the bytes and dials of from to to until Mend.
 func (n *Net) Cut(from, to string) { n.link(from, to).change(func(f *fault) { f.cut = true }) }
 
-// Slow makes what from sends to to arrive by later, up to jitter more, and at no
-// more than rate bytes a second when that is above zero.
+// Slow delays what from sends to to by the duration by and a random part of jitter,
+// and limits it to rate bytes per second if rate is above zero.
 func (n *Net) Slow(from, to string, by, jitter time.Duration, rate int) {
 	n.link(from, to).change(func(f *fault) { f.delay, f.jitter, f.rate = by, jitter, rate })
 }
@@ -121,19 +123,19 @@ func (n *Net) Mend(from, to string) {
 	n.link(from, to).change(func(f *fault) { *f = fault{lose: f.lose} })
 }
 
-// LoseNext breaks the connection on which from next sends something to to, and
-// drops what it sent: the answer is lost after the deed was done.
+// LoseNext drops the next bytes that from sends to to and breaks their connection. It
+// is how an answer is lost after the request was executed.
 func (n *Net) LoseNext(from, to string) { n.link(from, to).change(func(f *fault) { f.lose = true }) }
 
-// Reset breaks every connection between the two, for both sides.
+// Reset breaks every connection between a and b for both sides.
 func (n *Net) Reset(a, b string) {
 	for _, p := range n.between(a, b) {
 		p.reset()
 	}
 }
 
-// HalfOpen breaks every connection between the two for gone alone: the other side
-// is not told, and what it sends is heard by nobody.
+// HalfOpen breaks every connection between the two hosts for gone only. The
+// connections of kept stay open, and what it sends is lost.
 func (n *Net) HalfOpen(kept, gone string) {
 	for _, p := range n.between(kept, gone) {
 		p.half(gone)
@@ -152,7 +154,8 @@ func (n *Net) between(a, b string) []*pair {
 	return out
 }
 
-// caller names who dials from an address; "" for somebody from outside.
+// caller returns the name of the host that dials from an address; "" if it is not one
+// of this network.
 func (n *Net) caller(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

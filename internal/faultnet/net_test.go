@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a host b that echoes, and a caller a.
-type world struct {
+// fixture is a host b that echoes, and a caller a.
+type fixture struct {
 	t       *testing.T
 	net     *Net
 	echo    net.Listener
@@ -26,9 +26,9 @@ type world struct {
 	from    net.IP
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, net: New()}
+	w := &fixture{t: t, net: New()}
 	w.start("127.0.0.1:0")
 	w.behind = w.echo.Addr().String()
 	var err error
@@ -40,8 +40,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// start makes b listen, and echo until it is stopped, when its connections close.
-func (w *world) start(address string) {
+// start makes b listen and echo. When its listener is closed it closes its
+// connections.
+func (w *fixture) start(address string) {
 	w.t.Helper()
 	l, err := net.Listen("tcp", address)
 	require.NoError(w.t, err)
@@ -62,21 +63,21 @@ func (w *world) start(address string) {
 	}()
 }
 
-func (w *world) dial() (net.Conn, error) {
+func (w *fixture) dial() (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: w.from}, Timeout: time.Second}
 	return d.DialContext(context.Background(), "tcp", w.address)
 }
 
-func (w *world) connect() net.Conn {
+func (w *fixture) connect() net.Conn {
 	w.t.Helper()
 	c, err := w.dial()
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { c.Close() })
-	w.echoes(c)
+	w.expectEcho(c)
 	return c
 }
 
-func (w *world) echoes(c net.Conn) {
+func (w *fixture) expectEcho(c net.Conn) {
 	w.t.Helper()
 	_, err := c.Write([]byte("ping"))
 	require.NoError(w.t, err)
@@ -92,23 +93,23 @@ func read(c net.Conn, limit time.Duration) (string, error) {
 	return string(b), err
 }
 
-func silent(t *testing.T, err error) {
+func requireSilence(t *testing.T, err error) {
 	t.Helper()
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
-	require.True(t, timeout.Timeout(), "nothing arrives, and nothing breaks: %v", err)
+	require.True(t, timeout.Timeout(), "a timeout, not a broken connection: %v", err)
 }
 
-func TestACutHoldsBackUntilItIsMended(t *testing.T) {
+func TestCut_HoldsBackUntilMend(t *testing.T) {
 	for name, way := range map[string][2]string{"there": {"a", "b"}, "back": {"b", "a"}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c := w.connect()
 			w.net.Cut(way[0], way[1])
 			_, err := c.Write([]byte("late"))
 			require.NoError(t, err)
 			_, err = read(c, 50*time.Millisecond)
-			silent(t, err)
+			requireSilence(t, err)
 			w.net.Mend(way[0], way[1])
 			got, err := read(c, 20*time.Second)
 			require.NoError(t, err)
@@ -117,33 +118,33 @@ func TestACutHoldsBackUntilItIsMended(t *testing.T) {
 	}
 }
 
-func TestADialAcrossACutHearsNothing(t *testing.T) {
-	w := newWorld(t)
+func TestCut_DialReceivesNothing(t *testing.T) {
+	w := newFixture(t)
 	w.net.Cut("b", "a")
 	c, err := w.dial()
-	require.NoError(t, err, "the kernel's handshake is not ours")
+	require.NoError(t, err, "a cut does not affect the kernel's handshake")
 	defer c.Close()
 	_, err = c.Write([]byte("ping"))
 	require.NoError(t, err)
 	_, err = read(c, 50*time.Millisecond)
-	silent(t, err)
+	requireSilence(t, err)
 	w.net.Mend("b", "a")
 	got, err := read(c, 20*time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, "ping", got)
 }
 
-func TestSlowDelays(t *testing.T) {
-	w := newWorld(t)
+func TestSlow_Delays(t *testing.T) {
+	w := newFixture(t)
 	c := w.connect()
 	w.net.Slow("a", "b", 60*time.Millisecond, 10*time.Millisecond, 0)
 	began := time.Now()
-	w.echoes(c)
+	w.expectEcho(c)
 	assert.GreaterOrEqual(t, time.Since(began), 60*time.Millisecond)
 }
 
-func TestResetBreaksBothSides(t *testing.T) {
-	w := newWorld(t)
+func TestReset_BreaksBothSides(t *testing.T) {
+	w := newFixture(t)
 	c := w.connect()
 	w.net.Reset("b", "a")
 	_, err := read(c, 20*time.Second)
@@ -151,30 +152,30 @@ func TestResetBreaksBothSides(t *testing.T) {
 	w.connect()
 }
 
-func TestHalfOpenTellsOneSideOnly(t *testing.T) {
-	w := newWorld(t)
+func TestHalfOpen_BreaksOneSideOnly(t *testing.T) {
+	w := newFixture(t)
 	c := w.connect()
 	w.net.HalfOpen("a", "b")
 	_, err := c.Write([]byte("void"))
 	require.NoError(t, err)
 	_, err = read(c, 50*time.Millisecond)
-	silent(t, err)
+	requireSilence(t, err)
 	w.connect()
 }
 
-func TestLoseNextLosesTheAnswerAndBreaks(t *testing.T) {
-	w := newWorld(t)
+func TestLoseNext_LosesTheAnswerAndBreaks(t *testing.T) {
+	w := newFixture(t)
 	c := w.connect()
 	w.net.LoseNext("b", "a")
-	_, err := c.Write([]byte("deed"))
+	_, err := c.Write([]byte("task"))
 	require.NoError(t, err)
 	got, err := read(c, 20*time.Second)
 	require.Error(t, err, "got %q", got)
 	w.connect()
 }
 
-func TestADeadHostRefuses(t *testing.T) {
-	w := newWorld(t)
+func TestStoppedHost_RefusesDials(t *testing.T) {
+	w := newFixture(t)
 	c := w.connect()
 	w.echo.Close()
 	_, err := read(c, 20*time.Second)
@@ -197,11 +198,11 @@ func TestADeadHostRefuses(t *testing.T) {
 	w.connect()
 }
 
-func TestSomebodyFromOutsideIsLetThrough(t *testing.T) {
-	w := newWorld(t)
+func TestOtherCaller_IsNotAffected(t *testing.T) {
+	w := newFixture(t)
 	w.net.Cut("a", "b")
 	c, err := net.Dial("tcp", w.address)
 	require.NoError(t, err)
 	defer c.Close()
-	w.echoes(c)
+	w.expectEcho(c)
 }

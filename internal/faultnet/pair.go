@@ -8,45 +8,45 @@ import (
 	"time"
 )
 
-// pair is one connection through a proxy: its near end towards the caller, its
-// far end towards the host that was called.
+// pair is one connection through a proxy: near leads to the caller, far to the host
+// that was called.
 type pair struct {
 	caller, called string
 	near, far      *net.TCPConn
 
 	once sync.Once
-	over chan struct{} // closed when the pair was broken by a fault
+	over chan struct{} // closed when the pair was broken
 
-	mu   sync.Mutex // guards mute
-	mute string     // the host that hears and says nothing any more: half-open
+	mu  sync.Mutex // guards cut
+	cut string     // the host whose side was broken by HalfOpen
 }
 
 func newPair(caller, called string, near, far *net.TCPConn) *pair {
 	return &pair{caller: caller, called: called, near: near, far: far, over: make(chan struct{})}
 }
 
-// chunk is what was read at once; the last one of a direction has its end.
+// chunk is the result of one read; the last one of a direction has err set.
 type chunk struct {
 	bytes []byte
 	due   time.Time
-	err   error // io.EOF: closed in order; else reset
+	err   error // io.EOF: closed; otherwise reset
 }
 
 const (
 	chunkSize = 32 << 10
-	inFlight  = 64 // chunks of one direction; the sender waits when there are more
+	inFlight  = 64 // chunks of one direction; the sender waits if there are more
 )
 
-// carry moves bytes both ways until both have ended.
+// carry copies bytes in both directions until both have ended.
 func (p *pair) carry(there, back *link) {
-	var ways sync.WaitGroup
-	ways.Go(func() { p.move(p.near, p.far, p.called, there) })
-	ways.Go(func() { p.move(p.far, p.near, p.caller, back) })
-	ways.Wait()
+	var directions sync.WaitGroup
+	directions.Go(func() { p.move(p.near, p.far, p.called, there) })
+	directions.Go(func() { p.move(p.far, p.near, p.caller, back) })
+	directions.Wait()
 	p.reset()
 }
 
-// move carries one direction, in order, with the faults of its link.
+// move copies one direction, in order, with the faults of its link.
 func (p *pair) move(src, dst *net.TCPConn, to string, l *link) {
 	queue := make(chan chunk, inFlight)
 	var reader sync.WaitGroup
@@ -56,14 +56,14 @@ func (p *pair) move(src, dst *net.TCPConn, to string, l *link) {
 		if !p.arrive(c.due) || l.passable(p.over) != nil {
 			break
 		}
-		if p.muted(to) {
-			continue // it is gone: nobody hears, and nobody is told
+		if p.isCut(to) {
+			continue // half-open: the bytes are lost
 		}
 		if c.err == nil && l.loses() {
 			p.reset()
 			break
 		}
-		if _, err := dst.Write(c.bytes); err != nil && !p.muted(to) {
+		if _, err := dst.Write(c.bytes); err != nil && !p.isCut(to) {
 			p.reset()
 			break
 		}
@@ -71,18 +71,18 @@ func (p *pair) move(src, dst *net.TCPConn, to string, l *link) {
 			break
 		}
 	}
-	for range queue { // lets the reader go on to its end
+	for range queue { // unblocks the reader until it has ended
 	}
 }
 
-// read fills the queue, and closes it after the end of the source.
+// read fills the queue and closes it at the end of the source.
 func (p *pair) read(src *net.TCPConn, queue chan<- chunk, l *link) {
 	defer close(queue)
 	for {
 		b := make([]byte, chunkSize)
 		n, err := src.Read(b)
-		if p.muted(p.nameOf(src)) {
-			return // its end is not told
+		if p.isCut(p.nameOf(src)) {
+			return // half-open: the end is not passed on
 		}
 		queue <- chunk{b[:n], l.due(time.Now(), n), err}
 		if err != nil {
@@ -91,20 +91,21 @@ func (p *pair) read(src *net.TCPConn, queue chan<- chunk, l *link) {
 	}
 }
 
-// end passes the end of a direction on: an orderly one as such, a reset as a reset.
+// end passes on the end of a direction, if it has ended: a close as a close, a reset as
+// a reset. It reports whether the direction has ended.
 func (p *pair) end(dst *net.TCPConn, err error) bool {
 	switch {
 	case err == nil:
 		return false
 	case errors.Is(err, io.EOF):
-		_ = dst.CloseWrite() // closed already is what we want
+		_ = dst.CloseWrite() // fails only if it is closed
 	default:
 		p.reset()
 	}
 	return true
 }
 
-// arrive waits until then; false when the pair was broken before.
+// arrive waits until due. It returns false if the pair was broken before.
 func (p *pair) arrive(due time.Time) bool {
 	d := time.Until(due)
 	if d <= 0 {
@@ -125,7 +126,7 @@ func (p *pair) reset() {
 	p.once.Do(func() {
 		close(p.over)
 		for _, c := range []*net.TCPConn{p.near, p.far} {
-			_ = c.SetLinger(0) // closed already is what we want
+			_ = c.SetLinger(0) // fails only if it is closed
 			c.Close()
 		}
 	})
@@ -134,20 +135,21 @@ func (p *pair) reset() {
 // half breaks the connection for one side only.
 func (p *pair) half(gone string) {
 	p.mu.Lock()
-	p.mute = gone
+	p.cut = gone
 	p.mu.Unlock()
 	c := p.far
 	if gone == p.caller {
 		c = p.near
 	}
-	_ = c.SetLinger(0) // closed already is what we want
+	_ = c.SetLinger(0) // fails only if it is closed
 	c.Close()
 }
 
-func (p *pair) muted(name string) bool {
+// isCut reports whether HalfOpen has broken the named host's side.
+func (p *pair) isCut(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mute == name && name != ""
+	return p.cut == name && name != ""
 }
 
 func (p *pair) nameOf(c *net.TCPConn) string {

@@ -15,16 +15,16 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// images are what a kind runs when its variable names none: the first that is here.
-// None is fetched unasked.
+// images are the images of a kind if its variable names none: the first one that the
+// engine has. No image is pulled.
 var images = map[Kind][]string{
 	MySQL:   {"mysql:8.4", "mysql-local:9"},
 	MariaDB: {"mariadb:10.11", "mariadb-local:10.11"},
 }
 
-// options make a server small (MySQL takes a quarter of a gigabyte and not a half),
-// and spare it waiting for the disk: a killed process loses nothing by that, and a
-// lost machine takes the test along. Both write a binary log, row by row.
+// options make a server small (MySQL needs a quarter of a gigabyte instead of half of
+// one) and let it commit without waiting for the disk, which loses nothing when the
+// process is killed. Both servers write a binary log in row format.
 var options = map[Kind][]string{
 	MySQL: {"--performance-schema=OFF", "--mysqlx=OFF", "--innodb-buffer-pool-size=64M",
 		"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"},
@@ -32,18 +32,19 @@ var options = map[Kind][]string{
 		"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"},
 }
 
-// again runs the image's own entrypoint, and again when its server was killed. (The
-// engine's own restart can meet its removal of containers that have ended, and then
-// there is none.) slay kills the server, from inside.
+// again runs the image's own entrypoint, and runs it again when its server was killed.
+// (A restart by the engine can race with its removal of containers that have ended.)
+// slay kills the server from inside the container.
 const (
 	again = `while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do :; done`
 	slay  = `for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill -9 ${p#/proc/};; esac; done`
 )
 
-// lifetime is when the engine ends a container whose test binary did not.
+// lifetime is the time after which the engine ends a container that the test binary
+// did not remove.
 const lifetime = 30 * 60 // seconds
 
-// password of root. The port is bound to loopback, and the server lives for minutes.
+// password is root's. The port is bound to loopback, and the server runs for minutes.
 const password = "conclave"
 
 // container is a server that this process has started.
@@ -54,7 +55,7 @@ type container struct {
 	addr  string // host:port on loopback, also after a restart
 }
 
-// run starts a container; it returns before the server answers.
+// run starts a container, and returns before the server answers.
 func run(kind Kind) (*container, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
@@ -72,7 +73,7 @@ func run(kind Kind) (*container, error) {
 	repository, tag := split(image)
 	c := &container{pool: pool, image: image}
 	for try := 1; ; try++ {
-		// A port that is fixed stays the same over a restart.
+		// A fixed port stays the same after a restart.
 		if c.addr, err = freePort(); err != nil {
 			return nil, err
 		}
@@ -89,12 +90,12 @@ func run(kind Kind) (*container, error) {
 			Labels:       map[string]string{"conclave": "mysqltest"},
 		}, func(host *docker.HostConfig) {
 			host.AutoRemove = true
-			host.PublishAllPorts = false // else its other ports would be open to everybody
+			host.PublishAllPorts = false // its other ports must not be open to other machines
 		})
 		if err == nil {
 			break
 		}
-		// Made, and not started: it does not remove itself.
+		// A container that was created but not started does not remove itself.
 		_ = pool.RemoveContainerByName(fmt.Sprintf("conclave-%s-%d-%s", kind, os.Getpid(), port))
 		if !taken(err) || try == 3 {
 			return nil, fmt.Errorf("start image %s: %w", image, err)
@@ -103,7 +104,7 @@ func run(kind Kind) (*container, error) {
 	return c, c.res.Expire(lifetime)
 }
 
-// choose is the image that the kind's variable names, or the first of its own that
+// choose returns the image that the kind's variable names, or the first of images that
 // the engine has.
 func choose(pool *dockertest.Pool, kind Kind) (string, error) {
 	name := strings.ToUpper(string(kind)) + "_IMAGE"
@@ -115,11 +116,11 @@ func choose(pool *dockertest.Pool, kind Kind) (string, error) {
 			return image, nil
 		}
 	}
-	return "", fmt.Errorf("the Docker engine has no image %s: .ci/mysql-image builds the second, %s names another",
+	return "", fmt.Errorf("the Docker engine has no image %s: build the second with .ci/mysql-image, or name another with %s",
 		strings.Join(images[kind], " or "), name)
 }
 
-// split takes an image's name apart; a colon before a slash belongs to a port.
+// split splits an image's name; a colon before a slash belongs to a port.
 func split(image string) (repository, tag string) {
 	if at := strings.LastIndex(image, ":"); at > strings.LastIndex(image, "/") {
 		return image[:at], image[at+1:]
@@ -127,7 +128,7 @@ func split(image string) (repository, tag string) {
 	return image, "latest"
 }
 
-// freePort is an address of loopback on which nobody listens just now.
+// freePort returns a loopback address on which no process listens at the moment.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,43 +138,42 @@ func freePort() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// taken says that somebody was quicker to listen at the port: another container, or
-// any process of this machine.
+// taken reports whether err means that another container or process is using the port.
 func taken(err error) bool {
-	said := err.Error()
-	return strings.Contains(said, "port is already allocated") || strings.Contains(said, "address already in use")
+	text := err.Error()
+	return strings.Contains(text, "port is already allocated") || strings.Contains(text, "address already in use")
 }
 
-// config is the administrator's.
+// config returns the configuration of the administrator's connections.
 func (c *container) config() *mysql.Config {
 	config := mysql.NewConfig()
 	config.User, config.Passwd, config.Net, config.Addr = "root", password, "tcp", c.addr
 	return config
 }
 
-// pause freezes the container.
+// pause suspends the container.
 func (c *container) pause() (resume func(), err error) {
 	if err := c.pool.Client.PauseContainer(c.res.Container.ID); err != nil {
 		return nil, err
 	}
 	return sync.OnceFunc(func() {
 		if err := c.pool.Client.UnpauseContainer(c.res.Container.ID); err != nil {
-			panic("mysqltest: a paused container cannot be resumed: " + err.Error()) // nothing works after that
+			panic("mysqltest: cannot resume a paused container: " + err.Error()) // later tests would hang
 		}
 	}), nil
 }
 
 // restart kills the server's process; the container starts it again.
 func (c *container) restart() error {
-	var said bytes.Buffer
-	code, err := c.res.Exec([]string{"sh", "-c", slay}, dockertest.ExecOptions{StdErr: &said})
+	var stderr bytes.Buffer
+	code, err := c.res.Exec([]string{"sh", "-c", slay}, dockertest.ExecOptions{StdErr: &stderr})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("kill the server: exit code %d: %s", code, said.String())
+		err = fmt.Errorf("kill the server: exit code %d: %s", code, stderr.String())
 	}
 	return err
 }
 
-// remove ends the container, and its data.
+// remove removes the container and its data.
 func (c *container) remove() error {
 	err := c.pool.Purge(c.res)
 	c.pool.Client.HTTPClient.CloseIdleConnections()

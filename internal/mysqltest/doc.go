@@ -1,5 +1,5 @@
-// Package mysqltest gives tests the servers that Conclave is meant for: the embedded
-// one, a real MySQL and a real MariaDB. A test is written once and played on each:
+// Package mysqltest provides tests with the database servers that Conclave supports:
+// the embedded one, MySQL and MariaDB. A test is written once and run on each:
 //
 //	func TestMain(m *testing.M) { mysqltest.Main(m) }
 //
@@ -16,26 +16,26 @@
 //	mysql      one for the test binary: MYSQL_DSN, or a container of MYSQL_IMAGE
 //	mariadb    likewise: MARIADB_DSN, MARIADB_IMAGE
 //
-// A real server is started by the first test that wants it, and only when TEST_ALL=1:
-// without that, tests need nothing but Go. Each test has a database of its own on it,
-// dropped when the test is over. Without MYSQL_IMAGE it is mysql:8.4, if that image is
-// here, or else mysql-local:9 (.ci/mysql-image builds it without a registry); MariaDB
-// is mariadb:10.11 or mariadb-local:10.11. The server says on standard output what it is.
+// A real server is started by the first test that needs it, and only with TEST_ALL=1;
+// without it, tests need only Go. Each test has its own database on the server, which
+// is dropped when the test ends. The default image of MySQL is mysql:8.4, or
+// mysql-local:9 if the engine does not have it (.ci/mysql-image builds the latter
+// without a registry); that of MariaDB is mariadb:10.11 or mariadb-local:10.11. The
+// server's version is printed on standard output.
 //
-// What is missing is skipped aloud: the skip names what is missing and what would
-// help. With REQUIRE_DOCKER=1 it fails instead. A server that MYSQL_DSN names and that
-// does not answer always fails: somebody meant it. The user of such a DSN must be
-// allowed to create databases.
+// If a server is missing, the test is skipped with a message that says what is missing
+// and how to provide it. With REQUIRE_DOCKER=1 the test fails instead. If a server
+// that MYSQL_DSN names does not answer, the test always fails. The user of such a DSN
+// must be allowed to create databases.
 //
-// # What can be done to them
+// # Faults
 //
-// A container can be paused, restarted (as by a crash: its process is killed) and
-// goes on at the same port of loopback. A server named by a DSN can not: tests that
-// need it are skipped, aloud.
+// A container can be paused and restarted (as after a crash: its process is killed)
+// and keeps its loopback port. A server named by a DSN cannot; tests that need these
+// faults are skipped with a message.
 //
-// # What stays behind
+// # Cleaning up
 //
-// Nothing, when Main returns. A test binary that is killed leaves its containers for
-// at most half an hour: the engine was told to end them then, and they remove
-// themselves.
+// When Main returns, nothing is left. The containers of a test binary that was killed
+// are removed by the engine after half an hour at the latest.
 package mysqltest

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryRowNamesATestThatExists holds docs/databases.md to its word: each row ends
-// with the names of its tests, and they are there.
-func TestEveryRowNamesATestThatExists(t *testing.T) {
+// TestDatabasesPage_NamesExistingTests checks docs/databases.md: each row ends with the
+// names of its tests, and they exist.
+func TestDatabasesPage_NamesExistingTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/databases.md")
 	require.NoError(t, err)
 	named := regexp.MustCompile("`(?:([a-z/]+): )?(Test\\w+)`")
@@ -38,7 +38,7 @@ func TestEveryRowNamesATestThatExists(t *testing.T) {
 	assert.Greater(t, rows, 30)
 }
 
-// defines says whether a package has a test of that name.
+// defines reports whether a package has a test of that name.
 func defines(t *testing.T, pkg, test string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))

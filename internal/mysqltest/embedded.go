@@ -12,7 +12,7 @@ import (
 	"conclave/internal/devdb"
 )
 
-// NewEmbedded runs the embedded server on a port of its own until the test ends.
+// NewEmbedded runs an embedded server until the test ends.
 func NewEmbedded(t testing.TB) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,8 +26,8 @@ func NewEmbedded(t testing.TB) *Server {
 	return &Server{Kind: Embedded, Version: "embedded", DSN: dsn, root: root}
 }
 
-// ServeEmbedded runs an embedded server as cfg says until the test ends; it may be
-// called inside a bubble, with a listener in memory. The DSN's user is root.
+// ServeEmbedded runs an embedded server with the configuration until the test ends. It
+// may be called in a bubble with a listener in memory. The DSN's user is root.
 func ServeEmbedded(t testing.TB, cfg devdb.Config) (dsn string) {
 	t.Helper()
 	server, err := devdb.New(cfg)

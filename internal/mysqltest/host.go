@@ -14,30 +14,30 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long a server may take to start.
-const patience = 5 * time.Minute
+// startTimeout is how long a server may take to start.
+const startTimeout = 5 * time.Minute
 
 // host is a real server, shared by the tests of this binary.
 type host struct {
 	version   string
-	config    *mysql.Config // its administrator's
+	config    *mysql.Config // of the administrator's connections
 	root      *stdsql.DB
-	container *container // nil when a DSN named the server
+	container *container // nil if a DSN names the server
 }
 
-// hosts are the servers of this binary by kind, each looked for once.
+// hosts are the servers of this binary by kind; each is started once.
 var hosts = struct {
 	sync.Mutex
 	found map[Kind]*host
 	why   map[Kind]error // why there is none
 }{found: map[Kind]*host{}, why: map[Kind]error{}}
 
-// errNamed: a DSN names a server that cannot be used. Somebody meant it, so this
-// fails and is never skipped.
-var errNamed = errors.New("the server that is named cannot be used")
+// errNamed: a DSN names a server that cannot be used. The test fails and is not
+// skipped.
+var errNamed = errors.New("the named server cannot be used")
 
-// Main runs the tests, ends the servers that they have started, and looks for
-// goroutines that were left behind. It does not return.
+// Main runs the tests, removes the servers that they have started, and checks that no
+// goroutine is left. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := end(); err != nil {
@@ -53,7 +53,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// end closes what find has opened.
+// end closes the hosts that find has opened.
 func end() error {
 	hosts.Lock()
 	defer hosts.Unlock()
@@ -65,7 +65,7 @@ func end() error {
 	return errors.Join(errs...)
 }
 
-// close ends the way in, and the server if it is ours.
+// close closes the connections, and removes the server if this process has started it.
 func (h *host) close() error {
 	err := h.root.Close()
 	if h.container != nil {
@@ -74,12 +74,12 @@ func (h *host) close() error {
 	return err
 }
 
-// find returns the server of a kind. It is looked for by the first test that wants
-// it; whatever comes of that holds for all.
+// find returns the server of a kind. The first test that needs it starts it; if that
+// fails, it is not tried again.
 func find(t testing.TB, kind Kind) *host {
 	t.Helper()
 	if !Wanted() {
-		t.Skipf("%s is not asked for: TEST_ALL=1 plays this test on real servers", kind)
+		t.Skipf("%s is not requested: set TEST_ALL=1 to run this test on real servers", kind)
 	}
 	hosts.Lock()
 	defer hosts.Unlock()
@@ -102,16 +102,16 @@ func find(t testing.TB, kind Kind) *host {
 	return hosts.found[kind]
 }
 
-// missing skips the test, or fails it where nothing may be missing.
+// missing skips the test, or fails it with REQUIRE_DOCKER=1.
 func missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("REQUIRE_DOCKER") == "1" {
-		t.Fatalf("%s (REQUIRE_DOCKER=1: it is not skipped)", what)
+		t.Fatalf("%s (not skipped because of REQUIRE_DOCKER=1)", what)
 	}
 	t.Skip(what)
 }
 
-// from says where the server comes from.
+// from returns where the server comes from, for a message.
 func (h *host) from() string {
 	if h.container == nil {
 		return "named by a DSN"
@@ -119,13 +119,13 @@ func (h *host) from() string {
 	return "image " + h.container.image
 }
 
-// start reaches the server that is named, or runs a container.
+// start connects to the server that is named, or runs a container.
 func start(kind Kind) (*host, error) {
 	name := strings.ToUpper(string(kind)) + "_DSN"
 	if dsn := os.Getenv(name); dsn != "" {
 		config, err := mysql.ParseDSN(dsn)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s cannot be read, want user:password@tcp(host:port)/", errNamed, name)
+			return nil, fmt.Errorf("%w: %s cannot be parsed (want user:password@tcp(host:port)/)", errNamed, name)
 		}
 		h, err := reach(config, 10*time.Second)
 		if err != nil {
@@ -137,7 +137,7 @@ func start(kind Kind) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := reach(c.config(), patience)
+	h, err := reach(c.config(), startTimeout)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("image %s: %w", c.image, err), c.remove())
 	}
@@ -145,7 +145,7 @@ func start(kind Kind) (*host, error) {
 	return h, nil
 }
 
-// reach waits until a server answers, and asks who it is.
+// reach waits until a server answers, and reads its version.
 func reach(config *mysql.Config, limit time.Duration) (*host, error) {
 	root, err := open(config)
 	if err != nil {
@@ -158,7 +158,7 @@ func reach(config *mysql.Config, limit time.Duration) (*host, error) {
 	}
 	if err := root.QueryRow("SELECT VERSION()").Scan(&h.version); err != nil {
 		root.Close()
-		return nil, fmt.Errorf("ask for its version: %w", err)
+		return nil, fmt.Errorf("read its version: %w", err)
 	}
 	return h, nil
 }

@@ -24,8 +24,8 @@ func pool(t *testing.T, s *mysqltest.Server) *stdsql.DB {
 	return db
 }
 
-func TestEachTestHasADatabaseOfItsOwn(t *testing.T) {
-	for range 2 { // the table of the first is not there in the second
+func TestEach_HasItsOwnDatabase(t *testing.T) {
+	for range 2 { // the second database does not have the first one's table
 		mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 			assert.NotEmpty(t, s.Version)
 			_, err := pool(t, s).Exec("CREATE TABLE mine (id int PRIMARY KEY)")
@@ -34,7 +34,7 @@ func TestEachTestHasADatabaseOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestPausedServerAnswersNobodyUntilItIsResumed(t *testing.T) {
+func TestPause_ServerDoesNotAnswerUntilResumed(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		db := pool(t, s)
 		require.NoError(t, db.Ping())
@@ -51,7 +51,7 @@ func TestPausedServerAnswersNobodyUntilItIsResumed(t *testing.T) {
 	})
 }
 
-func TestRestartedServerHasItsDataAndItsPort(t *testing.T) {
+func TestRestart_KeepsDataAndPort(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		db := pool(t, s)
 		_, err := db.Exec("CREATE TABLE kept (id int PRIMARY KEY)")
@@ -65,19 +65,19 @@ func TestRestartedServerHasItsDataAndItsPort(t *testing.T) {
 	})
 }
 
-// TestWhatIsMissingIsSaid runs this test binary again, where nothing is to be had.
-func TestWhatIsMissingIsSaid(t *testing.T) {
+// TestMissingServer_IsNamed runs this test binary again without any servers.
+func TestMissingServer_IsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		env    []string
 		passes bool
-		says   []string
+		want   []string
 	}{
-		{"not asked for", nil, true, []string{"--- SKIP: TestSample/mysql", "mysql is not asked for: TEST_ALL=1", "--- SKIP: TestSample/mariadb"}},
+		{"not requested", nil, true, []string{"--- SKIP: TestSample/mysql", "mysql is not requested: set TEST_ALL=1", "--- SKIP: TestSample/mariadb"}},
 		{"no engine", []string{"TEST_ALL=1", "DOCKER_HOST=tcp://127.0.0.1:1"}, true,
 			[]string{"--- SKIP: TestSample/mysql", "no mysql here: no Docker engine answers at tcp://127.0.0.1:1", "--- SKIP: TestSample/mariadb", "--- PASS: TestSample/embedded"}},
 		{"no engine, but required", []string{"TEST_ALL=1", "DOCKER_HOST=tcp://127.0.0.1:1", "REQUIRE_DOCKER=1"}, false,
-			[]string{"--- FAIL: TestSample/mysql", "no Docker engine answers", "it is not skipped", "--- FAIL: TestSample/mariadb"}},
+			[]string{"--- FAIL: TestSample/mysql", "no Docker engine answers", "not skipped because", "--- FAIL: TestSample/mariadb"}},
 		{"a server that is named and not there", []string{"TEST_ALL=1", "MYSQL_DSN=root@tcp(127.0.0.1:1)/?timeout=100ms", "DOCKER_HOST=tcp://127.0.0.1:1"}, false,
 			[]string{"--- FAIL: TestSample/mysql", "MYSQL_DSN", "--- SKIP: TestSample/mariadb"}},
 	} {
@@ -87,17 +87,17 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			again.Env = append(without(os.Environ(), "TEST_ALL", "REQUIRE_DOCKER", "MYSQL_DSN", "MARIADB_DSN", "DOCKER_HOST"), append(c.env, sampleEnv+"=1")...)
 			out, err := again.CombinedOutput()
 			assert.Equal(t, c.passes, err == nil, "%v\n%s", err, out)
-			for _, said := range c.says {
-				assert.Contains(t, string(out), said)
+			for _, text := range c.want {
+				assert.Contains(t, string(out), text)
 			}
 		})
 	}
 }
 
-// sampleEnv makes TestSample do something.
+// sampleEnv enables TestSample.
 const sampleEnv = "MYSQLTEST_SAMPLE"
 
-// TestSample is what TestWhatIsMissingIsSaid runs; by itself it is nothing.
+// TestSample is run by TestMissingServer_IsNamed and otherwise does nothing.
 func TestSample(t *testing.T) {
 	if os.Getenv(sampleEnv) == "" {
 		return
@@ -105,7 +105,7 @@ func TestSample(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) { require.NoError(t, pool(t, s).Ping()) })
 }
 
-// without is an environment less some variables.
+// without returns the environment without some variables.
 func without(env []string, names ...string) (rest []string) {
 	for _, entry := range env {
 		keep := true

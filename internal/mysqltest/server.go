@@ -13,44 +13,44 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Kind is one row of the table of servers.
+// Kind is a kind of database server.
 type Kind string
 
-// The servers on which everything is played.
+// The kinds on which tests are run.
 const (
 	Embedded Kind = "embedded"
 	MySQL    Kind = "mysql"
 	MariaDB  Kind = "mariadb"
 )
 
-// Server is a database server as one test sees it.
+// Server is a database server for one test.
 type Server struct {
 	Kind    Kind
-	Version string // what it says of itself
-	DSN     string // of a database of this test's own; its user may do anything
+	Version string // as the server reports it
+	DSN     string // of the test's own database; its user has all rights
 
 	host *host // the server behind it; nil for the embedded one
 	root *stdsql.DB
 }
 
-// Each plays a test on every server, one subtest for each.
+// Each runs a test on every kind of server, as one subtest each.
 func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run(string(Embedded), func(t *testing.T) { test(t, NewEmbedded(t)) })
 	Real(t, test)
 }
 
-// Real plays a test on the real servers, one subtest for each.
+// Real runs a test on the real servers, as one subtest each.
 func Real(t *testing.T, test func(t *testing.T, s *Server)) {
 	for _, kind := range []Kind{MySQL, MariaDB} {
 		t.Run(string(kind), func(t *testing.T) { test(t, New(t, kind)) })
 	}
 }
 
-// Wanted says whether real servers are asked for.
+// Wanted reports whether real servers are requested (TEST_ALL=1).
 func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
 
-// New is a server with a database of the test's own, which is dropped when the test
-// is over. When there is no such server here the test is skipped, aloud, or fails.
+// New returns a server with a database for the test, which is dropped when the test
+// ends. If there is no such server, the test is skipped with a message, or fails.
 func New(t testing.TB, kind Kind) *Server {
 	t.Helper()
 	if kind == Embedded {
@@ -73,7 +73,7 @@ func New(t testing.TB, kind Kind) *Server {
 	return s
 }
 
-// databases counts the databases made by this process: their names differ.
+// databases counts the databases of this process, so that their names differ.
 var databases atomic.Int64
 
 // Exec runs a statement as the server's administrator.
@@ -85,17 +85,17 @@ func (s *Server) Exec(t testing.TB, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-// NeedsContainer ends a test that is about pausing or restarting the server, where
-// the server is not ours: aloud.
+// NeedsContainer skips a test that pauses or restarts the server, with a message, if
+// the server is not a container of this process.
 func (s *Server) NeedsContainer(t testing.TB) {
 	t.Helper()
 	if s.host == nil || s.host.container == nil {
-		missing(t, fmt.Sprintf("the %s server is not a container of ours: it can not be paused or restarted", s.Kind))
+		missing(t, fmt.Sprintf("the %s server is not a container of this test: it cannot be paused or restarted", s.Kind))
 	}
 }
 
-// Pause stops the server in the middle of whatever it does, as a frozen machine: its
-// sockets stay open. It goes on when resume is called, or when the test is over.
+// Pause suspends the server while its sockets stay open, like a machine that stands
+// still. The server continues when resume is called or the test ends.
 func (s *Server) Pause(t testing.TB) (resume func()) {
 	t.Helper()
 	s.NeedsContainer(t)
@@ -105,13 +105,13 @@ func (s *Server) Pause(t testing.TB) (resume func()) {
 	return resume
 }
 
-// Restart kills the server's process and starts it again on the same data and the
-// same port; it returns when the server answers.
+// Restart kills the server's process and starts it again with the same data and port.
+// It returns when the server answers.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.NeedsContainer(t)
 	require.NoError(t, s.host.container.restart(), "restart the container")
-	require.NoError(t, ready(s.root, patience), "the server after its restart")
+	require.NoError(t, ready(s.root, startTimeout), "the server after its restart")
 }
 
 // ready waits until the server answers.
@@ -133,7 +133,7 @@ func ready(db *stdsql.DB, limit time.Duration) error {
 	}
 }
 
-// open prepares a way in, without a database, for what tests do as administrators.
+// open returns a pool for the administrator's statements, without a database.
 func open(config *mysql.Config) (*stdsql.DB, error) {
 	config = config.Clone()
 	config.DBName = ""
@@ -146,7 +146,7 @@ func open(config *mysql.Config) (*stdsql.DB, error) {
 	return stdsql.OpenDB(connector), nil
 }
 
-// quiet drops the driver's complaints about a server that is still starting.
+// quiet drops the driver's log messages while a server is starting.
 type quiet struct{}
 
 func (quiet) Print(...any) {}

@@ -1,6 +1,6 @@
-// Package sleep waits for a while or for the end of a context, whichever is first:
-// the pause of every loop that has nothing to wait for but time. A loop that waits
-// for an event selects on it instead.
+// Package sleep waits for a duration or the end of a context, whichever is first. It
+// is for loops that wait only for time; a loop that waits for an event selects on its
+// channel instead.
 package sleep
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// For waits for d; an error, the context's, says that ctx ended meanwhile.
+// For waits for d and returns nil, or ctx.Err() if ctx ends before.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -11,14 +11,14 @@ import (
 	"conclave/internal/stage"
 )
 
-func TestStepsRunInOrderAndAFailureStopsNone(t *testing.T) {
-	var taken []string
+func TestRun_ContinuesAfterAFailure(t *testing.T) {
+	var done []string
 	step := func(name string, err error) stage.Stage {
-		return stage.Stage{Name: name, Do: func(context.Context) error { taken = append(taken, name); return err }}
+		return stage.Stage{Name: name, Do: func(context.Context) error { done = append(done, name); return err }}
 	}
 	full := errors.New("disk full")
 	err := stage.Run(t.Context(), hclog.NewNullLogger(), []stage.Stage{step("blacklist", nil), step("drain", full), step("close", nil)})
-	assert.Equal(t, []string{"blacklist", "drain", "close"}, taken)
+	assert.Equal(t, []string{"blacklist", "drain", "close"}, done)
 	assert.ErrorIs(t, err, full)
 	assert.ErrorContains(t, err, "drain: ")
 }

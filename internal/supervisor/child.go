@@ -12,17 +12,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// child is one process of the cluster through all its lives. Its run loop alone
-// starts and reaps; everybody may ask and signal.
+// child is one process of the cluster, including its restarts. Only its run loop
+// starts and reaps the process; any goroutine may read its record or signal it.
 type child struct {
 	spec    spec
 	dir     string
 	restart time.Duration
 	log     hclog.Logger
-	saved   func() error // writes the cluster's state down; called by run after each change
+	saved   func() error // saves the cluster's state; run calls it after each change
 
-	starts   chan chan error // asks run for a start
-	stopping chan struct{}   // closed by the cluster: nothing is started any more
+	starts   chan chan error // requests to run to start the process
+	stopping chan struct{}   // closed by the cluster: no process is started any more
 
 	mu  sync.Mutex // guards rec
 	rec record
@@ -36,11 +36,11 @@ func newChild(s spec, cfg Config, stopping chan struct{}, saved func() error) *c
 	}
 }
 
-// run starts the process whenever it is asked to, waits for its end, and starts
-// it again after the restart time, if there is one. It returns when the cluster
-// stops and the process is gone.
+// run starts the process on request, waits until it has ended, and starts it again
+// after the restart time, if one is set. It returns when the cluster is stopping
+// and the process has ended.
 func (c *child) run() {
-	var again <-chan time.Time // set after an end, with Restart only
+	var again <-chan time.Time // set after the process has ended, only if restart is set
 	for {
 		var answer chan error
 		select {
@@ -64,16 +64,17 @@ func (c *child) run() {
 	}
 }
 
-// launch begins a life. The answer comes after pid and start time are on disk.
+// launch starts the process. When it returns, pid and start time are on disk.
 func (c *child) launch() (*exec.Cmd, error) {
 	out, err := os.OpenFile(LogPath(c.dir, c.spec.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() // the process holds its own
+	defer out.Close() // the process has its own descriptor
 	cmd := exec.Command(c.spec.Program, c.spec.Args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	// A group of its own: Ctrl-C at the terminal reaches the tool alone, which stops the processes in order.
+	// The process gets its own group, so that Ctrl-C at the terminal reaches
+	// only the tool, which then stops the processes in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.spec.Name, err)
@@ -82,10 +83,10 @@ func (c *child) launch() (*exec.Cmd, error) {
 	c.mu.Lock()
 	c.rec = record{spec: c.spec, processID: id, State: stateRunning}
 	c.mu.Unlock()
-	// A stop that began meanwhile has either seen the record or is seen here.
+	// A stop that began meanwhile has either read the record or is noticed here.
 	select {
 	case <-c.stopping:
-		_ = cmd.Process.Kill() // gone already is what we want
+		_ = cmd.Process.Kill() // fails only if the process has ended
 	default:
 	}
 	if err := writePid(c.dir, c.spec.Name, id.PID); err != nil {
@@ -98,9 +99,9 @@ func (c *child) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// wait reaps and notes how it ended.
+// wait waits until the process has ended and records how.
 func (c *child) wait(cmd *exec.Cmd) {
-	_ = cmd.Wait() // how it ended is in the process state
+	_ = cmd.Wait() // the process state has the result
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	c.mu.Lock()
 	pid := c.rec.PID
@@ -121,7 +122,7 @@ func (c *child) wait(cmd *exec.Cmd) {
 	}
 }
 
-// start asks for a life; ErrRunning when there is one.
+// start starts the process; ErrRunning if it is running.
 func (c *child) start(ctx context.Context) error {
 	if rec := c.record(); rec.State == stateRunning {
 		return fmt.Errorf("%w: %s runs as pid %d", ErrRunning, c.spec.Name, rec.PID)

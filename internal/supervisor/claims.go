@@ -8,11 +8,12 @@ import (
 	"syscall"
 )
 
-// claims are the ports that a cluster has taken, before its processes listen and
-// while one of them is down: one locked file for each port, in a folder that all
-// supervisors of this machine share. That a port is free is no claim: two that
-// start at the same moment would both find it so. The kernel drops the locks of a
-// supervisor that was killed; what its processes still listen on is not free.
+// claims are the ports that a cluster has reserved, from before its processes
+// listen, and also while one of them is down. Each is a locked file in a folder
+// that all supervisors of this machine share. Checking that a port is free is not
+// enough, because two supervisors that start at the same moment would both find it
+// free. When a supervisor is killed the kernel releases its locks; the ports on
+// which its processes still listen are not free.
 type claims struct {
 	dir   string
 	files []*os.File
@@ -20,7 +21,7 @@ type claims struct {
 
 func newClaims() *claims { return &claims{dir: filepath.Join(os.TempDir(), "conclave-ports")} }
 
-// folder makes the folder, which the last that releases its claims removes.
+// folder creates the folder. The last supervisor to release its claims removes it.
 func (c *claims) folder() error {
 	err := os.Mkdir(c.dir, 0o777)
 	if err == nil {
@@ -31,13 +32,14 @@ func (c *claims) folder() error {
 	}
 	if info, err := os.Lstat(c.dir); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		_, err := os.Stat(c.dir)
-		return err // a link to nowhere: no file can be made there
+		return err // a dangling link: no file can be created there
 	}
-	return nil // another supervisor has made it, or has just removed it
+	return nil // another supervisor has created it, or has just removed it
 }
 
-// take claims a port; false when another supervisor has it, or a process listens
-// there. Where no file can be locked only the second is known.
+// take claims a port and reports whether it could: not if another supervisor has
+// claimed it or a process listens there. Where no file can be locked, only
+// listening processes are detected.
 func (c *claims) take(port int) bool {
 	path := filepath.Join(c.dir, strconv.Itoa(port))
 	for {
@@ -45,7 +47,7 @@ func (c *claims) take(port int) bool {
 		if errors.Is(err, os.ErrNotExist) && c.folder() == nil {
 			continue
 		}
-		if errors.Is(err, os.ErrPermission) { // another user's
+		if errors.Is(err, os.ErrPermission) { // the file belongs to another user
 			f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 		}
 		if err != nil {
@@ -55,7 +57,7 @@ func (c *claims) take(port int) bool {
 			f.Close()
 			return !errors.Is(err, syscall.EWOULDBLOCK) && free(port)
 		}
-		if !isStill(path, f) { // released, and so removed, since it was opened
+		if !isStill(path, f) { // released and removed since it was opened
 			f.Close()
 			continue
 		}
@@ -68,22 +70,22 @@ func (c *claims) take(port int) bool {
 	}
 }
 
-// release gives all claims up.
+// release releases all claims.
 func (c *claims) release() {
 	for _, f := range c.files {
 		c.drop(f)
 	}
 	c.files = nil
-	_ = os.Remove(c.dir) // others have claims there: it stays
+	_ = os.Remove(c.dir) // fails while other supervisors have claims
 }
 
-// drop removes a file while it is locked, and unlocks it.
+// drop removes a file while it is locked and then unlocks it.
 func (c *claims) drop(f *os.File) {
-	_ = os.Remove(f.Name()) // another user's folder: the file stays, unlocked
+	_ = os.Remove(f.Name()) // in another user's folder the file stays, unlocked
 	f.Close()
 }
 
-// isStill reports whether the path leads to the open file.
+// isStill reports whether path still names the open file.
 func isStill(path string, f *os.File) bool {
 	mine, err := f.Stat()
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where the folder of claims cannot be used, a port is taken if no process listens
-// there.
-func TestClaimWithoutAFolder(t *testing.T) {
+// Without a usable folder, a port can be claimed if no process listens on it.
+func TestClaimsTake_FolderCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()
 	dangling, file := filepath.Join(dir, "dangling"), filepath.Join(dir, "file")
 	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), dangling))
@@ -25,7 +24,7 @@ func TestClaimWithoutAFolder(t *testing.T) {
 			assert.Empty(t, c.files, folder)
 			c.release()
 		case <-time.After(5 * time.Second):
-			assert.Fail(t, "the claim does not end", folder)
+			assert.Fail(t, "take does not return", folder)
 		}
 	}
 }

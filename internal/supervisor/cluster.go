@@ -16,22 +16,22 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// What callers meet.
+// Errors that callers can test for with errors.Is.
 var (
-	// ErrNone: the folder holds no cluster, or none that runs.
-	ErrNone = errors.New("no cluster runs here")
-	// ErrBusy: the folder holds a cluster that runs; the message names its pid.
-	ErrBusy = errors.New("a cluster runs here already")
+	// ErrNone: the folder holds no cluster, or none that is running.
+	ErrNone = errors.New("no cluster is running here")
+	// ErrBusy: the folder holds a running cluster; the message names its pid.
+	ErrBusy = errors.New("a cluster is already running here")
 	// ErrNoProcess: the cluster has no process of that name.
 	ErrNoProcess = errors.New("no such process")
-	// ErrRunning: the process that should be started runs already.
+	// ErrRunning: the process to start is already running.
 	ErrRunning = errors.New("it is running")
-	// ErrDown: the process that should be signalled does not run.
+	// ErrDown: the process to signal is not running.
 	ErrDown = errors.New("it is not running")
 )
 
-// Cluster is the supervisor: the owner of the processes, and the only one who
-// writes the folder.
+// Cluster is the supervisor. It owns the processes, and only it writes to the
+// folder.
 type Cluster struct {
 	cfg      Config
 	lock     *os.File
@@ -40,16 +40,16 @@ type Cluster struct {
 	children []*child
 	self     processID
 
-	started  chan struct{} // closed by Run when every process was started once
-	stopping chan struct{} // closed once, when the end begins
-	hurry    chan struct{} // closed once, when whatever still runs shall be killed
+	started  chan struct{} // closed by Run when each process was started once or could not be
+	stopping chan struct{} // closed once, when the stop begins
+	hurry    chan struct{} // closed once, when all running processes are to be killed
 	stopOnce sync.Once     // closes stopping
 	nowOnce  sync.Once     // closes hurry
 	saves    chan saveRequest
 }
 
-// New takes the folder, lays out the processes, and starts none of them.
-// ErrBusy when a cluster lives there, supervised or not.
+// New locks the folder and plans the processes without starting them. It returns
+// ErrBusy if a cluster is running there, supervised or not.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.StopWait == 0 {
 		cfg.StopWait = DefaultConfig().StopWait
@@ -92,11 +92,11 @@ func New(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare does what only the holder of the lock may do.
+// prepare is the part of New that needs the folder's lock.
 func (c *Cluster) prepare() error {
 	if old, err := load(c.cfg.Dir); err == nil {
 		if orphans := old.living(); len(orphans) > 0 {
-			return fmt.Errorf("%w: its supervisor was killed (pid %d), but %s still run; `conclave down` stops them",
+			return fmt.Errorf("%w: its supervisor (pid %d) was killed, but these processes are still running: %s; stop them with `conclave down`",
 				ErrBusy, old.Supervisor.PID, strings.Join(orphans, ", "))
 		}
 	} else if !errors.Is(err, ErrNone) {
@@ -113,18 +113,18 @@ func (c *Cluster) prepare() error {
 	if c.listener, err = listenControl(c.cfg.Dir); err != nil {
 		return err
 	}
-	return c.state().save(c.cfg.Dir) // from now on nobody reads what an earlier cluster left
+	return c.state().save(c.cfg.Dir) // replaces the state of an earlier cluster
 }
 
-// busy names the supervisor that holds the folder.
+// busy returns ErrBusy with the pid of the supervisor that holds the folder.
 func busy(dir string) error {
 	if s, err := load(dir); err == nil && s.supervised() {
-		return fmt.Errorf("%w: %s is held by pid %d; `conclave down` stops it, or choose another --dir", ErrBusy, dir, s.Supervisor.PID)
+		return fmt.Errorf("%w: %s is held by pid %d; stop it with `conclave down`, or choose another --dir", ErrBusy, dir, s.Supervisor.PID)
 	}
-	return fmt.Errorf("%w: %s is held by another process that is just starting or stopping one", ErrBusy, dir)
+	return fmt.Errorf("%w: %s is held by a process that is starting or stopping a cluster", ErrBusy, dir)
 }
 
-// living names the recorded processes that still run.
+// living returns the names and pids of the recorded processes that are running.
 func (s state) living() []string {
 	var out []string
 	for _, r := range s.Processes {
@@ -135,10 +135,10 @@ func (s state) living() []string {
 	return out
 }
 
-// Run starts every process at once (each waits for what it needs), listens at
-// the control socket, and blocks until the cluster was stopped: by Stop, by
-// somebody's `down`, or by ctx, which stops it gracefully. Nothing that it
-// started is left when it returns.
+// Run starts all processes at once (each waits for what it needs), serves the
+// control socket, and blocks until the cluster has stopped: by Stop, by a `down`
+// command, or gracefully when ctx ends. When it returns, every process that it
+// started has ended.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.lock.Close()
 	defer c.claims.release()
@@ -156,7 +156,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	close(c.started)
 	select {
 	case <-c.stopping:
-		err = nil // what was not started any more is no failure
+		err = nil // a process that was not started because of the stop is not a failure
 	default:
 		if err != nil {
 			c.Stop(true)
@@ -176,8 +176,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return err
 }
 
-// runFolderWatch stops the cluster when its folder was removed: nobody could
-// find it any more to stop it, and its ports would be taken for ever.
+// runFolderWatch stops the cluster when its folder is removed. Without the folder
+// no command could find the cluster to stop it, and its ports would stay in use.
 func (c *Cluster) runFolderWatch() {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -210,7 +210,8 @@ func (c *Cluster) startAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stopAll ends what runs. A Stop(true) that comes while it waits cuts it short.
+// stopAll stops the running processes. A Stop(true) during a graceful stop makes it
+// kill them.
 func (c *Cluster) stopAll() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -232,8 +233,9 @@ func (c *Cluster) stopAll() error {
 	}
 }
 
-// Stop begins the end and returns at once: gracefully, or with SIGKILL for all.
-// Calling it again with now hurries a graceful stop.
+// Stop begins to stop the cluster and returns at once. The stop is graceful, or
+// with now by SIGKILL for all processes. A call with now also cuts short a graceful
+// stop that is in progress.
 func (c *Cluster) Stop(now bool) {
 	if now {
 		c.nowOnce.Do(func() { close(c.hurry) })
@@ -241,10 +243,11 @@ func (c *Cluster) Stop(now bool) {
 	c.stopOnce.Do(func() { close(c.stopping) })
 }
 
-// Started is closed when every process was started once, or could not be.
+// Started returns a channel that is closed when each process was started once or
+// could not be.
 func (c *Cluster) Started() <-chan struct{} { return c.started }
 
-// Handle is this cluster as others see it.
+// Handle returns a handle of this cluster.
 func (c *Cluster) Handle() *Handle { return &Handle{dir: c.cfg.Dir} }
 
 func (c *Cluster) records() []record {
@@ -269,10 +272,10 @@ func noProcess(name string, records []record) error {
 		names[i] = r.Name
 	}
 	slices.SortFunc(names, compareNames)
-	return fmt.Errorf("%w: %q; there are %s", ErrNoProcess, name, strings.Join(names, ", "))
+	return fmt.Errorf("%w: %q (want one of %s)", ErrNoProcess, name, strings.Join(names, ", "))
 }
 
-// state is what is to be written down now.
+// state returns the state to save.
 func (c *Cluster) state() state {
 	return state{Supervisor: c.self, Control: c.listener.Addr().String(), Config: c.cfg, Processes: c.records()}
 }
@@ -282,10 +285,10 @@ type saveRequest struct {
 	answer chan error
 }
 
-// save has the state written and waits until it is.
+// save waits until runSaver has written the present state.
 func (c *Cluster) save() error { return c.saveWith(func(*state) {}) }
 
-// saveLast notes that the supervisor is done, and what went wrong.
+// saveLast records that the supervisor has finished, and its error, if any.
 func (c *Cluster) saveLast(failed error) error {
 	return c.saveWith(func(s *state) {
 		s.Stopped = true
@@ -306,8 +309,8 @@ func (c *Cluster) saveWith(change func(*state)) error {
 	return <-request.answer
 }
 
-// runSaver is the one writer of cluster.json: what it writes is what holds after
-// everything that was noted before save was called.
+// runSaver is the only writer of cluster.json. What it writes includes every change
+// that was recorded before save was called.
 func (c *Cluster) runSaver(done <-chan struct{}) {
 	for {
 		select {

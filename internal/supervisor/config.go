@@ -14,67 +14,72 @@ import (
 // Embedded is the Config.DB that starts a devdb beside the cluster.
 const Embedded = "embedded"
 
-// Config says what cluster to run. A zero duration or number that is passed on
-// to the processes leaves their own default in force.
+// Config describes the cluster to run. For a zero duration or number that is passed
+// on to the processes, their own default applies.
 type Config struct {
-	// Dir is the cluster's folder, made when it is missing. One cluster each.
+	// Dir is the cluster's folder, created if it is missing. A folder holds one
+	// cluster.
 	Dir string `json:"dir"`
 	// Bin is the folder that holds the programs meta, session, data and devdb.
 	Bin string `json:"bin"`
-	// Tool is the path of the program conclave, for the clients at work; needed
-	// when Clients is above zero only.
+	// Tool is the path of the program conclave, which runs the clients; needed
+	// only if Clients is above zero.
 	Tool string `json:"tool,omitempty"`
-	// Metas, Sessions and Datas are how many processes of each role run.
+	// Metas, Sessions and Datas are the numbers of processes of each role.
 	Metas    int `json:"metas"`
 	Sessions int `json:"sessions"`
 	Datas    int `json:"datas"`
-	// Clients is how many publishers, and as many subscribers, are kept at work.
+	// Clients is the number of publishers, and also of subscribers, that run as
+	// processes.
 	Clients int `json:"clients,omitempty"`
 
-	// AnyPorts leaves the preferred ports to others: for clusters that nobody
-	// looks for.
+	// AnyPorts does not use the preferred ports, so that they stay free for
+	// another cluster.
 	AnyPorts bool `json:"anyPorts,omitempty"`
 
-	// DB is Embedded or the DSN of a MySQL server that is there already.
+	// DB is Embedded or the DSN of an existing MySQL server.
 	DB string `json:"db"`
-	// The rest is handed to the metas.
+	// Slots to NodeLease are passed to the metas.
 	Slots     int           `json:"slots,omitempty"`
 	Replicas  int           `json:"replicas,omitempty"`
 	Profile   string        `json:"profile,omitempty"`
 	Takeover  string        `json:"takeover,omitempty"`
 	Lease     time.Duration `json:"lease,omitempty"`
 	NodeLease time.Duration `json:"nodeLease,omitempty"`
-	// Token, when not empty, is asked for by every process and shown to it.
+	// Token, if not empty, is required by every process and sent with each
+	// request to one.
 	Token string `json:"token,omitempty"`
 
-	// Restart starts again, this long after its end, whatever ended without
-	// being asked to; 0 leaves it down.
+	// Restart is the time after which a process that has ended is started again;
+	// 0 leaves it down.
 	Restart time.Duration `json:"restart,omitempty"`
-	// StopWait is how long one process may take over its graceful end before it
-	// is killed. Default 15 s.
+	// StopWait is how long the processes of one role may take for their graceful
+	// stop before they are killed. Default 15 s.
 	StopWait time.Duration `json:"stopWait,omitempty"`
 
-	// Trace, when not empty, is a folder in which every node writes what it claims
-	// about itself, as NAME.trace.
+	// Trace, if not empty, is a folder in which each node writes its trace claims
+	// to NAME.trace.
 	Trace string `json:"trace,omitempty"`
-	// Detour, when set, is asked for every process that listens where others are
-	// told that it does, and from which address of this machine it dials; empty
-	// answers change nothing. A network with faults stands between them this way.
-	Detour func(name, listens string) (told, dialFrom string, err error) `json:"-"`
+	// Detour, if set, is called for each process that listens. It returns the
+	// address that the process advertises instead of its own, and the local
+	// address from which it dials; an empty result changes nothing. This is how
+	// a network with faults is put between the processes.
+	Detour func(name, listens string) (advertise, dialFrom string, err error) `json:"-"`
 
 	Logger hclog.Logger `json:"-"`
 }
 
-// DefaultConfig is the cluster of the demo: three metas, two sessions, three
-// data nodes and a database.
+// DefaultConfig returns the configuration of the demo: three metas, two sessions,
+// three data nodes and a database.
 func DefaultConfig() Config {
 	return Config{Dir: ".conclave", Metas: 3, Sessions: 2, Datas: 3, DB: Embedded, StopWait: 15 * time.Second}
 }
 
-// ErrConfig is met when a Config cannot be run; its message names the field.
-var ErrConfig = errors.New("wrong configuration")
+// ErrConfig reports that a Config is invalid; the message names the field.
+var ErrConfig = errors.New("invalid configuration")
 
-// Validate names the first field that cannot be, and why.
+// Validate returns an error that names the first invalid field and the values that
+// are allowed.
 func (c Config) Validate() error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
@@ -89,9 +94,9 @@ func (c Config) Validate() error {
 	}
 	switch {
 	case c.Dir == "":
-		return wrong("the cluster's folder is not named")
+		return wrong("dir is empty: want the folder of the cluster")
 	case c.Metas == 0:
-		return wrong("meta-nodes is 0: a cluster needs at least one meta")
+		return wrong("meta-nodes is 0: want at least 1")
 	case c.Slots < 0 || bits.OnesCount(uint(c.Slots)) > 1 || c.Slots > 1<<14:
 		return wrong("slots is %d: want a power of two up to 16384", c.Slots)
 	case c.Replicas < 0:
@@ -103,13 +108,13 @@ func (c Config) Validate() error {
 	case c.DB == "":
 		return wrong("db is empty: want %s or a DSN", Embedded)
 	case c.Lease < 0 || c.NodeLease < 0 || c.Restart < 0 || c.StopWait < 0:
-		return wrong("lease, node-lease and restart must not be below zero")
+		return wrong("lease, node-lease or restart is negative: want 0 or more")
 	}
 	return nil
 }
 
-// programs lists the programs that this cluster needs, by path, and names the
-// first that is missing.
+// programs returns an error that names the first program that this cluster needs
+// and that is missing.
 func (c Config) programs() error {
 	need := map[string]int{"meta": c.Metas, "session": c.Sessions, "data": c.Datas, "devdb": 0}
 	if c.DB == Embedded {
@@ -120,7 +125,7 @@ func (c Config) programs() error {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(c.Bin, name)); err != nil {
-			return fmt.Errorf("the program %q is not in %s, beside the tool: build all of them with `make build`", name, c.Bin)
+			return fmt.Errorf("program %q is not in %s: build it with `make build`", name, c.Bin)
 		}
 	}
 	return nil

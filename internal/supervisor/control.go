@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// control is the supervisor's ear: a unix socket in the cluster's folder, so
-// that whoever may write the folder may start and stop, and nobody else.
+// control serves the supervisor's unix socket. The socket is in the cluster's
+// folder, so only users with access to the folder can start and stop processes.
 type control struct {
 	cluster *Cluster
 	server  *http.Server
@@ -30,10 +30,10 @@ func newControl(c *Cluster) *control {
 	return ctl
 }
 
-// listenControl opens the socket; the caller holds the folder's lock, so a
-// socket that is there belongs to a supervisor that was killed. The kernel takes
-// about a hundred bytes of path: a deeper folder's socket lies in the temporary
-// one.
+// listenControl opens the socket. The caller holds the folder's lock, so an
+// existing socket was left by a supervisor that was killed. The kernel allows about
+// a hundred bytes for the path; if the folder's is longer, the socket is in the
+// temporary folder.
 func listenControl(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, "control.sock")
 	if len(path) > 100 {
@@ -47,11 +47,11 @@ func listenControl(dir string) (net.Listener, error) {
 
 func (c *control) serve(ln net.Listener) {
 	if err := c.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		c.cluster.cfg.Logger.Error("the control socket failed: only signals are heard from now on", "error", err)
+		c.cluster.cfg.Logger.Error("the control socket failed; from now on only signals can stop the cluster", "error", err)
 	}
 }
 
-// close lets answers under way leave.
+// close stops the server after the requests in progress have been answered.
 func (c *control) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -73,7 +73,8 @@ func (c *control) stop(w http.ResponseWriter, r *http.Request) {
 	answer(w, nil)
 }
 
-// refusal is what the socket answers; Kind keeps the sentinel across it.
+// refusal is an answer of the socket. Kind identifies the sentinel error, so that
+// the client can return the same one.
 type refusal struct {
 	Kind  string `json:"kind,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -91,10 +92,10 @@ func answer(w http.ResponseWriter, err error) {
 			}
 		}
 	}
-	_ = json.NewEncoder(w).Encode(out) // the asker is gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(out) // fails only if the client has disconnected
 }
 
-// err is the error that was answered.
+// err returns the error in the answer, nil if there is none.
 func (r refusal) err() error {
 	if r.Error == "" {
 		return nil
@@ -105,7 +106,8 @@ func (r refusal) err() error {
 	return errors.New(r.Error)
 }
 
-// answered has another process's message and our sentinel.
+// answered is an error with the supervisor's message that wraps a sentinel of this
+// package.
 type answered struct {
 	message string
 	kind    error

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Handle reaches the cluster of a folder from any process: through its
-// supervisor, or, when that was killed, by the recorded pids.
+// Handle gives any process access to the cluster of a folder: through its
+// supervisor or, if that was killed, by the recorded pids.
 type Handle struct {
 	dir string
 }
 
-// Open returns the handle of a folder; ErrNone when there never was a cluster.
+// Open returns the handle of a folder; ErrNone if no cluster was ever started there.
 func Open(dir string) (*Handle, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -34,10 +34,10 @@ func Open(dir string) (*Handle, error) {
 	return &Handle{dir: abs}, nil
 }
 
-// Dir is the cluster's folder.
+// Dir returns the cluster's folder.
 func (h *Handle) Dir() string { return h.dir }
 
-// Supervisor is the pid of the living supervisor, 0 when there is none.
+// Supervisor returns the pid of the running supervisor, 0 if there is none.
 func (h *Handle) Supervisor() int {
 	if s, err := load(h.dir); err == nil && s.supervised() {
 		return s.Supervisor.PID
@@ -45,13 +45,13 @@ func (h *Handle) Supervisor() int {
 	return 0
 }
 
-// Running says that something of this cluster runs.
+// Running reports whether the supervisor or any process of this cluster is running.
 func (h *Handle) Running() bool {
 	s, err := load(h.dir)
 	return err == nil && (s.supervised() || len(s.living()) > 0)
 }
 
-// Processes is the table of ps, sorted by name: what each process does now.
+// Processes asks each process for its state and returns the rows sorted by name.
 func (h *Handle) Processes(ctx context.Context) ([]Process, error) {
 	s, err := load(h.dir)
 	if err != nil {
@@ -60,8 +60,7 @@ func (h *Handle) Processes(ctx context.Context) ([]Process, error) {
 	return look(ctx, s.Processes), nil
 }
 
-// Rows is the table as it is written down: who runs, without asking any process
-// what it is doing.
+// Rows returns the rows as recorded, without asking the processes for their state.
 func (h *Handle) Rows() ([]Process, error) {
 	s, err := load(h.dir)
 	out := make([]Process, len(s.Processes))
@@ -75,7 +74,7 @@ func (h *Handle) Rows() ([]Process, error) {
 	return out, err
 }
 
-// Process is one row of ps.
+// Process asks one process for its state.
 func (h *Handle) Process(ctx context.Context, name string) (Process, error) {
 	_, r, err := h.record(name)
 	if err != nil {
@@ -84,7 +83,7 @@ func (h *Handle) Process(ctx context.Context, name string) (Process, error) {
 	return lookAt(ctx, r), nil
 }
 
-// Addresses lists where the processes of a role answer, living or not.
+// Addresses returns the addresses of the processes of a role, running or not.
 func (h *Handle) Addresses(role string) ([]string, error) {
 	s, err := load(h.dir)
 	if err != nil {
@@ -99,13 +98,13 @@ func (h *Handle) Addresses(role string) ([]string, error) {
 	return out, nil
 }
 
-// Command is what a process of the cluster is started as.
+// Command returns the command line of a process.
 func (h *Handle) Command(name string) (program string, args []string, err error) {
 	_, r, err := h.record(name)
 	return r.Program, slices.Clone(r.Args), err
 }
 
-// Token is what the cluster asks for.
+// Token returns the token that the cluster requires, empty if none.
 func (h *Handle) Token() string {
 	s, err := load(h.dir)
 	if err != nil {
@@ -126,12 +125,11 @@ func (h *Handle) record(name string) (state, record, error) {
 	return s, s.Processes[i], nil
 }
 
-// AwaitReady waits until every process is ready. It fails when one ends before,
-// with the last line of its log, and names those that were not ready when ctx
-// ended.
+// AwaitReady waits until every process is ready. If one ends before, it returns an
+// error with the last line of its log. If ctx ends, it returns a NotReadyError.
 func (h *Handle) AwaitReady(ctx context.Context) error { return h.awaitReady(ctx, h.Processes) }
 
-// awaitReady is AwaitReady by another's looks.
+// awaitReady is AwaitReady with the source of the processes' states as a parameter.
 func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]Process, error)) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -155,7 +153,7 @@ func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]P
 		if len(processes) > 0 && len(waiting) == 0 {
 			return nil
 		}
-		if ctx.Err() != nil && before != nil { // nobody was asked to the end: who waited before counts
+		if ctx.Err() != nil && before != nil { // this look was cut short; the one before was complete
 			waiting = before
 		}
 		select {
@@ -187,8 +185,9 @@ func orElse(s, other string) string {
 	return s
 }
 
-// Kill sends a signal to one process; after SIGKILL it returns when the process
-// is gone and noted as killed. ErrDown when it does not run.
+// Kill sends a signal to one process. After SIGKILL it waits until the process has
+// ended and is recorded as killed. It returns ErrDown if the process is not
+// running.
 func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) error {
 	s, r, err := h.record(name)
 	if err != nil {
@@ -199,7 +198,7 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	}
 	switch err := r.signal(sig); {
 	case errors.Is(err, os.ErrProcessDone):
-		return fmt.Errorf("%w: %s, once pid %d, is gone", ErrDown, name, r.PID)
+		return fmt.Errorf("%w: %s (pid %d) has ended", ErrDown, name, r.PID)
 	case err != nil:
 		return fmt.Errorf("signal %s (pid %d): %w", name, r.PID, err)
 	}
@@ -219,7 +218,7 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	}, name)
 }
 
-// awaitNoted waits until the supervisor has reaped that life and written it down.
+// awaitNoted waits until the supervisor has recorded that the process has ended.
 func (h *Handle) awaitNoted(ctx context.Context, was record) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -236,8 +235,8 @@ func (h *Handle) awaitNoted(ctx context.Context, was record) error {
 	}
 }
 
-// AwaitEnd waits until the life of a process that had this pid is over, and
-// returns what is there then.
+// AwaitEnd waits until the process with this name and pid has ended, and returns
+// the state of the process that then has the name.
 func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -257,7 +256,7 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 	}
 }
 
-// Start starts one process that is down. It does not wait until it is ready.
+// Start starts one process that is down, without waiting until it is ready.
 func (h *Handle) Start(ctx context.Context, name string) error {
 	s, r, err := h.record(name)
 	if err != nil {
@@ -276,7 +275,7 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 	defer out.Close()
 	cmd := exec.Command(r.Program, r.Args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // nobody supervises it: it must outlive this tool
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a supervisor it must outlive this tool
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
@@ -289,8 +288,8 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 	}, name)
 }
 
-// Down stops the cluster and returns when nothing of it is left. ErrNone when
-// nothing runs.
+// Down stops the cluster and waits until all its processes have ended. It returns
+// ErrNone if none is running.
 func (h *Handle) Down(ctx context.Context, now bool) error {
 	s, err := load(h.dir)
 	if err != nil {
@@ -305,9 +304,9 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	}
 	if err := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now)); err != nil {
 		if !now {
-			return fmt.Errorf("the supervisor (pid %d) does not answer: %w; `conclave down --now` kills it and all processes", s.Supervisor.PID, err)
+			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now`", s.Supervisor.PID, err)
 		}
-		_ = s.Supervisor.signal(syscall.SIGKILL) // gone already is what we want
+		_ = s.Supervisor.signal(syscall.SIGKILL) // fails only if it has ended
 		return h.downByPids(ctx, s, true)
 	}
 	if err := h.awaitStopped(ctx); err != nil {
@@ -319,8 +318,8 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	return err
 }
 
-// awaitStopped waits until the supervisor has let go of the folder, which it
-// does last; its process may live on (a benchmark, a test).
+// awaitStopped waits until the supervisor has unlocked the folder, which is the last
+// thing it does. Its process may continue (a benchmark, a test).
 func (h *Handle) awaitStopped(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -361,7 +360,7 @@ func (h *Handle) downByPids(ctx context.Context, s state, now bool) error {
 	return errors.Join(err, s.save(h.dir))
 }
 
-// update changes one record of a cluster that nobody supervises.
+// update changes one record of a cluster whose supervisor was killed.
 func (h *Handle) update(change func(*record), name string) error {
 	lock, err := lockDir(h.dir)
 	if errors.Is(err, errLocked) {
@@ -383,7 +382,7 @@ func (h *Handle) update(change func(*record), name string) error {
 	return s.save(h.dir)
 }
 
-// ask posts to the supervisor's socket.
+// ask sends a POST request to the supervisor's socket.
 func (h *Handle) ask(ctx context.Context, s state, path string) error {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer

@@ -8,34 +8,35 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The look during which the time ends is believed in what it can know: who has ended, and
-// that all are ready. Of everybody else it only knows that there was no time to ask.
-func TestALookThatIsCutShortIsBelievedInWhatItCanKnow(t *testing.T) {
+// If the context ends during a look, the result of that look counts if a process
+// has ended or all are ready. Otherwise the processes could not be asked in time,
+// and the look before counts.
+func TestAwaitReady_ContextEndsDuringALook(t *testing.T) {
 	looks := func(last ...Process) [][]Process {
 		return [][]Process{{{Name: "data-1", State: "suspended"}, {Name: "db", State: "ready"}}, last}
 	}
 	for name, c := range map[string]struct {
-		looks [][]Process // the time ends in the last
-		says  string      // "": no error
+		looks [][]Process // the context ends during the last
+		want  string      // text of the error; "": none
 		late  bool
 	}{
-		"nobody could be asked": {
+		"no process could be asked": {
 			looks(Process{Name: "data-1", State: "starting"}, Process{Name: "db", State: "starting"}),
 			"not ready: data-1 (suspended); their logs are in DIR/logs", true,
 		},
 		"one has ended": {
 			looks(Process{Name: "data-1", State: stateExited}, Process{Name: "db", State: "starting"}),
-			"data-1 ended while the cluster was starting (exited): it wrote no log", false,
+			"data-1 ended while the cluster was starting (exited): no log", false,
 		},
 		"all are ready": {
 			looks(Process{Name: "data-1", State: "ready"}, Process{Name: "db", State: "ready"}),
 			"", false,
 		},
-		"it was the first": {
+		"the first look is cut short": {
 			[][]Process{{{Name: "data-1", State: "starting", Why: "no table"}, {Name: "db", State: "starting"}}},
 			"not ready: data-1 (no table), db (starting); their logs are in DIR/logs", true,
 		},
-		"there was nothing to look at before": {
+		"the look before found no processes": {
 			[][]Process{nil, {{Name: "db", State: "starting"}}},
 			"not ready: db (starting); their logs are in DIR/logs", true,
 		},
@@ -51,11 +52,11 @@ func TestALookThatIsCutShortIsBelievedInWhatItCanKnow(t *testing.T) {
 				end()
 				return c.looks[len(c.looks)-1], nil
 			})
-			if c.says == "" {
+			if c.want == "" {
 				assert.NoError(t, err)
 				return
 			}
-			assert.ErrorContains(t, err, c.says)
+			assert.ErrorContains(t, err, c.want)
 			assert.Equal(t, c.late, errors.Is(err, context.Canceled))
 		})
 	}

@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// lastLine is the last line that a process wrote: why it ended, mostly.
+// lastLine returns the last line of a log, which is usually the reason why the
+// process has ended.
 func lastLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return "it wrote no log"
+		return "no log"
 	}
 	defer f.Close()
 	const tail = 4096
 	if info, err := f.Stat(); err == nil && info.Size() > tail {
-		_, _ = f.Seek(-tail, io.SeekEnd) // failing, we read from the start
+		_, _ = f.Seek(-tail, io.SeekEnd) // if it fails, the file is read from the start
 	}
 	body, err := io.ReadAll(io.LimitReader(f, 1<<20))
 	body = bytes.TrimSpace(body)
 	if err != nil || len(body) == 0 {
-		return "it wrote no log"
+		return "no log"
 	}
 	return strings.TrimSpace(string(body[bytes.LastIndexByte(body, '\n')+1:]))
 }

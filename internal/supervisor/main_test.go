@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary is also the programs that it supervises, and a supervisor to
-// be killed: links to it in a folder of their own carry their names.
+// The test binary is also the programs that it supervises and a supervisor that is
+// killed: it is started through symbolic links with their names.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "meta", "session", "data", "devdb":
@@ -30,8 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeNode answers what the supervisor asks, and stops at SIGTERM. In its folder
-// (that of --file or of the files it is told of) files tell it to misbehave.
+// fakeNode answers the supervisor's requests and stops at SIGTERM. The environment
+// variables FAKE_FAILS and FAKE_STUBBORN name a node that fails at start and one
+// that does not stop.
 func fakeNode() int {
 	flags := flag.NewFlagSet("fake", flag.ContinueOnError)
 	name := flags.String("name", "db", "")
@@ -46,7 +47,7 @@ func fakeNode() int {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
 	if os.Getenv("FAKE_FAILS") == *name {
-		fmt.Fprintln(os.Stderr, "cannot go on: the test said so")
+		fmt.Fprintln(os.Stderr, "failed: requested by the test")
 		return 3
 	}
 	ln, err := net.Listen("tcp", *listen)
@@ -55,7 +56,7 @@ func fakeNode() int {
 		return 1
 	}
 	fmt.Println("listening as", *name, "pid", os.Getpid())
-	if *file != "" { // the database greets
+	if *file != "" { // it is the database: a MySQL server sends first
 		go func() {
 			for {
 				conn, err := ln.Accept()
@@ -75,14 +76,14 @@ func fakeNode() int {
 			_ = json.NewEncoder(w).Encode(map[string][]string{"reasons": {}})
 		})
 		mux.HandleFunc("POST /v1/stopping", func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(*name, "meta") { // no leader: each node is asked itself
+			if strings.HasPrefix(*name, "meta") { // no leader, so that each node is asked directly
 				w.WriteHeader(http.StatusServiceUnavailable)
-				fmt.Fprintln(w, `{"error": {"code": "no_leader", "message": "none leads"}}`)
+				fmt.Fprintln(w, `{"error": {"code": "no_leader", "message": "no meta leader"}}`)
 				return
 			}
 			var body struct{ Incarnation string }
 			if err := json.NewDecoder(r.Body).Decode(&body); err == nil && body.Incarnation == fmt.Sprint("life-", os.Getpid()) {
-				fmt.Println("told that the cluster is stopping")
+				fmt.Println("received: the cluster is stopping")
 			}
 		})
 		go func() { _ = http.Serve(ln, mux) }()
@@ -95,7 +96,7 @@ func fakeNode() int {
 	return 0
 }
 
-// orphaner is a supervisor in a process of its own.
+// orphaner runs a supervisor in its own process.
 func orphaner() int {
 	c, err := newCluster(os.Getenv("ORPHANER_DIR"), os.Getenv("ORPHANER_BIN"))
 	if err != nil {

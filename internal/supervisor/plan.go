@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The roles of processes. Those of the cluster have the names that package
-// conclave gives them; the database and the clients at work are the tool's.
+// The roles of processes. Package conclave defines those of nodes; the database and
+// the clients are added by the tool.
 const (
 	roleDB      = "db"
 	roleMeta    = "meta"
@@ -23,25 +23,26 @@ const (
 	roleClient  = "client"
 )
 
-// preferred are the ports of the original (and of MySQL), taken when free.
+// preferred are the ports of SOFARegistry and MySQL, which are used if they are
+// free.
 var preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622, roleDB: 3306}
 
-// spec is one process to be: everything that a start needs.
+// spec is all that is needed to start a process.
 type spec struct {
 	Name    string   `json:"name"`
 	Role    string   `json:"role"`
 	Program string   `json:"program"`
 	Args    []string `json:"args"`
-	Address string   `json:"address,omitempty"` // of its one port; of the db's MySQL port
-	Told    string   `json:"told,omitempty"`    // where others are told it is, when that is not Address
+	Address string   `json:"address,omitempty"` // of its port; for the db of its MySQL port
+	Told    string   `json:"told,omitempty"`    // the address that it advertises, if not Address
 }
 
-// told is where others find the process.
-func (s spec) told() string { return orElse(s.Told, s.Address) }
+// advertised returns the address at which other processes reach this one.
+func (s spec) advertised() string { return orElse(s.Told, s.Address) }
 
-// plan lays out the processes of a configuration in the order in which ps shows
-// them, and writes the files that they are told of (secrets are never arguments:
-// everybody can read those).
+// plan returns the processes of a configuration in the order in which ps shows
+// them, and writes the files that their arguments name. Secrets are in files
+// because every user can read the arguments of a process.
 func plan(cfg Config, claims *claims) ([]spec, error) {
 	ports := newPorts(cfg, claims)
 	dir := cfg.Dir
@@ -69,7 +70,7 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			return nil, err
 		}
 		specs = append(specs, db)
-		dsn = "root@tcp(" + db.told() + ")/conclave"
+		dsn = "root@tcp(" + db.advertised() + ")/conclave"
 	}
 	dsnFile := filepath.Join(dir, "dsn")
 	if err := os.WriteFile(dsnFile, []byte(dsn+"\n"), 0o600); err != nil {
@@ -82,13 +83,13 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			return err
 		}
 		name := role + "-" + strconv.Itoa(i)
-		told, from, err := cfg.detour(name, address)
+		advertise, from, err := cfg.detour(name, address)
 		if err != nil {
 			return err
 		}
 		args := append([]string{"--name", name, "--listen", address}, common...)
-		if told != "" {
-			args = append(args, "--advertise", told)
+		if advertise != "" {
+			args = append(args, "--advertise", advertise)
 		}
 		if from != "" {
 			args = append(args, "--dial-from", from)
@@ -97,7 +98,7 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			args = append(args, "--trace", filepath.Join(cfg.Trace, name+".trace"))
 		}
 		specs = append(specs, spec{
-			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Told: told,
+			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Told: advertise,
 		})
 		return nil
 	}
@@ -106,7 +107,7 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			return nil, err
 		}
 	}
-	metas := strings.Join(toldOf(specs, roleMeta), ",")
+	metas := strings.Join(advertisedBy(specs, roleMeta), ",")
 	for i := range cfg.Datas {
 		if err := node(roleData, i+1, memberArgs(cfg, metas)...); err != nil {
 			return nil, err
@@ -120,11 +121,12 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 	return append(specs, clientSpecs(cfg)...), nil
 }
 
-// usualNodeLease is what the beats of data and session nodes, a second apart, are for.
+// usualNodeLease is the node lease for which the default beat of data and session
+// nodes, one second, is meant.
 const usualNodeLease = 3 * time.Second
 
-// memberArgs are the flags of a data or session node. It must be heard three times in
-// a node lease, and asks nobody how long that is.
+// memberArgs returns the flags of a data or session node. It must send three beats in
+// a node lease, but does not know how long the lease is.
 func memberArgs(cfg Config, metas string) []string {
 	args := []string{"--meta", metas}
 	if 0 < cfg.NodeLease && cfg.NodeLease < usualNodeLease {
@@ -133,8 +135,8 @@ func memberArgs(cfg Config, metas string) []string {
 	return args
 }
 
-// metaArgs are the flags of a meta; what the configuration leaves open is the
-// meta's own default (which depends on its profile).
+// metaArgs returns the flags of a meta. For zero fields of the configuration the
+// default of the meta applies, which depends on its profile.
 func metaArgs(cfg Config, dsnFile string) []string {
 	args := []string{"--dsn-file", dsnFile}
 	add := func(flag, value string) { args = append(args, "--"+flag, value) }
@@ -159,8 +161,8 @@ func metaArgs(cfg Config, dsnFile string) []string {
 	return args
 }
 
-// clientSpecs are publishers and subscribers at work, so that there is something
-// to see in a cluster that was just started.
+// clientSpecs returns the publishers and subscribers that run as processes, so that
+// a new cluster has registrations to show.
 func clientSpecs(cfg Config) []spec {
 	var specs []spec
 	add := func(kind string, i int, args ...string) {
@@ -178,19 +180,19 @@ func clientSpecs(cfg Config) []spec {
 	return specs
 }
 
-// toldOf lists where others find the processes of a role.
-func toldOf(specs []spec, role string) []string {
+// advertisedBy returns the advertised addresses of the processes of a role.
+func advertisedBy(specs []spec, role string) []string {
 	var out []string
 	for _, s := range specs {
 		if s.Role == role {
-			out = append(out, s.told())
+			out = append(out, s.advertised())
 		}
 	}
 	return out
 }
 
-// detour asks Config.Detour, if there is one.
-func (c Config) detour(name, listens string) (told, dialFrom string, err error) {
+// detour calls Config.Detour, if it is set.
+func (c Config) detour(name, listens string) (advertise, dialFrom string, err error) {
 	if c.Detour == nil {
 		return "", "", nil
 	}
@@ -202,23 +204,23 @@ type ports struct {
 	claims    *claims
 	wellKnown bool // all preferred ports were free, and are claimed
 	taken     map[int]bool
-	next      int // where to look otherwise
+	next      int // the port after which the search continues
 }
 
-// newPorts takes the preferred ports only when the whole cluster gets them: one
-// of them that is free beside others that are not belongs to a process that was
-// killed in somebody else's cluster, and will be wanted back. Others are looked
-// for below the range from which the kernel draws the ports of outgoing
-// connections, or a node that is started again could find its own in use by
-// somebody's connection; from a random place on, so that clusters which start at
-// the same moment do not meet.
+// newPorts claims the preferred ports only if the whole cluster gets them. If only
+// some of them are free, the others are in use by another cluster, and a free one
+// may be the port of a process of that cluster that was killed and will be started
+// again. Otherwise ports are searched below the range from which the kernel takes
+// the ports of outgoing connections, because a connection could use the port of a
+// node while it is down. The search begins at a random port, so that clusters that
+// start at the same moment do not collide.
 func newPorts(cfg Config, claims *claims) *ports {
 	p := &ports{claims: claims, wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + rand.IntN(20000)}
 	need := map[string]int{roleMeta: cfg.Metas, roleData: cfg.Datas, roleSession: cfg.Sessions}
 	if cfg.DB == Embedded {
 		need[roleDB] = 1
 	}
-	for _, role := range slices.Sorted(maps.Keys(need)) { // in one order: of two at once, the first that is refused gives way
+	for _, role := range slices.Sorted(maps.Keys(need)) { // in a fixed order, so that of two supervisors at most one gives up
 		for i := range need[role] {
 			p.wellKnown = p.wellKnown && claims.take(preferred[role]+i)
 		}
@@ -243,7 +245,7 @@ func (p *ports) take(role string) (string, error) {
 			return p.took(p.next), nil
 		}
 	}
-	return "", fmt.Errorf("no free port for a %s: tried %d to %d", role, p.next-tries, p.next)
+	return "", fmt.Errorf("no free port for role %s (tried %d to %d)", role, p.next-tries, p.next)
 }
 
 func (p *ports) took(port int) string {

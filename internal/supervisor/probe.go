@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Process is one row of ps.
+// Process is the state of one process: a row of ps.
 type Process struct {
 	Name        string `json:"name"`
 	Role        string `json:"role"` // meta, session, data, db, client
@@ -23,17 +23,17 @@ type Process struct {
 	Incarnation string `json:"incarnation"`
 	SQL         string `json:"sql,omitempty"`    // the db's MySQL address
 	Code        int    `json:"code,omitempty"`   // exit code, when exited
-	Signal      string `json:"signal,omitempty"` // what killed it, when killed
-	Why         string `json:"why,omitempty"`    // what its /readyz says
+	Signal      string `json:"signal,omitempty"` // the signal that ended it, when killed
+	Why         string `json:"why,omitempty"`    // the reasons of its /readyz
 }
 
-// probeClient asks nodes on connections of its own, one request each: a process
-// that was suspended or replaced must not answer through an old one.
+// probeClient uses a new connection for each request: on an old one the answer could
+// come from a process that was suspended or replaced.
 var probeClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}}
 
 const probeWait = 500 * time.Millisecond
 
-// look finds out what each process is doing right now.
+// look asks all processes for their state at the same time.
 func look(ctx context.Context, records []record) []Process {
 	out := make([]Process, len(records))
 	var all sync.WaitGroup
@@ -45,7 +45,7 @@ func look(ctx context.Context, records []record) []Process {
 	return out
 }
 
-// row is what the record alone says.
+// row returns the row of a record, without asking the process.
 func (r record) row() Process {
 	p := Process{Name: r.Name, Role: r.Role, State: r.State, Code: r.Code, Signal: r.Signal}
 	if r.Role == roleDB {
@@ -61,7 +61,7 @@ func lookAt(ctx context.Context, r record) Process {
 	switch {
 	case r.State != stateRunning:
 		return p
-	case !r.alive(): // nobody was there to reap it
+	case !r.alive(): // there was no supervisor to record its end
 		p.State = stateExited
 		return p
 	}
@@ -92,7 +92,8 @@ func lookAt(ctx context.Context, r record) Process {
 	return p
 }
 
-// askNode fills in what /healthz and /readyz say.
+// askNode fills in Incarnation and Why from /healthz and /readyz, and reports
+// whether the node is ready.
 func (p *Process) askNode(ctx context.Context, address string) bool {
 	var health struct {
 		Incarnation string `json:"incarnation"`
@@ -122,7 +123,8 @@ func getJSON(ctx context.Context, url string, into any) (int, error) {
 	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
 }
 
-// answersMySQL says that a server greets at the address: MySQL speaks first.
+// answersMySQL reports whether a server sends a greeting at the address; in the MySQL
+// protocol the server sends first.
 func answersMySQL(ctx context.Context, address string) bool {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -138,7 +140,7 @@ func answersMySQL(ctx context.Context, address string) bool {
 	return n > 0
 }
 
-// compareNames puts data-10 behind data-9.
+// compareNames sorts data-10 after data-9.
 func compareNames(a, b string) int {
 	if x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789"); x == y && len(a) != len(b) {
 		return len(a) - len(b)

@@ -10,34 +10,35 @@ import (
 	"syscall"
 )
 
-// processID names one life of a process: the pid alone is given to another
-// process sooner or later, pid and start time together never are.
+// processID identifies a process. The kernel reuses a pid for another process, but
+// not with the same start time.
 type processID struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started,omitempty"` // opaque; compared for equality only
 }
 
-// identify names the living process of a pid.
+// identify returns the identity of the process that now has the pid.
 func identify(pid int) processID {
-	_, started, _ := inspect(pid) // gone already: an id that is never alive
+	_, started, _ := inspect(pid) // if it has ended, the id is never alive
 	return processID{PID: pid, Started: started}
 }
 
-// alive says that this very process still runs (a zombie does not).
+// alive reports whether this process, not another one with its pid, is running. A
+// zombie is not.
 func (p processID) alive() bool {
 	status, started, ok := inspect(p.PID)
 	return ok && p.PID > 0 && started == p.Started && status != 'Z' && status != 'X'
 }
 
-// suspended says that it was stopped with SIGSTOP.
+// suspended reports whether the process was stopped with SIGSTOP.
 func (p processID) suspended() bool {
 	status, started, ok := inspect(p.PID)
 	return ok && started == p.Started && (status == 'T' || status == 't')
 }
 
-// signal sends sig to this very process. The handle is taken before the start
-// time is compared: where the kernel has pid file descriptors, no recycled pid
-// can be hit even between the two.
+// signal sends sig to this process and never to another one with its pid. The handle
+// is opened before the start time is compared, so where the kernel has pid file
+// descriptors the pid cannot be reused between the two.
 func (p processID) signal(sig syscall.Signal) error {
 	if p.PID <= 0 {
 		return os.ErrProcessDone
@@ -46,7 +47,7 @@ func (p processID) signal(sig syscall.Signal) error {
 	if err != nil {
 		return os.ErrProcessDone
 	}
-	defer func() { _ = proc.Release() }() // nothing is left to do if it fails
+	defer func() { _ = proc.Release() }() // there is nothing to do if it fails
 	if !p.alive() {
 		return os.ErrProcessDone
 	}
@@ -64,7 +65,8 @@ func inspect(pid int) (status byte, started string, ok bool) {
 		return 0, "", false
 	}
 	if body, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil {
-		// The second field, the command in brackets, may hold anything: count from its end.
+		// The second field is the command in brackets, which may contain spaces
+		// and brackets, so fields are counted from the last one on.
 		fields := bytes.Fields(body[bytes.LastIndexByte(body, ')')+1:])
 		if len(fields) < 20 {
 			return 0, "", false

@@ -9,15 +9,15 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// stopOrder is the order of a graceful stop: whoever depends on another goes
-// first, so that nobody misses what he needs.
+// stopOrder is the order of a graceful stop: a role is stopped before those that it
+// depends on.
 var stopOrder = []string{roleClient, roleSession, roleData, roleMeta, roleDB}
 
-// stop ends the processes. Gracefully: sessions and data nodes are told that the
-// whole cluster is stopping (so that none hands anything over), then role by role
-// SIGTERM, and SIGKILL for whoever takes longer than Config.StopWait. Now, or once
-// ctx ends: SIGKILL for all at once. It returns when all are gone, naming those
-// that had to be killed.
+// stop ends the processes and returns when all have ended. A graceful stop announces
+// to sessions and data nodes that the whole cluster is stopping, so that none of
+// them hands anything over; then it sends SIGTERM role by role, and SIGKILL to
+// processes that take longer than Config.StopWait, which the error names. With now,
+// or when ctx ends, it sends SIGKILL to all at once.
 func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	var living []record
 	for _, r := range records {
@@ -27,7 +27,7 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	}
 	if now {
 		for _, r := range living {
-			_ = r.signal(syscall.SIGKILL) // gone already is what we want
+			_ = r.signal(syscall.SIGKILL) // fails only if it has ended
 		}
 		return awaitEnd(ctx, living, 5*time.Second)
 	}
@@ -39,7 +39,7 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 			if r.Role == role {
 				these = append(these, r)
 				_ = r.signal(syscall.SIGTERM)
-				_ = r.signal(syscall.SIGCONT) // a suspended one hears SIGTERM only when it runs
+				_ = r.signal(syscall.SIGCONT) // a suspended process handles SIGTERM only when it continues
 			}
 		}
 		if awaitEnd(ctx, these, cfg.StopWait) == nil {
@@ -59,14 +59,14 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 		}
 	}
 	if len(late) > 0 {
-		return fmt.Errorf("killed after %s because they did not stop: %v (see their logs)", cfg.StopWait, late)
+		return fmt.Errorf("processes killed because they did not stop within %s: %v (see their logs)", cfg.StopWait, late)
 	}
 	return nil
 }
 
-// announceStop announces to the nodes that the cluster is stopping, for as long as the
-// stop of all roles may take. A node that cannot be reached in time stops as if it
-// were alone.
+// announceStop announces to the nodes that the cluster is stopping; the announcement
+// is valid for as long as the stop of all roles may take. A node that cannot be
+// reached in time stops as if only it were stopping.
 func announceStop(ctx context.Context, living []record, cfg Config) {
 	var metas, nodes []string
 	for _, r := range living {
@@ -82,7 +82,7 @@ func announceStop(ctx context.Context, living []record, cfg Config) {
 	admin.AnnounceStop(ctx, nodes, time.Duration(len(stopOrder))*max(cfg.StopWait, time.Second), "down")
 }
 
-// awaitEnd waits until none of the processes lives.
+// awaitEnd waits until all the processes have ended.
 func awaitEnd(ctx context.Context, records []record, wait time.Duration) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
@@ -101,7 +101,7 @@ func awaitEnd(ctx context.Context, records []record, wait time.Duration) error {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return fmt.Errorf("still running after %s: %v", wait, left)
+			return fmt.Errorf("processes still running after %s: %v", wait, left)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -21,12 +21,13 @@ import (
 )
 
 func newCluster(dir, bin string) (*supervisor.Cluster, error) {
-	cfg := supervisor.DefaultConfig() // its StopWait is for a busy machine: under the race detector every process takes a second to exit
+	cfg := supervisor.DefaultConfig() // the default StopWait suits a busy machine: with the race detector a process takes a second to exit
 	cfg.Dir, cfg.Bin, cfg.AnyPorts = dir, bin, true
 	return supervisor.New(cfg)
 }
 
-// programs makes a folder in which the test binary has the programs' names.
+// programs returns a folder with links to the test binary under the names of the
+// programs.
 func programs(t *testing.T, names ...string) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -43,7 +44,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// up runs a cluster until the test ends, and waits until it is ready.
+// up starts a cluster, waits until it is ready, and stops it when the test ends.
 func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
@@ -64,8 +65,8 @@ func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *su
 	return c, h, ended
 }
 
-// allReady is the table once a look has found everybody ready: on a busy machine a
-// look may pass over one that did not answer in time, also after AwaitReady.
+// allReady returns the processes when all of them are ready in one look. On a busy
+// machine a process may not answer a look in time, even after AwaitReady.
 func allReady(t *testing.T, h *supervisor.Handle) (ps []supervisor.Process) {
 	t.Helper()
 	ctx := within(t, time.Minute)
@@ -90,7 +91,7 @@ func states(t *testing.T, h *supervisor.Handle) map[string]string {
 	return out
 }
 
-func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
+func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
 	_, h, ended := up(t, nil)
 	var names []string
 	for _, p := range allReady(t, h) {
@@ -115,7 +116,7 @@ func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
 		log, err := os.ReadFile(supervisor.LogPath(h.Dir(), name))
 		require.NoError(t, err)
 		if strings.HasPrefix(name, "data") || strings.HasPrefix(name, "session") {
-			assert.Contains(t, string(log), "told that the cluster is stopping")
+			assert.Contains(t, string(log), "received: the cluster is stopping")
 		}
 		m := regexp.MustCompile(`stopped at (\d+)`).FindSubmatch(log)
 		require.NotNil(t, m, "%s did not stop at SIGTERM: %s", name, log)
@@ -129,7 +130,7 @@ func TestAClusterComesUpShowsItselfAndStopsInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatWasKilledStaysDownUntilItIsStarted(t *testing.T) {
+func TestKill_ProcessStaysDownUntilStarted(t *testing.T) {
 	_, h, _ := up(t, nil)
 	ctx := within(t, time.Minute)
 	before, err := h.Process(ctx, "data-2")
@@ -154,7 +155,7 @@ func TestWhatWasKilledStaysDownUntilItIsStarted(t *testing.T) {
 	assert.Equal(t, before.HTTP, after.HTTP, "the address stays")
 }
 
-func TestASuspendedProcessIsSaidToBe(t *testing.T) {
+func TestProcesses_SuspendedProcessIsShown(t *testing.T) {
 	_, h, _ := up(t, nil)
 	ctx := within(t, time.Minute)
 	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
@@ -162,10 +163,10 @@ func TestASuspendedProcessIsSaidToBe(t *testing.T) {
 	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGCONT))
 	require.NoError(t, h.AwaitReady(ctx))
 	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
-	require.NoError(t, h.Down(ctx, false), "a suspended process can be stopped, too")
+	require.NoError(t, h.Down(ctx, false), "a suspended process can be stopped as well")
 }
 
-func TestRestartBringsBackWhatEnded(t *testing.T) {
+func TestRestart_StartsProcessThatHasEnded(t *testing.T) {
 	_, h, _ := up(t, func(c *supervisor.Config) { c.Restart = 20 * time.Millisecond })
 	ctx := within(t, time.Minute)
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -179,7 +180,7 @@ func TestRestartBringsBackWhatEnded(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDoesNotStopIsKilledAndNamed(t *testing.T) {
+func TestDown_KillsAndNamesProcessThatDoesNotStop(t *testing.T) {
 	t.Setenv("FAKE_STUBBORN", "data-3")
 	_, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = 200 * time.Millisecond })
 	err := h.Down(within(t, time.Minute), false)
@@ -190,7 +191,7 @@ func TestAProcessThatDoesNotStopIsKilledAndNamed(t *testing.T) {
 	}
 }
 
-func TestDownNowKillsAlsoWhileSomebodyWaitsForAGracefulEnd(t *testing.T) {
+func TestDownNow_CutsShortAGracefulStop(t *testing.T) {
 	t.Setenv("FAKE_STUBBORN", "session-1")
 	c, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = time.Hour })
 	c.Stop(false)
@@ -199,14 +200,14 @@ func TestDownNowKillsAlsoWhileSomebodyWaitsForAGracefulEnd(t *testing.T) {
 	assert.False(t, h.Running() && h.Supervisor() != os.Getpid())
 }
 
-func TestASecondClusterInTheFolderIsRefused(t *testing.T) {
+func TestNew_FolderInUseIsRefused(t *testing.T) {
 	_, h, _ := up(t, nil)
 	_, err := newCluster(h.Dir(), programs(t))
 	require.ErrorIs(t, err, supervisor.ErrBusy)
 	assert.ErrorContains(t, err, "pid "+strconv.Itoa(os.Getpid()))
 }
 
-func TestAProcessThatEndsWhileStartingFailsTheStart(t *testing.T) {
+func TestAwaitReady_ProcessEndsWhileStarting(t *testing.T) {
 	t.Setenv("FAKE_FAILS", "session-2")
 	c, err := newCluster(t.TempDir(), programs(t))
 	require.NoError(t, err)
@@ -215,13 +216,12 @@ func TestAProcessThatEndsWhileStartingFailsTheStart(t *testing.T) {
 	defer func() { c.Stop(true); <-done }()
 	err = c.Handle().AwaitReady(within(t, time.Minute))
 	assert.ErrorContains(t, err, "session-2")
-	assert.ErrorContains(t, err, "the test said so")
+	assert.ErrorContains(t, err, "requested by the test")
 }
 
-// A supervisor that is killed leaves its processes alone; whoever comes next
-// sees them, may kill and start them, is refused a second cluster, and can stop
-// them all.
-func TestAKilledSupervisorIsSurvived(t *testing.T) {
+// When the supervisor is killed, its processes continue. They are still shown, can
+// be killed, started and stopped, and a second cluster is refused.
+func TestHandle_SupervisorWasKilled(t *testing.T) {
 	bin, dir := programs(t, "orphaner"), t.TempDir()
 	sup := exec.Command(filepath.Join(bin, "orphaner"))
 	sup.Env = append(os.Environ(), "ORPHANER_DIR="+dir, "ORPHANER_BIN="+bin)
@@ -256,32 +256,32 @@ func TestAKilledSupervisorIsSurvived(t *testing.T) {
 	}
 	assert.False(t, h.Running())
 	c, err := newCluster(dir, bin)
-	require.NoError(t, err, "the folder is free again")
+	require.NoError(t, err, "the folder can be used again")
 	done := make(chan struct{})
 	go func() { _ = c.Run(context.Background()); close(done) }()
 	c.Stop(true)
 	<-done
 }
 
-func TestAClusterWhoseFolderWasRemovedStops(t *testing.T) {
+func TestCluster_StopsWhenFolderIsRemoved(t *testing.T) {
 	_, h, ended := up(t, nil)
 	ps, err := h.Processes(within(t, 5*time.Second))
 	require.NoError(t, err)
-	// Somebody may write into it meanwhile: then it is not empty when it should go.
+	// RemoveAll fails if a process writes a file into the folder meanwhile.
 	require.Eventually(t, func() bool { return os.RemoveAll(h.Dir()) == nil }, 10*time.Second, time.Millisecond)
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Fatal("it runs on, and nobody could find it")
+		t.Fatal("the cluster is still running without a folder")
 	}
 	for _, p := range ps {
-		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still there", p.Name)
+		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still running", p.Name)
 	}
 }
 
-// A second cluster stays away from the first one's ports, also from those whose
-// process was killed: it will be started again.
-func TestClustersBesideEachOtherLeaveEachOtherTheirPorts(t *testing.T) {
+// A second cluster does not use the first one's ports, not even that of a process
+// that was killed, because it will be started again.
+func TestPorts_SecondClusterGetsOthers(t *testing.T) {
 	well := func(c *supervisor.Config) { c.AnyPorts = false }
 	_, one, _ := up(t, well)
 	ctx := within(t, time.Minute)
@@ -300,7 +300,7 @@ func TestClustersBesideEachOtherLeaveEachOtherTheirPorts(t *testing.T) {
 	require.NoError(t, one.AwaitReady(ctx))
 }
 
-func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
+func TestConfigValidate_NamesTheInvalidField(t *testing.T) {
 	for field, change := range map[string]func(*supervisor.Config){
 		"meta-nodes": func(c *supervisor.Config) { c.Metas = 0 },
 		"data-nodes": func(c *supervisor.Config) { c.Datas = -1 },
@@ -319,8 +319,9 @@ func TestWrongConfigurationsAreRefusedByName(t *testing.T) {
 	assert.ErrorContains(t, err, `"meta"`)
 }
 
-// Who waits in vain hears who was not ready, and not that nobody could be asked any more.
-func TestAWaitInVainNamesThoseThatWereNotReady(t *testing.T) {
+// When the wait times out, the error names the processes that were not ready, and
+// not those that could not be asked any more.
+func TestAwaitReady_TimeoutNamesProcessesThatAreNotReady(t *testing.T) {
 	_, h, _ := up(t, nil)
 	require.NoError(t, h.Kill(within(t, 5*time.Second), "data-1", syscall.SIGSTOP))
 	require.Eventually(t, func() bool { return states(t, h)["data-1"] == "suspended" }, 20*time.Second, 5*time.Millisecond) // until then it answers
@@ -328,12 +329,12 @@ func TestAWaitInVainNamesThoseThatWereNotReady(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorContains(t, err, "data-1 (suspended)")
 	assert.ErrorContains(t, err, "; their logs are in "+filepath.Join(h.Dir(), "logs"))
-	assert.Less(t, strings.Count(err.Error(), " ("), 9, "not everybody: a last look that was cut short does not count")
+	assert.Less(t, strings.Count(err.Error(), " ("), 9, "a last look that was cut short does not count")
 }
 
-// Two clusters are laid out before a process of either listens, one after the other
-// and at the same moment: no port is given twice.
-func TestClustersThatStartAtOnceShareNoPort(t *testing.T) {
+// Clusters that are planned before any of their processes listens, one after
+// another or at the same moment, get different ports.
+func TestPorts_ClustersPlannedAtOnceShareNone(t *testing.T) {
 	start := func() (*supervisor.Cluster, error) {
 		cfg := supervisor.DefaultConfig()
 		cfg.Dir, cfg.Bin = t.TempDir(), programs(t)
@@ -355,12 +356,12 @@ func TestClustersThatStartAtOnceShareNoPort(t *testing.T) {
 				addresses, err := c.Handle().Addresses(role)
 				require.NoError(t, err)
 				for _, a := range addresses {
-					assert.False(t, used[a], "%s is given twice", a)
+					assert.False(t, used[a], "port of %s was given twice", a)
 					used[a] = true
 				}
 			}
 		}
-		for _, c := range clusters { // none was run: its end gives the ports back
+		for _, c := range clusters { // none was run; Run releases the ports
 			c.Stop(true)
 			require.NoError(t, c.Run(t.Context()))
 		}

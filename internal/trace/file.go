@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// line is a claim in a file: when it was made, by the wall clock of its machine.
+// line is one line of a trace file: a claim and the time of the machine's wall
+// clock when it was made.
 type line struct {
 	At time.Time `json:"at"`
 	Claim
-	Err string `json:"err,omitempty"` // of the claim: an error is not JSON
+	Err string `json:"err,omitempty"` // Claim.Err as text, because an error does not marshal
 }
 
-// To is a sink that writes each claim as one line of JSON, in one Write, before
-// the node goes on: what was claimed survives a kill -9 of the process. A claim
-// that cannot be written is lost.
+// To returns a sink that writes each claim as one line of JSON, in one Write,
+// before it returns to the node, so that claims survive a kill -9 of the process.
+// A claim that cannot be written is lost.
 func To(w io.Writer) Sink {
-	var mu sync.Mutex // orders the lines as their times
+	var mu sync.Mutex // keeps the lines in the order of their times
 	return func(c Claim) {
 		l := line{Claim: c}
 		if c.Err != nil {
@@ -32,15 +33,15 @@ func To(w io.Writer) Sink {
 		l.At = time.Now()
 		b, err := json.Marshal(l)
 		if err == nil {
-			_, _ = w.Write(append(b, '\n')) // see above
+			_, _ = w.Write(append(b, '\n')) // a claim that cannot be written is lost
 		}
 	}
 }
 
-// Load calls told with each claim of a file of To. A line that was cut short by the
-// end of its process is no error: it is the file's last, or the next process of that
-// name has written on behind it.
-func Load(r io.Reader, told func(at time.Time, c Claim)) error {
+// Load calls report with each claim of a file that a sink of To has written. A line
+// that was cut short when its process was killed is not an error: it is the last
+// one, or the next process of that name has appended its first line to it.
+func Load(r io.Reader, report func(at time.Time, c Claim)) error {
 	lines := bufio.NewReader(r)
 	for {
 		b, err := lines.ReadBytes('\n')
@@ -50,7 +51,9 @@ func Load(r io.Reader, told func(at time.Time, c Claim)) error {
 		if err != nil {
 			return err
 		}
-		if whole := bytes.LastIndex(b, []byte(`{"at":`)); whole > 0 { // inside a text its quotes would be escaped
+		// Drop a line that was cut short. Within a JSON string the quotes
+		// would be escaped, so this prefix only occurs where a line starts.
+		if whole := bytes.LastIndex(b, []byte(`{"at":`)); whole > 0 {
 			b = b[whole:]
 		}
 		var l line
@@ -60,6 +63,6 @@ func Load(r io.Reader, told func(at time.Time, c Claim)) error {
 		if l.Err != "" {
 			l.Claim.Err = errors.New(l.Err)
 		}
-		told(l.At, l.Claim)
+		report(l.At, l.Claim)
 	}
 }

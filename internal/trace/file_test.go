@@ -13,7 +13,7 @@ import (
 	"conclave/internal/trace"
 )
 
-func TestClaimsSurviveAFileThatWasCutShort(t *testing.T) {
+func TestLoad_SkipsLinesThatWereCutShort(t *testing.T) {
 	var file bytes.Buffer
 	sink := trace.To(&file)
 	until := time.Now().Add(time.Second).Round(0)
@@ -24,7 +24,7 @@ func TestClaimsSurviveAFileThatWasCutShort(t *testing.T) {
 	before := time.Now().Round(0)
 	for i, c := range want {
 		if i > 0 {
-			file.WriteString(`{"at":"2026-01-02T0`) // the process was killed, and its next life writes on
+			file.WriteString(`{"at":"2026-01-02T0`) // the process was killed, and the restarted one appends
 		}
 		sink(c)
 	}

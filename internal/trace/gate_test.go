@@ -15,18 +15,17 @@ func claim(k trace.Kind) trace.Claim {
 	return trace.Claim{Node: conclave.NodeID{Name: "meta-1", Incarnation: "a"}, Kind: k}
 }
 
-// A node waits where it is held, in virtual time, until it is released.
-func TestHold(t *testing.T) {
+func TestGateHold_WaitsUntilReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var heard []trace.Kind
-		g := trace.NewGate(func(c trace.Claim) { heard = append(heard, c.Kind) })
+		var received []trace.Kind
+		g := trace.NewGate(func(c trace.Claim) { received = append(received, c.Kind) })
 		g.Hold("meta-1", trace.Writing)
 		passed := make(chan time.Duration)
 		start := time.Now()
 		go func() { g.Sink(claim(trace.Writing)); passed <- time.Since(start) }()
 		time.Sleep(time.Second)
 		assert.Equal(t, 1, g.Held("meta-1", trace.Writing))
-		assert.Equal(t, []trace.Kind{trace.Writing}, heard, "it is said before it waits")
+		assert.Equal(t, []trace.Kind{trace.Writing}, received, "the claim is forwarded before the node waits")
 		g.Release("meta-1", trace.Writing)
 		assert.Equal(t, time.Second, <-passed)
 		assert.Zero(t, g.Held("meta-1", trace.Writing))
@@ -34,8 +33,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// One waits, and is overtaken by those that come behind it.
-func TestHoldOne(t *testing.T) {
+func TestGateHoldOne_LetsLaterClaimsPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := trace.NewGate(nil)
 		g.HoldOne("meta-1", trace.Landing)
@@ -48,9 +46,9 @@ func TestHoldOne(t *testing.T) {
 		assert.Equal(t, 1, g.Held("meta-1", trace.Landing))
 		g.Release("meta-1", trace.Landing)
 		assert.Zero(t, <-passed)
-		g.Sink(claim(trace.Landing)) // no further one is held
+		g.Sink(claim(trace.Landing)) // only one is held
 		g.Hold("meta-1", trace.Landing)
-		g.HoldOne("meta-1", trace.Landing) // all are, already
+		g.HoldOne("meta-1", trace.Landing) // Hold holds all of them already
 		for i := range 2 {
 			go func() { g.Sink(claim(trace.Landing)); passed <- i }()
 		}
@@ -62,12 +60,11 @@ func TestHoldOne(t *testing.T) {
 	})
 }
 
-// A hold is for one node and one point: no claim of another passes slower, and a
-// claim that is made under a lock is no point.
-func TestHold_LeavesOthersAlone(t *testing.T) {
+// Neither another node nor a kind that is not a point is held.
+func TestGateHold_OtherNodesAndKindsPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := trace.NewGate(nil)
-		g.Hold("meta-1", trace.Led) // no point
+		g.Hold("meta-1", trace.Led) // not a point
 		g.Hold("meta-2", trace.Writing)
 		passed := 0
 		go func() {
@@ -78,13 +75,12 @@ func TestHold_LeavesOthersAlone(t *testing.T) {
 		}()
 		synctest.Wait()
 		assert.Equal(t, 2, passed)
-		g.Free("meta-1") // or a claim that is held would keep the bubble
+		g.Free("meta-1") // a goroutine that is still held would keep the bubble from ending
 		g.Free("meta-2")
 	})
 }
 
-// A killed node's goroutines go on to their end, wherever they are held.
-func TestFree(t *testing.T) {
+func TestGateFree_ReleasesEveryPoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := trace.NewGate(nil)
 		g.Hold("meta-1", trace.Writing)
@@ -100,8 +96,7 @@ func TestFree(t *testing.T) {
 	})
 }
 
-// Nobody listens: a claim costs next to nothing, and no allocation.
-func TestNobodyListens(t *testing.T) {
+func TestNilSink_DoesNotAllocate(t *testing.T) {
 	var s trace.Sink
 	assert.Nil(t, s.Of(conclave.NodeID{Name: "meta-1"}))
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.Claim(claim(trace.Led)) }))

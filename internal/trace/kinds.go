@@ -1,60 +1,81 @@
 package trace
 
-// Kind says what is claimed.
+// Kind names the fact that a claim reports. The comments below explain the fields
+// that a claim of the kind has.
 type Kind string
 
-// Claims of the election, by elector (under its mutex, so that their order is
-// the order in which they became true).
+// Claims of the election, made by elector under its mutex, so that their order is
+// the order in which they became true.
 const (
-	Led      Kind = "led"      // this node leads Term from now on, and trusts itself Until
-	Extended Kind = "extended" // and now Until
-	Left     Kind = "left"     // and no longer, because of Err
-	Promised Kind = "promised" // it told a peer that it leads no term up to Term
+	Led      Kind = "led"      // this node leads Term from now on and trusts itself until Until
+	Extended Kind = "extended" // the leader now trusts itself until Until
+	Left     Kind = "left"     // the node does not lead Term any more, because of Err
+	Promised Kind = "promised" // it has promised a peer never to lead a term up to Term
 )
 
-// Statements about the lock row, by elector/termcas. Each comes twice: before it
-// is sent, and when its outcome is known; Beat is then what was expected before
-// and Count what the statement says it changed. Between the two the row may be
-// anything. All are Points.
+// Statements about the lock row, made by elector/termcas. Each has two claims: one
+// before the statement is sent, with the Beat that it expects, and one when its
+// outcome is known, with the number of rows that it reported as changed in Count.
+// Between the two the content of the row is unknown. All are points.
 const (
 	Looking   Kind = "looking"   // reads the row
-	Looked    Kind = "looked"    // Peer, Term and Beat are what it says
+	Looked    Kind = "looked"    // Peer, Term and Beat are the row's
 	Swapping  Kind = "swapping"  // wins from (Peer, Term, Beat) for Epoch.Term
-	Swapped   Kind = "swapped"   // Count rows; Flag: Beat was asked for
-	Renewing  Kind = "renewing"  // adds a beat to (Term, Beat)
+	Swapped   Kind = "swapped"   // Count rows changed; Flag: the statement required Beat
+	Renewing  Kind = "renewing"  // adds one beat to (Term, Beat)
 	Renewed   Kind = "renewed"   //
-	Reparking Kind = "reparking" // adds two beats to (Term, Beat or Beat + 1) with a new witness
+	Reparking Kind = "reparking" // reacquires the witness: adds two beats to (Term, Beat or Beat + 1)
 	Reparked  Kind = "reparked"  //
-	Resigning Kind = "resigning" // empties the row of Term
+	Resigning Kind = "resigning" // clears the row of Term
 	Resigned  Kind = "resigned"  //
 )
 
-// Claims of the meta leader, by its arranger.
+// Claims of the meta leader, made by its arranger.
 const (
-	Writing    Kind = "writing"    // a Point between "do I lead?" and the statement: Subject's row, from Base to Epoch
-	Wrote      Kind = "wrote"      // a Point after it: Key is the outcome, Flag says that the row is ours
-	Publishing Kind = "publishing" // a Point between the row and everybody: the table of Epoch
-	Granted    Kind = "granted"    // the table written as Base gives Slot at Epoch to Peer; Key is the phase, Version the base
-	Copied     Kind = "copied"     // before the table of Base, which gives Slot to a node on the blacklist, is written: Peer lives, and reported its copy as Key, of leader epoch Epoch, Count ms behind. First, with Flag, the node that is given it
-	Listed     Kind = "listed"     // the blacklist written as Epoch names Key (sorted, with commas)
+	// Writing is the Point between "do I lead?" and the statement that changes
+	// Subject's row from epoch Base to Epoch.
+	Writing Kind = "writing"
+	// Wrote is the Point after that statement: Key is the outcome, Flag: the row
+	// holds what this node wrote.
+	Wrote Kind = "wrote"
+	// Publishing is the Point after the slot table of Epoch was written and before
+	// it is published.
+	Publishing Kind = "publishing"
+	// Granted: the table that was written as Base gives Slot to Peer at Epoch; Key
+	// is the phase, Version the base.
+	Granted Kind = "granted"
+	// Copied is made before the table of Base, which gives Slot to a node on the
+	// blacklist, is written, once for each node that could have been given it: Peer
+	// is alive and has reported a copy of state Key, of leader epoch Epoch, Count
+	// milliseconds behind. The first claim, with Flag, is about the node that is
+	// given the slot.
+	Copied Kind = "copied"
+	// Listed: the blacklist that was written as Epoch names Key (sorted, separated
+	// by commas).
+	Listed Kind = "listed"
 )
 
-// What the database says of a meta's statement, in its name: only in the bubble,
-// where the database can. A statement that is under way lands whatever became of
-// its connection meanwhile.
+// What the database does with a meta's statement, reported in the name of that
+// meta. Only the simulated database of the bubble makes these claims. A statement
+// that was sent is executed even if its connection breaks meanwhile.
 const (
-	Landing Kind = "landing" // a Point: a change of the leader's rows (Subject: write, of the row Key, or seal) has arrived, to Epoch
-	Landed  Kind = "landed"  // it has changed Count rows; Subject is win (of Term) or resign for the lock row's. Said before anything else is done
+	// Landing is a Point: a change of the leader's rows to Epoch has arrived.
+	// Subject is "write" (of the row Key) or "seal".
+	Landing Kind = "landing"
+	// Landed: it has changed Count rows. For changes of the lock row, Subject is
+	// "win" (of Term) or "resign". The claim is made before any other effect.
+	Landed Kind = "landed"
 )
 
-// Claims of every receiver, by package wire (under the mutex of what they speak of).
+// Claims of every receiver, made by package wire under the mutex of the state that
+// they are about.
 const (
-	Admitted Kind = "admitted" // a command of Term; Base.Term was the highest seen
-	Refused  Kind = "refused"  // a command of Term, below Base.Term
-	Took     Kind = "took"     // this node goes by the table of Epoch; Base was before
+	Admitted Kind = "admitted" // a command of Term was admitted; Base.Term was the highest seen
+	Refused  Kind = "refused"  // a command of Term was refused: it is below Base.Term
+	Took     Kind = "took"     // this node has adopted the slot table of Epoch; the one before was of Base
 )
 
-// Admission is the claim about a command: admitted, or not.
+// Admission returns the kind of the claim about a command: Admitted or Refused.
 func Admission(admitted bool) Kind {
 	if admitted {
 		return Admitted
@@ -62,40 +83,42 @@ func Admission(admitted bool) Kind {
 	return Refused
 }
 
-// Claims of data nodes (under the lock of the slot's replica, but for the Points).
+// Claims of data nodes, made under the lock of the slot's replica, except for the
+// points.
 const (
-	Migrating Kind = "migrating"  // granted Slot at Epoch; answers no read
-	Finishing Kind = "finishing"  // a Point before it asks Peer to finish
-	Serving   Kind = "serving"    // answers reads of Slot at Epoch from Version on; Count sessions were heard, Flag: the source's copy was taken
-	Finished  Kind = "finished"   // no longer
-	Read      Kind = "read"       // answered a read of Subject at Version with Count values
-	Storing   Kind = "storing"    // a Point: a write of Peer has arrived, and is not looked at yet
-	Stored    Kind = "stored"     // took registration Subject at Version from session Peer; Flag: a tombstone
-	Removed   Kind = "removed"    // took it away as Peer asked; Count is the cause
-	Merging   Kind = "merging"    // a Point between Peer's answer to a diff and what is done with it
-	Merged    Kind = "merged"     // it is done: Count copies came or went; Key is the incarnation that answered
-	OwnerGone Kind = "owner-gone" // took Count registrations of session Peer away: Flag: it was neither listed nor connected
-	Emptied   Kind = "emptied"    // a graceful stop has seen all its slots served elsewhere; Count are still led
+	Migrating Kind = "migrating"  // the node was granted Slot at Epoch and answers no reads
+	Finishing Kind = "finishing"  // a Point before it asks Peer to finish the hand-over
+	Serving   Kind = "serving"    // it answers reads of Slot at Epoch from Version on; Count sessions have reported, Flag: the source's copy was taken
+	Finished  Kind = "finished"   // it does not serve Slot any more
+	Read      Kind = "read"       // it answered a read of Subject at Version with Count values
+	Storing   Kind = "storing"    // a Point: a write of Peer has arrived and has not been looked at
+	Stored    Kind = "stored"     // it stored registration Subject at Version from session Peer; Flag: a tombstone
+	Removed   Kind = "removed"    // it removed the registration because Peer asked for it; Count is the cause
+	Merging   Kind = "merging"    // a Point between Peer's answer to a diff and its merge
+	Merged    Kind = "merged"     // the merge is done: Count copies were added or removed; Key is the incarnation that answered
+	OwnerGone Kind = "owner-gone" // it removed Count registrations of session Peer; Flag: Peer was neither listed nor connected
+	Emptied   Kind = "emptied"    // before a graceful stop ends: all its slots are served elsewhere except Count that it still leads
 )
 
-// Claims of sessions (under the slot's fence, or the lock of what they speak of).
+// Claims of sessions, made under the slot's fence or under the lock of the state that
+// they are about.
 const (
-	Adopted   Kind = "adopted"   // goes by Epoch in Slot
+	Adopted   Kind = "adopted"   // the session now uses Epoch for Slot
 	Answering Kind = "answering" // a Point before it computes a diff for Peer
-	Answered  Kind = "answered"  // gave its set of Slot to Peer, fenced by Epoch; Key is the incarnation that was asked
-	Accepted  Kind = "accepted"  // keeps registration Subject at Version; Flag: a tombstone; Key is the dataId
-	Leasing   Kind = "leasing"   // a Point before it looks at the leases of connections: a suspended process stops there
-	Expiring  Kind = "expiring"  // a Point before it gives up what Count connections left whose lease is over
-	Dropped   Kind = "dropped"   // gives it up: its client is gone
-	Settled   Kind = "settled"   // data has it: counted at Epoch
-	Counted   Kind = "counted"   // a read of Subject at Epoch was believed: Version, Count values
-	Pushed    Kind = "pushed"    // subscription Key was given Subject at Version with Count values
-	Held      Kind = "held"      // and this one was held back by the guard
-	Emptying  Kind = "emptying"  // a graceful stop goes off the list; Count clients are still here
+	Answered  Kind = "answered"  // it sent its registrations of Slot to Peer, fenced by Epoch; Key is the incarnation that was asked
+	Accepted  Kind = "accepted"  // it keeps registration Subject at Version; Flag: a tombstone; Key is the dataId
+	Leasing   Kind = "leasing"   // a Point before it checks the leases of connections, where a suspended process is stopped
+	Expiring  Kind = "expiring"  // a Point before it drops the registrations of Count connections whose lease has expired
+	Dropped   Kind = "dropped"   // it dropped a registration because its client has gone
+	Settled   Kind = "settled"   // a data node has acknowledged the registration at Epoch
+	Counted   Kind = "counted"   // it accepted a read of Subject at Epoch: Version, Count values
+	Pushed    Kind = "pushed"    // it pushed Subject at Version with Count values to subscription Key
+	Held      Kind = "held"      // the push guard held such a push back
+	Emptying  Kind = "emptying"  // for a graceful stop it leaves the list of members; Count clients are still connected
 )
 
-// Point says that a claim of this kind is made without any lock, so that a node
-// may be held there.
+// Point reports whether claims of this kind are made without any lock, so that a
+// Gate may hold the node there.
 func (k Kind) Point() bool {
 	switch k {
 	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reparking, Reparked, Resigning, Resigned,
@@ -105,7 +128,8 @@ func (k Kind) Point() bool {
 	return false
 }
 
-// Points lists where a story may hold nodes; Point allows a few more.
+// Points returns the kinds at which a scenario may hold nodes: a subset of the
+// kinds for which Point is true.
 func Points() []Kind {
 	return []Kind{Swapping, Swapped, Renewing, Renewed, Resigning, Resigned, Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Expiring}
 }

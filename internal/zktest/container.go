@@ -12,16 +12,17 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// images are what is run when ZOOKEEPER_IMAGE names none: the first that is here. None
-// is fetched unasked.
+// images are the images if ZOOKEEPER_IMAGE names none: the first one that the engine
+// has. No image is pulled.
 var images = []string{"zookeeper:3.8", "zookeeper-local:3.8"}
 
-// lifetime is when the engine ends a container whose test binary did not.
+// lifetime is the time after which the engine ends a container that the test binary
+// did not remove.
 const lifetime = 30 * 60 // seconds
 
-// stay keeps a shell before the image's own entrypoint. Expire begins with a SIGTERM,
-// which the first process of a container is spared as long as it does not ask for it:
-// the shell never does, Java does as soon as it is up.
+// stay runs the image's own entrypoint from a shell. Expire begins with a SIGTERM, which
+// the kernel does not deliver to the first process of a container unless it handles
+// the signal: the shell does not, Java does.
 const stay = `run=$(command -v docker-entrypoint.sh) || run=/docker-entrypoint.sh; "$run" "$@"; exit $?`
 
 // container is a server that this process has started.
@@ -32,7 +33,7 @@ type container struct {
 	addr  string
 }
 
-// run starts a container; it returns before the server answers.
+// run starts a container, and returns before the server answers.
 func run() (*container, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
@@ -48,7 +49,7 @@ func run() (*container, error) {
 		return nil, err
 	}
 	repository, tag := image, "latest"
-	if at := strings.LastIndexByte(image, ':'); at > strings.LastIndexByte(image, '/') { // a colon before a slash is a port's
+	if at := strings.LastIndexByte(image, ':'); at > strings.LastIndexByte(image, '/') { // a colon before a slash belongs to a port
 		repository, tag = image[:at], image[at+1:]
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,17 +73,17 @@ func run() (*container, error) {
 		Labels:       map[string]string{"conclave": "zktest"},
 	}, func(host *docker.HostConfig) {
 		host.AutoRemove = true
-		host.PublishAllPorts = false // else its other ports would be open to everybody
+		host.PublishAllPorts = false // its other ports must not be open to other machines
 	})
 	if err != nil {
-		_ = pool.RemoveContainerByName(name) // made, and not started: it does not remove itself
+		_ = pool.RemoveContainerByName(name) // a container that was created but not started does not remove itself
 		return nil, fmt.Errorf("start image %s: %w", image, err)
 	}
 	c := &container{pool: pool, res: res, image: image, addr: addr}
 	return c, res.Expire(lifetime)
 }
 
-// choose is the image that ZOOKEEPER_IMAGE names, or the first of its own that the
+// choose returns the image that ZOOKEEPER_IMAGE names, or the first of images that the
 // engine has.
 func choose(pool *dockertest.Pool) (string, error) {
 	if image := os.Getenv("ZOOKEEPER_IMAGE"); image != "" {
@@ -93,11 +94,11 @@ func choose(pool *dockertest.Pool) (string, error) {
 			return image, nil
 		}
 	}
-	return "", fmt.Errorf("the Docker engine has no image %s: .ci/zookeeper-image builds the second, ZOOKEEPER_IMAGE names another",
+	return "", fmt.Errorf("the Docker engine has no image %s: build the second with .ci/zookeeper-image, or name another with ZOOKEEPER_IMAGE",
 		strings.Join(images, " or "))
 }
 
-// remove ends the container, and its data.
+// remove removes the container and its data.
 func (c *container) remove() error {
 	err := c.pool.Purge(c.res)
 	c.pool.Client.HTTPClient.CloseIdleConnections()

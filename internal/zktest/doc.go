@@ -1,28 +1,28 @@
-// Package zktest gives tests a real ZooKeeper.
+// Package zktest provides tests with a real ZooKeeper.
 //
 //	func TestMain(m *testing.M) { zktest.Main(m) }
 //
 //	func TestSomething(t *testing.T) {
 //		server := zktest.New(t)
 //		conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{server.Addr}, ...})
-//		// ... below server.Path, which is this test's own
+//		// ... below server.Path, which only this test uses
 //	}
 //
 // # Which server
 //
-// ZOOKEEPER_ADDR (host:port) names one; else it is a container of ZOOKEEPER_IMAGE, or of
-// the first of zookeeper:3.8 and zookeeper-local:3.8 that the Docker engine has
-// (.ci/zookeeper-image builds the second without a registry). It is started by the first
-// test that wants it, is shared by the tests of the binary, and only looked for when
-// TEST_ALL=1: without that, tests need nothing but Go. Its tick is 200 ms, so that
-// sessions may be short; they may be no longer than twenty of them, which is 4 s.
+// ZOOKEEPER_ADDR (host:port) names the server. Without it, the server is a container of
+// ZOOKEEPER_IMAGE, or of the first of zookeeper:3.8 and zookeeper-local:3.8 that the
+// Docker engine has (.ci/zookeeper-image builds the second without a registry). It is
+// started by the first test that needs it and shared by the tests of the binary, and
+// only used with TEST_ALL=1; without it, tests need only Go. Its tick is 200 ms, so
+// that sessions can be short; the longest session is twenty ticks, 4 s.
 //
-// What is missing is skipped aloud: the skip names what is missing and what would help.
-// With REQUIRE_DOCKER=1 it fails instead. A server that ZOOKEEPER_ADDR names and that
-// does not answer always fails: somebody meant it.
+// If the server is missing, the test is skipped with a message that says what is
+// missing and how to provide it. With REQUIRE_DOCKER=1 the test fails instead. If a
+// server that ZOOKEEPER_ADDR names does not answer, the test always fails.
 //
-// # What stays behind
+// # Cleaning up
 //
-// Nothing, when Main returns. A test binary that is killed leaves its container for at
-// most half an hour: the engine was told to end it then, and it removes itself.
+// When Main returns, nothing is left. The container of a test binary that was killed is
+// removed by the engine after half an hour at the latest.
 package zktest

@@ -14,24 +14,24 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Server is a ZooKeeper as one test sees it.
+// Server is a ZooKeeper for one test.
 type Server struct {
 	Addr string // host:port
-	Path string // below which nobody else writes; not made yet
+	Path string // only this test writes below it; does not exist yet
 }
 
-// Tick is the server's: sessions are granted from two of them on, and end up to one
-// later than they could.
+// Tick is the server's tick. The shortest session is two ticks, and sessions expire up
+// to one tick late.
 const Tick = 200 * time.Millisecond
 
-// Longest is the longest session that it grants. Who asks for more gets this, and is
-// told so in an answer that is easily overlooked: look at zklatch.Session.Timeout.
+// Longest is the longest session that the server grants. A client that requests more
+// gets this; zklatch.Session.Timeout has the granted timeout.
 const Longest = 20 * Tick
 
-// patience is how long a server may take to start.
-const patience = 90 * time.Second
+// startTimeout is how long a server may take to start.
+const startTimeout = 90 * time.Second
 
-// shared is the server of this binary, looked for once.
+// shared is the server of this binary; it is started once.
 var shared struct {
 	sync.Mutex
 	looked    bool
@@ -41,19 +41,19 @@ var shared struct {
 	tests     int
 }
 
-// errNamed: ZOOKEEPER_ADDR names a server that cannot be used. Somebody meant it, so
-// this fails and is never skipped.
+// errNamed: ZOOKEEPER_ADDR names a server that cannot be used. The test fails and is
+// not skipped.
 var errNamed = errors.New("the server that ZOOKEEPER_ADDR names cannot be used")
 
-// Wanted says whether a real server is asked for.
+// Wanted reports whether a real server is requested (TEST_ALL=1).
 func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
 
-// New is the server, with a path of the test's own. When there is none the test is
-// skipped, aloud, or fails.
+// New returns the server with a path for the test. If there is no server, the test is
+// skipped with a message, or fails.
 func New(t testing.TB) Server {
 	t.Helper()
 	if !Wanted() {
-		t.Skip("a real ZooKeeper is not asked for: TEST_ALL=1 plays this test on one")
+		t.Skip("a real ZooKeeper is not requested: set TEST_ALL=1 to run this test on one")
 	}
 	shared.Lock()
 	defer shared.Unlock()
@@ -74,7 +74,8 @@ func New(t testing.TB) Server {
 	return Server{Addr: shared.addr, Path: fmt.Sprintf("/conclave-test/%d-%d-%d", os.Getpid(), time.Now().UnixNano(), shared.tests)}
 }
 
-// find reaches the server that is named, or runs a container; shared is locked.
+// find connects to the server that is named, or runs a container. The caller has locked
+// shared.
 func find() error {
 	if addr := os.Getenv("ZOOKEEPER_ADDR"); addr != "" {
 		shared.addr = addr
@@ -87,7 +88,7 @@ func find() error {
 	if err != nil {
 		return err
 	}
-	if err := reach(c.addr, patience); err != nil {
+	if err := reach(c.addr, startTimeout); err != nil {
 		return errors.Join(fmt.Errorf("image %s: %w", c.image, err), c.remove())
 	}
 	shared.addr, shared.container = c.addr, c
@@ -107,8 +108,8 @@ func reach(addr string, limit time.Duration) error {
 	}
 }
 
-// version is what a server says of itself (the command srvr, which is on by default);
-// empty when it does not answer.
+// version returns the first line of the answer to srvr, which is allowed by default;
+// empty if the server does not answer.
 func version(addr string) string {
 	line, _, _ := strings.Cut(ask(addr, "srvr"), "\n")
 	if !strings.HasPrefix(line, "Zookeeper version") {
@@ -117,7 +118,8 @@ func version(addr string) string {
 	return line
 }
 
-// ask says one of the server's four-letter commands; empty: no answer.
+// ask sends one of the server's four-letter commands and returns the answer; empty if
+// there is none.
 func ask(addr, command string) string {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -128,24 +130,24 @@ func ask(addr, command string) string {
 	if _, err := conn.Write([]byte(command)); err != nil {
 		return ""
 	}
-	answer, _ := io.ReadAll(conn) // what came until it hung up
+	answer, _ := io.ReadAll(conn) // until the server closes the connection
 	return string(answer)
 }
 
-// Watches is how many watches are set on the server (the command wchs, which must be
-// allowed); without it the test is skipped.
+// Watches returns the number of watches on the server. If the server does not allow the
+// command wchs, the test is skipped.
 func (s Server) Watches(t testing.TB) int {
 	t.Helper()
 	var connections, paths, watches int
 	answer := ask(s.Addr, "wchs")
 	if _, err := fmt.Sscanf(answer, "%d connections watching %d paths\nTotal watches:%d", &connections, &paths, &watches); err != nil {
-		t.Skipf("the server at %s does not count its watches (4lw.commands.whitelist=srvr,wchs lets it): %q", s.Addr, answer)
+		t.Skipf("the server at %s does not report its watches (set 4lw.commands.whitelist=srvr,wchs): %q", s.Addr, answer)
 	}
 	return watches
 }
 
-// Main runs the tests, ends the server if it is ours, and looks for goroutines that
-// were left behind. It does not return.
+// Main runs the tests, removes the server if this process has started it, and checks
+// that no goroutine is left. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if shared.container != nil {

@@ -13,13 +13,13 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// Two tests share the server and not the path.
-func TestEachTestHasAPathOfItsOwn(t *testing.T) {
+// Tests share the server but not the path.
+func TestNew_PathsDiffer(t *testing.T) {
 	a, b := zktest.New(t), zktest.New(t)
 	assert.Equal(t, a.Addr, b.Addr)
 	assert.NotEqual(t, a.Path, b.Path)
 	conn, err := net.DialTimeout("tcp", a.Addr, time.Second)
 	require.NoError(t, err, "it answers")
 	conn.Close()
-	assert.Zero(t, a.Watches(t), "nobody watches anything")
+	assert.Zero(t, a.Watches(t), "no watches")
 }

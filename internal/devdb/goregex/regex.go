@@ -1,10 +1,12 @@
-// Package regex stands in for github.com/dolthub/go-icu-regex, which the SQL engine uses for REGEXP, over Go's own
-// regexp package. The original carries the ICU library as WebAssembly and compiles it whenever a program starts that
-// links the engine: 0.3 s and 10 MiB for every database process and test binary, several seconds under the race
-// detector, for functions that no statement of Conclave uses.
+// Package regex replaces github.com/dolthub/go-icu-regex, which the SQL engine uses
+// for REGEXP, with Go's own regexp package. The original contains the ICU library as
+// WebAssembly and compiles it whenever a program that links the engine starts. That
+// costs every database process and test binary 0.3 s and 10 MiB, and several seconds
+// with the race detector, for functions that no statement of Conclave uses.
 //
-// What differs: patterns are Go's (RE2), so there are no look-arounds and no back-references; everything else of
-// REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR and REGEXP_REPLACE is here. Positions count characters, from 1.
+// Patterns have Go's syntax (RE2), so look-arounds and back-references are missing.
+// Everything else of REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR and REGEXP_REPLACE
+// works. Positions are in characters and start at 1.
 package regex
 
 import (
@@ -16,26 +18,29 @@ import (
 	"unicode/utf8"
 )
 
-// Regex is one pattern and the text that it looks at. Not for concurrent use.
+// Regex is a pattern and the text to match. It is not safe for concurrent use.
 type Regex interface {
-	// SetRegexString compiles the pattern. It comes first.
+	// SetRegexString compiles the pattern. It must be called first.
 	SetRegexString(ctx context.Context, pattern string, flags RegexFlags) error
 	// SetMatchString sets the text.
 	SetMatchString(ctx context.Context, text string) error
-	// IndexOf is where the occurrence-th match from start begins, or where it has ended; 0 when there is none.
+	// IndexOf returns the start of the occurrence-th match from start on, or its end;
+	// 0 if there is none.
 	IndexOf(ctx context.Context, start, occurrence int, endIndex bool) (int, error)
-	// Matches tells whether there is an occurrence-th match from start, which counts from 0 here.
+	// Matches reports whether there is an occurrence-th match from start on. Here
+	// start counts from 0.
 	Matches(ctx context.Context, start, occurrence int) (bool, error)
-	// Replace replaces the occurrence-th match from start, all for 0. In the replacement $n is a group, \x is x.
+	// Replace replaces the occurrence-th match from start on, or all if occurrence is
+	// 0. In the replacement $n stands for a group and \x for x.
 	Replace(ctx context.Context, replacement string, start, occurrence int) (string, error)
-	// Substring is the occurrence-th match from start.
+	// Substring returns the occurrence-th match from start on.
 	Substring(ctx context.Context, start, occurrence int) (string, bool, error)
-	// StringBufferSize is for an engine with buffers of its own.
+	// StringBufferSize returns 0; it is for implementations with their own buffers.
 	StringBufferSize() uint32
 	Close() error
 }
 
-// RegexFlags may be combined. The values are ICU's.
+// RegexFlags can be combined. The values are those of ICU.
 type RegexFlags uint32
 
 const (
@@ -48,16 +53,16 @@ const (
 )
 
 var (
-	// ErrRegexNotYetSet is met when SetRegexString was not called, or failed.
+	// ErrRegexNotYetSet: SetRegexString was not called or has failed.
 	ErrRegexNotYetSet = errors.New("SetRegexString must be called before any other function")
-	// ErrMatchNotYetSet is met when SetMatchString was not called.
+	// ErrMatchNotYetSet: SetMatchString was not called.
 	ErrMatchNotYetSet = errors.New("SetMatchString must be called as there is nothing to match against")
 )
 
-// CreateRegex answers an empty Regex.
+// CreateRegex returns a Regex without a pattern.
 func CreateRegex(uint32) Regex { return &pattern{} }
 
-// SetRegexLeakHandler has nothing to watch over: there is no memory but the garbage collector's.
+// SetRegexLeakHandler does nothing, because all memory is garbage-collected.
 func SetRegexLeakHandler(func()) {}
 
 type pattern struct {
@@ -97,7 +102,8 @@ func (p *pattern) SetMatchString(_ context.Context, text string) error {
 	return nil
 }
 
-// find answers the bounds, in bytes of the text, of the matches that begin at the skip-th character or later.
+// find returns the bounds, in bytes of the text, of the matches that start after skip
+// characters or later.
 func (p *pattern) find(skip int) ([][]int, error) {
 	if p.re == nil {
 		return nil, ErrRegexNotYetSet
@@ -191,7 +197,7 @@ func (p *pattern) expand(out *strings.Builder, replacement string, m []int) erro
 				group = group*10 + int(replacement[i]-'0')
 			}
 			if digits == 0 || group > p.re.NumSubexp() {
-				return fmt.Errorf("the replacement %q names a group that the pattern does not have", replacement)
+				return fmt.Errorf("replacement %q refers to a group that the pattern does not have", replacement)
 			}
 			if m[2*group] >= 0 {
 				out.WriteString((*p.text)[m[2*group]:m[2*group+1]])

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFunctionsCountCharactersFromOne(t *testing.T) {
+func TestRegex_PositionsAreCharactersFromOne(t *testing.T) {
 	ctx := context.Background()
 	re := CreateRegex(0)
 	defer re.Close()
@@ -13,7 +13,7 @@ func TestFunctionsCountCharactersFromOne(t *testing.T) {
 		t.Fatalf("no pattern: %v", err)
 	}
 	if err := re.SetRegexString(ctx, "(", RegexFlags_None); err == nil {
-		t.Fatal("a broken pattern was taken")
+		t.Fatal("an invalid pattern was accepted")
 	}
 	if err := re.SetRegexString(ctx, "([a-c])([0-9])?", RegexFlags_Case_Insensitive); err != nil {
 		t.Fatal(err)
@@ -43,12 +43,12 @@ func TestFunctionsCountCharactersFromOne(t *testing.T) {
 		}
 	}
 	if _, err := re.Replace(ctx, "$7", 1, 0); err == nil {
-		t.Error("a group that does not exist was taken")
+		t.Error("a group that does not exist was accepted")
 	}
 	if got, ok, err := re.Substring(ctx, 1, 2); got != "b" || !ok || err != nil {
 		t.Errorf("%q %v %v", got, ok, err)
 	}
 	if ok, err := re.Matches(ctx, 8, 1); ok || err != nil {
-		t.Errorf("the last match begins at the 8th character: %v %v", ok, err)
+		t.Errorf("Matches from 8: %v %v, want no match", ok, err)
 	}
 }
