@@ -1,5 +1,5 @@
-// Package archtest holds the repository to what it says of itself: deps_test.go keeps
-// the import rule, which package may know which, and docs_test.go sees to it that the
-// tests, files and links that the maps of claims in docs name are there. It has tests
-// only.
+// Package archtest checks what the repository states about itself; it has tests
+// only. deps_test.go holds the import rule: which package may import which.
+// docs_test.go checks that the tests, files, functions and links that the documents
+// name exist, and glossary_test.go that the identifiers of the glossary do.
 package archtest
