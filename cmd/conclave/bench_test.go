@@ -16,15 +16,14 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// What a call's own folder leaves behind: nothing, or logs of which it is said once where
-// they are.
-func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
+// The folder is removed, or its logs are kept and named once in the error.
+func TestCloseFolder_KeepsLogsOfAFailure(t *testing.T) {
 	const one, other = "cluster/logs/meta-1.log", "fresh-1/logs/db.log"
 	for name, c := range map[string]struct {
 		failed      string // ROOT is the folder
 		interrupted bool
 		files       []string
-		says        string // "": the folder is gone, and the error is the one that it was
+		want        string // of the error; "": the folder is removed and the error unchanged
 		waited      bool   // the error is a supervisor.NotReadyError
 	}{
 		"done":                        {"", false, []string{one}, "", false},
@@ -52,28 +51,28 @@ func TestATemporaryFolderIsKeptOnlyForAFailureThatLeftSomething(t *testing.T) {
 				failed = errors.New(strings.ReplaceAll(c.failed, "ROOT", root))
 			}
 			err := closeFolder(root, c.interrupted, failed)
-			if c.says == "" {
+			if c.want == "" {
 				assert.Equal(t, failed, err)
 				assert.NoDirExists(t, root)
 				return
 			}
 			assert.ErrorIs(t, err, failed)
-			assert.EqualError(t, err, strings.ReplaceAll(c.says, "ROOT", root))
+			assert.EqualError(t, err, strings.ReplaceAll(c.want, "ROOT", root))
 			assert.FileExists(t, filepath.Join(root, c.files[0]))
 		})
 	}
 }
 
-func TestAFolderThatCannotBeRemovedIsNoFailureOfTheCall(t *testing.T) {
-	root := t.TempDir() + "/." // which os.RemoveAll refuses, whoever asks
+func TestCloseFolder_IgnoresErrorOfRemoval(t *testing.T) {
+	root := t.TempDir() + "/." // os.RemoveAll refuses this path for any user
 	require.Error(t, os.RemoveAll(root))
 	assert.NoError(t, closeFolder(root, false, nil))
 	failed := errors.New("it broke")
 	assert.Equal(t, failed, closeFolder(root, false, failed))
 }
 
-// A cluster that has its folder, but cannot be supervised, has written no log.
-func TestAClusterThatCannotBeSupervisedLeavesNoFolder(t *testing.T) {
+// A cluster whose supervisor cannot start has a folder but no logs.
+func TestOwnCluster_LeavesNoFolderIfSupervisorFails(t *testing.T) {
 	bin, temp := t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("d", 120)) // too deep for a socket
 	require.NoError(t, os.Mkdir(temp, 0o755))
 	for _, program := range []string{"meta", "data", "session", "devdb"} { // looked for, and never started

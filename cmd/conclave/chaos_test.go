@@ -19,7 +19,7 @@ import (
 	"conclave/slot"
 )
 
-func TestChaosListNamesEveryScenario(t *testing.T) {
+func TestChaosList_NamesEveryScenario(t *testing.T) {
 	rows := decode[[]scenarioRow](t, tool(t, "chaos", "list", "--json"))
 	require.Len(t, rows, len(chaos.Scenarios()))
 	for i, r := range rows {
@@ -37,7 +37,7 @@ func TestChaos_RefusesInvalidArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		code int
-		says string
+		want string
 	}{
 		"an unknown name":         {[]string{"f99"}, exitUsage, `there is no scenario "f99" (near it: f09-slow-database, f19-kill-a-session), and no such file; list the scenarios with ` + "`conclave chaos list`"},
 		"more than one":           {[]string{"f0"}, exitUsage, `9 scenarios begin with "f0"`},
@@ -51,7 +51,7 @@ func TestChaos_RefusesInvalidArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := tool(t, append([]string{"chaos", "run"}, c.args...)...)
 			assert.Equal(t, c.code, r.code, r.stderr)
-			assert.Contains(t, r.stderr, c.says)
+			assert.Contains(t, r.stderr, c.want)
 		})
 	}
 }
@@ -104,8 +104,8 @@ func TestChaosRun_InterruptedLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	ctx, interrupt := context.WithCancel(t.Context())
 	var stderr bytes.Buffer
-	heard := &listener{word: "leads term", then: interrupt}
-	code := run(ctx, []string{"chaos", "run", "f01"}, heard, &stderr)
+	output := &listener{word: "leads term", then: interrupt}
+	code := run(ctx, []string{"chaos", "run", "f01"}, output, &stderr)
 	assert.Equal(t, exitFailed, code)
 	assert.Equal(t, "conclave: interrupted: this run was not checked and left nothing behind\n", stderr.String())
 	left, err := os.ReadDir(temp)
@@ -113,7 +113,7 @@ func TestChaosRun_InterruptedLeavesNothing(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// listener does something when a word is written.
+// listener calls then when the word is written.
 type listener struct {
 	word string
 	then func()
@@ -126,9 +126,9 @@ func (l *listener) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// One story of everything that is done to processes: signals, the network between
-// them, and an answer of the database that is lost.
-func TestChaosOnRealProcesses(t *testing.T) {
+// A scenario with every kind of fault for processes: signals, the network between them,
+// and a lost answer of the database.
+func TestChaos_OnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -167,7 +167,7 @@ figure leaderless
 	assert.NotContains(t, string(html), "src=\"http")
 }
 
-// calm is a driver of a cluster that nothing happens to.
+// calm is a driver of a cluster without faults.
 type calm struct {
 	chaos.Driver
 	opens  error  // of Open
@@ -191,16 +191,16 @@ func (c *calm) Close(context.Context) error {
 	return nil
 }
 
-// A Ctrl-C that comes while the cluster is being taken down comes too late: the
-// story was told to its end.
-func TestWhatDidNotHoldIsKeptThoughTheCleanUpWasInterrupted(t *testing.T) {
-	story, err := chaos.Parse("story.txt", "cluster 1 meta 1 session 1 data 1 slots 1 replicas\nat 1ms expect no leader within 1ms\nuntil 10ms\n")
+// The scenario has run to its end, so a Ctrl-C while the cluster is being stopped has no
+// effect on the result.
+func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
+	scenario, err := chaos.Parse("scenario.txt", "cluster 1 meta 1 session 1 data 1 slots 1 replicas\nat 1ms expect no leader within 1ms\nuntil 10ms\n")
 	require.NoError(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	stage := &chaosStage{driver: &calm{ending: interrupt}, dir: t.TempDir()}
 	var stderr bytes.Buffer
-	r, keep, err := stage.play(ctx, story, io.Discard, &stderr)
+	r, keep, err := stage.play(ctx, scenario, io.Discard, &stderr)
 	require.NoError(t, err)
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	assert.Len(t, r.Problems(), 1)
@@ -209,7 +209,7 @@ func TestWhatDidNotHoldIsKeptThoughTheCleanUpWasInterrupted(t *testing.T) {
 	assert.Contains(t, stderr.String(), stage.dir)
 
 	stage.driver = &calm{opens: ctx.Err(), ending: func() {}}
-	_, keep, err = stage.play(ctx, story, io.Discard, &stderr)
-	assert.Equal(t, errInterrupted, err, "this one was not told")
+	_, keep, err = stage.play(ctx, scenario, io.Discard, &stderr)
+	assert.Equal(t, errInterrupted, err, "the scenario did not run")
 	assert.False(t, keep)
 }

@@ -138,7 +138,7 @@ func TestUsageError_HintNamesTheCommand(t *testing.T) {
 	}
 }
 
-func TestHelpListsWhatAUserCallsAndHidesWhatContainersDo(t *testing.T) {
+func TestHelp_HidesCommandsForContainers(t *testing.T) {
 	root := (&app{}).root()
 	shown := tool(t, "help").stdout
 	for _, name := range []string{"up", "demo", "chaos", "bench", "lab", "lead"} {
@@ -152,8 +152,9 @@ func TestHelpListsWhatAUserCallsAndHidesWhatContainersDo(t *testing.T) {
 	}
 }
 
-// Two commands in containers at once take nothing down of each other's.
-func TestTheDemoAndChaosHaveProjectsOfTheirOwn(t *testing.T) {
+// Two commands in containers can run at the same time without removing each other's
+// project.
+func TestComposeProjects_Differ(t *testing.T) {
 	root := (&app{}).root()
 	flag := func(name string, path ...string) *pflag.Flag {
 		var cmd *cobra.Command
@@ -167,8 +168,8 @@ func TestTheDemoAndChaosHaveProjectsOfTheirOwn(t *testing.T) {
 	assert.NotContains(t, flag("logs", "chaos", "run").Usage, "demo")
 }
 
-// Without its programs nothing is started, and nothing is left.
-func TestWhatCannotBeStartedLeavesNoFolder(t *testing.T) {
+// Without the programs nothing is started and no folder is left.
+func TestMissingPrograms_LeaveNoFolder(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	t.Setenv(binEnv, t.TempDir())

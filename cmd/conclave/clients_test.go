@@ -15,14 +15,14 @@ import (
 	"conclave/internal/supervisor"
 )
 
-func TestClientsWantsAtLeastOne(t *testing.T) {
+func TestClients_CountIsAtLeastOne(t *testing.T) {
 	r := tool(t, "--meta", "127.0.0.1:1", "clients", "--count", "0")
 	assert.Equal(t, exitUsage, r.code)
 	assert.Contains(t, r.stderr, "--count is 0")
 	assert.Equal(t, exitFailed, tool(t, "--dir", t.TempDir(), "clients").code, "there is no cluster to be a client of")
 }
 
-// shared is a buffer that may be read while it is written to.
+// shared is a buffer that is safe for concurrent use.
 type shared struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -40,8 +40,8 @@ func (s *shared) String() string {
 	return s.text.String()
 }
 
-// The clients of a container, and the way into one: by --session alone.
-func TestClientsAreAtWorkUntilToldToLeave(t *testing.T) {
+// The clients of a container, which connect with --session only.
+func TestClients_RunUntilContextEnds(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return

@@ -27,8 +27,8 @@ var (
 	buildErr  error
 )
 
-// realPrograms builds the processes once and has the tool find them. The tool
-// itself is the test binary, which knows what it is by its environment.
+// realPrograms builds the programs once and makes the tool find them. The tool itself is
+// the test binary, with asTool in its environment.
 func realPrograms(t *testing.T) {
 	t.Helper()
 	buildOnce.Do(func() {
@@ -47,7 +47,7 @@ func realPrograms(t *testing.T) {
 	t.Setenv(asTool, "1")
 }
 
-// decode reads the one document that a call printed.
+// decode decodes the document that a call printed.
 func decode[T any](t *testing.T, r result) T {
 	t.Helper()
 	require.Equal(t, exitDone, r.code, r.stderr)
@@ -56,8 +56,8 @@ func decode[T any](t *testing.T, r result) T {
 	return v
 }
 
-// allReady is what ps says once it has found every process ready: on a busy machine a
-// look may pass over one that did not answer in time.
+// allReady returns the processes when ps shows all of them as ready. On a busy machine
+// a process may not answer in time.
 func allReady(t *testing.T, conclave func(args ...string) result) (ps []supervisor.Process) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -67,8 +67,8 @@ func allReady(t *testing.T, conclave func(args ...string) result) (ps []supervis
 	return ps
 }
 
-// The story of an operator's first quarter of an hour, on real processes.
-func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
+// The commands of an operator's first quarter of an hour on real processes.
+func TestCluster_UpToDown(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -86,7 +86,7 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	assert.Equal(t, exitFailed, again.code)
 	assert.Contains(t, again.stderr, "pid ")
 
-	// Publish and see.
+	// Publish and read.
 	require.Equal(t, exitDone, conclave("publish", "echo=10.0.0.1:80", "echo=10.0.0.2:80", "time=10.0.0.3:80").code)
 	got := decode[push](t, conclave("get", "echo"))
 	assert.Equal(t, []string{"10.0.0.1:80", "10.0.0.2:80"}, got.Values)
@@ -95,7 +95,7 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	require.Equal(t, exitDone, conclave("publish", "brief=x", "--linger", "200ms").code)
 	require.Eventually(t, func() bool {
 		return len(decode[push](t, conclave("get", "brief")).Values) == 0
-	}, 4*time.Second, 50*time.Millisecond, "it lingers no longer than it was told to")
+	}, 4*time.Second, 50*time.Millisecond, "the values stay no longer than --linger")
 
 	// Kill the leader.
 	first := decode[metaclient.LeaderInfo](t, conclave("leader"))
@@ -106,7 +106,7 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	assert.Equal(t, first.Term+1, second.Term)
 	assert.NotEqual(t, first.Leader, second.Leader)
 	var elections []metaclient.Election
-	require.Eventually(t, func() bool { // a busy database is told of a win some beats later
+	require.Eventually(t, func() bool { // with a busy database the row is written some beats later
 		elections = decode[[]metaclient.Election](t, conclave("elections"))
 		return len(elections) > 0 && elections[0].Term >= second.Term
 	}, 20*time.Second, 50*time.Millisecond)
@@ -115,7 +115,7 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	assert.Equal(t, "killed", elections[0].Cause)
 	require.Equal(t, exitDone, conclave("start", killed.Name).code)
 
-	// Hand over on purpose; observe and come back.
+	// Resign; observe and become a candidate again.
 	third := decode[metaclient.LeaderInfo](t, conclave("resign"))
 	assert.Greater(t, third.Term, second.Term)
 	require.Equal(t, exitDone, conclave("election", "quit", third.Leader).code)
@@ -164,7 +164,7 @@ func TestAClusterOfProcessesFromUpToDown(t *testing.T) {
 	}
 }
 
-func TestRollRestartsEveryNodeOnce(t *testing.T) {
+func TestRoll_RestartsEveryNodeOnce(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -187,7 +187,7 @@ func TestRollRestartsEveryNodeOnce(t *testing.T) {
 	require.Equal(t, exitDone, conclave("down").code)
 }
 
-func TestATokenIsAskedForAndShown(t *testing.T) {
+func TestToken_IsRequiredAndSent(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -212,8 +212,8 @@ func TestATokenIsAskedForAndShown(t *testing.T) {
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
 }
 
-// What was started in the foreground ends with its context, as with Ctrl-C.
-func TestUpInTheForegroundEndsWithItsContext(t *testing.T) {
+// A cluster in the foreground ends with its context, as with Ctrl-C.
+func TestUp_ForegroundEndsWithContext(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return

@@ -9,7 +9,7 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// The scenes in which processes are killed and drained: on every stage.
+// The scenes in which processes are killed and drained, for every stage.
 
 func (d *demo) killLeader(ctx context.Context) error {
 	leader, err := d.leader(ctx)
@@ -23,13 +23,13 @@ func (d *demo) killLeader(ctx context.Context) error {
 		return err
 	}
 	d.story.figure("the next leader is", k.next.Leader, fmt.Sprintf("term %d, cause %q", k.next.Term, k.next.Cause))
-	d.story.figure("leaderless for", ms(int64(k.leaderless)), fmt.Sprintf("seen from outside after %s; the Java original: 21 s", ms(int64(k.outside))))
+	d.story.figure("leaderless for", ms(int64(k.leaderless)), fmt.Sprintf("observed from outside after %s; SOFARegistry: 21 s", ms(int64(k.outside))))
 	return d.after(ctx, leader.Leader, "conclave elections")
 }
 
 func (d *demo) drainData(ctx context.Context) error {
 	const name = "data-1"
-	d.story.scene("DRAIN A DATA NODE", name+" hands its slots over while it is being written to and read from")
+	d.story.scene("DRAIN A DATA NODE", name+" hands over its slots under reads and writes")
 	data, err := d.stage.Addresses("data")
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (d *demo) drainData(ctx context.Context) error {
 	}
 	d.story.figure("slots moved", fmt.Sprint(done.MovedSlots), "in "+ms(done.TookMs))
 	if v := gaps.Values(); v.N > 0 {
-		d.story.figure("a slot was unreadable for", fmt.Sprintf("%.1f ms", v.P50), fmt.Sprintf("the longest %.1f ms; callers were made to wait, none was refused", v.Max))
+		d.story.figure("a slot was unreadable for", fmt.Sprintf("%.1f ms", v.P50), fmt.Sprintf("at most %.1f ms; requests waited, none was refused", v.Max))
 	}
 	if err := d.judge(ctx); err != nil {
 		return err
@@ -83,11 +83,11 @@ func (d *demo) killData(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("slots of %s are not served again: %w", name, err)
 	}
-	d.story.figure("unreadable for, at most", ms(served.Sub(began).Milliseconds()), "until the last of its slots was served by another; the Java original: 22-24 s")
+	d.story.figure("unreadable for, at most", ms(served.Sub(began).Milliseconds()), "until all its slots were served by others; SOFARegistry: 22-24 s")
 	return d.after(ctx, name, "conclave slots")
 }
 
-// allServed says that no slot waits for its leader to begin.
+// allServed reports whether every slot is served.
 func allServed(s metaclient.SlotsInfo) bool {
 	for _, x := range s.Slots {
 		if x.State == "crash" || x.State == "switching" {
@@ -100,7 +100,7 @@ func allServed(s metaclient.SlotsInfo) bool {
 func (d *demo) killSession(ctx context.Context) error {
 	const name = "session-1"
 	behind := d.behind(name)
-	d.story.scene("KILL -9 A SESSION", fmt.Sprintf("%s, behind which %d publishers and %d subscribers live", name, demoPublishers/2, demoSubscribers))
+	d.story.scene("KILL -9 A SESSION", fmt.Sprintf("%s, which serves %d publishers and %d subscribers", name, demoPublishers/2, demoSubscribers))
 	d.ledger.Phase()
 	began := time.Now()
 	killing := d.killBeside(ctx, name)
@@ -121,19 +121,19 @@ func (d *demo) killSession(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("clients of %s found no other session: %w", name, err)
 	}
-	d.story.figure("its clients found the other one in", ms(found.Sub(began).Milliseconds()), "")
+	d.story.figure("its clients reconnected in", ms(found.Sub(began).Milliseconds()), "")
 	return d.after(ctx, name, "conclave nodes --role session")
 }
 
-// killBeside kills while somebody watches: the engine's call returns long after the
-// death. The channel tells when it has.
+// killBeside kills in the background, because the engine's call returns long after the
+// process has ended. The channel receives its result.
 func (d *demo) killBeside(ctx context.Context, name string) <-chan error {
 	killing := make(chan error, 1)
 	go func() { killing <- d.stage.Kill(ctx, name) }()
 	return killing
 }
 
-// behind are the clients of a session.
+// behind returns the clients of a session.
 func (d *demo) behind(session string) []*bench.Peer {
 	var out []*bench.Peer
 	for _, p := range d.peers {

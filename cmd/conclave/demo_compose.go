@@ -19,7 +19,7 @@ import (
 	"conclave/wire"
 )
 
-// composeOptions say which containers.
+// composeOptions are the flags for containers.
 type composeOptions struct {
 	db, takeover, project, dir, logLevel, logs string
 
@@ -27,8 +27,8 @@ type composeOptions struct {
 	more  []string // files that compose reads after docker-compose.yml
 }
 
-// bind adds the flags: project is the name of this command's own, kept says when its logs
-// are kept without being asked for.
+// bind adds the flags. project is the default project of the command, and kept describes
+// when it keeps logs by default.
 func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
 	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)")
@@ -38,7 +38,7 @@ func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
 }
 
-// validate checks --on, and what belongs to it.
+// validate checks --on and the flags that depend on it.
 func (o *composeOptions) validate(on string) error {
 	switch on {
 	case "local":
@@ -58,17 +58,17 @@ func (o *composeOptions) validate(on string) error {
 	return nil
 }
 
-// The services of docker-compose.yml that the demo needs: everything but the clients
-// at work there, since it has its own.
+// The services of docker-compose.yml that the demo needs: all except the clients, since
+// it has its own.
 var composeNodes = []string{"meta-1", "meta-2", "meta-3", "data-1", "data-2", "data-3", "session-1", "session-2"}
 
 const composeDB = "db"
 
-// composeLease is the metas' default, which docker-compose.yml leaves as it is.
+// composeLease is the default lease of metas, which docker-compose.yml does not change.
 const composeLease = 3 * time.Second
 
-// The images of each kind of database, in the order of compose/db-image: the official
-// one, and the one that .ci/mysql-image makes without a registry.
+// The images of each kind of database in the order of compose/db-image: the official
+// one, and the one that .ci/mysql-image builds without a registry.
 var databaseImages = map[string][]string{
 	"mysql":   {"mysql:8.4", "mysql-local:9"},
 	"mariadb": {"mariadb:10.11", "mariadb-local:10.11"},
@@ -82,7 +82,7 @@ type composeStage struct {
 	network wire.Network
 	image   string // of the database
 	logs    string // folder of the containers' logs
-	keep    bool   // also when the demo succeeds
+	keep    bool   // even if the demo succeeds
 }
 
 var (
@@ -114,12 +114,12 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 	}
 	env := []string{
 		"CONCLAVE_META_TAKEOVER=" + o.takeover, "CONCLAVE_META_LOG_LEVEL=" + o.logLevel,
-		"HEALTH_INTERVAL=1s", // only for the start: the demo asks the nodes itself
+		"HEALTH_INTERVAL=1s", // only for the start; the demo queries the nodes itself
 	}
 	if o.nodes == nil {
 		o.nodes = composeNodes
 	}
-	for _, n := range o.nodes { // any free port: other clusters may have the usual ones
+	for _, n := range o.nodes { // any free port, because other clusters may use the default ones
 		env = append(env, strings.ToUpper(strings.ReplaceAll(n, "-", "_"))+"_PORT=0")
 	}
 	if image := databaseImage(ctx, o.db); image != "" {
@@ -167,8 +167,8 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 	return s, nil
 }
 
-// databaseImage is the first image of a kind that is here, or the official one, which
-// the engine will have to fetch; "" leaves it to the environment.
+// databaseImage returns the first image of a kind that the engine has, or the official
+// one, which the engine has to pull; "" leaves the choice to the environment.
 func databaseImage(ctx context.Context, kind string) string {
 	if kind == "" && os.Getenv("DB_IMAGE") != "" {
 		return ""
@@ -183,12 +183,13 @@ func databaseImage(ctx context.Context, kind string) string {
 		}
 	}
 	if len(images) == 0 {
-		return kind // an image of the caller's own
+		return kind // it names an image
 	}
 	return images[0]
 }
 
-// composeToken is what the project's containers drew at their first start.
+// composeToken returns the token that the project's containers created at their first
+// start.
 func composeToken(dir string) (string, error) {
 	secrets := os.Getenv("CONCLAVE_SECRETS")
 	if secrets == "" {
@@ -201,10 +202,10 @@ func composeToken(dir string) (string, error) {
 	return strings.TrimSpace(string(token)), nil
 }
 
-// ports of the roles, inside.
+// The ports of the roles in the containers.
 var composePorts = map[string]string{"meta": "9615", "data": "9622", "session": "9603"}
 
-// Addresses are those that nodes advertise: Network knows the way to them.
+// Addresses returns the advertised addresses, which Network can dial.
 func (s *composeStage) Addresses(role string) ([]string, error) {
 	var out []string
 	for _, n := range s.nodes {
@@ -229,7 +230,7 @@ func (s *composeStage) AwaitReady(ctx context.Context) error {
 	return s.Project.AwaitReady(ctx, s.nodes...)
 }
 
-// Died is the engine's own word.
+// Died returns the time that the engine reports.
 func (s *composeStage) Died(ctx context.Context, name string) (time.Time, error) {
 	c, err := s.Container(ctx, name)
 	if err == nil && c.State != "exited" {
@@ -238,7 +239,7 @@ func (s *composeStage) Died(ctx context.Context, name string) (time.Time, error)
 	return c.Finished, err
 }
 
-// Cut takes the cable to the network `database` out.
+// Cut disconnects a node from the network `database`.
 func (s *composeStage) Cut(ctx context.Context, name string) (func(context.Context) error, error) {
 	member, err := s.Project.Cut(ctx, name, "database")
 	if err != nil {
@@ -254,7 +255,8 @@ func (s *composeStage) Restart(ctx context.Context, name string) error {
 	return s.Project.Restart(ctx, name, restartGrace)
 }
 
-// Answered reads the moment in the database's log: MySQL and MariaDB say it alike.
+// Answered reads the time from the database's log, where MySQL and MariaDB write the
+// same message.
 func (s *composeStage) Answered(ctx context.Context, name string, since time.Time) (time.Time, error) {
 	for {
 		log, err := s.Logs(ctx, name, since)
@@ -272,8 +274,8 @@ func (s *composeStage) Answered(ctx context.Context, name string, since time.Tim
 	}
 }
 
-// Stop tells every node that the whole cluster stops, and stops it in the order in
-// which nobody misses what he needs.
+// Stop announces to every node that the whole cluster is stopping, and stops the roles
+// so that each stops before those that it depends on.
 func (s *composeStage) Stop(ctx context.Context) error {
 	s.announceStop(ctx)
 	var errs []error
@@ -303,13 +305,14 @@ func (s *composeStage) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// announceStop: a node that cannot be reached in time stops as if it were alone.
+// announceStop announces the stop to the nodes. A node that cannot be reached in time
+// stops as if only it were stopping.
 func (s *composeStage) announceStop(ctx context.Context) {
 	web := webClient(s.network)
 	defer web.CloseIdleConnections()
 	var nodes []string
 	for _, role := range []string{"session", "data"} {
-		addresses, _ := s.Addresses(role) // it has no error to return
+		addresses, _ := s.Addresses(role) // it always returns nil
 		nodes = append(nodes, addresses...)
 	}
 	metas, _ := s.Addresses("meta")
@@ -317,10 +320,10 @@ func (s *composeStage) announceStop(ctx context.Context) {
 	admin.AnnounceStop(ctx, nodes, 4*restartGrace, "demo")
 }
 
-// Close takes everything down, also when the demo was interrupted.
+// Close removes the project, also when the demo was interrupted.
 func (s *composeStage) Close(succeeded bool) string {
 	if succeeded && !s.keep {
-		_ = os.RemoveAll(s.logs) // nothing in it is worth keeping
+		_ = os.RemoveAll(s.logs) // nothing in it is needed any more
 	} else {
 		s.keepLogs()
 	}
@@ -336,7 +339,7 @@ func (s *composeStage) Close(succeeded bool) string {
 	return said
 }
 
-// keepLogs writes what every container has said; what cannot be kept is lost.
+// keepLogs writes the logs of all containers; errors are ignored.
 func (s *composeStage) keepLogs() {
 	ctx, cancel := context.WithTimeout(context.Background(), readyWait/3)
 	defer cancel()

@@ -10,18 +10,18 @@ import (
 	"conclave/internal/sleep"
 )
 
-// The outages of the database, the metas' only authority.
+// The scenes with outages of the database.
 
-// freezeWait is how long the database is away: eight leases.
+// freezeWait is the duration of the outage: eight leases.
 const freezeWait = 25 * time.Second
 
-// freezeDatabase takes the metas' only authority away.
+// freezeDatabase suspends the database, without which no meta can lead.
 func (o *outages) freezeDatabase(ctx context.Context) error {
 	before, err := o.leader(ctx)
 	if err != nil {
 		return err
 	}
-	o.story.scene("FREEZE THE DATABASE", fmt.Sprintf("docker pause db, for %v: nobody can lead, and the registry goes on", freezeWait))
+	o.story.scene("FREEZE THE DATABASE", fmt.Sprintf("docker pause db for %v: no meta can lead, and the registry continues", freezeWait))
 	o.ledger.Phase()
 	began := time.Now()
 	if err := o.stage.Pause(ctx, "db"); err != nil {
@@ -32,14 +32,14 @@ func (o *outages) freezeDatabase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("a meta leads without a database: %w", err)
 	}
-	o.claims.judge(claimCut, led <= o.lease, "somebody led %v after the database froze", led.Round(time.Millisecond))
-	o.story.figure("nobody leads after", ms(stopped.Milliseconds()), fmt.Sprintf("a leader's own clock says so; its lease is %v", o.lease))
+	o.claims.judge(claimCut, led <= o.lease, "a meta led %v after the database was suspended", led.Round(time.Millisecond))
+	o.story.figure("no meta leads after", ms(stopped.Milliseconds()), fmt.Sprintf("the leader stopped by its own clock; its lease is %v", o.lease))
 	for time.Since(began) < freezeWait {
 		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 		asked := time.Since(frozen)
-		o.claims.judge(claimCut, asked <= o.lease || !o.anyLeads(ctx), "a meta says that it leads, %v after the database froze", asked.Round(time.Millisecond))
+		o.claims.judge(claimCut, asked <= o.lease || !o.anyLeads(ctx), "a meta reports that it leads, %v after the database was suspended", asked.Round(time.Millisecond))
 	}
 	o.published(ctx, "frozen")
 	thawed := time.Now()
@@ -49,20 +49,20 @@ func (o *outages) freezeDatabase(ctx context.Context) error {
 	return o.leaderReturns(ctx, before.Term, thawed, "the thaw", o.lease)
 }
 
-// published waits until whatever was published until now is seen: before the
-// database is back.
+// published waits until all subscribers have received what was published until now,
+// before the database is back.
 func (o *outages) published(ctx context.Context, how string) {
 	seeing, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
 	err := o.ledger.AwaitMark(seeing, o.ledger.Mark())
 	o.claims.judge(claimOutage, err == nil, "not everything that was published while the database was %s has arrived: %v", how, err)
 	v := o.ledger.Phase().Values()
-	o.story.figure("updates seen meanwhile", fmt.Sprint(v.N), fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, the slowest %.0f ms", v.P50, v.P99, v.Max))
+	o.story.figure("updates received meanwhile", fmt.Sprint(v.N), fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, the slowest %.0f ms", v.P50, v.P99, v.Max))
 }
 
-// lastLed asks until the answer is no. led is when the last question was sent that
-// was answered yes: somebody led then, however late that was heard; stopped is when
-// the no was heard. Both count from since. Who does not answer is asked again.
+// lastLed queries until the answer is no. led is when the last query with the answer
+// yes was sent, so a meta led at that time; stopped is when the answer no arrived. Both
+// count from since. A query without an answer is repeated.
 func lastLed(ctx context.Context, since time.Time, leads func(ctx context.Context) (bool, error)) (led, stopped time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
@@ -77,12 +77,12 @@ func lastLed(ctx context.Context, since time.Time, leads func(ctx context.Contex
 	return led, time.Since(since), err
 }
 
-// anyLeads asks every meta whether it leads.
+// anyLeads reports whether any meta answers that it leads.
 func (o *outages) anyLeads(ctx context.Context) bool {
 	any := make(chan bool, len(o.admin.Metas))
 	for _, at := range o.admin.Metas {
-		go func() { // bounded by the limit of leads; the channel takes all of them
-			_, leads, _ := o.leads(ctx, at) // who does not answer leads nobody
+		go func() { // ends after the timeout of leads; the channel has room for all answers
+			_, leads, _ := o.leads(ctx, at) // a meta that does not answer does not lead
 			any <- leads
 		}()
 	}
@@ -93,9 +93,9 @@ func (o *outages) anyLeads(ctx context.Context) bool {
 	return found
 }
 
-// leaderReturns times the return of a leader, of this term or a later one, and ends
-// the scene. What is wanted is a figure: on a busy machine it says nothing against
-// the cluster.
+// leaderReturns measures the time until there is a leader of this term or a later one,
+// and ends the scene. A missed target is not a failure, because the machine may be
+// busy.
 func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time, what string, wanted time.Duration) error {
 	now, err := o.awaitTerm(ctx, term-1)
 	if err != nil {
@@ -111,13 +111,13 @@ func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time
 	return o.settle(ctx)
 }
 
-// restartDatabase has the database forget every connection and every named lock.
+// restartDatabase restarts the database, which loses all connections and named locks.
 func (o *outages) restartDatabase(ctx context.Context) error {
 	before, err := o.leader(ctx)
 	if err != nil {
 		return err
 	}
-	o.story.scene("RESTART THE DATABASE", "docker restart db: every connection and every named lock is gone, the tables stay")
+	o.story.scene("RESTART THE DATABASE", "docker restart db: all connections and named locks are lost, the tables stay")
 	o.ledger.Phase()
 	began := time.Now()
 	if err := o.stage.Restart(ctx, "db"); err != nil {
@@ -134,13 +134,13 @@ func (o *outages) restartDatabase(ctx context.Context) error {
 	return o.leaderReturns(ctx, before.Term, up, "the database's first answer", o.lease)
 }
 
-// darkWait is how long nothing of the cluster's brain is there: three leases, so that
-// no lease and no lock can be left from before.
+// darkWait is how long metas and database are down: three leases, so that no lease and
+// no lock is left.
 const darkWait = 10 * time.Second
 
-// blackout kills all metas and the database, and starts them together: nobody has
-// seen anything, and whoever comes first must wait a whole lease before it takes the
-// place of a leader who might live.
+// blackout kills all metas and the database and starts them together. No meta has
+// observed the lock row, so the first must wait a whole lease before it replaces a
+// leader that might be alive.
 func (o *outages) blackout(ctx context.Context) error {
 	before, err := o.leader(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (o *outages) blackout(ctx context.Context) error {
 	return o.leaderReturns(ctx, before.Term+1, up, what, o.lease+time.Second)
 }
 
-// each does something to all at once.
+// each calls a function for all at the same time.
 func each(names []string, do func(name string) error) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup

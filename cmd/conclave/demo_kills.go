@@ -11,8 +11,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// playKills kills the leader again and again, with nothing else going on, for the
-// distribution of what a story shows once.
+// playKills kills the leader repeatedly on an idle cluster and prints the distributions
+// of the figures.
 func (d *demo) playKills(ctx context.Context, set scenery, o demoOptions) error {
 	if err := d.start(ctx, set); err != nil {
 		return err
@@ -66,10 +66,10 @@ func (d *demo) playKills(ctx context.Context, set scenery, o demoOptions) error 
 type killed struct {
 	old        string
 	next       metaclient.LeaderInfo
-	leaderless float64 // by the history
-	outside    float64 // from the call that kills until somebody saw the next leader,
-	followed   float64 // and until every node held its stream to it
-	asked      float64 // from that call until the death, by the engine's word; 0 where a kill is a signal
+	leaderless float64 // from the election history
+	outside    float64 // from the kill call until the next leader was observed,
+	followed   float64 // and until every node had its stream to it
+	asked      float64 // from that call until the process ended, as the engine reports; 0 for processes
 }
 
 func (d *demo) kill(ctx context.Context, name string, term uint64) (killed, error) {
@@ -88,7 +88,7 @@ func (d *demo) kill(ctx context.Context, name string, term uint64) (killed, erro
 	}
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
-	err = poll(waiting, func() (bool, error) { // the leader itself: others may hand a question on to the dead one
+	err = poll(waiting, func() (bool, error) { // the leader itself, because others may forward the query to the dead one
 		nodes, err := d.adminAt([]string{at}).Nodes(waiting, "")
 		return err == nil && allUp(nodes), err
 	})
@@ -111,7 +111,7 @@ func (d *demo) kill(ctx context.Context, name string, term uint64) (killed, erro
 
 func msBetween(a, b time.Time) float64 { return max(0, float64(b.Sub(a).Microseconds())/1000) }
 
-// allUp says that every session and data node holds its stream to the leader.
+// allUp reports whether every session and data node has its stream to the leader.
 func allUp(nodes []metaclient.NodeInfo) bool {
 	return !slices.ContainsFunc(nodes, func(n metaclient.NodeInfo) bool {
 		return n.Role != conclave.RoleMeta && n.State != metaclient.NodeUp
@@ -121,7 +121,7 @@ func allUp(nodes []metaclient.NodeInfo) bool {
 // sample is a distribution of milliseconds.
 type sample []float64
 
-// at is the smallest value that is not below a share q of all: 1 is the greatest.
+// at returns the q-quantile: at(1) is the maximum.
 func (s sample) at(q float64) float64 {
 	if len(s) == 0 {
 		return 0

@@ -15,24 +15,24 @@ import (
 	"conclave/wire"
 )
 
-// outages are the scenes that need more than a signal: hosts that freeze, cables
-// that are pulled out, a database of its own.
+// outages are the scenes that need containers: suspended hosts, broken networks, and a
+// real database.
 type outages struct {
 	*demo
 	stage breakable
 	lease time.Duration // of the leader
 }
 
-// breakable is a stage on which nodes, and the database "db", can be frozen, cut off
-// from the database, and restarted.
+// breakable is a stage on which nodes and the database "db" can be suspended and
+// restarted, and metas cut off from the database.
 type breakable interface {
 	Pause(ctx context.Context, name string) error
 	Unpause(ctx context.Context, name string) error
-	// Cut takes a meta's cable to the database out; the function puts it back.
+	// Cut disconnects a meta from the database; the function connects it again.
 	Cut(ctx context.Context, name string) (join func(context.Context) error, err error)
 	Restart(ctx context.Context, name string) error
-	// Answered waits for the moment, after since, from which the database takes
-	// connections.
+	// Answered waits until the database accepts connections after since, and
+	// returns when it began to.
 	Answered(ctx context.Context, name string, since time.Time) (time.Time, error)
 }
 
@@ -43,8 +43,8 @@ const (
 	claimOutage = "what is published without a database arrives"
 )
 
-// freezeLeader is the article's nightmare: a leader that does not know how long it
-// was away.
+// freezeLeader suspends the leader, the article's worst case: when it continues, it
+// does not know how much time has passed.
 func (o *outages) freezeLeader(ctx context.Context) error {
 	old, err := o.leader(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.story.scene("FREEZE THE LEADER", fmt.Sprintf("docker pause %s, which leads term %d; it thaws when another leads, and does not know that time has passed", old.Leader, old.Term))
+	o.story.scene("FREEZE THE LEADER", fmt.Sprintf("docker pause %s, which leads term %d; it continues when another leads, and does not know that time has passed", old.Leader, old.Term))
 	o.ledger.Phase()
 	began := time.Now()
 	if err := o.stage.Pause(ctx, old.Leader); err != nil {
@@ -66,7 +66,7 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	}
 	o.story.figure("replaced by", next.Leader, fmt.Sprintf("term %d, cause %q, after %s", next.Term, next.Cause, ms(since(began))))
 
-	// A command for the old leader alone, on its way into the frozen process.
+	// A command for the old leader only, sent to the suspended process.
 	sending, stop := context.WithCancel(ctx)
 	answer := make(chan string, 1)
 	var sender sync.WaitGroup
@@ -76,8 +76,8 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	if err := sleep.For(ctx, max(0, 2*o.lease-time.Since(began))); err != nil {
 		return err
 	}
-	// The first question waits inside when it thaws, and from its answer on it must
-	// not say that it leads.
+	// The first query is waiting when it continues. From its answer on it must not
+	// report that it leads.
 	thawed := time.Now()
 	thawing := make(chan error, 1)
 	go func() { thawing <- o.stage.Unpause(ctx, old.Leader) }() // joined below
@@ -87,21 +87,21 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	err = poll(waiting, func() (bool, error) {
 		term, leads, err := o.leads(waiting, at)
 		if err != nil {
-			return false, nil // still frozen
+			return false, nil // still suspended
 		}
 		asked++
-		o.claims.judge(claimFrozen, !leads || term > old.Term, "%s, thawed for %v, says that it leads term %d", old.Leader, time.Since(thawed).Round(time.Millisecond), term)
+		o.claims.judge(claimFrozen, !leads || term > old.Term, "%s, continued for %v, reports that it leads term %d", old.Leader, time.Since(thawed).Round(time.Millisecond), term)
 		said, err := o.adminAt([]string{at}).Leader(waiting)
 		return err == nil && said.Term >= next.Term, err
 	})
 	if err = errors.Join(<-thawing, err); err != nil {
 		return fmt.Errorf("%s does not find the leader after it was continued: %w", old.Leader, err)
 	}
-	o.story.figure("thawed, it names "+next.Leader+" after", ms(since(thawed)), fmt.Sprintf("asked %d times from its first moment on, it never said that it leads", asked))
+	o.story.figure("continued, it names "+next.Leader+" after", ms(since(thawed)), fmt.Sprintf("in %d queries since, it never reported that it leads", asked))
 	said := <-answer
 	refused := said == string(wire.CodeNoLeader) || said == string(wire.CodeNotLeader)
-	o.claims.judge(claimFrozen, refused, "a command that reached it frozen was answered %q", said)
-	o.story.figure("a command that reached it frozen", "refused", said)
+	o.claims.judge(claimFrozen, refused, "a command that reached it while suspended was answered %q", said)
+	o.story.figure("a command sent while suspended", "refused", said)
 	if err := o.lost(ctx, at, old.Term); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	return o.settle(ctx)
 }
 
-// commandTo has one meta set a switch, as one that was handed the command on: it
-// does it itself or not at all. The answer is the code of its refusal.
+// commandTo sends the command to set a switch to one meta as if another had forwarded
+// it, so that it executes it itself or refuses. It returns the code of the refusal.
 func (o *outages) commandTo(ctx context.Context, at string) string {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
@@ -144,7 +144,7 @@ func (o *outages) commandTo(ctx context.Context, at string) string {
 	return refusal.Error.Code
 }
 
-// patientTransport waits as long as the context does for an answer.
+// patientTransport waits for an answer until the context ends.
 func patientTransport(c *http.Client) http.RoundTripper {
 	t, ok := c.Transport.(*http.Transport)
 	if !ok {
@@ -155,13 +155,13 @@ func patientTransport(c *http.Client) http.RoundTripper {
 	return t
 }
 
-// lost waits for a meta's own word that it lost a term.
+// lost waits for a meta's event that it lost a term.
 func (o *outages) lost(ctx context.Context, at string, term uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
 	why := ""
 	err := poll(ctx, func() (bool, error) {
-		_ = wire.ReadEvents(ctx, o.http, at, 0, false, func(e wire.Event) error { // asked again if it broke
+		_ = wire.ReadEvents(ctx, o.http, at, 0, false, func(e wire.Event) error { // repeated if it fails
 			if e.Type == "leader.lost" && e.Term == term {
 				why = fmt.Sprint(e.Data["why"])
 			}
@@ -172,12 +172,12 @@ func (o *outages) lost(ctx context.Context, at string, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("%s does not report that it lost term %d: %w", at, term, err)
 	}
-	o.story.figure("why it stopped, in its own words", "", why)
+	o.story.figure("why it stopped, by its event", "", why)
 	return nil
 }
 
-// cutLeader pulls the leader's cable to its database out. Everybody else still
-// reaches both: it must stop by its own clock.
+// cutLeader disconnects the leader from the database. All other nodes still reach both,
+// so the leader must stop by its own clock.
 func (o *outages) cutLeader(ctx context.Context) error {
 	old, err := o.leader(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (o *outages) cutLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cut := time.Now() // its last renewal was before this
+	cut := time.Now() // its last renewal was earlier
 	led, stopped, err := lastLed(ctx, cut, func(ctx context.Context) (bool, error) {
 		_, leads, err := o.leads(ctx, at)
 		return leads, err
@@ -205,8 +205,8 @@ func (o *outages) cutLeader(ctx context.Context) error {
 	o.claims.judge(claimCut, led <= o.lease, "%s led %v after it was cut off, its lease is %v", old.Leader, led.Round(time.Millisecond), o.lease)
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
-	if said, err := o.adminAt([]string{at}).Leader(waiting); err == nil { // having none to name is right
-		o.claims.judge(claimCut, said.Leader != old.Leader, "%s, cut off, names itself at /v1/leader", old.Leader)
+	if said, err := o.adminAt([]string{at}).Leader(waiting); err == nil { // an error is correct
+		o.claims.judge(claimCut, said.Leader != old.Leader, "%s, cut off, returns itself at /v1/leader", old.Leader)
 	} else {
 		o.claims.judge(claimCut, wire.CodeOf(err) == wire.CodeNoLeader, "%s, cut off, answers %v", old.Leader, err)
 	}
@@ -215,7 +215,7 @@ func (o *outages) cutLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.story.figure("the next leader is", next.Leader, fmt.Sprintf("term %d, cause %q, %s after the cable was pulled", next.Term, next.Cause, ms(since(began))))
+	o.story.figure("the next leader is", next.Leader, fmt.Sprintf("term %d, cause %q, %s after the cut", next.Term, next.Cause, ms(since(began))))
 	if err := o.lost(ctx, at, old.Term); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// What every performance begins and ends with, and what scenes share.
+// The first and last scenes of every demo, and what scenes share.
 
 func (d *demo) start(ctx context.Context, set scenery) error {
 	d.story.scene("START", "3 metas, 3 data nodes, 2 sessions and a MySQL server, each "+set.each)
@@ -51,7 +51,7 @@ func (d *demo) start(ctx context.Context, set scenery) error {
 	return nil
 }
 
-// spread says how many slots each data node leads.
+// spread formats how many slots each data node leads.
 func spread(s metaclient.SlotsInfo) string {
 	count := make(map[string]int)
 	for _, x := range s.Slots {
@@ -64,7 +64,7 @@ func spread(s metaclient.SlotsInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// connect brings a client on the stage.
+// connect starts a client of the stage.
 func (d *demo) connect(name string, sessions ...string) (*bench.Peer, error) {
 	p, err := bench.ConnectAs(client.Config{Sessions: sessions, Name: name, Network: d.stage.Network(), Token: d.token})
 	if err == nil {
@@ -105,12 +105,12 @@ func (d *demo) publish(ctx context.Context) error {
 	if err := d.ledger.AwaitSeen(ctx); err != nil {
 		return err
 	}
-	d.story.figure("everybody saw all of them after", ms(since(began)), "")
+	d.story.figure("all subscribers received them after", ms(since(began)), "")
 	d.ledger.Phase()
 	return d.calm(ctx)
 }
 
-// calm watches the traffic while nothing is broken, for the figures to compare with.
+// calm measures the traffic without faults, for comparison.
 func (d *demo) calm(ctx context.Context) error {
 	quiet, stop := context.WithTimeout(ctx, 2*demoPause)
 	defer stop()
@@ -132,16 +132,16 @@ func (d *demo) calm(ctx context.Context) error {
 	return nil
 }
 
-// sceneWait bounds what a scene waits for: far beyond what it should take, for busy
-// machines.
+// sceneWait is the timeout of each wait in a scene, long enough for busy machines.
 const sceneWait = time.Minute
 
-// lookEvery is how often somebody outside asks who leads: asking more often would
-// be part of what is measured.
+// lookEvery is the interval of queries for the leader. More frequent queries would
+// affect the figures.
 const lookEvery = 4 * time.Millisecond
 
-// awaitTerm waits for a leader of a higher term. Every meta is asked about itself:
-// a follower would hand the question on, perhaps to somebody who is dead or frozen.
+// awaitTerm waits for a leader of a higher term. It asks each meta whether it leads
+// itself, because a follower would forward the query, perhaps to a node that is dead or
+// suspended.
 func (d *demo) awaitTerm(ctx context.Context, term uint64) (metaclient.LeaderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	var asking sync.WaitGroup
@@ -151,7 +151,7 @@ func (d *demo) awaitTerm(ctx context.Context, term uint64) (metaclient.LeaderInf
 	for _, at := range d.admin.Metas {
 		asking.Go(func() {
 			for ctx.Err() == nil {
-				if now, leads, _ := d.leads(ctx, at); leads && now > term { // who does not answer is asked again
+				if now, leads, _ := d.leads(ctx, at); leads && now > term { // a meta that does not answer is asked again
 					if leader, err := d.adminAt([]string{at}).Leader(ctx); err == nil && leader.Term > term {
 						found <- leader
 						return
@@ -169,11 +169,11 @@ func (d *demo) awaitTerm(ctx context.Context, term uint64) (metaclient.LeaderInf
 	}
 }
 
-// leader is who leads now; for a moment there may be nobody.
+// leader returns the present leader; it waits if there is none for a moment.
 func (d *demo) leader(ctx context.Context) (metaclient.LeaderInfo, error) { return d.awaitTerm(ctx, 0) }
 
-// leads asks one meta whether it leads with a valid lease, and which term. An error
-// means that it did not answer.
+// leads asks one meta whether it leads with a valid lease, and which term. It returns an
+// error if the meta does not answer.
 func (d *demo) leads(ctx context.Context, at string) (term uint64, leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -193,8 +193,8 @@ func (d *demo) leads(ctx context.Context, at string) (term uint64, leads bool, e
 	return body.Term, res.StatusCode == http.StatusOK, nil
 }
 
-// awaitElection waits for the history's row of a term: it is written right after
-// the win, and a beat later when the database was busy.
+// awaitElection waits for the history's row of a term. It is written right after the
+// win, or a beat later if the database was busy.
 func (d *demo) awaitElection(ctx context.Context, term uint64) (metaclient.Election, error) {
 	var row metaclient.Election
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
@@ -215,9 +215,10 @@ func (d *demo) awaitElection(ctx context.Context, term uint64) (metaclient.Elect
 	return row, nil
 }
 
-// after ends a scene of killing: what the subscribers saw, and the process back.
+// after ends a scene with a kill: it prints what the subscribers received and starts
+// the process again.
 func (d *demo) after(ctx context.Context, name, look string) error {
-	if err := sleep.For(ctx, time.Second); err != nil { // let them see it
+	if err := sleep.For(ctx, time.Second); err != nil { // let the pushes arrive
 		return err
 	}
 	if err := d.judge(ctx); err != nil {
@@ -230,7 +231,7 @@ func (d *demo) after(ctx context.Context, name, look string) error {
 	return d.settle(ctx)
 }
 
-// judge prints what the subscribers saw in this scene.
+// judge prints what the subscribers received in this scene.
 func (d *demo) judge(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
@@ -244,7 +245,7 @@ func (d *demo) judge(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until every process is ready and no slot is on its way.
+// settle waits until every process is ready and no slot is being handed over.
 func (d *demo) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
@@ -261,9 +262,9 @@ func (d *demo) settle(ctx context.Context) error {
 	return nil
 }
 
-// leave has all clients say good-bye: those who only watch first, or they would see
-// the others' values go; otherwise at once, since to a cluster that failed it takes
-// its time.
+// leave closes all clients: first the subscribers, which would otherwise receive the
+// withdrawals, then all others at the same time, because closing takes long if the
+// cluster has failed.
 func (d *demo) leave() {
 	watches := func(p *bench.Peer) bool { return strings.HasPrefix(p.Name(), subscriberPrefix) }
 	for _, watching := range []bool{true, false} {
@@ -278,11 +279,11 @@ func (d *demo) leave() {
 	d.peers = nil
 }
 
-// subscriberPrefix begins the names of the clients that publish nothing.
+// subscriberPrefix is the prefix of the names of clients that only subscribe.
 const subscriberPrefix = "subscriber-"
 
 func (d *demo) stop(ctx context.Context) error {
-	d.story.scene("STOP", "the clients say good-bye, then the cluster stops: sessions, data nodes, metas, database")
+	d.story.scene("STOP", "the clients disconnect, then the cluster stops: sessions, data nodes, metas, database")
 	if err := d.terms.history(ctx, d.admin); err != nil {
 		return err
 	}

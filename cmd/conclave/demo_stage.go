@@ -14,39 +14,38 @@ import (
 	"conclave/wire"
 )
 
-// stage is where a demo is played: processes of this machine, or containers. Names
-// are those of ps: meta-1, data-2.
+// stage is the cluster of a demo: processes of this machine or containers. Names are
+// those of ps: meta-1, data-2.
 type stage interface {
-	// Addresses lists where the nodes of a role say that they are, in the order of
-	// their names; Network dials them, from where the demo's clients are.
+	// Addresses returns the advertised addresses of the nodes of a role, in the
+	// order of their names. The demo's clients dial them through Network.
 	Addresses(role string) ([]string, error)
 	Network() wire.Network
-	// Token is what the cluster asks for; "" for nothing.
+	// Token returns the token that the cluster requires, "" if none.
 	Token() string
-	// Kill ends a node as kill -9 does; Start brings it back.
+	// Kill ends a node like kill -9; Start starts it again.
 	Kill(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error
 	// AwaitReady waits until every node is ready.
 	AwaitReady(ctx context.Context) error
-	// Stop ends everything gracefully, and fails when a process does not end with
+	// Stop stops the cluster gracefully. It fails if a process does not end with
 	// exit code 0.
 	Stop(ctx context.Context) error
-	// Close ends what is left. When the demo did not succeed the logs are kept, and
-	// it says where.
+	// Close ends what is left. If the demo did not succeed, Close keeps the logs
+	// and returns where they are.
 	Close(succeeded bool) string
-	// Database names the one that is used; "" for the embedded one.
+	// Database returns the name of the database, "" for the embedded one.
 	Database() string
-	// Tool is how somebody else asks this cluster meanwhile.
+	// Tool returns the command with which a user can query this cluster.
 	Tool() string
 }
 
-// mortal is a stage whose Kill takes its time before anything dies: it knows when a
-// node has.
+// mortal is a stage whose Kill is slow and that can report when a node has ended.
 type mortal interface {
 	Died(ctx context.Context, name string) (time.Time, error)
 }
 
-// death is when a node died whose kill was asked for at began.
+// death returns when a node ended whose kill began at began.
 func death(ctx context.Context, s stage, name string, began time.Time) (time.Time, error) {
 	if m, ok := s.(mortal); ok {
 		return m.Died(ctx, name)
@@ -54,7 +53,7 @@ func death(ctx context.Context, s stage, name string, began time.Time) (time.Tim
 	return began, nil
 }
 
-// address of one node.
+// address returns the address of one node.
 func address(s stage, role, name string) (string, error) {
 	all, err := s.Addresses(role)
 	if err != nil {
@@ -67,8 +66,7 @@ func address(s stage, role, name string) (string, error) {
 	return all[i-1], nil
 }
 
-// webClient asks nodes through a stage's network, and gives up on those that do not
-// answer.
+// webClient returns an HTTP client with short timeouts that uses a stage's network.
 func webClient(n wire.Network) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -93,8 +91,8 @@ var _ stage = (*localStage)(nil)
 func (a *app) localScenery() scenery {
 	return scenery{
 		title: "a service registry cluster, killed on purpose",
-		more:  "Nine processes on this machine. A checker holds subscribers and judges every push.",
-		each:  "a process of its own",
+		more:  "Nine processes on this machine. Subscribers check every push.",
+		each:  "a separate process",
 		open:  openLocal,
 		scenes: func(d *demo) []func(context.Context) error {
 			return []func(context.Context) error{d.killLeader, d.drainData, d.killData, d.killSession}
@@ -140,10 +138,10 @@ func (s *localStage) Stop(context.Context) error {
 
 func (s *localStage) Close(succeeded bool) string {
 	if !s.stopped {
-		_ = s.end(true) // why it is not stopped in its scene is the error that counts
+		_ = s.end(true) // the error of the scene is reported instead
 	}
 	if succeeded {
-		_ = os.RemoveAll(s.root) // nothing in it is worth keeping
+		_ = os.RemoveAll(s.root) // nothing in it is needed any more
 		return ""
 	}
 	return "; logs are in " + filepath.Join(s.Dir(), "logs")

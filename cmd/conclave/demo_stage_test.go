@@ -16,7 +16,7 @@ import (
 	"conclave/wire"
 )
 
-// asked is a demo on metas that answer what the test tells them to.
+// asked is a demo with metas that give prepared answers.
 func asked(t *testing.T, metas ...string) *demo {
 	c := newHTTPClient()
 	t.Cleanup(c.CloseIdleConnections)
@@ -35,7 +35,7 @@ func leaderz(leads bool, term uint64) http.HandlerFunc {
 	}
 }
 
-func TestTheNextLeaderIsTheMetaThatSaysSoOfItself(t *testing.T) {
+func TestAwaitTerm_AsksEachMetaItself(t *testing.T) {
 	next := someLeader
 	next.Term = 8
 	old := fakeMeta(t, map[string]any{"GET /leaderz": leaderz(true, 7), "GET /v1/leader": someLeader})
@@ -53,7 +53,7 @@ func TestTheNextLeaderIsTheMetaThatSaysSoOfItself(t *testing.T) {
 	assert.ErrorContains(t, err, "no meta leads a term above 7")
 }
 
-func TestAnElectionIsWaitedForUntilTheHistoryHasIt(t *testing.T) {
+func TestAwaitElection_WaitsForTheHistory(t *testing.T) {
 	var calls atomic.Int32
 	meta := fakeMeta(t, map[string]any{"GET /v1/elections": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		list := []metaclient.Election{{Term: 10, Owner: "meta-1"}}
@@ -72,7 +72,7 @@ func TestAnElectionIsWaitedForUntilTheHistoryHasIt(t *testing.T) {
 	assert.ErrorContains(t, err, "the history lacks term 12")
 }
 
-func TestACommandForAFrozenLeaderIsForNobodyElse(t *testing.T) {
+func TestCommandTo_IsNotForwarded(t *testing.T) {
 	var seen http.Header
 	refusing := fakeMeta(t, map[string]any{"PUT /v1/switches/protection-floor": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen = r.Header
@@ -87,9 +87,9 @@ func TestACommandForAFrozenLeaderIsForNobodyElse(t *testing.T) {
 	assert.Contains(t, o.commandTo(t.Context(), obeying), "200 OK")
 }
 
-// What is judged is when somebody was asked who still led, not when a busy machine
-// heard the answer.
-func TestWhoLedIsKnownByTheLastQuestionThatWasAnsweredYes(t *testing.T) {
+// The time that counts is when the query was sent, not when its answer arrived on a
+// busy machine.
+func TestLastLed_IsTheLastQueryAnsweredYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []struct {
 			after time.Duration
@@ -113,7 +113,7 @@ func TestWhoLedIsKnownByTheLastQuestionThatWasAnsweredYes(t *testing.T) {
 	})
 }
 
-func TestAClaimThatDidNotHoldBreaksTheVerdict(t *testing.T) {
+func TestVerdict_FailsOnViolatedClaim(t *testing.T) {
 	var c claims
 	c.judge("a", true, "")
 	c.judge("b", true, "")
@@ -125,7 +125,7 @@ func TestAClaimThatDidNotHoldBreaksTheVerdict(t *testing.T) {
 	assert.Equal(t, []string{"a: 7 ms"}, c.broken)
 }
 
-func TestASampleIsReadAtItsQuantiles(t *testing.T) {
+func TestSample_Quantiles(t *testing.T) {
 	var s sample
 	assert.Zero(t, s.at(0.5))
 	for i := range 100 {

@@ -11,14 +11,13 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// termWatch asks every meta, again and again, whom it takes for the leader, and
-// judges what they say: one owner per term (I1), and terms that only rise, at
-// each of them (I2).
+// termWatch repeatedly asks every meta for the leader and checks the answers: a term has
+// one owner (I1), and terms only rise at each meta (I2).
 type termWatch struct {
 	metas []string
 	http  *http.Client
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	owner   map[uint64]string
 	highest map[string]uint64 // by meta
 	one     bench.Invariant
@@ -34,7 +33,7 @@ func newTermWatch(metas []string, c *http.Client) *termWatch {
 	}
 }
 
-// run asks until ctx ends.
+// run queries until ctx ends.
 func (w *termWatch) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, m := range w.metas {
@@ -51,7 +50,7 @@ func (w *termWatch) watch(ctx context.Context, meta string) {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
 		leader, err := admin.Leader(asking)
 		cancel()
-		if err == nil { // a meta that is down, or knows no leader, says nothing
+		if err == nil { // a meta that is down or knows no leader gives no answer
 			w.said(meta, leader.Term, leader.Leader)
 		}
 		select {
@@ -62,7 +61,7 @@ func (w *termWatch) watch(ctx context.Context, meta string) {
 	}
 }
 
-// said judges one answer.
+// said checks one answer.
 func (w *termWatch) said(meta string, term uint64, owner string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +74,7 @@ func (w *termWatch) said(meta string, term uint64, owner string) {
 	w.highest[meta] = max(w.highest[meta], term)
 }
 
-// owns judges one pair of term and owner; mu is held.
+// owns checks one pair of term and owner. The caller holds mu.
 func (w *termWatch) owns(term uint64, owner string) {
 	w.one.Checks++
 	if known, ok := w.owner[term]; ok && known != owner {
@@ -85,7 +84,7 @@ func (w *termWatch) owns(term uint64, owner string) {
 	w.owner[term] = owner
 }
 
-// history judges the election history, which is newest first.
+// history checks the election history, which has the newest first.
 func (w *termWatch) history(ctx context.Context, admin *metaclient.Admin) error {
 	elections, err := admin.Elections(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"conclave/meta/metaclient"
 )
 
-func TestTheTermWatchFindsNothingInAGoodHistory(t *testing.T) {
+func TestTermWatch_FindsNothingInACorrectHistory(t *testing.T) {
 	w := newTermWatch(nil, nil)
 	for _, term := range []uint64{1, 1, 2, 2, 4} {
 		w.said("meta-1", term, map[uint64]string{1: "a", 2: "b", 4: "a"}[term])
@@ -29,7 +29,7 @@ func TestTheTermWatchFindsNothingInAGoodHistory(t *testing.T) {
 	}
 }
 
-func TestTheTermWatchFindsForgedBreaches(t *testing.T) {
+func TestTermWatch_FindsViolations(t *testing.T) {
 	w := newTermWatch(nil, nil)
 	w.said("meta-1", 3, "a")
 	w.said("meta-2", 3, "b")
@@ -45,12 +45,12 @@ func TestTheTermWatchFindsForgedBreaches(t *testing.T) {
 	assert.Len(t, w.broken(), 3)
 }
 
-func TestTheVerdictNeedsEveryInvariantCheckedAndHeld(t *testing.T) {
+func TestVerdict_NeedsEveryInvariantCheckedAndHeld(t *testing.T) {
 	held := bench.Invariant{Name: "held", Checks: 7}
 	for _, c := range []struct {
 		all  []bench.Invariant
 		want error
-		says string
+		text string
 	}{
 		{nil, errNotLooked, "Nothing was checked"},
 		{[]bench.Invariant{{Name: "never judged"}}, errNotLooked, "Nothing was checked"},
@@ -60,11 +60,11 @@ func TestTheVerdictNeedsEveryInvariantCheckedAndHeld(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		assert.Equal(t, c.want, newStory(&out, false).verdict(c.all, nil))
-		assert.Contains(t, out.String(), c.says)
+		assert.Contains(t, out.String(), c.text)
 	}
 }
 
-func TestAStoryAsJSONIsOneDocument(t *testing.T) {
+func TestStory_JSONIsOneDocument(t *testing.T) {
 	var out bytes.Buffer
 	s := newStory(&out, true)
 	s.title("x", "y", "z")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHealthSaysByItsExitCodeWhatAProcessAnswers(t *testing.T) {
+func TestHealth_ExitCode(t *testing.T) {
 	hang := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{\"reasons\":[]}\n")) })
@@ -46,7 +46,7 @@ func TestHealthSaysByItsExitCodeWhatAProcessAnswers(t *testing.T) {
 	}
 }
 
-func TestSecretsAreDrawnOnceAndFitEachOther(t *testing.T) {
+func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	read := func(name string) string {
 		body, err := os.ReadFile(filepath.Join(dir, name))
@@ -69,7 +69,7 @@ func TestSecretsAreDrawnOnceAndFitEachOther(t *testing.T) {
 		assert.Equal(t, mode, info.Mode().Perm(), name)
 	}
 
-	// A second start changes nothing; what was lost is drawn to fit what is left.
+	// A second start changes nothing; missing files are created to match the others.
 	require.NoError(t, os.Remove(filepath.Join(dir, dsnSecret)))
 	require.NoError(t, os.Remove(filepath.Join(dir, tokenSecret)))
 	r = tool(t, "secrets", dir)
@@ -86,7 +86,7 @@ func TestSecretsAreDrawnOnceAndFitEachOther(t *testing.T) {
 	assert.Equal(t, exitUsage, tool(t, "secrets").code)
 }
 
-func TestASecretThatCannotBeKeptIsAFailure(t *testing.T) {
+func TestSecrets_WriteErrorFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	r := tool(t, "secrets", file)

@@ -27,7 +27,7 @@ type labElections struct {
 func (a *app) labElectionsCommand() *cobra.Command {
 	var o labElections
 	cmd := &cobra.Command{
-		Use: "elections", Short: fmt.Sprintf("Compare elections by %d rules under the same faults", len(lab.Rules())), Args: want(),
+		Use: "elections", Short: fmt.Sprintf("Compare %d election rules under the same faults", len(lab.Rules())), Args: want(),
 		Long: `Run Conclave's strategies, the articles' own forms and the rules of other projects, each
 with three processes on one database, and inject faults into their leaders: kill -9,
 SIGTERM, SIGSTOP, and a cut between the leader and its store. Print the time without a

@@ -11,13 +11,13 @@ import (
 	"conclave/lab/oversell"
 )
 
-func TestLabOversellSaysWhatIsWrongBeforeItSells(t *testing.T) {
+func TestLabOversell_RefusesInvalidFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
 		"an unknown way":          {[]string{"--only", "magic"}, "magic"},
-		"nobody":                  {[]string{"--buyers", "0"}, "buyers"},
+		"no buyers":               {[]string{"--buyers", "0"}, "buyers"},
 		"enough for all":          {[]string{"--buyers", "100"}, "more than"},
 		"nothing":                 {[]string{"--items", "0"}, "items"},
 		"a port alone":            {[]string{"--zookeeper", "2181"}, "--zookeeper"},
@@ -28,7 +28,7 @@ func TestLabOversellSaysWhatIsWrongBeforeItSells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := tool(t, append([]string{"lab", "oversell"}, c.args...)...)
 			assert.Equal(t, exitUsage, r.code, r.stderr)
-			assert.Contains(t, r.stderr, c.says)
+			assert.Contains(t, r.stderr, c.want)
 		})
 	}
 	r := tool(t, "lab", "oversell", "--html", filepath.Join(t.TempDir(), "nowhere", "page.html"))
@@ -40,7 +40,7 @@ func TestLabOversellSaysWhatIsWrongBeforeItSells(t *testing.T) {
 	assert.NotContains(t, r.stderr, "secret")
 }
 
-func TestLabOversellOnAnEmbeddedDatabase(t *testing.T) {
+func TestLabOversell_EmbeddedDatabase(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return

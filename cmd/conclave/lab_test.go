@@ -15,10 +15,10 @@ import (
 	"conclave/lab"
 )
 
-func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
+func TestLab_RefusesInvalidFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
 		"no such rule":    {[]string{"--rules", "conclave,paxos"}, "paxos"},
 		"no time":         {[]string{"--lease", "1ms"}, "Lease"},
@@ -34,7 +34,7 @@ func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := tool(t, append([]string{"lab", "elections"}, c.args...)...)
 			assert.Equal(t, exitUsage, r.code, r.stderr)
-			assert.Contains(t, r.stderr, c.says)
+			assert.Contains(t, r.stderr, c.want)
 		})
 	}
 	r := tool(t, "lab")
@@ -42,8 +42,8 @@ func TestLabSaysWhatIsWrongBeforeItStartsAnything(t *testing.T) {
 	assert.Contains(t, r.stderr, "elections")
 }
 
-// Who waits for a database that never says that it is ready can go.
-func TestLabIsInterruptedWhileItsDatabaseHangs(t *testing.T) {
+// A database that never becomes ready can be interrupted.
+func TestLab_InterruptedWhileDatabaseHangs(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "devdb"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
 	t.Setenv(binEnv, dir)
@@ -58,8 +58,8 @@ func TestLabIsInterruptedWhileItsDatabaseHangs(t *testing.T) {
 	}
 }
 
-// Two rules lose their leaders once in each way. What Conclave's promises it keeps,
-// however busy the machine is.
+// Two rules lose their leaders by each kind of fault. Conclave's keeps its guarantees
+// even on a busy machine.
 func TestLabElections(t *testing.T) {
 	realPrograms(t)
 	file := filepath.Join(t.TempDir(), "lab.html")

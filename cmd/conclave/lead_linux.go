@@ -2,9 +2,9 @@ package main
 
 import "syscall"
 
-// leashed gives the command a process group of its own, and has the kernel kill it when
-// this tool dies, with kill -9, too. It kills the command only: what that has started
-// lives on then, and its fenced writes are refused.
+// leashed returns the attributes of the command: its own process group, and that the
+// kernel kills it when this tool dies. Processes that the command has started continue,
+// and their fenced writes are refused.
 func leashed() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

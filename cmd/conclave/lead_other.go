@@ -4,6 +4,6 @@ package main
 
 import "syscall"
 
-// leashed gives the command a process group of its own. Only Linux kills it when this
-// tool is killed; elsewhere it runs on, and its fenced writes are refused.
+// leashed returns the attributes of the command: its own process group. When this tool
+// is killed, the command continues, except on Linux; its fenced writes are refused.
 func leashed() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -24,7 +24,7 @@ import (
 	"conclave/internal/mysqltest"
 )
 
-// diary is a file into which commands write a line for each thing that they do.
+// diary is a file to which commands append a line for each of their actions.
 type diary string
 
 func newDiary(t *testing.T) diary { return diary(filepath.Join(t.TempDir(), "diary")) }
@@ -34,7 +34,7 @@ func (d diary) lines() []string {
 	return strings.Fields(strings.ReplaceAll(string(body), " ", "_"))
 }
 
-// until waits for a line.
+// until waits until the file has a line.
 func (d diary) until(t *testing.T, line string) {
 	t.Helper()
 	limit := time.Now().Add(20 * time.Second)
@@ -44,7 +44,7 @@ func (d diary) until(t *testing.T, line string) {
 	}
 }
 
-// leadProcess is the tool as a process of its own.
+// leadProcess is the tool as a separate process.
 type leadProcess struct {
 	cmd    *exec.Cmd
 	stdout io.Reader // of the tool and its command
@@ -52,15 +52,15 @@ type leadProcess struct {
 	end    func() int
 }
 
-// follows waits until the process stands and sees that another one leads.
+// follows waits until the process takes part in the election and another one leads.
 func (p *leadProcess) follows(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "the store records: term=1 leader=") },
 		20*time.Second, 5*time.Millisecond)
 }
 
-// stand starts `conclave lead ... -- sh -c script`.
-func stand(t *testing.T, dsn, script string, flags ...string) *leadProcess {
+// startLead starts `conclave lead ... -- sh -c script`.
+func startLead(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	t.Helper()
 	args := append([]string{"lead", "--dsn", dsn}, flags...)
 	p := &leadProcess{cmd: exec.Command(os.Args[0], append(args, "--", "/bin/sh", "-c", script)...)}
@@ -68,7 +68,7 @@ func stand(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	p.log = &shared{}
 	log, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
-	// A pipe of our own: the command holds its other end, too.
+	// Not StdoutPipe, because the command has the other end of the pipe as well.
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { out.Close() })
@@ -85,21 +85,22 @@ func stand(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	}()
 	p.end = sync.OnceValue(func() int {
 		<-logged
-		_ = p.cmd.Wait() // how it ended is in its state
+		_ = p.cmd.Wait() // the process state has the result
 		return p.cmd.ProcessState.ExitCode()
 	})
 	t.Cleanup(func() { p.cmd.Process.Kill(); p.end() }) // a command that is still there must have no children
 	return p
 }
 
-// worked writes start and stop into the diary, and runs until SIGTERM.
+// worked returns a script that writes start and stop to the diary and runs until
+// SIGTERM.
 func worked(d diary) string {
 	return fmt.Sprintf(`echo start $CONCLAVE_TERM >> %[1]s
 trap 'echo stop $CONCLAVE_TERM >> %[1]s; exit 0' TERM
 while :; do sleep 0.02; done`, d)
 }
 
-func TestLeadOnceEndsWithTheCommandsCode(t *testing.T) {
+func TestLeadOnce_ExitsWithTheCommandsCode(t *testing.T) {
 	dsn := mysqltest.NewEmbedded(t).DSN
 	file := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(file, []byte(dsn+"\n"), 0o600))
@@ -116,7 +117,7 @@ func TestLeadOnceEndsWithTheCommandsCode(t *testing.T) {
 	assert.Equal(t, 128+2, r.code, "ended by a signal")
 }
 
-func TestLeadWrongUsage(t *testing.T) {
+func TestLead_InvalidUsage(t *testing.T) {
 	nowhere := "root:secret@tcp(127.0.0.1:1)/x"
 	for want, c := range map[string]struct {
 		args []string
@@ -141,13 +142,13 @@ func TestLeadWrongUsage(t *testing.T) {
 	assert.Equal(t, []string{"lead", "--", "kill", "-9", "1"}, signalFlags([]string{"lead", "--", "kill", "-9", "1"}), "CMD's words are its own")
 }
 
-// Two stand; the one that leads is told to stop. Its command ends before the other's
-// begins, and nobody waits for a lease.
-func TestLeadHandsOverWhenItIsStopped(t *testing.T) {
+// Of two nodes, the leader is stopped. Its command ends before the other's begins, and
+// the other does not wait for the lease.
+func TestLead_HandsOverWhenStopped(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
-	first := stand(t, dsn, worked(d))
+	first := startLead(t, dsn, worked(d))
 	d.until(t, "start_1")
-	second, third := stand(t, dsn, worked(d)), stand(t, dsn, worked(d), "--once")
+	second, third := startLead(t, dsn, worked(d)), startLead(t, dsn, worked(d), "--once")
 	second.follows(t)
 	third.follows(t)
 	assert.Equal(t, []string{"start_1"}, d.lines())
@@ -161,10 +162,10 @@ func TestLeadHandsOverWhenItIsStopped(t *testing.T) {
 	assert.Equal(t, []string{"start_1", "stop_1", "start_2", "stop_2"}, d.lines())
 }
 
-// Without --once a node whose command has ended stands again.
-func TestLeadStandsAgain(t *testing.T) {
+// Without --once a node takes part in the election again when its command has ended.
+func TestLead_TakesPartAgain(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
-	p := stand(t, dsn, fmt.Sprintf("echo term $CONCLAVE_TERM >> %s; exit 3", d), "--lease", "1s")
+	p := startLead(t, dsn, fmt.Sprintf("echo term $CONCLAVE_TERM >> %s; exit 3", d), "--lease", "1s")
 	require.Eventually(t, func() bool { return len(d.lines()) >= 3 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, exitDone, p.end())
@@ -178,21 +179,20 @@ func TestLeadStandsAgain(t *testing.T) {
 	}
 }
 
-// A command that takes no SIGTERM is killed by the second signal, and what it has
-// started with it.
-func TestLeadKillsAtTheSecondSignal(t *testing.T) {
+// The second signal kills a command that ignores SIGTERM, with its child processes.
+func TestLead_SecondSignalKills(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
-	p := stand(t, dsn, fmt.Sprintf(`trap 'echo deaf >> %[1]s' TERM; sleep 1000 & echo start >> %[1]s; while :; do sleep 0.02; done`, d), "--once")
+	p := startLead(t, dsn, fmt.Sprintf(`trap 'echo deaf >> %[1]s' TERM; sleep 1000 & echo start >> %[1]s; while :; do sleep 0.02; done`, d), "--once")
 	d.until(t, "start")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	d.until(t, "deaf")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 128+9, p.end(), "the command's own end")
-	_, err := io.ReadAll(p.stdout) // ends when nobody holds the pipe any more
+	_, err := io.ReadAll(p.stdout) // ends when no process holds the pipe
 	assert.NoError(t, err)
 }
 
-// cutter is the way from one tool to the database, which can be cut.
+// cutter is a proxy between a tool and the database that can be cut.
 type cutter struct {
 	listener net.Listener
 	mu       sync.Mutex // guards conns and cut
@@ -246,15 +246,15 @@ func (c *cutter) cut() {
 	}
 }
 
-// A node that leads is cut from the database. Its command is asked to stop, does not,
-// and is killed before the other node's begins.
-func TestLeadKillsBeforeTheTrustEnds(t *testing.T) {
+// A leader is cut off from the database. Its command ignores SIGTERM and is killed
+// before the other node's begins.
+func TestLead_KillsBeforeTrustEnds(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	cut, through := newCutter(t, dsn)
 	alive := filepath.Join(t.TempDir(), "alive")
-	first := stand(t, through, fmt.Sprintf(`echo start >> %[1]s; trap 'echo asked >> %[1]s' TERM; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "3s")
+	first := startLead(t, through, fmt.Sprintf(`echo start >> %[1]s; trap 'echo asked >> %[1]s' TERM; while :; do date +%%s%%N >> %[2]s; sleep 0.01; done`, d, alive), "--lease", "3s")
 	d.until(t, "start")
-	second := stand(t, dsn, fmt.Sprintf(`date +%%s%%N > %[1]s.next; echo next $CONCLAVE_TERM >> %[1]s; exec sleep 1000`, d), "--lease", "3s")
+	second := startLead(t, dsn, fmt.Sprintf(`date +%%s%%N > %[1]s.next; echo next $CONCLAVE_TERM >> %[1]s; exec sleep 1000`, d), "--lease", "3s")
 	second.follows(t)
 	began := time.Now()
 	cut.cut()
@@ -277,18 +277,18 @@ func TestLeadKillsBeforeTheTrustEnds(t *testing.T) {
 	assert.Equal(t, exitDone, first.end())
 }
 
-// kill -9 of the tool takes the command along.
-func TestLeadKilledTakesTheCommandAlong(t *testing.T) {
+// kill -9 of the tool kills its command as well.
+func TestLead_KilledToolKillsTheCommand(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a command with its parent")
 	}
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
-	p := stand(t, dsn, fmt.Sprintf("echo start >> %s; exec sleep 1000", d))
+	p := startLead(t, dsn, fmt.Sprintf("echo start >> %s; exec sleep 1000", d))
 	d.until(t, "start")
 	require.NoError(t, p.cmd.Process.Kill())
 	gone := make(chan error, 1)
 	go func() {
-		_, err := io.ReadAll(p.stdout) // ends when nobody holds the pipe any more
+		_, err := io.ReadAll(p.stdout) // ends when no process holds the pipe
 		gone <- err
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -19,8 +19,8 @@ import (
 	"conclave/wire"
 )
 
-// asTool makes the test binary the tool itself: `up --detach` starts its own
-// program again as the supervisor.
+// asTool makes the test binary run as the tool, because `up --detach` starts its own
+// program as the supervisor.
 const asTool = "CONCLAVE_TEST_AS_TOOL"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// result is what one call of the tool did.
+// result is the result of one call of the tool.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -99,7 +99,7 @@ func TestUsageError_ExitsWithTwoAndOneLine(t *testing.T) {
 	}
 }
 
-func TestWithoutAClusterTheToolSaysHowToGetOne(t *testing.T) {
+func TestNoCluster_ErrorNamesUp(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range [][]string{{"ps"}, {"leader"}, {"kill", "meta-1"}, {"events"}, {"logs", "meta-1"}, {"slots"}} {
 		r := tool(t, append([]string{"--dir", dir}, args...)...)
@@ -109,13 +109,13 @@ func TestWithoutAClusterTheToolSaysHowToGetOne(t *testing.T) {
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "down").code, "there is nothing to stop")
 }
 
-func TestNoMetaThatAnswersIsAFailure(t *testing.T) {
+func TestNoMetaAnswers_Fails(t *testing.T) {
 	r := tool(t, "--meta", "127.0.0.1:1", "leader")
 	assert.Equal(t, exitFailed, r.code)
 	assert.Contains(t, r.stderr, "127.0.0.1:1")
 }
 
-func TestLeaderShowsWhoLeads(t *testing.T) {
+func TestLeader_ShowsTheLeader(t *testing.T) {
 	meta := fakeMeta(t, map[string]any{"GET /v1/leader": someLeader})
 	r := tool(t, "--meta", meta, "leader")
 	require.Equal(t, exitDone, r.code, r.stderr)
@@ -128,7 +128,7 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 	assert.Contains(t, r.stdout, `"leaseRemainingMs":2700`)
 }
 
-func TestNoLeaderExitsThreeAndAWaitForOneFour(t *testing.T) {
+func TestLeader_ExitCodesWithoutALeader(t *testing.T) {
 	meta := fakeMeta(t, map[string]any{"GET /v1/leader": wire.NotLeader("", "")})
 	assert.Equal(t, exitNoLeader, tool(t, "--meta", meta, "leader").code)
 	assert.Equal(t, exitTimedOut, tool(t, "--meta", meta, "leader", "--wait", "50ms").code)
@@ -139,7 +139,7 @@ func TestNoLeaderExitsThreeAndAWaitForOneFour(t *testing.T) {
 	assert.Equal(t, exitDone, tool(t, "--meta", meta, "leader", "--after", "6", "--wait", "50ms").code)
 }
 
-func TestOneMetaThatHangsDoesNotHoldUpTheQuestionForTheLeader(t *testing.T) {
+func TestLeader_IsNotDelayedByAMetaThatHangs(t *testing.T) {
 	hang := make(chan struct{})
 	stuck := fakeMeta(t, map[string]any{"GET /v1/leader": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang })})
 	t.Cleanup(func() { close(hang) })
@@ -149,7 +149,7 @@ func TestOneMetaThatHangsDoesNotHoldUpTheQuestionForTheLeader(t *testing.T) {
 	assert.Less(t, time.Since(start), leaderWait, "that one would have been waited for so long")
 }
 
-func TestSlotsAreShownAsRunsOfThoseThatStandAlike(t *testing.T) {
+func TestSlots_EqualOnesShareARow(t *testing.T) {
 	info := metaclient.SlotsInfo{Stable: true}
 	for i := range 8 {
 		leader := "data-1"
@@ -164,7 +164,7 @@ func TestSlotsAreShownAsRunsOfThoseThatStandAlike(t *testing.T) {
 	assert.Regexp(t, `data-2 +data-3 +stable +- +1 +3`, r.stdout)
 }
 
-func TestChangesCarryTheTokenAndRefusalsKeepTheirMeaning(t *testing.T) {
+func TestChanges_SendTheTokenAndKeepErrorCodes(t *testing.T) {
 	var shown string
 	meta := fakeMeta(t, map[string]any{
 		"PUT /v1/switches/{key}": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +191,7 @@ func TestChangesCarryTheTokenAndRefusalsKeepTheirMeaning(t *testing.T) {
 	assert.Contains(t, r.stderr, `"warp"`)
 }
 
-func TestEventsOfAllNodesAreMergedByTime(t *testing.T) {
+func TestEvents_AreMergedByTime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	clockOf := func(ms *int) func() time.Time {
 		return func() time.Time { *ms += 10; return at.Add(time.Duration(*ms) * time.Millisecond) }
@@ -218,7 +218,7 @@ func TestEventsOfAllNodesAreMergedByTime(t *testing.T) {
 	}
 }
 
-func TestSignalsAreWrittenAsEverybodyWritesThem(t *testing.T) {
+func TestSignalFlags(t *testing.T) {
 	assert.Equal(t, []string{"--dir", "x", "kill", "leader", "--signal=9"}, signalFlags([]string{"--dir", "x", "kill", "leader", "-9"}))
 	assert.Equal(t, []string{"kill", "--signal=STOP", "data-1"}, signalFlags([]string{"kill", "-STOP", "data-1"}))
 	assert.Equal(t, []string{"events", "-f"}, signalFlags([]string{"events", "-f"}))

@@ -20,9 +20,9 @@ type composeSoak struct {
 	size  chaos.Cluster
 	logs  string
 
-	doing sync.Mutex // one act at a time: a driver takes no more
+	doing sync.Mutex // a driver executes one action at a time
 
-	logged time.Time // until when the containers' logs were read
+	logged time.Time // the time until which the containers' logs were read
 }
 
 var _ soak.Cluster = (*composeSoak)(nil)
@@ -52,14 +52,14 @@ func (s *composeSoak) Client(host string) (soak.ClientConfig, error) {
 
 func (s *composeSoak) Token() string { return s.stage.token }
 
-// Processes is the engine's word. Memory is read where the engine's processes are
-// this machine's.
+// Processes returns what the engine reports. Memory is only known if the engine's
+// processes run on this machine.
 func (s *composeSoak) Processes(ctx context.Context) ([]soak.Process, error) {
 	all, err := s.stage.Containers(ctx)
 	var out []soak.Process
 	for _, c := range all {
 		p := soak.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: resident(c.PID)}
-		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // as shells and engines write a signal
+		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
 			p.Code, p.Signal = 0, syscall.Signal(killed).String()
 		}
 		out = append(out, p)
@@ -93,5 +93,5 @@ func (s *composeSoak) LogFiles(ctx context.Context) (map[string]string, error) {
 	return files, nil
 }
 
-// Stop ends the containers in order; how each ended is seen by Processes.
+// Stop stops the containers in order. Processes then returns how each has ended.
 func (s *composeSoak) Stop(ctx context.Context) error { return s.stage.Stop(ctx) }

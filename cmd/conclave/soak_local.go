@@ -14,7 +14,7 @@ import (
 	"conclave/chaos/soak"
 )
 
-// The cluster of a soak: that of the demo.
+// The size of the cluster, as in the demo.
 const (
 	soakMetas    = 3
 	soakSessions = 2
@@ -37,7 +37,7 @@ type localSoak struct {
 	size   chaos.Cluster
 	dialer net.Dialer
 
-	doing sync.Mutex // one act at a time: a driver takes no more
+	doing sync.Mutex // a driver executes one action at a time
 }
 
 var _ soak.Cluster = (*localSoak)(nil)
@@ -48,7 +48,7 @@ func newLocalSoak(bin, dir string, size chaos.Cluster) *localSoak {
 
 func (s *localSoak) Open(ctx context.Context) error { return s.Driver.Open(ctx, s.size, nil) }
 
-// act is a fault in the words of package chaos.
+// act converts a fault to an action of package chaos.
 func act(f soak.Fault) chaos.Act {
 	return chaos.Act{Verb: chaos.Verb(f.Act), Node: f.Node, Peer: f.Peer, By: f.By}
 }
@@ -85,7 +85,7 @@ func (s *localSoak) LogFiles(context.Context) (map[string]string, error) {
 	return files, err
 }
 
-// resident is the resident size of a process in bytes; 0 where there is no /proc.
+// resident returns the resident memory of a process in bytes; 0 without /proc.
 func resident(pid int) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	fields := strings.Fields(string(text))
@@ -99,7 +99,7 @@ func resident(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// cluster is the one that a soak is played on.
+// cluster returns the cluster of a soak.
 func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
 	size := soakCluster(o.takeover, o.seed)
 	if o.on == "compose" {

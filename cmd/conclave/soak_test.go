@@ -16,10 +16,10 @@ import (
 	"conclave/chaos/soak"
 )
 
-func TestSoak_RefusesWhatCannotBeBeforeItStartsAnything(t *testing.T) {
+func TestSoak_RefusesInvalidFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
 		"no time":            {[]string{"--for", "0s"}, "--for"},
 		"nowhere":            {[]string{"--on", "moon"}, "moon"},
@@ -33,7 +33,7 @@ func TestSoak_RefusesWhatCannotBeBeforeItStartsAnything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := tool(t, append([]string{"soak"}, c.args...)...)
 			assert.Equal(t, exitUsage, r.code, r.stderr)
-			assert.Contains(t, r.stderr, c.says)
+			assert.Contains(t, r.stderr, c.want)
 		})
 	}
 }
@@ -46,7 +46,7 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 	assert.NotEqual(t, one.stdout, tool(t, "soak", "--seed", "8", "--plan", "3").stdout)
 }
 
-// seedOf finds a seed whose first episode is the named one.
+// seedOf returns a seed whose first episode is the named one.
 func seedOf(t *testing.T, name string) string {
 	can := (&soakOptions{on: "local"}).capabilities()
 	for seed := range uint64(10000) {
@@ -58,7 +58,7 @@ func seedOf(t *testing.T, name string) string {
 	return ""
 }
 
-// One episode on real processes: the leader dies, and a session with it.
+// One episode on real processes, in which the leader and a session are killed.
 func TestSoak_OnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
@@ -97,7 +97,7 @@ func TestSoak_OnRealProcesses(t *testing.T) {
 	assert.Empty(t, left, "nothing is kept of a run that held")
 }
 
-func TestSoak_ThatIsInterruptedSaysSoAndLeavesNothing(t *testing.T) {
+func TestSoak_InterruptedLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -107,8 +107,8 @@ func TestSoak_ThatIsInterruptedSaysSoAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	ctx, interrupt := context.WithCancel(t.Context())
 	var stderr bytes.Buffer
-	heard := &listener{word: "episode 1", then: interrupt}
-	code := run(ctx, []string{"soak", "--seed", seedOf(t, "the leader and a session die")}, heard, &stderr)
+	output := &listener{word: "episode 1", then: interrupt}
+	code := run(ctx, []string{"soak", "--seed", seedOf(t, "the leader and a session die")}, output, &stderr)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr.String(), "interrupted after 0 episodes without violations")
 	left, err := os.ReadDir(temp)

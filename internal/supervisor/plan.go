@@ -29,16 +29,16 @@ var preferred = map[string]int{roleMeta: 9615, roleSession: 9603, roleData: 9622
 
 // spec is all that is needed to start a process.
 type spec struct {
-	Name    string   `json:"name"`
-	Role    string   `json:"role"`
-	Program string   `json:"program"`
-	Args    []string `json:"args"`
-	Address string   `json:"address,omitempty"` // of its port; for the db of its MySQL port
-	Told    string   `json:"told,omitempty"`    // the address that it advertises, if not Address
+	Name       string   `json:"name"`
+	Role       string   `json:"role"`
+	Program    string   `json:"program"`
+	Args       []string `json:"args"`
+	Address    string   `json:"address,omitempty"` // of its port; for the db of its MySQL port
+	Advertised string   `json:"told,omitempty"`    // the address that it advertises, if not Address
 }
 
 // advertised returns the address at which other processes reach this one.
-func (s spec) advertised() string { return orElse(s.Told, s.Address) }
+func (s spec) advertised() string { return orElse(s.Advertised, s.Address) }
 
 // plan returns the processes of a configuration in the order in which ps shows
 // them, and writes the files that their arguments name. Secrets are in files
@@ -66,7 +66,7 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			Name: roleDB, Role: roleDB, Program: filepath.Join(cfg.Bin, "devdb"), Address: address,
 			Args: []string{"--listen", address, "--file", filepath.Join(dir, "db.sql")},
 		}
-		if db.Told, _, err = cfg.detour(db.Name, address); err != nil {
+		if db.Advertised, _, err = cfg.detour(db.Name, address); err != nil {
 			return nil, err
 		}
 		specs = append(specs, db)
@@ -98,7 +98,7 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 			args = append(args, "--trace", filepath.Join(cfg.Trace, name+".trace"))
 		}
 		specs = append(specs, spec{
-			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Told: advertise,
+			Name: name, Role: role, Program: filepath.Join(cfg.Bin, role), Args: append(args, more...), Address: address, Advertised: advertise,
 		})
 		return nil
 	}
