@@ -40,9 +40,9 @@ type Config struct {
 	// running, with the function that ends it. It is for the time from start to
 	// first push. Nil: not measured.
 	Fresh func(ctx context.Context) (Cluster, func() error, error)
-	// Questions returns the number of statements that the cluster's database has
-	// executed, and LogLines the number of lines that its processes have logged.
-	// Nil: not measured.
+	// Questions returns the number of statements that the cluster's database
+	// has executed, and LogLines the number of lines that its processes have
+	// logged. Nil: not measured.
 	Questions func(ctx context.Context) (uint64, error)
 	LogLines  func() (int, error)
 
@@ -84,7 +84,8 @@ type run struct {
 	figures []Figure
 }
 
-// measurements are run in this order; those that need an idle cluster are first.
+// measurements are run in this order; those that need an idle cluster are
+// first.
 var measurements = []struct {
 	name, what string
 	take       func(*run, context.Context) error
@@ -121,8 +122,8 @@ func Known(only []string) error {
 	return nil
 }
 
-// Run runs the measurements in their order. If one fails, Run continues with the next
-// unless ctx has ended, and returns the joined errors.
+// Run runs the measurements in their order. If one fails, Run continues with
+// the next unless ctx has ended, and returns the joined errors.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
 	if err := Known(cfg.Only); err != nil {
@@ -193,8 +194,8 @@ func (r *run) addresses(ctx context.Context, role string) ([]string, error) {
 	return out, nil
 }
 
-// settled waits until every process is ready and no slot is being handed over, which
-// is the state in which each repetition begins.
+// settled waits until every process is ready and no slot is being handed over,
+// which is the state in which each repetition begins.
 func (r *run) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -207,8 +208,8 @@ func (r *run) settled(ctx context.Context) error {
 	})
 }
 
-// await calls done every tick until it returns true. what names the condition in the
-// error.
+// await calls done every tick until it returns true. what names the condition
+// in the error.
 func await(ctx context.Context, tick time.Duration, what string, done func() bool) error {
 	t := time.NewTicker(tick)
 	defer t.Stop()

@@ -13,8 +13,8 @@ import (
 	"conclave/internal/sleep"
 )
 
-// calm measures the idle cluster: resident memory of each process, statements per
-// second at the database, log lines.
+// calm measures the idle cluster: resident memory of each process, statements
+// per second at the database, log lines.
 func (r *run) calm(ctx context.Context) error {
 	if err := r.settled(ctx); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (r *run) counts(ctx context.Context) (lines int, statements uint64, err err
 	return lines, statements, err
 }
 
-// memory reads the resident memory of each node. The sum does not include the database,
-// which is not part of SOFARegistry's figure either.
+// memory reads the resident memory of each node. The sum does not include the
+// database, which is not part of SOFARegistry's figure either.
 func (r *run) memory(ctx context.Context) error {
 	ps, err := r.Cluster.Processes(ctx)
 	if err != nil {

@@ -29,7 +29,8 @@ func (d *Dist) Add(v time.Duration) {
 	d.n++
 }
 
-// AddMs adds a number of milliseconds, or a number without unit in the same scale.
+// AddMs adds a number of milliseconds, or a number without unit in the same
+// scale.
 func (d *Dist) AddMs(v float64) { d.Add(time.Duration(v * float64(time.Millisecond))) }
 
 // Values are the figures of a distribution in milliseconds.

@@ -1,20 +1,20 @@
-// Package bench measures a real cluster of processes from outside: it publishes and
-// subscribes through the SDK, queries the metas over HTTP, and kills processes. It
-// prints each figure beside a target and what SOFARegistry 6.6.3 (the Java original)
-// reached on two cores of the same kind of machine.
+// Package bench measures a real cluster of processes from outside: it publishes
+// and subscribes through the SDK, queries the metas over HTTP, and kills
+// processes. It prints each figure beside a target and what SOFARegistry 6.6.3
+// (the Java original) reached on two cores of the same kind of machine.
 //
-// Each latency is a distribution over n repetitions (30 by default, 200 with the
-// tool's --full) in an HDR histogram, because a mean would hide rare slow cases. All
-// times are from the monotonic clock of this process: a push is timed from just
-// before the call that caused it until the subscriber's callback runs. Where the
-// cluster itself keeps a figure (the leaderless time in the election history), both
-// are shown.
+// Each latency is a distribution over n repetitions (30 by default, 200 with
+// the tool's --full) in an HDR histogram, because a mean would hide rare slow
+// cases. All times are from the monotonic clock of this process: a push is
+// timed from just before the call that caused it until the subscriber's
+// callback runs. Where the cluster itself keeps a figure (the leaderless time
+// in the election history), both are shown.
 //
-// The order of the measurements matters: first those that need an idle cluster, then
-// the load, then the faults. After each fault the next repetition waits until every
-// process is ready and no slot is being handed over, so that repetitions do not
-// affect one another.
+// The order of the measurements matters: first those that need an idle cluster,
+// then the load, then the faults. After each fault the next repetition waits
+// until every process is ready and no slot is being handed over, so that
+// repetitions do not affect one another.
 //
-// Not measured are more than one machine, a network with latency, and disks (only the
-// database uses one).
+// Not measured are more than one machine, a network with latency, and disks
+// (only the database uses one).
 package bench

@@ -9,8 +9,8 @@ import (
 	"conclave/wire"
 )
 
-// Gaps reads from the data nodes' events for how long each slot that was handed over
-// was served by no node. The data nodes measure it themselves.
+// Gaps reads from the data nodes' events for how long each slot that was handed
+// over was served by no node. The data nodes measure it themselves.
 type Gaps struct {
 	http *http.Client
 	last map[string]uint64 // the newest event read, by address and incarnation
@@ -19,8 +19,8 @@ type Gaps struct {
 // NewGaps returns a Gaps that has read no events.
 func NewGaps(c *http.Client) *Gaps { return &Gaps{http: c, last: make(map[string]uint64)} }
 
-// Since returns the gaps reported since the last call, in milliseconds. It ignores
-// nodes that do not answer.
+// Since returns the gaps reported since the last call, in milliseconds. It
+// ignores nodes that do not answer.
 func (g *Gaps) Since(ctx context.Context, addresses []string) []float64 {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// newAdmin returns a client with short timeouts, so that a slow meta does not distort a
-// figure.
+// newAdmin returns a client with short timeouts, so that a slow meta does not
+// distort a figure.
 func newAdmin(metas []string) *metaclient.Admin {
 	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{
@@ -33,10 +33,10 @@ func (r *run) leaderStopped(ctx context.Context) error {
 		"20,600-21,500", "51,000-52,000")
 }
 
-// leaderGone ends the leader N times and measures the leaderless time, by the election
-// history and by queries to the other metas, the time until the history has the
-// election, and the time until every session and data node has its stream to the new
-// leader.
+// leaderGone ends the leader N times and measures the leaderless time, by the
+// election history and by queries to the other metas, the time until the
+// history has the election, and the time until every session and data node has
+// its stream to the new leader.
 func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit, next, all string) error {
 	inHistory, outside, recorded, followed := NewDist(), NewDist(), NewDist(), NewDist()
 	for range r.N {
@@ -70,8 +70,8 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 	return nil
 }
 
-// lookEvery is the interval of queries for the leader. On a machine with two cores
-// more frequent queries would affect the result.
+// lookEvery is the interval of queries for the leader. On a machine with two
+// cores more frequent queries would affect the result.
 const lookEvery = 4 * time.Millisecond
 
 func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig syscall.Signal, outside, recorded, followed *Dist) error {
@@ -125,7 +125,8 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig 
 	return killed
 }
 
-// allUp reports whether every session and data node has its stream to the leader.
+// allUp reports whether every session and data node has its stream to the
+// leader.
 func allUp(nodes []metaclient.NodeInfo) bool {
 	for _, n := range nodes {
 		if n.Role != conclave.RoleMeta && n.State != metaclient.NodeUp {
@@ -135,7 +136,8 @@ func allUp(nodes []metaclient.NodeInfo) bool {
 	return true
 }
 
-// restart waits until a process that was killed or stopped has ended, and starts it.
+// restart waits until a process that was killed or stopped has ended, and
+// starts it.
 func (r *run) restart(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

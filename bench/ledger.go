@@ -17,8 +17,8 @@ import (
 //   - versions rise, per subscriber and dataId (I11);
 //   - no publisher's value falls back to an older one (I13).
 //
-// It also measures how long each update takes to reach each subscriber. A publisher has
-// one value, NAME/SEQ, where SEQ counts its updates.
+// It also measures how long each update takes to reach each subscriber. A
+// publisher has one value, NAME/SEQ, where SEQ counts its updates.
 type Ledger struct {
 	now func() time.Time
 
@@ -31,8 +31,8 @@ type Ledger struct {
 	broken     []string
 }
 
-// Invariant is one rule with the number of checks and violations. A run without checks
-// proves nothing.
+// Invariant is one rule with the number of checks and violations. A run without
+// checks proves nothing.
 type Invariant struct {
 	Name   string `json:"name"`
 	Checks int    `json:"checks"`
@@ -74,8 +74,8 @@ func NewLedger() *Ledger {
 	return &Ledger{now: time.Now, publishers: make(map[string]*published), views: make(map[string]*view), delays: NewDist()}
 }
 
-// Publishing records that a publisher is about to publish its next value under a
-// dataId, and returns that value.
+// Publishing records that a publisher is about to publish its next value under
+// a dataId, and returns that value.
 func (l *Ledger) Publishing(name, dataID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,8 +222,8 @@ func (l *Ledger) Mark() map[string]int {
 	return mark
 }
 
-// AwaitMark waits until all subscribers have received what was published before a mark.
-// Publishing may continue meanwhile.
+// AwaitMark waits until all subscribers have received what was published before
+// a mark. Publishing may continue meanwhile.
 func (l *Ledger) AwaitMark(ctx context.Context, mark map[string]int) error {
 	return await(ctx, 5*time.Millisecond, "all subscribers to receive what was published", func() bool {
 		l.mu.Lock()
@@ -239,8 +239,8 @@ func (l *Ledger) AwaitMark(ctx context.Context, mark map[string]int) error {
 	})
 }
 
-// Phase returns how long updates took since the last call, and starts a new phase. Call
-// AwaitSeen first, or the slowest updates are not included.
+// Phase returns how long updates took since the last call, and starts a new
+// phase. Call AwaitSeen first, or the slowest updates are not included.
 func (l *Ledger) Phase() *Dist {
 	l.mu.Lock()
 	defer l.mu.Unlock()

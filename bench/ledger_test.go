@@ -12,8 +12,8 @@ import (
 	"conclave/bench"
 )
 
-// twoPublishers returns a ledger with two publishers of one dataId and one subscriber
-// that has received the first value of both.
+// twoPublishers returns a ledger with two publishers of one dataId and one
+// subscriber that has received the first value of both.
 func twoPublishers() *bench.Ledger {
 	l := bench.NewLedger()
 	l.Publishing("a", "d")

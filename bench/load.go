@@ -12,8 +12,8 @@ import (
 	"conclave/internal/sleep"
 )
 
-// latency measures the time from publish to push, with one subscriber and with many
-// connections.
+// latency measures the time from publish to push, with one subscriber and with
+// many connections.
 func (r *run) latency(ctx context.Context) error {
 	if err := r.publishToPush(ctx, 1, 10*r.N, "publish-to-push", Figure{
 		What: "publish to push, one subscriber", Original: "p50 1,900, p99 2,270",
@@ -83,8 +83,8 @@ func (r *run) publishToPush(ctx context.Context, connections, updates int, name 
 	return broken(l)
 }
 
-// broken returns an error if an invariant was violated, in which case the figures do not
-// count.
+// broken returns an error if an invariant was violated, in which case the
+// figures do not count.
 func broken(l *Ledger) error {
 	if b := l.Broken(); len(b) > 0 {
 		return fmt.Errorf("%d violations of invariants, the first: %s", len(b), b[0])
@@ -145,7 +145,8 @@ func (r *run) updates(ctx context.Context) error {
 	return broken(l)
 }
 
-// registrations measures how many publications of one client are stored per second.
+// registrations measures how many publications of one client are stored per
+// second.
 func (r *run) registrations(ctx context.Context) error {
 	sizes := []int{50_000}
 	if r.Full {
@@ -274,8 +275,8 @@ func (r *run) publishersToSubscribers(ctx context.Context, prefix string, n int)
 	return time.Since(start), empties.Load(), err
 }
 
-// awaitGroup waits for a group until ctx ends. After a timeout its goroutine remains
-// until the process ends.
+// awaitGroup waits for a group until ctx ends. After a timeout its goroutine
+// remains until the process ends.
 func awaitGroup(ctx context.Context, g *sync.WaitGroup, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

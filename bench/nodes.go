@@ -11,8 +11,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// stage is the load during faults: publishers, a subscriber of all their dataIds, and a
-// ledger that checks the pushes.
+// stage is the load during faults: publishers, a subscriber of all their
+// dataIds, and a ledger that checks the pushes.
 type stage struct {
 	publisher, subscriber *Peer
 	ledger                *Ledger
@@ -47,12 +47,12 @@ func (s *stage) Leave() {
 	s.subscriber.Leave()
 }
 
-// updateEvery is the interval of updates during faults, short enough to detect gaps of
-// some milliseconds.
+// updateEvery is the interval of updates during faults, short enough to detect
+// gaps of some milliseconds.
 const updateEvery = 4 * time.Millisecond
 
-// dataKilled kills data nodes in turn. It measures the time until all their slots are
-// served again, and the slowest update meanwhile.
+// dataKilled kills data nodes in turn. It measures the time until all their
+// slots are served again, and the slowest update meanwhile.
 func (r *run) dataKilled(ctx context.Context) error {
 	served, worst := NewDist(), NewDist()
 	err := r.eachData(ctx, "killed", func(ctx context.Context, s *stage, name string) error {
@@ -90,10 +90,10 @@ func (r *run) dataKilled(ctx context.Context) error {
 	return nil
 }
 
-// dataDrained stops data nodes with SIGTERM in turn. It measures the time until the
-// process has handed over and ended, how long each slot was served by no node (as the
-// data nodes report), and the slowest update meanwhile, which shows the same from
-// outside.
+// dataDrained stops data nodes with SIGTERM in turn. It measures the time until
+// the process has handed over and ended, how long each slot was served by no
+// node (as the data nodes report), and the slowest update meanwhile, which
+// shows the same from outside.
 func (r *run) dataDrained(ctx context.Context) error {
 	took, worst, slots := NewDist(), NewDist(), NewDist()
 	data, err := r.addresses(ctx, "data")
@@ -130,8 +130,8 @@ func (r *run) dataDrained(ctx context.Context) error {
 	return nil
 }
 
-// eachData calls do for the data nodes in turn, N times in all, each time on a settled
-// and complete cluster. No list of values may shrink meanwhile.
+// eachData calls do for the data nodes in turn, N times in all, each time on a
+// settled and complete cluster. No list of values may shrink meanwhile.
 func (r *run) eachData(ctx context.Context, prefix string, do func(context.Context, *stage, string) error) error {
 	sessions, err := r.addresses(ctx, "session")
 	if err != nil {
@@ -177,8 +177,9 @@ func (r *run) names(ctx context.Context, role string) ([]string, error) {
 	return out, err
 }
 
-// sessionKilled kills the session of 1,000 publishers. It measures the slowest update to
-// a subscriber at another session, and counts pushes without a live publisher.
+// sessionKilled kills the session of 1,000 publishers. It measures the slowest
+// update to a subscriber at another session, and counts pushes without a live
+// publisher.
 func (r *run) sessionKilled(ctx context.Context) error {
 	worst := NewDist()
 	missing := 0

@@ -23,7 +23,8 @@ func Connect(name string, sessions ...string) (*Peer, error) {
 	return ConnectAs(client.Config{Sessions: sessions, Name: name})
 }
 
-// ConnectAs runs a client with the configuration, for instance with a token or network.
+// ConnectAs runs a client with the configuration, for instance with a token or
+// network.
 func ConnectAs(cfg client.Config) (*Peer, error) {
 	c, err := client.New(cfg)
 	if err != nil {
@@ -35,8 +36,8 @@ func ConnectAs(cfg client.Config) (*Peer, error) {
 	return p, nil
 }
 
-// Leave withdraws all registrations of the client and ends it, so that nothing is left
-// for the next measurement.
+// Leave withdraws all registrations of the client and ends it, so that nothing
+// is left for the next measurement.
 func (p *Peer) Leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -57,8 +58,8 @@ func (p *Peer) Watch(l *Ledger, subscriber string, dataIDs ...string) error {
 	return nil
 }
 
-// Traffic is a set of publishers that update their values one after another, recorded
-// in a ledger.
+// Traffic is a set of publishers that update their values one after another,
+// recorded in a ledger.
 type Traffic struct {
 	ledger *Ledger
 	names  []string
@@ -66,8 +67,8 @@ type Traffic struct {
 	made   map[string]*client.Publication
 }
 
-// PublishAll registers n publishers, per of them under each dataId of prefix, and waits
-// until data nodes have stored all of them.
+// PublishAll registers n publishers, per of them under each dataId of prefix,
+// and waits until data nodes have stored all of them.
 func PublishAll(ctx context.Context, c *client.Client, l *Ledger, prefix string, n, per int) (*Traffic, error) {
 	t := &Traffic{ledger: l, dataID: make(map[string]string), made: make(map[string]*client.Publication)}
 	for i := range n {
@@ -115,8 +116,8 @@ func (t *Traffic) Run(ctx context.Context, tick time.Duration) error {
 	}
 }
 
-// during runs the traffic while do runs, then waits until all subscribers have received
-// the newest values.
+// during runs the traffic while do runs, then waits until all subscribers have
+// received the newest values.
 func (t *Traffic) during(ctx context.Context, tick time.Duration, do func() error) error {
 	running, stop := context.WithCancel(ctx)
 	var traffic sync.WaitGroup

@@ -34,7 +34,8 @@ type app struct {
 	http    *http.Client
 }
 
-// run is the program without signal handling and exit. ctx ends at the first signal.
+// run is the program without signal handling and exit. ctx ends at the first
+// signal.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: stdout, stderr: stderr, http: newHTTPClient()}
 	defer a.http.CloseIdleConnections()
@@ -50,8 +51,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return a.report(cmd, err)
 }
 
-// newHTTPClient returns a client with short timeouts, so that the next meta is asked if
-// one does not answer.
+// newHTTPClient returns a client with short timeouts, so that the next meta is
+// asked if one does not answer.
 func newHTTPClient() *http.Client {
 	dialer := &net.Dialer{Timeout: time.Second}
 	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}}
@@ -166,7 +167,8 @@ func (a *app) local() (*supervisor.Handle, error) {
 	return h, err
 }
 
-// metaAddresses returns the addresses of --meta, or of the local cluster's metas.
+// metaAddresses returns the addresses of --meta, or of the local cluster's
+// metas.
 func (a *app) metaAddresses() ([]string, error) {
 	if len(a.metas) > 0 {
 		for _, m := range a.metas {
@@ -218,7 +220,8 @@ func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin)
 
 var signalFlag = regexp.MustCompile(`^-([0-9]{1,2}|[A-Z]{2,})$`)
 
-// signalFlags translates the usual `kill NAME -9` and `-STOP` to the flag --signal.
+// signalFlags translates the usual `kill NAME -9` and `-STOP` to the flag
+// --signal.
 func signalFlags(args []string) []string {
 	out := append([]string(nil), args...)
 	kill := false
@@ -234,7 +237,8 @@ func signalFlags(args []string) []string {
 	return out
 }
 
-// toolPath returns the path of this program and the folder of the other programs.
+// toolPath returns the path of this program and the folder of the other
+// programs.
 func toolPath() (path, dir string, err error) {
 	path, err = os.Executable()
 	if err != nil {
@@ -249,5 +253,6 @@ func toolPath() (path, dir string, err error) {
 	return path, dir, nil
 }
 
-// binEnv is the environment variable that names another folder of programs, for tests.
+// binEnv is the environment variable that names another folder of programs, for
+// tests.
 const binEnv = "CONCLAVE_BIN"

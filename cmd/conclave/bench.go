@@ -85,8 +85,9 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	return err
 }
 
-// closeFolder removes the temporary folder of a call. If the call has failed, was not
-// interrupted and there are logs, it keeps the folder and adds its path to the error.
+// closeFolder removes the temporary folder of a call. If the call has failed,
+// was not interrupted and there are logs, it keeps the folder and adds its path
+// to the error.
 func closeFolder(root string, interrupted bool, err error) error {
 	logs, _ := fs.Glob(os.DirFS(root), "*/logs/*.log") // the pattern is well-formed
 	if err == nil || interrupted || len(logs) == 0 {
@@ -159,8 +160,8 @@ func (o *ownCluster) end(now bool) error {
 	return <-o.ended
 }
 
-// Processes returns the processes without asking each for its state, because it is
-// called often during measurements.
+// Processes returns the processes without asking each for its state, because it
+// is called often during measurements.
 func (o *ownCluster) Processes(context.Context) ([]bench.Process, error) {
 	rows, err := o.Rows()
 	var out []bench.Process

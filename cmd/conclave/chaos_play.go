@@ -38,8 +38,8 @@ func ground(on string) *chaos.Ground {
 // errInterrupted is the error of a run that was ended by Ctrl-C.
 var errInterrupted = errors.New("interrupted: this run was not checked and left nothing behind")
 
-// playChaos runs the scenario once on a new cluster, or on the one in --dir. It keeps
-// the nodes' logs if an invariant did not hold.
+// playChaos runs the scenario once on a new cluster, or on the one in --dir. It
+// keeps the nodes' logs if an invariant did not hold.
 func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions) (*chaos.Result, error) {
 	stage, err := a.chaosStage(attach, &o)
 	if err != nil {
@@ -74,8 +74,9 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	return r, err
 }
 
-// play runs the scenario, and reports whether to keep the folder. A scenario that has
-// run to its end is checked even if a Ctrl-C came while its cluster was being stopped.
+// play runs the scenario, and reports whether to keep the folder. A scenario
+// that has run to its end is checked even if a Ctrl-C came while its cluster
+// was being stopped.
 func (s *chaosStage) play(ctx context.Context, scenario chaos.Scenario, live, stderr io.Writer) (r *chaos.Result, keep bool, err error) {
 	r, err = chaos.Play(ctx, scenario, &narrator{Driver: s.driver, out: live})
 	switch {
@@ -163,7 +164,8 @@ func containersDriver(dir, logs string, o composeOptions) *containers.Driver {
 	return containers.New(containersConfig(dir, logs, o, &stage))
 }
 
-// containersConfig starts and ends a new project; stage is set when it is running.
+// containersConfig starts and ends a new project; stage is set when it is
+// running.
 func containersConfig(dir, logs string, o composeOptions, stage **composeStage) containers.Config {
 	return containers.Config{
 		Dir: dir,
@@ -202,8 +204,8 @@ func stillThere(err error) error {
 	return nil
 }
 
-// narrator is a driver that prints its actions, changes of the cluster's state, and the
-// active faults.
+// narrator is a driver that prints its actions, changes of the cluster's state,
+// and the active faults.
 type narrator struct {
 	chaos.Driver
 	out io.Writer

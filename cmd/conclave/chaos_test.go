@@ -126,8 +126,8 @@ func (l *listener) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A scenario with every kind of fault for processes: signals, the network between them,
-// and a lost answer of the database.
+// A scenario with every kind of fault for processes: signals, the network
+// between them, and a lost answer of the database.
 func TestChaos_OnRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
@@ -191,8 +191,8 @@ func (c *calm) Close(context.Context) error {
 	return nil
 }
 
-// The scenario has run to its end, so a Ctrl-C while the cluster is being stopped has no
-// effect on the result.
+// The scenario has run to its end, so a Ctrl-C while the cluster is being
+// stopped has no effect on the result.
 func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
 	scenario, err := chaos.Parse("scenario.txt", "cluster 1 meta 1 session 1 data 1 slots 1 replicas\nat 1ms expect no leader within 1ms\nuntil 10ms\n")
 	require.NoError(t, err)

@@ -13,10 +13,11 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// The checks of this file run before a command starts a process or creates a folder.
+// The checks of this file run before a command starts a process or creates a
+// folder.
 
-// refuseNegative returns an error for a negative number or duration. No flag of any
-// command may be negative.
+// refuseNegative returns an error for a negative number or duration. No flag of
+// any command may be negative.
 func refuseNegative(flags *pflag.FlagSet) error {
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
@@ -44,8 +45,9 @@ func checkDatabase(db string) error {
 // leastLease is the shortest lease of an election.
 const leastLease = 100 * time.Millisecond
 
-// The limits of a meta (meta.Config, and cmd/meta for the profile sofa). The meta checks
-// them as well, but its error would only be a line in the log of a process that ended.
+// The limits of a meta (meta.Config, and cmd/meta for the profile sofa). The
+// meta checks them as well, but its error would only be a line in the log of a
+// process that ended.
 const (
 	mostReplicas  = 16
 	usualLease    = 3 * time.Second        // default of a leader's and a node's lease
@@ -55,15 +57,16 @@ const (
 	tableSettle   = 250 * time.Millisecond // shorter than a node's lease
 )
 
-// metasHaveEnvironment reports whether the environment contains settings of metas, so
-// that their configuration does not depend on the flags alone.
+// metasHaveEnvironment reports whether the environment contains settings of
+// metas, so that their configuration does not depend on the flags alone.
 func metasHaveEnvironment() bool {
 	return slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, metaEnvironment) })
 }
 
 const metaEnvironment = "CONCLAVE_META_"
 
-// checkUp returns an error for invalid flags, or combinations of flags, of `up`.
+// checkUp returns an error for invalid flags, or combinations of flags, of
+// `up`.
 func checkUp(flags *pflag.FlagSet, cfg supervisor.Config) error {
 	zero := func(name string, is bool) bool { return is && flags.Changed(name) } // if not set, the meta's default applies
 	lease, nodeLease := usualLease, usualLease

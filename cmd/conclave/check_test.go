@@ -43,8 +43,8 @@ var invalidUp = map[string]string{
 	"--slots 100":                       "slots is 100: want a power of two",
 }
 
-// unusualUp are valid flags. More copies than data nodes are valid because more nodes
-// may join.
+// unusualUp are valid flags. More copies than data nodes are valid because more
+// nodes may join.
 var unusualUp = []string{
 	"--replicas 16", "--replicas 1", "--slots 1", "--lease 10s --node-lease 10s", "--lease 100ms", "--lease 400ms --node-lease 401ms",
 	"--profile sofa --lease 3s --node-lease 3s", "--profile sofa --takeover lease", "--node-lease 1h",
@@ -152,8 +152,8 @@ func TestHelp_HidesCommandsForContainers(t *testing.T) {
 	}
 }
 
-// Two commands in containers can run at the same time without removing each other's
-// project.
+// Two commands in containers can run at the same time without removing each
+// other's project.
 func TestComposeProjects_Differ(t *testing.T) {
 	root := (&app{}).root()
 	flag := func(name string, path ...string) *pflag.Flag {

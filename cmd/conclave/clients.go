@@ -13,8 +13,8 @@ import (
 	"conclave/client"
 )
 
-// clientsCommand runs publishers and subscribers in one process, for containers.
-// `up --clients` starts a process for each instead.
+// clientsCommand runs publishers and subscribers in one process, for
+// containers. `up --clients` starts a process for each instead.
 func (a *app) clientsCommand() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{

@@ -30,8 +30,8 @@ func (a *app) slotsCommand() *cobra.Command {
 	}
 }
 
-// writeSlots prints one row for all slots in the same state, because 256 rows would
-// be hard to read.
+// writeSlots prints one row for all slots in the same state, because 256 rows
+// would be hard to read.
 func writeSlots(w io.Writer, s metaclient.SlotsInfo) {
 	fmt.Fprintf(w, "table %s, %s, %s", s.Epoch, plural(len(s.Slots), "slot"), either(s.Stable, "stable", "slots are moving"))
 	if s.Protected {

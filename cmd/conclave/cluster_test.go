@@ -27,8 +27,8 @@ var (
 	buildErr  error
 )
 
-// realPrograms builds the programs once and makes the tool find them. The tool itself is
-// the test binary, with asTool in its environment.
+// realPrograms builds the programs once and makes the tool find them. The tool
+// itself is the test binary, with asTool in its environment.
 func realPrograms(t *testing.T) {
 	t.Helper()
 	buildOnce.Do(func() {
@@ -56,8 +56,8 @@ func decode[T any](t *testing.T, r result) T {
 	return v
 }
 
-// allReady returns the processes when ps shows all of them as ready. On a busy machine
-// a process may not answer in time.
+// allReady returns the processes when ps shows all of them as ready. On a busy
+// machine a process may not answer in time.
 func allReady(t *testing.T, conclave func(args ...string) result) (ps []supervisor.Process) {
 	t.Helper()
 	require.Eventually(t, func() bool {

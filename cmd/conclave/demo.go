@@ -21,8 +21,8 @@ type demoOptions struct {
 	compose composeOptions
 }
 
-// demoCommand is run by `make demo` and `make compose-demo`: it starts a new cluster,
-// kills its parts scene by scene, and checks invariants.
+// demoCommand is run by `make demo` and `make compose-demo`: it starts a new
+// cluster, kills its parts scene by scene, and checks invariants.
 func (a *app) demoCommand() *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
@@ -45,8 +45,8 @@ compose-demo" builds the image first). Exit with 1 if an invariant did not hold.
 	return cmd
 }
 
-// The clients of the demo: enough publishers to notice a missing one, and few enough to
-// be no load.
+// The clients of the demo: enough publishers to notice a missing one, and few
+// enough to be no load.
 const (
 	demoPublishers  = 200
 	demoPerDataID   = 10
@@ -147,7 +147,8 @@ func (d *demo) play(ctx context.Context, set scenery) error {
 	return d.stop(ctx)
 }
 
-// verdict prints every invariant with the number of checks. It returns nil if all held.
+// verdict prints every invariant with the number of checks. It returns nil if
+// all held.
 func (d *demo) verdict(clients bool) error {
 	var all []bench.Invariant
 	var broken []string

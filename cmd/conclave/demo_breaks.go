@@ -125,8 +125,8 @@ func (d *demo) killSession(ctx context.Context) error {
 	return d.after(ctx, name, "conclave nodes --role session")
 }
 
-// killBeside kills in the background, because the engine's call returns long after the
-// process has ended. The channel receives its result.
+// killBeside kills in the background, because the engine's call returns long
+// after the process has ended. The channel receives its result.
 func (d *demo) killBeside(ctx context.Context, name string) <-chan error {
 	killing := make(chan error, 1)
 	go func() { killing <- d.stage.Kill(ctx, name) }()

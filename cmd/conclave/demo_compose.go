@@ -27,8 +27,8 @@ type composeOptions struct {
 	more  []string // files that compose reads after docker-compose.yml
 }
 
-// bind adds the flags. project is the default project of the command, and kept describes
-// when it keeps logs by default.
+// bind adds the flags. project is the default project of the command, and kept
+// describes when it keeps logs by default.
 func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
 	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
 	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)")
@@ -58,17 +58,18 @@ func (o *composeOptions) validate(on string) error {
 	return nil
 }
 
-// The services of docker-compose.yml that the demo needs: all except the clients, since
-// it has its own.
+// The services of docker-compose.yml that the demo needs: all except the
+// clients, since it has its own.
 var composeNodes = []string{"meta-1", "meta-2", "meta-3", "data-1", "data-2", "data-3", "session-1", "session-2"}
 
 const composeDB = "db"
 
-// composeLease is the default lease of metas, which docker-compose.yml does not change.
+// composeLease is the default lease of metas, which docker-compose.yml does not
+// change.
 const composeLease = 3 * time.Second
 
-// The images of each kind of database in the order of compose/db-image: the official
-// one, and the one that .ci/mysql-image builds without a registry.
+// The images of each kind of database in the order of compose/db-image: the
+// official one, and the one that .ci/mysql-image builds without a registry.
 var databaseImages = map[string][]string{
 	"mysql":   {"mysql:8.4", "mysql-local:9"},
 	"mariadb": {"mariadb:10.11", "mariadb-local:10.11"},
@@ -167,8 +168,9 @@ func openCompose(ctx context.Context, o composeOptions) (stage, error) {
 	return s, nil
 }
 
-// databaseImage returns the first image of a kind that the engine has, or the official
-// one, which the engine has to pull; "" leaves the choice to the environment.
+// databaseImage returns the first image of a kind that the engine has, or the
+// official one, which the engine has to pull; "" leaves the choice to the
+// environment.
 func databaseImage(ctx context.Context, kind string) string {
 	if kind == "" && os.Getenv("DB_IMAGE") != "" {
 		return ""
@@ -188,8 +190,8 @@ func databaseImage(ctx context.Context, kind string) string {
 	return images[0]
 }
 
-// composeToken returns the token that the project's containers created at their first
-// start.
+// composeToken returns the token that the project's containers created at their
+// first start.
 func composeToken(dir string) (string, error) {
 	secrets := os.Getenv("CONCLAVE_SECRETS")
 	if secrets == "" {
@@ -255,8 +257,8 @@ func (s *composeStage) Restart(ctx context.Context, name string) error {
 	return s.Project.Restart(ctx, name, restartGrace)
 }
 
-// Answered reads the time from the database's log, where MySQL and MariaDB write the
-// same message.
+// Answered reads the time from the database's log, where MySQL and MariaDB
+// write the same message.
 func (s *composeStage) Answered(ctx context.Context, name string, since time.Time) (time.Time, error) {
 	for {
 		log, err := s.Logs(ctx, name, since)
@@ -274,8 +276,8 @@ func (s *composeStage) Answered(ctx context.Context, name string, since time.Tim
 	}
 }
 
-// Stop announces to every node that the whole cluster is stopping, and stops the roles
-// so that each stops before those that it depends on.
+// Stop announces to every node that the whole cluster is stopping, and stops
+// the roles so that each stops before those that it depends on.
 func (s *composeStage) Stop(ctx context.Context) error {
 	s.announceStop(ctx)
 	var errs []error
@@ -305,8 +307,8 @@ func (s *composeStage) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// announceStop announces the stop to the nodes. A node that cannot be reached in time
-// stops as if only it were stopping.
+// announceStop announces the stop to the nodes. A node that cannot be reached
+// in time stops as if only it were stopping.
 func (s *composeStage) announceStop(ctx context.Context) {
 	web := webClient(s.network)
 	defer web.CloseIdleConnections()

@@ -49,8 +49,8 @@ func (o *outages) freezeDatabase(ctx context.Context) error {
 	return o.leaderReturns(ctx, before.Term, thawed, "the thaw", o.lease)
 }
 
-// published waits until all subscribers have received what was published until now,
-// before the database is back.
+// published waits until all subscribers have received what was published until
+// now, before the database is back.
 func (o *outages) published(ctx context.Context, how string) {
 	seeing, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
@@ -60,9 +60,9 @@ func (o *outages) published(ctx context.Context, how string) {
 	o.story.figure("updates received meanwhile", fmt.Sprint(v.N), fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, the slowest %.0f ms", v.P50, v.P99, v.Max))
 }
 
-// lastLed queries until the answer is no. led is when the last query with the answer
-// yes was sent, so a meta led at that time; stopped is when the answer no arrived. Both
-// count from since. A query without an answer is repeated.
+// lastLed queries until the answer is no. led is when the last query with the
+// answer yes was sent, so a meta led at that time; stopped is when the answer
+// no arrived. Both count from since. A query without an answer is repeated.
 func lastLed(ctx context.Context, since time.Time, leads func(ctx context.Context) (bool, error)) (led, stopped time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
@@ -93,9 +93,9 @@ func (o *outages) anyLeads(ctx context.Context) bool {
 	return found
 }
 
-// leaderReturns measures the time until there is a leader of this term or a later one,
-// and ends the scene. A missed target is not a failure, because the machine may be
-// busy.
+// leaderReturns measures the time until there is a leader of this term or a
+// later one, and ends the scene. A missed target is not a failure, because the
+// machine may be busy.
 func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time, what string, wanted time.Duration) error {
 	now, err := o.awaitTerm(ctx, term-1)
 	if err != nil {
@@ -111,7 +111,8 @@ func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time
 	return o.settle(ctx)
 }
 
-// restartDatabase restarts the database, which loses all connections and named locks.
+// restartDatabase restarts the database, which loses all connections and named
+// locks.
 func (o *outages) restartDatabase(ctx context.Context) error {
 	before, err := o.leader(ctx)
 	if err != nil {
@@ -134,13 +135,13 @@ func (o *outages) restartDatabase(ctx context.Context) error {
 	return o.leaderReturns(ctx, before.Term, up, "the database's first answer", o.lease)
 }
 
-// darkWait is how long metas and database are down: three leases, so that no lease and
-// no lock is left.
+// darkWait is how long metas and database are down: three leases, so that no
+// lease and no lock is left.
 const darkWait = 10 * time.Second
 
-// blackout kills all metas and the database and starts them together. No meta has
-// observed the lock row, so the first must wait a whole lease before it replaces a
-// leader that might be alive.
+// blackout kills all metas and the database and starts them together. No meta
+// has observed the lock row, so the first must wait a whole lease before it
+// replaces a leader that might be alive.
 func (o *outages) blackout(ctx context.Context) error {
 	before, err := o.leader(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// playKills kills the leader repeatedly on an idle cluster and prints the distributions
-// of the figures.
+// playKills kills the leader repeatedly on an idle cluster and prints the
+// distributions of the figures.
 func (d *demo) playKills(ctx context.Context, set scenery, o demoOptions) error {
 	if err := d.start(ctx, set); err != nil {
 		return err
@@ -111,7 +111,8 @@ func (d *demo) kill(ctx context.Context, name string, term uint64) (killed, erro
 
 func msBetween(a, b time.Time) float64 { return max(0, float64(b.Sub(a).Microseconds())/1000) }
 
-// allUp reports whether every session and data node has its stream to the leader.
+// allUp reports whether every session and data node has its stream to the
+// leader.
 func allUp(nodes []metaclient.NodeInfo) bool {
 	return !slices.ContainsFunc(nodes, func(n metaclient.NodeInfo) bool {
 		return n.Role != conclave.RoleMeta && n.State != metaclient.NodeUp

@@ -15,16 +15,16 @@ import (
 	"conclave/wire"
 )
 
-// outages are the scenes that need containers: suspended hosts, broken networks, and a
-// real database.
+// outages are the scenes that need containers: suspended hosts, broken
+// networks, and a real database.
 type outages struct {
 	*demo
 	stage breakable
 	lease time.Duration // of the leader
 }
 
-// breakable is a stage on which nodes and the database "db" can be suspended and
-// restarted, and metas cut off from the database.
+// breakable is a stage on which nodes and the database "db" can be suspended
+// and restarted, and metas cut off from the database.
 type breakable interface {
 	Pause(ctx context.Context, name string) error
 	Unpause(ctx context.Context, name string) error
@@ -43,8 +43,8 @@ const (
 	claimOutage = "what is published without a database arrives"
 )
 
-// freezeLeader suspends the leader, the article's worst case: when it continues, it
-// does not know how much time has passed.
+// freezeLeader suspends the leader, the article's worst case: when it
+// continues, it does not know how much time has passed.
 func (o *outages) freezeLeader(ctx context.Context) error {
 	old, err := o.leader(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	if err := sleep.For(ctx, max(0, 2*o.lease-time.Since(began))); err != nil {
 		return err
 	}
-	// The first query is waiting when it continues. From its answer on it must not
-	// report that it leads.
+	// The first query is waiting when it continues. From its answer on it must
+	// not report that it leads.
 	thawed := time.Now()
 	thawing := make(chan error, 1)
 	go func() { thawing <- o.stage.Unpause(ctx, old.Leader) }() // joined below
@@ -112,8 +112,9 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	return o.settle(ctx)
 }
 
-// commandTo sends the command to set a switch to one meta as if another had forwarded
-// it, so that it executes it itself or refuses. It returns the code of the refusal.
+// commandTo sends the command to set a switch to one meta as if another had
+// forwarded it, so that it executes it itself or refuses. It returns the code
+// of the refusal.
 func (o *outages) commandTo(ctx context.Context, at string) string {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
@@ -176,8 +177,8 @@ func (o *outages) lost(ctx context.Context, at string, term uint64) error {
 	return nil
 }
 
-// cutLeader disconnects the leader from the database. All other nodes still reach both,
-// so the leader must stop by its own clock.
+// cutLeader disconnects the leader from the database. All other nodes still
+// reach both, so the leader must stop by its own clock.
 func (o *outages) cutLeader(ctx context.Context) error {
 	old, err := o.leader(ctx)
 	if err != nil {

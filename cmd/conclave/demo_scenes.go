@@ -132,16 +132,17 @@ func (d *demo) calm(ctx context.Context) error {
 	return nil
 }
 
-// sceneWait is the timeout of each wait in a scene, long enough for busy machines.
+// sceneWait is the timeout of each wait in a scene, long enough for busy
+// machines.
 const sceneWait = time.Minute
 
-// lookEvery is the interval of queries for the leader. More frequent queries would
-// affect the figures.
+// lookEvery is the interval of queries for the leader. More frequent queries
+// would affect the figures.
 const lookEvery = 4 * time.Millisecond
 
-// awaitTerm waits for a leader of a higher term. It asks each meta whether it leads
-// itself, because a follower would forward the query, perhaps to a node that is dead or
-// suspended.
+// awaitTerm waits for a leader of a higher term. It asks each meta whether it
+// leads itself, because a follower would forward the query, perhaps to a node
+// that is dead or suspended.
 func (d *demo) awaitTerm(ctx context.Context, term uint64) (metaclient.LeaderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, sceneWait)
 	var asking sync.WaitGroup
@@ -172,8 +173,8 @@ func (d *demo) awaitTerm(ctx context.Context, term uint64) (metaclient.LeaderInf
 // leader returns the present leader; it waits if there is none for a moment.
 func (d *demo) leader(ctx context.Context) (metaclient.LeaderInfo, error) { return d.awaitTerm(ctx, 0) }
 
-// leads asks one meta whether it leads with a valid lease, and which term. It returns an
-// error if the meta does not answer.
+// leads asks one meta whether it leads with a valid lease, and which term. It
+// returns an error if the meta does not answer.
 func (d *demo) leads(ctx context.Context, at string) (term uint64, leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -193,8 +194,8 @@ func (d *demo) leads(ctx context.Context, at string) (term uint64, leads bool, e
 	return body.Term, res.StatusCode == http.StatusOK, nil
 }
 
-// awaitElection waits for the history's row of a term. It is written right after the
-// win, or a beat later if the database was busy.
+// awaitElection waits for the history's row of a term. It is written right
+// after the win, or a beat later if the database was busy.
 func (d *demo) awaitElection(ctx context.Context, term uint64) (metaclient.Election, error) {
 	var row metaclient.Election
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
@@ -215,8 +216,8 @@ func (d *demo) awaitElection(ctx context.Context, term uint64) (metaclient.Elect
 	return row, nil
 }
 
-// after ends a scene with a kill: it prints what the subscribers received and starts
-// the process again.
+// after ends a scene with a kill: it prints what the subscribers received and
+// starts the process again.
 func (d *demo) after(ctx context.Context, name, look string) error {
 	if err := sleep.For(ctx, time.Second); err != nil { // let the pushes arrive
 		return err
@@ -262,9 +263,9 @@ func (d *demo) settle(ctx context.Context) error {
 	return nil
 }
 
-// leave closes all clients: first the subscribers, which would otherwise receive the
-// withdrawals, then all others at the same time, because closing takes long if the
-// cluster has failed.
+// leave closes all clients: first the subscribers, which would otherwise
+// receive the withdrawals, then all others at the same time, because closing
+// takes long if the cluster has failed.
 func (d *demo) leave() {
 	watches := func(p *bench.Peer) bool { return strings.HasPrefix(p.Name(), subscriberPrefix) }
 	for _, watching := range []bool{true, false} {

@@ -14,8 +14,8 @@ import (
 	"conclave/wire"
 )
 
-// stage is the cluster of a demo: processes of this machine or containers. Names are
-// those of ps: meta-1, data-2.
+// stage is the cluster of a demo: processes of this machine or containers.
+// Names are those of ps: meta-1, data-2.
 type stage interface {
 	// Addresses returns the advertised addresses of the nodes of a role, in the
 	// order of their names. The demo's clients dial them through Network.
@@ -28,11 +28,11 @@ type stage interface {
 	Start(ctx context.Context, name string) error
 	// AwaitReady waits until every node is ready.
 	AwaitReady(ctx context.Context) error
-	// Stop stops the cluster gracefully. It fails if a process does not end with
-	// exit code 0.
+	// Stop stops the cluster gracefully. It fails if a process does not end
+	// with exit code 0.
 	Stop(ctx context.Context) error
-	// Close ends what is left. If the demo did not succeed, Close keeps the logs
-	// and returns where they are.
+	// Close ends what is left. If the demo did not succeed, Close keeps the
+	// logs and returns where they are.
 	Close(succeeded bool) string
 	// Database returns the name of the database, "" for the embedded one.
 	Database() string
@@ -40,7 +40,8 @@ type stage interface {
 	Tool() string
 }
 
-// mortal is a stage whose Kill is slow and that can report when a node has ended.
+// mortal is a stage whose Kill is slow and that can report when a node has
+// ended.
 type mortal interface {
 	Died(ctx context.Context, name string) (time.Time, error)
 }
@@ -66,7 +67,8 @@ func address(s stage, role, name string) (string, error) {
 	return all[i-1], nil
 }
 
-// webClient returns an HTTP client with short timeouts that uses a stage's network.
+// webClient returns an HTTP client with short timeouts that uses a stage's
+// network.
 func webClient(n wire.Network) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

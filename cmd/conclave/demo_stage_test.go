@@ -87,8 +87,8 @@ func TestCommandTo_IsNotForwarded(t *testing.T) {
 	assert.Contains(t, o.commandTo(t.Context(), obeying), "200 OK")
 }
 
-// The time that counts is when the query was sent, not when its answer arrived on a
-// busy machine.
+// The time that counts is when the query was sent, not when its answer arrived
+// on a busy machine.
 func TestLastLed_IsTheLastQueryAnsweredYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []struct {

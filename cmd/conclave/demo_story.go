@@ -13,7 +13,8 @@ import (
 	"conclave/bench"
 )
 
-// story prints a demo while it runs: scenes with their figures and where to look. With
+// story prints a demo while it runs: scenes with their figures and where to
+// look. With
 // --json it prints everything at the end.
 type story struct {
 	out    io.Writer
@@ -93,7 +94,8 @@ var (
 	errBroke     = errors.New("an invariant was violated")
 )
 
-// verdict prints the result. It returns nil if every invariant was checked and held.
+// verdict prints the result. It returns nil if every invariant was checked and
+// held.
 func (s *story) verdict(all []bench.Invariant, broken []string) error {
 	var verdict error
 	checks := 0

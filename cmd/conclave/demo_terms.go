@@ -11,8 +11,8 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// termWatch repeatedly asks every meta for the leader and checks the answers: a term has
-// one owner (I1), and terms only rise at each meta (I2).
+// termWatch repeatedly asks every meta for the leader and checks the answers: a
+// term has one owner (I1), and terms only rise at each meta (I2).
 type termWatch struct {
 	metas []string
 	http  *http.Client

@@ -1,15 +1,17 @@
-// Conclave is the command-line tool. It starts a local cluster of processes, queries
-// and operates any cluster, publishes and subscribes, measures (bench), injects
-// faults and checks invariants (demo, chaos, soak), compares elections (lab), and runs
-// a command only while it leads (lead). `conclave help` lists the commands. With
+// Conclave is the command-line tool. It starts a local cluster of processes,
+// queries and operates any cluster, publishes and subscribes, measures (bench),
+// injects faults and checks invariants (demo, chaos, soak), compares elections
+// (lab), and runs a command only while it leads (lead). `conclave help` lists
+// the commands. With
 // --json the tables of a cluster's state are printed as the HTTP API returns them.
 //
 // # Reading order
 //
 // main.go handles signals; app.go is one call: the global flags, the groups of
-// commands, and where the token and the metas come from; errors.go turns an error into
-// a line and an exit code; check.go refuses invalid flags before anything is started;
-// output.go prints tables and JSON. Then, by group of commands:
+// commands, and where the token and the metas come from; errors.go turns an
+// error into a line and an exit code; check.go refuses invalid flags before
+// anything is started; output.go prints tables and JSON. Then, by group of
+// commands:
 //
 //	the local cluster  up.go         up, down; the supervisor's own process for --detach
 //	                   processes.go  ps, start, kill, logs, and db, the embedded database by itself
@@ -48,17 +50,18 @@
 //
 // # Exit codes
 //
-// They are those of the processes (package internal/cli): 0 success, 1 failure, 2
-// invalid usage, 4 timeout; and 3, no leader. `lead --once` exits with the code of its
-// command, `db` with that of devdb. An error is one line on standard error, with advice
-// if possible. A violated invariant is a failure.
+// They are those of the processes (package internal/cli): 0 success, 1 failure,
+// 2 invalid usage, 4 timeout; and 3, no leader. `lead --once` exits with the
+// code of its command, `db` with that of devdb. An error is one line on
+// standard error, with advice if possible. A violated invariant is a failure.
 //
 // # Signals
 //
 // The first SIGINT, SIGTERM or SIGHUP ends the call gracefully: `up` stops its
-// cluster, `publish --hold` withdraws, `lead` hands over, and demo, chaos, soak, bench
-// and lab stop everything that they have started. In `up` and `lead` a second SIGINT or
-// SIGTERM kills the processes that are still running; other commands ignore it.
+// cluster, `publish --hold` withdraws, `lead` hands over, and demo, chaos,
+// soak, bench and lab stop everything that they have started. In `up` and
+// `lead` a second SIGINT or SIGTERM kills the processes that are still running;
+// other commands ignore it.
 //
 // # What is not guaranteed
 //

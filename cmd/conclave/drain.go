@@ -57,8 +57,8 @@ func (a *app) drainCommand() *cobra.Command {
 	return cmd
 }
 
-// drain moves all work off a node of any role and waits until it has none. A dry run
-// only fills in the effect.
+// drain moves all work off a node of any role and waits until it has none. A
+// dry run only fills in the effect.
 func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manner) (drained, error) {
 	start := time.Now()
 	d := drained{Name: name}
@@ -111,7 +111,8 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manne
 	return d, nil
 }
 
-// poll calls done until it returns true. It ignores errors that there is no leader.
+// poll calls done until it returns true. It ignores errors that there is no
+// leader.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -156,8 +157,8 @@ func ledBy(s metaclient.SlotsInfo, name string) int {
 	return n
 }
 
-// holdsNothing reports whether a node leads no slot and no slot is being handed over
-// from or to it.
+// holdsNothing reports whether a node leads no slot and no slot is being handed
+// over from or to it.
 func holdsNothing(s metaclient.SlotsInfo, name string) bool {
 	return !slices.ContainsFunc(s.Slots, func(x metaclient.SlotInfo) bool {
 		return x.Leader == name || x.Source == name || x.Successor == name
@@ -203,8 +204,8 @@ type rolled struct {
 	ReadyMs int64  `json:"readyMs"` // from the start until the cluster is ready and the slots are stable
 }
 
-// roll restarts the nodes of one role or all: data nodes, sessions, metas, and the
-// leader last, so that there is one election.
+// roll restarts the nodes of one role or all: data nodes, sessions, metas, and
+// the leader last, so that there is one election.
 func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error {
 	admin, err := a.admin()
 	if err != nil {

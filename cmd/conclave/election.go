@@ -35,8 +35,8 @@ func (a *app) leaderCommand() *cobra.Command {
 	return cmd
 }
 
-// awaitLeader returns the leader of a term above after. With a wait it repeats the
-// query until there is one.
+// awaitLeader returns the leader of a term above after. With a wait it repeats
+// the query until there is one.
 func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration) (metaclient.LeaderInfo, error) {
 	metas, err := a.metaAddresses()
 	if err != nil {
@@ -60,11 +60,13 @@ func (a *app) awaitLeader(ctx context.Context, after uint64, wait time.Duration)
 	}
 }
 
-// leaderWait is the time limit of one query, because a suspended leader does not answer.
+// leaderWait is the time limit of one query, because a suspended leader does
+// not answer.
 const leaderWait = 2 * time.Second
 
-// askLeader asks all metas at once and returns the first answer with a leader of a term
-// above after, so that it does not wait for a meta that hangs or lags behind.
+// askLeader asks all metas at once and returns the first answer with a leader
+// of a term above after, so that it does not wait for a meta that hangs or lags
+// behind.
 func (a *app) askLeader(ctx context.Context, metas []string, after uint64) (metaclient.LeaderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderWait)
 	var asking sync.WaitGroup

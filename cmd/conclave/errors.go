@@ -49,8 +49,8 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	return code
 }
 
-// classify returns the exit code of err, and advice for the user unless the message has
-// it.
+// classify returns the exit code of err, and advice for the user unless the
+// message has it.
 func classify(cmd *cobra.Command, err error) (int, string) {
 	var usage usageError
 	switch {

@@ -88,8 +88,8 @@ func localNodes(ctx context.Context, h *supervisor.Handle) ([]string, error) {
 	return out, ctx.Err()
 }
 
-// pastEvents returns the events that all nodes keep, sorted by time. It ignores nodes
-// that are down, unless none answers.
+// pastEvents returns the events that all nodes keep, sorted by time. It ignores
+// nodes that are down, unless none answers.
 func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -117,8 +117,9 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, err
 	return merged, nil
 }
 
-// followEvents prints each node's events as they arrive until ctx ends. It connects
-// again to nodes that were down, and starts at the first event of a restarted node.
+// followEvents prints each node's events as they arrive until ctx ends. It
+// connects again to nodes that were down, and starts at the first event of a
+// restarted node.
 func (a *app) followEvents(ctx context.Context, nodes []string) error {
 	events := make(chan wire.Event)
 	ctx, cancel := context.WithCancel(ctx)
@@ -163,7 +164,8 @@ func (a *app) followNode(ctx context.Context, address string, events chan<- wire
 	}
 }
 
-// incarnation returns the incarnation of the node at an address, "" if none answers.
+// incarnation returns the incarnation of the node at an address, "" if none
+// answers.
 func (a *app) incarnation(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

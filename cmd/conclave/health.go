@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthCommand is the health check for containers without a shell. Its exit code is
-// the result.
+// healthCommand is the health check for containers without a shell. Its exit
+// code is the result.
 func (a *app) healthCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{

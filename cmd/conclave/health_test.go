@@ -69,7 +69,8 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 		assert.Equal(t, mode, info.Mode().Perm(), name)
 	}
 
-	// A second start changes nothing; missing files are created to match the others.
+	// A second start changes nothing; missing files are created to match the
+	// others.
 	require.NoError(t, os.Remove(filepath.Join(dir, dsnSecret)))
 	require.NoError(t, os.Remove(filepath.Join(dir, tokenSecret)))
 	r = tool(t, "secrets", dir)

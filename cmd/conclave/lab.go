@@ -38,8 +38,8 @@ func (a *app) labCommand() *cobra.Command {
 // errLabInterrupted is the error of a run whose context has ended.
 var errLabInterrupted = errors.New("interrupted")
 
-// checkLab checks the flags of both labs before anything is started: the DSN, the
-// address of ZooKeeper, and whether the report can be written.
+// checkLab checks the flags of both labs before anything is started: the DSN,
+// the address of ZooKeeper, and whether the report can be written.
 func checkLab(db, zookeeper, html string) error {
 	if err := checkDatabase(db); err != nil {
 		return err
@@ -59,8 +59,9 @@ func checkLab(db, zookeeper, html string) error {
 	return page.Close()
 }
 
-// labDatabase returns the database of --db: an existing server, or an embedded one that
-// it starts. name is its name in reports, empty for an existing server.
+// labDatabase returns the database of --db: an existing server, or an embedded
+// one that it starts. name is its name in reports, empty for an existing
+// server.
 func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end func() error, err error) {
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
@@ -76,8 +77,8 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0", "--with-parent")
 	var complaints bytes.Buffer // copied at its end, because a.stderr has another writer
 	server.Stderr = &complaints
-	// In its own process group, Ctrl-C does not reach it. It ends when end is called,
-	// or when this process dies, because then its standard input ends.
+	// In its own process group, Ctrl-C does not reach it. It ends when end is
+	// called, or when this process dies, because then its standard input ends.
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := server.StdoutPipe()
 	if err != nil {

@@ -140,7 +140,8 @@ func serverVersion(ctx context.Context, dsn string) (version string, err error) 
 	return version, nil
 }
 
-// labCandidateCommand is the process of one candidate, started by `lab elections`.
+// labCandidateCommand is the process of one candidate, started by `lab
+// elections`.
 func (a *app) labCandidateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "candidate", Hidden: true, Args: want(),

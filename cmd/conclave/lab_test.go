@@ -58,8 +58,8 @@ func TestLab_InterruptedWhileDatabaseHangs(t *testing.T) {
 	}
 }
 
-// Two rules lose their leaders by each kind of fault. Conclave's keeps its guarantees
-// even on a busy machine.
+// Two rules lose their leaders by each kind of fault. Conclave's keeps its
+// guarantees even on a busy machine.
 func TestLabElections(t *testing.T) {
 	realPrograms(t)
 	file := filepath.Join(t.TempDir(), "lab.html")

@@ -79,8 +79,8 @@ suspended (SIGSTOP), CMD continues. Fenced writes are refused in both cases.`,
 	return cmd
 }
 
-// lead takes part in the election until a signal, or with --once until the end of the
-// first leadership.
+// lead takes part in the election until a signal, or with --once until the end
+// of the first leadership.
 func (a *app) lead(ctx context.Context, s leadOptions) error {
 	log := hclog.New(&hclog.LoggerOptions{Name: "lead", Output: a.stderr, Level: hclog.Info, TimeFormat: "15:04:05.000"})
 	lock := conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: s.lock}
@@ -99,8 +99,8 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 		return usageError{err}
 	}
 	defer db.Close()
-	// No witness: with the lease alone, perceived leaderships never overlap, so two
-	// commands never run at the same time. That is worth a slower takeover.
+	// No witness: with the lease alone, perceived leaderships never overlap, so
+	// two commands never run at the same time. That is worth a slower takeover.
 	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease, Logger: log})
 	if err != nil {
 		return err
@@ -166,7 +166,8 @@ func (s *leadOptions) source() (string, error) {
 func migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, limit time.Duration, log hclog.Logger) error {
 	began, logged := time.Now(), time.Time{}
 	for {
-		// Each attempt has a limit, for a server that accepts and does not answer.
+		// Each attempt has a limit, for a server that accepts and does not
+		// answer.
 		try, cancel := context.WithTimeout(ctx, min(max(limit-time.Since(began), time.Second), 5*time.Second))
 		err := db.Migrate(try, lock)
 		cancel()
@@ -195,8 +196,8 @@ func migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, lim
 // invalidInName matches characters that are not allowed in a node's name.
 var invalidInName = regexp.MustCompile(`[^A-Za-z0-9-]+`)
 
-// candidate returns the id of this process in the election: the host's name and the
-// pid, and a random incarnation.
+// candidate returns the id of this process in the election: the host's name and
+// the pid, and a random incarnation.
 func candidate() conclave.NodeID {
 	host, err := os.Hostname()
 	if host = strings.Trim(invalidInName.ReplaceAllString(host, "-"), "-"); err != nil || host == "" {

@@ -30,8 +30,8 @@ type worker struct {
 	finished chan error    // the result of the first leadership, with --once; cap 1
 }
 
-// lead runs one leadership. It returns when the command and its process group have
-// ended; then the elector hands over.
+// lead runs one leadership. It returns when the command and its process group
+// have ended; then the elector hands over.
 func (w *worker) lead(ctx context.Context, term elector.Term) error {
 	code, err := w.work(ctx, fence.New(w.leads, term))
 	switch {
@@ -52,8 +52,8 @@ func (w *worker) lead(ctx context.Context, term elector.Term) error {
 	return nil
 }
 
-// stopped returns the error with which the tool ends: with --once the result of the
-// first leadership's command.
+// stopped returns the error with which the tool ends: with --once the result of
+// the first leadership's command.
 func (w *worker) stopped() error {
 	if !w.once {
 		return nil
@@ -67,9 +67,10 @@ func (w *worker) stopped() error {
 }
 
 // work runs the command until it ends or the leadership does. At the end of the
-// leadership the command gets SIGTERM, and SIGKILL shortly before the trust in the term
-// ends. If the database does not answer, trust ends without a notification, so the
-// command also gets SIGTERM when a third of a lease is left, after two missing renewals.
+// leadership the command gets SIGTERM, and SIGKILL shortly before the trust in
+// the term ends. If the database does not answer, trust ends without a
+// notification, so the command also gets SIGTERM when a third of a lease is
+// left, after two missing renewals.
 func (w *worker) work(ctx context.Context, token fence.Token) (code int, err error) {
 	runtime.LockOSThread() // the kernel kills the command when the thread that started it ends
 	defer runtime.UnlockOSThread()
@@ -127,7 +128,8 @@ func reason(ctx context.Context) error {
 	return errors.New("the database does not answer")
 }
 
-// outcome returns the exit code of a command that has ended, as a shell reports it.
+// outcome returns the exit code of a command that has ended, as a shell reports
+// it.
 func outcome(cmd *exec.Cmd, err error) (int, error) {
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {

@@ -52,7 +52,8 @@ type leadProcess struct {
 	end    func() int
 }
 
-// follows waits until the process takes part in the election and another one leads.
+// follows waits until the process takes part in the election and another one
+// leads.
 func (p *leadProcess) follows(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "the store records: term=1 leader=") },
@@ -68,7 +69,8 @@ func startLead(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	p.log = &shared{}
 	log, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
-	// Not StdoutPipe, because the command has the other end of the pipe as well.
+	// Not StdoutPipe, because the command has the other end of the pipe as
+	// well.
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { out.Close() })
@@ -92,8 +94,8 @@ func startLead(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	return p
 }
 
-// worked returns a script that writes start and stop to the diary and runs until
-// SIGTERM.
+// worked returns a script that writes start and stop to the diary and runs
+// until SIGTERM.
 func worked(d diary) string {
 	return fmt.Sprintf(`echo start $CONCLAVE_TERM >> %[1]s
 trap 'echo stop $CONCLAVE_TERM >> %[1]s; exit 0' TERM
@@ -142,8 +144,8 @@ func TestLead_InvalidUsage(t *testing.T) {
 	assert.Equal(t, []string{"lead", "--", "kill", "-9", "1"}, signalFlags([]string{"lead", "--", "kill", "-9", "1"}), "CMD's words are its own")
 }
 
-// Of two nodes, the leader is stopped. Its command ends before the other's begins, and
-// the other does not wait for the lease.
+// Of two nodes, the leader is stopped. Its command ends before the other's
+// begins, and the other does not wait for the lease.
 func TestLead_HandsOverWhenStopped(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	first := startLead(t, dsn, worked(d))
@@ -162,7 +164,8 @@ func TestLead_HandsOverWhenStopped(t *testing.T) {
 	assert.Equal(t, []string{"start_1", "stop_1", "start_2", "stop_2"}, d.lines())
 }
 
-// Without --once a node takes part in the election again when its command has ended.
+// Without --once a node takes part in the election again when its command has
+// ended.
 func TestLead_TakesPartAgain(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	p := startLead(t, dsn, fmt.Sprintf("echo term $CONCLAVE_TERM >> %s; exit 3", d), "--lease", "1s")
@@ -179,7 +182,8 @@ func TestLead_TakesPartAgain(t *testing.T) {
 	}
 }
 
-// The second signal kills a command that ignores SIGTERM, with its child processes.
+// The second signal kills a command that ignores SIGTERM, with its child
+// processes.
 func TestLead_SecondSignalKills(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	p := startLead(t, dsn, fmt.Sprintf(`trap 'echo deaf >> %[1]s' TERM; sleep 1000 & echo start >> %[1]s; while :; do sleep 0.02; done`, d), "--once")
@@ -246,8 +250,8 @@ func (c *cutter) cut() {
 	}
 }
 
-// A leader is cut off from the database. Its command ignores SIGTERM and is killed
-// before the other node's begins.
+// A leader is cut off from the database. Its command ignores SIGTERM and is
+// killed before the other node's begins.
 func TestLead_KillsBeforeTrustEnds(t *testing.T) {
 	dsn, d := mysqltest.NewEmbedded(t).DSN, newDiary(t)
 	cut, through := newCutter(t, dsn)

@@ -19,8 +19,8 @@ import (
 	"conclave/wire"
 )
 
-// asTool makes the test binary run as the tool, because `up --detach` starts its own
-// program as the supervisor.
+// asTool makes the test binary run as the tool, because `up --detach` starts
+// its own program as the supervisor.
 const asTool = "CONCLAVE_TEST_AS_TOOL"
 
 func TestMain(m *testing.M) {

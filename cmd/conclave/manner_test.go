@@ -12,8 +12,9 @@ import (
 	"conclave/wire"
 )
 
-// A command that would end the service is refused with exit code 1 and one line with
-// its effect and the hint at --force; --force and --dry-run are sent to the cluster.
+// A command that would end the service is refused with exit code 1 and one line
+// with its effect and the hint at --force; --force and --dry-run are sent to
+// the cluster.
 func TestOperatorCommands_ForceAndDryRun(t *testing.T) {
 	var queries []string
 	meta := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

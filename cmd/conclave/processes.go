@@ -195,8 +195,8 @@ func (a *app) dbCommand() *cobra.Command {
 			devdb.Stdout, devdb.Stderr = a.stdout, a.stderr
 			devdb.Cancel = func() error { return devdb.Process.Signal(syscall.SIGTERM) }
 			devdb.WaitDelay = 15 * time.Second
-			// In its own process group it gets one SIGTERM from this tool, and not
-			// a second signal from Ctrl-C.
+			// In its own process group it gets one SIGTERM from this tool, and
+			// not a second signal from Ctrl-C.
 			devdb.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			err = devdb.Run()
 			var exit *exec.ExitError

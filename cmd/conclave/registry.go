@@ -37,8 +37,8 @@ func (f *registryFlags) check(dataID string) error {
 	return nil
 }
 
-// sessions returns the function with which clients find sessions: those of the local
-// cluster, even if no meta answers, or those that the metas list.
+// sessions returns the function with which clients find sessions: those of the
+// local cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
 	if len(a.sessionsAt) > 0 { // the addresses that metas list may not be reachable from here
 		return func(context.Context) ([]string, error) { return a.sessionsAt, nil }, nil
@@ -65,8 +65,8 @@ func (a *app) sessions() (func(context.Context) ([]string, error), error) {
 	}, nil
 }
 
-// connect runs a client until leave is called. With goodbye it withdraws everything;
-// without, it ends as if the process had crashed.
+// connect runs a client until leave is called. With goodbye it withdraws
+// everything; without, it ends as if the process had crashed.
 func (a *app) connect(name string, linger time.Duration) (c *client.Client, leave func(goodbye bool) error, err error) {
 	resolve, err := a.sessions()
 	if err != nil {
@@ -223,8 +223,8 @@ type push struct {
 	Version  int64     `json:"version"`
 	Values   []string  `json:"values"`
 	At       time.Time `json:"at"`
-	// UnconfirmedMs is set if values may be missing, to the time within which they
-	// are expected again.
+	// UnconfirmedMs is set if values may be missing, to the time within which
+	// they are expected again.
 	UnconfirmedMs int64 `json:"unconfirmedMs,omitempty"`
 }
 
@@ -260,8 +260,8 @@ func (a *app) getCommand() *cobra.Command {
 	return cmd
 }
 
-// getHeld is how long get waits for registrations that are expected again before it
-// prints the values without them.
+// getHeld is how long get waits for registrations that are expected again
+// before it prints the values without them.
 const getHeld = 2 * time.Second
 
 // want1 checks that there is at least one argument.
@@ -274,8 +274,8 @@ func want1(name string) cobra.PositionalArgs {
 	}
 }
 
-// subscribe prints pushes until ctx ends, count of them were printed, or the timeout
-// has passed.
+// subscribe prints pushes until ctx ends, count of them were printed, or the
+// timeout has passed.
 func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, count int, timeout time.Duration, more ...client.Option) (err error) {
 	for _, dataID := range dataIDs {
 		if err := f.check(dataID); err != nil {

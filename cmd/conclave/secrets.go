@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// secretsCommand creates the secrets that the containers of one cluster share. It runs
-// in a container before all others.
+// secretsCommand creates the secrets that the containers of one cluster share.
+// It runs in a container before all others.
 func (a *app) secretsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "secrets DIR", Hidden: true, Args: want("DIR"),
@@ -32,7 +32,8 @@ func (a *app) secretsCommand() *cobra.Command {
 	}
 }
 
-// The files of the secrets. Each folder is mounted in the containers that need it.
+// The files of the secrets. Each folder is mounted in the containers that need
+// it.
 const (
 	tokenSecret    = "cluster/token"
 	rootSecret     = "db/root-password"
@@ -40,12 +41,13 @@ const (
 	dsnSecret      = "meta/dsn"
 )
 
-// drawSecrets creates the missing files and returns their names. It never changes an
-// existing file, because the database keeps the password that it was created with.
+// drawSecrets creates the missing files and returns their names. It never
+// changes an existing file, because the database keeps the password that it was
+// created with.
 //
-// The files are readable by all users, since the processes in the containers run as
-// other users than the folder's owner; only the owner can enter the folder itself. The
-// files belong to the folder's owner, who can remove them.
+// The files are readable by all users, since the processes in the containers
+// run as other users than the folder's owner; only the owner can enter the
+// folder itself. The files belong to the folder's owner, who can remove them.
 func drawSecrets(dir string) (made []string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -87,9 +89,10 @@ func drawSecrets(dir string) (made []string, err error) {
 	return made, draw(dsnSecret, fmt.Sprintf("conclave:%s@tcp(db:3306)/conclave", strings.TrimSpace(string(password))))
 }
 
-// writeSecret creates a file with its whole text or not at all, so that an interrupted
-// call leaves no partial secret. The file has no final newline, because not every
-// reader removes one. fresh reports whether the file was created.
+// writeSecret creates a file with its whole text or not at all, so that an
+// interrupted call leaves no partial secret. The file has no final newline,
+// because not every reader removes one. fresh reports whether the file was
+// created.
 func writeSecret(path, text string) (fresh bool, err error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -110,7 +113,8 @@ func writeSecret(path, text string) (fresh bool, err error) {
 	return false, nil
 }
 
-// giveTo sets the owner of a file to that of the folder, if this process runs as root.
+// giveTo sets the owner of a file to that of the folder, if this process runs
+// as root.
 func giveTo(folder fs.FileInfo, path string) error {
 	owner, ok := folder.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 || owner.Uid == 0 {

@@ -52,8 +52,8 @@ func (s *composeSoak) Client(host string) (soak.ClientConfig, error) {
 
 func (s *composeSoak) Token() string { return s.stage.token }
 
-// Processes returns what the engine reports. Memory is only known if the engine's
-// processes run on this machine.
+// Processes returns what the engine reports. Memory is only known if the
+// engine's processes run on this machine.
 func (s *composeSoak) Processes(ctx context.Context) ([]soak.Process, error) {
 	all, err := s.stage.Containers(ctx)
 	var out []soak.Process
@@ -93,5 +93,6 @@ func (s *composeSoak) LogFiles(ctx context.Context) (map[string]string, error) {
 	return files, nil
 }
 
-// Stop stops the containers in order. Processes then returns how each has ended.
+// Stop stops the containers in order. Processes then returns how each has
+// ended.
 func (s *composeSoak) Stop(ctx context.Context) error { return s.stage.Stop(ctx) }

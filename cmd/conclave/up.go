@@ -19,8 +19,8 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// readyWait is how long `up` waits for its cluster, which is longer than the metas wait
-// for their database (a minute).
+// readyWait is how long `up` waits for its cluster, which is longer than the
+// metas wait for their database (a minute).
 const readyWait = 75 * time.Second
 
 func (a *app) upCommand() *cobra.Command {
@@ -103,8 +103,8 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 	return <-ended
 }
 
-// hurryOnSignal kills the remaining processes at the second signal. The first one has
-// ended ctx.
+// hurryOnSignal kills the remaining processes at the second signal. The first
+// one has ended ctx.
 func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
 	again := make(chan os.Signal, 1)
 	done := make(chan struct{})
@@ -124,8 +124,8 @@ func hurryOnSignal(ctx context.Context, c *supervisor.Cluster) (stop func()) {
 	return func() { signal.Stop(again); close(done) }
 }
 
-// upDetached starts the supervisor as a separate process in its own session and returns
-// when the cluster is ready.
+// upDetached starts the supervisor as a separate process in its own session and
+// returns when the cluster is ready.
 func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	logs := filepath.Join(cfg.Dir, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {

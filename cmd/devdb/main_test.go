@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// dsnOf waits for the line that reports that the server is ready and returns its DSN.
+// dsnOf waits for the line that reports that the server is ready and returns
+// its DSN.
 func dsnOf(t *testing.T, out io.Reader) string {
 	t.Helper()
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Kill sends SIGKILL to a service's process and returns when the engine has recorded
-// its end.
+// Kill sends SIGKILL to a service's process and returns when the engine has
+// recorded its end.
 func (p *Project) Kill(ctx context.Context, service string) error {
 	return p.Signal(ctx, service, "KILL")
 }
@@ -19,14 +19,14 @@ func (p *Project) Signal(ctx context.Context, service, signal string) error {
 	return p.act(ctx, service, "kill", "--signal", signal)
 }
 
-// Stop stops a service gracefully, and kills it after the grace time. Its Container
-// has the exit code.
+// Stop stops a service gracefully, and kills it after the grace time. Its
+// Container has the exit code.
 func (p *Project) Stop(ctx context.Context, service string, grace time.Duration) error {
 	return p.actWithin(ctx, callLimit+grace, service, "stop", "--time", seconds(grace))
 }
 
-// Start starts a service that is down. The service keeps its files and may get other
-// ports. Start does not wait until it is ready.
+// Start starts a service that is down. The service keeps its files and may get
+// other ports. Start does not wait until it is ready.
 func (p *Project) Start(ctx context.Context, service string) error {
 	if err := p.act(ctx, service, "start"); err != nil {
 		return err
@@ -42,11 +42,11 @@ func (p *Project) Restart(ctx context.Context, service string, grace time.Durati
 	return p.refresh(ctx)
 }
 
-// Pause suspends a service: its processes do not run, and its connections stay open
-// but are not answered.
+// Pause suspends a service: its processes do not run, and its connections stay
+// open but are not answered.
 //
-// The kernel may need several attempts to suspend busy processes, and the engine makes
-// only one, so Pause repeats it.
+// The kernel may need several attempts to suspend busy processes, and the
+// engine makes only one, so Pause repeats it.
 func (p *Project) Pause(ctx context.Context, service string) error {
 	for try := 1; ; try++ {
 		err := p.act(ctx, service, "pause")
@@ -88,15 +88,15 @@ func seconds(d time.Duration) string { return fmt.Sprint(int(d.Round(time.Second
 // Network returns the full name of a network of the project's file.
 func (p *Project) Network(name string) string { return p.cfg.Name + "_" + name }
 
-// Membership is a service's place in a network from which it was disconnected, for
-// Join.
+// Membership is a service's place in a network from which it was disconnected,
+// for Join.
 type Membership struct {
 	service, network, ip string
 	aliases              []string
 }
 
-// Cut disconnects a service from a network: its connections stay open, and nothing
-// arrives on them. Join needs the result to connect it again.
+// Cut disconnects a service from a network: its connections stay open, and
+// nothing arrives on them. Join needs the result to connect it again.
 func (p *Project) Cut(ctx context.Context, service, network string) (Membership, error) {
 	full := p.Network(network)
 	c, err := p.Container(ctx, service)
@@ -114,8 +114,9 @@ func (p *Project) Cut(ctx context.Context, service, network string) (Membership,
 	return m, nil
 }
 
-// CutAgain disconnects a service that was connected again, which the engine does when
-// it starts a service without any network. If it is not connected, that is no error.
+// CutAgain disconnects a service that was connected again, which the engine
+// does when it starts a service without any network. If it is not connected,
+// that is no error.
 func (p *Project) CutAgain(ctx context.Context, m Membership) error {
 	c, err := p.Container(ctx, m.service)
 	if err == nil {
@@ -130,9 +131,10 @@ func (p *Project) CutAgain(ctx context.Context, m Membership) error {
 	return nil
 }
 
-// Join connects a service again to the network from which Cut disconnected it. It gets
-// its old names, which the engine does not remember, and its old address if the
-// project chose the network's subnet. If it is connected, that is no error.
+// Join connects a service again to the network from which Cut disconnected it.
+// It gets its old names, which the engine does not remember, and its old
+// address if the project chose the network's subnet. If it is connected, that
+// is no error.
 func (p *Project) Join(ctx context.Context, m Membership) error {
 	full := p.Network(m.network)
 	c, err := p.Container(ctx, m.service)

@@ -29,8 +29,8 @@ type call struct {
 	out  io.Writer // receives all its output, if not nil
 }
 
-// docker runs the program and returns its standard output. An error has the command
-// and the last line of its standard error.
+// docker runs the program and returns its standard output. An error has the
+// command and the last line of its standard error.
 func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("still running after %s", limit))
 	defer cancel()
@@ -58,7 +58,8 @@ func docker(ctx context.Context, limit time.Duration, c call) (string, error) {
 	return out.String(), &commandError{what: "docker " + shorten(c.args), line: lastLine(complaint.String()), cause: err}
 }
 
-// shared is the target of a program's two output streams; it serialises the writes.
+// shared is the target of a program's two output streams; it serialises the
+// writes.
 type shared struct {
 	mu sync.Mutex // held while writing; only the other stream waits for it
 	to io.Writer

@@ -19,8 +19,8 @@ const (
 	labelOneOff  = "com.docker.compose.oneoff"
 )
 
-// Container is one service of the project as the engine sees it now. Every service
-// has one.
+// Container is one service of the project as the engine sees it now. Every
+// service has one.
 type Container struct {
 	Service  string
 	ID       string
@@ -70,8 +70,8 @@ func (p *Project) Container(ctx context.Context, service string) (Container, err
 	return all[0], nil
 }
 
-// id returns the id of a service's container: the one that was last seen, or one that
-// another process has created.
+// id returns the id of a service's container: the one that was last seen, or
+// one that another process has created.
 func (p *Project) id(ctx context.Context, service string) (string, error) {
 	p.mu.Lock()
 	known := p.ids[service]
@@ -170,8 +170,8 @@ func (c Container) Address() string {
 	return c.Ports[ports[0]]
 }
 
-// Logs returns what a service has written since a moment (the zero time: ever), with
-// both streams in one and the engine's time before each line.
+// Logs returns what a service has written since a moment (the zero time: ever),
+// with both streams in one and the engine's time before each line.
 func (p *Project) Logs(ctx context.Context, service string, since time.Time) (string, error) {
 	id, err := p.id(ctx, service)
 	if err != nil {

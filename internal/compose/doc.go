@@ -1,11 +1,12 @@
-// Package compose controls a cluster that runs in containers as a project of docker
-// compose: it starts the project, injects faults, queries it and removes it.
+// Package compose controls a cluster that runs in containers as a project of
+// docker compose: it starts the project, injects faults, queries it and removes
+// it.
 //
 // # How
 //
-// It runs the programs `docker compose`, to create the project, and `docker`, for
-// everything else. It does not use the engine's API, so everything can also be done by
-// hand, and an error contains what the program printed.
+// It runs the programs `docker compose`, to create the project, and `docker`,
+// for everything else. It does not use the engine's API, so everything can also
+// be done by hand, and an error contains what the program printed.
 //
 //	Config -- New --> Project -- Up --> containers, networks, volumes
 //	                     |
@@ -16,15 +17,16 @@
 //	                     +-- Probe, AwaitReady, Logs         its state
 //	                     +-- Down                            remove everything
 //
-// Containers are found by the labels that compose sets, so a Project stores no state
-// and another process can use the same one.
+// Containers are found by the labels that compose sets, so a Project stores no
+// state and another process can use the same one.
 //
 // # Access from this machine
 //
-// Nodes advertise to clients the addresses at which nodes reach each other, which
-// this machine may not be able to dial (on Linux it often can, elsewhere it cannot).
-// Ports are published on loopback instead. Outside is a network that translates a
-// dial to an advertised address into one to the published port.
+// Nodes advertise to clients the addresses at which nodes reach each other,
+// which this machine may not be able to dial (on Linux it often can, elsewhere
+// it cannot). Ports are published on loopback instead. Outside is a network
+// that translates a dial to an advertised address into one to the published
+// port.
 //
 // # Guarantees
 //
@@ -38,8 +40,8 @@
 //
 // # What is not guaranteed
 //
-// Two processes that control one project at the same time disturb each other; nothing
-// prevents it. Use different project names.
+// Two processes that control one project at the same time disturb each other;
+// nothing prevents it. Use different project names.
 //
 // # When a part fails
 //

@@ -14,7 +14,8 @@ import (
 	"conclave/internal/compose"
 )
 
-// TestProject_UpToDown runs everything on real containers: a meta and its database.
+// TestProject_UpToDown runs everything on real containers: a meta and its
+// database.
 func TestProject_UpToDown(t *testing.T) {
 	needsDocker(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

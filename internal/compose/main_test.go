@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// engine is a program named docker with prepared answers that records its arguments.
-// It gives the first answer whose key is a prefix of the arguments.
+// engine is a program named docker with prepared answers that records its
+// arguments. It gives the first answer whose key is a prefix of the arguments.
 type engine struct {
 	t   *testing.T
 	dir string
@@ -48,8 +48,8 @@ func (e *engine) asked() []string {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// needsDocker skips the test if docker or the image is missing, or fails it with
-// REQUIRE_DOCKER=1.
+// needsDocker skips the test if docker or the image is missing, or fails it
+// with REQUIRE_DOCKER=1.
 func needsDocker(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TEST_ALL") != "1" {

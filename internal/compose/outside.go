@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// routes maps an address that a node may advertise (service, alias or IP, and port) to
-// the published address at which this machine reaches it.
+// routes maps an address that a node may advertise (service, alias or IP, and
+// port) to the published address at which this machine reaches it.
 type routes map[string]string
 
-// refresh updates ids and routes, because a container that was started may have other
-// ports.
+// refresh updates ids and routes, because a container that was started may have
+// other ports.
 func (p *Project) refresh(ctx context.Context) error {
 	all, err := p.Containers(ctx)
 	if err != nil {
@@ -51,9 +51,9 @@ func (c Container) routes() routes {
 	return r
 }
 
-// Published returns the addresses at which this machine reaches the services whose
-// names begin with a prefix, in the order of their names, including services that are
-// down.
+// Published returns the addresses at which this machine reaches the services
+// whose names begin with a prefix, in the order of their names, including
+// services that are down.
 func (p *Project) Published(prefix string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,8 +72,8 @@ func (p *Project) Published(prefix string) []string {
 	return out
 }
 
-// Outside is the network of a client on this machine. It translates dials to the
-// addresses that nodes advertise; other addresses are dialled unchanged.
+// Outside is the network of a client on this machine. It translates dials to
+// the addresses that nodes advertise; other addresses are dialled unchanged.
 type Outside struct {
 	net.Dialer
 	project *Project

@@ -19,14 +19,14 @@ type Condition struct {
 	Incarnation string
 }
 
-// prober uses a new connection for each request: on an old one the answer could come
-// from a node that was suspended or replaced.
+// prober uses a new connection for each request: on an old one the answer could
+// come from a node that was suspended or replaced.
 var prober = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 const probeLimit = time.Second
 
-// Probe requests /healthz and /readyz from the node at a published address. It returns
-// an error if the node does not answer.
+// Probe requests /healthz and /readyz from the node at a published address. It
+// returns an error if the node does not answer.
 func Probe(ctx context.Context, address string) (Condition, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -55,9 +55,9 @@ func get(ctx context.Context, url string, into any) (int, error) {
 	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
 }
 
-// AwaitReady waits until the nodes of these services are all ready at the same time.
-// If a container has ended, it returns an error with the last line of its log; if ctx
-// ends, an error that names the services that were not ready.
+// AwaitReady waits until the nodes of these services are all ready at the same
+// time. If a container has ended, it returns an error with the last line of its
+// log; if ctx ends, an error that names the services that were not ready.
 func (p *Project) AwaitReady(ctx context.Context, services ...string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

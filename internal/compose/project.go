@@ -19,14 +19,14 @@ type Config struct {
 	// Dir is the folder in which compose runs, and File the file that it reads
 	// there. Default docker-compose.yml.
 	Dir, File string
-	// More are files that compose reads after File, which may add to it or change
-	// it.
+	// More are files that compose reads after File, which may add to it or
+	// change it.
 	More []string
-	// Env is added to the environment of compose, KEY=VALUE each. File takes its
-	// settings from there.
+	// Env is added to the environment of compose, KEY=VALUE each. File takes
+	// its settings from there.
 	Env []string
-	// Services are the services that Up starts, with those that they depend on; all
-	// if empty.
+	// Services are the services that Up starts, with those that they depend on;
+	// all if empty.
 	Services []string
 	// Out receives the output of compose, if not nil.
 	Out io.Writer
@@ -34,7 +34,8 @@ type Config struct {
 
 // Errors that callers can test for with errors.Is.
 var (
-	// ErrNoDocker: the program docker, its compose plugin or its engine is missing.
+	// ErrNoDocker: the program docker, its compose plugin or its engine is
+	// missing.
 	ErrNoDocker = errors.New("docker compose cannot be used here")
 	// ErrNoContainer: the project has no container of that service.
 	ErrNoContainer = errors.New("no such container")
@@ -42,8 +43,8 @@ var (
 
 var projectName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 
-// Project is a cluster in containers. Its methods may be called by several goroutines
-// at once.
+// Project is a cluster in containers. Its methods may be called by several
+// goroutines at once.
 type Project struct {
 	cfg Config
 
@@ -74,8 +75,8 @@ func New(cfg Config) (*Project, error) {
 // Name returns the project's name.
 func (p *Project) Name() string { return p.cfg.Name }
 
-// Available returns an error that wraps ErrNoDocker if docker compose or its engine is
-// not available.
+// Available returns an error that wraps ErrNoDocker if docker compose or its
+// engine is not available.
 func Available(ctx context.Context) error {
 	for _, args := range [][]string{{"compose", "version", "--short"}, {"version", "--format", "{{.Server.Version}}"}} {
 		if _, err := docker(ctx, callLimit, call{args: args}); err != nil {
@@ -85,9 +86,9 @@ func Available(ctx context.Context) error {
 	return nil
 }
 
-// Up creates the project and returns when all containers are running and those with a
-// health check that others depend on are healthy. It first removes what an earlier run
-// has left. It does not build images; they must exist.
+// Up creates the project and returns when all containers are running and those
+// with a health check that others depend on are healthy. It first removes what
+// an earlier run has left. It does not build images; they must exist.
 func (p *Project) Up(ctx context.Context) error {
 	if err := p.Down(ctx); err != nil {
 		return fmt.Errorf("remove what is left of project %s: %w", p.cfg.Name, err)
@@ -99,8 +100,8 @@ func (p *Project) Up(ctx context.Context) error {
 	return p.refresh(ctx)
 }
 
-// Down removes every container, network and volume of the project in any state. If
-// there is nothing to remove, that is no error.
+// Down removes every container, network and volume of the project in any state.
+// If there is nothing to remove, that is no error.
 func (p *Project) Down(ctx context.Context) error {
 	p.mu.Lock()
 	p.ids, p.routes = nil, nil

@@ -15,8 +15,8 @@ import (
 	"conclave/internal/compose"
 )
 
-// The script compose/up checks an existing volume before it starts a database on it:
-// MySQL cannot read the files of MariaDB, nor MariaDB those of MySQL.
+// The script compose/up checks an existing volume before it starts a database
+// on it: MySQL cannot read the files of MariaDB, nor MariaDB those of MySQL.
 func TestUpScript_RefusesFilesOfAnotherDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		volume, found string

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Event is an event of a container of the project with the engine's action: start, kill
-// (the signal was sent), die, pause, unpause and more.
+// Event is an event of a container of the project with the engine's action:
+// start, kill (the signal was sent), die, pause, unpause and more.
 type Event struct {
 	At      time.Time
 	Service string
@@ -22,9 +22,9 @@ type Event struct {
 	Signal  syscall.Signal // of a kill
 }
 
-// Watch calls report for each event of the project's containers from a moment on, in
-// order. It returns nil when parent ends, and an error when docker events ends or
-// prints something that cannot be parsed.
+// Watch calls report for each event of the project's containers from a moment
+// on, in order. It returns nil when parent ends, and an error when docker
+// events ends or prints something that cannot be parsed.
 func (p *Project) Watch(parent context.Context, from time.Time, report func(Event)) error {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()

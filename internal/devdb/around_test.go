@@ -13,8 +13,8 @@ import (
 	"conclave/internal/devdb"
 )
 
-// Around blocks a statement until its client has gone. The statement is executed
-// nevertheless, and reported before any other statement is executed.
+// Around blocks a statement until its client has gone. The statement is
+// executed nevertheless, and reported before any other statement is executed.
 func TestAround_StatementIsExecutedWithoutItsClient(t *testing.T) {
 	arrived, goOn, reported := make(chan string, 1), make(chan bool), make(chan uint64, 1)
 	var once sync.Once

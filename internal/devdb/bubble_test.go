@@ -12,8 +12,8 @@ import (
 	"conclave/internal/devdb"
 )
 
-// bubble runs body with a server in a synctest bubble, over a network in memory. When
-// it returns, all goroutines have ended.
+// bubble runs body with a server in a synctest bubble, over a network in
+// memory. When it returns, all goroutines have ended.
 func bubble(t *testing.T, cfg devdb.Config, body func(t *testing.T, s *devdb.Server, db *sql.DB)) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()
@@ -77,7 +77,8 @@ func TestBubble_IdleTransaction(t *testing.T) {
 		run(t, tx, "UPDATE counter SET n = 5")
 		time.Sleep(time.Hour)
 		require.NoError(t, tx.Commit())
-		// 2. While a statement waits it is ended half of LockWait after its last statement.
+		// 2. While a statement waits it is ended half of LockWait after its
+		// last statement.
 		tx, err = db.Begin()
 		require.NoError(t, err)
 		run(t, tx, "UPDATE counter SET n = 6")
@@ -86,7 +87,8 @@ func TestBubble_IdleTransaction(t *testing.T) {
 		run(t, db, "UPDATE counter SET n = n + 10")
 		assert.Equal(t, 500*time.Millisecond, time.Since(at))
 		assert.Error(t, tx.Commit())
-		// 3. It has been idle for too long when the first statement begins to wait.
+		// 3. It has been idle for too long when the first statement begins to
+		// wait.
 		tx, err = db.Begin()
 		require.NoError(t, err)
 		run(t, tx, "UPDATE counter SET n = 7")

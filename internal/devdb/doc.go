@@ -1,16 +1,16 @@
-// Package devdb is a MySQL server inside a Go program, so that a laptop or a test
-// needs no database. It is the memory engine of go-mysql-server (GMS, v0.20.0)
-// behind a gate, with the tables in a file. Real MySQL and MariaDB run the same SQL;
-// claims of correctness are tested against those.
+// Package devdb is a MySQL server inside a Go program, so that a laptop or a
+// test needs no database. It is the memory engine of go-mysql-server (GMS,
+// v0.20.0) behind a gate, with the tables in a file. Real MySQL and MariaDB run
+// the same SQL; claims of correctness are tested against those.
 //
 // # Why the gate
 //
 // The engine alone would elect two leaders. It runs each statement against the
-// tables as the session first saw them, and a commit writes every table that was
-// read back as a whole. Of two compare-and-swaps on one row, both report "1 row
-// changed" (in 4 to 37 of 100 contended rounds, with up to seven winners in one).
-// The gate therefore admits one statement or one transaction at a time, over all
-// connections:
+// tables as the session first saw them, and a commit writes every table that
+// was read back as a whole. Of two compare-and-swaps on one row, both report "1
+// row changed" (in 4 to 37 of 100 contended rounds, with up to seven winners in
+// one). The gate therefore admits one statement or one transaction at a time,
+// over all connections:
 //
 //		          BEGIN, autocommit=0: keeps the gate
 //		           ┌──────────────────────────────┐
@@ -36,20 +36,20 @@
 // # Guaranteed
 //
 // A compare-and-swap has one winner, in autocommit and in transactions. An
-// acknowledged row survives kill -9 (with Config.File). A named lock is free as soon
-// as the kernel closes its holder's socket, idle or waiting, and goes to the client
-// that has waited longest. All of this works in a testing/synctest bubble over a
-// network in memory: waits are on channels, NOW(3) follows the bubble's clock, and
-// no goroutine is left when Run returns.
+// acknowledged row survives kill -9 (with Config.File). A named lock is free as
+// soon as the kernel closes its holder's socket, idle or waiting, and goes to
+// the client that has waited longest. All of this works in a testing/synctest
+// bubble over a network in memory: waits are on channels, NOW(3) follows the
+// bubble's clock, and no goroutine is left when Run returns.
 //
 // # Not guaranteed
 //
-// Speed (some thousand statements per second, one at a time; reads wait too). Large
-// tables (each write writes the whole file). Row locks: FOR UPDATE is parsed, and
-// the gate does its work. Old row versions: there is one reader at a time.
-// Replication, TLS, SAVEPOINT. Objects that the file would not contain are refused
-// with error 1235: views, triggers, procedures, events, users. So are LOCK TABLES
-// and statements that read or write files.
+// Speed (some thousand statements per second, one at a time; reads wait too).
+// Large tables (each write writes the whole file). Row locks: FOR UPDATE is
+// parsed, and the gate does its work. Old row versions: there is one reader at
+// a time. Replication, TLS, SAVEPOINT. Objects that the file would not contain
+// are refused with error 1235: views, triggers, procedures, events, users. So
+// are LOCK TABLES and statements that read or write files.
 //
 // # When a part fails
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
 
-// provider is the engine's set of databases with the functions of this package, which
-// take precedence over the built-in ones.
+// provider is the engine's set of databases with the functions of this package,
+// which take precedence over the built-in ones.
 type provider struct {
 	*memory.DbProvider
 	functions map[string]sql.Function
@@ -73,9 +73,9 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// getLock is GET_LOCK(name, seconds): 1 if the lock was acquired, 0 after a timeout.
-// Seconds are rounded to whole ones, as in MySQL; a negative number waits without
-// limit.
+// getLock is GET_LOCK(name, seconds): 1 if the lock was acquired, 0 after a
+// timeout. Seconds are rounded to whole ones, as in MySQL; a negative number
+// waits without limit.
 func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
 	name, err := lockName(args[0])
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Server) getLock(ctx *sql.Context, args []any) (any, error) {
 		return nil, err
 	}
 	waitErr := s.waitOutside(ctx, c, limit, w.granted)
-	// 3. The lock may have been granted at the moment when the wait ended. If this
-	// statement fails, it releases the lock for the next waiter.
+	// 3. The lock may have been granted at the moment when the wait ended. If
+	// this statement fails, it releases the lock for the next waiter.
 	granted := s.locks.abandon(w)
 	if waitErr != nil {
 		if granted {
@@ -136,13 +136,14 @@ func (s *Server) sleep(ctx *sql.Context, args []any) (any, error) {
 	return int64(0), err
 }
 
-// waitOutside waits until ready is closed or limit has passed, and then returns nil;
-// it returns an error if the wait is cut short.
+// waitOutside waits until ready is closed or limit has passed, and then returns
+// nil; it returns an error if the wait is cut short.
 //
-// It releases the gate meanwhile if the statement is outside a transaction and names
-// no table, so that nothing it has read can become stale (the engine writes every
-// table that a statement has read back, as it was then). Any other statement keeps
-// the gate and waits at most as long as other statements wait for it.
+// It releases the gate meanwhile if the statement is outside a transaction and
+// names no table, so that nothing it has read can become stale (the engine
+// writes every table that a statement has read back, as it was then). Any other
+// statement keeps the gate and waits at most as long as other statements wait
+// for it.
 func (s *Server) waitOutside(ctx *sql.Context, c *client, limit time.Duration, ready <-chan struct{}) error {
 	var late <-chan time.Time
 	timed := limit >= 0

@@ -7,26 +7,28 @@ import (
 	"github.com/dolthub/vitess/go/mysql"
 )
 
-// The errors have MySQL's numbers, so that clients handle them as those of a MySQL
-// server.
+// The errors have MySQL's numbers, so that clients handle them as those of a
+// MySQL server.
 var (
-	// errLockWait: the gate was not free within Config.LockWait; nothing was executed.
+	// errLockWait: the gate was not free within Config.LockWait; nothing was
+	// executed.
 	errLockWait = mysql.NewSQLError(mysql.ERLockWaitTimeout, "HY000", "Lock wait timeout exceeded; try restarting transaction")
 	// errEvicted: the connection's transaction was idle while other statements
 	// waited, and was rolled back.
 	errEvicted = mysql.NewSQLError(mysql.ERQueryInterrupted, "70100", "Query execution was interrupted: the transaction was idle while others waited, and was rolled back")
-	// errInterrupted: KILL QUERY, or the client's socket closed while its statement waited.
+	// errInterrupted: KILL QUERY, or the client's socket closed while its
+	// statement waited.
 	errInterrupted = mysql.NewSQLError(mysql.ERQueryInterrupted, "70100", "Query execution was interrupted")
 	// errStopping: the server is shutting down and ends all waits.
 	errStopping = mysql.NewSQLError(mysql.ERServerShutdown, "08S01", "Server shutdown in progress")
 )
 
-// gate admits one statement or one transaction at a time. It is a channel, not a
-// mutex, because a goroutine that waits for a mutex stops the clock of a
+// gate admits one statement or one transaction at a time. It is a channel, not
+// a mutex, because a goroutine that waits for a mutex stops the clock of a
 // testing/synctest bubble and one that waits on a channel does not.
 //
-// Only the connection's own goroutine calls enter, pause and leave; client.inside
-// records whether it holds the gate.
+// Only the connection's own goroutine calls enter, pause and leave;
+// client.inside records whether it holds the gate.
 type gate struct {
 	free    chan struct{} // holds one token while the gate is free
 	wait    time.Duration // how long a statement waits for the token
@@ -45,8 +47,8 @@ func newGate(wait time.Duration) *gate {
 	return g
 }
 
-// enter waits until c may execute. A connection whose transaction holds the gate
-// continues at once.
+// enter waits until c may execute. A connection whose transaction holds the
+// gate continues at once.
 func (g *gate) enter(c *client) error {
 	if c.inside {
 		return g.resume(c)
@@ -104,8 +106,8 @@ func (g *gate) resume(c *client) error {
 	return nil
 }
 
-// queue changes the number of waiting statements. The first one to wait for an idle
-// transaction starts the timer of its eviction.
+// queue changes the number of waiting statements. The first one to wait for an
+// idle transaction starts the timer of its eviction.
 func (g *gate) queue(change int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,8 +136,8 @@ func (g *gate) disarm() {
 }
 
 // expel closes the connection of a transaction that was idle for too long. The
-// connection's goroutine notices the closed socket, rolls back and leaves the gate,
-// so the next statement finds only committed rows.
+// connection's goroutine notices the closed socket, rolls back and leaves the
+// gate, so the next statement finds only committed rows.
 func (g *gate) expel(c *client) {
 	g.mu.Lock()
 	g.evict = nil

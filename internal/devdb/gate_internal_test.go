@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A COMMIT that arrives when its transaction was evicted must not be executed: the
-// rollback has begun.
+// A COMMIT that arrives when its transaction was evicted must not be executed:
+// the rollback has begun.
 func TestGateEnter_EvictedTransactionFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, remote := net.Pipe()

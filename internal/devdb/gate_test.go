@@ -19,8 +19,8 @@ func counterTable(t *testing.T, q querier) {
 	run(t, q, "INSERT INTO counter VALUES (1, 0)")
 }
 
-// In virtual time, because on a machine that pauses for LockWait the eviction and the
-// timeout would come at once.
+// In virtual time, because on a machine that pauses for LockWait the eviction
+// and the timeout would come at once.
 func TestIdleTransaction_IsRolledBackWhenOthersWait(t *testing.T) {
 	bubble(t, devdb.Config{LockWait: 200 * time.Millisecond}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		stuck, _ := connect(t, db)
@@ -36,7 +36,8 @@ func TestIdleTransaction_IsRolledBackWhenOthersWait(t *testing.T) {
 	})
 }
 
-// In virtual time, because on a machine that pauses a busy client would be idle.
+// In virtual time, because on a machine that pauses a busy client would be
+// idle.
 func TestBusyTransaction_OthersFailWith1205(t *testing.T) {
 	bubble(t, devdb.Config{LockWait: 100 * time.Millisecond}, func(t *testing.T, s *devdb.Server, db *sql.DB) {
 		busy, _ := connect(t, db)
@@ -121,8 +122,8 @@ func TestKill_DoesNotWaitForTheGate(t *testing.T) {
 	assert.Less(t, time.Since(start), 10*time.Second, "less than half of LockWait")
 }
 
-// A client that does not read a large answer fills its socket, and must not block
-// others.
+// A client that does not read a large answer fills its socket, and must not
+// block others.
 func TestUnreadAnswer_DoesNotBlockOthers(t *testing.T) {
 	network := newPipes()
 	s, _ := serve(t, devdb.Config{Listener: network, LockWait: 10 * time.Second})

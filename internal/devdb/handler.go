@@ -16,8 +16,8 @@ import (
 )
 
 // client is one connection. Unless noted otherwise, its fields are used by the
-// connection's goroutine, or by the engine's while it executes a statement of the
-// connection.
+// connection's goroutine, or by the engine's while it executes a statement of
+// the connection.
 type client struct {
 	id     uint32
 	socket *socket
@@ -32,9 +32,9 @@ type client struct {
 	waits *waiter // its place in the queue of a named lock; guarded by lockTable.mu
 }
 
-// handler passes commands from the wire to the engine through the gate. It defines
-// every method instead of embedding the engine's handler, so that a method that a
-// new version of the engine adds cannot bypass the gate.
+// handler passes commands from the wire to the engine through the gate. It
+// defines every method instead of embedding the engine's handler, so that a
+// method that a new version of the engine adds cannot bypass the gate.
 type handler struct {
 	server *Server
 	engine mysql.Handler
@@ -54,11 +54,12 @@ func (h *handler) NewConnection(conn *mysql.Conn) {
 	h.engine.NewConnection(conn)
 }
 
-// ConnectionClosed runs in the connection's goroutine after its socket was closed.
+// ConnectionClosed runs in the connection's goroutine after its socket was
+// closed.
 func (h *handler) ConnectionClosed(conn *mysql.Conn) {
 	c := conn.ClientData.(*client)
-	// 1. Release the named locks first, without the gate: a follower may wait for
-	// the lock of a killed leader.
+	// 1. Release the named locks first, without the gate: a follower may wait
+	// for the lock of a killed leader.
 	h.server.locks.releaseAll(c)
 	// 2. Roll back an open transaction.
 	h.abort(c)
@@ -99,8 +100,8 @@ func (h *handler) ComStmtExecute(ctx context.Context, conn *mysql.Conn, prepared
 	})
 }
 
-// ComPrepare does not execute the statement, but it reads the tables' columns and
-// therefore needs the gate.
+// ComPrepare does not execute the statement, but it reads the tables' columns
+// and therefore needs the gate.
 func (h *handler) ComPrepare(ctx context.Context, conn *mysql.Conn, query string, prepared *mysql.PrepareData) ([]*querypb.Field, error) {
 	c := conn.ClientData.(*client)
 	if err := h.server.gate.enter(c); err != nil {
@@ -113,8 +114,8 @@ func (h *handler) ComPrepare(ctx context.Context, conn *mysql.Conn, query string
 	return fields, err
 }
 
-// ComResetConnection releases the connection's locks and resets its transaction and
-// variables.
+// ComResetConnection releases the connection's locks and resets its transaction
+// and variables.
 func (h *handler) ComResetConnection(conn *mysql.Conn) error {
 	c := conn.ClientData.(*client)
 	h.server.locks.releaseAll(c)
@@ -146,7 +147,8 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	}
 	c.mayStepOut = !c.inTransaction() && mayWaitOutside(k, query)
 	// 2. Execute, and copy the answer: its rows are in a buffer that the engine
-	// reuses, and a client that does not read its answer must not keep the gate.
+	// reuses, and a client that does not read its answer must not keep the
+	// gate.
 	var answer results
 	err := run(answer.keep)
 	if err != nil && strings.Contains(err.Error(), context.Canceled.Error()) {
@@ -172,8 +174,8 @@ func (h *handler) execute(conn *mysql.Conn, query string, send mysql.ResultSpool
 	return answer.send(send)
 }
 
-// around calls Config.Around before a statement, and returns the function to call
-// after it.
+// around calls Config.Around before a statement, and returns the function to
+// call after it.
 func (s *Server) around(from net.Addr, query string) func(changed uint64, err error) {
 	if s.cfg.Around != nil {
 		if done := s.cfg.Around(from, query); done != nil {
@@ -183,8 +185,9 @@ func (s *Server) around(from net.Addr, query string) func(changed uint64, err er
 	return func(uint64, error) {}
 }
 
-// leave ends a statement. Changes of a statement outside a transaction are written to
-// the file before the gate is free; an open transaction keeps the gate.
+// leave ends a statement. Changes of a statement outside a transaction are
+// written to the file before the gate is free; an open transaction keeps the
+// gate.
 func (h *handler) leave(c *client, done bool) error {
 	if !c.inside { // its wait without the gate was cut short; there is nothing to commit
 		c.session.SetTransaction(nil)
@@ -198,8 +201,8 @@ func (h *handler) leave(c *client, done bool) error {
 	}
 	if err == nil && c.wrote {
 		if err = s.store.save(); err != nil {
-			// Memory and file differ, and the file counts: stop as in a crash, and
-			// keep the gate so that no other statement reads the memory.
+			// Memory and file differ, and the file counts: stop as in a crash,
+			// and keep the gate so that no other statement reads the memory.
 			s.fail(err)
 			return err
 		}
@@ -209,12 +212,12 @@ func (h *handler) leave(c *client, done bool) error {
 	return err
 }
 
-// settle reports whether a transaction is open, and closes one that the engine should
-// have closed.
+// settle reports whether a transaction is open, and closes one that the engine
+// should have closed.
 //
-// After an error in autocommit the engine keeps the statement's snapshot as an open
-// transaction. The next statement would read old rows and write them back over
-// changes that others have committed since.
+// After an error in autocommit the engine keeps the statement's snapshot as an
+// open transaction. The next statement would read old rows and write them back
+// over changes that others have committed since.
 func (h *handler) settle(c *client, done bool) (open bool, err error) {
 	if !c.inTransaction() {
 		if c.session != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/dolthub/vitess/go/mysql"
 )
 
-// lockTable holds the named locks of GET_LOCK. The engine's own lock waits poll every
-// 100 microseconds, which uses a core even in an idle cluster, advances a bubble's
-// clock in tiny steps, and gives the lock to waiters in no order. Here a release
-// passes the lock at once to the client that has waited longest.
+// lockTable holds the named locks of GET_LOCK. The engine's own lock waits poll
+// every 100 microseconds, which uses a core even in an idle cluster, advances a
+// bubble's clock in tiny steps, and gives the lock to waiters in no order. Here
+// a release passes the lock at once to the client that has waited longest.
 type lockTable struct {
 	mu    sync.Mutex // guards locks, and every namedLock and waiter; not held while waiting
 	locks map[string]*namedLock
@@ -52,8 +52,8 @@ func (t *lockTable) take(c *client, name string) bool {
 	return true
 }
 
-// enqueue takes the lock or joins its queue. It refuses a wait that could never end:
-// a cycle of owners that each wait for the next one's lock.
+// enqueue takes the lock or joins its queue. It refuses a wait that could never
+// end: a cycle of owners that each wait for the next one's lock.
 func (t *lockTable) enqueue(c *client, name string) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +90,9 @@ func (t *lockTable) abandon(w *waiter) (granted bool) {
 	return false
 }
 
-// release undoes one acquisition by c. If the lock is not c's, exists distinguishes
-// RELEASE_LOCK's results 0 (another client has it) and NULL (it is free).
+// release undoes one acquisition by c. If the lock is not c's, exists
+// distinguishes RELEASE_LOCK's results 0 (another client has it) and NULL (it
+// is free).
 func (t *lockTable) release(c *client, name string) (mine, exists bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,8 +106,8 @@ func (t *lockTable) release(c *client, name string) (mine, exists bool) {
 	return true, true
 }
 
-// releaseAll releases every lock of c in the order of their names, and returns the
-// number of its acquisitions.
+// releaseAll releases every lock of c in the order of their names, and returns
+// the number of its acquisitions.
 func (t *lockTable) releaseAll(c *client) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,8 +126,8 @@ func (t *lockTable) releaseAll(c *client) int {
 	return acquired
 }
 
-// handOver makes the first waiter the owner, or removes the lock if there is none. It
-// is called with mu held.
+// handOver makes the first waiter the owner, or removes the lock if there is
+// none. It is called with mu held.
 func (t *lockTable) handOver(name string) {
 	l := t.locks[name]
 	if len(l.queue) == 0 {
@@ -149,8 +150,8 @@ func (t *lockTable) owner(name string) uint32 {
 	return 0
 }
 
-// lockName applies MySQL's rule: 1 to 64 characters, not case-sensitive. NULL is an
-// error (in MariaDB the result is NULL).
+// lockName applies MySQL's rule: 1 to 64 characters, not case-sensitive. NULL
+// is an error (in MariaDB the result is NULL).
 func lockName(arg any) (string, error) {
 	name, ok := arg.(string)
 	if raw, isBytes := arg.([]byte); isBytes {

@@ -76,8 +76,9 @@ func waitFor(t *testing.T, conn *sql.Conn, name string) <-chan error {
 	return got
 }
 
-// awaitWaiting waits until n statements wait without the gate. Reading the process list
-// needs the gate, so the statements that it shows as executing do not hold it.
+// awaitWaiting waits until n statements wait without the gate. Reading the
+// process list needs the gate, so the statements that it shows as executing do
+// not hold it.
 func awaitWaiting(t *testing.T, db *sql.DB, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -229,8 +230,8 @@ func (p *process) kill() {
 	}
 }
 
-// When a leader is killed, the kernel closes its socket, and the follower that waits
-// for its lock gets it long before the 60 s have passed.
+// When a leader is killed, the kernel closes its socket, and the follower that
+// waits for its lock gets it long before the 60 s have passed.
 func TestKilledProcess_FreesItsLock(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// For any order of operations: a lock has at most one owner, no client waits for a free
-// lock, and a lock is granted to the first in its queue.
+// For any order of operations: a lock has at most one owner, no client waits
+// for a free lock, and a lock is granted to the first in its queue.
 func TestLockTable_KeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := newLockTable()

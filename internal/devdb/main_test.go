@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// runClient makes this test binary a client: it executes one statement, prints that it
-// has, and waits to be killed.
+// runClient makes this test binary a client: it executes one statement, prints
+// that it has, and waits to be killed.
 func runClient(dsn, statement string) int {
 	db, err := sql.Open("mysql", dsn)
 	if err == nil {

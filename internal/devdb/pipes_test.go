@@ -124,8 +124,8 @@ func hangUp(t *testing.T, c *sql.Conn) {
 	require.ErrorIs(t, c.Raw(func(any) error { return driver.ErrBadConn }), driver.ErrBadConn)
 }
 
-// serveUntil runs a server that the test shuts down itself; the channel receives the
-// error of Run.
+// serveUntil runs a server that the test shuts down itself; the channel
+// receives the error of Run.
 func serveUntil(t *testing.T) (*devdb.Server, <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -37,8 +37,8 @@ type Config struct {
 	// server at a time may use it.
 	Tables *Tables
 	// Now is the clock of NOW() and similar functions, which a simulation can
-	// set. nil means time.Now. Waits and limits use package time, as they do not
-	// depend on a machine's wall clock either.
+	// set. nil means time.Now. Waits and limits use package time, as they do
+	// not depend on a machine's wall clock either.
 	Now func() time.Time
 	// Database is created if it does not exist. Default "conclave".
 	Database string
@@ -53,8 +53,8 @@ type Config struct {
 	// Around, if set, is called for every statement before the statement waits
 	// for the gate, with the client's address, and may block it. The function
 	// that it returns, unless nil, is called with the number of changed rows
-	// before any other statement is executed. It is for simulations: a statement
-	// is executed even if its connection breaks.
+	// before any other statement is executed. It is for simulations: a
+	// statement is executed even if its connection breaks.
 	Around func(from net.Addr, query string) (done func(changed uint64, err error))
 	// Logger is optional.
 	Logger hclog.Logger
@@ -125,13 +125,13 @@ const (
 	stopped
 )
 
-// silenceEngine disables the engine's own loggers, once and before any server runs.
-// They report every client that disconnects to the process's stderr; this package
-// logs what matters.
+// silenceEngine disables the engine's own loggers, once and before any server
+// runs. They report every client that disconnects to the process's stderr; this
+// package logs what matters.
 var silenceEngine sync.Once
 
-// engineInit is held while a server is created, because the engine fills package
-// variables of its own without a lock.
+// engineInit is held while a server is created, because the engine fills
+// package variables of its own without a lock.
 var engineInit sync.Mutex
 
 // New loads the file and prepares the server. Clients are served by Run.
@@ -188,15 +188,16 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// newContext returns an engine context for one statement, with the time of Config.Now.
+// newContext returns an engine context for one statement, with the time of
+// Config.Now.
 func (s *Server) newContext(ctx context.Context, opts ...sql.ContextOption) *sql.Context {
 	c := sql.NewContext(ctx, opts...)
 	c.SetQueryTime(s.cfg.Now())
 	return c
 }
 
-// session returns the engine's session builder, which also stores the session in the
-// connection's client.
+// session returns the engine's session builder, which also stores the session
+// in the connection's client.
 func (s *Server) session(tables *memory.DbProvider) server.SessionBuilder {
 	build := memory.NewSessionBuilder(tables)
 	return func(ctx context.Context, conn *mysql.Conn, addr string) (sql.Session, error) {
@@ -208,10 +209,10 @@ func (s *Server) session(tables *memory.DbProvider) server.SessionBuilder {
 	}
 }
 
-// Run serves until Shutdown, and then returns nil; until ctx is cancelled, which is
-// like a crash: every connection is closed, and ctx.Err is returned; or until the
-// file cannot be written, and then returns that error. All its goroutines have ended
-// when it returns.
+// Run serves until Shutdown, and then returns nil; until ctx is cancelled,
+// which is like a crash: every connection is closed, and ctx.Err is returned;
+// or until the file cannot be written, and then returns that error. All its
+// goroutines have ended when it returns.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	was := s.state
@@ -317,8 +318,9 @@ func (s *Server) fail(err error) {
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
 // DSN returns the data source name for go-sql-driver/mysql. It selects the text
-// protocol, in which a statement is one request and not a PREPARE and an EXECUTE,
-// and UTC on both sides. For a listener in memory set mysql.Config.DialFunc as well.
+// protocol, in which a statement is one request and not a PREPARE and an
+// EXECUTE, and UTC on both sides. For a listener in memory set
+// mysql.Config.DialFunc as well.
 func (s *Server) DSN() string {
 	c := driver.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = s.cfg.User, s.cfg.Password, "tcp", s.Addr().String(), s.cfg.Database
@@ -327,8 +329,8 @@ func (s *Server) DSN() string {
 	return c.FormatDSN()
 }
 
-// Statements returns the number of statements executed since New. Like MySQL's status
-// variable Questions it does not count COM_STMT_PREPARE and pings.
+// Statements returns the number of statements executed since New. Like MySQL's
+// status variable Questions it does not count COM_STMT_PREPARE and pings.
 func (s *Server) Statements() uint64 { return s.statements.Load() }
 
 // client returns the connection for which the engine evaluates a statement.

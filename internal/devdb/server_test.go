@@ -11,7 +11,8 @@ import (
 	"conclave/internal/devdb"
 )
 
-// For the race detector: tests of one program create their servers concurrently.
+// For the race detector: tests of one program create their servers
+// concurrently.
 func TestNew_Concurrently(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {

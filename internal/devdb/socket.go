@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// readAhead limits how many bytes are buffered while a client's statement waits.
+// readAhead limits how many bytes are buffered while a client's statement
+// waits.
 const readAhead = 64 << 10
 
-// listener accepts sockets and counts them, so that Run can wait for the goroutines
-// that serve them.
+// listener accepts sockets and counts them, so that Run can wait for the
+// goroutines that serve them.
 type listener struct {
 	net.Listener
 	stopping chan struct{} // closed by Server.drain: no further command is read
@@ -29,8 +30,8 @@ func newListener(l net.Listener) *listener {
 	return &listener{Listener: l, stopping: make(chan struct{}), all: make(map[*socket]bool)}
 }
 
-// Accept retries when the process has no free file descriptors, because the server
-// takes any error as the end of the listener.
+// Accept retries when the process has no free file descriptors, because the
+// server takes any error as the end of the listener.
 func (l *listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	for errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
@@ -59,8 +60,8 @@ func (l *listener) sockets() []*socket {
 	return open
 }
 
-// drain makes every connection end at its next read: an idle one now, a busy one
-// after its answer was sent.
+// drain makes every connection end at its next read: an idle one now, a busy
+// one after its answer was sent.
 func (l *listener) drain() {
 	close(l.stopping)
 	for _, s := range l.sockets() {
@@ -76,10 +77,11 @@ func (l *listener) closeAll() {
 
 // socket is a client's connection that is also watched while a statement waits.
 //
-// The server reads a connection only between two statements. While a statement waits
-// (for a named lock or in SLEEP) it would not notice that the client was killed, and
-// the lock would be granted to a dead client. So a waiting statement reads ahead with
-// watch, as net/http does to find out that the client of a request has gone.
+// The server reads a connection only between two statements. While a statement
+// waits (for a named lock or in SLEEP) it would not notice that the client was
+// killed, and the lock would be granted to a dead client. So a waiting
+// statement reads ahead with watch, as net/http does to find out that the
+// client of a request has gone.
 type socket struct {
 	net.Conn
 	listener *listener
@@ -89,14 +91,15 @@ type socket struct {
 	finished atomic.Bool // the handler has finished; the next Close is its goroutine's last action
 	joined   sync.Once   // for listener.alive
 
-	// Used by the connection's goroutine, and by watch while that goroutine waits for it.
+	// Used by the connection's goroutine, and by watch while that goroutine
+	// waits for it.
 	ahead []byte // read while a statement waited
 	fault error  // why reading has ended
 }
 
-// Read returns the bytes that were read ahead, then reads from the connection. It
-// returns io.EOF for a broken connection too, because the engine would log any other
-// error.
+// Read returns the bytes that were read ahead, then reads from the connection.
+// It returns io.EOF for a broken connection too, because the engine would log
+// any other error.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.ahead) > 0 {
 		n := copy(p, s.ahead)
@@ -125,8 +128,8 @@ func (s *socket) cut() {
 	})
 }
 
-// Close is called by KILL, and by the goroutine that serves the socket as its last
-// action.
+// Close is called by KILL, and by the goroutine that serves the socket as its
+// last action.
 func (s *socket) Close() error {
 	s.cut()
 	if s.finished.Load() {
@@ -135,8 +138,8 @@ func (s *socket) Close() error {
 	return nil
 }
 
-// watch reads ahead until stop is called. gone is closed when the client has closed
-// its end. Only one watch may run at a time.
+// watch reads ahead until stop is called. gone is closed when the client has
+// closed its end. Only one watch may run at a time.
 func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	lost := make(chan struct{})
 	var reading sync.WaitGroup

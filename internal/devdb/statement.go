@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// kind classifies a statement for the gate and the file before the engine parses it.
-// A statement that is not known to be a read is treated as a write, which costs an
-// unnecessary write to the file but never loses a row.
+// kind classifies a statement for the gate and the file before the engine
+// parses it. A statement that is not known to be a read is treated as a write,
+// which costs an unnecessary write to the file but never loses a row.
 type kind int
 
 const (
@@ -32,8 +32,8 @@ var (
 	namesTable = regexp.MustCompile(`(?i)\b(?:from|table|into)\b`)
 	// Objects that are not stored in the file and would be lost by a restart.
 	notKept = regexp.MustCompile(`(?i)^create\s+(?:or\s+replace\s+|definer\s*=\s*\S+\s+|algorithm\s*=\s*\w+\s+|sql\s+security\s+\w+\s+|temporary\s+)*(view|trigger|procedure|function|event|user|role)\b`)
-	// Statements that read or write files as the server's user, which any client
-	// that reaches the port could execute.
+	// Statements that read or write files as the server's user, which any
+	// client that reaches the port could execute.
 	touchesFiles = regexp.MustCompile(`(?i)\binto\s+(?:outfile|dumpfile)\b|\bload_file\s*\(`)
 )
 
@@ -54,8 +54,8 @@ func kindOf(query string) kind {
 	return k
 }
 
-// mayWaitOutside reports whether the statement may wait without the gate: a read that
-// names no table has read nothing that could become stale.
+// mayWaitOutside reports whether the statement may wait without the gate: a
+// read that names no table has read nothing that could become stale.
 func mayWaitOutside(k kind, query string) bool {
 	return k == reads && !namesTable.MatchString(query)
 }

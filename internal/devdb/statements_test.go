@@ -61,7 +61,8 @@ func TestElectionStatements(t *testing.T) {
 	assert.Equal(t, []any{"a", "cv:A", int64(idA), int64(1)}, []any{owner, lock, holds, isIt})
 	assert.GreaterOrEqual(t, age, int64(0))
 
-	// The witness: the leader's connection breaks, the follower gets the lock and swaps.
+	// The witness: the leader's connection breaks, the follower gets the lock
+	// and swaps.
 	got := waitFor(t, b, "cv:A")
 	awaitWaiting(t, db, 1)
 	hangUp(t, a)
@@ -190,7 +191,8 @@ func TestRegularExpressions(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// Prepared statements, and several statements in one packet, pass the gate as well.
+// Prepared statements, and several statements in one packet, pass the gate as
+// well.
 func TestPreparedAndMultiStatements(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	cfg := parsed(t, s)

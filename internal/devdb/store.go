@@ -24,9 +24,9 @@ import (
 //	-- conclave devdb 1 crc32c=9ae0daaf
 //	CREATE DATABASE IF NOT EXISTS `conclave`; USE `conclave`; CREATE TABLE ...; INSERT INTO ...;
 //
-// The file is always written as a whole, which is fast enough for tables of some
-// hundred rows and needs no log or recovery. The methods are called with the gate
-// held, or before the server runs.
+// The file is always written as a whole, which is fast enough for tables of
+// some hundred rows and needs no log or recovery. The methods are called with
+// the gate held, or before the server runs.
 type store struct {
 	path   string // empty: there is no file
 	lock   *os.File
@@ -49,8 +49,8 @@ const fileHeader = "-- conclave devdb 1 crc32c="
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// openStore locks the file for this process, loads it, and creates the database if it
-// does not exist.
+// openStore locks the file for this process, loads it, and creates the database
+// if it does not exist.
 func openStore(path, database string, engine *sqle.Engine, tables *memory.DbProvider) (*store, error) {
 	st := &store{path: path, engine: engine, tables: tables, shapes: make(map[string]string)}
 	if path != "" {
@@ -75,8 +75,9 @@ func openStore(path, database string, engine *sqle.Engine, tables *memory.DbProv
 	return st, nil
 }
 
-// take locks a file beside the store's file, because two servers would overwrite each
-// other's acknowledged rows. The kernel releases the lock when the process ends.
+// take locks a file beside the store's file, because two servers would
+// overwrite each other's acknowledged rows. The kernel releases the lock when
+// the process ends.
 func (st *store) take() error {
 	lock, err := os.OpenFile(st.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -97,12 +98,12 @@ func (st *store) close() {
 	}
 }
 
-// forgetShapes clears the cached definitions after a statement that may have changed
-// one.
+// forgetShapes clears the cached definitions after a statement that may have
+// changed one.
 func (st *store) forgetShapes() { clear(st.shapes) }
 
-// save writes all tables to a temporary file, syncs it and renames it, so that a
-// crash leaves either the old file or the new one.
+// save writes all tables to a temporary file, syncs it and renames it, so that
+// a crash leaves either the old file or the new one.
 func (st *store) save() error {
 	if st.path == "" {
 		return nil
@@ -143,8 +144,9 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// read returns the statements of a file, "" if it is missing or empty. A file without
-// the header was written by hand or by mysqldump and has no checksum to verify.
+// read returns the statements of a file, "" if it is missing or empty. A file
+// without the header was written by hand or by mysqldump and has no checksum to
+// verify.
 func read(path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -245,8 +247,8 @@ func dumpRows(ctx *sql.Context, w *bytes.Buffer, table sql.Table) error {
 	}
 }
 
-// dumpCounter writes the next AUTO_INCREMENT value, so that the id of a deleted last
-// row is not used again.
+// dumpCounter writes the next AUTO_INCREMENT value, so that the id of a deleted
+// last row is not used again.
 func dumpCounter(ctx *sql.Context, w *bytes.Buffer, table sql.Table) error {
 	counted, ok := table.(sql.AutoIncrementTable)
 	if !ok || !table.Schema().HasAutoIncrement() {

@@ -136,8 +136,8 @@ func TestNew_FileInUseIsRefused(t *testing.T) {
 	serve(t, devdb.Config{File: file})
 }
 
-// When the file cannot be written, the statement must fail, and the server must stop
-// because its memory has changes that the file lacks.
+// When the file cannot be written, the statement must fail, and the server must
+// stop because its memory has changes that the file lacks.
 func TestRun_EndsWhenTheFileCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	require.NoError(t, os.Mkdir(dir, 0o700))

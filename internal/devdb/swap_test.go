@@ -17,16 +17,16 @@ import (
 
 const rivals = 16
 
-// serveSlow runs a server with a LockWait long enough for sixteen clients on a slow disk
-// or a busy machine.
+// serveSlow runs a server with a LockWait long enough for sixteen clients on a
+// slow disk or a busy machine.
 func serveSlow(t *testing.T, file string) *devdb.Server {
 	s, _ := serve(t, devdb.Config{File: file, LockWait: time.Minute})
 	return s
 }
 
-// contend lets 16 connections swap the term of one row at the same time, round after
-// round, and requires one winner in each. Without the gate, one of the first dozen
-// rounds has several winners.
+// contend lets 16 connections swap the term of one row at the same time, round
+// after round, and requires one winner in each. Without the gate, one of the
+// first dozen rounds has several winners.
 func contend(t *testing.T, s *devdb.Server, rounds int, swap func(*sql.Conn, string, int) (bool, error)) {
 	db := open(t, s)
 	run(t, db, "CREATE TABLE distribute_lock (lock_name varchar(64) PRIMARY KEY, owner varchar(64) NOT NULL, term bigint NOT NULL)")
@@ -118,8 +118,8 @@ func TestSwapWithFile_HasOneWinner(t *testing.T) {
 	contend(t, serveSlow(t, filepath.Join(t.TempDir(), "db.sql")), 500, func(c *sql.Conn, owner string, term int) (bool, error) { return swapped(c, owner, term) })
 }
 
-// The engine keeps a failed statement's view of the tables and would write it back over
-// what others have committed since.
+// The engine keeps a failed statement's view of the tables and would write it
+// back over what others have committed since.
 func TestFailedStatement_DoesNotRestoreOldRows(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)
@@ -157,7 +157,8 @@ func TestFailedStatementInTransaction_IsUndone(t *testing.T) {
 	assert.Equal(t, 9, one[int](t, db, "SELECT SUM(n) FROM counter"))
 }
 
-// As in MySQL, a CREATE commits its transaction, and later statements are in autocommit.
+// As in MySQL, a CREATE commits its transaction, and later statements are in
+// autocommit.
 func TestCreate_EndsTheTransaction(t *testing.T) {
 	s, _ := serve(t, devdb.Config{})
 	db := open(t, s)

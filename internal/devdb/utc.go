@@ -8,10 +8,11 @@ import (
 	gmsfunction "github.com/dolthub/go-mysql-server/sql/expression/function"
 )
 
-// utcTimestamp is the engine's UTC_TIMESTAMP(digits). To evaluate digits, the engine
-// creates a session with all of MySQL's variables each time it parses such a
-// statement, which took an eighth of the time of the simulator's database. The value
-// is the engine's own, with microseconds for any number of digits.
+// utcTimestamp is the engine's UTC_TIMESTAMP(digits). To evaluate digits, the
+// engine creates a session with all of MySQL's variables each time it parses
+// such a statement, which took an eighth of the time of the simulator's
+// database. The value is the engine's own, with microseconds for any number of
+// digits.
 type utcTimestamp struct {
 	*gmsfunction.UTCTimestamp
 	digits int8

@@ -1,6 +1,6 @@
-// Package faultnet is a network with faults for processes of one machine. It puts a
-// TCP proxy on loopback in front of each host. The proxies can hold back, delay,
-// break and lose what one named host sends to another.
+// Package faultnet is a network with faults for processes of one machine. It
+// puts a TCP proxy on loopback in front of each host. The proxies can hold
+// back, delay, break and lose what one named host sends to another.
 //
 //	meta-1 --dial from 127.87.3.1--> [proxy of data-1] ----> data-1
 //	                                  link meta-1 > data-1

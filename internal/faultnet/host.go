@@ -67,8 +67,8 @@ func (h *host) accept(l net.Listener) {
 	}
 }
 
-// watch keeps an idle connection to the host. When it ends, the host may have gone; a
-// refused dial proves it.
+// watch keeps an idle connection to the host. When it ends, the host may have
+// gone; a refused dial proves it.
 func (h *host) watch() {
 	dialer := net.Dialer{Timeout: dialLimit}
 	for h.net.ctx.Err() == nil {

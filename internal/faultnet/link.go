@@ -39,8 +39,8 @@ func (l *link) now() (fault, <-chan struct{}) {
 	return l.fault, l.changed
 }
 
-// passable waits until the link is not cut. It returns an error if over is closed
-// first.
+// passable waits until the link is not cut. It returns an error if over is
+// closed first.
 func (l *link) passable(over <-chan struct{}) error {
 	for {
 		f, changed := l.now()

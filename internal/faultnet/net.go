@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Net is a set of hosts and the links between them. Its methods may be called by
-// several goroutines at once.
+// Net is a set of hosts and the links between them. Its methods may be called
+// by several goroutines at once.
 type Net struct {
 	ctx   context.Context
 	end   context.CancelFunc
@@ -42,8 +42,8 @@ func New() *Net {
 // ErrFull reports that a network has no address left for another host.
 var ErrFull = errors.New("a network has at most 254 hosts")
 
-// Join returns the address from which the host must dial, and assigns it at the first
-// call.
+// Join returns the address from which the host must dial, and assigns it at the
+// first call.
 func (n *Net) Join(name string) (from net.IP, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,9 +60,10 @@ func (n *Net) Join(name string) (from net.IP, err error) {
 	return from, nil
 }
 
-// Listen starts a proxy for a host that listens at behind, now or later, and returns
-// the proxy's address, which the host must advertise. With watched the proxy keeps an
-// idle connection to the host, and refuses dials while the host does.
+// Listen starts a proxy for a host that listens at behind, now or later, and
+// returns the proxy's address, which the host must advertise. With watched the
+// proxy keeps an idle connection to the host, and refuses dials while the host
+// does.
 func (n *Net) Listen(name, behind string, watched bool) (address string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,8 +84,8 @@ func (n *Net) Listen(name, behind string, watched bool) (address string, err err
 	return h.address, nil
 }
 
-// Close ends all proxies and connections, and returns when their goroutines have
-// ended.
+// Close ends all proxies and connections, and returns when their goroutines
+// have ended.
 func (n *Net) Close() {
 	n.end()
 	n.mu.Lock()
@@ -112,8 +113,8 @@ func (n *Net) link(from, to string) *link {
 // Cut holds back the bytes and dials of from to to until Mend.
 func (n *Net) Cut(from, to string) { n.link(from, to).change(func(f *fault) { f.cut = true }) }
 
-// Slow delays what from sends to to by the duration by and a random part of jitter,
-// and limits it to rate bytes per second if rate is above zero.
+// Slow delays what from sends to to by the duration by and a random part of
+// jitter, and limits it to rate bytes per second if rate is above zero.
 func (n *Net) Slow(from, to string, by, jitter time.Duration, rate int) {
 	n.link(from, to).change(func(f *fault) { f.delay, f.jitter, f.rate = by, jitter, rate })
 }
@@ -123,8 +124,8 @@ func (n *Net) Mend(from, to string) {
 	n.link(from, to).change(func(f *fault) { *f = fault{lose: f.lose} })
 }
 
-// LoseNext drops the next bytes that from sends to to and breaks their connection. It
-// is how an answer is lost after the request was executed.
+// LoseNext drops the next bytes that from sends to to and breaks their
+// connection. It is how an answer is lost after the request was executed.
 func (n *Net) LoseNext(from, to string) { n.link(from, to).change(func(f *fault) { f.lose = true }) }
 
 // Reset breaks every connection between a and b for both sides.
@@ -154,8 +155,8 @@ func (n *Net) between(a, b string) []*pair {
 	return out
 }
 
-// caller returns the name of the host that dials from an address; "" if it is not one
-// of this network.
+// caller returns the name of the host that dials from an address; "" if it is
+// not one of this network.
 func (n *Net) caller(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pair is one connection through a proxy: near leads to the caller, far to the host
-// that was called.
+// pair is one connection through a proxy: near leads to the caller, far to the
+// host that was called.
 type pair struct {
 	caller, called string
 	near, far      *net.TCPConn
@@ -91,8 +91,8 @@ func (p *pair) read(src *net.TCPConn, queue chan<- chunk, l *link) {
 	}
 }
 
-// end passes on the end of a direction, if it has ended: a close as a close, a reset as
-// a reset. It reports whether the direction has ended.
+// end passes on the end of a direction, if it has ended: a close as a close, a
+// reset as a reset. It reports whether the direction has ended.
 func (p *pair) end(dst *net.TCPConn, err error) bool {
 	switch {
 	case err == nil:

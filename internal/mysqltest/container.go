@@ -15,16 +15,17 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// images are the images of a kind if its variable names none: the first one that the
-// engine has. No image is pulled.
+// images are the images of a kind if its variable names none: the first one
+// that the engine has. No image is pulled.
 var images = map[Kind][]string{
 	MySQL:   {"mysql:8.4", "mysql-local:9"},
 	MariaDB: {"mariadb:10.11", "mariadb-local:10.11"},
 }
 
-// options make a server small (MySQL needs a quarter of a gigabyte instead of half of
-// one) and let it commit without waiting for the disk, which loses nothing when the
-// process is killed. Both servers write a binary log in row format.
+// options make a server small (MySQL needs a quarter of a gigabyte instead of
+// half of one) and let it commit without waiting for the disk, which loses
+// nothing when the process is killed. Both servers write a binary log in row
+// format.
 var options = map[Kind][]string{
 	MySQL: {"--performance-schema=OFF", "--mysqlx=OFF", "--innodb-buffer-pool-size=64M",
 		"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"},
@@ -32,19 +33,20 @@ var options = map[Kind][]string{
 		"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"},
 }
 
-// again runs the image's own entrypoint, and runs it again when its server was killed.
-// (A restart by the engine can race with its removal of containers that have ended.)
-// slay kills the server from inside the container.
+// again runs the image's own entrypoint, and runs it again when its server was
+// killed. (A restart by the engine can race with its removal of containers that
+// have ended.) slay kills the server from inside the container.
 const (
 	again = `while docker-entrypoint.sh "$@"; [ $? -eq 137 ]; do :; done`
 	slay  = `for p in /proc/[0-9]*; do case $(cat $p/comm) in mysqld|mariadbd) kill -9 ${p#/proc/};; esac; done`
 )
 
-// lifetime is the time after which the engine ends a container that the test binary
-// did not remove.
+// lifetime is the time after which the engine ends a container that the test
+// binary did not remove.
 const lifetime = 30 * 60 // seconds
 
-// password is root's. The port is bound to loopback, and the server runs for minutes.
+// password is root's. The port is bound to loopback, and the server runs for
+// minutes.
 const password = "conclave"
 
 // container is a server that this process has started.
@@ -104,8 +106,8 @@ func run(kind Kind) (*container, error) {
 	return c, c.res.Expire(lifetime)
 }
 
-// choose returns the image that the kind's variable names, or the first of images that
-// the engine has.
+// choose returns the image that the kind's variable names, or the first of
+// images that the engine has.
 func choose(pool *dockertest.Pool, kind Kind) (string, error) {
 	name := strings.ToUpper(string(kind)) + "_IMAGE"
 	if image := os.Getenv(name); image != "" {
@@ -128,7 +130,8 @@ func split(image string) (repository, tag string) {
 	return image, "latest"
 }
 
-// freePort returns a loopback address on which no process listens at the moment.
+// freePort returns a loopback address on which no process listens at the
+// moment.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -138,7 +141,8 @@ func freePort() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// taken reports whether err means that another container or process is using the port.
+// taken reports whether err means that another container or process is using
+// the port.
 func taken(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "port is already allocated") || strings.Contains(text, "address already in use")

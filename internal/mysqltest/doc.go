@@ -1,5 +1,6 @@
-// Package mysqltest provides tests with the database servers that Conclave supports:
-// the embedded one, MySQL and MariaDB. A test is written once and run on each:
+// Package mysqltest provides tests with the database servers that Conclave
+// supports: the embedded one, MySQL and MariaDB. A test is written once and run
+// on each:
 //
 //	func TestMain(m *testing.M) { mysqltest.Main(m) }
 //
@@ -16,26 +17,27 @@
 //	mysql      one for the test binary: MYSQL_DSN, or a container of MYSQL_IMAGE
 //	mariadb    likewise: MARIADB_DSN, MARIADB_IMAGE
 //
-// A real server is started by the first test that needs it, and only with TEST_ALL=1;
-// without it, tests need only Go. Each test has its own database on the server, which
-// is dropped when the test ends. The default image of MySQL is mysql:8.4, or
-// mysql-local:9 if the engine does not have it (.ci/mysql-image builds the latter
-// without a registry); that of MariaDB is mariadb:10.11 or mariadb-local:10.11. The
-// server's version is printed on standard output.
+// A real server is started by the first test that needs it, and only with
+// TEST_ALL=1; without it, tests need only Go. Each test has its own database on
+// the server, which is dropped when the test ends. The default image of MySQL
+// is mysql:8.4, or mysql-local:9 if the engine does not have it
+// (.ci/mysql-image builds the latter without a registry); that of MariaDB is
+// mariadb:10.11 or mariadb-local:10.11. The server's version is printed on
+// standard output.
 //
-// If a server is missing, the test is skipped with a message that says what is missing
-// and how to provide it. With REQUIRE_DOCKER=1 the test fails instead. If a server
-// that MYSQL_DSN names does not answer, the test always fails. The user of such a DSN
-// must be allowed to create databases.
+// If a server is missing, the test is skipped with a message that says what is
+// missing and how to provide it. With REQUIRE_DOCKER=1 the test fails instead.
+// If a server that MYSQL_DSN names does not answer, the test always fails. The
+// user of such a DSN must be allowed to create databases.
 //
 // # Faults
 //
-// A container can be paused and restarted (as after a crash: its process is killed)
-// and keeps its loopback port. A server named by a DSN cannot; tests that need these
-// faults are skipped with a message.
+// A container can be paused and restarted (as after a crash: its process is
+// killed) and keeps its loopback port. A server named by a DSN cannot; tests
+// that need these faults are skipped with a message.
 //
 // # Cleaning up
 //
-// When Main returns, nothing is left. The containers of a test binary that was killed
-// are removed by the engine after half an hour at the latest.
+// When Main returns, nothing is left. The containers of a test binary that was
+// killed are removed by the engine after half an hour at the latest.
 package mysqltest

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDatabasesPage_NamesExistingTests checks docs/databases.md: each row ends with the
-// names of its tests, and they exist.
+// TestDatabasesPage_NamesExistingTests checks docs/databases.md: each row ends
+// with the names of its tests, and they exist.
 func TestDatabasesPage_NamesExistingTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/databases.md")
 	require.NoError(t, err)

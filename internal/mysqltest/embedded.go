@@ -26,8 +26,9 @@ func NewEmbedded(t testing.TB) *Server {
 	return &Server{Kind: Embedded, Version: "embedded", DSN: dsn, root: root}
 }
 
-// ServeEmbedded runs an embedded server with the configuration until the test ends. It
-// may be called in a bubble with a listener in memory. The DSN's user is root.
+// ServeEmbedded runs an embedded server with the configuration until the test
+// ends. It may be called in a bubble with a listener in memory. The DSN's user
+// is root.
 func ServeEmbedded(t testing.TB, cfg devdb.Config) (dsn string) {
 	t.Helper()
 	server, err := devdb.New(cfg)

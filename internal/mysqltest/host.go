@@ -36,8 +36,8 @@ var hosts = struct {
 // skipped.
 var errNamed = errors.New("the named server cannot be used")
 
-// Main runs the tests, removes the servers that they have started, and checks that no
-// goroutine is left. It does not return.
+// Main runs the tests, removes the servers that they have started, and checks
+// that no goroutine is left. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := end(); err != nil {
@@ -65,7 +65,8 @@ func end() error {
 	return errors.Join(errs...)
 }
 
-// close closes the connections, and removes the server if this process has started it.
+// close closes the connections, and removes the server if this process has
+// started it.
 func (h *host) close() error {
 	err := h.root.Close()
 	if h.container != nil {
@@ -74,8 +75,8 @@ func (h *host) close() error {
 	return err
 }
 
-// find returns the server of a kind. The first test that needs it starts it; if that
-// fails, it is not tried again.
+// find returns the server of a kind. The first test that needs it starts it; if
+// that fails, it is not tried again.
 func find(t testing.TB, kind Kind) *host {
 	t.Helper()
 	if !Wanted() {

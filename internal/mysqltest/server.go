@@ -49,8 +49,9 @@ func Real(t *testing.T, test func(t *testing.T, s *Server)) {
 // Wanted reports whether real servers are requested (TEST_ALL=1).
 func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
 
-// New returns a server with a database for the test, which is dropped when the test
-// ends. If there is no such server, the test is skipped with a message, or fails.
+// New returns a server with a database for the test, which is dropped when the
+// test ends. If there is no such server, the test is skipped with a message, or
+// fails.
 func New(t testing.TB, kind Kind) *Server {
 	t.Helper()
 	if kind == Embedded {
@@ -85,8 +86,8 @@ func (s *Server) Exec(t testing.TB, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-// NeedsContainer skips a test that pauses or restarts the server, with a message, if
-// the server is not a container of this process.
+// NeedsContainer skips a test that pauses or restarts the server, with a
+// message, if the server is not a container of this process.
 func (s *Server) NeedsContainer(t testing.TB) {
 	t.Helper()
 	if s.host == nil || s.host.container == nil {
@@ -94,8 +95,8 @@ func (s *Server) NeedsContainer(t testing.TB) {
 	}
 }
 
-// Pause suspends the server while its sockets stay open, like a machine that stands
-// still. The server continues when resume is called or the test ends.
+// Pause suspends the server while its sockets stay open, like a machine that
+// stands still. The server continues when resume is called or the test ends.
 func (s *Server) Pause(t testing.TB) (resume func()) {
 	t.Helper()
 	s.NeedsContainer(t)
@@ -105,8 +106,8 @@ func (s *Server) Pause(t testing.TB) (resume func()) {
 	return resume
 }
 
-// Restart kills the server's process and starts it again with the same data and port.
-// It returns when the server answers.
+// Restart kills the server's process and starts it again with the same data and
+// port. It returns when the server answers.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.NeedsContainer(t)

@@ -1,6 +1,6 @@
-// Package sleep waits for a duration or the end of a context, whichever is first. It
-// is for loops that wait only for time; a loop that waits for an event selects on its
-// channel instead.
+// Package sleep waits for a duration or the end of a context, whichever is
+// first. It is for loops that wait only for time; a loop that waits for an
+// event selects on its channel instead.
 package sleep
 
 import (

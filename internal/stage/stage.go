@@ -1,6 +1,6 @@
-// Package stage runs the named steps of a graceful stop in order. The order is data,
-// as article 002 describes a stop as a list of steps, and the log has the duration of
-// every step.
+// Package stage runs the named steps of a graceful stop in order. The order is
+// data, as article 002 describes a stop as a list of steps, and the log has the
+// duration of every step.
 package stage
 
 import (
@@ -18,9 +18,9 @@ type Stage struct {
 	Do   func(context.Context) error
 }
 
-// Run runs the steps in order. If a step fails, Run logs the error and continues with
-// the next step, so that a stop that has begun is finished. All steps share ctx. Run
-// returns the joined errors.
+// Run runs the steps in order. If a step fails, Run logs the error and
+// continues with the next step, so that a stop that has begun is finished. All
+// steps share ctx. Run returns the joined errors.
 func Run(ctx context.Context, log hclog.Logger, stages []Stage) error {
 	var errs []error
 	for i, s := range stages {

@@ -12,8 +12,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// child is one process of the cluster, including its restarts. Only its run loop
-// starts and reaps the process; any goroutine may read its record or signal it.
+// child is one process of the cluster, including its restarts. Only its run
+// loop starts and reaps the process; any goroutine may read its record or
+// signal it.
 type child struct {
 	spec    spec
 	dir     string
@@ -36,9 +37,9 @@ func newChild(s spec, cfg Config, stopping chan struct{}, saved func() error) *c
 	}
 }
 
-// run starts the process on request, waits until it has ended, and starts it again
-// after the restart time, if one is set. It returns when the cluster is stopping
-// and the process has ended.
+// run starts the process on request, waits until it has ended, and starts it
+// again after the restart time, if one is set. It returns when the cluster is
+// stopping and the process has ended.
 func (c *child) run() {
 	var again <-chan time.Time // set after the process has ended, only if restart is set
 	for {
@@ -83,7 +84,8 @@ func (c *child) launch() (*exec.Cmd, error) {
 	c.mu.Lock()
 	c.rec = record{spec: c.spec, processID: id, State: stateRunning}
 	c.mu.Unlock()
-	// A stop that began meanwhile has either read the record or is noticed here.
+	// A stop that began meanwhile has either read the record or is noticed
+	// here.
 	select {
 	case <-c.stopping:
 		_ = cmd.Process.Kill() // fails only if the process has ended

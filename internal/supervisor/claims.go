@@ -10,10 +10,10 @@ import (
 
 // claims are the ports that a cluster has reserved, from before its processes
 // listen, and also while one of them is down. Each is a locked file in a folder
-// that all supervisors of this machine share. Checking that a port is free is not
-// enough, because two supervisors that start at the same moment would both find it
-// free. When a supervisor is killed the kernel releases its locks; the ports on
-// which its processes still listen are not free.
+// that all supervisors of this machine share. Checking that a port is free is
+// not enough, because two supervisors that start at the same moment would both
+// find it free. When a supervisor is killed the kernel releases its locks; the
+// ports on which its processes still listen are not free.
 type claims struct {
 	dir   string
 	files []*os.File
@@ -21,7 +21,8 @@ type claims struct {
 
 func newClaims() *claims { return &claims{dir: filepath.Join(os.TempDir(), "conclave-ports")} }
 
-// folder creates the folder. The last supervisor to release its claims removes it.
+// folder creates the folder. The last supervisor to release its claims removes
+// it.
 func (c *claims) folder() error {
 	err := os.Mkdir(c.dir, 0o777)
 	if err == nil {
@@ -37,8 +38,8 @@ func (c *claims) folder() error {
 	return nil // another supervisor has created it, or has just removed it
 }
 
-// take claims a port and reports whether it could: not if another supervisor has
-// claimed it or a process listens there. Where no file can be locked, only
+// take claims a port and reports whether it could: not if another supervisor
+// has claimed it or a process listens there. Where no file can be locked, only
 // listening processes are detected.
 func (c *claims) take(port int) bool {
 	path := filepath.Join(c.dir, strconv.Itoa(port))

@@ -48,8 +48,8 @@ type Cluster struct {
 	saves    chan saveRequest
 }
 
-// New locks the folder and plans the processes without starting them. It returns
-// ErrBusy if a cluster is running there, supervised or not.
+// New locks the folder and plans the processes without starting them. It
+// returns ErrBusy if a cluster is running there, supervised or not.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.StopWait == 0 {
 		cfg.StopWait = DefaultConfig().StopWait
@@ -136,9 +136,9 @@ func (s state) living() []string {
 }
 
 // Run starts all processes at once (each waits for what it needs), serves the
-// control socket, and blocks until the cluster has stopped: by Stop, by a `down`
-// command, or gracefully when ctx ends. When it returns, every process that it
-// started has ended.
+// control socket, and blocks until the cluster has stopped: by Stop, by a
+// `down` command, or gracefully when ctx ends. When it returns, every process
+// that it started has ended.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.lock.Close()
 	defer c.claims.release()
@@ -176,8 +176,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return err
 }
 
-// runFolderWatch stops the cluster when its folder is removed. Without the folder
-// no command could find the cluster to stop it, and its ports would stay in use.
+// runFolderWatch stops the cluster when its folder is removed. Without the
+// folder no command could find the cluster to stop it, and its ports would stay
+// in use.
 func (c *Cluster) runFolderWatch() {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -210,8 +211,8 @@ func (c *Cluster) startAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stopAll stops the running processes. A Stop(true) during a graceful stop makes it
-// kill them.
+// stopAll stops the running processes. A Stop(true) during a graceful stop
+// makes it kill them.
 func (c *Cluster) stopAll() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -234,8 +235,8 @@ func (c *Cluster) stopAll() error {
 }
 
 // Stop begins to stop the cluster and returns at once. The stop is graceful, or
-// with now by SIGKILL for all processes. A call with now also cuts short a graceful
-// stop that is in progress.
+// with now by SIGKILL for all processes. A call with now also cuts short a
+// graceful stop that is in progress.
 func (c *Cluster) Stop(now bool) {
 	if now {
 		c.nowOnce.Do(func() { close(c.hurry) })
@@ -243,8 +244,8 @@ func (c *Cluster) Stop(now bool) {
 	c.stopOnce.Do(func() { close(c.stopping) })
 }
 
-// Started returns a channel that is closed when each process was started once or
-// could not be.
+// Started returns a channel that is closed when each process was started once
+// or could not be.
 func (c *Cluster) Started() <-chan struct{} { return c.started }
 
 // Handle returns a handle of this cluster.
@@ -309,8 +310,8 @@ func (c *Cluster) saveWith(change func(*state)) error {
 	return <-request.answer
 }
 
-// runSaver is the only writer of cluster.json. What it writes includes every change
-// that was recorded before save was called.
+// runSaver is the only writer of cluster.json. What it writes includes every
+// change that was recorded before save was called.
 func (c *Cluster) runSaver(done <-chan struct{}) {
 	for {
 		select {

@@ -14,8 +14,8 @@ import (
 // Embedded is the Config.DB that starts a devdb beside the cluster.
 const Embedded = "embedded"
 
-// Config describes the cluster to run. For a zero duration or number that is passed
-// on to the processes, their own default applies.
+// Config describes the cluster to run. For a zero duration or number that is
+// passed on to the processes, their own default applies.
 type Config struct {
 	// Dir is the cluster's folder, created if it is missing. A folder holds one
 	// cluster.
@@ -50,15 +50,15 @@ type Config struct {
 	// request to one.
 	Token string `json:"token,omitempty"`
 
-	// Restart is the time after which a process that has ended is started again;
-	// 0 leaves it down.
+	// Restart is the time after which a process that has ended is started
+	// again; 0 leaves it down.
 	Restart time.Duration `json:"restart,omitempty"`
-	// StopWait is how long the processes of one role may take for their graceful
-	// stop before they are killed. Default 15 s.
+	// StopWait is how long the processes of one role may take for their
+	// graceful stop before they are killed. Default 15 s.
 	StopWait time.Duration `json:"stopWait,omitempty"`
 
-	// Trace, if not empty, is a folder in which each node writes its trace claims
-	// to NAME.trace.
+	// Trace, if not empty, is a folder in which each node writes its trace
+	// claims to NAME.trace.
 	Trace string `json:"trace,omitempty"`
 	// Detour, if set, is called for each process that listens. It returns the
 	// address that the process advertises instead of its own, and the local
@@ -69,8 +69,8 @@ type Config struct {
 	Logger hclog.Logger `json:"-"`
 }
 
-// DefaultConfig returns the configuration of the demo: three metas, two sessions,
-// three data nodes and a database.
+// DefaultConfig returns the configuration of the demo: three metas, two
+// sessions, three data nodes and a database.
 func DefaultConfig() Config {
 	return Config{Dir: ".conclave", Metas: 3, Sessions: 2, Datas: 3, DB: Embedded, StopWait: 15 * time.Second}
 }
@@ -78,8 +78,8 @@ func DefaultConfig() Config {
 // ErrConfig reports that a Config is invalid; the message names the field.
 var ErrConfig = errors.New("invalid configuration")
 
-// Validate returns an error that names the first invalid field and the values that
-// are allowed.
+// Validate returns an error that names the first invalid field and the values
+// that are allowed.
 func (c Config) Validate() error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
@@ -113,8 +113,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// programs returns an error that names the first program that this cluster needs
-// and that is missing.
+// programs returns an error that names the first program that this cluster
+// needs and that is missing.
 func (c Config) programs() error {
 	need := map[string]int{"meta": c.Metas, "session": c.Sessions, "data": c.Datas, "devdb": 0}
 	if c.DB == Embedded {

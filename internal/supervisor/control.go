@@ -31,9 +31,9 @@ func newControl(c *Cluster) *control {
 }
 
 // listenControl opens the socket. The caller holds the folder's lock, so an
-// existing socket was left by a supervisor that was killed. The kernel allows about
-// a hundred bytes for the path; if the folder's is longer, the socket is in the
-// temporary folder.
+// existing socket was left by a supervisor that was killed. The kernel allows
+// about a hundred bytes for the path; if the folder's is longer, the socket is
+// in the temporary folder.
 func listenControl(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, "control.sock")
 	if len(path) > 100 {
@@ -73,8 +73,8 @@ func (c *control) stop(w http.ResponseWriter, r *http.Request) {
 	answer(w, nil)
 }
 
-// refusal is an answer of the socket. Kind identifies the sentinel error, so that
-// the client can return the same one.
+// refusal is an answer of the socket. Kind identifies the sentinel error, so
+// that the client can return the same one.
 type refusal struct {
 	Kind  string `json:"kind,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -106,8 +106,8 @@ func (r refusal) err() error {
 	return errors.New(r.Error)
 }
 
-// answered is an error with the supervisor's message that wraps a sentinel of this
-// package.
+// answered is an error with the supervisor's message that wraps a sentinel of
+// this package.
 type answered struct {
 	message string
 	kind    error

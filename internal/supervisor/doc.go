@@ -1,10 +1,11 @@
 // Package supervisor runs a whole cluster as processes of this machine, in one
-// folder. It finds the programs, picks ports, starts all processes at once, watches
-// them, and stops them in order.
+// folder. It finds the programs, picks ports, starts all processes at once,
+// watches them, and stops them in order.
 //
-// It signals only processes that it has started. Each pid is stored together with
-// the start time of its process, so a recycled pid is not signalled. A process that
-// was killed stays down and is shown as killed, unless Config.Restart is set.
+// It signals only processes that it has started. Each pid is stored together
+// with the start time of its process, so a recycled pid is not signalled. A
+// process that was killed stays down and is shown as killed, unless
+// Config.Restart is set.
 //
 //	DIR/lock           held (flock) by the supervisor while it runs
 //	DIR/cluster.json   the processes, their addresses and start times; replaced by rename
@@ -15,21 +16,22 @@
 //	DIR/db.sql         the embedded database
 //	DIR/dsn, token     the secrets, which the processes read from these files
 //
-// Ports are claimed by locked files in a folder that all supervisors of the machine
-// share (claims.go), from before the processes listen until the cluster has ended.
-// Two clusters that start at the same moment therefore get different ports.
+// Ports are claimed by locked files in a folder that all supervisors of the
+// machine share (claims.go), from before the processes listen until the cluster
+// has ended. Two clusters that start at the same moment therefore get different
+// ports.
 //
-// Cluster is the supervisor itself. Handle gives any process access to a cluster,
-// also if the supervisor was killed and only its processes are left.
+// Cluster is the supervisor itself. Handle gives any process access to a
+// cluster, also if the supervisor was killed and only its processes are left.
 //
 // # Reading order
 //
-// config.go is the configuration; plan.go derives the commands and addresses of the
-// processes from it; claims.go reserves the ports; cluster.go is the supervisor,
-// child.go one process with its restarts, stop.go the order of a graceful stop.
-// state.go is the folder, process.go identifies processes, log.go reads the last
-// line of a log. control.go serves the socket, handle.go is its client; probe.go
-// finds out what each process is doing.
+// config.go is the configuration; plan.go derives the commands and addresses of
+// the processes from it; claims.go reserves the ports; cluster.go is the
+// supervisor, child.go one process with its restarts, stop.go the order of a
+// graceful stop. state.go is the folder, process.go identifies processes,
+// log.go reads the last line of a log. control.go serves the socket, handle.go
+// is its client; probe.go finds out what each process is doing.
 //
 // # When a part fails
 //

@@ -22,7 +22,8 @@ type Handle struct {
 	dir string
 }
 
-// Open returns the handle of a folder; ErrNone if no cluster was ever started there.
+// Open returns the handle of a folder; ErrNone if no cluster was ever started
+// there.
 func Open(dir string) (*Handle, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -45,13 +46,15 @@ func (h *Handle) Supervisor() int {
 	return 0
 }
 
-// Running reports whether the supervisor or any process of this cluster is running.
+// Running reports whether the supervisor or any process of this cluster is
+// running.
 func (h *Handle) Running() bool {
 	s, err := load(h.dir)
 	return err == nil && (s.supervised() || len(s.living()) > 0)
 }
 
-// Processes asks each process for its state and returns the rows sorted by name.
+// Processes asks each process for its state and returns the rows sorted by
+// name.
 func (h *Handle) Processes(ctx context.Context) ([]Process, error) {
 	s, err := load(h.dir)
 	if err != nil {
@@ -60,7 +63,8 @@ func (h *Handle) Processes(ctx context.Context) ([]Process, error) {
 	return look(ctx, s.Processes), nil
 }
 
-// Rows returns the rows as recorded, without asking the processes for their state.
+// Rows returns the rows as recorded, without asking the processes for their
+// state.
 func (h *Handle) Rows() ([]Process, error) {
 	s, err := load(h.dir)
 	out := make([]Process, len(s.Processes))
@@ -125,11 +129,13 @@ func (h *Handle) record(name string) (state, record, error) {
 	return s, s.Processes[i], nil
 }
 
-// AwaitReady waits until every process is ready. If one ends before, it returns an
-// error with the last line of its log. If ctx ends, it returns a NotReadyError.
+// AwaitReady waits until every process is ready. If one ends before, it returns
+// an error with the last line of its log. If ctx ends, it returns a
+// NotReadyError.
 func (h *Handle) AwaitReady(ctx context.Context) error { return h.awaitReady(ctx, h.Processes) }
 
-// awaitReady is AwaitReady with the source of the processes' states as a parameter.
+// awaitReady is AwaitReady with the source of the processes' states as a
+// parameter.
 func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]Process, error)) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -164,8 +170,8 @@ func (h *Handle) awaitReady(ctx context.Context, look func(context.Context) ([]P
 	}
 }
 
-// NotReadyError reports that a wait for the cluster's processes ended before all
-// of them were ready.
+// NotReadyError reports that a wait for the cluster's processes ended before
+// all of them were ready.
 type NotReadyError struct {
 	Cause   error    // the error of the wait's context
 	Waiting []string // the processes that were not ready, each with its state
@@ -185,8 +191,8 @@ func orElse(s, other string) string {
 	return s
 }
 
-// Kill sends a signal to one process. After SIGKILL it waits until the process has
-// ended and is recorded as killed. It returns ErrDown if the process is not
+// Kill sends a signal to one process. After SIGKILL it waits until the process
+// has ended and is recorded as killed. It returns ErrDown if the process is not
 // running.
 func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) error {
 	s, r, err := h.record(name)
@@ -218,7 +224,8 @@ func (h *Handle) Kill(ctx context.Context, name string, sig syscall.Signal) erro
 	}, name)
 }
 
-// awaitNoted waits until the supervisor has recorded that the process has ended.
+// awaitNoted waits until the supervisor has recorded that the process has
+// ended.
 func (h *Handle) awaitNoted(ctx context.Context, was record) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -235,8 +242,8 @@ func (h *Handle) awaitNoted(ctx context.Context, was record) error {
 	}
 }
 
-// AwaitEnd waits until the process with this name and pid has ended, and returns
-// the state of the process that then has the name.
+// AwaitEnd waits until the process with this name and pid has ended, and
+// returns the state of the process that then has the name.
 func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -288,8 +295,8 @@ func (h *Handle) Start(ctx context.Context, name string) error {
 	}, name)
 }
 
-// Down stops the cluster and waits until all its processes have ended. It returns
-// ErrNone if none is running.
+// Down stops the cluster and waits until all its processes have ended. It
+// returns ErrNone if none is running.
 func (h *Handle) Down(ctx context.Context, now bool) error {
 	s, err := load(h.dir)
 	if err != nil {
@@ -318,8 +325,8 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	return err
 }
 
-// awaitStopped waits until the supervisor has unlocked the folder, which is the last
-// thing it does. Its process may continue (a benchmark, a test).
+// awaitStopped waits until the supervisor has unlocked the folder, which is the
+// last thing it does. Its process may continue (a benchmark, a test).
 func (h *Handle) awaitStopped(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// If the context ends during a look, the result of that look counts if a process
-// has ended or all are ready. Otherwise the processes could not be asked in time,
-// and the look before counts.
+// If the context ends during a look, the result of that look counts if a
+// process has ended or all are ready. Otherwise the processes could not be
+// asked in time, and the look before counts.
 func TestAwaitReady_ContextEndsDuringALook(t *testing.T) {
 	looks := func(last ...Process) [][]Process {
 		return [][]Process{{{Name: "data-1", State: "suspended"}, {Name: "db", State: "ready"}}, last}

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary is also the programs that it supervises and a supervisor that is
-// killed: it is started through symbolic links with their names.
+// The test binary is also the programs that it supervises and a supervisor that
+// is killed: it is started through symbolic links with their names.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "meta", "session", "data", "devdb":
@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeNode answers the supervisor's requests and stops at SIGTERM. The environment
-// variables FAKE_FAILS and FAKE_STUBBORN name a node that fails at start and one
-// that does not stop.
+// fakeNode answers the supervisor's requests and stops at SIGTERM. The
+// environment variables FAKE_FAILS and FAKE_STUBBORN name a node that fails at
+// start and one that does not stop.
 func fakeNode() int {
 	flags := flag.NewFlagSet("fake", flag.ContinueOnError)
 	name := flags.String("name", "db", "")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The roles of processes. Package conclave defines those of nodes; the database and
-// the clients are added by the tool.
+// The roles of processes. Package conclave defines those of nodes; the database
+// and the clients are added by the tool.
 const (
 	roleDB      = "db"
 	roleMeta    = "meta"
@@ -121,12 +121,12 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 	return append(specs, clientSpecs(cfg)...), nil
 }
 
-// usualNodeLease is the node lease for which the default beat of data and session
-// nodes, one second, is meant.
+// usualNodeLease is the node lease for which the default beat of data and
+// session nodes, one second, is meant.
 const usualNodeLease = 3 * time.Second
 
-// memberArgs returns the flags of a data or session node. It must send three beats in
-// a node lease, but does not know how long the lease is.
+// memberArgs returns the flags of a data or session node. It must send three
+// beats in a node lease, but does not know how long the lease is.
 func memberArgs(cfg Config, metas string) []string {
 	args := []string{"--meta", metas}
 	if 0 < cfg.NodeLease && cfg.NodeLease < usualNodeLease {
@@ -135,8 +135,8 @@ func memberArgs(cfg Config, metas string) []string {
 	return args
 }
 
-// metaArgs returns the flags of a meta. For zero fields of the configuration the
-// default of the meta applies, which depends on its profile.
+// metaArgs returns the flags of a meta. For zero fields of the configuration
+// the default of the meta applies, which depends on its profile.
 func metaArgs(cfg Config, dsnFile string) []string {
 	args := []string{"--dsn-file", dsnFile}
 	add := func(flag, value string) { args = append(args, "--"+flag, value) }
@@ -161,8 +161,8 @@ func metaArgs(cfg Config, dsnFile string) []string {
 	return args
 }
 
-// clientSpecs returns the publishers and subscribers that run as processes, so that
-// a new cluster has registrations to show.
+// clientSpecs returns the publishers and subscribers that run as processes, so
+// that a new cluster has registrations to show.
 func clientSpecs(cfg Config) []spec {
 	var specs []spec
 	add := func(kind string, i int, args ...string) {
@@ -207,13 +207,14 @@ type ports struct {
 	next      int // the port after which the search continues
 }
 
-// newPorts claims the preferred ports only if the whole cluster gets them. If only
-// some of them are free, the others are in use by another cluster, and a free one
-// may be the port of a process of that cluster that was killed and will be started
-// again. Otherwise ports are searched below the range from which the kernel takes
-// the ports of outgoing connections, because a connection could use the port of a
-// node while it is down. The search begins at a random port, so that clusters that
-// start at the same moment do not collide.
+// newPorts claims the preferred ports only if the whole cluster gets them. If
+// only some of them are free, the others are in use by another cluster, and a
+// free one may be the port of a process of that cluster that was killed and
+// will be started again. Otherwise ports are searched below the range from
+// which the kernel takes the ports of outgoing connections, because a
+// connection could use the port of a node while it is down. The search begins
+// at a random port, so that clusters that start at the same moment do not
+// collide.
 func newPorts(cfg Config, claims *claims) *ports {
 	p := &ports{claims: claims, wellKnown: !cfg.AnyPorts, taken: make(map[int]bool), next: 10000 + rand.IntN(20000)}
 	need := map[string]int{roleMeta: cfg.Metas, roleData: cfg.Datas, roleSession: cfg.Sessions}

@@ -27,8 +27,8 @@ type Process struct {
 	Why         string `json:"why,omitempty"`    // the reasons of its /readyz
 }
 
-// probeClient uses a new connection for each request: on an old one the answer could
-// come from a process that was suspended or replaced.
+// probeClient uses a new connection for each request: on an old one the answer
+// could come from a process that was suspended or replaced.
 var probeClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}}
 
 const probeWait = 500 * time.Millisecond
@@ -123,8 +123,8 @@ func getJSON(ctx context.Context, url string, into any) (int, error) {
 	return res.StatusCode, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(into)
 }
 
-// answersMySQL reports whether a server sends a greeting at the address; in the MySQL
-// protocol the server sends first.
+// answersMySQL reports whether a server sends a greeting at the address; in the
+// MySQL protocol the server sends first.
 func answersMySQL(ctx context.Context, address string) bool {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// processID identifies a process. The kernel reuses a pid for another process, but
-// not with the same start time.
+// processID identifies a process. The kernel reuses a pid for another process,
+// but not with the same start time.
 type processID struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started,omitempty"` // opaque; compared for equality only
@@ -23,8 +23,8 @@ func identify(pid int) processID {
 	return processID{PID: pid, Started: started}
 }
 
-// alive reports whether this process, not another one with its pid, is running. A
-// zombie is not.
+// alive reports whether this process, not another one with its pid, is running.
+// A zombie is not.
 func (p processID) alive() bool {
 	status, started, ok := inspect(p.PID)
 	return ok && p.PID > 0 && started == p.Started && status != 'Z' && status != 'X'
@@ -36,9 +36,9 @@ func (p processID) suspended() bool {
 	return ok && started == p.Started && (status == 'T' || status == 't')
 }
 
-// signal sends sig to this process and never to another one with its pid. The handle
-// is opened before the start time is compared, so where the kernel has pid file
-// descriptors the pid cannot be reused between the two.
+// signal sends sig to this process and never to another one with its pid. The
+// handle is opened before the start time is compared, so where the kernel has
+// pid file descriptors the pid cannot be reused between the two.
 func (p processID) signal(sig syscall.Signal) error {
 	if p.PID <= 0 {
 		return os.ErrProcessDone

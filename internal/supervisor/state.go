@@ -20,8 +20,8 @@ type record struct {
 	Signal string `json:"signal,omitempty"` // the signal, when killed
 }
 
-// The recorded states. The state of a running process is not recorded; look asks
-// the process.
+// The recorded states. The state of a running process is not recorded; look
+// asks the process.
 const (
 	stateStarting = "starting" // no process yet
 	stateRunning  = "running"
@@ -44,7 +44,8 @@ func (s state) supervised() bool { return !s.Stopped && s.Supervisor.alive() }
 
 func statePath(dir string) string { return filepath.Join(dir, "cluster.json") }
 
-// load reads the state of a folder; ErrNone if no cluster was ever started there.
+// load reads the state of a folder; ErrNone if no cluster was ever started
+// there.
 func load(dir string) (state, error) {
 	var s state
 	body, err := os.ReadFile(statePath(dir))
@@ -60,8 +61,8 @@ func load(dir string) (state, error) {
 	return s, nil
 }
 
-// save replaces the file with the state. The file contains the token, if any, so
-// only its owner can read it.
+// save replaces the file with the state. The file contains the token, if any,
+// so only its owner can read it.
 func (s state) save(dir string) error {
 	body, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -70,8 +71,8 @@ func (s state) save(dir string) error {
 	return writeAside(statePath(dir), append(body, '\n'))
 }
 
-// writeAside writes a temporary file and renames it, so that a reader never sees a
-// part of the content.
+// writeAside writes a temporary file and renames it, so that a reader never
+// sees a part of the content.
 func writeAside(path string, body []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -96,8 +97,8 @@ func writePid(dir, name string, pid int) error {
 // LogPath returns the path of the log of the named process.
 func LogPath(dir, name string) string { return filepath.Join(dir, "logs", name+".log") }
 
-// lockDir locks the folder for this process. The kernel releases the lock when the
-// process ends, also when it is killed. The file is never removed.
+// lockDir locks the folder for this process. The kernel releases the lock when
+// the process ends, also when it is killed. The file is never removed.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"conclave/meta/metaclient"
 )
 
-// stopOrder is the order of a graceful stop: a role is stopped before those that it
-// depends on.
+// stopOrder is the order of a graceful stop: a role is stopped before those
+// that it depends on.
 var stopOrder = []string{roleClient, roleSession, roleData, roleMeta, roleDB}
 
-// stop ends the processes and returns when all have ended. A graceful stop announces
-// to sessions and data nodes that the whole cluster is stopping, so that none of
-// them hands anything over; then it sends SIGTERM role by role, and SIGKILL to
-// processes that take longer than Config.StopWait, which the error names. With now,
-// or when ctx ends, it sends SIGKILL to all at once.
+// stop ends the processes and returns when all have ended. A graceful stop
+// announces to sessions and data nodes that the whole cluster is stopping, so
+// that none of them hands anything over; then it sends SIGTERM role by role,
+// and SIGKILL to processes that take longer than Config.StopWait, which the
+// error names. With now, or when ctx ends, it sends SIGKILL to all at once.
 func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	var living []record
 	for _, r := range records {
@@ -64,9 +64,9 @@ func stop(ctx context.Context, records []record, cfg Config, now bool) error {
 	return nil
 }
 
-// announceStop announces to the nodes that the cluster is stopping; the announcement
-// is valid for as long as the stop of all roles may take. A node that cannot be
-// reached in time stops as if only it were stopping.
+// announceStop announces to the nodes that the cluster is stopping; the
+// announcement is valid for as long as the stop of all roles may take. A node
+// that cannot be reached in time stops as if only it were stopping.
 func announceStop(ctx context.Context, living []record, cfg Config) {
 	var metas, nodes []string
 	for _, r := range living {

@@ -26,8 +26,8 @@ func newCluster(dir, bin string) (*supervisor.Cluster, error) {
 	return supervisor.New(cfg)
 }
 
-// programs returns a folder with links to the test binary under the names of the
-// programs.
+// programs returns a folder with links to the test binary under the names of
+// the programs.
 func programs(t *testing.T, names ...string) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -44,7 +44,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// up starts a cluster, waits until it is ready, and stops it when the test ends.
+// up starts a cluster, waits until it is ready, and stops it when the test
+// ends.
 func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
@@ -65,8 +66,8 @@ func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *su
 	return c, h, ended
 }
 
-// allReady returns the processes when all of them are ready in one look. On a busy
-// machine a process may not answer a look in time, even after AwaitReady.
+// allReady returns the processes when all of them are ready in one look. On a
+// busy machine a process may not answer a look in time, even after AwaitReady.
 func allReady(t *testing.T, h *supervisor.Handle) (ps []supervisor.Process) {
 	t.Helper()
 	ctx := within(t, time.Minute)
@@ -219,8 +220,8 @@ func TestAwaitReady_ProcessEndsWhileStarting(t *testing.T) {
 	assert.ErrorContains(t, err, "requested by the test")
 }
 
-// When the supervisor is killed, its processes continue. They are still shown, can
-// be killed, started and stopped, and a second cluster is refused.
+// When the supervisor is killed, its processes continue. They are still shown,
+// can be killed, started and stopped, and a second cluster is refused.
 func TestHandle_SupervisorWasKilled(t *testing.T) {
 	bin, dir := programs(t, "orphaner"), t.TempDir()
 	sup := exec.Command(filepath.Join(bin, "orphaner"))
@@ -279,8 +280,8 @@ func TestCluster_StopsWhenFolderIsRemoved(t *testing.T) {
 	}
 }
 
-// A second cluster does not use the first one's ports, not even that of a process
-// that was killed, because it will be started again.
+// A second cluster does not use the first one's ports, not even that of a
+// process that was killed, because it will be started again.
 func TestPorts_SecondClusterGetsOthers(t *testing.T) {
 	well := func(c *supervisor.Config) { c.AnyPorts = false }
 	_, one, _ := up(t, well)
@@ -319,8 +320,8 @@ func TestConfigValidate_NamesTheInvalidField(t *testing.T) {
 	assert.ErrorContains(t, err, `"meta"`)
 }
 
-// When the wait times out, the error names the processes that were not ready, and
-// not those that could not be asked any more.
+// When the wait times out, the error names the processes that were not ready,
+// and not those that could not be asked any more.
 func TestAwaitReady_TimeoutNamesProcessesThatAreNotReady(t *testing.T) {
 	_, h, _ := up(t, nil)
 	require.NoError(t, h.Kill(within(t, 5*time.Second), "data-1", syscall.SIGSTOP))

@@ -19,8 +19,8 @@ type line struct {
 }
 
 // To returns a sink that writes each claim as one line of JSON, in one Write,
-// before it returns to the node, so that claims survive a kill -9 of the process.
-// A claim that cannot be written is lost.
+// before it returns to the node, so that claims survive a kill -9 of the
+// process. A claim that cannot be written is lost.
 func To(w io.Writer) Sink {
 	var mu sync.Mutex // keeps the lines in the order of their times
 	return func(c Claim) {
@@ -38,9 +38,10 @@ func To(w io.Writer) Sink {
 	}
 }
 
-// Load calls report with each claim of a file that a sink of To has written. A line
-// that was cut short when its process was killed is not an error: it is the last
-// one, or the next process of that name has appended its first line to it.
+// Load calls report with each claim of a file that a sink of To has written. A
+// line that was cut short when its process was killed is not an error: it is
+// the last one, or the next process of that name has appended its first line to
+// it.
 func Load(r io.Reader, report func(at time.Time, c Claim)) error {
 	lines := bufio.NewReader(r)
 	for {

@@ -6,8 +6,8 @@ import (
 
 // Gate is a sink that forwards claims to another one and can hold a node at a
 // Point, between a check and the action that follows it: the failpoint of a
-// scenario. A held node waits on a condition variable, so that virtual time goes
-// on in a bubble.
+// scenario. A held node waits on a condition variable, so that virtual time
+// goes on in a bubble.
 type Gate struct {
 	to Sink
 
@@ -30,15 +30,16 @@ type place struct {
 	kind Kind
 }
 
-// NewGate returns a gate that forwards every claim to the sink, which may be nil.
+// NewGate returns a gate that forwards every claim to the sink, which may be
+// nil.
 func NewGate(to Sink) *Gate {
 	g := &Gate{to: to, held: map[place]*barrier{}, in: map[place]int{}}
 	g.cond.L = &g.mu
 	return g
 }
 
-// Sink forwards the claim and blocks while its node is held at its kind. A driver
-// passes it to every node as Config.Trace.
+// Sink forwards the claim and blocks while its node is held at its kind. A
+// driver passes it to every node as Config.Trace.
 func (g *Gate) Sink(c Claim) {
 	g.to.Claim(c)
 	if !c.Kind.Point() {

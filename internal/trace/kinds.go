@@ -1,11 +1,11 @@
 package trace
 
-// Kind names the fact that a claim reports. The comments below explain the fields
-// that a claim of the kind has.
+// Kind names the fact that a claim reports. The comments below explain the
+// fields that a claim of the kind has.
 type Kind string
 
-// Claims of the election, made by elector under its mutex, so that their order is
-// the order in which they became true.
+// Claims of the election, made by elector under its mutex, so that their order
+// is the order in which they became true.
 const (
 	Led      Kind = "led"      // this node leads Term from now on and trusts itself until Until
 	Extended Kind = "extended" // the leader now trusts itself until Until
@@ -13,10 +13,10 @@ const (
 	Promised Kind = "promised" // it has promised a peer never to lead a term up to Term
 )
 
-// Statements about the lock row, made by elector/termcas. Each has two claims: one
-// before the statement is sent, with the Beat that it expects, and one when its
-// outcome is known, with the number of rows that it reported as changed in Count.
-// Between the two the content of the row is unknown. All are points.
+// Statements about the lock row, made by elector/termcas. Each has two claims:
+// one before the statement is sent, with the Beat that it expects, and one when
+// its outcome is known, with the number of rows that it reported as changed in
+// Count. Between the two the content of the row is unknown. All are points.
 const (
 	Looking   Kind = "looking"   // reads the row
 	Looked    Kind = "looked"    // Peer, Term and Beat are the row's
@@ -35,40 +35,41 @@ const (
 	// Writing is the Point between "do I lead?" and the statement that changes
 	// Subject's row from epoch Base to Epoch.
 	Writing Kind = "writing"
-	// Wrote is the Point after that statement: Key is the outcome, Flag: the row
-	// holds what this node wrote.
+	// Wrote is the Point after that statement: Key is the outcome, Flag: the
+	// row holds what this node wrote.
 	Wrote Kind = "wrote"
-	// Publishing is the Point after the slot table of Epoch was written and before
-	// it is published.
+	// Publishing is the Point after the slot table of Epoch was written and
+	// before it is published.
 	Publishing Kind = "publishing"
-	// Granted: the table that was written as Base gives Slot to Peer at Epoch; Key
-	// is the phase, Version the base.
+	// Granted: the table that was written as Base gives Slot to Peer at Epoch;
+	// Key is the phase, Version the base.
 	Granted Kind = "granted"
-	// Copied is made before the table of Base, which gives Slot to a node on the
-	// blacklist, is written, once for each node that could have been given it: Peer
-	// is alive and has reported a copy of state Key, of leader epoch Epoch, Count
-	// milliseconds behind. The first claim, with Flag, is about the node that is
-	// given the slot.
+	// Copied is made before the table of Base, which gives Slot to a node on
+	// the blacklist, is written, once for each node that could have been given
+	// it: Peer is alive and has reported a copy of state Key, of leader epoch
+	// Epoch, Count milliseconds behind. The first claim, with Flag, is about
+	// the node that is given the slot.
 	Copied Kind = "copied"
-	// Listed: the blacklist that was written as Epoch names Key (sorted, separated
-	// by commas).
+	// Listed: the blacklist that was written as Epoch names Key (sorted,
+	// separated by commas).
 	Listed Kind = "listed"
 )
 
 // What the database does with a meta's statement, reported in the name of that
-// meta. Only the simulated database of the bubble makes these claims. A statement
-// that was sent is executed even if its connection breaks meanwhile.
+// meta. Only the simulated database of the bubble makes these claims. A
+// statement that was sent is executed even if its connection breaks meanwhile.
 const (
 	// Landing is a Point: a change of the leader's rows to Epoch has arrived.
 	// Subject is "write" (of the row Key) or "seal".
 	Landing Kind = "landing"
-	// Landed: it has changed Count rows. For changes of the lock row, Subject is
-	// "win" (of Term) or "resign". The claim is made before any other effect.
+	// Landed: it has changed Count rows. For changes of the lock row, Subject
+	// is "win" (of Term) or "resign". The claim is made before any other
+	// effect.
 	Landed Kind = "landed"
 )
 
-// Claims of every receiver, made by package wire under the mutex of the state that
-// they are about.
+// Claims of every receiver, made by package wire under the mutex of the state
+// that they are about.
 const (
 	Admitted Kind = "admitted" // a command of Term was admitted; Base.Term was the highest seen
 	Refused  Kind = "refused"  // a command of Term was refused: it is below Base.Term
@@ -83,8 +84,8 @@ func Admission(admitted bool) Kind {
 	return Refused
 }
 
-// Claims of data nodes, made under the lock of the slot's replica, except for the
-// points.
+// Claims of data nodes, made under the lock of the slot's replica, except for
+// the points.
 const (
 	Migrating Kind = "migrating"  // the node was granted Slot at Epoch and answers no reads
 	Finishing Kind = "finishing"  // a Point before it asks Peer to finish the hand-over
@@ -100,8 +101,8 @@ const (
 	Emptied   Kind = "emptied"    // before a graceful stop ends: all its slots are served elsewhere except Count that it still leads
 )
 
-// Claims of sessions, made under the slot's fence or under the lock of the state that
-// they are about.
+// Claims of sessions, made under the slot's fence or under the lock of the
+// state that they are about.
 const (
 	Adopted   Kind = "adopted"   // the session now uses Epoch for Slot
 	Answering Kind = "answering" // a Point before it computes a diff for Peer
@@ -117,8 +118,8 @@ const (
 	Emptying  Kind = "emptying"  // for a graceful stop it leaves the list of members; Count clients are still connected
 )
 
-// Point reports whether claims of this kind are made without any lock, so that a
-// Gate may hold the node there.
+// Point reports whether claims of this kind are made without any lock, so that
+// a Gate may hold the node there.
 func (k Kind) Point() bool {
 	switch k {
 	case Looking, Looked, Swapping, Swapped, Renewing, Renewed, Reparking, Reparked, Resigning, Resigned,

@@ -12,17 +12,17 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// images are the images if ZOOKEEPER_IMAGE names none: the first one that the engine
-// has. No image is pulled.
+// images are the images if ZOOKEEPER_IMAGE names none: the first one that the
+// engine has. No image is pulled.
 var images = []string{"zookeeper:3.8", "zookeeper-local:3.8"}
 
-// lifetime is the time after which the engine ends a container that the test binary
-// did not remove.
+// lifetime is the time after which the engine ends a container that the test
+// binary did not remove.
 const lifetime = 30 * 60 // seconds
 
-// stay runs the image's own entrypoint from a shell. Expire begins with a SIGTERM, which
-// the kernel does not deliver to the first process of a container unless it handles
-// the signal: the shell does not, Java does.
+// stay runs the image's own entrypoint from a shell. Expire begins with a
+// SIGTERM, which the kernel does not deliver to the first process of a
+// container unless it handles the signal: the shell does not, Java does.
 const stay = `run=$(command -v docker-entrypoint.sh) || run=/docker-entrypoint.sh; "$run" "$@"; exit $?`
 
 // container is a server that this process has started.
@@ -83,8 +83,8 @@ func run() (*container, error) {
 	return c, res.Expire(lifetime)
 }
 
-// choose returns the image that ZOOKEEPER_IMAGE names, or the first of images that the
-// engine has.
+// choose returns the image that ZOOKEEPER_IMAGE names, or the first of images
+// that the engine has.
 func choose(pool *dockertest.Pool) (string, error) {
 	if image := os.Getenv("ZOOKEEPER_IMAGE"); image != "" {
 		return image, nil

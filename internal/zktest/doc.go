@@ -10,19 +10,21 @@
 //
 // # Which server
 //
-// ZOOKEEPER_ADDR (host:port) names the server. Without it, the server is a container of
-// ZOOKEEPER_IMAGE, or of the first of zookeeper:3.8 and zookeeper-local:3.8 that the
-// Docker engine has (.ci/zookeeper-image builds the second without a registry). It is
-// started by the first test that needs it and shared by the tests of the binary, and
-// only used with TEST_ALL=1; without it, tests need only Go. Its tick is 200 ms, so
-// that sessions can be short; the longest session is twenty ticks, 4 s.
+// ZOOKEEPER_ADDR (host:port) names the server. Without it, the server is a
+// container of ZOOKEEPER_IMAGE, or of the first of zookeeper:3.8 and
+// zookeeper-local:3.8 that the Docker engine has (.ci/zookeeper-image builds
+// the second without a registry). It is started by the first test that needs it
+// and shared by the tests of the binary, and only used with TEST_ALL=1; without
+// it, tests need only Go. Its tick is 200 ms, so that sessions can be short;
+// the longest session is twenty ticks, 4 s.
 //
-// If the server is missing, the test is skipped with a message that says what is
-// missing and how to provide it. With REQUIRE_DOCKER=1 the test fails instead. If a
-// server that ZOOKEEPER_ADDR names does not answer, the test always fails.
+// If the server is missing, the test is skipped with a message that says what
+// is missing and how to provide it. With REQUIRE_DOCKER=1 the test fails
+// instead. If a server that ZOOKEEPER_ADDR names does not answer, the test
+// always fails.
 //
 // # Cleaning up
 //
-// When Main returns, nothing is left. The container of a test binary that was killed is
-// removed by the engine after half an hour at the latest.
+// When Main returns, nothing is left. The container of a test binary that was
+// killed is removed by the engine after half an hour at the latest.
 package zktest

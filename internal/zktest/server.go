@@ -20,12 +20,12 @@ type Server struct {
 	Path string // only this test writes below it; does not exist yet
 }
 
-// Tick is the server's tick. The shortest session is two ticks, and sessions expire up
-// to one tick late.
+// Tick is the server's tick. The shortest session is two ticks, and sessions
+// expire up to one tick late.
 const Tick = 200 * time.Millisecond
 
-// Longest is the longest session that the server grants. A client that requests more
-// gets this; zklatch.Session.Timeout has the granted timeout.
+// Longest is the longest session that the server grants. A client that requests
+// more gets this; zklatch.Session.Timeout has the granted timeout.
 const Longest = 20 * Tick
 
 // startTimeout is how long a server may take to start.
@@ -41,15 +41,15 @@ var shared struct {
 	tests     int
 }
 
-// errNamed: ZOOKEEPER_ADDR names a server that cannot be used. The test fails and is
-// not skipped.
+// errNamed: ZOOKEEPER_ADDR names a server that cannot be used. The test fails
+// and is not skipped.
 var errNamed = errors.New("the server that ZOOKEEPER_ADDR names cannot be used")
 
 // Wanted reports whether a real server is requested (TEST_ALL=1).
 func Wanted() bool { return os.Getenv("TEST_ALL") == "1" }
 
-// New returns the server with a path for the test. If there is no server, the test is
-// skipped with a message, or fails.
+// New returns the server with a path for the test. If there is no server, the
+// test is skipped with a message, or fails.
 func New(t testing.TB) Server {
 	t.Helper()
 	if !Wanted() {
@@ -74,8 +74,8 @@ func New(t testing.TB) Server {
 	return Server{Addr: shared.addr, Path: fmt.Sprintf("/conclave-test/%d-%d-%d", os.Getpid(), time.Now().UnixNano(), shared.tests)}
 }
 
-// find connects to the server that is named, or runs a container. The caller has locked
-// shared.
+// find connects to the server that is named, or runs a container. The caller
+// has locked shared.
 func find() error {
 	if addr := os.Getenv("ZOOKEEPER_ADDR"); addr != "" {
 		shared.addr = addr
@@ -108,8 +108,8 @@ func reach(addr string, limit time.Duration) error {
 	}
 }
 
-// version returns the first line of the answer to srvr, which is allowed by default;
-// empty if the server does not answer.
+// version returns the first line of the answer to srvr, which is allowed by
+// default; empty if the server does not answer.
 func version(addr string) string {
 	line, _, _ := strings.Cut(ask(addr, "srvr"), "\n")
 	if !strings.HasPrefix(line, "Zookeeper version") {
@@ -118,8 +118,8 @@ func version(addr string) string {
 	return line
 }
 
-// ask sends one of the server's four-letter commands and returns the answer; empty if
-// there is none.
+// ask sends one of the server's four-letter commands and returns the answer;
+// empty if there is none.
 func ask(addr, command string) string {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -134,8 +134,8 @@ func ask(addr, command string) string {
 	return string(answer)
 }
 
-// Watches returns the number of watches on the server. If the server does not allow the
-// command wchs, the test is skipped.
+// Watches returns the number of watches on the server. If the server does not
+// allow the command wchs, the test is skipped.
 func (s Server) Watches(t testing.TB) int {
 	t.Helper()
 	var connections, paths, watches int
@@ -146,8 +146,8 @@ func (s Server) Watches(t testing.TB) int {
 	return watches
 }
 
-// Main runs the tests, removes the server if this process has started it, and checks
-// that no goroutine is left. It does not return.
+// Main runs the tests, removes the server if this process has started it, and
+// checks that no goroutine is left. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if shared.container != nil {

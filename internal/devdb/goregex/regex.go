@@ -1,12 +1,13 @@
-// Package regex replaces github.com/dolthub/go-icu-regex, which the SQL engine uses
-// for REGEXP, with Go's own regexp package. The original contains the ICU library as
-// WebAssembly and compiles it whenever a program that links the engine starts. That
-// costs every database process and test binary 0.3 s and 10 MiB, and several seconds
-// with the race detector, for functions that no statement of Conclave uses.
+// Package regex replaces github.com/dolthub/go-icu-regex, which the SQL engine
+// uses for REGEXP, with Go's own regexp package. The original contains the ICU
+// library as WebAssembly and compiles it whenever a program that links the
+// engine starts. That costs every database process and test binary 0.3 s and 10
+// MiB, and several seconds with the race detector, for functions that no
+// statement of Conclave uses.
 //
-// Patterns have Go's syntax (RE2), so look-arounds and back-references are missing.
-// Everything else of REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR and REGEXP_REPLACE
-// works. Positions are in characters and start at 1.
+// Patterns have Go's syntax (RE2), so look-arounds and back-references are
+// missing. Everything else of REGEXP_LIKE, REGEXP_INSTR, REGEXP_SUBSTR and
+// REGEXP_REPLACE works. Positions are in characters and start at 1.
 package regex
 
 import (
@@ -24,18 +25,19 @@ type Regex interface {
 	SetRegexString(ctx context.Context, pattern string, flags RegexFlags) error
 	// SetMatchString sets the text.
 	SetMatchString(ctx context.Context, text string) error
-	// IndexOf returns the start of the occurrence-th match from start on, or its end;
-	// 0 if there is none.
+	// IndexOf returns the start of the occurrence-th match from start on, or
+	// its end; 0 if there is none.
 	IndexOf(ctx context.Context, start, occurrence int, endIndex bool) (int, error)
-	// Matches reports whether there is an occurrence-th match from start on. Here
-	// start counts from 0.
+	// Matches reports whether there is an occurrence-th match from start on.
+	// Here start counts from 0.
 	Matches(ctx context.Context, start, occurrence int) (bool, error)
-	// Replace replaces the occurrence-th match from start on, or all if occurrence is
-	// 0. In the replacement $n stands for a group and \x for x.
+	// Replace replaces the occurrence-th match from start on, or all if
+	// occurrence is 0. In the replacement $n stands for a group and \x for x.
 	Replace(ctx context.Context, replacement string, start, occurrence int) (string, error)
 	// Substring returns the occurrence-th match from start on.
 	Substring(ctx context.Context, start, occurrence int) (string, bool, error)
-	// StringBufferSize returns 0; it is for implementations with their own buffers.
+	// StringBufferSize returns 0; it is for implementations with their own
+	// buffers.
 	StringBufferSize() uint32
 	Close() error
 }
@@ -102,8 +104,8 @@ func (p *pattern) SetMatchString(_ context.Context, text string) error {
 	return nil
 }
 
-// find returns the bounds, in bytes of the text, of the matches that start after skip
-// characters or later.
+// find returns the bounds, in bytes of the text, of the matches that start
+// after skip characters or later.
 func (p *pattern) find(skip int) ([][]int, error) {
 	if p.re == nil {
 		return nil, ErrRegexNotYetSet
