@@ -2,8 +2,8 @@
 // queries and operates any cluster, publishes and subscribes, measures (bench),
 // injects faults and checks invariants (demo, chaos, soak), compares elections
 // (lab), and runs a command only while it leads (lead). `conclave help` lists
-// the commands. With
-// --json the tables of a cluster's state are printed as the HTTP API returns them.
+// the commands. With the flag --json the tables of a cluster's state are printed
+// as the HTTP API returns them.
 //
 // # Reading order
 //

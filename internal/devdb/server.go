@@ -270,11 +270,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// Shutdown stops the server gracefully. It accepts no more connections, answers the
-// statements in progress, and closes idle connections, which rolls their
+// Shutdown stops the server gracefully. It accepts no more connections, answers
+// the statements in progress, and closes idle connections, which rolls their
 // transactions back. Statements that wait for a named lock fail with error 1053.
-// Shutdown returns when Run has returned, with ctx.Err() if connections had to be
-// closed because ctx ended.
+// Shutdown returns when Run has returned, with ctx.Err() if connections had to
+// be closed because ctx ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	was := s.state
