@@ -55,7 +55,7 @@ type diffJob struct {
 
 var (
 	errNotThatOwner = errors.New("another incarnation answers at the session's address")
-	errNotAwaited   = errors.New("no migration waits for the session any more")
+	errNotAwaited   = errors.New("this diff is not waited for any more")
 	errNoAddress    = errors.New("the session's address is not known")
 )
 
