@@ -167,7 +167,7 @@ func (n *Net) thaw(name string) {
 	}
 	h.frozen = false
 	close(h.thawed)
-	h.thawed = nil
+	h.thawed, h.waiting = nil, 0
 	for _, c := range n.of(name) {
 		for _, piece := range c.out.held {
 			c.out.send(piece.data, piece.what)

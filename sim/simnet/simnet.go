@@ -52,6 +52,7 @@ type Sent struct {
 type host struct {
 	frozen, down bool
 	thawed       chan struct{} // closed by Thaw, and by Kill; nil while nothing is frozen
+	waiting      int           // dials that waited for thawed; see awake
 	life         int           // counts the processes that were killed here
 }
 
@@ -185,11 +186,18 @@ func (n *Net) connect(from string, l *listener) *conn {
 	return near
 }
 
-// awake waits until the host is not frozen.
+// awake waits until the host is not frozen. Those that waited go on a microsecond
+// apart, in the order in which they came: the runtime keeps the order of the
+// goroutines of one instant only up to 256 of them, and a process that was frozen
+// for long has more.
 func (n *Net) awake(ctx context.Context, name string) error {
 	for {
 		n.mu.Lock()
-		thawed := n.hostOf(name).thawed
+		h := n.hostOf(name)
+		thawed, place := h.thawed, h.waiting
+		if thawed != nil {
+			h.waiting++
+		}
 		n.mu.Unlock()
 		if thawed == nil {
 			return nil
@@ -198,6 +206,9 @@ func (n *Net) awake(ctx context.Context, name string) error {
 		case <-thawed:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if err := pause(ctx, time.Duration(place)*time.Microsecond, true, time.Now().Add(time.Hour)); err != nil {
+			return err
 		}
 	}
 }
