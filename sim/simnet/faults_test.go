@@ -300,11 +300,11 @@ func TestAFrozenHost(t *testing.T) {
 			}
 			dialled <- time.Since(start)
 		}()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second / 2) // within the limit of a dial
 		w.Thaw("b")
 		assert.Nil(t, w.Awake("b"))
 		assert.Equal(t, "question", <-got)
-		assert.Equal(t, time.Second, <-dialled, "it dialled when it thawed")
+		assert.InDelta(t, time.Second/2, <-dialled, float64(time.Microsecond), "it dialled when it thawed")
 		b := make([]byte, 100)
 		n, err := w.near.Read(b)
 		assert.NoError(t, err)

@@ -3,6 +3,7 @@ package simnet
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"os"
 	"sort"
@@ -187,9 +188,9 @@ func (n *Net) connect(from string, l *listener) *conn {
 }
 
 // awake waits until the host is not frozen. Those that waited go on a microsecond
-// apart, in the order in which they came: the runtime keeps the order of the
-// goroutines of one instant only up to 256 of them, and a process that was frozen
-// for long has more.
+// apart, in the order in which they came, and those of two hosts never at one
+// instant: the runtime keeps the order of the goroutines of one instant only up to
+// 256 of them, and processes that were frozen for long have more.
 func (n *Net) awake(ctx context.Context, name string) error {
 	for {
 		n.mu.Lock()
@@ -207,10 +208,17 @@ func (n *Net) awake(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := pause(ctx, time.Duration(place)*time.Microsecond, true, time.Now().Add(time.Hour)); err != nil {
+		if err := pause(ctx, time.Duration(place)*time.Microsecond+within(name), true, time.Now().Add(time.Hour)); err != nil {
 			return err
 		}
 	}
+}
+
+// within is a host's moment within a microsecond.
+func within(name string) time.Duration {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return time.Duration(1 + h.Sum64()%999)
 }
 
 // pause lets a packet's time pass, or, when it is never heard, all of the time
