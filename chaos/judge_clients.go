@@ -232,6 +232,23 @@ type version struct {
 	i      int
 }
 
+// shown returns the tags in a push, and notes in seen the highest version that
+// showed each of them.
+func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bool {
+	now := map[string]bool{}
+	for _, value := range o.Values {
+		tag, _, ok := parseValue(value)
+		if !ok {
+			continue
+		}
+		now[tag] = true
+		if o.Version > seen[tag].number {
+			seen[tag] = version{o.Version, at, i}
+		}
+	}
+	return now
+}
+
 // laterVersionsHave compares the pushes of one datum to all subscribers by their
 // versions: each slot has one counter, which only rises.
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
@@ -249,17 +266,7 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 			top[o.Name] = map[string]version{}
 		}
 		seen := top[o.Name]
-		now := map[string]bool{}
-		for _, value := range o.Values {
-			tag, _, ok := parseValue(value)
-			if !ok {
-				continue
-			}
-			now[tag] = true
-			if o.Version > seen[tag].number {
-				seen[tag] = version{o.Version, at, i}
-			}
-		}
+		now := shown(o, at, i, seen)
 		for _, tag := range slices.Sorted(maps.Keys(seen)) {
 			t := seen[tag]
 			client, _, _ := strings.Cut(tag, "/")

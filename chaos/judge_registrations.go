@@ -95,21 +95,13 @@ func (h *History) withdrawnForAll(v *Verdict) {
 			top[o.Name] = map[string]version{}
 		}
 		seen := top[o.Name]
-		now := map[string]bool{}
-		for _, value := range o.Values {
-			tag, _, ok := parseValue(value)
-			if !ok {
-				continue
-			}
-			now[tag] = true
+		now := shown(o, at, i, seen)
+		for _, tag := range slices.Sorted(maps.Keys(now)) {
 			if within(forgotten[o.Name], at) {
 				delete(gone, tag)
 			}
 			if g, is := gone[tag]; is {
 				v.check(o.Version < g.number, h, at, []int{g.i, i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", o.Client, o.Name, o.Version, tag, g.number)
-			}
-			if o.Version > seen[tag].number {
-				seen[tag] = version{o.Version, at, i}
 			}
 		}
 		for _, tag := range slices.Sorted(maps.Keys(seen)) {

@@ -34,14 +34,19 @@ type link struct {
 	stream   *rand.Rand
 }
 
+// hash is a number for a name, the same in every run.
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
 // link is called with mu held.
 func (n *Net) link(from, to string) *link {
 	key := [2]string{from, to}
 	l := n.links[key]
 	if l == nil {
-		h := fnv.New64a()
-		h.Write([]byte(from + ">" + to))
-		l = &link{shape: n.byDefault, stream: rand.New(rand.NewPCG(n.seed, h.Sum64()))}
+		l = &link{shape: n.byDefault, stream: rand.New(rand.NewPCG(n.seed, hash(from+">"+to)))}
 		if from == to {
 			l.shape = Shape{}
 		}

@@ -3,7 +3,6 @@ package simnet
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"os"
 	"sort"
@@ -216,9 +215,7 @@ func (n *Net) awake(ctx context.Context, name string) error {
 
 // within is a host's moment within a microsecond.
 func within(name string) time.Duration {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name))
-	return time.Duration(1 + h.Sum64()%999)
+	return time.Duration(1 + hash(name)%999)
 }
 
 // pause lets a packet's time pass, or, when it is never heard, all of the time
