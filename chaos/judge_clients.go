@@ -180,9 +180,9 @@ func (h *History) absences() map[string][]span {
 // subscriber has seen it in a version of a datum, every higher version has it,
 // whoever it is pushed to: the first list of a fresh subscriber, too.
 //
-// While registrations of living clients were held by no node (losses), the push
-// guard's rule is what remains: no list becomes empty, and none is under half of
-// what the subscriber has.
+// While the last changes of a datum may be with its clients only (forgotten), the
+// push guard's rule is what remains: no list becomes empty, and none is under half
+// of what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
 	absences, losses, forgotten := h.absences(), h.losses(), h.forgotten()
 	h.laterVersionsHave(v, absences, losses, forgotten)
@@ -201,7 +201,7 @@ func nothingMissing(h *History, v *Verdict) {
 				now[tag] = i
 			}
 		}
-		if within(losses, at) || within(forgotten[o.Name], at) {
+		if within(forgotten[o.Name], at) {
 			live := 0
 			for tag := range knows[k] {
 				if !ended[tag] {

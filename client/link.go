@@ -248,13 +248,18 @@ func (l *link) next() *wirev1.ClientMessage {
 	if l.order = l.order[taken:]; len(l.order) == 0 {
 		l.order = nil
 	}
-	n := min(len(l.subscribes), messageSubscriptions)
-	for _, s := range l.subscribes[:n] {
+	taken = 0
+	for _, s := range l.subscribes {
+		if taken >= messageSubscriptions || size > messageBytes {
+			break
+		}
+		taken++
 		if !s.closed {
 			m.Subscribe = append(m.Subscribe, s.message())
+			size += 64 + len(s.key) + 4*len(s.by)
 		}
 	}
-	l.subscribes = l.subscribes[n:]
+	l.subscribes = l.subscribes[taken:]
 	m.Unsubscribe, l.unsubscribes = l.unsubscribes, nil
 	return m
 }
@@ -349,7 +354,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	}
 	if s := c.subs[r.GetId()]; s != nil {
 		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
-			s.seen.Version, s.hash = 0, 0
+			s.seen.Version, s.hash, s.by = 0, 0, nil
 			l.subscribes = append(l.subscribes, s)
 			l.ready.Set()
 			return nil

@@ -26,6 +26,7 @@ type Subscription struct {
 	// Guarded by client.mu.
 	seen    conclave.Datum
 	hash    uint64          // of seen; 0: nothing was pushed yet
+	by      []uint32        // the publishers of seen: a session that knows nothing yet must not push less
 	next    *conclave.Datum // the push that waits for the running callback
 	calling bool
 	closed  bool
@@ -100,6 +101,7 @@ func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Dur
 		return
 	}
 	s.seen = conclave.Datum{Data: s.data, Version: d.GetVersion(), Values: d.GetValues(), Unconfirmed: unconfirmed}
+	s.by = d.GetPublishers()
 	if s.hash = hash; hash == 0 {
 		s.hash = wire.ContentHash(s.seen.Values)
 	}
@@ -137,5 +139,5 @@ func (s *Subscription) runCallbacks() {
 }
 
 func (s *Subscription) message() *wirev1.Subscription {
-	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values)), HoldMs: wire.Ms(s.limit)}
+	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values)), Publishers: s.by, HoldMs: wire.Ms(s.limit)}
 }

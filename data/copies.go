@@ -68,8 +68,9 @@ type datum struct {
 	until       time.Time
 
 	// The content as it was last read. If hash is 0, it has changed since then.
-	values []string
-	hash   uint64
+	values     []string
+	publishers []uint32 // wire.PublisherHash of the registrations that the values are of
+	hash       uint64
 
 	noted bool // the id is in Store.changed
 }
@@ -82,15 +83,27 @@ func (d *datum) find(id string) (int, bool) {
 // hash.
 func (d *datum) content() ([]string, uint64) {
 	if d.hash == 0 {
-		d.values = nil
+		d.values, d.publishers = nil, nil
 		for _, r := range d.regs {
 			if v, ok := r.visible(); ok {
 				d.values = append(d.values, v...)
+				d.publishers = append(d.publishers, wire.PublisherHash(r.id))
 			}
 		}
 		d.hash = wire.ContentHash(d.values)
 	}
 	return d.values, d.hash
+}
+
+// withdrawn returns the hashes of the registrations of which only a tombstone is
+// left.
+func (d *datum) withdrawn() (hashes []uint32) {
+	for _, r := range d.regs {
+		if _, ok := r.visible(); !ok {
+			hashes = append(hashes, wire.PublisherHash(r.id))
+		}
+	}
+	return hashes
 }
 
 // ownerSet is the digest of one owner's copies: their number, and the sum of

@@ -36,14 +36,15 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 		Hash:  h,
 	}
 	if !same {
-		out.Datum.Values = values
+		out.Datum.Values, out.Datum.Publishers = values, d.publishers
 	}
 	if now.Before(d.until) {
 		out.UnexplainedVersion, out.UnconfirmedMs = d.unexplained, wire.Ms(d.until.Sub(now))
 	}
 	if now.Before(s.until) {
 		out.UnexplainedVersion = max(out.UnexplainedVersion, s.unexplained)
-		out.UnconfirmedMs = max(out.UnconfirmedMs, wire.Ms(s.until.Sub(now)))
+		out.IncompleteMs, out.Withdrawn = wire.Ms(s.until.Sub(now)), d.withdrawn()
+		out.UnconfirmedMs = max(out.UnconfirmedMs, out.IncompleteMs)
 	}
 	return out
 }

@@ -332,7 +332,7 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	}
 	s.counter++
 	d.version = s.counter
-	d.values, d.hash = nil, 0
+	d.values, d.publishers, d.hash = nil, nil, 0
 	if !d.noted {
 		d.noted = true
 		s.changed = append(s.changed, d.id)

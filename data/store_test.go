@@ -367,20 +367,6 @@ func TestDatum_VersionIsHigherWhenItReturns(t *testing.T) {
 	assert.Less(t, empty, again)
 }
 
-// A reader with a higher version makes the leader's counter rise above it.
-func TestRead_HigherVersionRaisesCounter(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
-	s.Serve(100, time.Time{}, now)
-	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
-	f := s.Read(testData[0], 5000, 42, now)
-	assert.Equal(t, int64(5001), f.GetDatum().GetVersion())
-	assert.Equal(t, int64(5001), s.Read(testData[0], 0, f.GetHash(), now).GetDatum().GetVersion())
-	f = s.Read(testData[0], highestRaise+1, 42, now)
-	assert.Equal(t, int64(5001), f.GetDatum().GetVersion(), "a faulty reader cannot use up the versions")
-	s.Serve(4000, time.Time{}, now)
-	assert.Equal(t, int64(5002), s.Read(testData[0], 0, 0, now).GetDatum().GetVersion())
-}
-
 func TestRemove_UnconfirmedIsMarked(t *testing.T) {
 	for cause, marked := range map[wirev1.Cause]bool{
 		withdrawn: false, clientGone: false, ownerGone: true,

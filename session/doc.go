@@ -120,9 +120,9 @@
 //     diff; subscribers keep their lists until the new leader serves.
 //   - All data nodes die: the sessions fill the next ones.
 //   - All sessions die: the data nodes keep everything until a session grace
-//     after the first session is back. If the data nodes were lost as well, a
-//     session in its first grace holds back first pushes that are shorter than
-//     the list that the client has.
+//     after the first session is back. If the data nodes were lost as well, the
+//     slots are marked as incomplete, and a push is held back while it lacks a
+//     publisher of the list that the client has.
 //   - Meta or the database is down: nothing changes here, except that no slot
 //     moves.
 package session

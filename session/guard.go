@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -22,12 +23,14 @@ import (
 //	   ^                                                                 |
 //	   +--- grown again | the mark has ended | grace + 5 s have passed --+
 //
-// A session that has just opened is stricter. It may have been started after a
-// power cut of the data nodes as well: then the slots are marked (they are
-// served without a copy), and their lists grow as clients register again. For
-// one session grace after it opened, the first push to a subscription is held
-// back if the datum is marked and the list is shorter than the one that the
-// client has, according to its subscription.
+// A slot that was served without a complete copy is marked as a whole: its
+// lists grow as clients register again. While this mark is valid, a push is held
+// back if it lacks any publisher of the list that the subscriber has, unless the
+// leader knows that this publisher has withdrawn. A
+// subscriber that comes from another session brings that list's publishers with
+// it (Subscription.publishers), so the rule also holds after a power cut of the
+// data nodes and the sessions. Publishers are compared, not numbers: a publisher
+// that registers now does not stand in for one that is not back yet.
 //
 // The guard never holds growth back, nor a list that only a withdrawal made
 // shorter, and never merges an old list with a new one. What is pushed as
@@ -36,10 +39,9 @@ import (
 // below a threshold; this guard protects one list, and only against unexplained
 // losses.
 type guard struct {
-	on          bool          // the switch push-guard; guarded by the topics' mutex
-	grace       time.Duration // the session grace
-	strictUntil time.Time     // the end of the first session grace after this session opened; guarded like on
-	heldTotal   *atomic.Uint64
+	on        bool          // the switch push-guard; guarded by the topics' mutex
+	grace     time.Duration // the session grace
+	heldTotal *atomic.Uint64
 }
 
 // heldAtMost is how much longer than the session grace a push is held back at
@@ -48,17 +50,19 @@ const heldAtMost = 5 * time.Second
 
 // mark marks a datum: removals below a version are unconfirmed until a time.
 type mark struct {
-	below int64
-	until time.Time
+	below      int64
+	until      time.Time
+	incomplete time.Time // the end of the slot's mark: registrations may be missing that this leader never had
+	withdrawn  []uint32  // publishers that are not missing then
 }
 
 func newGuard(grace time.Duration) guard {
 	return guard{on: true, grace: grace, heldTotal: new(atomic.Uint64)}
 }
 
-// hold reports whether a push of count values to s is held back, and when the
-// topic is to be read again.
-func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread time.Time, hold bool) {
+// hold reports whether a push of d to s is held back, and when the topic is to
+// be read again.
+func (g guard) hold(m mark, s *subscription, d *datum, now time.Time) (reread time.Time, hold bool) {
 	if !g.on || !now.Before(m.until) || s.known() >= m.below {
 		return reread, false
 	}
@@ -71,13 +75,13 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 		end = s.held.Add(limit)
 	}
 	switch {
-	case s.shrinks(count, now):
-	case s.first && count < s.count && now.Before(g.strictUntil):
-		end = earlier(end, g.strictUntil)
+	case s.shrinks(d.count(), now):
+		end = earlier(end, m.until)
+	case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):
+		end = earlier(end, m.incomplete)
 	default:
 		return reread, false
 	}
-	end = earlier(end, m.until)
 	return end, now.Before(end)
 }
 
@@ -85,12 +89,12 @@ func (g guard) hold(m mark, s *subscription, count int, now time.Time) (reread t
 // that the slot's leader had.
 func (s *subscription) known() int64 { return max(s.version, s.sure) }
 
-// unconfirmed returns how much longer a list of count values, which hold let
-// pass, would be held back if the subscription had set no limit.
-func (g guard) unconfirmed(m mark, s *subscription, count int, now time.Time) time.Duration {
+// unconfirmed returns how much longer d, which hold let pass, would be held back
+// if the subscription had set no limit.
+func (g guard) unconfirmed(m mark, s *subscription, d *datum, now time.Time) time.Duration {
 	free := *s
 	free.limit = 0
-	if end, hold := g.hold(m, &free, count, now); hold {
+	if end, hold := g.hold(m, &free, d, now); hold {
 		return end.Sub(now)
 	}
 	return 0
@@ -100,6 +104,20 @@ func (g guard) unconfirmed(m mark, s *subscription, count int, now time.Time) ti
 // what the subscription had before the present mark.
 func (s *subscription) shrinks(count int, now time.Time) bool {
 	return count == 0 || s.hash != 0 && 2*count < s.before(now)
+}
+
+// exceeds reports whether the subscription has a publisher that d lacks and that
+// has not withdrawn. Of a client of an older build only the number of values is
+// known.
+func (s *subscription) exceeds(d *datum, withdrawn []uint32) bool {
+	if len(s.publishers) == 0 {
+		return d.count() < s.count
+	}
+	known := make(map[uint32]bool, len(d.message.Publishers)+len(withdrawn))
+	for _, p := range slices.Concat(d.message.Publishers, withdrawn) {
+		known[p] = true
+	}
+	return slices.ContainsFunc(s.publishers, func(p uint32) bool { return !known[p] })
 }
 
 // before returns how many values a subscription had when they were last

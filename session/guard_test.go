@@ -13,48 +13,66 @@ import (
 func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 	now := time.Now()
 	marked := mark{below: 10, until: now.Add(7 * time.Second)}
-	has := func(version int64, count int) *subscription {
-		return &subscription{version: version, hash: 1, count: count}
+	incomplete := mark{below: 10, until: now.Add(7 * time.Second), incomplete: now.Add(3 * time.Second)}
+	without := incomplete
+	without.withdrawn = []uint32{9}
+	list := func(publishers ...uint32) *datum {
+		return newDatum(&wirev1.Datum{Values: make([]string, len(publishers)), Publishers: publishers}, 0)
 	}
-	justOpened := func(s *subscription) *subscription { s.first = true; return s }
+	first := func(n int) *datum {
+		publishers := make([]uint32, n)
+		for i := range publishers {
+			publishers[i] = uint32(i)
+		}
+		return list(publishers...)
+	}
+	has := func(version int64, count int) *subscription {
+		return &subscription{version: version, hash: 1, count: count, publishers: first(count).message.Publishers}
+	}
+	old := func(s *subscription) *subscription { s.publishers = nil; return s }
 	equal := func(s *subscription, version int64) *subscription { s.sure = version; return s }
 	since := func(s *subscription, d time.Duration) *subscription { s.held = now.Add(-d); return s }
 	for _, c := range []struct {
 		why    string
 		mark   mark
 		sub    *subscription
-		count  int
+		list   *datum
 		hold   bool
 		reread time.Duration
 	}{
-		{"not marked", mark{}, has(5, 10), 0, false, 0},
-		{"the mark has ended", mark{10, now}, has(5, 10), 0, false, 0},
-		{"empty", marked, has(5, 10), 0, true, 7 * time.Second},
-		{"under half", marked, has(5, 10), 4, true, 7 * time.Second},
-		{"just half", marked, has(5, 10), 5, false, 0},
-		{"growth", marked, has(5, 10), 11, false, 0},
-		{"was pushed since the removal: what shrinks now is explained", marked, has(10, 10), 0, false, 0},
-		{"first push, empty", marked, &subscription{}, 0, true, 7 * time.Second},
-		{"first push, one of many", marked, &subscription{}, 1, false, 0},
-		{"session just opened, first push, shorter than what the client holds", marked, justOpened(has(5, 10)), 9, true, 3 * time.Second},
-		{"session just opened, first push, as long as what the client holds", marked, justOpened(has(5, 10)), 10, false, 0},
-		{"session just opened, first push, under half", marked, justOpened(has(5, 10)), 4, true, 7 * time.Second},
-		{"session just opened, first push, not marked", mark{}, justOpened(has(5, 10)), 9, false, 0},
-		{"was equal since the removal: what shrinks now is explained", marked, equal(has(5, 10), 10), 0, false, 0},
-		{"was equal before the removal", marked, equal(has(5, 10), 9), 0, true, 7 * time.Second},
-		{"the mark outlasts the limit", mark{10, now.Add(time.Hour)}, has(5, 10), 0, true, 20 * time.Second},
-		{"held for a while already", mark{10, now.Add(time.Hour)}, since(has(5, 10), 15*time.Second), 0, true, 5 * time.Second},
-		{"held for the longest time allowed", mark{10, now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), 0, false, 0},
+		{"not marked", mark{}, has(5, 10), first(0), false, 0},
+		{"the mark has ended", mark{below: 10, until: now}, has(5, 10), first(0), false, 0},
+		{"empty", marked, has(5, 10), first(0), true, 7 * time.Second},
+		{"under half", marked, has(5, 10), first(4), true, 7 * time.Second},
+		{"just half", marked, has(5, 10), first(5), false, 0},
+		{"growth", marked, has(5, 10), first(11), false, 0},
+		{"was pushed since the removal: what shrinks now is explained", marked, has(10, 10), first(0), false, 0},
+		{"first push, empty", marked, &subscription{}, first(0), true, 7 * time.Second},
+		{"first push, one of many", marked, &subscription{}, first(1), false, 0},
+		{"the slot lacks registrations, one of ten is missing", incomplete, has(5, 10), first(9), true, 3 * time.Second},
+		{"the slot lacks registrations, another stands in", incomplete, has(5, 2), list(0, 7), true, 3 * time.Second},
+		{"the slot lacks registrations, the one that is missing has withdrawn", without, has(5, 10), first(9), false, 0},
+		{"the slot lacks registrations, one has withdrawn, another is missing", without, has(5, 10), first(8), true, 3 * time.Second},
+		{"the slot lacks registrations, none of this list", incomplete, has(5, 10), first(11), false, 0},
+		{"the slot lacks registrations, under half", incomplete, has(5, 10), first(4), true, 7 * time.Second},
+		{"the slot lacked registrations", mark{below: 10, until: now.Add(time.Second), incomplete: now}, has(5, 10), first(9), false, 0},
+		{"the slot lacks registrations, and had all of the list since", incomplete, equal(has(5, 10), 10), first(9), false, 0},
+		{"the slot lacks registrations, an older client has more values", incomplete, old(has(5, 10)), first(9), true, 3 * time.Second},
+		{"the slot lacks registrations, an older client has as many", incomplete, old(has(5, 10)), list(11, 12, 13, 14, 15, 16, 17, 18, 19, 20), false, 0},
+		{"was equal since the removal: what shrinks now is explained", marked, equal(has(5, 10), 10), first(0), false, 0},
+		{"was equal before the removal", marked, equal(has(5, 10), 9), first(0), true, 7 * time.Second},
+		{"the mark outlasts the limit", mark{below: 10, until: now.Add(time.Hour)}, has(5, 10), first(0), true, 20 * time.Second},
+		{"held for a while already", mark{below: 10, until: now.Add(time.Hour)}, since(has(5, 10), 15*time.Second), first(0), true, 5 * time.Second},
+		{"held for the longest time allowed", mark{below: 10, until: now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), first(0), false, 0},
 	} {
 		g := newGuard(15 * time.Second)
-		g.strictUntil = now.Add(3 * time.Second)
-		reread, hold := g.hold(c.mark, c.sub, c.count, now)
+		reread, hold := g.hold(c.mark, c.sub, c.list, now)
 		assert.Equal(t, c.hold, hold, c.why)
 		if c.hold {
 			assert.Equal(t, c.reread, reread.Sub(now), c.why)
 		}
 		g.on = false
-		_, hold = g.hold(c.mark, c.sub, c.count, now)
+		_, hold = g.hold(c.mark, c.sub, c.list, now)
 		assert.False(t, hold, "switched off: %s", c.why)
 	}
 }
@@ -66,20 +84,21 @@ func TestGuard_RespectsTheLimitOfASubscription(t *testing.T) {
 	now := time.Now()
 	m := mark{below: 10, until: now.Add(12 * time.Second)}
 	g := newGuard(15 * time.Second)
-	s := &subscription{first: true, limit: 2 * time.Second}
-	reread, hold := g.hold(m, s, 0, now)
+	empty, one := newDatum(&wirev1.Datum{}, 0), newDatum(&wirev1.Datum{Values: []string{"a"}}, 0)
+	s := &subscription{limit: 2 * time.Second}
+	reread, hold := g.hold(m, s, empty, now)
 	assert.True(t, hold)
 	assert.Equal(t, 2*time.Second, reread.Sub(now))
 	s.held = now
 	now = now.Add(2 * time.Second)
-	_, hold = g.hold(m, s, 0, now)
+	_, hold = g.hold(m, s, empty, now)
 	assert.False(t, hold)
-	assert.Equal(t, 10*time.Second, g.unconfirmed(m, s, 0, now))
-	assert.Zero(t, g.unconfirmed(m, s, 1, now), "it would not be held back anyway")
-	assert.Zero(t, g.unconfirmed(mark{}, s, 0, now))
+	assert.Equal(t, 10*time.Second, g.unconfirmed(m, s, empty, now))
+	assert.Zero(t, g.unconfirmed(m, s, one, now), "it would not be held back anyway")
+	assert.Zero(t, g.unconfirmed(mark{}, s, empty, now))
 
 	s.hash, s.count = 1, 10
-	reread, hold = g.hold(m, s, 0, now)
+	reread, hold = g.hold(m, s, empty, now)
 	assert.True(t, hold)
 	assert.Equal(t, 10*time.Second, reread.Sub(now))
 }

@@ -34,11 +34,11 @@ func (t *topics) fetched(f *wirev1.Fetched, now time.Time) (top int64) {
 		t.read(tp, now) // the answer refers to content that is no longer held
 		return 0
 	case tp.held.message.Version < f.GetDatum().GetVersion():
-		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values}, tp.held.hash)
+		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values, Publishers: tp.held.message.Publishers}, tp.held.hash)
 	}
 	tp.mark = mark{}
 	if ms := f.GetUnconfirmedMs(); ms > 0 {
-		tp.mark = mark{below: f.GetUnexplainedVersion(), until: now.Add(wire.FromMs(ms))}
+		tp.mark = mark{below: f.GetUnexplainedVersion(), until: now.Add(wire.FromMs(ms)), incomplete: now.Add(wire.FromMs(f.GetIncompleteMs())), withdrawn: f.GetWithdrawn()}
 	}
 	return t.offerAll(tp, now)
 }
@@ -69,7 +69,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		t.read(tp, now.Add(max(t.window, 10*time.Millisecond)))
 		return
 	}
-	if reread, hold := t.guard.hold(tp.mark, s, d.count(), now); hold {
+	if reread, hold := t.guard.hold(tp.mark, s, d, now); hold {
 		if s.held.IsZero() {
 			s.held = now
 			t.guard.counted()
@@ -79,25 +79,18 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		return
 	}
 	given := d
-	if left := t.guard.unconfirmed(tp.mark, s, d.count(), now); left > 0 {
+	if left := t.guard.unconfirmed(tp.mark, s, d, now); left > 0 {
 		unconfirmed := *d
 		unconfirmed.unconfirmed = left
 		given = &unconfirmed
 	}
 	t.guard.pushed(tp.mark, s, d.count(), now)
-	s.held, s.first = time.Time{}, false
-	s.version, s.hash, s.count = d.message.Version, d.hash, d.count()
+	s.held = time.Time{}
+	s.version, s.hash, s.count, s.publishers = d.message.Version, d.hash, d.count(), d.message.Publishers
 	tp.top = max(tp.top, s.version)
 	t.pushes++
 	t.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
 	s.to.out.push(s.id, given)
-}
-
-// opened records that this session takes clients from now on.
-func (t *topics) opened(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.guard.strictUntil = now.Add(t.guard.grace)
 }
 
 // configure applies the switches: the push window, stop-push and the push

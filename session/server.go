@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -188,7 +187,6 @@ func (s *Server) runOpening(ctx context.Context) {
 	s.mu.Lock()
 	s.opened = true
 	s.mu.Unlock()
-	s.topics.opened(time.Now())
 	s.admission()
 	s.events.Add(wire.Event{Type: "session.open", Text: "takes clients"})
 	s.log.Info("taking clients", "slots", len(s.view.Table().Slots), "table", s.view.TableEpoch().String())

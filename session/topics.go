@@ -81,15 +81,15 @@ type subscription struct {
 	topic *topic
 	at    int // its index in topic.subs
 
-	version int64
-	hash    uint64 // 0: it has nothing
-	count   int
-	sure    int64         // the highest version at which the slot's leader had the same content
-	first   bool          // this session has pushed nothing to it
-	limit   time.Duration // how long a push may be held back while it has no list; 0: no limit of its own
-	full    int           // like count, but with what was lost in small steps until doubted; see guard.pushed
-	doubted time.Time     // the end of the mark that was valid at the last push
-	held    time.Time     // since when the guard holds a push back; zero: none is held back
+	version    int64
+	hash       uint64 // 0: it has nothing
+	count      int
+	publishers []uint32      // of its content; shared, never changed
+	sure       int64         // the highest version at which the slot's leader had the same content
+	limit      time.Duration // how long a push may be held back while it has no list; 0: no limit of its own
+	full       int           // like count, but with what was lost in small steps until doubted; see guard.pushed
+	doubted    time.Time     // the end of the mark that was valid at the last push
+	held       time.Time     // since when the guard holds a push back; zero: none is held back
 }
 
 func newTopics(window time.Duration, g guard, wake func()) *topics {
@@ -109,7 +109,7 @@ func (t *topics) subscribe(to *connection, data conclave.DataInfoID, slot int, i
 		t.slot(slot).topics[key] = tp
 		t.read(tp, now)
 	}
-	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount()), first: true, limit: wire.FromMs(in.GetHoldMs())}
+	s := &subscription{id: in.GetId(), to: to, topic: tp, at: len(tp.subs), version: in.GetVersion(), hash: in.GetHash(), count: int(in.GetCount()), publishers: in.GetPublishers(), limit: wire.FromMs(in.GetHoldMs())}
 	tp.subs = append(tp.subs, s)
 	tp.top = max(tp.top, s.version)
 	t.subs++

@@ -26,6 +26,15 @@ func ContentHash(values []string) uint64 {
 	return h
 }
 
+// PublisherHash returns a short hash of a registration's id, so that a list can
+// be compared with the publishers that a subscriber has seen. Two ids of a list
+// of a thousand have the same hash once in ten thousand lists; then the loss of
+// one of them is not noticed.
+func PublisherHash(id string) uint32 {
+	h := fnvString(fnvOffset, id)
+	return uint32(h ^ h>>32)
+}
+
 // EntryHash returns what one registration at one version contributes to the
 // digest of its owner's set in a slot. DiffRequest.Digest is the sum (modulo
 // 2^64) of the EntryHash of every entry, tombstones included, and

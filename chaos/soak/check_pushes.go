@@ -166,7 +166,7 @@ func (o *Oracle) checkAbsent(v *view, here map[string]int, now time.Duration, fi
 	if before > 0 && 2*len(missing) > before {
 		o.violate(checkEmpty, v, "%s: %s lacks %d of %d living publishers: %s", v.subscriber, v.data, len(missing), before, strings.Join(missing, " "))
 	}
-	if missing = append(missing, late...); len(missing) > 0 && !(o.recovering(now) && len(here) >= before) {
+	if missing = append(missing, late...); len(missing) > 0 {
 		o.violate(checkMissing, v, "%s: %s lacks %s, which live", v.subscriber, v.data, strings.Join(missing, " "))
 	}
 }

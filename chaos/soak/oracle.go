@@ -161,18 +161,12 @@ func (o *Oracle) Lost() {
 	o.lost = o.now()
 }
 
-// recovering reports whether the publishers may still be coming back from a loss
-// of all data nodes and all sessions. ARCHITECTURE.md guarantees two things then: a
-// subscriber that held a list gets no shorter one, and what a fresh one has seen
-// does not become less. Which of its values a list of the same length lacks is not
-// guaranteed: a publisher that registers now may stand in for one that is not back
-// yet (docs/adr/0047). mu is held.
-func (o *Oracle) recovering(now time.Duration) bool { return now < o.lost+lostGrace }
-
-// incomplete reports whether a subscriber may be shown what has come back so far,
-// since it held nothing before the loss. mu is held.
+// incomplete reports whether a subscriber may be shown what has come back so far
+// after a loss of all data nodes and all sessions, since it held nothing before.
+// One that held a list is pushed no list that lacks any of it, and what a fresh
+// one has seen stays (ARCHITECTURE.md). mu is held.
 func (o *Oracle) incomplete(v *view, now time.Duration) bool {
-	return o.recovering(now) && (!v.first || v.firstAt > o.lost)
+	return now < o.lost+lostGrace && (!v.first || v.firstAt > o.lost)
 }
 
 // Events returns the events since the last call. The first call begins the record.

@@ -178,7 +178,8 @@ type Subscription struct {
 	Count      uint32                 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`     // number of values that it has, for the push guard
 	// How long the push guard may hold a list back if the subscription has none
 	// yet. 0: as long as otherwise.
-	HoldMs        int64 `protobuf:"varint,6,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
+	HoldMs        int64    `protobuf:"varint,6,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
+	Publishers    []uint32 `protobuf:"fixed32,7,rep,packed,name=publishers,proto3" json:"publishers,omitempty"` // of the content that it has: Datum.publishers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -253,6 +254,13 @@ func (x *Subscription) GetHoldMs() int64 {
 		return x.HoldMs
 	}
 	return 0
+}
+
+func (x *Subscription) GetPublishers() []uint32 {
+	if x != nil {
+		return x.Publishers
+	}
+	return nil
 }
 
 type ServerMessage struct {
@@ -658,7 +666,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
-	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\"\x9d\x01\n" +
+	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\"\xbd\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
@@ -666,7 +674,10 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\x04R\x04hash\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\rR\x05count\x12\x17\n" +
-	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\"\xc9\x02\n" +
+	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\x12\x1e\n" +
+	"\n" +
+	"publishers\x18\a \x03(\aR\n" +
+	"publishers\"\xc9\x02\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +

@@ -1058,6 +1058,7 @@ type Datum struct {
 	DataInfoId    string                 `protobuf:"bytes,1,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
 	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	Values        []string               `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	Publishers    []uint32               `protobuf:"fixed32,4,rep,packed,name=publishers,proto3" json:"publishers,omitempty"` // PublisherHash of each registration that the values are of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1109,6 +1110,13 @@ func (x *Datum) GetVersion() int64 {
 func (x *Datum) GetValues() []string {
 	if x != nil {
 		return x.Values
+	}
+	return nil
+}
+
+func (x *Datum) GetPublishers() []uint32 {
+	if x != nil {
+		return x.Publishers
 	}
 	return nil
 }
@@ -1259,12 +1267,15 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x16\n" +
 	"\x06values\x18\x04 \x03(\tR\x06values\x12\x1c\n" +
-	"\twithdrawn\x18\x05 \x01(\bR\twithdrawn\"[\n" +
+	"\twithdrawn\x18\x05 \x01(\bR\twithdrawn\"{\n" +
 	"\x05Datum\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"\x8a\x01\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\x12\x1e\n" +
+	"\n" +
+	"publishers\x18\x04 \x03(\aR\n" +
+	"publishers\"\x8a\x01\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12%\n" +

@@ -679,6 +679,8 @@ type Fetched struct {
 	Hash               uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`
 	UnexplainedVersion int64                  `protobuf:"varint,4,opt,name=unexplained_version,json=unexplainedVersion,proto3" json:"unexplained_version,omitempty"` // the version of the last unconfirmed removal
 	UnconfirmedMs      int64                  `protobuf:"varint,5,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`                // how long the datum is still marked unconfirmed; 0: not marked
+	IncompleteMs       int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`                   // how long its slot is still marked, which may lack registrations that its leader never had
+	Withdrawn          []uint32               `protobuf:"fixed32,7,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`                                     // while it is: PublisherHash of the registrations that are known to be withdrawn
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -746,6 +748,20 @@ func (x *Fetched) GetUnconfirmedMs() int64 {
 		return x.UnconfirmedMs
 	}
 	return 0
+}
+
+func (x *Fetched) GetIncompleteMs() int64 {
+	if x != nil {
+		return x.IncompleteMs
+	}
+	return 0
+}
+
+func (x *Fetched) GetWithdrawn() []uint32 {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
 }
 
 type WatchRequest struct {
@@ -1660,13 +1676,15 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12+\n" +
 	"\x06access\x18\x02 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fleader_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12,\n" +
-	"\x06datums\x18\x04 \x03(\v2\x14.conclave.v1.FetchedR\x06datums\"\xb3\x01\n" +
+	"\x06datums\x18\x04 \x03(\v2\x14.conclave.v1.FetchedR\x06datums\"\xf6\x01\n" +
 	"\aFetched\x12(\n" +
 	"\x05datum\x18\x01 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
 	"\x04same\x18\x02 \x01(\bR\x04same\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12/\n" +
 	"\x13unexplained_version\x18\x04 \x01(\x03R\x12unexplainedVersion\x12%\n" +
-	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\";\n" +
+	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\x12#\n" +
+	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs\x12\x1c\n" +
+	"\twithdrawn\x18\a \x03(\aR\twithdrawn\";\n" +
 	"\fWatchRequest\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\"S\n" +
 	"\n" +
