@@ -51,7 +51,9 @@
 //
 // Every story ends alike: all is healed, and within one lease there must be a
 // leader, within ten seconds more the slots must be even and every subscriber see
-// exactly what live clients publish. A fresh reader then reads everything.
+// exactly what live clients publish. A list that the push guard may hold back then is
+// looked at once more when the guard's time has ended. A fresh reader then reads
+// everything.
 //
 // # Histories and judges
 //

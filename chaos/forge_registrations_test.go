@@ -31,6 +31,35 @@ var registrationsForgeries = map[string]forgery{
 		},
 		func(f *forger) { f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader"}) },
 	},
+	"I10 held": { // by the guard, and by nothing else
+		func(f *forger) { listIsShort(f, 0, 30*time.Second) },
+		func(f *forger) { listIsShort(f, 2, 30*time.Second) },
+	},
+	"I10 held too long": { // gone after lease and grace, held for another grace and 5 s
+		func(f *forger) { listIsShort(f, 2, 39*time.Second) },
+		func(f *forger) { listIsShort(f, 2, 37*time.Second) },
+	},
+	"I10 held by half": {
+		func(f *forger) { listIsShort(published(f, 1), 2, 30*time.Second) }, // two are published, the list has three
+		func(f *forger) { listIsShort(f, 2, 30*time.Second) },
+	},
+	"I10 held without a lost session": { // gone after the client lease
+		func(f *forger) { guestsDie(f, 2).pause(30 * time.Second).op(short) },
+		func(f *forger) { guestsDie(f, 2).pause(20 * time.Second).op(short) },
+	},
+	"I10 held and gone": { // the list that is short is not the one that is held
+		func(f *forger) {
+			o := short
+			o.Values = []string{"client-2 s", "client-3 s"}
+			guestsDie(f, 2).pause(20 * time.Second).op(o)
+		},
+		func(f *forger) {
+			push(guestsDie(f, 2), "client-3", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1").pause(20 * time.Second)
+			o := short
+			o.Values = []string{"client-2 s", "client-3 s"}
+			f.op(o)
+		},
+	},
 	"I11": {
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 6, "a#2") },
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 7, "a#2") },
@@ -207,4 +236,31 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Merged, Peer: id("session-1"), Key: "b"}) },
 		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Merged, Peer: id("session-1"), Key: "a"}) },
 	},
+}
+
+// short is what the player notes when client-2's list of s is not full in time.
+var short = chaos.Op{Kind: chaos.OpProgress, Name: "full", Values: []string{"client-2 s"}, Err: errors.New("client-2 sees s as [], published are [client-1/3#2]")}
+
+// guestsDie: client-2 is pushed two registrations of a guest and one of client-1.
+// Then some of the guest's go with it, the others are withdrawn.
+func guestsDie(f *forger, dead int) *forger {
+	for _, tag := range []string{"guest-1/1", "guest-1/2", "client-1/3"} {
+		f.op(chaos.Op{Client: tag[:len(tag)-2], Kind: chaos.OpPublish, Name: "s", ID: tag, Version: 1})
+	}
+	push(f, "client-2", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1")
+	for i, tag := range []string{"guest-1/1", "guest-1/2"} {
+		o := chaos.Op{Client: "guest-1", Kind: chaos.OpWithdraw, Name: "s", ID: tag}
+		if i >= dead {
+			o.Version = 2
+		}
+		f.op(o)
+	}
+	return f
+}
+
+// listIsShort: the guest's session is stopped just before it dies, and a while later
+// client-2's list still shows what the guest had.
+func listIsShort(f *forger, dead int, later time.Duration) {
+	f.fault(chaos.Act{Verb: chaos.Stop, Node: "session-1"}).fault(chaos.Act{Verb: chaos.Start, Node: "session-1"})
+	guestsDie(f, dead).pause(later).op(short)
 }

@@ -66,7 +66,7 @@ const (
 	OpHealed    OpKind = "healed"    // everything was ended that still lasted; from now on progress is asked for
 	OpCompared  OpKind = "compared"  // Version pairs of a leader's and a follower's copies, since the last such entry; Values are those that differ
 	OpAhead     OpKind = "ahead"     // Client is about to be lost, and leads the slots in Values, of which no other node has all that it has
-	OpProgress  OpKind = "progress"  // Name became true in time, or Err
+	OpProgress  OpKind = "progress"  // Name became true in time, or Err; Values are the lists that are not full ("client-1 service-2")
 )
 
 // Sighting is what was seen from outside, when it changed.

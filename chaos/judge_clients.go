@@ -17,7 +17,7 @@ import (
 var clientJudges = []judge{
 	{"I6", "what live clients publish is readable, once quiet", readableOnceQuiet},
 	{"I7", "no empty or shrunken push while the publishers live", nothingMissing},
-	{"I10", "after healing a leader within one lease, and slots even and lists full within ten seconds more; lists a session grace after a loss of all copies and sessions", progressMade},
+	{"I10", "after healing a leader within one lease, and slots even and lists full within ten seconds more; lists a session grace after a loss of all copies and sessions, and what the push guard holds when its time has ended", progressMade},
 	{"I11", "versions rise per subscriber", versionsRise},
 	{"I13", "what a session has read of a slot it never un-reads", neverUnread},
 }
@@ -287,12 +287,6 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 // excused reports whether the client was absent at any time of a span.
 func excused(absences map[string][]span, client string, since, at time.Duration) bool {
 	return slices.ContainsFunc(absences[client], func(s span) bool { return s.to >= since && s.from <= at })
-}
-
-func progressMade(h *History, v *Verdict) {
-	h.ops(func(i int, at time.Duration, o Op) {
-		v.check(o.Err == nil, h, at, []int{i}, "%v", o.Err)
-	}, OpProgress)
 }
 
 func versionsRise(h *History, v *Verdict) {

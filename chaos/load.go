@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -271,17 +272,35 @@ func (l *load) wanted(name string) []string {
 func (l *load) full() (bool, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.of.Names {
-		name := serviceName(i)
-		want := l.wanted(name)
-		for _, client := range slices.Sorted(maps.Keys(l.clients)) {
-			seen := l.settled(l.last[[2]string{client, name}])
-			if !slices.Equal(seen, want) {
-				return false, fmt.Sprintf("%s sees %s as %v, published are %v", client, name, seen, want)
+	for client, name := range l.short() {
+		return false, fmt.Sprintf("%s sees %s as %v, published are %v", client, name, l.settled(l.last[[2]string{client, name}]), l.wanted(name))
+	}
+	return true, ""
+}
+
+// missing lists the subscribers' lists that are not full.
+func (l *load) missing() (out []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for client, name := range l.short() {
+		out = append(out, listName(client, name))
+	}
+	return out
+}
+
+// short yields the subscribers, and the dataIds, whose lists are not full, in order.
+func (l *load) short() iter.Seq2[string, string] {
+	return func(yield func(client, name string) bool) {
+		for i := range l.of.Names {
+			name := serviceName(i)
+			want := l.wanted(name)
+			for _, client := range slices.Sorted(maps.Keys(l.clients)) {
+				if !slices.Equal(l.settled(l.last[[2]string{client, name}]), want) && !yield(client, name) {
+					return
+				}
 			}
 		}
 	}
-	return true, ""
 }
 
 // shownOf says which subscriber sees something that a client has published; "" is

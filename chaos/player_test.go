@@ -25,8 +25,9 @@ import (
 type board struct {
 	cannot chaos.Verb
 	fails  chaos.Verb
-	deaf   bool // nodes cannot be held
-	sticky bool // the leader is gone for good once it was killed
+	deaf   bool          // nodes cannot be held
+	sticky bool          // the leader is gone for good once it was killed
+	mute   time.Duration // when the last push goes out, if not zero
 
 	pushing sync.Mutex // held from the draw of a version to the end of its calls
 
@@ -123,6 +124,10 @@ func (b *board) push(dataID string) {
 	b.pushing.Lock()
 	defer b.pushing.Unlock()
 	b.mu.Lock()
+	if b.mute > 0 && time.Since(b.start) > b.mute {
+		b.mu.Unlock()
+		return
+	}
 	b.next++
 	d := conclave.Datum{Version: b.next}
 	for _, values := range b.data[dataID] {
@@ -201,6 +206,23 @@ until 5s`)
 	r = play(t, &board{sticky: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
 	require.Len(t, r.Failures, 1)
 	assert.Contains(t, r.Failures[0], "line 3: expect same leader for 3s: not after 0s")
+}
+
+// A list that is not full in time is judged by I10, and once more when the push
+// guard's time has ended.
+func TestListsThatStayShort(t *testing.T) {
+	r := play(t, &board{mute: 3 * time.Second}, "clients 2 names 1 every 1s\nuntil 5s")
+	assert.Empty(t, r.Failures)
+	var at []time.Duration
+	for _, v := range r.Verdicts {
+		if v.ID == "I10" {
+			for _, x := range v.Violations {
+				at = append(at, x.At.Round(time.Second))
+				assert.Contains(t, x.What, "the push guard has no reason to hold client-1 service-1, client-2 service-1")
+			}
+		}
+	}
+	assert.Equal(t, []time.Duration{18 * time.Second, 43 * time.Second}, at)
 }
 
 // Nobody is accused of what a driver cannot do.

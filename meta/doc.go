@@ -61,7 +61,8 @@
 //     a living one is refused; one that replaces a dead one is a new owner.
 //   - A new leader moves no slot before every stored member has sent a beat, or
 //     before it has waited a whole lease and dialed the silent ones.
-//   - While the cluster is protected no slot moves, under later leaders too.
+//   - While the cluster is protected no slot leaves the nodes of its row, under
+//     later leaders too (docs/adr/0063).
 //   - Commands are durable before they are answered, and may be repeated.
 //   - An operator's request after which the cluster would not serve is refused
 //     unless it is forced. It is checked and done in one command, so of two

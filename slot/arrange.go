@@ -135,8 +135,9 @@ func (a *arranger) removeDead() {
 
 // regrant grants the slot of a dead leader to its replacement, in phase crash.
 // All live copies in the row stay as followers, because it is not known yet
-// which of them are needed. If there is no replacement, the row keeps its dead
-// leader.
+// which of them are needed. In a frozen table the newer incarnation of the dead
+// leader follows, since no other node replaces the copy. If there is no
+// replacement, the row keeps its dead leader.
 func (a *arranger) regrant(s Slot) {
 	replacement, why := a.replacement(s)
 	if replacement.IsZero() {
@@ -155,6 +156,9 @@ func (a *arranger) regrant(s Slot) {
 		}
 		a.grant(s, Crash, replacement)
 	})
+	if own := a.live[s.Leader.Name]; a.in.Frozen && own != replacement && a.mayHold(own) {
+		a.follow(a.t.Slots[s.ID], own, "leader restarted while frozen")
+	}
 }
 
 // abandon returns a slot to stable when its successor has died or was

@@ -275,7 +275,8 @@ func TestDrained_FalseWhileLeaderIsDead(t *testing.T) {
 	assert.False(t, slot.Drained(w, "b", nodes("a", "b"), forbidden, 2), "its leader does not serve yet")
 }
 
-// Protection: a slot moves only to the newer incarnation of the same node.
+// Protection: without a complete copy a slot goes only to the newer incarnation of
+// the same node.
 func TestArrange_FrozenTableMovesOnlyToOwnNode(t *testing.T) {
 	w := one(t, 2)
 	in := slot.Input{Frozen: true, Live: nodes("b", "c")}
@@ -298,6 +299,34 @@ func TestArrange_FrozenTableMovesOnlyToOwnNode(t *testing.T) {
 	assert.Empty(t, moves, "no drain")
 	_, moves = step(t, w, slot.Input{Frozen: true, Live: []conclave.NodeID{again("a"), node("b")}, Forbidden: []string{"a"}})
 	assert.Empty(t, moves, "not even to its own node, if that is forbidden")
+}
+
+// Protection: the slot of a leader that restarted goes to a complete copy in its
+// row, and its own node takes the place of the follower.
+func TestArrange_FrozenTableKeepsCompleteCopies(t *testing.T) {
+	w := one(t, 2)
+	complete := []slot.Report{{Node: node("b"), Epoch: w.Slots[0].LeaderEpoch, State: slot.CaughtUp}}
+	restarted := []conclave.NodeID{again("a"), node("b"), node("c")}
+
+	_, moves := step(t, w, slot.Input{Frozen: true, Live: nodes("b", "c"), Reports: complete})
+	assert.Empty(t, moves, "a may still serve, cut off from the meta leader")
+
+	next, moves := step(t, w, slot.Input{Frozen: true, Live: restarted, Reports: complete})
+	assert.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader lost, best copy)", "slot 0 followed  -> a@2 (leader restarted while frozen)"}, moves)
+	assert.Equal(t, []conclave.NodeID{node("b"), again("a")}, next.Slots[0].Holders())
+
+	_, moves = step(t, w, slot.Input{Frozen: true, Live: restarted, Silent: []conclave.NodeID{node("b")}})
+	assert.Empty(t, moves, "b has not reported to this meta leader yet")
+	_, moves = step(t, w, slot.Input{Frozen: true, Live: []conclave.NodeID{again("a"), node("c")}, Reports: complete})
+	assert.Equal(t, []string{"slot 0 granted a@1 -> a@2 (leader restarted while frozen)"}, moves, "b is missing, and a must not wait for it")
+	_, moves = step(t, w, slot.Input{Frozen: true, Live: []conclave.NodeID{again("a"), again("b")}, Reports: complete})
+	assert.Equal(t, []string{"slot 0 granted a@1 -> a@2 (leader restarted while frozen)", "slot 0 rebound b@1 -> b@2 (follower restarted)"}, moves, "all restarted: no copy is left")
+
+	next, moves = step(t, w, slot.Input{Frozen: true, Live: restarted, Reports: complete, Forbidden: []string{"a"}})
+	assert.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader lost, best copy)"}, moves, "a is given nothing")
+	assert.Equal(t, nodes("b"), next.Slots[0].Holders())
+	_, moves = step(t, w, slot.Input{Frozen: true, Live: restarted, Reports: complete, Forbidden: []string{"b"}})
+	assert.Equal(t, []string{"slot 0 granted a@1 -> b@1 (leader lost, last complete copy)", "slot 0 followed  -> a@2 (leader restarted while frozen)"}, moves)
 }
 
 func TestArrange_VersionBaseRisesAboveReportedCounters(t *testing.T) {

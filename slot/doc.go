@@ -99,9 +99,11 @@
 //  5. balance, if every slot is stable: up to Limits.LeaderMoves hand-overs,
 //     and if the leaders are even, up to Limits.FollowerMoves followers
 //
-// Protection (a frozen table) forbids steps 3 to 5. A slot then only goes to
-// the newer incarnation of its own node, switching slots may become stable, and
-// preparing slots wait.
+// Protection (a frozen table) forbids steps 3 to 5, and no slot leaves the nodes
+// of its row (docs/adr/0063). The slot of a missing leader waits for its node. If
+// the node is back as a newer incarnation, the slot goes to a complete copy in
+// the row, and the node follows; if no copy is complete, the newer incarnation
+// leads. Switching slots may become stable, and preparing slots wait.
 //
 // Balancing continues until no node leads two slots more than another. The
 // original stops between its water marks, 1.1 and 0.9 of the average;

@@ -103,8 +103,9 @@ type Input struct {
 	// Replicas is the number of copies that each slot should have, its leader's
 	// included.
 	Replicas int
-	// Frozen is protection: no slot moves. A slot whose node restarted still
-	// goes to the newer incarnation, and a switching slot may become stable.
+	// Frozen is protection: no slot leaves the nodes of its row. A slot whose
+	// leader restarted goes to a complete copy in its row, or if there is none to
+	// the newer incarnation; a switching slot may become stable.
 	Frozen bool
 	// Reports are the newest report of each node about each slot. If there are
 	// several for the same node and slot, the last in the list counts. Of

@@ -20,13 +20,14 @@ import (
 //  3. An allowed node that is loading a copy: the one that has got furthest.
 //  4. The allowed node that leads the fewest slots.
 //
-// If the table is frozen, only a newer incarnation of the dead leader is
-// chosen.
+// If the table is frozen, a slot stays with the nodes of its row. It waits until
+// its leader's node is back: a leader that is only missing may still serve. A newer
+// incarnation proves that the old one's memory is lost; then the first of these is
+// chosen: a complete copy, no node while a holder has not reported, the newer
+// incarnation.
 func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
-	if a.in.Frozen {
-		if own := a.live[s.Leader.Name]; a.mayHold(own) {
-			return own, "leader restarted while frozen"
-		}
+	own := a.live[s.Leader.Name]
+	if a.in.Frozen && own.IsZero() {
 		return conclave.NodeID{}, ""
 	}
 	holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })
@@ -37,6 +38,12 @@ func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 		return best, "leader lost, best copy"
 	}
 	if slices.ContainsFunc(holders, func(n conclave.NodeID) bool { return a.silent[n] }) {
+		return conclave.NodeID{}, ""
+	}
+	if a.in.Frozen {
+		if a.mayHold(own) {
+			return own, "leader restarted while frozen"
+		}
 		return conclave.NodeID{}, ""
 	}
 	holders = slices.DeleteFunc(holders, func(n conclave.NodeID) bool { return a.forbidden[n.Name] })

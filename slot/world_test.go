@@ -309,7 +309,7 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 	case slot.Crash:
 		require.False(t, w.up(o.Leader), "slot %d was taken from %s, which is alive, as crash", s.ID, o.Leader)
 		if in.Frozen {
-			require.Equal(t, o.Leader.Name, s.Leader.Name, "slot %d moved while frozen", s.ID)
+			w.checkFrozen(o, s)
 		}
 		for _, n := range o.Holders() {
 			require.True(t, !w.up(n) || s.Holds(n), "slot %d: the live copy on %s was dropped in a crash", s.ID, n)
@@ -327,16 +327,24 @@ func (w *world) checkGrant(o, s slot.Slot, in slot.Input) {
 	}
 }
 
+// checkFrozen checks that a frozen slot is granted only when its leader's node is
+// back as another incarnation, that it stays with the nodes of its row, and that
+// the leader's node is one of them unless it is forbidden.
+func (w *world) checkFrozen(o, s slot.Slot) {
+	back := slices.ContainsFunc(w.live(), func(n conclave.NodeID) bool { return n.Name == o.Leader.Name && n != o.Leader })
+	require.True(w.t, back, "slot %d was taken from %s, which is only missing, while frozen", s.ID, o.Leader)
+	for _, n := range s.Holders() {
+		require.True(w.t, o.Names(n.Name), "slot %d was given to %s, which is not in its row, while frozen", s.ID, n)
+	}
+	require.True(w.t, s.Names(o.Leader.Name) || w.forbidden[o.Leader.Name], "slot %d: %s lost its place while frozen", s.ID, o.Leader)
+}
+
 // checkReplacement checks that the slot of a dead leader goes to one of the
 // live complete copies of the newest epoch, and to a forbidden node only if no
 // allowed node has one. If no copy is complete, the slot must wait for the
 // holders that have not reported yet, and must not go to a forbidden node.
 func (w *world) checkReplacement(o, s slot.Slot, in slot.Input) {
 	t := w.t
-	if in.Frozen {
-		require.True(t, w.mayHold(s.Leader), "slot %d was given to %s, which is forbidden, while frozen", s.ID, s.Leader)
-		return
-	}
 	holders := slices.DeleteFunc(o.Holders()[1:], func(n conclave.NodeID) bool { return !w.up(n) })
 	complete := make(map[conclave.NodeID]conclave.Epoch)
 	var newest conclave.Epoch
@@ -362,6 +370,10 @@ func (w *world) checkReplacement(o, s slot.Slot, in slot.Input) {
 	require.True(t, w.mayHold(s.Leader), "slot %d went to %s, which is forbidden, and has no complete copy", s.ID, s.Leader)
 	for _, n := range holders {
 		require.NotContains(t, in.Silent, n, "slot %d went to %s before %s had reported", s.ID, s.Leader, n)
+	}
+	if in.Frozen {
+		require.Equal(t, o.Leader.Name, s.Leader.Name, "slot %d moved to a copy that is not complete while frozen", s.ID)
+		return
 	}
 	open := slices.DeleteFunc(holders, func(n conclave.NodeID) bool { return !w.mayHold(n) })
 	require.True(t, len(open) == 0 || slices.Contains(open, s.Leader), "slot %d went to %s, though %v have begun to load it", s.ID, s.Leader, open)

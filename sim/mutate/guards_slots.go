@@ -19,4 +19,8 @@ var slotGuards = []guard{
 	{name: "a follower stops though its leader is dead", test: unit{"./slot", "TestDrained_FalseWhileLeaderIsDead"}, patch: patch{
 		"slot/drained.go", "if !served || available(s)", "if available(s)"}, more: []patch{{
 		"slot/drained.go", "\t\tserved := (s.Phase == Stable || s.Phase == Preparing) && slices.Contains(live, s.Leader)\n", ""}}},
+	{name: "a protected slot goes to an empty node beside a complete copy", test: unit{"./slot", "TestArrange_FrozenTableKeepsCompleteCopies"}, by: on("restarted-while-it-is-protected"), patch: patch{
+		"slot/replacement.go", "best := a.bestCopy(s, holders); !best.IsZero()", "best := a.bestCopy(s, holders); !best.IsZero() && !a.in.Frozen"}},
+	{name: "a protected slot is taken from a leader that is only missing", test: unit{"./slot", "TestArrange_FrozenTableKeepsCompleteCopies"}, patch: patch{
+		"slot/replacement.go", "if a.in.Frozen && own.IsZero() {", "if a.in.Frozen && own.IsZero() && len(s.Followers) == 0 {"}},
 }

@@ -1,0 +1,121 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// guardGrace is what the push guard adds to the session grace at most.
+const guardGrace = 5 * time.Second
+
+// progressMade: what is asked for after the healing becomes true in time. A list
+// that the push guard may hold back (held) counts as missing only when the guard's
+// time has ended.
+func progressMade(h *History, v *Verdict) {
+	var guard guarded
+	h.ops(func(i int, at time.Duration, o Op) {
+		switch {
+		case o.Kind != OpProgress:
+			guard.note(at, o)
+		case o.Err == nil || o.Name != full || len(o.Values) == 0:
+			v.check(o.Err == nil, h, at, []int{i}, "%v", o.Err)
+		default:
+			may := func(list string) bool { return guard.mayHold(h, list, at) }
+			wrong := slices.DeleteFunc(slices.Clone(o.Values), may)
+			v.check(len(wrong) == 0, h, at, []int{i}, "%v; the push guard has no reason to hold %s", o.Err, strings.Join(wrong, ", "))
+		}
+	}, OpPublish, OpWithdraw, OpPush, OpProgress)
+}
+
+// full is the expectation whose missing lists the Values of an OpProgress name.
+const full = "full"
+
+// listName names one subscriber's list of one dataId in the Values of an
+// OpProgress.
+func listName(client, name string) string { return client + " " + name }
+
+// guarded is what the push guard's rule goes by, as it is known outside: what each
+// subscriber was pushed last, what is published, and whose clients ended without a
+// withdrawal.
+type guarded struct {
+	pushed map[string][]string        // list -> values
+	live   map[string]map[string]bool // dataId -> tags
+	died   map[string]time.Duration   // tag -> when its client ended without withdrawing it
+}
+
+func (g *guarded) note(at time.Duration, o Op) {
+	if g.pushed == nil {
+		*g = guarded{map[string][]string{}, map[string]map[string]bool{}, map[string]time.Duration{}}
+	}
+	if g.live[o.Name] == nil {
+		g.live[o.Name] = map[string]bool{}
+	}
+	switch o.Kind {
+	case OpPush:
+		g.pushed[listName(o.Client, o.Name)] = o.Values
+	case OpPublish:
+		g.live[o.Name][o.ID] = true
+	case OpWithdraw:
+		delete(g.live[o.Name], o.ID)
+		if o.Version == 0 {
+			g.died[o.ID] = at
+		}
+	}
+}
+
+// mayHold reports whether the push guard may hold a list back (ADR 0048): less than
+// half of what the subscriber has is still published, and some of it is of a client
+// that ended without a word. It has a session grace and guardGrace from the moment at
+// which that client's registrations go.
+func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
+	_, name, _ := strings.Cut(list, " ")
+	has := g.pushed[list]
+	if 2*len(g.live[name]) >= len(has) {
+		return false
+	}
+	return slices.ContainsFunc(has, func(value string) bool {
+		tag, _, ok := parseValue(value)
+		since, died := g.died[tag]
+		return ok && died && at <= h.goneBy(since)+sessionGrace+guardGrace
+	})
+}
+
+// goneBy returns by when the registrations of a client that ended at a moment have
+// gone: when its lease has ended; or, if a session was lost that may have known it
+// (shortly before or after), a lease and the session grace later. Data nodes count
+// the grace from the last fault of a node or of the database on: a restarted node, a
+// new leader and sessions that are back begin to count again.
+func (h *History) goneBy(ended time.Duration) time.Duration {
+	gone := ended + clientLease
+	var restarts, lost []time.Duration
+	for host, spans := range h.faultSpans() {
+		for _, s := range spans {
+			if !strings.HasPrefix(host, "client-") {
+				restarts = append(restarts, s.from, s.to)
+			}
+		}
+	}
+	for host, spans := range h.faultSpans(Kill, Stop, Pause, Cut, CutOne) {
+		for _, s := range spans {
+			if strings.HasPrefix(host, "session-") {
+				lost = append(lost, s.from)
+			}
+		}
+	}
+	slices.Sort(restarts)
+	grace := h.Cluster.Lease + sessionGrace
+	for _, from := range lost {
+		if from > ended+clientLease {
+			continue
+		}
+		counted := from
+		for _, r := range restarts {
+			if r > counted && r <= counted+grace {
+				counted = r
+			}
+		}
+		gone = max(gone, counted+grace)
+	}
+	return gone
+}
