@@ -183,7 +183,7 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	for _, session := range missing {
 		if !m.pending[session] {
 			m.asked[session], m.pending[session] = true, true
-			s.server.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, done: func(highest int64, err error) {
+			s.server.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, until: s.lostUntil(m), done: func(highest int64, err error) {
 				s.post(func() { m.noteAnswer(session, highest, err) })
 			}})
 		}
@@ -198,6 +198,9 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 		if at.After(now) && at.Before(next) {
 			next = at
 		}
+	}
+	if at := s.lostUntil(m); at.After(now) && at.Before(next) {
+		next = at
 	}
 	return next
 }
@@ -235,6 +238,9 @@ func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	m.r.mu.Lock()
 	owners := m.r.store.Owners()
 	m.r.mu.Unlock()
+	if now.Before(s.lostUntil(m)) {
+		owners = append(owners, s.server.owners.lost()...)
+	}
 	for _, n := range owners {
 		if !m.answered[n] && !m.absent[n] && !containsNode(need, n) && s.server.owners.address(n) != "" {
 			out = append(out, n)
