@@ -226,7 +226,8 @@ func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error
 // a state is always passed on as a whole. An owner that is neither on the list
 // nor connected is asked once, if its address was ever known; it does not
 // block, and its copies stay for their grace. A session that was given up
-// (unreached.go) does not block either.
+// (unreached.go) does not block either. A slot without a copy also waits for
+// the lost sessions, for a node lease at most.
 func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
 	need := s.server.owners.living()

@@ -104,16 +104,15 @@ func (s *slots) unreached(m *migration) []conclave.NodeID {
 	return out
 }
 
-// A session that is off the member list and not connected may be alive all the
-// same: its lease ran out because it was cut off from the meta leader alone. A
-// slot that has a copy lacks nothing of it. A slot without a copy has nothing
-// else than the sessions' answers, so it asks those sessions as well, and waits
-// until each has answered, its address has refused a dial, another incarnation
-// has answered there, or a node lease has passed since the grant
-// (docs/adr/0049).
+// A session that is off the member list may be alive: its lease ends while it is
+// cut off from the meta leader alone. A slot with a copy lacks nothing of it. A
+// slot without a copy has only what sessions answer, so it asks the lost
+// sessions as well, and waits until each has answered, a dial has failed,
+// another incarnation has answered at its address, or a node lease has passed
+// since the grant (docs/adr/0037).
 
-// lostUntil returns until when a migration waits for the sessions that are off
-// the member list and not known to be dead, or zero if it has a copy.
+// lostUntil returns until when a migration waits for the lost sessions, or zero
+// if it has a copy.
 func (s *slots) lostUntil(m *migration) time.Time {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
