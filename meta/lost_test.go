@@ -25,7 +25,9 @@ func (c *cluster) lost() []conclave.NodeID {
 func TestLostSession_IsPublishedUntilItIsAccountedFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(1, 5)
-		gone := func(name string) { c.eventually(10*time.Second, func() bool { _, found := c.nodeInfo(name); return !found }) }
+		gone := func(name string) {
+			c.eventually(10*time.Second, func() bool { _, found := c.nodeInfo(name); return !found })
+		}
 		s1, s2, s4 := c.nodes["session-1"], c.nodes["session-2"], c.nodes["session-4"]
 		s1.mute()
 		gone("session-1")
