@@ -50,6 +50,7 @@ type diffJob struct {
 	epoch   conclave.Epoch
 	session conclave.NodeID
 	fence   bool
+	until   time.Time                            // (fence) until when a session that is not living is asked again; zero: it is asked once
 	done    func(highestPushed int64, err error) // nil if no caller needs the result
 }
 
@@ -113,7 +114,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 				break
 			}
 			d.noteFailure(ctx, j.session, err)
-			if !d.isAwaited(j) {
+			if !d.isAwaited(j, err) {
 				err = fmt.Errorf("%w: %w", errNotAwaited, err)
 				break
 			}
@@ -164,12 +165,13 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 	return j, true
 }
 
-// isAwaited reports whether a migration cannot continue without that session.
-func (d *differ) isAwaited(j diffJob) bool {
+// isAwaited reports whether a migration still waits for that session, whose last
+// attempt ended with err.
+func (d *differ) isAwaited(j diffJob, err error) bool {
 	j.r.mu.Lock()
 	migrating := j.r.state == slot.Migrating && j.r.epoch == j.epoch
 	j.r.mu.Unlock()
-	return migrating && containsNode(d.server.owners.living(), j.session)
+	return migrating && (d.server.owners.alive(j.session) || time.Now().Before(j.until) && !d.server.owners.isRefused(j.session, err))
 }
 
 // compare is one diff: first the digest, then the summary, and again while the

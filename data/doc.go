@@ -48,7 +48,9 @@
 // session that does not answer until that session leaves the list. A session
 // that cannot be dialled is given up after a node lease and a session grace;
 // what is then served is marked unconfirmed and shown as partial
-// (unreached.go, docs/adr/0035).
+// (unreached.go, docs/adr/0035). A slot without a copy also asks the lost
+// sessions, which are off the list and may be alive, and waits for them for a
+// node lease at most (docs/adr/0037).
 //
 // # Copies and versions
 //
@@ -97,6 +99,7 @@
 //     evicts that session, and one that cannot be dialled for a node lease and a
 //     session grace.
 //   - A slot that is served without such a session has everything that the
+//     session has; nor that a slot without a copy has everything that a lost
 //     session has.
 //   - Publishers whose clients died together with their session disappear at
 //     once. They stay for the session grace, because they look the same as

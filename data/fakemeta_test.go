@@ -120,14 +120,22 @@ func (m *fakeMeta) join(member wire.Member) {
 		return
 	}
 	m.change(func(s *wire.State, e conclave.Epoch) {
-		s.Members = wire.Members{Epoch: e, List: append(m.without(s.Members.List, member.Node.Name), member)}
+		s.Members = wire.Members{Epoch: e, List: append(m.without(s.Members.List, member.Node.Name), member), Lost: s.Members.Lost}
 	})
 	m.arrange()
 }
 
 func (m *fakeMeta) evict(name string) {
 	m.set(func(s *wire.State, e conclave.Epoch) {
-		s.Members = wire.Members{Epoch: e, List: m.without(s.Members.List, name)}
+		s.Members = wire.Members{Epoch: e, List: m.without(s.Members.List, name), Lost: s.Members.Lost}
+	})
+}
+
+// lose removes a session that is not known to be dead.
+func (m *fakeMeta) lose(name string) {
+	m.set(func(s *wire.State, e conclave.Epoch) {
+		lost, _ := s.Members.Find(name)
+		s.Members = wire.Members{Epoch: e, List: m.without(s.Members.List, name), Lost: append(slices.Clone(s.Members.Lost), lost)}
 	})
 }
 

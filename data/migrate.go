@@ -183,7 +183,7 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	for _, session := range missing {
 		if !m.pending[session] {
 			m.asked[session], m.pending[session] = true, true
-			s.server.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, done: func(highest int64, err error) {
+			s.server.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, until: s.lostUntil(m), done: func(highest int64, err error) {
 				s.post(func() { m.noteAnswer(session, highest, err) })
 			}})
 		}
@@ -198,6 +198,9 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 		if at.After(now) && at.Before(next) {
 			next = at
 		}
+	}
+	if at := s.lostUntil(m); at.After(now) && at.Before(next) {
+		next = at
 	}
 	return next
 }
@@ -223,7 +226,8 @@ func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error
 // a state is always passed on as a whole. An owner that is neither on the list
 // nor connected is asked once, if its address was ever known; it does not
 // block, and its copies stay for their grace. A session that was given up
-// (unreached.go) does not block either.
+// (unreached.go) does not block either. A slot without a copy also waits for
+// the lost sessions, for a node lease at most.
 func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
 	need := s.server.owners.living()
@@ -235,6 +239,9 @@ func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	m.r.mu.Lock()
 	owners := m.r.store.Owners()
 	m.r.mu.Unlock()
+	if now.Before(s.lostUntil(m)) {
+		owners = append(owners, s.server.owners.lost()...)
+	}
 	for _, n := range owners {
 		if !m.answered[n] && !m.absent[n] && !containsNode(need, n) && s.server.owners.address(n) != "" {
 			out = append(out, n)

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,8 +89,11 @@ func (o *owners) disconnected(n conclave.NodeID) {
 // address returns a session's address: from the member list, or as the session
 // itself advertised it; "" if neither is known.
 func (o *owners) address(n conclave.NodeID) string {
-	if m, ok := o.server.view.State().Members.Find(n.Name); ok && m.Node == n {
-		return m.Address
+	members := o.server.view.State().Members
+	for _, m := range slices.Concat(members.List, members.Lost) {
+		if m.Node == n {
+			return m.Address
+		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,6 +118,16 @@ func (o *owners) living() []conclave.NodeID {
 	}
 	o.mu.Unlock()
 	return sortedNodes(set)
+}
+
+// lost returns the sessions that are off the member list and not known to be
+// dead, in the order in which they were removed.
+func (o *owners) lost() []conclave.NodeID {
+	var out []conclave.NodeID
+	for _, m := range o.server.view.State().Members.Lost {
+		out = append(out, m.Node)
+	}
+	return out
 }
 
 // anyInGrace reports whether some session is away and its grace has not ended.

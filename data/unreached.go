@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"conclave"
@@ -101,6 +102,34 @@ func (s *slots) unreached(m *migration) []conclave.NodeID {
 		}
 	}
 	return out
+}
+
+// A session that is off the member list may be alive: its lease ends while it is
+// cut off from the meta leader alone. A slot with a copy lacks nothing of it. A
+// slot without a copy has only what sessions answer, so it asks the lost
+// sessions as well, and waits until each has answered, a dial has failed,
+// another incarnation has answered at its address, or a node lease has passed
+// since the grant (docs/adr/0037).
+
+// lostUntil returns until when a migration waits for the lost sessions, or zero
+// if it has a copy.
+func (s *slots) lostUntil(m *migration) time.Time {
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	if !m.r.copyEpoch.IsZero() {
+		return time.Time{}
+	}
+	return m.began.Add(s.server.lease())
+}
+
+// isRefused reports whether a session that need not answer has shown that it
+// cannot: its last attempt was a failed dial, or another incarnation has taken
+// its place.
+func (o *owners) isRefused(n conclave.NodeID, err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.known[n]
+	return errors.Is(err, errNotThatOwner) || p != nil && !p.undialled.IsZero()
 }
 
 // noteFailure records why a session did not answer. To distinguish a failed

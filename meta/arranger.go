@@ -211,11 +211,11 @@ func (a *arranger) compensatePause(now time.Time) {
 
 // list writes the member list if it differs from the roster.
 func (a *arranger) list(ctx context.Context) error {
-	members := a.l.roster.members(a.black.Names())
-	if sameMembers(members, a.state.Members.List) {
+	members, lost := a.l.roster.members(a.black.Names()), a.l.roster.lostSessions()
+	if sameMembers(members, a.state.Members.List) && sameMembers(lost, a.state.Members.Lost) {
 		return nil
 	}
-	if err := a.write(ctx, conclavesql.KindMembers, membersBody{members}); err != nil {
+	if err := a.write(ctx, conclavesql.KindMembers, membersBody{members, lost}); err != nil {
 		return fmt.Errorf("write the member list: %w", err)
 	}
 	return nil

@@ -22,6 +22,7 @@ type tableBody struct {
 
 type membersBody struct {
 	List []wire.Member `json:"list"`
+	Lost []wire.Member `json:"lost,omitempty"`
 }
 
 type switchesBody struct {
@@ -77,7 +78,7 @@ func (a *arranger) decode(row conclavesql.State) error {
 		if err := read(&b); err != nil {
 			return err
 		}
-		a.state.Members = wire.Members{Epoch: epoch, List: b.List}
+		a.state.Members = wire.Members{Epoch: epoch, List: b.List, Lost: b.Lost}
 	case conclavesql.KindBlacklist:
 		var set blacklist.Set
 		if err := read(&set); err != nil {

@@ -57,6 +57,9 @@
 //     evidence: its stream broke, and the address at which it was once reached
 //     refuses two dials, 100 ms apart, or another incarnation of it answers
 //     there.
+//   - A session that is removed because its lease ended, and is not known to be
+//     dead, is published as lost until it joins again, leaves or is replaced
+//     (the latest 16; docs/adr/0037).
 //   - There is one incarnation per name. A process that starts under the name of
 //     a living one is refused; one that replaces a dead one is a new owner.
 //   - A new leader moves no slot before every stored member has sent a beat, or

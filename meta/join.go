@@ -361,7 +361,7 @@ func (l *leader) examineSuspect(m wire.Member) {
 }
 
 func (l *leader) evict(m wire.Member, why string) {
-	if !l.roster.evict(m.Node, time.Now()) {
+	if !l.roster.evict(m.Node, true, time.Now()) {
 		return
 	}
 	l.s.event("node.evicted", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was evicted: %s", m.Role, m.Node.Name, why)

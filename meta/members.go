@@ -33,6 +33,7 @@ type roster struct {
 	left       map[conclave.NodeID]bool // have left: a late beat does not bring them back
 	undialable map[string]wire.Member   // by name: the last one refused because it could not be dialed
 	losses     []loss                   // of data nodes, the latest last
+	absent     []wire.Member            // sessions that were removed and are not known to be dead, the latest last
 	joined     time.Time                // when a data node last registered; zero: none has
 	first      time.Time                // when the first one did
 	lastBeat   time.Time                // when a session or data node last sent a beat
@@ -74,12 +75,21 @@ func newRoster(nodeLease time.Duration) *roster {
 	}
 }
 
+// lostAtMost is how many lost sessions are remembered. One whose host is gone
+// for good is never known to be dead, and would stay for ever.
+const lostAtMost = 16
+
 // seed fills the roster with the stored list. Each member gets a whole lease,
 // since none could renew while there was no leader.
-func (r *roster) seed(stored []wire.Member, now time.Time) {
+func (r *roster) seed(stored wire.Members, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range stored {
+	for _, m := range stored.Lost {
+		if r.nodes[m.Node.Name] == nil {
+			r.absent = append(r.absent, m)
+		}
+	}
+	for _, m := range stored.List {
 		if n := r.nodes[m.Node.Name]; n != nil { // it joined while the list was read
 			n.member.Dialable = n.member.Dialable || n.member.Node == m.Node && m.Dialable
 			continue
@@ -121,6 +131,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 		book[m.Node.Name] = &node{}
 	}
 	delete(r.undialable, m.Node.Name)
+	r.found(func(x wire.Member) bool { return x.Node.Name == m.Node.Name })
 	n := book[m.Node.Name]
 	n.member, n.stream, n.seen, n.refusedTwice, n.lastBeat = m, st, true, false, now
 	if m.Role != conclave.RoleMeta {
@@ -206,15 +217,16 @@ func (r *roster) extend(now time.Time, d time.Duration) {
 	r.leases.Extend(now, d)
 }
 
-// evict removes a suspect that was found dead before its lease expired.
-func (r *roster) evict(id conclave.NodeID, now time.Time) bool {
+// evict removes a member that has no stream, before its lease expires. dead
+// reports whether its process is known to have ended.
+func (r *roster) evict(id conclave.NodeID, dead bool, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.nodes[id.Name]
 	if n == nil || n.member.Node != id || n.stream != nil {
 		return false
 	}
-	r.lose(n, now)
+	r.lose(n, dead || n.refusedTwice, now)
 	return true
 }
 
@@ -229,19 +241,30 @@ func (r *roster) expire(now time.Time) []departure {
 			n.stream.end(wire.Errorf(wire.CodeUnavailable, "the lease of %s has expired", l.Key))
 		}
 		lost = append(lost, departure{n.member, "its lease expired"})
-		r.lose(n, now)
+		r.lose(n, false, now)
 	}
 	return lost
 }
 
-// lose removes a member and records the loss; mu is held.
-func (r *roster) lose(n *node, now time.Time) {
+// lose removes a member and records the loss. A session that may be alive is
+// remembered until it joins again, leaves, or is replaced by another incarnation
+// of its name. mu is held.
+func (r *roster) lose(n *node, dead bool, now time.Time) {
 	name := n.member.Node.Name
 	delete(r.nodes, name)
 	r.leases.Cancel(name)
 	if n.member.Role == conclave.RoleData {
 		r.losses = append(r.losses, loss{name, now})
 	}
+	if n.member.Role == conclave.RoleSession && !dead {
+		r.absent = append(r.absent, n.member)
+		r.absent = r.absent[max(0, len(r.absent)-lostAtMost):]
+	}
+}
+
+// found removes lost sessions that are accounted for; mu is held.
+func (r *roster) found(which func(wire.Member) bool) {
+	r.absent = slices.DeleteFunc(r.absent, which)
 }
 
 // leave removes a member at its own request.
@@ -249,6 +272,7 @@ func (r *roster) leave(id conclave.NodeID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left[id] = true
+	r.found(func(x wire.Member) bool { return x.Node == id })
 	n := r.nodes[id.Name]
 	if n == nil || n.member.Node != id {
 		return

@@ -77,6 +77,14 @@ func (r *roster) members(forbidden []string) []wire.Member {
 	return list
 }
 
+// lostSessions returns the sessions that were removed and are not known to be
+// dead, in the order of their removal.
+func (r *roster) lostSessions() []wire.Member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.absent)
+}
+
 // live returns the data nodes that hold a lease, and their reports.
 func (r *roster) live() (ids []conclave.NodeID, reports []slot.Report) {
 	ids, _, reports = r.dataNodes()

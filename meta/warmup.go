@@ -48,7 +48,7 @@ func (a *arranger) load(ctx context.Context) error {
 	for _, m := range a.l.announceTargets() {
 		announced[m.Address] = true
 	}
-	a.l.roster.seed(a.state.Members.List, time.Now())
+	a.l.roster.seed(a.state.Members, time.Now())
 	var others []wire.Member
 	for _, m := range a.state.Members.List {
 		if !announced[m.Address] {
@@ -163,7 +163,7 @@ func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
 		if answers[i] {
 			kept = append(kept, m.Node.Name)
 			a.l.roster.markAlive(m.Node, time.Now())
-		} else if a.l.roster.evict(m.Node, time.Now()) {
+		} else if a.l.roster.evict(m.Node, false, time.Now()) {
 			lost = append(lost, m.Node.Name)
 			a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "no beat reached the new leader"},
 				"%s %s was lost while there was no leader", m.Role, m.Node.Name)

@@ -23,6 +23,10 @@ type Member struct {
 type Members struct {
 	Epoch conclave.Epoch `json:"-"`
 	List  []Member       `json:"list"`
+	// Lost has the sessions that were removed and are not known to be dead, in
+	// the order of their removal. They are no members: a data node that must
+	// serve a slot without a copy asks them, too.
+	Lost []Member `json:"lost,omitempty"`
 }
 
 // Find returns the member of a name.
@@ -128,7 +132,7 @@ func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
 		out.Table = TableOut(s.Table, s.Replicas)
 	}
 	if EpochIn(have.GetMembers()).Less(s.Members.Epoch) {
-		out.Members = &wirev1.Members{Epoch: EpochOut(s.Members.Epoch), Members: mapTo(s.Members.List, MemberOut)}
+		out.Members = &wirev1.Members{Epoch: EpochOut(s.Members.Epoch), Members: mapTo(s.Members.List, MemberOut), Lost: mapTo(s.Members.Lost, MemberOut)}
 	}
 	if EpochIn(have.GetBlacklist()).Less(s.Blacklist.Epoch) {
 		out.Blacklist = &wirev1.Blacklist{Epoch: EpochOut(s.Blacklist.Epoch), Entries: mapTo(s.Blacklist.Entries, entryOut)}

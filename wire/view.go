@@ -102,7 +102,7 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 		}
 	}
 	if m := in.GetMembers(); m != nil && v.newer(m.GetEpoch(), next.Members.Epoch) {
-		next.Members, took = Members{Epoch: EpochIn(m.GetEpoch()), List: mapTo(m.GetMembers(), MemberIn)}, true
+		next.Members, took = Members{Epoch: EpochIn(m.GetEpoch()), List: mapTo(m.GetMembers(), MemberIn), Lost: mapTo(m.GetLost(), MemberIn)}, true
 	}
 	if b := in.GetBlacklist(); b != nil && v.newer(b.GetEpoch(), next.Blacklist.Epoch) {
 		next.Blacklist, took = Blacklist{Epoch: EpochIn(b.GetEpoch()), Entries: mapTo(b.GetEntries(), entryIn)}, true

@@ -82,7 +82,7 @@ func TestView_AppliesDeltaOnlyToItsBase(t *testing.T) {
 func TestStateOut_ContainsWhatPeerLacks(t *testing.T) {
 	state := wire.State{
 		Table: table(epoch(3, 1), d1), Replicas: 2,
-		Members:  wire.Members{Epoch: epoch(3, 2), List: []wire.Member{{Node: d1, Role: conclave.RoleData, Address: "h:1", Dialable: true}}},
+		Members:  wire.Members{Epoch: epoch(3, 2), List: []wire.Member{{Node: d1, Role: conclave.RoleData, Address: "h:1", Dialable: true}}, Lost: []wire.Member{{Node: conclave.NodeID{Name: "session-1", Incarnation: "c"}, Role: conclave.RoleSession, Address: "h:2"}}},
 		Switches: wire.Switches{Epoch: epoch(3, 3), List: []wire.Switch{{Key: wire.SwitchStopPush, Value: "on", Version: 4}}},
 		Freeze:   wire.Freeze{Epoch: epoch(3, 4), Frozen: true, Reason: "half are gone"},
 	}

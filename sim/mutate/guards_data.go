@@ -13,11 +13,19 @@ var dataGuards = []guard{
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
-		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(began) {\n"}},
+		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(from) {\n"}},
 	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestGiveUp_NodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
 		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
 		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
+	{name: "a slot without a copy asks members only", test: unit{"./data", "TestLostSession_SlotWithoutCopyAsksIt"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
+		"data/migrate.go", "if now.Before(s.lostUntil(m)) {", "if now.Before(s.lostUntil(m)) && m.r.id < 0 {"}},
+	{name: "a session whose lease ran out is forgotten", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
+		"meta/members.go", "if n.member.Role == conclave.RoleSession && !dead {", "if n.member.Role == conclave.RoleSession && !dead && now.IsZero() {"}},
+	{name: "a new leader forgets the lost sessions", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone"), patch: patch{
+		"meta/members.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
+	{name: "a lost session that is silent is waited for without end", test: unit{"./data", "TestLostSession_IsWaitedForNoLongerThanALease"}, patch: patch{
+		"data/unreached.go", "return m.began.Add(s.server.lease())", "return m.began.Add(1000 * s.server.lease())"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
 		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{

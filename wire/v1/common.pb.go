@@ -268,6 +268,7 @@ type Members struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         *Epoch                 `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	Lost          []*Member              `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"` // sessions that were removed and are not known to be dead, in the order of their removal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +313,13 @@ func (x *Members) GetEpoch() *Epoch {
 func (x *Members) GetMembers() []*Member {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *Members) GetLost() []*Member {
+	if x != nil {
+		return x.Lost
 	}
 	return nil
 }
@@ -1206,10 +1214,11 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1a\n" +
 	"\bdraining\x18\x04 \x01(\bR\bdraining\x12\x1a\n" +
-	"\bdialable\x18\x05 \x01(\bR\bdialable\"b\n" +
+	"\bdialable\x18\x05 \x01(\bR\bdialable\"\x8b\x01\n" +
 	"\aMembers\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x12-\n" +
-	"\amembers\x18\x02 \x03(\v2\x13.conclave.v1.MemberR\amembers\"\xb8\x03\n" +
+	"\amembers\x18\x02 \x03(\v2\x13.conclave.v1.MemberR\amembers\x12'\n" +
+	"\x04lost\x18\x03 \x03(\v2\x13.conclave.v1.MemberR\x04lost\"\xb8\x03\n" +
 	"\x04Slot\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12)\n" +
@@ -1325,37 +1334,38 @@ var file_wire_v1_common_proto_depIdxs = []int32{
 	2,  // 0: conclave.v1.Member.node:type_name -> conclave.v1.Node
 	1,  // 1: conclave.v1.Members.epoch:type_name -> conclave.v1.Epoch
 	3,  // 2: conclave.v1.Members.members:type_name -> conclave.v1.Member
-	2,  // 3: conclave.v1.Slot.leader:type_name -> conclave.v1.Node
-	1,  // 4: conclave.v1.Slot.leader_epoch:type_name -> conclave.v1.Epoch
-	2,  // 5: conclave.v1.Slot.successor:type_name -> conclave.v1.Node
-	2,  // 6: conclave.v1.Slot.source:type_name -> conclave.v1.Node
-	1,  // 7: conclave.v1.Slot.source_epoch:type_name -> conclave.v1.Epoch
-	2,  // 8: conclave.v1.Slot.followers:type_name -> conclave.v1.Node
-	2,  // 9: conclave.v1.Slot.leaving:type_name -> conclave.v1.Node
-	1,  // 10: conclave.v1.SlotTable.epoch:type_name -> conclave.v1.Epoch
-	1,  // 11: conclave.v1.SlotTable.base:type_name -> conclave.v1.Epoch
-	5,  // 12: conclave.v1.SlotTable.slots:type_name -> conclave.v1.Slot
-	1,  // 13: conclave.v1.Blacklist.epoch:type_name -> conclave.v1.Epoch
-	7,  // 14: conclave.v1.Blacklist.entries:type_name -> conclave.v1.BlacklistEntry
-	1,  // 15: conclave.v1.Switches.epoch:type_name -> conclave.v1.Epoch
-	9,  // 16: conclave.v1.Switches.switches:type_name -> conclave.v1.Switch
-	1,  // 17: conclave.v1.Freeze.epoch:type_name -> conclave.v1.Epoch
-	6,  // 18: conclave.v1.State.table:type_name -> conclave.v1.SlotTable
-	4,  // 19: conclave.v1.State.members:type_name -> conclave.v1.Members
-	8,  // 20: conclave.v1.State.blacklist:type_name -> conclave.v1.Blacklist
-	10, // 21: conclave.v1.State.switches:type_name -> conclave.v1.Switches
-	11, // 22: conclave.v1.State.freeze:type_name -> conclave.v1.Freeze
-	1,  // 23: conclave.v1.Epochs.table:type_name -> conclave.v1.Epoch
-	1,  // 24: conclave.v1.Epochs.members:type_name -> conclave.v1.Epoch
-	1,  // 25: conclave.v1.Epochs.blacklist:type_name -> conclave.v1.Epoch
-	1,  // 26: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
-	1,  // 27: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
-	1,  // 28: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	3,  // 3: conclave.v1.Members.lost:type_name -> conclave.v1.Member
+	2,  // 4: conclave.v1.Slot.leader:type_name -> conclave.v1.Node
+	1,  // 5: conclave.v1.Slot.leader_epoch:type_name -> conclave.v1.Epoch
+	2,  // 6: conclave.v1.Slot.successor:type_name -> conclave.v1.Node
+	2,  // 7: conclave.v1.Slot.source:type_name -> conclave.v1.Node
+	1,  // 8: conclave.v1.Slot.source_epoch:type_name -> conclave.v1.Epoch
+	2,  // 9: conclave.v1.Slot.followers:type_name -> conclave.v1.Node
+	2,  // 10: conclave.v1.Slot.leaving:type_name -> conclave.v1.Node
+	1,  // 11: conclave.v1.SlotTable.epoch:type_name -> conclave.v1.Epoch
+	1,  // 12: conclave.v1.SlotTable.base:type_name -> conclave.v1.Epoch
+	5,  // 13: conclave.v1.SlotTable.slots:type_name -> conclave.v1.Slot
+	1,  // 14: conclave.v1.Blacklist.epoch:type_name -> conclave.v1.Epoch
+	7,  // 15: conclave.v1.Blacklist.entries:type_name -> conclave.v1.BlacklistEntry
+	1,  // 16: conclave.v1.Switches.epoch:type_name -> conclave.v1.Epoch
+	9,  // 17: conclave.v1.Switches.switches:type_name -> conclave.v1.Switch
+	1,  // 18: conclave.v1.Freeze.epoch:type_name -> conclave.v1.Epoch
+	6,  // 19: conclave.v1.State.table:type_name -> conclave.v1.SlotTable
+	4,  // 20: conclave.v1.State.members:type_name -> conclave.v1.Members
+	8,  // 21: conclave.v1.State.blacklist:type_name -> conclave.v1.Blacklist
+	10, // 22: conclave.v1.State.switches:type_name -> conclave.v1.Switches
+	11, // 23: conclave.v1.State.freeze:type_name -> conclave.v1.Freeze
+	1,  // 24: conclave.v1.Epochs.table:type_name -> conclave.v1.Epoch
+	1,  // 25: conclave.v1.Epochs.members:type_name -> conclave.v1.Epoch
+	1,  // 26: conclave.v1.Epochs.blacklist:type_name -> conclave.v1.Epoch
+	1,  // 27: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
+	1,  // 28: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
+	1,  // 29: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_common_proto_init() }
