@@ -163,7 +163,8 @@
 //     forbidden node, except the slot of a dead leader of which no allowed node
 //     has a complete copy of the newest leader epoch.
 //   - The slot of a dead leader goes to a complete copy of the newest leader
-//     epoch that a live holder has reported, if there is one.
+//     epoch that a live holder has reported, if there is one. In a frozen table
+//     it waits until the leader's node is back.
 //   - A live leader loses its slot only to a successor that has caught up, and
 //     the source stays in the row until the new leader has reported that it
 //     serves.
