@@ -64,9 +64,9 @@ func TestHandOver_SilentSourceIsAskedAgainForALostSession(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
 				s := switchFromSilentSource(t, c)
 				s.a.finish = func() (*wirev1.FinishedSlot, error) {
+					s.a.events <- feed(s) // after the sessions have answered
 					return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 6}, nil
 				}
-				s.a.events <- feed(s)
 				eventually(t, 3*time.Second, "serving", func() bool { return s.b.state(0) == slot.Serving })
 				assert.Equal(t, []string{"stored", "new"}, s.values(t))
 			})
