@@ -3,11 +3,14 @@ package chaos
 import (
 	"fmt"
 	"slices"
+
+	"conclave"
+	"conclave/slot"
 )
 
 // compare holds the copies of followers against their leaders', where both are at
 // the same position of the same feed.
-func (p *player) compare() {
+func (p *player) compare(table slot.Table) {
 	d, can := p.driver.(Comparer)
 	if !can {
 		return
@@ -22,7 +25,7 @@ func (p *player) compare() {
 	var differ []string
 	for _, c := range all {
 		l, known := leaders[c.Slot]
-		if c.Leads || !known || l.Epoch != c.Epoch || l.Position != c.Position {
+		if c.Leads || c.Detached || !known || l.Epoch != c.Epoch || l.Position != c.Position {
 			continue
 		}
 		p.compared++
@@ -33,6 +36,35 @@ func (p *player) compare() {
 	if len(differ) > 0 {
 		p.reportCompared(differ)
 	}
+	p.noteEvicted(all, table)
+}
+
+// noteEvicted records the slots of leaders that were evicted although they live,
+// ahead of every copy: the slot has been granted to another node after a crash,
+// and its old leader, which has not received that table, still serves.
+func (p *player) noteEvicted(all []SlotCopy, table slot.Table) {
+	for _, c := range all {
+		if !c.Leads || c.Slot >= len(table.Slots) || p.evicted[c.Slot] == table.Slots[c.Slot].LeaderEpoch {
+			continue
+		}
+		row := table.Slots[c.Slot]
+		heir := slices.IndexFunc(all, func(x SlotCopy) bool { return x.Slot == c.Slot && x.Node == row.Leader.Name })
+		if row.Phase != slot.Crash || !c.Epoch.Less(row.LeaderEpoch) || heir < 0 || !all[heir].Detached || hasAll(all, c) {
+			continue
+		}
+		if p.evicted == nil {
+			p.evicted = map[int]conclave.Epoch{}
+		}
+		p.evicted[c.Slot] = row.LeaderEpoch
+		p.rec.Op(Op{Kind: OpAhead, Client: c.Node, Values: []string{fmt.Sprint(c.Slot)}})
+	}
+}
+
+// hasAll reports whether another node has everything that a leader has.
+func hasAll(all []SlotCopy, leader SlotCopy) bool {
+	return slices.ContainsFunc(all, func(c SlotCopy) bool {
+		return c.Node != leader.Node && c.Slot == leader.Slot && c.Epoch == leader.Epoch && c.Position == leader.Position
+	})
 }
 
 // noteAhead records the slots of a node that is about to be lost whose last changes
@@ -48,9 +80,7 @@ func (p *player) noteAhead(node string) {
 		if !l.Leads || l.Node != node {
 			continue
 		}
-		if !slices.ContainsFunc(all, func(c SlotCopy) bool {
-			return c.Node != node && c.Slot == l.Slot && c.Epoch == l.Epoch && c.Position == l.Position
-		}) {
+		if !hasAll(all, l) {
 			ahead = append(ahead, fmt.Sprint(l.Slot))
 		}
 	}

@@ -87,9 +87,10 @@
 // Two moments are known in which that cannot hold, and I7 and L7 go by them. While
 // no session ran and the copies of a slot were lost with them, the registrations
 // were with their clients only: the push guard's rule holds for one session grace.
-// And a leader that is lost at about the moment of a session, ahead of every follower
-// (the player looks before it does that), takes the last changes with it, until
-// their clients have connected again.
+// And a leader that is lost at about the moment of a session, ahead of every copy,
+// takes the last changes with it, until their clients have connected again. The
+// player looks at the copies before it kills or suspends a leader, and when the slot
+// of one that lives, and that was evicted, is granted to another node.
 //
 // L18 reads the memory of the data nodes, which the bubble can (Comparer); on
 // processes and containers it has nothing to check. L19 looks at times in which

@@ -60,8 +60,8 @@ type Dated interface {
 // moment. The bubble can; processes and containers cannot: what their HTTP API
 // returns of two nodes is never of the same moment.
 type Comparer interface {
-	// SlotCopies returns the copies of leaders that serve, and of followers that
-	// are attached to their leader's feed.
+	// SlotCopies returns the complete copies: of leaders that serve, of followers
+	// that read their leader's feed, and detached ones.
 	SlotCopies() []SlotCopy
 }
 
@@ -70,8 +70,9 @@ type SlotCopy struct {
 	Node     string
 	Slot     int
 	Leads    bool
+	Detached bool           // what was taken of an earlier feed, or of one that broke; sessions may have written to it since
 	Epoch    conclave.Epoch // of the leader
-	Position uint64         // in the leader's feed: at one position all copies are equal
+	Position uint64         // in the leader's feed: at one position all copies that are not detached are equal
 	Digest   uint64         // of every registration's owner, id and version
 	Entries  int
 }

@@ -65,7 +65,7 @@ const (
 	OpWant      OpKind = "want"      // and what live clients publish there
 	OpHealed    OpKind = "healed"    // everything was ended that still lasted; from now on progress is asked for
 	OpCompared  OpKind = "compared"  // Version pairs of a leader's and a follower's copies, since the last such entry; Values are those that differ
-	OpAhead     OpKind = "ahead"     // Client is about to be lost, and leads the slots in Values, of which no other node has all that it has
+	OpAhead     OpKind = "ahead"     // Client is about to be lost, or was evicted, and leads the slots in Values, of which no other node has all that it has
 	OpProgress  OpKind = "progress"  // Name became true in time, or Err; Values are the lists that are not full ("client-1 service-2")
 )
 

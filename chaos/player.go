@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"conclave"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
 )
@@ -97,8 +98,9 @@ type player struct {
 	active   map[string]Act    // what ends each fault that lasts, by the fault
 	seen     map[string]string // of connections
 	last     Sighting
-	refused  int   // before the story
-	compared int64 // pairs of copies, since the last entry about them
+	refused  int                    // before the story
+	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one
+	compared int64                  // pairs of copies, since the last entry about them
 	failures []string
 }
 
@@ -263,7 +265,7 @@ func (p *player) sample(ctx context.Context) Sight {
 		p.rec.Sight(p.last)
 	}
 	p.load.connections(p.seen)
-	p.compare()
+	p.compare(now.Table)
 	p.open = slices.DeleteFunc(p.open, func(o *open) bool {
 		done, failure := p.look(o, now)
 		if failure != nil && !o.progress {

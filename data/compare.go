@@ -12,15 +12,17 @@ import (
 // feed, all copies have the same digest.
 type CopyInfo struct {
 	Slot     int
-	Leads    bool           // this node serves the slot; otherwise it follows, and is attached
+	Leads    bool           // this node serves the slot
+	Detached bool           // it neither serves the slot nor reads its leader's feed; Digest is not comparable
 	Epoch    conclave.Epoch // of the leader
 	Position uint64
 	Digest   uint64 // of every entry's owner, id and version
 	Entries  int
 }
 
-// Copies lists the slots that this node serves, and those of which it has a
-// complete copy that is attached to its leader's feed.
+// Copies lists the slots of which this node has a complete copy: those that it
+// serves, those that it follows, and those whose copy is of an earlier feed, for
+// example while it takes the slot over.
 func (s *Server) Copies() []CopyInfo {
 	var out []CopyInfo
 	for _, r := range s.slots.all() {
@@ -32,6 +34,8 @@ func (s *Server) Copies() []CopyInfo {
 			info.Leads, info.Epoch, info.Position = true, r.epoch, r.store.log.position
 		case r.state == "" && r.attached && !r.leader.IsZero() && r.copyEpoch == r.leaderEpoch:
 			info.Epoch, info.Position = r.copyEpoch, r.copyPosition
+		default:
+			info.Detached, info.Epoch, info.Position = true, r.copyEpoch, r.copyPosition
 		}
 		if !info.Epoch.IsZero() {
 			info.Digest, info.Entries = r.store.digest()

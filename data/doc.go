@@ -26,7 +26,9 @@
 //	|              feed up to its last position    |             |
 //	|   crash, or the source is silent: a fenced   |             |
 //	|              diff with each session that     |             |
-//	|              must answer                     |             |
+//	|              must answer; if one does not,   |             |
+//	|              a source that lives is asked    |             |
+//	|              again                           |             |
 //	+----------------------------------------------+             |
 //	     |  complete: raise the versions                         |
 //	     v                                                       |
@@ -51,6 +53,11 @@
 // (unreached.go, docs/adr/0035). A slot without a copy also asks the lost
 // sessions, which are off the list and may be alive, and waits for them for a
 // node lease at most (docs/adr/0037).
+//
+// A slot that is handed over is not served without the answer of a session, also
+// of one that was lost, while the source is a member: the source is asked again,
+// since it may be the only node that has what the session stored last (source.go,
+// docs/adr/0049).
 //
 // # Copies and versions
 //
@@ -97,7 +104,8 @@
 //   - A slot is always readable. A hand-over takes one round trip. A crash takes
 //     a diff with every session; a session that hangs delays it until the leader
 //     evicts that session, and one that cannot be dialled for a node lease and a
-//     session grace.
+//     session grace. A silent source delays a hand-over as long if a session was
+//     lost, until it is reached or evicted.
 //   - A slot that is served without such a session has everything that the
 //     session has; nor that a slot without a copy has everything that a lost
 //     session has.
@@ -130,5 +138,5 @@
 //     says, and nothing is removed for a lost session.
 //   - The network to one other node: its feeds are resumed where they broke, or
 //     loaded again; a successor that receives nothing for 300 ms asks the
-//     sessions.
+//     sessions, and if one of them does not answer, the source again.
 package data

@@ -27,6 +27,8 @@ import (
 //	 asking <------------------------+   all sessions that must --+
 //	    ^                                have answered a fenced diff
 //	    | crash: there is no source
+//
+// From asking it may go back to finishing; see source.go.
 type migration struct {
 	r     *replica
 	epoch conclave.Epoch
@@ -39,6 +41,8 @@ type migration struct {
 	counter     int64     // the source's counter, or the highest version that a session has pushed
 	marked      time.Time // when the source's marks end
 	deadline    time.Time // of finishing and applying
+	again       bool      // the source was asked again
+	taken       bool      // the copy has everything that the source had
 
 	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
 	asked       map[conclave.NodeID]bool // sessions that were ever asked
@@ -112,7 +116,7 @@ func (s *slots) finish(source conclave.NodeID, all []*migration) {
 	for _, m := range all {
 		ask.Slots = append(ask.Slots, &wirev1.FinishSlot{Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch)})
 	}
-	deadline := all[0].deadline // one table granted them all; counted from before the request is sent
+	deadline := all[0].deadline // one table granted them all, or one round asks again; counted from before the request is sent
 	s.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
@@ -123,6 +127,9 @@ func (s *slots) finish(source conclave.NodeID, all []*migration) {
 		}
 		s.post(func() {
 			for i, m := range all {
+				if m.deadline != deadline {
+					continue // the source has been asked again since
+				}
 				if err != nil {
 					s.finished(m, nil, err)
 				} else {
@@ -143,19 +150,22 @@ func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 		s.askSessions(m, "the source did not finish: "+err.Error())
 	case answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(answer.GetSourceEpoch()) != m.sourceEpoch:
 		s.askSessions(m, "the source does not have the copy that this node follows")
+		m.source = conclave.NodeID{} // it is not asked again
 	default:
-		m.phase, m.position, m.counter = applying, answer.GetPosition(), answer.GetCounter()
+		m.phase, m.position, m.counter = applying, answer.GetPosition(), max(m.counter, answer.GetCounter())
 		m.marked = time.Now().Add(wire.FromMs(answer.GetUnconfirmedMs()))
 	}
 }
 
 // askSessions continues a migration without its source: the copy is kept as it
-// is, and the sessions are asked.
+// is, and the sessions are asked. A feed that was followed again may have
+// replaced what they had answered before.
 func (s *slots) askSessions(m *migration, why string) {
-	if !m.source.IsZero() {
+	if !m.source.IsZero() && !m.again {
 		s.server.log.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
 	}
 	m.phase = asking
+	clear(m.answered)
 	m.r.mu.Lock()
 	m.r.unfollow()
 	m.r.mu.Unlock()
@@ -166,8 +176,11 @@ func (s *slots) askSessions(m *migration, why string) {
 // even if nothing happens; zero if it need not.
 func (s *slots) advance(m *migration, now time.Time) time.Time {
 	if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {
-		s.serve(m, now)
-		return time.Time{}
+		if len(m.answered) == 0 {
+			s.serve(m, now)
+			return time.Time{}
+		}
+		s.compareAgain(m)
 	}
 	if m.phase != asking {
 		if now.Before(m.deadline) {
@@ -176,9 +189,16 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 		s.askSessions(m, "the source was silent, or its feed too slow")
 	}
 	missing := s.unanswered(m, now)
-	if len(missing) == 0 {
+	switch {
+	case len(missing) > 0:
+	case !s.needsSource(m, now):
 		s.serve(m, now)
 		return time.Time{}
+	case now.Before(m.deadline):
+		return m.deadline
+	default:
+		s.askSource(m, now)
+		return m.deadline
 	}
 	for _, session := range missing {
 		if !m.pending[session] {
@@ -281,12 +301,12 @@ func (s *slots) serve(m *migration, now time.Time) {
 	r.mu.Lock()
 	incomplete := false
 	if fromSessions {
-		incomplete = s.partial(m)
+		incomplete = s.partial(m) || len(partial) > 0
 		for _, n := range r.store.Owners() {
-			incomplete = incomplete || !m.answered[n]
+			incomplete = incomplete || !m.answered[n] && !m.taken
 		}
 		for n := range m.asked {
-			incomplete = incomplete || !m.answered[n]
+			incomplete = incomplete || !m.answered[n] && !m.taken
 		}
 	}
 	r.enter(slot.Serving, r.epoch, &s.server.watchers)

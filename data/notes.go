@@ -75,6 +75,9 @@ func (s *Server) noteServing(m *migration, fromSessions, incomplete bool, gap ti
 	how := "handed over by " + m.source.Name
 	if fromSessions {
 		how = fmt.Sprintf("%d sessions answered", len(m.answered))
+		if m.taken {
+			how = "handed over by " + m.source.Name + ", " + how
+		}
 	}
 	if incomplete {
 		how += ", not all owners did"

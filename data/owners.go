@@ -143,6 +143,14 @@ func (o *owners) anyInGrace() bool {
 	return false
 }
 
+// allKnown returns the sessions that are alive, or whose grace has not ended,
+// sorted.
+func (o *owners) allKnown() []conclave.NodeID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return sortedNodes(o.known)
+}
+
 // isBack reports whether a session whose grace has ended has shown a sign of
 // life since.
 func (o *owners) isBack(n conclave.NodeID) bool {

@@ -104,6 +104,7 @@ func (s *slots) round(now time.Time) (next time.Time) {
 	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
 		earliest(s.advance(s.migrations[id], now))
 	}
+	s.finishAll()
 	for _, id := range slices.Sorted(maps.Keys(s.leaving)) {
 		earliest(s.leave(id, now))
 	}

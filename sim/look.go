@@ -75,7 +75,7 @@ func (c *Cluster) SlotCopies() []chaos.SlotCopy {
 		}
 		for _, x := range d.Copies() {
 			out = append(out, chaos.SlotCopy{
-				Node: p.host, Slot: x.Slot, Leads: x.Leads, Epoch: x.Epoch, Position: x.Position, Digest: x.Digest, Entries: x.Entries,
+				Node: p.host, Slot: x.Slot, Leads: x.Leads, Detached: x.Detached, Epoch: x.Epoch, Position: x.Position, Digest: x.Digest, Entries: x.Entries,
 			})
 		}
 	}

@@ -75,7 +75,8 @@
 //	                               their copies
 //	switching  the source          no change: it stays in the row. The new leader's
 //	                               request to it fails, and the new leader compares
-//	                               with the sessions instead
+//	                               with the sessions instead; if one of them does not
+//	                               answer, it waits until the source is evicted
 //	crash      the leader          crash again, at another leader epoch
 //	any        all data nodes      no change: the row records who had what, until a
 //	                               node returns and can be granted the slot

@@ -10,6 +10,12 @@ var dataGuards = []guard{
 		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
+	{name: "a silent source is given up though it lives", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, by: on("successor-misses-the-end", "successor-misses-the-end@2", "successor-misses-the-end@3"), patch: patch{
+		"data/source.go", "if m.source.IsZero() || m.taken ||", "if m.source.IsZero() || m.phase == asking ||"}},
+	{name: "what sessions answered before the source's copy was taken is kept as it is", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, patch: patch{
+		"data/migrate.go", "if len(m.answered) == 0 {\n\t\t\ts.serve", "if len(m.answered) >= 0 {\n\t\t\ts.serve"}},
+	{name: "a silent source is waited for without end", test: unit{"./data", "TestHandOver_SilentSourceIsGivenUp"}, patch: patch{
+		"data/source.go", "now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {", "now.Before(m.began) {"}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
