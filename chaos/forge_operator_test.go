@@ -33,14 +33,15 @@ var operatorForgeries = map[string]forgery{
 			push(f, "c", 6)
 		},
 	},
-	"I7 no node has it": { // the guard's rule
-		func(f *forger) {
-			f.allAwayFor()
-			push(f, "c", 6)
-		},
+	"I7 no node has it": { // the subscribers' lists are all that is left
 		func(f *forger) {
 			f.allAwayFor()
 			push(f, "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "d", 6, "client-1/1#1") // d had no list
+			push(f, "c", 7, "client-1/1#1", "client-2/2#1")
 		},
 	},
 	"I7 no node had it": { // a session grace later
