@@ -296,6 +296,7 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 		}
 		r.store = store.Adopt(r.takeover, r.loading, now)
 		r.store.Mark(now.Add(wire.FromMs(e.GetUnconfirmedMs())))
+		r.store.MarkIncomplete(now.Add(wire.FromMs(e.GetIncompleteMs())))
 		r.loading = nil
 	case r.copyEpoch != epoch || r.copyPosition != e.GetFrom():
 		r.detachAt(now)

@@ -127,6 +127,6 @@ func (s *Store) Adopt(m *pendingMerge, loaded *Store, now time.Time) *Store {
 		}
 	}
 	loaded.merges, loaded.writes, loaded.touched = s.merges, s.writes, s.touched
-	loaded.unexplained, loaded.until = s.unexplained, s.until
+	loaded.unexplained, loaded.until, loaded.incomplete = s.unexplained, s.until, s.incomplete
 	return loaded
 }

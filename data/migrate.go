@@ -40,6 +40,7 @@ type migration struct {
 	position    uint64    // the source's last position
 	counter     int64     // the source's counter, or the highest version that a session has pushed
 	marked      time.Time // when the source's marks end
+	incomplete  time.Time // when the source's mark as incomplete ends
 	deadline    time.Time // of finishing and applying
 	again       bool      // the source was asked again
 	taken       bool      // the copy has everything that the source had
@@ -153,7 +154,8 @@ func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 		m.source = conclave.NodeID{} // it is not asked again
 	default:
 		m.phase, m.position, m.counter = applying, answer.GetPosition(), max(m.counter, answer.GetCounter())
-		m.marked = time.Now().Add(wire.FromMs(answer.GetUnconfirmedMs()))
+		now := time.Now()
+		m.marked, m.incomplete = now.Add(wire.FromMs(answer.GetUnconfirmedMs())), now.Add(wire.FromMs(answer.GetIncompleteMs()))
 	}
 }
 
@@ -299,21 +301,25 @@ func (s *slots) serve(m *migration, now time.Time) {
 	fromSessions := m.phase == asking
 	partial := s.unreached(m)
 	r.mu.Lock()
-	incomplete := false
-	if fromSessions {
-		incomplete = s.partial(m) || len(partial) > 0
+	incomplete := fromSessions && (s.partial(m) || len(partial) > 0)
+	unsure := incomplete // a session that may have had more has not answered
+	if fromSessions && !m.taken {
 		for _, n := range r.store.Owners() {
-			incomplete = incomplete || !m.answered[n] && !m.taken
+			unsure = unsure || !m.answered[n]
 		}
 		for n := range m.asked {
-			incomplete = incomplete || !m.answered[n] && !m.taken
+			unsure = unsure || !m.answered[n]
 		}
 	}
 	r.enter(slot.Serving, r.epoch, &s.server.watchers)
 	r.unfollow()
 	marked := m.marked
-	if incomplete {
+	if unsure {
 		marked = now.Add(r.grace)
+	}
+	r.store.MarkIncomplete(m.incomplete)
+	if incomplete {
+		r.store.MarkIncomplete(marked)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
 	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions})
@@ -325,7 +331,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 	s.refollow = true
 	s.server.wakeFeeds()
 	s.server.beatNow()
-	s.server.noteServing(m, fromSessions, incomplete, now.Sub(m.began))
+	s.server.noteServing(m, fromSessions, unsure, now.Sub(m.began))
 	if len(partial) > 0 {
 		s.server.notePartial(m, partial)
 	}

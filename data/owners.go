@@ -226,7 +226,9 @@ func (s *Server) runSweep(ctx context.Context) {
 			if r.state == slot.Serving {
 				r.watchPartial(living, now)
 				if len(living) == 0 && r.store.Marked(now) > 0 {
-					r.store.Mark(now.Add(s.config.SessionGrace)) // meanwhile no session could confirm anything
+					until := now.Add(s.config.SessionGrace) // meanwhile no session could confirm anything
+					r.store.Mark(until)
+					r.store.Prolong(until, now)
 				}
 			}
 			switch {

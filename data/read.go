@@ -43,8 +43,10 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	}
 	if now.Before(s.until) {
 		out.UnexplainedVersion = max(out.UnexplainedVersion, s.unexplained)
-		out.IncompleteMs, out.Withdrawn = wire.Ms(s.until.Sub(now)), d.withdrawn()
-		out.UnconfirmedMs = max(out.UnconfirmedMs, out.IncompleteMs)
+		out.UnconfirmedMs = max(out.UnconfirmedMs, wire.Ms(s.until.Sub(now)))
+	}
+	if left := s.Incomplete(now); left > 0 {
+		out.IncompleteMs, out.Withdrawn = wire.Ms(left), d.withdrawn()
 	}
 	return out
 }

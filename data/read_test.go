@@ -37,6 +37,8 @@ func TestRead_IncompleteNamesPublishers(t *testing.T) {
 	assert.Empty(t, f.GetWithdrawn())
 
 	s.Serve(0, now.Add(15*time.Second), now)
+	assert.Zero(t, s.Read(testData[0], 0, 0, now).GetIncompleteMs(), "marked, but nothing is missing")
+	s.MarkIncomplete(now.Add(15 * time.Second))
 	f = s.Read(testData[0], 0, 0, now)
 	assert.Equal(t, int64(15_000), f.GetIncompleteMs())
 	assert.Equal(t, []uint32{wire.PublisherHash("r3")}, f.GetWithdrawn())

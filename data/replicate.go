@@ -247,12 +247,14 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 	from := at.sent
 	entries, ok := log.since(at.sent, partCopies)
 	if at.sent == 0 || !ok {
-		copies, position, marked := r.store.All(), log.position, r.store.Marked(time.Now())
+		copies, position, now := r.store.All(), log.position, time.Now()
+		marked, incomplete := r.store.Marked(now), r.store.Incomplete(now)
 		at.sent = position
 		r.noteRead(f, position)
 		r.mu.Unlock()
 		events = snapshot(r.id, at.epoch, copies, position, counter)
-		events[len(events)-1].UnconfirmedMs = wire.Ms(marked)
+		last := events[len(events)-1]
+		last.UnconfirmedMs, last.IncompleteMs = wire.Ms(marked), wire.Ms(incomplete)
 		return events, true, false
 	}
 	if len(entries) == 0 && !resumed {

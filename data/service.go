@@ -171,7 +171,7 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 // A higher leader epoch in the request is sufficient proof that the table has
 // changed, even if this node has not received it yet.
 func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishRequest]) (*connect.Response[wirev1.FinishResponse], error) {
-	successor := wire.NodeIn(req.Msg.GetSuccessor())
+	successor, now := wire.NodeIn(req.Msg.GetSuccessor()), time.Now()
 	out := &wirev1.FinishResponse{Slots: make([]*wirev1.FinishedSlot, len(req.Msg.GetSlots()))}
 	for i, in := range req.Msg.GetSlots() {
 		out.Slots[i] = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
@@ -185,7 +185,7 @@ func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishReq
 			r.finish(&s.watchers)
 			out.Slots[i] = &wirev1.FinishedSlot{
 				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-				Position: r.store.log.position, Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(time.Now())),
+				Position: r.store.log.position, Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
 			}
 		}
 		r.mu.Unlock()

@@ -39,6 +39,7 @@ type Store struct {
 	// The mark on every datum of the slot; see Mark.
 	unexplained int64
 	until       time.Time
+	incomplete  time.Time // not after until; see MarkIncomplete
 }
 
 // copyKey names one copy.
@@ -252,13 +253,28 @@ func (s *Store) Mark(until time.Time) {
 	}
 }
 
-// Prolong extends the slot's mark until the given time, if there is one. Unlike
-// Mark, it does not cover what changes in between.
+// MarkIncomplete marks every datum like Mark, and the slot as incomplete:
+// registrations may be missing that no leader of this copy has ever had.
+func (s *Store) MarkIncomplete(until time.Time) {
+	s.Mark(until)
+	if until.After(s.incomplete) {
+		s.incomplete = until
+	}
+}
+
+// Prolong extends the slot's marks until the given time, if there are any.
+// Unlike Mark, it does not cover what changes in between.
 func (s *Store) Prolong(until, now time.Time) {
 	if now.Before(s.until) && until.After(s.until) {
 		s.until = until
 	}
+	if now.Before(s.incomplete) && until.After(s.incomplete) {
+		s.incomplete = until
+	}
 }
+
+// Incomplete returns for how long the slot is still marked as incomplete.
+func (s *Store) Incomplete(now time.Time) time.Duration { return max(0, s.incomplete.Sub(now)) }
 
 // Marked returns how long the last mark in the slot lasts from now; a hand-over
 // passes it on. One mark for the whole slot is more than is needed, but safe:

@@ -679,7 +679,7 @@ type Fetched struct {
 	Hash               uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`
 	UnexplainedVersion int64                  `protobuf:"varint,4,opt,name=unexplained_version,json=unexplainedVersion,proto3" json:"unexplained_version,omitempty"` // the version of the last unconfirmed removal
 	UnconfirmedMs      int64                  `protobuf:"varint,5,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`                // how long the datum is still marked unconfirmed; 0: not marked
-	IncompleteMs       int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`                   // how long its slot is still marked, which may lack registrations that its leader never had
+	IncompleteMs       int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`                   // how long its slot is still marked as incomplete: its leader may never have had some registrations
 	Withdrawn          []uint32               `protobuf:"fixed32,7,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`                                     // while it is: PublisherHash of the registrations that are known to be withdrawn
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1161,6 +1161,7 @@ type ReplicateEvent struct {
 	Beat          bool                   `protobuf:"varint,11,opt,name=beat,proto3" json:"beat,omitempty"`                                        // no change; position was current when this was sent
 	SnapshotBegin bool                   `protobuf:"varint,12,opt,name=snapshot_begin,json=snapshotBegin,proto3" json:"snapshot_begin,omitempty"` // the first part; parts without a first one belong to another snapshot
 	UnconfirmedMs int64                  `protobuf:"varint,13,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"` // in a snapshot: how long the last of the slot's marks still lasts
+	IncompleteMs  int64                  `protobuf:"varint,14,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`    // in a snapshot: how long the slot is still marked as incomplete
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1282,6 +1283,13 @@ func (x *ReplicateEvent) GetSnapshotBegin() bool {
 func (x *ReplicateEvent) GetUnconfirmedMs() int64 {
 	if x != nil {
 		return x.UnconfirmedMs
+	}
+	return 0
+}
+
+func (x *ReplicateEvent) GetIncompleteMs() int64 {
+	if x != nil {
+		return x.IncompleteMs
 	}
 	return 0
 }
@@ -1562,6 +1570,7 @@ type FinishedSlot struct {
 	Position      uint64                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	Counter       int64                  `protobuf:"varint,4,opt,name=counter,proto3" json:"counter,omitempty"`
 	UnconfirmedMs int64                  `protobuf:"varint,5,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"` // how long the last of the slot's marks still lasts; 0: none
+	IncompleteMs  int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`    // how long the slot is still marked as incomplete; 0: it is not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1627,6 +1636,13 @@ func (x *FinishedSlot) GetCounter() int64 {
 func (x *FinishedSlot) GetUnconfirmedMs() int64 {
 	if x != nil {
 		return x.UnconfirmedMs
+	}
+	return 0
+}
+
+func (x *FinishedSlot) GetIncompleteMs() int64 {
+	if x != nil {
+		return x.IncompleteMs
 	}
 	return 0
 }
@@ -1710,7 +1726,7 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\"\x1e\n" +
 	"\bUnfollow\x12\x12\n" +
-	"\x04slot\x18\x01 \x01(\rR\x04slot\"\xd4\x03\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\"\xf9\x03\n" +
 	"\x0eReplicateEvent\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12+\n" +
@@ -1725,7 +1741,8 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	" \x03(\v2\x18.conclave.v1.CopyRemovalR\bremovals\x12\x12\n" +
 	"\x04beat\x18\v \x01(\bR\x04beat\x12%\n" +
 	"\x0esnapshot_begin\x18\f \x01(\bR\rsnapshotBegin\x12%\n" +
-	"\x0eunconfirmed_ms\x18\r \x01(\x03R\runconfirmedMs\"e\n" +
+	"\x0eunconfirmed_ms\x18\r \x01(\x03R\runconfirmedMs\x12#\n" +
+	"\rincomplete_ms\x18\x0e \x01(\x03R\fincompleteMs\"e\n" +
 	"\x04Copy\x124\n" +
 	"\tpublisher\x18\x01 \x01(\v2\x16.conclave.v1.PublisherR\tpublisher\x12'\n" +
 	"\x05owner\x18\x02 \x01(\v2\x11.conclave.v1.NodeR\x05owner\"\x92\x01\n" +
@@ -1743,13 +1760,14 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\"A\n" +
 	"\x0eFinishResponse\x12/\n" +
-	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xcf\x01\n" +
+	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xf4\x01\n" +
 	"\fFinishedSlot\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fsource_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vsourceEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12\x18\n" +
 	"\acounter\x18\x04 \x01(\x03R\acounter\x12%\n" +
-	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs*\x88\x01\n" +
+	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\x12#\n" +
+	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs*\x88\x01\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCAUSE_WITHDRAWN\x10\x01\x12\x15\n" +
