@@ -245,7 +245,7 @@ func (e Entry) String() string {
 
 // String is the act in the words of the language.
 func (a Act) String() string {
-	d := Deed{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point}
+	d := Deed{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}

@@ -255,6 +255,9 @@ func (p *player) next() time.Duration {
 // sample looks once: at the cluster, at the clients, at what is expected.
 func (p *player) sample(ctx context.Context) Sight {
 	now := p.driver.Look(ctx)
+	if c, can := p.driver.(PartialCounter); can && slices.ContainsFunc(p.open, func(o *open) bool { return o.What == "partial" }) {
+		now.Partial = c.Partial(ctx)
+	}
 	s := sighting(now, p.cast.dead)
 	up := s.Up
 	if changed := !slices.Equal(s.Up, p.last.Up); changed || !same(s, p.last) {
