@@ -76,7 +76,8 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 }
 
 // actAtOnce does several acts of operators at the same moment, and then keeps
-// account of them in their order. With mustRefuse at least one must be refused.
+// account of them in their order. With mustRefuse at least one must be refused; it
+// may be because one that was accepted ended the leadership.
 func (p *player) actAtOnce(ctx context.Context, acts []Act, mustRefuse bool, last time.Duration) error {
 	began := time.Now()
 	errs := make([]error, len(acts))
@@ -85,7 +86,7 @@ func (p *player) actAtOnce(ctx context.Context, acts []Act, mustRefuse bool, las
 		operators.Go(func() { errs[i] = p.driver.Do(ctx, a) })
 	}
 	operators.Wait()
-	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return refused(acts[0], err) }) {
+	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return refused(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
 		p.failures = append(p.failures, fmt.Sprintf("%s and %d more at once: want a refusal, got %v", acts[0], len(acts)-1, errs))
 	}
 	for i, a := range acts {
@@ -128,7 +129,7 @@ func (p *player) done(ctx context.Context, a Act, began time.Time, err error, la
 		p.rec.Fault(Fault{Act: a, Undo: ends(a), Err: err})
 	}
 	if a.MustRefuse {
-		if refused(a, err) {
+		if refused(err) {
 			return nil
 		}
 		p.failures = append(p.failures, fmt.Sprintf("%s: want a refusal, got %v", a, err))
@@ -159,17 +160,11 @@ func (p *player) done(ctx context.Context, a Act, began time.Time, err error, la
 	return nil
 }
 
-// refused reports whether err is the refusal of an act that would leave a cluster
-// that does not serve. While no node leads, no node knows whether another candidate
-// is left, and a meta refuses to quit.
-func refused(a Act, err error) bool {
-	switch wire.CodeOf(err) {
-	case wire.CodeNoSuccessor, wire.CodeUnsafe:
-		return true
-	case wire.CodeNoLeader:
-		return a.Verb == Quit
-	}
-	return false
+// refused reports whether err is the leader's refusal of an act that would leave a
+// cluster that does not serve.
+func refused(err error) bool {
+	code := wire.CodeOf(err)
+	return code == wire.CodeNoSuccessor || code == wire.CodeUnsafe
 }
 
 // asked says that an act is an operator's command: that it was refused is no failure

@@ -13,6 +13,7 @@ import (
 	"conclave/chaos"
 	"conclave/meta/metaclient"
 	"conclave/slot"
+	"conclave/wire"
 )
 
 // askWait bounds one question; what does not answer within it is not seen.
@@ -196,7 +197,9 @@ func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) 
 	case chaos.Forbid:
 		err = admin.Forbid(ctx, a.Node, "chaos", "chaos", opts...)
 	case chaos.Allow:
-		err = admin.Allow(ctx, a.Node)
+		if err = admin.Allow(ctx, a.Node); wire.CodeOf(err) == wire.CodeNotFound {
+			err = nil // it is off the list
+		}
 	case chaos.Freeze:
 		_, err = admin.SetSwitch(ctx, "arrange", "off")
 	case chaos.Unfreeze:
