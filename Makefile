@@ -44,7 +44,7 @@ endif
 	@$(BIN)/conclave soak --for $(or $(FOR),5m) --seed $(or $(SEED),1) --takeover $(or $(TAKEOVER),witness) --on $(or $(ON),local) $(if $(RACED),--bin $(BIN)/raced --raced,)
 
 # At least one scenario for each of the eight defects of issue 12 (docs/track-record.md).
-EIGHT := handed-over-while-a-session-is-suspended the-last-copy-is-being-drained all-sessions-are-killed all-sessions-are-frozen \
+EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-sessions-are-killed all-sessions-are-frozen \
   the-last-session-is-not-drained drained-session-is-the-last power-cut-of-data-and-sessions a-session-at-a-wrong-address \
   a-session-whose-port-is-closed stopped-after-an-announcement acts-that-end-the-service-are-refused
 eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
