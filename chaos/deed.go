@@ -220,10 +220,16 @@ func (p *player) account(a Act) {
 	case ends(a):
 		delete(p.active, key(a))
 		if a.Verb == Start {
+			if _, forbidden := p.active[key(Act{Verb: Forbid, Node: a.Node})]; p.cast.dead[a.Node] && !forbidden {
+				p.cast.back[a.Node] = true
+			}
 			delete(p.cast.dead, a.Node)
 		}
 	case undone(a).Verb != "":
 		p.active[key(a)] = undone(a)
+	}
+	if a.Verb == Forbid {
+		delete(p.cast.back, a.Node)
 	}
 	if (a.Verb == Kill || a.Verb == Stop) && !strings.HasPrefix(a.Node, "client-") {
 		p.cast.dead[a.Node] = true

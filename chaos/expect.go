@@ -43,7 +43,7 @@ var conditions = map[string]condition{
 		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
 	}},
 	"even": {about: "stable, and no data node leads two slots more than another", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
-		return sighting(now, p.cast.dead).Even, "slots are not even"
+		return sighting(now, p.cast).Even, "slots are not even"
 	}},
 	"served without": {who: true, about: "stable, and WHO leads no slot", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
 		s := sighting(now, nil)

@@ -204,6 +204,16 @@ var slotsForgeries = map[string]forgery{
 		func(f *forger) { f.took("data-1", 1).took("data-2", 2).pause(5*time.Second).rested("data-1", "data-2") },
 		func(f *forger) { f.took("data-1", 2).took("data-2", 2).pause(5*time.Second).rested("data-1", "data-2") },
 	},
+	"L15 a start": {
+		func(f *forger) { // it had time to join
+			f.took("data-1", 1).took("data-2", 2).pause(5 * time.Second).fault(chaos.Act{Verb: chaos.Start, Node: "data-1"})
+			f.pause(4*time.Second).rested("data-1", "data-2")
+		},
+		func(f *forger) {
+			f.took("data-1", 1).took("data-2", 2).pause(5 * time.Second).fault(chaos.Act{Verb: chaos.Start, Node: "data-1"})
+			f.pause(time.Second).rested("data-1", "data-2")
+		},
+	},
 	"L3 a fence": {
 		func(f *forger) {
 			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Epoch: epoch(7, 2)}).claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})

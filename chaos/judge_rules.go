@@ -295,6 +295,12 @@ func allCatchUp(h *History, v *Verdict) {
 			up = e.Sight.Up
 		}
 	}
+	started := map[string]time.Duration{}
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		if x.Verb == Start && x.Err == nil {
+			started[x.Node] = at
+		}
+	})
 	healed := false
 	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
 	for _, name := range slices.Sorted(maps.Keys(last)) {
@@ -302,8 +308,10 @@ func allCatchUp(h *History, v *Verdict) {
 		if !healed || !slices.Contains(up, name) {
 			continue
 		}
-		// What was written in the last lease may still be on its way.
-		if h.end()-h.firstTook(newest) < h.Cluster.Lease {
+		// What was written in the last lease may still be on its way, and what
+		// was started in it may not have joined.
+		at, restarted := started[name]
+		if h.end()-h.firstTook(newest) < h.Cluster.Lease || restarted && h.end()-at < h.Cluster.Lease {
 			v.Checks++
 			continue
 		}
