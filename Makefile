@@ -22,7 +22,7 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo soak test test-all test-real test-zookeeper sim mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo soak eight test test-all test-real test-zookeeper sim mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -42,6 +42,13 @@ ifdef RACED
 	CGO_ENABLED=1 $(GO) build -race -trimpath -o $(BIN)/raced/ $(addprefix ./cmd/,$(filter-out conclave,$(PROGRAMS)))
 endif
 	@$(BIN)/conclave soak --for $(or $(FOR),5m) --seed $(or $(SEED),1) --takeover $(or $(TAKEOVER),witness) --on $(or $(ON),local) $(if $(RACED),--bin $(BIN)/raced --raced,)
+
+# At least one scenario for each of the eight defects of issue 12 (docs/track-record.md).
+EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-sessions-are-killed all-sessions-are-frozen \
+  the-last-session-is-not-drained drained-session-is-the-last power-cut-of-data-and-sessions a-session-at-a-wrong-address \
+  a-session-whose-port-is-closed stopped-after-an-announcement acts-that-end-the-service-are-refused
+eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
+	@$(BIN)/conclave chaos run $(or $(ONLY),$(EIGHT)) --times $(or $(TIMES),20) --parallel $(or $(PARALLEL),3) --seed $(or $(SEED),1)
 
 test: ## all tests that need nothing but Go
 	@echo '$(SAY_RACE)'

@@ -7,9 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/wire"
 )
 
 // errNobody says that a noun stood for nobody at that moment.
@@ -20,6 +22,7 @@ func undo(v Verb) Verb {
 	return map[Verb]Verb{
 		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
 		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
+		StartWrong: Start, ClosePort: OpenPort,
 	}[v]
 }
 
@@ -33,7 +36,7 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 		return p.healAll(ctx)
 	}
 	if d.Verb == Freeze || d.Verb == Unfreeze {
-		return p.act(ctx, Act{Verb: d.Verb}, d.For)
+		return p.act(ctx, Act{Verb: d.Verb, MustRefuse: d.MustRefuse}, d.For)
 	}
 	who := p.cast.choose(d.Who, now)
 	if len(who) == 0 {
@@ -51,15 +54,44 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 	if !d.To.IsZero() {
 		by = time.Until(d.To)
 	}
+	var acts []Act
 	for _, a := range who {
 		for _, b := range whom {
-			if a == b {
-				continue
+			if a != b {
+				acts = append(acts, Act{
+					Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Force: d.Force, MustRefuse: d.MustRefuse && !d.AtOnce,
+				})
 			}
-			act := Act{Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Force: d.Force}
-			if err := p.act(ctx, act, d.For); err != nil {
-				return err
-			}
+		}
+	}
+	if d.AtOnce {
+		return p.actAtOnce(ctx, acts, d.MustRefuse, d.For)
+	}
+	for _, a := range acts {
+		if err := p.act(ctx, a, d.For); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// actAtOnce does several acts of operators at the same moment, and then keeps
+// account of them in their order. With mustRefuse at least one must be refused; it
+// may be because one that was accepted ended the leadership.
+func (p *player) actAtOnce(ctx context.Context, acts []Act, mustRefuse bool, last time.Duration) error {
+	began := time.Now()
+	errs := make([]error, len(acts))
+	var operators sync.WaitGroup
+	for i, a := range acts {
+		operators.Go(func() { errs[i] = p.driver.Do(ctx, a) })
+	}
+	operators.Wait()
+	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return refused(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
+		p.failures = append(p.failures, fmt.Sprintf("%s and %d more at once: want a refusal, got %v", acts[0], len(acts)-1, errs))
+	}
+	for i, a := range acts {
+		if err := p.done(ctx, a, began, errs[i], last); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -85,11 +117,22 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 		}
 		err = p.driver.Do(ctx, a)
 	}
+	return p.done(ctx, a, began, err, last)
+}
+
+// done keeps account of an act that was done, or that failed with err.
+func (p *player) done(ctx context.Context, a Act, began time.Time, err error, last time.Duration) error {
 	took, knows := p.driver.(Dated)
 	if knows && err == nil && !ends(a) {
 		p.rec.Earlier(took.TookHold(ctx, a, began), Fault{Act: a})
 	} else {
 		p.rec.Fault(Fault{Act: a, Undo: ends(a), Err: err})
+	}
+	if a.MustRefuse {
+		if refused(err) {
+			return nil
+		}
+		p.failures = append(p.failures, fmt.Sprintf("%s: want a refusal, got %v", a, err))
 	}
 	if err != nil {
 		if errors.Is(err, ErrUnsupported) || ctx.Err() != nil {
@@ -117,6 +160,13 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 	return nil
 }
 
+// refused reports whether err is the leader's refusal of an act that would leave a
+// cluster that does not serve.
+func refused(err error) bool {
+	code := wire.CodeOf(err)
+	return code == wire.CodeNoSuccessor || code == wire.CodeUnsafe
+}
+
 // asked says that an act is an operator's command: that it was refused is no failure
 // of the story, its history tells it.
 func asked(v Verb) bool {
@@ -142,7 +192,7 @@ func undone(a Act) Act {
 // ends says whether an act ends a fault.
 func ends(a Act) bool {
 	switch a.Verb {
-	case Start, Resume, Mend, Release, Join, Allow, Unfreeze:
+	case Start, Resume, Mend, OpenPort, Release, Join, Allow, Unfreeze:
 		return true
 	case Skew:
 		return a.By == 0
@@ -170,10 +220,16 @@ func (p *player) account(a Act) {
 	case ends(a):
 		delete(p.active, key(a))
 		if a.Verb == Start {
+			if _, forbidden := p.active[key(Act{Verb: Forbid, Node: a.Node})]; p.cast.dead[a.Node] && !forbidden {
+				p.cast.back[a.Node] = true
+			}
 			delete(p.cast.dead, a.Node)
 		}
 	case undone(a).Verb != "":
 		p.active[key(a)] = undone(a)
+	}
+	if a.Verb == Forbid {
+		delete(p.cast.back, a.Node)
 	}
 	if (a.Verb == Kill || a.Verb == Stop) && !strings.HasPrefix(a.Node, "client-") {
 		p.cast.dead[a.Node] = true
@@ -184,7 +240,7 @@ func (p *player) account(a Act) {
 // cut; then clocks, held and paused nodes; then the dead start; and last an
 // operator's acts are taken back, which needs a leader.
 func (p *player) healAll(ctx context.Context) error {
-	for _, verb := range []Verb{Mend, Skew, Release, Resume, Start, Unfreeze, Allow, Join, Switch} {
+	for _, verb := range []Verb{Mend, OpenPort, Skew, Release, Resume, Start, Unfreeze, Allow, Join, Switch} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {
 			a, lasts := p.active[k]
 			if !lasts || a.Verb != verb {

@@ -35,13 +35,16 @@
 //	until 25s
 //	figure leaderless
 //
-// What can be done: kill, stop, start, pause, resume, twin; cut X from Y, cut one
+// What can be done: kill, stop, start, pause, resume, twin; start X at a wrong
+// address; close port of X, open port of X; cut X from Y, cut one
 // way X -> Y, mend X from Y, slow X from Y by D jitter D rate BYTES, reset links
 // of X to Y, half-open links of X to Y, lose the next answer of X to Y; skew clock
 // of X by D, step database clock by D, set clock of X to TIME; hold X at POINT,
 // hold one X at POINT (the next that comes: those behind overtake it), release X
-// at POINT; resign, quit, join, forbid, allow X (the first two and forbid also "by force"); freeze, unfreeze; switch KEY to
-// VALUE; heal all. Most can end with "for D". Whom: see select.go; what can be expected: see expect.go;
+// at POINT; resign, quit, join, forbid, allow X (the first two and forbid also "by
+// force"); freeze, unfreeze; switch KEY to VALUE; announce stop to X; heal all. An
+// operator's act can be done to several nodes "at once", and "and be refused"
+// demands that the leader refuses it. Most can end with "for D". Whom: see select.go; what can be expected: see expect.go;
 // where nodes can be held: trace.Points; figures: FigureNames.
 //
 // Clients stay, publish, change and replace. With "guests D" another one comes

@@ -56,6 +56,12 @@ type Dated interface {
 	TookHold(ctx context.Context, a Act, began time.Time) time.Time
 }
 
+// PartialCounter is a Driver that can ask the data nodes for how many slots are
+// served without a session that could not be reached.
+type PartialCounter interface {
+	Partial(ctx context.Context) int
+}
+
 // Comparer is a Driver that can read the copies of the data nodes' slots at one
 // moment. The bubble can; processes and containers cannot: what their HTTP API
 // returns of two nodes is never of the same moment.
@@ -108,6 +114,10 @@ const (
 	Resume Verb = "resume" // SIGCONT
 	Twin   Verb = "twin"   // a second process with A's name at another address
 
+	// StartWrong starts A, which is down, with an advertised address at which
+	// nothing listens; Start starts it again with its own.
+	StartWrong Verb = "start at a wrong address"
+
 	// The network. Bytes that a cut holds back arrive once it is mended, as TCP
 	// sends them again; dials across it hang until then.
 	Cut      Verb = "cut"       // A and B do not hear each other
@@ -116,6 +126,11 @@ const (
 	Slow     Verb = "slow"      // each way takes By longer, with Jitter; Rate bytes a second when not 0
 	Reset    Verb = "reset"     // every connection between A and B breaks now, on both sides
 	HalfOpen Verb = "half-open" // every connection between A and B is gone for B; A is not told
+	// A session or data node to which dials are refused. Its connections stay, and
+	// it goes on dialling others.
+	ClosePort Verb = "close port"
+	OpenPort  Verb = "open port"
+
 	LoseNext Verb = "lose-next" // the next answer of B to A is lost, after B has done what it was asked: the connection breaks instead
 
 	// Clocks. Only wall clocks can be set; nobody can slow the time that passes.
@@ -135,6 +150,11 @@ const (
 	Freeze   Verb = "freeze"   // the switch arrange is turned off
 	Unfreeze Verb = "unfreeze" // and on
 	Switch   Verb = "switch"   // the switch A is set to B
+
+	// AnnounceStop announces to A alone that the whole cluster stops, as
+	// `conclave down` does where no leader answers: POST /v1/stopping. The
+	// announcement ends by itself after a minute.
+	AnnounceStop Verb = "announce stop"
 )
 
 // switchDefaults are the switches that a scenario can set, and their defaults.
@@ -151,6 +171,10 @@ type Act struct {
 	Rate   int // bytes per second
 	Point  trace.Kind
 	Force  bool // an operator's act that the leader would refuse as unsafe
+
+	// MustRefuse is an operator's act that must be refused as unsafe. Drivers do it
+	// like any other; the player looks at what comes of it.
+	MustRefuse bool
 }
 
 // Sight is what can be seen from outside at one moment. What a driver does not
@@ -161,9 +185,12 @@ type Sight struct {
 	Leads  int    // how many nodes believe to lead; more than one is possible, and shown
 	Table  slot.Table
 	Frozen bool
-	Forbid []string // names on the blacklist, drain entries included
-	Up     []string // names of nodes that run, sorted; a paused one runs
-	Ready  []string // of these, the ones that have joined (metas: know a leader)
+	// Partial is how many slots are served without a session that could not be
+	// reached; known only while it is expected (PartialCounter).
+	Partial int
+	Forbid  []string // names on the blacklist, drain entries included
+	Up      []string // names of nodes that run, sorted; a paused one runs
+	Ready   []string // of these, the ones that have joined (metas: know a leader)
 }
 
 // Client is one client of the cluster, through the SDK.

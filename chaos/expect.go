@@ -43,7 +43,7 @@ var conditions = map[string]condition{
 		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
 	}},
 	"even": {about: "stable, and no data node leads two slots more than another", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
-		return sighting(now, p.cast.dead).Even, "slots are not even"
+		return sighting(now, p.cast).Even, "slots are not even"
 	}},
 	"served without": {who: true, about: "stable, and WHO leads no slot", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
 		s := sighting(now, nil)
@@ -78,8 +78,11 @@ var conditions = map[string]condition{
 		return n >= e.Count, fmt.Sprintf("%d were refused", n)
 	}},
 	"frozen": {about: "the cluster protects itself: no slot moves", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) { return now.Frozen, "not frozen" }},
-	"down":   {who: true, about: "WHO has ended", holds: upOrDown(false)},
-	"up":     {who: true, about: "WHO runs", holds: upOrDown(true)},
+	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
+		return now.Partial > 0, "no slot is partial"
+	}},
+	"down": {who: true, about: "WHO has ended", holds: upOrDown(false)},
+	"up":   {who: true, about: "WHO runs", holds: upOrDown(true)},
 	"table of": {count: true, about: "the slot table is of a term of at least COUNT", holds: func(_ *player, e *Expectation, now Sight) (bool, string) {
 		return now.Table.Epoch.Term >= uint64(e.Count), now.Table.Epoch.String()
 	}},

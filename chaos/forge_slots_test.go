@@ -173,9 +173,46 @@ var slotsForgeries = map[string]forgery{
 		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true, Count: 1}) },
 		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true, Count: 0}) },
 	},
+	"L14 a stop": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.AnnounceStop, Node: "data-1"}).pause(62 * time.Second)
+			f.stoppedWith("data-1", false)
+		},
+		func(f *forger) { // the announcement is in force at one of them
+			f.fault(chaos.Act{Verb: chaos.AnnounceStop, Node: "data-1"}).pause(50 * time.Second)
+			f.stoppedWith("data-1", false).stoppedWith("data-2", true)
+		},
+	},
+	"L14 a stop beside a fault": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).fault(chaos.Act{Verb: chaos.Start, Node: "meta-1"}).pause(25 * time.Second)
+			f.stoppedWith("data-1", false)
+		},
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).fault(chaos.Act{Verb: chaos.Start, Node: "meta-1"}).pause(5 * time.Second)
+			f.stoppedWith("data-1", false).pause(25*time.Second).stoppedWith("data-2", true)
+		},
+	},
+	"L14 two stops at once": {
+		func(f *forger) { f.stoppedWith("data-1", false).stoppedWith("data-2", true) },
+		func(f *forger) { // the other one waits for it
+			f.fault(chaos.Act{Verb: chaos.Stop, Node: "data-2"}).stoppedWith("data-1", false)
+			f.claim("data-2", trace.Claim{Kind: trace.Emptied, Flag: true})
+		},
+	},
 	"L15": {
 		func(f *forger) { f.took("data-1", 1).took("data-2", 2).pause(5*time.Second).rested("data-1", "data-2") },
 		func(f *forger) { f.took("data-1", 2).took("data-2", 2).pause(5*time.Second).rested("data-1", "data-2") },
+	},
+	"L15 a start": {
+		func(f *forger) { // it had time to join
+			f.took("data-1", 1).took("data-2", 2).pause(5 * time.Second).fault(chaos.Act{Verb: chaos.Start, Node: "data-1"})
+			f.pause(4*time.Second).rested("data-1", "data-2")
+		},
+		func(f *forger) {
+			f.took("data-1", 1).took("data-2", 2).pause(5 * time.Second).fault(chaos.Act{Verb: chaos.Start, Node: "data-1"})
+			f.pause(time.Second).rested("data-1", "data-2")
+		},
 	},
 	"L3 a fence": {
 		func(f *forger) {
@@ -205,4 +242,13 @@ var slotsForgeries = map[string]forgery{
 			f.claim("data-1", trace.Claim{Kind: trace.Serving, Epoch: epoch(7, 3)}).removed("data-1", epoch(7, 3), 1)
 		},
 	},
+}
+
+// stoppedWith is a stop of a data node that has handed its slots over, or not.
+func (f *forger) stoppedWith(node string, handedOver bool) *forger {
+	count := 3
+	if handedOver {
+		count = 0
+	}
+	return f.fault(chaos.Act{Verb: chaos.Stop, Node: node}).claim(node, trace.Claim{Kind: trace.Emptied, Flag: handedOver, Count: count})
 }

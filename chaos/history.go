@@ -245,7 +245,7 @@ func (e Entry) String() string {
 
 // String is the act in the words of the language.
 func (a Act) String() string {
-	d := Deed{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point}
+	d := Deed{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}
@@ -281,7 +281,7 @@ func slotted(k trace.Kind) bool {
 }
 
 // sighting sums a Sight up.
-func sighting(s Sight, dead map[string]bool) Sighting {
+func sighting(s Sight, c *cast) Sighting {
 	out := Sighting{Leader: s.Leader, Term: s.Term, Leads: s.Leads, Epoch: s.Table.Epoch, Frozen: s.Frozen, Up: s.Up}
 	out.Stable = len(s.Table.Slots) > 0 && s.Table.StableAll()
 	for _, row := range s.Table.Slots {
@@ -289,16 +289,16 @@ func sighting(s Sight, dead map[string]bool) Sighting {
 			out.Unled++
 		}
 	}
-	out.Even = out.Stable && out.Unled == 0 && even(s, dead)
+	out.Even = out.Stable && out.Unled == 0 && even(s, c)
 	return out
 }
 
 // even says that the data nodes that run, and are not forbidden, lead the slots
 // evenly.
-func even(s Sight, dead map[string]bool) bool {
+func even(s Sight, c *cast) bool {
 	leads := map[string]int{}
 	for _, n := range s.Up {
-		if strings.HasPrefix(n, "data-") && !dead[n] && !slices.Contains(s.Forbid, n) {
+		if strings.HasPrefix(n, "data-") && !c.leftOut(n, s.Forbid) {
 			leads[n] = 0
 		}
 	}

@@ -17,7 +17,7 @@ func copiesAreEqual(h *History, v *Verdict) {
 }
 
 // operatorVerbs are the acts of an operator: the leader accepts or refuses them.
-var operatorVerbs = []Verb{Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch}
+var operatorVerbs = []Verb{Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch, AnnounceStop}
 
 // electionLimit is within what time a cluster in which nothing has failed has a
 // leader again, whatever an operator does: by the lease, twice.

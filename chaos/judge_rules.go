@@ -222,7 +222,7 @@ func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
 }
 
 // L14: a data node that says that it was drained leads nothing then, and answers
-// nothing afterwards.
+// nothing afterwards; and a stop drains it.
 func drainedOwnsNothing(h *History, v *Verdict) {
 	drained := map[conclave.NodeID]int{}
 	h.claims(func(i int, at time.Duration, c trace.Claim) {
@@ -238,7 +238,46 @@ func drainedOwnsNothing(h *History, v *Verdict) {
 			}
 		}
 	}, trace.Emptied, trace.Read)
+	h.stopsHandOver(v)
 }
+
+// stopsHandOver: a data node that is stopped while nothing else happens hands its
+// slots over, unless it was announced to it within the last minute that the
+// cluster stops.
+func (h *History) stopsHandOver(v *Verdict) {
+	others := h.faultSpansBut([]Verb{Stop, AnnounceStop})
+	calm := func(from, to time.Duration) bool {
+		for _, spans := range others {
+			if slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
+				return false
+			}
+		}
+		return true
+	}
+	announced := map[string]time.Duration{}
+	stopped := map[string]seenAt[time.Duration]{}
+	for i, e := range h.Entries {
+		switch f := e.Fault; {
+		case f != nil && f.Err == nil && f.Verb == AnnounceStop:
+			announced[f.Node] = e.At
+		case f != nil && f.Err == nil && f.Verb == Stop && !f.Undo:
+			at, was := announced[f.Node]
+			if stopped[f.Node] = (seenAt[time.Duration]{e.At, i}); was && e.At-at <= announcementLasts {
+				delete(stopped, f.Node)
+			}
+		case e.Claim != nil && e.Claim.Kind == trace.Emptied:
+			s, was := stopped[e.Claim.Node.Name]
+			delete(stopped, e.Claim.Node.Name)
+			if was && len(stopped) == 0 && calm(s.v-sessionGrace-5*time.Second, e.At) {
+				v.check(e.Claim.Flag, h, e.At, []int{s.i, i}, "%s was stopped and handed nothing over (%d slots), although nothing else happened", e.Claim.Node, e.Claim.Count)
+			}
+		}
+	}
+}
+
+// announcementLasts bounds how long an announcement to one node is in force there:
+// a minute, and what its way takes.
+const announcementLasts = 61 * time.Second
 
 // L15: at the end every node that was not stopped for good goes by the same table.
 func allCatchUp(h *History, v *Verdict) {
@@ -256,6 +295,12 @@ func allCatchUp(h *History, v *Verdict) {
 			up = e.Sight.Up
 		}
 	}
+	started := map[string]time.Duration{}
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		if x.Verb == Start && x.Err == nil {
+			started[x.Node] = at
+		}
+	})
 	healed := false
 	h.ops(func(int, time.Duration, Op) { healed = true }, OpProgress)
 	for _, name := range slices.Sorted(maps.Keys(last)) {
@@ -263,8 +308,10 @@ func allCatchUp(h *History, v *Verdict) {
 		if !healed || !slices.Contains(up, name) {
 			continue
 		}
-		// What was written in the last lease may still be on its way.
-		if h.end()-h.firstTook(newest) < h.Cluster.Lease {
+		// What was written in the last lease may still be on its way, and what
+		// was started in it may not have joined.
+		at, restarted := started[name]
+		if h.end()-h.firstTook(newest) < h.Cluster.Lease || restarted && h.end()-at < h.Cluster.Lease {
 			v.Checks++
 			continue
 		}

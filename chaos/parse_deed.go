@@ -32,6 +32,22 @@ func (p *parser) deed() (*Deed, error) {
 		switch d.Verb {
 		case Resign, Quit, Forbid:
 			d.Force = err == nil && p.accept("by", "force")
+		case Start:
+			if p.accept("at", "a", "wrong", "address") {
+				d.Verb = StartWrong
+			}
+		}
+	case "close", "open":
+		d.Verb = Verb(w + " port")
+		word("port", "of")
+		if err == nil {
+			who()
+		}
+	case "announce":
+		d.Verb = AnnounceStop
+		word("stop", "to")
+		if err == nil {
+			who()
 		}
 	case "freeze", "unfreeze":
 		d.Verb = Verb(w)
@@ -104,6 +120,10 @@ func (p *parser) deed() (*Deed, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if asked(d.Verb) {
+		d.AtOnce = p.accept("at", "once")
+		d.MustRefuse = p.accept("and", "be", "refused")
 	}
 	if p.accept("for") {
 		if d.For, err = p.duration(); err == nil && undo(d.Verb) == "" {

@@ -50,6 +50,30 @@ figure leaderless
 	assert.Equal(t, []chaos.Verb{chaos.CutOne, chaos.Hold, chaos.HoldOne, chaos.Kill, chaos.LoseNext, chaos.Skew}, s.Needs())
 }
 
+func TestParse_AddressesPortsAndRefusals(t *testing.T) {
+	const text = `cluster 3 meta 2 session 3 data 16 slots 2 replicas
+at 1s start session-1 at a wrong address for 5s
+at 2s close port of session-2 for 3s
+at 3s announce stop to datas
+at 4s forbid sessions at once and be refused for 2s
+at 5s resign leader by force
+at 6s switch protection-floor to 9 and be refused
+at 7s expect partial within 2s
+until 9s
+`
+	s, err := chaos.Parse("x.txt", text)
+	require.NoError(t, err)
+	assert.Equal(t, text, s.String())
+	want := []*chaos.Deed{
+		{Verb: chaos.StartWrong, Who: "session-1", For: 5 * time.Second}, {Verb: chaos.ClosePort, Who: "session-2", For: 3 * time.Second},
+		{Verb: chaos.AnnounceStop, Who: "datas"}, {Verb: chaos.Forbid, Who: "sessions", AtOnce: true, MustRefuse: true, For: 2 * time.Second},
+		{Verb: chaos.Resign, Who: "leader", Force: true}, {Verb: chaos.Switch, Who: "protection-floor", Whom: "9", MustRefuse: true},
+	}
+	for i, d := range want {
+		assert.Equal(t, d, s.Steps[i].Deed)
+	}
+}
+
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"at 2s kil leader":                           `x.txt:1: "kil" is nothing that can be done`,

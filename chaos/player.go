@@ -50,7 +50,7 @@ func Play(ctx context.Context, s Scenario, d Driver) (*Result, error) {
 	rec := NewRecorder(s.Name, s.Cluster)
 	p := &player{
 		s: s, driver: d, rec: rec, gate: trace.NewGate(rec.Claim), active: map[string]Act{}, seen: map[string]string{},
-		cast: &cast{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
+		cast: &cast{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
 	began := time.Now()
@@ -257,7 +257,10 @@ func (p *player) next() time.Duration {
 // sample looks once: at the cluster, at the clients, at what is expected.
 func (p *player) sample(ctx context.Context) Sight {
 	now := p.driver.Look(ctx)
-	s := sighting(now, p.cast.dead)
+	if c, can := p.driver.(PartialCounter); can && slices.ContainsFunc(p.open, func(o *open) bool { return o.What == "partial" }) {
+		now.Partial = c.Partial(ctx)
+	}
+	s := sighting(now, p.cast)
 	up := s.Up
 	if changed := !slices.Equal(s.Up, p.last.Up); changed || !same(s, p.last) {
 		p.last = s

@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"conclave/chaos"
 	"conclave/internal/trace"
 	"conclave/slot"
+	"conclave/wire"
 )
 
 // board is a driver of a cluster that does nothing wrong: it writes down what it
@@ -25,6 +27,8 @@ import (
 type board struct {
 	cannot chaos.Verb
 	fails  chaos.Verb
+	taken  int           // how many acts of fails are done before it fails
+	how    error         // with what it fails, instead of an engine that does not answer
 	deaf   bool          // nodes cannot be held
 	sticky bool          // the leader is gone for good once it was killed
 	mute   time.Duration // when the last push goes out, if not zero
@@ -63,7 +67,9 @@ func (b *board) Do(_ context.Context, a chaos.Act) error {
 		return fmt.Errorf("%s: %w", a, chaos.ErrUnsupported)
 	}
 	if a.Verb == b.fails {
-		return errors.New("the engine does not answer")
+		if b.taken--; b.taken < 0 {
+			return cmp.Or(b.how, errors.New("the engine does not answer"))
+		}
 	}
 	b.acts = append(b.acts, fmt.Sprintf("%s %s", time.Since(b.start).Round(time.Second), a))
 	switch a.Verb {
@@ -247,6 +253,32 @@ func TestAFaultThatCannotBeDoneIsSaid(t *testing.T) {
 	assert.True(t, slices.ContainsFunc(r.History.Entries, func(e chaos.Entry) bool {
 		return e.Fault != nil && e.Fault.Verb == chaos.Freeze && e.Fault.Err != nil
 	}), "it was asked for")
+}
+
+// An act that must be refused fails the scenario if it is done, or fails for another
+// reason. Of several at once, one refusal is enough.
+func TestMustRefuse(t *testing.T) {
+	refusal := wire.Errorf(wire.CodeNoSuccessor, "no other session")
+	const single, several = "at 1s forbid session-1 and be refused", "at 1s forbid metas at once and be refused for 2s"
+	for _, c := range []struct {
+		text string
+		b    *board
+		want string
+	}{
+		{single, &board{fails: chaos.Forbid, how: refusal}, ""},
+		{single, &board{fails: chaos.Forbid, how: wire.Errorf(wire.CodeUnsafe, "a floor above all")}, ""},
+		{single, &board{}, "forbid session-1 and be refused: want a refusal, got <nil>"},
+		{single, &board{fails: chaos.Forbid}, "forbid session-1 and be refused: want a refusal, got the engine does not answer"},
+		{several, &board{fails: chaos.Forbid, taken: 1, how: refusal}, ""},
+		{several, &board{}, "forbid meta-1 and 1 more at once: want a refusal, got [<nil> <nil>]"},
+	} {
+		r := play(t, c.b, c.text)
+		if c.want == "" {
+			assert.Empty(t, r.Failures, c.text)
+			continue
+		}
+		assert.Contains(t, r.Failures, c.want)
+	}
 }
 
 // A node is held by the player, and let go in time.

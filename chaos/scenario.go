@@ -55,6 +55,9 @@ type Deed struct {
 	Rate      int
 	Point     trace.Kind
 	Force     bool // resign, quit, forbid: also what the leader refuses as unsafe
+
+	MustRefuse bool // an operator's act: that it is accepted is a failure; with AtOnce, that all are
+	AtOnce     bool // an operator's act: to all of Who at the same moment
 }
 
 // HealAll is the Deed that ends every fault: it mends, resumes, releases, sets
@@ -172,6 +175,12 @@ func (d Deed) String() string {
 		out = fmt.Sprintf("skew clock of %s by %s", d.Who, d.By)
 	case Hold, HoldOne, Release:
 		out = fmt.Sprintf("%s %s at %s", d.Verb, d.Who, d.Point)
+	case StartWrong:
+		out = fmt.Sprintf("start %s at a wrong address", d.Who)
+	case ClosePort, OpenPort:
+		out = fmt.Sprintf("%s of %s", d.Verb, d.Who)
+	case AnnounceStop:
+		out = fmt.Sprintf("announce stop to %s", d.Who)
 	case Freeze, Unfreeze, HealAll:
 		out = string(d.Verb)
 	case Switch:
@@ -181,6 +190,12 @@ func (d Deed) String() string {
 	}
 	if d.Force {
 		out += " by force"
+	}
+	if d.AtOnce {
+		out += " at once"
+	}
+	if d.MustRefuse {
+		out += " and be refused"
 	}
 	if d.For > 0 {
 		out += " for " + d.For.String()

@@ -71,8 +71,19 @@ type cast struct {
 	cluster Cluster
 	clients int
 	dead    map[string]bool // killed or stopped
+	back    map[string]bool // started again, and not forbidden since
 	rand    *rand.Rand
 	it      []string // what was chosen last
+}
+
+// leftOut reports whether a data node need not lead its share of the slots: it is
+// down, or on the blacklist. A node that was stopped and started again is on the
+// blacklist by its own stop until it has joined, and has to take its share then.
+func (c *cast) leftOut(name string, blacklist []string) bool {
+	if c == nil {
+		return slices.Contains(blacklist, name)
+	}
+	return c.dead[name] || slices.Contains(blacklist, name) && !c.back[name]
 }
 
 // all are the names of a role, in order, dead or alive.

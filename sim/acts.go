@@ -26,7 +26,19 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Stop:
 		c.stop(a.Node)
 	case chaos.Start:
+		if p := c.process(a.Node); p != nil && p.advertise != "" {
+			c.kill(a.Node) // it was started at a wrong address
+		}
 		return c.start(a.Node, a.Node)
+	case chaos.StartWrong:
+		if strings.HasPrefix(a.Node, "meta-") || a.Node == chaos.Database {
+			return fmt.Errorf("%s: %w", a, chaos.ErrUnsupported)
+		}
+		return c.startAt(a.Node, a.Node, nowhere)
+	case chaos.ClosePort:
+		c.net.Refuse(a.Node)
+	case chaos.OpenPort:
+		c.net.Accept(a.Node)
 	case chaos.Twin:
 		return c.start(a.Node, a.Node+twin)
 	case chaos.Pause:
@@ -97,10 +109,39 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 			_, err := t.SetSwitch(ctx, a.Node, a.Peer)
 			return err
 		})
+	case chaos.AnnounceStop:
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			return t.AnnounceStopTo(ctx, c.address(a.Node), "operator")
+		})
 	default:
 		return fmt.Errorf("%s: %w", a.Verb, chaos.ErrUnsupported)
 	}
 	return nil
+}
+
+// nowhere is an address at which nothing listens.
+const nowhere = "nowhere:1"
+
+// address is where a session or data node listens.
+func (c *Cluster) address(name string) string {
+	if strings.HasPrefix(name, "session-") {
+		return name + sessionPort
+	}
+	return name + dataPort
+}
+
+// Partial asks the data nodes for slots that are served without a session.
+func (c *Cluster) Partial(ctx context.Context) (n int) {
+	_ = c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+		for _, p := range c.processes() {
+			if strings.HasPrefix(p.host, "data-") && c.process(p.host) == p && c.net.Awake(p.host) == nil {
+				slots, _ := t.PartialSlots(ctx, c.address(p.host)) // a node that does not answer shows none
+				n += slots
+			}
+		}
+		return nil
+	})
+	return n
 }
 
 // twin is what follows a node's name in the name of its twin's host.
@@ -170,10 +211,31 @@ func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Cont
 			asked = append(asked, p.host+metaPort)
 		}
 	}
-	transport := &http.Transport{DialContext: c.net.Host("operator").DialContext, DisableKeepAlives: true}
-	defer c.net.Kill("operator") // the tool's process ends, and leaves no connections
+	operator := c.operator()
+	defer c.leaves(operator) // the tool's process ends, and leaves no connections
+	transport := &http.Transport{DialContext: c.net.Host(operator).DialContext, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
 	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: asked, HTTP: &http.Client{Transport: transport}}))
+}
+
+// operator returns the host of an operator who is not at work yet: two may act at
+// the same moment.
+func (c *Cluster) operator() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := "operator"
+	for n := 2; c.operators[name]; n++ {
+		name = fmt.Sprintf("operator-%d", n)
+	}
+	c.operators[name] = true
+	return name
+}
+
+func (c *Cluster) leaves(operator string) {
+	c.net.Kill(operator)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.operators, operator)
 }
 
 // forced returns the options of an operator's act.

@@ -64,6 +64,8 @@ type Cluster struct {
 	clocks  map[string]time.Duration // how far a host's wall clock is off
 	alone   map[string][]chaos.Act   // cuts and delays between a host and everybody else, those to come included
 	starts  uint64
+
+	operators map[string]bool // hosts of operators at work
 }
 
 var _ chaos.Driver = (*Cluster)(nil)
@@ -78,6 +80,8 @@ type process struct {
 	done   chan struct{} // closed when Run has returned
 	err    error         // what it returned; read after done
 	stop   sync.WaitGroup
+
+	advertise string // instead of its own address
 }
 
 type server interface {
@@ -89,7 +93,7 @@ type server interface {
 func New(o Options) *Cluster {
 	return &Cluster{
 		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
-		clocks: map[string]time.Duration{}, alone: map[string][]chaos.Act{},
+		clocks: map[string]time.Duration{}, alone: map[string][]chaos.Act{}, operators: map[string]bool{},
 	}
 }
 
@@ -150,7 +154,10 @@ func (c *Cluster) stream(name string) *rand.Rand {
 }
 
 // start starts a node on a host, as a new incarnation. What runs is left alone.
-func (c *Cluster) start(name, host string) error {
+func (c *Cluster) start(name, host string) error { return c.startAt(name, host, "") }
+
+// startAt is start with another advertised address, if it is not empty.
+func (c *Cluster) startAt(name, host, advertise string) error {
 	if c.process(host) != nil {
 		return nil
 	}
@@ -161,14 +168,14 @@ func (c *Cluster) start(name, host string) error {
 	b := birth{
 		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
 		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
-		pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
+		advertise: advertise, pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
 	}
 	s, err := c.server(b)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{host: host, node: b.node, server: s, cancel: cancel, done: make(chan struct{})}
+	p := &process{host: host, node: b.node, server: s, cancel: cancel, done: make(chan struct{}), advertise: advertise}
 	go func() {
 		defer close(p.done)
 		p.err = s.Run(ctx)

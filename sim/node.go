@@ -38,6 +38,8 @@ type birth struct {
 	trace   trace.Sink
 	now     func() time.Time
 	pace    float64 // of its clock, against everybody's
+
+	advertise string // instead of its own address, if it is not empty
 }
 
 // lasts is how long a duration takes by the process's own clock.
@@ -58,6 +60,7 @@ func (c *Cluster) server(b birth) (server, error) {
 		config := session.DefaultConfig()
 		config.Node, config.Listen, config.Insecure, config.Metas = b.node, b.host+sessionPort, true, c.metas
 		config.Network, config.Logger, config.Rand, config.Now, config.Trace = b.network, b.log, b.rng, b.now, b.trace
+		config.Advertise = b.advertise
 		for _, d := range []*time.Duration{&config.Beat, &config.ClientLease, &config.SessionGrace, &config.PushWindow, &config.DrainTimeout} {
 			*d = b.lasts(*d)
 		}
@@ -66,6 +69,7 @@ func (c *Cluster) server(b birth) (server, error) {
 		config := data.DefaultConfig()
 		config.Node, config.Listen, config.Insecure, config.Metas = b.node, b.host+dataPort, true, c.metas
 		config.Network, config.Logger, config.Rand, config.Now, config.Trace = b.network, b.log, b.rng, b.now, b.trace
+		config.Advertise = b.advertise
 		for _, d := range []*time.Duration{
 			&config.Beat, &config.SessionGrace, &config.FinishTimeout, &config.DiffTimeout, &config.RepairEvery, &config.RepairAll,
 		} {

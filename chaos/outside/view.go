@@ -13,6 +13,7 @@ import (
 	"conclave/chaos"
 	"conclave/meta/metaclient"
 	"conclave/slot"
+	"conclave/wire"
 )
 
 // askWait bounds one question; what does not answer within it is not seen.
@@ -129,6 +130,26 @@ func (v *View) Look(ctx context.Context) chaos.Sight {
 	return sight
 }
 
+// Partial asks each data node for how many of the slots that it serves it lacks a
+// session.
+func (v *View) Partial(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	var sum atomic.Int64
+	var all sync.WaitGroup
+	for name, address := range v.Nodes() {
+		if strings.HasPrefix(name, string(conclave.RoleData)+"-") {
+			all.Go(func() {
+				if n, err := v.admin().PartialSlots(ctx, address); err == nil {
+					sum.Add(int64(n))
+				}
+			})
+		}
+	}
+	all.Wait()
+	return int(sum.Load())
+}
+
 // ok says that the node answers 200 there.
 func (v *View) ok(ctx context.Context, address, path string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -176,13 +197,17 @@ func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) 
 	case chaos.Forbid:
 		err = admin.Forbid(ctx, a.Node, "chaos", "chaos", opts...)
 	case chaos.Allow:
-		err = admin.Allow(ctx, a.Node)
+		if err = admin.Allow(ctx, a.Node); wire.CodeOf(err) == wire.CodeNotFound {
+			err = nil // it is off the list
+		}
 	case chaos.Freeze:
 		_, err = admin.SetSwitch(ctx, "arrange", "off")
 	case chaos.Unfreeze:
 		_, err = admin.SetSwitch(ctx, "arrange", "on")
 	case chaos.Switch:
 		_, err = admin.SetSwitch(ctx, a.Node, a.Peer)
+	case chaos.AnnounceStop:
+		err = admin.AnnounceStopTo(ctx, v.Nodes()[a.Node], "chaos")
 	default:
 		return false, nil
 	}

@@ -33,7 +33,7 @@ func (d *Driver) Ground() *chaos.Ground {
 	}
 	return &chaos.Ground{Size: d.Size, Can: func(x chaos.Deed) error {
 		switch x.Verb {
-		case chaos.Cut, chaos.CutOne, chaos.Mend, chaos.Slow, chaos.Reset, chaos.HalfOpen, chaos.LoseNext:
+		case chaos.Cut, chaos.CutOne, chaos.Mend, chaos.Slow, chaos.Reset, chaos.HalfOpen, chaos.LoseNext, chaos.ClosePort, chaos.OpenPort:
 			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, chaos.ErrUnsupported)
 		}
 		return all.Can(x)
@@ -58,6 +58,8 @@ func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 		return d.start(ctx, a.Node)
 	case chaos.Twin:
 		return d.twin(a.Node)
+	case chaos.StartWrong:
+		return d.startWrong(a.Node)
 	}
 	if d.net == nil {
 		return fmt.Errorf("%s, in a cluster that was started without proxies: %w", a.Verb, chaos.ErrUnsupported)
@@ -83,6 +85,10 @@ func (d *Driver) disturb(a chaos.Act) error {
 		d.between(a, d.net.Reset)
 	case chaos.HalfOpen:
 		d.between(a, d.net.HalfOpen)
+	case chaos.ClosePort:
+		return d.net.Refuse(a.Node)
+	case chaos.OpenPort:
+		return d.net.Accept(a.Node)
 	case chaos.LoseNext:
 		d.between(a, func(from, to string) { d.net.LoseNext(to, from) })
 	default:
@@ -126,6 +132,7 @@ func (d *Driver) kill(ctx context.Context, name string) error {
 		c.Kill()
 		return nil
 	}
+	d.endWrong(name)
 	return d.signal(ctx, name, syscall.SIGKILL)
 }
 
@@ -142,6 +149,7 @@ func (d *Driver) stop(ctx context.Context, name string) error {
 // start is a new life. One that was told to stop and has not come to its end by now
 // is killed, as whoever restarts processes does when the grace is over.
 func (d *Driver) start(ctx context.Context, name string) error {
+	d.endWrong(name)
 	pid, err := d.pid(name)
 	if err != nil {
 		return err

@@ -39,8 +39,9 @@ type Driver struct {
 	nodes   *supervisor.Handle
 	ended   chan error
 
-	stopping map[string]int // pids of lives that were told to stop; Do's alone
-	stopped  bool           // the cluster was ended; that of Stop and Close alone
+	wrong    map[string]*twin // processes that were started at a wrong address; Do's and Close's alone
+	stopping map[string]int   // pids of lives that were told to stop; Do's alone
+	stopped  bool             // the cluster was ended; that of Stop and Close alone
 
 	mu      sync.Mutex        // guards the rest
 	told    map[string]string // where each host is found, by name
@@ -52,7 +53,7 @@ var _ chaos.Driver = (*Driver)(nil)
 
 // New makes a driver for one run.
 func New(c Config) *Driver {
-	return &Driver{cfg: c, net: faultnet.New(), told: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}}
+	return &Driver{cfg: c, net: faultnet.New(), told: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
 }
 
 // Attach makes a driver for a cluster that runs already. It starts and ends none
@@ -146,6 +147,9 @@ func (d *Driver) listening() map[string]string {
 	return out
 }
 
+// Partial asks the data nodes for slots that are served without a session.
+func (d *Driver) Partial(ctx context.Context) int { return d.view.Partial(ctx) }
+
 // Look asks the nodes.
 func (d *Driver) Look(ctx context.Context) chaos.Sight {
 	s := d.view.Look(ctx)
@@ -199,6 +203,9 @@ func (d *Driver) Close(ctx context.Context) error {
 		c.Kill()
 	}
 	for _, t := range twins {
+		t.kill()
+	}
+	for _, t := range d.wrong {
 		t.kill()
 	}
 	err := d.end(ctx, true)

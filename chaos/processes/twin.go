@@ -5,6 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+
+	"conclave/chaos"
 )
 
 // twin is a second process with a node's name. It is expected to end by itself,
@@ -18,30 +21,71 @@ func (d *Driver) twin(name string) error {
 	if !isNode(name) {
 		return fmt.Errorf("a twin of %s: it is not a node", name)
 	}
-	program, args, err := d.nodes.Command(name)
+	t, err := d.spawn(name, "twin", "--listen", "127.0.0.1:0", "--advertise", "")
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(filepath.Join(d.cfg.Dir, name+"-twin.log"))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.twins = append(d.twins, t)
+	return nil
+}
+
+// nowhere is an address at which nothing listens.
+const nowhere = "127.0.0.1:1"
+
+// startWrong starts a session or data node that is down with an advertised address
+// at which nothing listens. The supervisor does not know of the process.
+func (d *Driver) startWrong(name string) error {
+	if !isNode(name) || strings.HasPrefix(name, "meta-") {
+		return fmt.Errorf("start %s at a wrong address: %w", name, chaos.ErrUnsupported)
+	}
+	pid, err := d.pid(name)
 	if err != nil {
 		return err
+	}
+	if pid != 0 || d.wrong[name] != nil {
+		return fmt.Errorf("start %s at a wrong address: it runs", name)
+	}
+	t, err := d.spawn(name, "wrong", "--advertise", nowhere)
+	if err == nil {
+		d.wrong[name] = t
+	}
+	return err
+}
+
+// endWrong kills the process that was started at a wrong address, if there is one.
+func (d *Driver) endWrong(name string) {
+	if t := d.wrong[name]; t != nil {
+		t.kill()
+		delete(d.wrong, name)
+	}
+}
+
+// spawn starts a node's program once more, with other flags. Its log is named after
+// the node and what.
+func (d *Driver) spawn(name, what string, flags ...string) (*twin, error) {
+	program, args, err := d.nodes.Command(name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.Create(filepath.Join(d.cfg.Dir, name+"-"+what+".log"))
+	if err != nil {
+		return nil, err
 	}
 	defer out.Close() // the process holds its own
 	// Flags that come twice: the last one counts.
-	cmd := exec.Command(program, append(args, "--listen", "127.0.0.1:0", "--advertise", "")...)
+	cmd := exec.Command(program, append(args, flags...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	t := &twin{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
 		_ = cmd.Wait() // how it ended is in its log
 	}()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.twins = append(d.twins, t)
-	return nil
+	return t, nil
 }
 
 func (t *twin) kill() {

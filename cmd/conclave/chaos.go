@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -86,6 +85,7 @@ type chaosOptions struct {
 	on      string
 	seed    uint64
 	times   int
+	beside  int
 	html    string
 	compose composeOptions
 }
@@ -93,25 +93,32 @@ type chaosOptions struct {
 func (a *app) chaosRunCommand() *cobra.Command {
 	o := chaosOptions{}
 	cmd := &cobra.Command{
-		Use: "run NAME|FILE", Short: "Run a scenario and check the invariants", Args: want("NAME|FILE"),
+		Use: "run NAME|FILE...", Short: "Run scenarios and check the invariants", Args: want1("NAME|FILE"),
 		Long: `Run a scenario of ` + "`conclave chaos list`" + `, of a file, or "storm", which is random faults from
 --seed. Print its history, its figures and the result of each invariant.
 
 The scenario runs on a new cluster of processes or containers. With --dir it runs on the
-cluster in that folder, without faults that need proxies between its processes. With
---json print one report per run.`,
+cluster in that folder, without faults that need proxies between its processes.
+
+With several scenarios each of them runs --times times, in turns, and a table counts the
+runs and the violations. With --parallel several runs, each with a cluster of its own,
+are made at the same time. With --json print one report per run.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return usageError{err}
 			}
 			attach := o.on == "local" && cmd.Flags().Changed("dir")
-			return a.runChaos(cmd.Context(), args[0], attach, o)
+			if o.beside > 1 && (attach || o.on != "local") {
+				return usageError{fmt.Errorf("--parallel %d: want 1 with --dir or --on %s: there is one cluster", o.beside, o.on)}
+			}
+			return a.runChaos(cmd.Context(), args, attach, o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.on, "on", "local", "where to run: local (processes) or compose (containers)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of every random choice")
-	f.IntVar(&o.times, "times", 1, "number of runs, each with the next seed")
+	f.IntVar(&o.times, "times", 1, "number of runs of each scenario, each with the next seed")
+	f.IntVar(&o.beside, "parallel", 1, "number of runs at the same time, with one line of output for each")
 	f.StringVar(&o.html, "html", "", "write the report to this file as one HTML page")
 	o.compose.bind(f, "conclave-chaos", "if an invariant did not hold")
 	return cmd
@@ -120,6 +127,9 @@ cluster in that folder, without faults that need proxies between its processes. 
 func (o *chaosOptions) validate() error {
 	if o.times < 1 {
 		return fmt.Errorf("--times %d: want at least 1", o.times)
+	}
+	if o.beside < 1 || o.beside > 16 {
+		return fmt.Errorf("--parallel %d: want 1 to 16", o.beside)
 	}
 	return o.compose.validate(o.on)
 }
@@ -150,37 +160,6 @@ func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, 
 	return s, nil
 }
 
-func (a *app) runChaos(ctx context.Context, name string, attach bool, o chaosOptions) error {
-	var reports []chaos.Report
-	failed := 0
-	var stopped error
-	for range o.times {
-		r, err := a.playChaos(ctx, name, attach, o)
-		if err != nil {
-			stopped = err
-			break
-		}
-		o.seed++
-		if !r.Ok() {
-			failed++
-		}
-		reports = append(reports, r.Report())
-		if err := a.show(reports[len(reports)-1], func(w io.Writer) { writeResult(w, r) }); err != nil {
-			return err
-		}
-	}
-	if o.html != "" && len(reports) > 0 {
-		stopped = errors.Join(stopped, writePage(o.html, func(w io.Writer) error { return chaos.WriteHTML(w, reports...) }))
-	}
-	if stopped != nil {
-		return stopped
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %s failed", failed, plural(o.times, "run"))
-	}
-	return nil
-}
-
 // writeResult prints the invariants that were checked, and names the others.
 func writeResult(w io.Writer, r *chaos.Result) {
 	t := newTable("INVARIANT", "", "CHECKS", "BROKEN")
@@ -201,11 +180,20 @@ func writeResult(w io.Writer, r *chaos.Result) {
 	for _, f := range r.Figures {
 		fmt.Fprintln(w, f)
 	}
-	problems := r.Problems()
-	for _, p := range problems {
+	for _, p := range r.Problems() {
 		fmt.Fprintln(w, "BROKEN:", p)
 	}
-	if len(problems) == 0 {
+	if r.Ok() {
+		fmt.Fprintf(w, "%s, seed %d: all invariants held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
+	}
+}
+
+// writeOutcome prints in one line that all invariants held, or each one that did not.
+func writeOutcome(w io.Writer, r *chaos.Result) {
+	for _, p := range r.Problems() {
+		fmt.Fprintf(w, "%s, seed %d: BROKEN: %s\n", r.Scenario.Name, r.Scenario.Cluster.Seed, p)
+	}
+	if r.Ok() {
 		fmt.Fprintf(w, "%s, seed %d: all invariants held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
 	}
 }

@@ -39,8 +39,9 @@ func ground(on string) *chaos.Ground {
 var errInterrupted = errors.New("interrupted: this run was not checked and left nothing behind")
 
 // playChaos runs the scenario once on a new cluster, or on the one in --dir. It
-// keeps the nodes' logs if an invariant did not hold.
-func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions) (*chaos.Result, error) {
+// keeps the nodes' logs if an invariant did not hold. What happens is printed to
+// out, and where the logs are to stderr.
+func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions, out, stderr io.Writer) (*chaos.Result, error) {
 	stage, err := a.chaosStage(attach, &o)
 	if err != nil {
 		return nil, err
@@ -62,16 +63,16 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	if why := stage.ground.Refuses(s); len(why) > 0 {
 		return nil, fmt.Errorf("%s cannot run on %s: it needs %s; run it in the simulator with `make sim SCENARIO=%s`", s.Name, o.on, strings.Join(why, ", "), s.Name)
 	}
-	live := io.Discard
-	if !a.asJSON {
-		live = a.stdout
-		fmt.Fprintf(live, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
-	}
-	r, keep, err := stage.play(ctx, s, live, a.stderr)
-	if err == nil && r.Skipped != "" {
+	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
+	var r *chaos.Result
+	r, keep, err = stage.play(ctx, s, out, stderr)
+	switch {
+	case err != nil:
+		return nil, &playError{err}
+	case r.Skipped != "":
 		return nil, fmt.Errorf("%s cannot run on %s: %s", s.Name, o.on, r.Skipped)
 	}
-	return r, err
+	return r, nil
 }
 
 // play runs the scenario, and reports whether to keep the folder. A scenario
@@ -216,7 +217,10 @@ type narrator struct {
 	open  chaos.Underway
 }
 
-var _ chaos.Dated = (*narrator)(nil)
+var (
+	_ chaos.Dated          = (*narrator)(nil)
+	_ chaos.PartialCounter = (*narrator)(nil)
+)
 
 func (n *narrator) say(text string) {
 	n.mu.Lock()
@@ -246,6 +250,14 @@ func (n *narrator) TookHold(ctx context.Context, a chaos.Act, began time.Time) t
 		return d.TookHold(ctx, a, began)
 	}
 	return time.Now()
+}
+
+// Partial returns the driver's count if the driver can count.
+func (n *narrator) Partial(ctx context.Context) int {
+	if c, can := n.Driver.(chaos.PartialCounter); can {
+		return c.Partial(ctx)
+	}
+	return 0
 }
 
 // Look prints the state if it has changed.

@@ -46,6 +46,8 @@ func TestChaos_RefusesInvalidArguments(t *testing.T) {
 		"an act of the simulator": {[]string{held}, exitFailed, "skew"},
 		"nowhere":                 {[]string{"f01", "--on", "moon"}, exitUsage, "moon"},
 		"never":                   {[]string{"f01", "--times", "0"}, exitUsage, "--times"},
+		"none at once":            {[]string{"f01", "--parallel", "0"}, exitUsage, "--parallel"},
+		"two on one cluster":      {[]string{"f01", "--parallel", "2", "--dir", t.TempDir()}, exitUsage, "there is one cluster"},
 		"no name":                 {nil, exitUsage, "NAME|FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,9 @@ type host struct {
 	behind  string // the process's address
 	address string // the proxy's address
 
-	mu       sync.Mutex // guards listener
+	mu       sync.Mutex // guards the fields below
 	listener net.Listener
+	closed   bool // between Refuse and Accept
 }
 
 const (
@@ -24,11 +25,11 @@ const (
 	dialLimit  = time.Second          // of one dial
 )
 
-// open makes the proxy accept connections on l, except after Close.
+// open makes the proxy accept connections on l, except after Close or Refuse.
 func (h *host) open(l net.Listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.listener != nil || h.net.ctx.Err() != nil {
+	if h.listener != nil || h.closed || h.net.ctx.Err() != nil {
 		l.Close()
 		return
 	}
@@ -46,11 +47,29 @@ func (h *host) refuse() {
 	}
 }
 
-// listens reports whether the proxy accepts connections.
-func (h *host) listens() bool {
+// shut makes the proxy refuse dials until its port is opened again, or ends that.
+func (h *host) shut(closed bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.listener != nil
+	h.closed = closed
+	h.mu.Unlock()
+	if closed {
+		h.refuse()
+	}
+}
+
+// reopen makes a proxy that refuses dials accept connections.
+func (h *host) reopen() error {
+	h.mu.Lock()
+	open := h.listener != nil || h.closed
+	h.mu.Unlock()
+	if open {
+		return nil
+	}
+	l, err := net.Listen("tcp", h.address)
+	if err == nil {
+		h.open(l)
+	}
+	return err
 }
 
 func (h *host) accept(l net.Listener) {
@@ -80,11 +99,7 @@ func (h *host) watch() {
 			h.pause(watchPause)
 			continue
 		}
-		if !h.listens() {
-			if l, err := net.Listen("tcp", h.address); err == nil {
-				h.open(l)
-			}
-		}
+		_ = h.reopen() // if another program has the port, dials are refused until the next try
 		stop := closeWith(h.net.ctx, conn)
 		var none [1]byte
 		_, _ = conn.Read(none[:]) // nothing is sent here; Read returns when the connection ends

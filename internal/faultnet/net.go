@@ -128,6 +128,38 @@ func (n *Net) Mend(from, to string) {
 // connection. It is how an answer is lost after the request was executed.
 func (n *Net) LoseNext(from, to string) { n.link(from, to).change(func(f *fault) { f.lose = true }) }
 
+// Refuse makes a host's proxy refuse dials of everyone until Accept. Connections
+// stay, and the host goes on dialling others.
+func (n *Net) Refuse(name string) error {
+	h, err := n.host(name)
+	if err == nil {
+		h.shut(true)
+	}
+	return err
+}
+
+// Accept ends Refuse.
+func (n *Net) Accept(name string) error {
+	h, err := n.host(name)
+	if err != nil {
+		return err
+	}
+	h.shut(false)
+	return h.reopen()
+}
+
+// ErrNoHost reports that no host of that name listens.
+var ErrNoHost = errors.New("no such host listens")
+
+func (n *Net) host(name string) (*host, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.hosts[name]; h != nil {
+		return h, nil
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoHost, name)
+}
+
 // Reset breaks every connection between a and b for both sides.
 func (n *Net) Reset(a, b string) {
 	for _, p := range n.between(a, b) {

@@ -206,3 +206,30 @@ func TestOtherCaller_IsNotAffected(t *testing.T) {
 	defer c.Close()
 	w.expectEcho(c)
 }
+
+// A host that refuses dials keeps its connections, also while it restarts.
+func TestRefuse_UntilAccept(t *testing.T) {
+	w := newFixture(t)
+	c := w.connect()
+	require.NoError(t, w.net.Refuse("b"))
+	_, err := w.dial()
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	w.expectEcho(c)
+
+	w.echo.Close() // the proxy notices the end and the new beginning
+	_, err = read(c, 20*time.Second)
+	require.Error(t, err)
+	w.start(w.behind)
+	require.Never(t, func() bool {
+		c, err := w.dial()
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, 50*time.Millisecond, 5*time.Millisecond)
+
+	require.NoError(t, w.net.Accept("b"))
+	w.connect()
+	require.ErrorIs(t, w.net.Refuse("c"), ErrNoHost)
+	require.ErrorIs(t, w.net.Accept("c"), ErrNoHost)
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave"
 	"conclave/internal/sleep"
 	"conclave/wire"
 )
@@ -30,7 +31,7 @@ func (a *Admin) AnnounceStop(ctx context.Context, nodes []string, lasts time.Dur
 	for _, address := range nodes {
 		all.Go(func() {
 			if !recorded || !a.waitForStop(ctx, address) {
-				a.announceStopTo(ctx, address, by)
+				_ = a.AnnounceStopTo(ctx, address, by) // if that fails, the node drains
 			}
 		})
 	}
@@ -89,15 +90,31 @@ func (a *Admin) waitForStop(ctx context.Context, address string) bool {
 	}
 }
 
-// announceStopTo announces the stop to the incarnation that answers at the
-// address.
-func (a *Admin) announceStopTo(ctx context.Context, address, by string) {
+// AnnounceStopTo announces the stop to the session or data node at the address
+// alone, for the incarnation that answers there. It is in force for NodeStopping.
+func (a *Admin) AnnounceStopTo(ctx context.Context, address, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	var health struct {
 		Incarnation string `json:"incarnation"`
 	}
-	if a.one(ctx, address, http.MethodGet, "/healthz", nil, &health) == nil {
-		_ = a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{Incarnation: health.Incarnation, By: by}, nil) // if that fails, the node drains
+	if err := a.one(ctx, address, http.MethodGet, "/healthz", nil, &health); err != nil {
+		return err
 	}
+	return a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{Incarnation: health.Incarnation, By: by}, nil)
+}
+
+// PartialSlots returns how many slots the data node at the address serves without
+// a session that it could not reach.
+func (a *Admin) PartialSlots(ctx context.Context, address string) (n int, err error) {
+	var body struct {
+		Slots []struct {
+			Partial []conclave.NodeID `json:"partial"`
+		} `json:"slots"`
+	}
+	err = a.one(ctx, address, http.MethodGet, "/v1/slots", nil, &body)
+	for _, s := range body.Slots {
+		n += min(1, len(s.Partial))
+	}
+	return n, err
 }

@@ -16,7 +16,7 @@ var dataGuards = []guard{
 		"data/migrate.go", "if len(m.answered) == 0 {\n\t\t\ts.serve", "if len(m.answered) >= 0 {\n\t\t\ts.serve"}},
 	{name: "a silent source is waited for without end", test: unit{"./data", "TestHandOver_SilentSourceIsGivenUp"}, patch: patch{
 		"data/source.go", "now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {", "now.Before(m.began) {"}},
-	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches"), patch: patch{
+	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
 		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(from) {\n"}},

@@ -3,7 +3,7 @@ package main
 // The guards of what an operator does: drains of the last node, acts that would
 // leave a cluster that does not serve, and the announcement that the cluster stops.
 var operatorGuards = []guard{
-	{name: "the last session is drained", test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
+	{name: "the last session is drained", by: on("the-last-session-is-not-drained", "acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
 		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
 	{name: "a drained session that is the last one refuses clients", by: on("drained-session-is-the-last"), test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
 		"session/state.go", "case others || s.closing:", "case others || leaves:"}},
@@ -15,13 +15,13 @@ var operatorGuards = []guard{
 		"meta/effects.go", "if !a.otherCandidate(name) {\n\t\treturn unsafe", "if name == \"\" {\n\t\treturn unsafe"}},
 	{name: "a meta that was granted to quit counts as a candidate", test: unit{"./meta", "TestElectionQuit_LeavesACandidate"}, patch: patch{
 		"meta/observers.go", "l.arranger.quits[id] = true", "delete(l.arranger.quits, id)"}},
-	{name: "settings that end the service are taken", test: unit{"./meta", "TestSwitches_ThatEndTheServiceAreRefusedUnlessForced"}, patch: patch{
+	{name: "settings that end the service are taken", by: on("acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestSwitches_ThatEndTheServiceAreRefusedUnlessForced"}, patch: patch{
 		"meta/effects.go", "case e.refusal != nil && !opts.force:", "case e.refusal != nil && e.refusal.Code != wire.CodeUnsafe && !opts.force:"}},
-	{name: "every data node is forbidden", test: unit{"./meta", "TestForbid_OfEveryDataNodeIsRefusedUnlessForced"}, patch: patch{
+	{name: "every data node is forbidden", by: on("acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestForbid_OfEveryDataNodeIsRefusedUnlessForced"}, patch: patch{
 		"meta/effects.go", "if n.Name != except && !a.black.Has(n.Name) {", "if n.Name != except {"}},
 	{name: "an announced stop never ends", test: unit{"./session", "TestClusterStops_OnlyWhileTheAnnouncementIsInForce"}, patch: patch{
 		"wire/stopping.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}},
-	{name: "what was announced to one node never ends", test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{
+	{name: "what was announced to one node never ends", by: on("stopped-after-an-announcement"), test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{
 		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
 	{name: "the leader keeps the record of an announced stop", test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
 		"meta/stopping.go", "case left > 0:\n\t\treturn", "case left >= 0:\n\t\treturn"}},

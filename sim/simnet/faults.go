@@ -142,6 +142,20 @@ func (n *Net) PowerOn(name string) {
 	n.hostOf(name).down = false
 }
 
+// Refuse makes a host's kernel refuse dials until Accept. Connections stay.
+func (n *Net) Refuse(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hostOf(name).closed = true
+}
+
+// Accept ends Refuse.
+func (n *Net) Accept(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hostOf(name).closed = false
+}
+
 // Freeze stops a host's process as SIGSTOP does, as far as others can see it.
 func (n *Net) Freeze(name string) {
 	n.mu.Lock()

@@ -321,3 +321,16 @@ func TestAFrozenProcessThatIsKilledSaysNothingMore(t *testing.T) {
 		assert.ErrorIs(t, err, io.EOF)
 	})
 }
+
+func TestRefuse_UntilAccept(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Refuse("b")
+		_, err := w.Host("a").DialContext(t.Context(), "tcp", w.ln.Addr().String())
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+		w.send(w.near, w.far, "the connection stays")
+		w.Accept("b")
+		c, err := w.Host("a").DialContext(t.Context(), "tcp", w.ln.Addr().String())
+		require.NoError(t, err)
+		c.Close()
+	})
+}

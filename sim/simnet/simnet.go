@@ -51,6 +51,7 @@ type Sent struct {
 // host is what the network knows of a machine and the process on it.
 type host struct {
 	frozen, down bool
+	closed       bool          // it refuses dials; see Refuse
 	thawed       chan struct{} // closed by Thaw, and by Kill; nil while nothing is frozen
 	waiting      int           // dials that waited for thawed; see awake
 	life         int           // counts the processes that were killed here
@@ -152,7 +153,7 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 	back, heard := n.link(to, h.name).trip(1)
 	heard = heard && !n.hostOf(to).down
 	var c *conn
-	if dead = h.dead(); !dead && heard && n.listeners[address] != nil {
+	if dead = h.dead(); !dead && heard && n.listeners[address] != nil && !n.hostOf(to).closed {
 		c = n.connect(h.name, n.listeners[address])
 	}
 	n.mu.Unlock()

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"conclave/chaos"
+)
+
+// playError is the error of a run that was begun and came to no result: its cluster
+// did not start, or the driver broke.
+type playError struct{ error }
+
+func (e *playError) Unwrap() error { return e.error }
+
+// chaosRuns plays scenarios several times each, and counts what comes of it.
+type chaosRuns struct {
+	app    *app
+	attach bool
+	o      chaosOptions
+	names  []string
+
+	mu      sync.Mutex // guards the fields below, and what is printed
+	begun   int
+	rows    []*runsRow // by name
+	reports []chaos.Report
+	failed  int
+	stopped error // why no more runs are begun
+	broken  []error
+}
+
+// runsRow counts the runs of one scenario.
+type runsRow struct {
+	name                             string
+	runs, failed, violations, broken int
+}
+
+func (a *app) runChaos(ctx context.Context, names []string, attach bool, o chaosOptions) error {
+	s := &chaosRuns{app: a, attach: attach, o: o, names: names}
+	for _, name := range names {
+		s.rows = append(s.rows, &runsRow{name: name})
+	}
+	var all sync.WaitGroup
+	for range o.beside {
+		all.Go(func() {
+			for s.next(ctx) {
+			}
+		})
+	}
+	all.Wait()
+	err := errors.Join(append(s.broken, s.stopped)...)
+	if o.html != "" && len(s.reports) > 0 {
+		err = errors.Join(err, writePage(o.html, func(w io.Writer) error { return chaos.WriteHTML(w, s.reports...) }))
+	}
+	if len(s.reports) > 0 && o.times*len(names) > 1 && !a.asJSON {
+		s.writeTable(a.stdout)
+	}
+	if err == nil && s.failed > 0 {
+		err = fmt.Errorf("%d of %s failed", s.failed, plural(len(s.reports), "run"))
+	}
+	return err
+}
+
+// next plays one run, and reports whether there may be another one. Scenarios take
+// turns: the first run of each comes before the second of any.
+func (s *chaosRuns) next(ctx context.Context) (more bool) {
+	s.mu.Lock()
+	n := s.begun
+	if s.stopped != nil || n >= s.o.times*len(s.names) {
+		s.mu.Unlock()
+		return false
+	}
+	s.begun++
+	s.mu.Unlock()
+	row, o := s.rows[n%len(s.rows)], s.o
+	o.seed += uint64(n / len(s.names))
+	out, stderr := io.Writer(io.Discard), s.app.stderr
+	var kept bytes.Buffer
+	switch {
+	case o.beside > 1:
+		stderr = &kept
+	case !s.app.asJSON:
+		out = s.app.stdout
+	}
+	r, err := s.app.playChaos(ctx, row.name, s.attach, o, out, stderr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.app.stderr.Write(kept.Bytes()) // as everything that is printed
+	if err != nil {
+		return s.notPlayed(ctx, row, o, err)
+	}
+	report := r.Report()
+	s.reports = append(s.reports, report)
+	row.runs++
+	if !r.Ok() {
+		s.failed++
+		row.failed++
+		row.violations += len(r.Problems())
+	}
+	err = s.app.show(report, func(w io.Writer) {
+		if o.beside > 1 {
+			writeOutcome(w, r)
+			return
+		}
+		writeResult(w, r)
+	})
+	s.stopped = errors.Join(s.stopped, err)
+	return err == nil
+}
+
+// notPlayed notes a run without a result. A series goes on after one that was
+// begun; mu is held.
+func (s *chaosRuns) notPlayed(ctx context.Context, row *runsRow, o chaosOptions, err error) (more bool) {
+	var begun *playError
+	if errors.As(err, &begun) && ctx.Err() == nil && row.runs > 0 {
+		row.broken++
+		s.broken = append(s.broken, fmt.Errorf("%s, seed %d: %w", row.name, o.seed, err))
+		return true
+	}
+	s.stopped = errors.Join(s.stopped, err)
+	return false
+}
+
+// writeTable prints the counts by scenario.
+func (s *chaosRuns) writeTable(w io.Writer) {
+	t := newTable("SCENARIO", "RUNS", "FAILED", "VIOLATIONS", "NO RESULT")
+	for _, r := range s.rows {
+		t.add(r.name, r.runs, r.failed, r.violations, r.broken)
+	}
+	fmt.Fprintln(w)
+	t.write(w)
+}
