@@ -58,7 +58,8 @@ type Config struct {
 	// 15 s.
 	SessionGrace time.Duration
 	// FinishTimeout is how long a successor waits for the old leader of a slot,
-	// its feed included, before it asks the sessions instead. Default 300 ms.
+	// its feed included, before it asks the sessions instead, and after a crash
+	// for the copies of other holders. Default 300 ms.
 	FinishTimeout time.Duration
 	// DiffTimeout limits one call to a session. A diff that a slot waits for is
 	// tried again until the session answers or is gone. Default 1 s.

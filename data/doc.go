@@ -24,7 +24,9 @@
 //	|                                              |             |
 //	|   switching: Finish at the source, apply its |             |
 //	|              feed up to its last position    |             |
-//	|   crash, or the source is silent: a fenced   |             |
+//	|   crash:     take the furthest copy of the   |             |
+//	|              other live holders, if any      |             |
+//	|   then, or if the source is silent: a fenced |             |
 //	|              diff with each session that     |             |
 //	|              must answer; if one does not,   |             |
 //	|              a source that lives is asked    |             |
@@ -58,6 +60,11 @@
 // of one that was lost, while the source is a member: the source is asked again,
 // since it may be the only node that has what the session stored last (source.go,
 // docs/adr/0049).
+//
+// After a crash this node's copy may not be the furthest: the meta leader chooses
+// by heartbeats. Before the diffs, this node asks the other live holders in its
+// row and takes the furthest copy; a holder that is silent for 300 ms is left out
+// (holders.go, docs/adr/0064).
 //
 // # Copies and versions
 //
@@ -120,8 +127,8 @@
 //
 // # When a part dies
 //
-//   - This node: its slots are granted to the nodes with the best copies, which
-//     ask the sessions. After a restart the node is a new incarnation with an
+//   - This node: its slots are granted to nodes with complete copies, which take
+//     the furthest copy of the other holders and ask the sessions. After a restart the node is a new incarnation with an
 //     empty memory.
 //   - A session: its copies stay for the session grace, counted here from the
 //     moment at which neither the member list nor a connection nor an answer

@@ -23,6 +23,7 @@ type fakeSource struct {
 	address string
 	events  chan *wirev1.ReplicateEvent
 	finish  func() (*wirev1.FinishedSlot, error)
+	collect func(*wirev1.CollectRequest) ([]*wirev1.ReplicateEvent, error) // nil: not implemented
 
 	mu       sync.Mutex // guards the rest
 	follows  []*wirev1.Follow
@@ -90,6 +91,19 @@ func (f *fakeSource) Finish(_ context.Context, req *connect.Request[wirev1.Finis
 		return nil, err
 	}
 	return connect.NewResponse(&wirev1.FinishResponse{Slots: []*wirev1.FinishedSlot{res}}), nil
+}
+
+func (f *fakeSource) Collect(_ context.Context, req *connect.Request[wirev1.CollectRequest], stream *connect.ServerStream[wirev1.ReplicateEvent]) error {
+	if f.collect == nil {
+		return wire.Errorf(wire.CodeUnavailable, "the test set no answer")
+	}
+	events, err := f.collect(req.Msg)
+	for _, e := range events {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 func (f *fakeSource) finished() int {

@@ -26,9 +26,12 @@ import (
 //	    v                            v                            |
 //	 asking <------------------------+   all sessions that must --+
 //	    ^                                have answered a fenced diff
-//	    | crash: there is no source
+//	    | all have answered, or 300 ms
+//	    |
+//	 collecting: after a crash there is no source; the other holders are asked
 //
-// From asking it may go back to finishing; see source.go.
+// From asking it may go back to finishing; see source.go. Without another live
+// holder, collecting is left out; see holders.go.
 type migration struct {
 	r     *replica
 	epoch conclave.Epoch
@@ -36,14 +39,16 @@ type migration struct {
 
 	source      conclave.NodeID
 	sourceEpoch conclave.Epoch
-	sent        bool      // Finish was sent
+	sent        bool      // Finish was sent, or the holders were asked
 	position    uint64    // the source's last position
 	counter     int64     // the source's counter, or the highest version that a session has pushed
 	marked      time.Time // when the source's marks end
 	incomplete  time.Time // when the source's mark as incomplete ends
-	deadline    time.Time // of finishing and applying
+	deadline    time.Time // of finishing, applying and collecting
 	again       bool      // the source was asked again
 	taken       bool      // the copy has everything that the source had
+
+	holders map[conclave.NodeID]bool // other live holders that have not answered yet, after a crash
 
 	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
 	asked       map[conclave.NodeID]bool // sessions that were ever asked
@@ -61,10 +66,12 @@ const (
 	finishing phase = iota
 	applying
 	asking
+	collecting
 )
 
 // grant begins a migration. A slot that is handed over takes what its source
-// has; any other, and one whose source is silent, asks the sessions.
+// has; after a crash it takes the furthest copy that other holders have, and asks
+// the sessions, as a slot does whose source is silent.
 func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	m := &migration{
 		r: r, epoch: row.LeaderEpoch, began: now, warned: now,
@@ -82,6 +89,9 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	} else {
 		m.phase = asking
 		r.unfollow()
+		if m.holders = s.otherHolders(row); len(m.holders) > 0 {
+			m.phase, m.deadline = collecting, now.Add(s.server.config.FinishTimeout)
+		}
 	}
 	r.mu.Unlock()
 	s.migrations[r.id] = m
@@ -183,6 +193,9 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 			return time.Time{}
 		}
 		s.compareAgain(m)
+	}
+	if m.phase == collecting && len(m.holders) == 0 {
+		m.phase = asking
 	}
 	if m.phase != asking {
 		if now.Before(m.deadline) {

@@ -145,6 +145,7 @@ func (s *slots) apply(st wire.State) {
 	}
 	s.applied = table
 	s.finishAll()
+	s.askHolders()
 	if changed {
 		s.refollow = true
 		s.server.wakeFeeds()

@@ -58,7 +58,8 @@ func (a *arranger) replacement(s Slot) (n conclave.NodeID, why string) {
 // considered, and of these only copies whose lag is at most MaxLagMs above the
 // smallest one. Among the rest an allowed node is preferred to a forbidden one,
 // whatever their positions: positions come from the nodes' last heartbeats,
-// which were not sent at the same moment.
+// which were not sent at the same moment. The node that is chosen takes the
+// furthest copy of the row's other live holders (data/holders.go).
 func (a *arranger) bestCopy(s Slot, holders []conclave.NodeID) conclave.NodeID {
 	var newest conclave.Epoch
 	for _, n := range holders {

@@ -16,6 +16,16 @@ var dataGuards = []guard{
 		"data/migrate.go", "if len(m.answered) == 0 {\n\t\t\ts.serve", "if len(m.answered) >= 0 {\n\t\t\ts.serve"}},
 	{name: "a silent source is waited for without end", test: unit{"./data", "TestHandOver_SilentSourceIsGivenUp"}, patch: patch{
 		"data/source.go", "now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {", "now.Before(m.began) {"}},
+	{name: "a copy that is further stays where it is", test: unit{"./data", "TestCrash_FurthestCopyIsTaken"}, by: on("the-furthest-copy-is-being-drained", "the-furthest-copy-is-being-drained@2", "storm@112"), patch: patch{
+		"data/migrate.go", "len(m.holders) > 0 {", "len(m.holders) > 9 {"}},
+	{name: "a copy that is not further is taken", test: unit{"./data", "TestCrash_CopyThatIsNotFurtherIsNotTaken"}, patch: patch{
+		"data/holders.go", "if !isFurther(c.epoch, c.position, r.copyEpoch, r.copyPosition) {", "if c.epoch.IsZero() {"}},
+	{name: "a silent holder is waited for without end", test: unit{"./data", "TestCrash_SilentHolderIsLeftOut"}, patch: patch{
+		"data/migrate.go", "collecting, now.Add(s.server.config.FinishTimeout)", "collecting, now.Add(1000*s.server.config.FinishTimeout)"}},
+	{name: "a holder that was asked reads its old feed on", test: unit{"./data", "TestCollect_FollowerSendsItsCopyAndFollowsNoLonger"}, patch: patch{
+		"data/holders.go", "if r.leaderEpoch.Less(epoch) {", "if r.leaderEpoch.Less(epoch) && r.id < 0 {"}},
+	{name: "an old leader that was asked serves on", test: unit{"./data", "TestCollect_OldLeaderFinishes"}, patch: patch{
+		"data/holders.go", "\t\tr.finish(w)\n", ""}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{

@@ -1647,6 +1647,127 @@ func (x *FinishedSlot) GetIncompleteMs() int64 {
 	return 0
 }
 
+type CollectRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leader        *Node                  `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"` // the caller
+	Slots         []*HeldCopy            `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectRequest) Reset() {
+	*x = CollectRequest{}
+	mi := &file_wire_v1_data_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectRequest) ProtoMessage() {}
+
+func (x *CollectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_data_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
+func (*CollectRequest) Descriptor() ([]byte, []int) {
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CollectRequest) GetLeader() *Node {
+	if x != nil {
+		return x.Leader
+	}
+	return nil
+}
+
+func (x *CollectRequest) GetSlots() []*HeldCopy {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+// HeldCopy is what the caller has of a slot.
+type HeldCopy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slot          uint32                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	LeaderEpoch   *Epoch                 `protobuf:"bytes,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // at which the slot was granted to the caller
+	CopyEpoch     *Epoch                 `protobuf:"bytes,3,opt,name=copy_epoch,json=copyEpoch,proto3" json:"copy_epoch,omitempty"`       // of the feed that its copy is from; zero: it has no complete copy
+	Position      uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`                         // in that feed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldCopy) Reset() {
+	*x = HeldCopy{}
+	mi := &file_wire_v1_data_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldCopy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldCopy) ProtoMessage() {}
+
+func (x *HeldCopy) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_data_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldCopy.ProtoReflect.Descriptor instead.
+func (*HeldCopy) Descriptor() ([]byte, []int) {
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *HeldCopy) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *HeldCopy) GetLeaderEpoch() *Epoch {
+	if x != nil {
+		return x.LeaderEpoch
+	}
+	return nil
+}
+
+func (x *HeldCopy) GetCopyEpoch() *Epoch {
+	if x != nil {
+		return x.CopyEpoch
+	}
+	return nil
+}
+
+func (x *HeldCopy) GetPosition() uint64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
 var File_wire_v1_data_proto protoreflect.FileDescriptor
 
 const file_wire_v1_data_proto_rawDesc = "" +
@@ -1767,7 +1888,16 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12\x18\n" +
 	"\acounter\x18\x04 \x01(\x03R\acounter\x12%\n" +
 	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\x12#\n" +
-	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs*\x88\x01\n" +
+	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs\"h\n" +
+	"\x0eCollectRequest\x12)\n" +
+	"\x06leader\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\x06leader\x12+\n" +
+	"\x05slots\x18\x02 \x03(\v2\x15.conclave.v1.HeldCopyR\x05slots\"\xa4\x01\n" +
+	"\bHeldCopy\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
+	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x121\n" +
+	"\n" +
+	"copy_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\tcopyEpoch\x12\x1a\n" +
+	"\bposition\x18\x04 \x01(\x04R\bposition*\x88\x01\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCAUSE_WITHDRAWN\x10\x01\x12\x15\n" +
@@ -1775,13 +1905,14 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x12CAUSE_CLIENTS_GONE\x10\x03\x12\x14\n" +
 	"\x10CAUSE_OWNER_GONE\x10\x04\x12\x0e\n" +
 	"\n" +
-	"CAUSE_DIFF\x10\x052\xdc\x02\n" +
+	"CAUSE_DIFF\x10\x052\xa3\x03\n" +
 	"\vDataService\x12>\n" +
 	"\x05Write\x12\x19.conclave.v1.WriteRequest\x1a\x1a.conclave.v1.WriteResponse\x12>\n" +
 	"\x05Fetch\x12\x19.conclave.v1.FetchRequest\x1a\x1a.conclave.v1.FetchResponse\x12=\n" +
 	"\x05Watch\x12\x19.conclave.v1.WatchRequest\x1a\x17.conclave.v1.WatchEvent0\x01\x12K\n" +
 	"\tReplicate\x12\x1d.conclave.v1.ReplicateRequest\x1a\x1b.conclave.v1.ReplicateEvent(\x010\x01\x12A\n" +
-	"\x06Finish\x12\x1a.conclave.v1.FinishRequest\x1a\x1b.conclave.v1.FinishResponseB\x19Z\x17conclave/wire/v1;wirev1b\x06proto3"
+	"\x06Finish\x12\x1a.conclave.v1.FinishRequest\x1a\x1b.conclave.v1.FinishResponse\x12E\n" +
+	"\aCollect\x12\x1b.conclave.v1.CollectRequest\x1a\x1b.conclave.v1.ReplicateEvent0\x01B\x19Z\x17conclave/wire/v1;wirev1b\x06proto3"
 
 var (
 	file_wire_v1_data_proto_rawDescOnce sync.Once
@@ -1796,7 +1927,7 @@ func file_wire_v1_data_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_data_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_wire_v1_data_proto_goTypes = []any{
 	(Cause)(0),               // 0: conclave.v1.Cause
 	(*SlotBatch)(nil),        // 1: conclave.v1.SlotBatch
@@ -1823,67 +1954,75 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(*FinishSlot)(nil),       // 22: conclave.v1.FinishSlot
 	(*FinishResponse)(nil),   // 23: conclave.v1.FinishResponse
 	(*FinishedSlot)(nil),     // 24: conclave.v1.FinishedSlot
-	(*Epoch)(nil),            // 25: conclave.v1.Epoch
-	(*Publisher)(nil),        // 26: conclave.v1.Publisher
-	(*Node)(nil),             // 27: conclave.v1.Node
-	(Access)(0),              // 28: conclave.v1.Access
-	(*Datum)(nil),            // 29: conclave.v1.Datum
+	(*CollectRequest)(nil),   // 25: conclave.v1.CollectRequest
+	(*HeldCopy)(nil),         // 26: conclave.v1.HeldCopy
+	(*Epoch)(nil),            // 27: conclave.v1.Epoch
+	(*Publisher)(nil),        // 28: conclave.v1.Publisher
+	(*Node)(nil),             // 29: conclave.v1.Node
+	(Access)(0),              // 30: conclave.v1.Access
+	(*Datum)(nil),            // 31: conclave.v1.Datum
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
-	25, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
-	26, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
+	27, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
 	2,  // 2: conclave.v1.SlotBatch.removals:type_name -> conclave.v1.Removal
 	0,  // 3: conclave.v1.Removal.cause:type_name -> conclave.v1.Cause
-	27, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
+	29, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
 	1,  // 5: conclave.v1.WriteRequest.batches:type_name -> conclave.v1.SlotBatch
 	5,  // 6: conclave.v1.WriteResponse.results:type_name -> conclave.v1.SlotResult
-	28, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
-	25, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
-	27, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
+	30, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
+	27, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
 	7,  // 10: conclave.v1.FetchRequest.slots:type_name -> conclave.v1.FetchSlot
-	25, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	8,  // 12: conclave.v1.FetchSlot.wants:type_name -> conclave.v1.Want
 	10, // 13: conclave.v1.FetchResponse.slots:type_name -> conclave.v1.FetchedSlot
-	28, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
-	25, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
+	27, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
-	29, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
-	27, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	31, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
+	29, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
 	14, // 19: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	25, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	27, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	27, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
 	16, // 22: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
 	17, // 23: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	25, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	28, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	27, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
 	19, // 27: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
 	20, // 28: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	26, // 29: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	27, // 30: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	27, // 31: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	28, // 29: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	29, // 30: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	29, // 31: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
 	0,  // 32: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	27, // 33: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	29, // 33: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
 	22, // 34: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	25, // 35: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 35: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	24, // 36: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	28, // 37: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	25, // 38: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	3,  // 39: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 40: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 41: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 42: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	21, // 43: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	4,  // 44: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 45: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 46: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 47: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	23, // 48: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	44, // [44:49] is the sub-list for method output_type
-	39, // [39:44] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	30, // 37: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	27, // 38: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	29, // 39: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	26, // 40: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	27, // 41: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 42: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 43: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 44: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 45: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 46: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	21, // 47: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	25, // 48: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 49: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 50: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 51: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 52: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	23, // 53: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	18, // 54: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	49, // [49:55] is the sub-list for method output_type
+	43, // [43:49] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }
@@ -1902,7 +2041,7 @@ func file_wire_v1_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_data_proto_rawDesc), len(file_wire_v1_data_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

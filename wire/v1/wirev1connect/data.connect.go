@@ -46,6 +46,8 @@ const (
 	DataServiceReplicateProcedure = "/conclave.v1.DataService/Replicate"
 	// DataServiceFinishProcedure is the fully-qualified name of the DataService's Finish RPC.
 	DataServiceFinishProcedure = "/conclave.v1.DataService/Finish"
+	// DataServiceCollectProcedure is the fully-qualified name of the DataService's Collect RPC.
+	DataServiceCollectProcedure = "/conclave.v1.DataService/Collect"
 )
 
 // DataServiceClient is a client for the conclave.v1.DataService service.
@@ -66,6 +68,11 @@ type DataServiceClient interface {
 	// at the old epochs, returns the last positions and keeps its copies. The
 	// call may be repeated.
 	Finish(context.Context, *connect.Request[v1.FinishRequest]) (*connect.Response[v1.FinishResponse], error)
+	// Collect is called by a node that was granted slots after a crash. It sends a
+	// snapshot of every complete copy here that is further than the caller's, and
+	// nothing for the other slots. The node no longer serves or follows the slots
+	// at older epochs. The call may be repeated.
+	Collect(context.Context, *connect.Request[v1.CollectRequest]) (*connect.ServerStreamForClient[v1.ReplicateEvent], error)
 }
 
 // NewDataServiceClient constructs a client for the conclave.v1.DataService service. By default, it
@@ -109,6 +116,12 @@ func NewDataServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(dataServiceMethods.ByName("Finish")),
 			connect.WithClientOptions(opts...),
 		),
+		collect: connect.NewClient[v1.CollectRequest, v1.ReplicateEvent](
+			httpClient,
+			baseURL+DataServiceCollectProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("Collect")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -119,6 +132,7 @@ type dataServiceClient struct {
 	watch     *connect.Client[v1.WatchRequest, v1.WatchEvent]
 	replicate *connect.Client[v1.ReplicateRequest, v1.ReplicateEvent]
 	finish    *connect.Client[v1.FinishRequest, v1.FinishResponse]
+	collect   *connect.Client[v1.CollectRequest, v1.ReplicateEvent]
 }
 
 // Write calls conclave.v1.DataService.Write.
@@ -146,6 +160,11 @@ func (c *dataServiceClient) Finish(ctx context.Context, req *connect.Request[v1.
 	return c.finish.CallUnary(ctx, req)
 }
 
+// Collect calls conclave.v1.DataService.Collect.
+func (c *dataServiceClient) Collect(ctx context.Context, req *connect.Request[v1.CollectRequest]) (*connect.ServerStreamForClient[v1.ReplicateEvent], error) {
+	return c.collect.CallServerStream(ctx, req)
+}
+
 // DataServiceHandler is an implementation of the conclave.v1.DataService service.
 type DataServiceHandler interface {
 	// Write stores a session's registrations. Each slot is decided on its own.
@@ -164,6 +183,11 @@ type DataServiceHandler interface {
 	// at the old epochs, returns the last positions and keeps its copies. The
 	// call may be repeated.
 	Finish(context.Context, *connect.Request[v1.FinishRequest]) (*connect.Response[v1.FinishResponse], error)
+	// Collect is called by a node that was granted slots after a crash. It sends a
+	// snapshot of every complete copy here that is further than the caller's, and
+	// nothing for the other slots. The node no longer serves or follows the slots
+	// at older epochs. The call may be repeated.
+	Collect(context.Context, *connect.Request[v1.CollectRequest], *connect.ServerStream[v1.ReplicateEvent]) error
 }
 
 // NewDataServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -203,6 +227,12 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(dataServiceMethods.ByName("Finish")),
 		connect.WithHandlerOptions(opts...),
 	)
+	dataServiceCollectHandler := connect.NewServerStreamHandler(
+		DataServiceCollectProcedure,
+		svc.Collect,
+		connect.WithSchema(dataServiceMethods.ByName("Collect")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/conclave.v1.DataService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case DataServiceWriteProcedure:
@@ -215,6 +245,8 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 			dataServiceReplicateHandler.ServeHTTP(w, r)
 		case DataServiceFinishProcedure:
 			dataServiceFinishHandler.ServeHTTP(w, r)
+		case DataServiceCollectProcedure:
+			dataServiceCollectHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -242,4 +274,8 @@ func (UnimplementedDataServiceHandler) Replicate(context.Context, *connect.BidiS
 
 func (UnimplementedDataServiceHandler) Finish(context.Context, *connect.Request[v1.FinishRequest]) (*connect.Response[v1.FinishResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("conclave.v1.DataService.Finish is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) Collect(context.Context, *connect.Request[v1.CollectRequest], *connect.ServerStream[v1.ReplicateEvent]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("conclave.v1.DataService.Collect is not implemented"))
 }

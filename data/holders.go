@@ -1,0 +1,224 @@
+package data
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave"
+	"conclave/slot"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// After a crash, the meta leader grants a slot by what it knows of the copies:
+// their positions come from heartbeats, so any other holder of the slot may be
+// further than the node that is granted it. What that holder is further by may
+// be with no session any more. So the new leader first asks every other live
+// holder in its row, and takes the furthest copy as a whole, as a follower
+// installs a snapshot; then it compares with the sessions (docs/adr/0064).
+//
+// A holder that does not answer within FinishTimeout is left out, as a silent
+// source is. A slot without another live holder waits for nothing.
+
+// heldCopy is a complete copy that another holder has sent.
+type heldCopy struct {
+	store       *Store
+	epoch       conclave.Epoch
+	position    uint64
+	counter     int64
+	unconfirmed time.Duration
+	incomplete  time.Duration
+}
+
+// isFurther reports whether a copy at a position of one epoch's feed is further
+// than another.
+func isFurther(epoch conclave.Epoch, position uint64, than conclave.Epoch, thanPosition uint64) bool {
+	if c := epoch.Compare(than); c != 0 {
+		return c > 0
+	}
+	return position > thanPosition
+}
+
+// otherHolders returns the live nodes in a row that this node has just been
+// granted.
+func (s *slots) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
+	members := s.server.view.State().Members
+	out := map[conclave.NodeID]bool{}
+	for _, n := range row.Holders() {
+		if n != s.server.config.Node && members.Has(n) {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// askHolders asks each holder once, for all slots that the table has just
+// granted to this node after a crash.
+func (s *slots) askHolders() {
+	byHolder := map[conclave.NodeID][]*migration{}
+	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
+		m := s.migrations[id]
+		if m.phase != collecting || m.sent {
+			continue
+		}
+		m.sent = true
+		for n := range m.holders {
+			byHolder[n] = append(byHolder[n], m)
+		}
+	}
+	for _, n := range sortedNodes(byHolder) {
+		s.askHolder(n, byHolder[n])
+	}
+}
+
+// askHolder requests one holder's copies and posts them to the loop.
+func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
+	ask := &wirev1.CollectRequest{Leader: wire.NodeOut(s.server.config.Node)}
+	bySlot := map[int]*migration{}
+	for _, m := range all {
+		bySlot[m.r.id] = m
+		m.r.mu.Lock()
+		epoch, position := m.r.copyEpoch, m.r.copyPosition
+		m.r.mu.Unlock()
+		ask.Slots = append(ask.Slots, &wirev1.HeldCopy{
+			Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch), CopyEpoch: wire.EpochOut(epoch), Position: position,
+		})
+	}
+	member, _ := s.server.view.State().Members.Find(n.Name)
+	deadline := all[0].deadline // one table granted them all
+	s.tasks.Go(func() {
+		ctx, cancel := context.WithDeadline(s.ctx, deadline)
+		defer cancel()
+		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c heldCopy) {
+			if m := bySlot[id]; m != nil {
+				s.post(func() { s.take(m, n, c) })
+			}
+		})
+		if err != nil {
+			s.server.log.Info("a holder did not send its copies", "holder", n.Name, "slots", len(all), "error", err)
+		}
+		s.post(func() {
+			for _, m := range all {
+				delete(m.holders, n)
+			}
+		})
+	})
+}
+
+// receiveCopies calls received with each copy that has arrived as a whole.
+func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, heldCopy)) error {
+	stream, err := s.server.peers.Data(address).Collect(ctx, connect.NewRequest(ask))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }() // it has ended, or is given up
+	var loading *Store
+	now := time.Now()
+	for stream.Receive() {
+		e := stream.Msg()
+		if e.GetSnapshotBegin() {
+			loading = NewStore(s.server.config.SessionGrace)
+		}
+		if loading == nil {
+			continue
+		}
+		for _, c := range e.GetCopies() {
+			loading.put(copyIn(c), now)
+		}
+		if e.GetSnapshotEnd() {
+			received(int(e.GetSlot()), heldCopy{
+				store: loading, epoch: wire.EpochIn(e.GetLeaderEpoch()), position: e.GetPosition(),
+				counter: e.GetCounter(), unconfirmed: wire.FromMs(e.GetUnconfirmedMs()), incomplete: wire.FromMs(e.GetIncompleteMs()),
+			})
+			loading = nil
+		}
+	}
+	return stream.Err()
+}
+
+// take replaces the copy with a holder's if that is further.
+func (s *slots) take(m *migration, holder conclave.NodeID, c heldCopy) {
+	if s.migrations[m.r.id] != m || m.phase != collecting {
+		return
+	}
+	r, now := m.r, time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !isFurther(c.epoch, c.position, r.copyEpoch, r.copyPosition) {
+		return
+	}
+	s.server.log.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
+		"copy", c.epoch, "position", c.position, "had", r.copyEpoch, "at", r.copyPosition)
+	r.store = r.store.Adopt(r.takeover, c.store, now)
+	r.store.Mark(now.Add(c.unconfirmed))
+	if c.incomplete > 0 {
+		r.store.MarkIncomplete(now.Add(c.incomplete))
+	}
+	r.store.TakeChanged() // a slot that migrates has no readers
+	r.store.Raise(c.counter)
+	r.copyEpoch, r.copyPosition = c.epoch, c.position
+}
+
+// Collect is called by a node that was granted slots after a crash. A higher
+// leader epoch in the request is sufficient proof of that: from the answer on,
+// this node neither serves the slot at an older epoch nor follows an older
+// leader. Calling it again has no effect.
+func (s *Server) Collect(_ context.Context, req *connect.Request[wirev1.CollectRequest], stream *connect.ServerStream[wirev1.ReplicateEvent]) error {
+	leader := wire.NodeIn(req.Msg.GetLeader())
+	var events []*wirev1.ReplicateEvent
+	for _, in := range req.Msg.GetSlots() {
+		r := s.slots.of(int(in.GetSlot()))
+		if r == nil {
+			continue
+		}
+		out, finished := r.yield(in, &s.watchers, time.Now())
+		events = append(events, out...)
+		if !finished.IsZero() {
+			s.noteFinished(r.id, finished, leader)
+		}
+	}
+	s.slots.post(func() { s.slots.refollow = true })
+	s.wakeFeeds()
+	s.beatNow()
+	for _, e := range events {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yield ends what the replica does at older leader epochs than the asking
+// leader's, and returns its copy if that is complete and further. finished is
+// the epoch at which it served until now, or zero.
+func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
+	epoch := wire.EpochIn(in.GetLeaderEpoch())
+	r.mu.Lock()
+	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) {
+		r.mu.Unlock()
+		return nil, conclave.Epoch{}
+	}
+	if r.state == slot.Serving {
+		finished = r.epoch
+		r.finish(w)
+	}
+	if r.leaderEpoch.Less(epoch) {
+		r.detachAt(now)
+		r.unfollow()
+	}
+	if r.copyEpoch.IsZero() || !isFurther(r.copyEpoch, r.copyPosition, wire.EpochIn(in.GetCopyEpoch()), in.GetPosition()) {
+		r.mu.Unlock()
+		return nil, finished
+	}
+	copies, copyEpoch, position := r.store.All(), r.copyEpoch, r.copyPosition
+	counter, marked, incomplete := r.store.Counter(), r.store.Marked(now), r.store.Incomplete(now)
+	r.mu.Unlock()
+	events = snapshot(r.id, copyEpoch, copies, position, counter)
+	last := events[len(events)-1]
+	last.UnconfirmedMs, last.IncompleteMs = wire.Ms(marked), wire.Ms(incomplete)
+	return events, finished
+}
