@@ -22,19 +22,20 @@ import (
 	"conclave/sim/simnet"
 )
 
-// Options are what a bubble's cluster has besides its size. The zero value is
+// Options configures a cluster in a bubble, except its size. The zero value is
 // usable.
 type Options struct {
-	// Log hears what the nodes log; nil drops it, unformatted.
+	// Log receives the nodes' logs. If it is nil they are not formatted.
 	Log io.Writer
-	// Link is every link's shape while nothing else is asked for. The default is
-	// 50 to 250 microseconds.
+	// Link is the shape of every link without a fault. The default is a latency
+	// of 50 to 250 microseconds.
 	Link simnet.Shape
-	// Drift is how far a node's durations are off, at most, either way; drawn for
-	// each start. The default is 200 millionths: no ordinary quartz is worse. Below
-	// zero there is none.
+	// Drift is the largest relative error of a process's durations in either
+	// direction; the error is drawn at each start. The default is 200
+	// millionths, which no ordinary quartz exceeds. A negative value means no
+	// drift.
 	Drift float64
-	// Tap hears of everything that is sent.
+	// Tap, if not nil, is called with everything that is sent.
 	Tap func(simnet.Sent)
 }
 
@@ -48,8 +49,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Cluster is the whole cluster in a bubble, and what is done to it: the driver of
-// scenarios. All of it belongs to one bubble.
+// Cluster is the whole cluster in a bubble, and the driver of scenarios for it.
+// It must be used inside one bubble only.
 type Cluster struct {
 	o      Options
 	size   chaos.Cluster
@@ -58,25 +59,25 @@ type Cluster struct {
 	tables *devdb.Tables // the database's disk
 	metas  []string
 
-	mu      sync.Mutex // guards the rest; never held while waiting
+	mu      sync.Mutex // guards the fields below; not held while waiting
 	nodes   map[string]*process
 	clients map[string]*Client
-	clocks  map[string]time.Duration // how far a host's wall clock is off
-	alone   map[string][]chaos.Act   // cuts and delays between a host and everybody else, those to come included
+	clocks  map[string]time.Duration // the offset of a host's wall clock
+	alone   map[string][]chaos.Act   // cuts and delays between a host and all others, including later ones
 	starts  uint64
 }
 
 var _ chaos.Driver = (*Cluster)(nil)
 
-// process is what a node is in the bubble: a server that runs until it is
-// cancelled, or has shut down.
+// process is a node in the bubble: a server that runs until it is cancelled or
+// has shut down.
 type process struct {
-	host   string // its name, but for a twin
+	host   string // the node's name, or that of its twin's host
 	node   conclave.NodeID
 	server server
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // what it returned; read after done
+	err    error         // what Run returned; valid after done
 	stop   sync.WaitGroup
 }
 
@@ -85,7 +86,7 @@ type server interface {
 	Shutdown(context.Context) error
 }
 
-// New makes a cluster; Open starts it.
+// New returns a cluster, which Open starts.
 func New(o Options) *Cluster {
 	return &Cluster{
 		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
@@ -93,7 +94,7 @@ func New(o Options) *Cluster {
 	}
 }
 
-// Open starts the database and then every node, at one instant.
+// Open starts the database and then every node, at the same instant.
 func (c *Cluster) Open(_ context.Context, size chaos.Cluster, gate *trace.Gate) error {
 	for _, f := range []struct {
 		n         *int
@@ -130,16 +131,17 @@ func (c *Cluster) Open(_ context.Context, size chaos.Cluster, gate *trace.Gate) 
 	return nil
 }
 
-// Claims says that they reach the gate.
+// Claims reports whether trace claims reach the gate.
 func (c *Cluster) Claims() bool { return c.gate != nil }
 
-// Told has nothing to add: the gate has heard all.
+// Told reports no claims: all were passed to the gate when they were made.
 func (c *Cluster) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 
-// Net is the network, for tests that do what no act does.
+// Net returns the network, for faults that no scenario action has.
 func (c *Cluster) Net() *simnet.Net { return c.net }
 
-// stream is a seeded random stream of its own for a name.
+// stream returns the random stream for a name, seeded with the cluster's seed
+// and the number of starts so far.
 func (c *Cluster) stream(name string) *rand.Rand {
 	c.mu.Lock()
 	starts := c.starts
@@ -149,7 +151,8 @@ func (c *Cluster) stream(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(c.size.Seed, h.Sum64()))
 }
 
-// start starts a node on a host, as a new incarnation. What runs is left alone.
+// start starts a new incarnation of a node on a host. It does nothing if a
+// process runs there.
 func (c *Cluster) start(name, host string) error {
 	if c.process(host) != nil {
 		return nil
@@ -158,21 +161,21 @@ func (c *Cluster) start(name, host string) error {
 	c.starts++
 	c.mu.Unlock()
 	rng := c.stream(host)
-	b := birth{
+	spec := nodeSpec{
 		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
 		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
 		pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
 	}
-	s, err := c.server(b)
+	s, err := c.server(spec)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{host: host, node: b.node, server: s, cancel: cancel, done: make(chan struct{})}
+	p := &process{host: host, node: spec.node, server: s, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		p.err = s.Run(ctx)
-		c.net.Kill(host) // a process that has ended, however it did, leaves no connections
+		c.net.Kill(host) // an ended process leaves no connections
 	}()
 	c.mu.Lock()
 	c.nodes[host] = p
@@ -180,7 +183,7 @@ func (c *Cluster) start(name, host string) error {
 	return nil
 }
 
-// process is the one that runs on a host, or nil.
+// process returns the process that runs on a host, or nil.
 func (c *Cluster) process(host string) *process {
 	c.mu.Lock()
 	p := c.nodes[host]
@@ -196,8 +199,8 @@ func (c *Cluster) process(host string) *process {
 	}
 }
 
-// kill is kill -9: the process's connections are gone, then its goroutines. It
-// returns when they are.
+// kill ends a process as kill -9 does: first its connections, then its
+// goroutines. It returns when they have ended.
 func (c *Cluster) kill(host string) {
 	p := c.process(host)
 	if p == nil {
@@ -215,7 +218,8 @@ func (c *Cluster) kill(host string) {
 	p.stop.Wait()
 }
 
-// stop is SIGTERM: the graceful stop begins. It is cut short after a minute.
+// stop begins the graceful stop of a process, as SIGTERM does, and returns the
+// process or nil. The stop is limited to a minute.
 func (c *Cluster) stop(host string) *process {
 	p := c.process(host)
 	if p == nil {
@@ -233,7 +237,7 @@ func (c *Cluster) stop(host string) *process {
 	return p
 }
 
-// Close says good-bye for the clients, then kills every node that still runs.
+// Close closes the clients, then kills every node that still runs.
 func (c *Cluster) Close(ctx context.Context) error {
 	var errs []error
 	for _, cl := range c.allClients() {
@@ -253,7 +257,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// hosts are those of all nodes that were ever started, sorted.
+// hosts returns the hosts of all nodes that were ever started, sorted.
 func (c *Cluster) hosts() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +269,7 @@ func (c *Cluster) hosts() []string {
 	return names
 }
 
-// processes are the last ones on each host, by host.
+// processes returns the last process of each host, sorted by host.
 func (c *Cluster) processes() []*process {
 	var all []*process
 	for _, host := range c.hosts() {
@@ -287,7 +291,7 @@ func (c *Cluster) allClients() []*Client {
 	return all
 }
 
-// clock is a host's wall clock.
+// clock returns a host's wall clock.
 func (c *Cluster) clock(host string) func() time.Time {
 	return func() time.Time {
 		c.mu.Lock()
@@ -297,8 +301,8 @@ func (c *Cluster) clock(host string) func() time.Time {
 	}
 }
 
-// sink hands a node's claims to the gate. At a point between check and act a
-// process that stands still waits there until it goes on.
+// sink returns the sink of a node's claims, which passes them to the gate. At a
+// Point it also blocks while the process is paused.
 func (c *Cluster) sink(host string) trace.Sink {
 	if c.gate == nil {
 		return nil
@@ -306,8 +310,8 @@ func (c *Cluster) sink(host string) trace.Sink {
 	return func(claim trace.Claim) {
 		c.gate.Sink(claim)
 		if claim.Kind.Point() {
-			if awake := c.net.Awake(host); awake != nil {
-				<-awake
+			if thawed := c.net.Awake(host); thawed != nil {
+				<-thawed
 			}
 		}
 	}
@@ -317,13 +321,13 @@ func (c *Cluster) logger(host string) hclog.Logger {
 	if c.o.Log == nil {
 		return hclog.NewNullLogger()
 	}
-	return hclog.New(&hclog.LoggerOptions{Name: host, Level: hclog.Debug, Output: stamped{c.o.Log}, DisableTime: true})
+	return hclog.New(&hclog.LoggerOptions{Name: host, Level: hclog.Debug, Output: timestamped{c.o.Log}, DisableTime: true})
 }
 
-// stamped writes the bubble's time before each line.
-type stamped struct{ to io.Writer }
+// timestamped writes the bubble's time before each line.
+type timestamped struct{ to io.Writer }
 
-func (w stamped) Write(p []byte) (int, error) {
+func (w timestamped) Write(p []byte) (int, error) {
 	_, err := fmt.Fprintf(w.to, "%s %s", time.Now().UTC().Format("04:05.000000"), p)
 	return len(p), err
 }

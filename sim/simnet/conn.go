@@ -152,7 +152,8 @@ func (p *pipe) write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// post sends a segment, or keeps it until the process is thawed. Net.mu is held.
+// post sends a segment, or keeps it until the process is thawed. Net.mu is
+// held.
 func (p *pipe) post(b []byte, what mark) {
 	if p.from.frozen {
 		p.held = append(p.held, segment{data: bytes.Clone(b), what: what})
@@ -190,8 +191,8 @@ func (p *pipe) send(data []byte, what mark) {
 	}
 }
 
-// arrive delivers the segments that are due and sets the timer for the next one.
-// Net.mu is held.
+// arrive delivers the segments that are due and sets the timer for the next
+// one. Net.mu is held.
 func (p *pipe) arrive() {
 	now := time.Now()
 	for len(p.inFlight) > 0 {
@@ -224,8 +225,8 @@ func (p *pipe) later(d time.Duration) {
 	p.arrival.Reset(d)
 }
 
-// deliver appends a segment that has arrived to what the reader can read. Net.mu
-// is held.
+// deliver appends a segment that has arrived to what the reader can read.
+// Net.mu is held.
 func (p *pipe) deliver(arrived segment) {
 	if arrived.what == rst {
 		p.reader.reset()
@@ -276,9 +277,9 @@ func (p *pipe) setDeadline(t time.Time) {
 		p.deadlineTimer = nil
 	}
 	// A deadline that has passed needs no timer: the broadcast below wakes the
-	// reader. Also, under the race detector Go 1.26.8 crashes when two goroutines
-	// of a bubble run such timers at the same moment, because both use the one
-	// context that the detector has for the bubble's timers.
+	// reader. Also, under the race detector Go 1.26.8 crashes when two
+	// goroutines of a bubble run such timers at the same moment, because both
+	// use the one context that the detector has for the bubble's timers.
 	if wait := time.Until(t); !t.IsZero() && wait > 0 && p.closed == nil {
 		p.deadlineTimer = time.AfterFunc(wait, func() {
 			p.net.mu.Lock()

@@ -1,13 +1,13 @@
 // Package simnet is a network in memory, with the faults of a real one: hosts
-// that listen and dial by host:port, links with latency, loss and bandwidth, cuts
-// in one direction or both, resets, half-open connections, and hosts that are
-// killed, frozen or powered off.
+// that listen and dial by host:port, links with latency, loss and bandwidth,
+// cuts in one direction or both, resets, half-open connections, and hosts that
+// are killed, frozen or powered off.
 //
 // It implements wire.Network, so that the same servers, clients and database
 // drivers that the processes use run over it inside a testing/synctest bubble,
-// where time advances only when every goroutine waits. No goroutine holds a mutex
-// while it waits: readers wait on condition variables, which the bubble counts as
-// waiting, and delayed bytes are delivered by a timer.
+// where time advances only when every goroutine waits. No goroutine holds a
+// mutex while it waits: readers wait on condition variables, which the bubble
+// counts as waiting, and delayed bytes are delivered by a timer.
 //
 //	Write ─▶ link a→b: loss, bandwidth, latency ─▶ in flight ─▶ arrived ─▶ Read
 //	           │ a is frozen: held until it thaws      │ cut, or b without power:
@@ -28,11 +28,12 @@
 //
 // # Guarantees
 //
-// Bytes arrive in order and complete, or the connection breaks. Each direction of
-// each pair of hosts draws from its own random stream, which is seeded with the
-// network's seed and the two names: with a spread latency no two events fall on
-// one instant, and what happens on one link does not change another link's draws.
-// Without shapes and faults bytes arrive at the instant at which they are sent.
+// Bytes arrive in order and complete, or the connection breaks. Each direction
+// of each pair of hosts draws from its own random stream, which is seeded with
+// the network's seed and the two names: with a spread latency no two events
+// fall on one instant, and what happens on one link does not change another
+// link's draws. Without shapes and faults bytes arrive at the instant at which
+// they are sent.
 //
 // # Limits
 //

@@ -80,7 +80,8 @@ func (n *Net) LoseNext(from, to string) {
 	n.link(from, to).loseNext = true
 }
 
-// between returns both ends of the connections between two hosts. Net.mu is held.
+// between returns both ends of the connections between two hosts. Net.mu is
+// held.
 func (n *Net) between(a, b string) []*conn {
 	var all []*conn
 	for _, c := range n.conns {
@@ -133,8 +134,8 @@ func (n *Net) PowerOff(name string) {
 	}
 }
 
-// PowerOn lets the host's kernel answer again. It has none of the old connections
-// and answers what arrives for them with a reset.
+// PowerOn lets the host's kernel answer again. It has none of the old
+// connections and answers what arrives for them with a reset.
 func (n *Net) PowerOn(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,17 +181,17 @@ func (n *Net) thaw(name string) {
 	}
 }
 
-// Awake returns a channel that is closed when the frozen host is thawed; a frozen
-// process waits for it before it acts. Awake returns nil if the host is not
-// frozen.
+// Awake returns a channel that is closed when the frozen host is thawed; a
+// frozen process waits for it before it acts. Awake returns nil if the host is
+// not frozen.
 func (n *Net) Awake(name string) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hostOf(name).thawed
 }
 
-// of returns a host's ends of connections, in the order in which they were made.
-// Net.mu is held.
+// of returns a host's ends of connections, in the order in which they were
+// made. Net.mu is held.
 func (n *Net) of(name string) []*conn {
 	var all []*conn
 	for _, c := range n.conns {

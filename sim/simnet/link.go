@@ -17,8 +17,8 @@ type Shape struct {
 	Bandwidth int
 }
 
-// A lost segment is sent again after resend; the delay doubles with each further
-// loss, up to maxResend.
+// A lost segment is sent again after resend; the delay doubles with each
+// further loss, up to maxResend.
 const (
 	resend    = 200 * time.Millisecond
 	maxResend = 2 * time.Minute

@@ -87,8 +87,8 @@ func (n *Net) hostOf(name string) *host {
 	return h
 }
 
-// Listen listens on a port of this host; the host part of the address is ignored.
-// Port 0 takes a free port.
+// Listen listens on a port of this host; the host part of the address is
+// ignored. Port 0 takes a free port.
 func (h *Host) Listen(_ context.Context, network, address string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -114,12 +114,13 @@ func (h *Host) Listen(_ context.Context, network, address string) (net.Listener,
 	return l, nil
 }
 
-// errNoAnswer is returned by a dial that got neither a connection nor a refusal.
+// errNoAnswer is returned by a dial that got neither a connection nor a
+// refusal.
 var errNoAnswer = os.ErrDeadlineExceeded
 
 // DialContext connects to a listener. It fails with ECONNREFUSED if the other
-// host has no such listener, and with os.ErrDeadlineExceeded if no answer arrives
-// within a second. It takes one round trip.
+// host has no such listener, and with os.ErrDeadlineExceeded if no answer
+// arrives within a second. It takes one round trip.
 func (h *Host) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: addr(address), Err: err}
@@ -173,8 +174,8 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 	return c, nil
 }
 
-// connect makes both ends of a connection, queues the far end at the listener and
-// returns the near end. Net.mu is held.
+// connect makes both ends of a connection, queues the far end at the listener
+// and returns the near end. Net.mu is held.
 func (n *Net) connect(from string, l *listener) *conn {
 	n.nextPort++
 	local := addr(fmt.Sprintf("%s:%d", from, n.nextPort))
@@ -189,10 +190,10 @@ func (n *Net) connect(from string, l *listener) *conn {
 }
 
 // awake waits until the host is not frozen. After a thaw the waiting dials of a
-// host continue one microsecond apart, in the order of their calls, and those of
-// two hosts never at the same instant: the runtime keeps the order of at most 256
-// goroutines that become ready at one instant, and processes that were frozen for
-// long have more.
+// host continue one microsecond apart, in the order of their calls, and those
+// of two hosts never at the same instant: the runtime keeps the order of at
+// most 256 goroutines that become ready at one instant, and processes that were
+// frozen for long have more.
 func (n *Net) awake(ctx context.Context, name string) error {
 	for {
 		n.mu.Lock()
@@ -216,7 +217,8 @@ func (n *Net) awake(ctx context.Context, name string) error {
 	}
 }
 
-// offset returns the moment within a microsecond at which a host's dials continue.
+// offset returns the moment within a microsecond at which a host's dials
+// continue.
 func offset(name string) time.Duration {
 	return time.Duration(1 + hash(name)%999)
 }
