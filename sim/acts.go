@@ -40,7 +40,7 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Cut, chaos.CutOne, chaos.Slow:
 		if a.Peer == "" {
 			c.mu.Lock()
-			c.alone[a.Node] = append(c.alone[a.Node], a)
+			c.standing[a.Node] = append(c.standing[a.Node], a)
 			c.mu.Unlock()
 		}
 		for _, peer := range c.peers(a) {
@@ -49,7 +49,7 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Mend:
 		if a.Peer == "" {
 			c.mu.Lock()
-			delete(c.alone, a.Node)
+			delete(c.standing, a.Node)
 			c.mu.Unlock()
 		}
 		for _, peer := range c.peers(a) {
@@ -144,7 +144,7 @@ func (c *Cluster) changeLink(a chaos.Act, peer string) {
 func (c *Cluster) applyStanding(host string) {
 	c.mu.Lock()
 	var acts []chaos.Act
-	for name, list := range c.alone {
+	for name, list := range c.standing {
 		if name != host {
 			acts = append(acts, list...)
 		}

@@ -59,12 +59,12 @@ type Cluster struct {
 	tables *devdb.Tables // the database's disk
 	metas  []string
 
-	mu      sync.Mutex // guards the fields below; not held while waiting
-	nodes   map[string]*process
-	clients map[string]*Client
-	clocks  map[string]time.Duration // the offset of a host's wall clock
-	alone   map[string][]chaos.Act   // cuts and delays between a host and all others, including later ones
-	starts  uint64
+	mu       sync.Mutex // guards the fields below; not held while waiting
+	nodes    map[string]*process
+	clients  map[string]*Client
+	clocks   map[string]time.Duration // the offset of a host's wall clock
+	standing map[string][]chaos.Act   // cuts and delays between a host and all others, including later ones
+	starts   uint64
 }
 
 var _ chaos.Driver = (*Cluster)(nil)
@@ -90,7 +90,7 @@ type server interface {
 func New(o Options) *Cluster {
 	return &Cluster{
 		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
-		clocks: map[string]time.Duration{}, alone: map[string][]chaos.Act{},
+		clocks: map[string]time.Duration{}, standing: map[string][]chaos.Act{},
 	}
 }
 

@@ -37,7 +37,7 @@ type nodeSpec struct {
 	log     hclog.Logger
 	trace   trace.Sink
 	now     func() time.Time
-	pace    float64 // the factor by which its durations are longer, for its clock's drift
+	pace    float64 // multiplies its durations: the drift of its clock
 }
 
 // lasts returns the true length of a duration that the process measures with

@@ -32,9 +32,9 @@ func (c *Cluster) interceptStatement(from net.Addr, query string) (done func(cha
 	switch of {
 	case "win":
 		if m := won.FindStringSubmatch(query); m != nil {
-			floor, _ := strconv.ParseUint(m[1], 10, 64)
+			seen, _ := strconv.ParseUint(m[1], 10, 64)
 			read, _ := strconv.ParseUint(m[2], 10, 64)
-			claim.Term = max(floor, read) + 1
+			claim.Term = max(seen, read) + 1
 		}
 	case "write", "seal":
 		c.gate.Sink(claim)

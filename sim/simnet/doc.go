@@ -10,14 +10,14 @@
 // counts as waiting, and delayed bytes are delivered by a timer.
 //
 //	Write ─▶ link a→b: loss, bandwidth, latency ─▶ in flight ─▶ arrived ─▶ Read
-//	           │ a is frozen: held until it thaws      │ cut, or b without power:
+//	           │ a is frozen: held until it is thawed  │ cut, or b without power:
 //	           ▼                                       ▼ sent again after 200, 400, 800 ms
 //	                                         b has no such connection: a reset goes back
 //
 // # Faults
 //
-//	Kill      the process dies, its kernel lives: ends (FIN) of all connections leave, dials are refused
-//	PowerOff  the host dies: nothing leaves, nothing is answered; after PowerOn old connections are reset
+//	Kill      the process dies, its kernel lives: a FIN is sent on each connection, and dials are refused
+//	PowerOff  the host dies: nothing is sent or answered; after PowerOn old connections are reset
 //	Freeze    the process is suspended (SIGSTOP): its kernel accepts connections and bytes, the process does not
 //	          read them, and what it would have written is sent when it is thawed
 //	Cut       nothing passes from a to b; what was sent is sent again, with growing delays, and arrives after Heal
