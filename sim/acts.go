@@ -14,7 +14,7 @@ import (
 	"conclave/wire"
 )
 
-// Do does one act.
+// Do executes one action of a scenario.
 func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 	switch a.Verb {
 	case chaos.Kill:
@@ -52,20 +52,20 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Cut, chaos.CutOne, chaos.Slow:
 		if a.Peer == "" {
 			c.mu.Lock()
-			c.alone[a.Node] = append(c.alone[a.Node], a)
+			c.standing[a.Node] = append(c.standing[a.Node], a)
 			c.mu.Unlock()
 		}
 		for _, peer := range c.peers(a) {
-			c.bend(a, peer)
+			c.changeLink(a, peer)
 		}
 	case chaos.Mend:
 		if a.Peer == "" {
 			c.mu.Lock()
-			delete(c.alone, a.Node)
+			delete(c.standing, a.Node)
 			c.mu.Unlock()
 		}
 		for _, peer := range c.peers(a) {
-			c.bend(a, peer)
+			c.changeLink(a, peer)
 		}
 	case chaos.Reset:
 		for _, peer := range c.peers(a) {
@@ -95,7 +95,7 @@ func (c *Cluster) Do(ctx context.Context, a chaos.Act) error {
 	case chaos.Allow:
 		err := c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
 		if wire.CodeOf(err) == wire.CodeNotFound {
-			return nil // it is off the list
+			return nil // it is not on the list
 		}
 		return err
 	case chaos.Freeze, chaos.Unfreeze:
@@ -144,10 +144,10 @@ func (c *Cluster) Partial(ctx context.Context) (n int) {
 	return n
 }
 
-// twin is what follows a node's name in the name of its twin's host.
+// twin is the suffix of the host name of a node's twin.
 const twin = "-twin"
 
-// peers are the hosts that the act is between A and.
+// peers returns the other hosts of an action on the links of a.Node.
 func (c *Cluster) peers(a chaos.Act) []string {
 	if a.Peer != "" {
 		return []string{a.Peer}
@@ -159,8 +159,8 @@ func (c *Cluster) peers(a chaos.Act) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
 }
 
-// bend does to one link what the act says.
-func (c *Cluster) bend(a chaos.Act, peer string) {
+// changeLink applies an action to the link with one peer.
+func (c *Cluster) changeLink(a chaos.Act, peer string) {
 	ways := [][2]string{{a.Node, peer}, {peer, a.Node}}
 	if a.Verb == chaos.CutOne {
 		ways = ways[:1]
@@ -180,11 +180,12 @@ func (c *Cluster) bend(a chaos.Act, peer string) {
 	}
 }
 
-// appear makes a new host meet what holds between others and everybody else.
-func (c *Cluster) appear(host string) {
+// applyStanding applies to a new host the cuts and delays between one host and
+// all others.
+func (c *Cluster) applyStanding(host string) {
 	c.mu.Lock()
 	var acts []chaos.Act
-	for name, list := range c.alone {
+	for name, list := range c.standing {
 		if name != host {
 			acts = append(acts, list...)
 		}
@@ -192,30 +193,31 @@ func (c *Cluster) appear(host string) {
 	c.mu.Unlock()
 	slices.SortStableFunc(acts, func(x, y chaos.Act) int { return strings.Compare(x.Node, y.Node) })
 	for _, a := range acts {
-		c.bend(a, host)
+		c.changeLink(a, host)
 	}
 }
 
-// patience is how long an operator waits for an answer.
-const patience = 2 * time.Second
+// operateTimeout limits an operator's action.
+const operateTimeout = 2 * time.Second
 
-// Operate lets an operator do something, with the tool's own client. One meta is
-// asked, or any that runs when none is named: they hand on what the leader says.
+// Operate calls do with the client of the command-line tool, for the named
+// meta, or for all metas that run if name is empty; a meta that does not lead
+// forwards to the leader.
 func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, operateTimeout)
 	defer cancel()
-	var asked []string
+	var metas []string
 	for _, p := range c.processes() {
 		m, ok := p.server.(*metaNode)
 		if ok && c.process(p.host) == p && m.up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
-			asked = append(asked, p.host+metaPort)
+			metas = append(metas, p.host+metaPort)
 		}
 	}
 	operator := c.operator()
 	defer c.leaves(operator) // the tool's process ends, and leaves no connections
 	transport := &http.Transport{DialContext: c.net.Host(operator).DialContext, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
-	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: asked, HTTP: &http.Client{Transport: transport}}))
+	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{Transport: transport}}))
 }
 
 // operator returns the host of an operator who is not at work yet: two may act at
@@ -238,7 +240,7 @@ func (c *Cluster) leaves(operator string) {
 	delete(c.operators, operator)
 }
 
-// forced returns the options of an operator's act.
+// forced returns the options of an operator's action.
 func forced(a chaos.Act) []metaclient.Option {
 	if a.Force {
 		return []metaclient.Option{metaclient.Force()}

@@ -9,7 +9,7 @@ import (
 	"conclave/client"
 )
 
-// Client is a client of the cluster, on a host of its own.
+// Client is a client of the cluster on its own host.
 type Client struct {
 	*client.Client
 	c      *Cluster
@@ -31,9 +31,9 @@ func (c *Cluster) Client(name string) (chaos.Client, error) {
 
 func (c *Cluster) newClient(name string) (*Client, error) {
 	if c.client(name) != nil {
-		return nil, fmt.Errorf("a client %s was started already", name)
+		return nil, fmt.Errorf("client %s was already started", name)
 	}
-	c.appear(name)
+	c.applyStanding(name)
 	inner, err := client.New(client.Config{
 		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: c.logger(name),
 	})
@@ -52,14 +52,14 @@ func (c *Cluster) newClient(name string) (*Client, error) {
 	return cl, nil
 }
 
-// client is the one with this name that lives, or nil.
+// client returns the running client of this name, or nil.
 func (c *Cluster) client(name string) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clients[name]
 }
 
-// Publish keeps a registration.
+// Publish registers values under a dataId.
 func (cl *Client) Publish(ctx context.Context, dataID string, values []string) (chaos.Publication, error) {
 	p, err := cl.Client.Publish(ctx, dataID, values)
 	if err != nil {
@@ -68,23 +68,22 @@ func (cl *Client) Publish(ctx context.Context, dataID string, values []string) (
 	return p, nil
 }
 
-// Subscribe calls back with each push.
+// Subscribe calls pushed with each push of the dataId.
 func (cl *Client) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	_, err := cl.Client.Subscribe(dataID, client.OnPush(pushed))
 	return err
 }
 
-// Close withdraws everything and says good-bye.
+// Close withdraws the client's registrations and disconnects it.
 func (cl *Client) Close(ctx context.Context) error {
 	err := cl.Client.Close(ctx)
 	cl.end()
 	return err
 }
 
-// Kill is kill -9.
+// Kill ends the client as kill -9 does.
 func (cl *Client) Kill() { cl.kill() }
 
-// kill is kill -9.
 func (cl *Client) kill() {
 	cl.c.net.Kill(cl.name)
 	cl.end()
@@ -93,7 +92,7 @@ func (cl *Client) kill() {
 func (cl *Client) end() {
 	cl.cancel()
 	<-cl.done
-	cl.c.net.Kill(cl.name) // what it left open
+	cl.c.net.Kill(cl.name) // closes the connections that it left open
 	cl.c.mu.Lock()
 	defer cl.c.mu.Unlock()
 	if cl.c.clients[cl.name] == cl {

@@ -22,19 +22,20 @@ import (
 	"conclave/sim/simnet"
 )
 
-// Options are what a bubble's cluster has besides its size. The zero value is
+// Options configures a cluster in a bubble, except its size. The zero value is
 // usable.
 type Options struct {
-	// Log hears what the nodes log; nil drops it, unformatted.
+	// Log receives the nodes' logs. If it is nil they are not formatted.
 	Log io.Writer
-	// Link is every link's shape while nothing else is asked for. The default is
-	// 50 to 250 microseconds.
+	// Link is the shape of every link without a fault. The default is a latency
+	// of 50 to 250 microseconds.
 	Link simnet.Shape
-	// Drift is how far a node's durations are off, at most, either way; drawn for
-	// each start. The default is 200 millionths: no ordinary quartz is worse. Below
-	// zero there is none.
+	// Drift is the largest relative error of a process's durations in either
+	// direction; the error is drawn at each start. The default is 200
+	// millionths, which no ordinary quartz exceeds. A negative value means no
+	// drift.
 	Drift float64
-	// Tap hears of everything that is sent.
+	// Tap, if not nil, is called with everything that is sent.
 	Tap func(simnet.Sent)
 }
 
@@ -48,8 +49,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Cluster is the whole cluster in a bubble, and what is done to it: the driver of
-// scenarios. All of it belongs to one bubble.
+// Cluster is the whole cluster in a bubble, and the driver of scenarios for it.
+// It must be used inside one bubble only.
 type Cluster struct {
 	o      Options
 	size   chaos.Cluster
@@ -58,27 +59,27 @@ type Cluster struct {
 	tables *devdb.Tables // the database's disk
 	metas  []string
 
-	mu      sync.Mutex // guards the rest; never held while waiting
-	nodes   map[string]*process
-	clients map[string]*Client
-	clocks  map[string]time.Duration // how far a host's wall clock is off
-	alone   map[string][]chaos.Act   // cuts and delays between a host and everybody else, those to come included
-	starts  uint64
+	mu       sync.Mutex // guards the fields below; not held while waiting
+	nodes    map[string]*process
+	clients  map[string]*Client
+	clocks   map[string]time.Duration // the offset of a host's wall clock
+	standing map[string][]chaos.Act   // cuts and delays between a host and all others, including later ones
+	starts   uint64
 
 	operators map[string]bool // hosts of operators at work
 }
 
 var _ chaos.Driver = (*Cluster)(nil)
 
-// process is what a node is in the bubble: a server that runs until it is
-// cancelled, or has shut down.
+// process is a node in the bubble: a server that runs until it is cancelled or
+// has shut down.
 type process struct {
-	host   string // its name, but for a twin
+	host   string // the node's name, or that of its twin's host
 	node   conclave.NodeID
 	server server
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // what it returned; read after done
+	err    error         // what Run returned; valid after done
 	stop   sync.WaitGroup
 
 	advertise string // instead of its own address
@@ -89,15 +90,15 @@ type server interface {
 	Shutdown(context.Context) error
 }
 
-// New makes a cluster; Open starts it.
+// New returns a cluster, which Open starts.
 func New(o Options) *Cluster {
 	return &Cluster{
 		o: o.withDefaults(), tables: devdb.NewTables(), nodes: map[string]*process{}, clients: map[string]*Client{},
-		clocks: map[string]time.Duration{}, alone: map[string][]chaos.Act{}, operators: map[string]bool{},
+		clocks: map[string]time.Duration{}, standing: map[string][]chaos.Act{}, operators: map[string]bool{},
 	}
 }
 
-// Open starts the database and then every node, at one instant.
+// Open starts the database and then every node, at the same instant.
 func (c *Cluster) Open(_ context.Context, size chaos.Cluster, gate *trace.Gate) error {
 	for _, f := range []struct {
 		n         *int
@@ -134,16 +135,17 @@ func (c *Cluster) Open(_ context.Context, size chaos.Cluster, gate *trace.Gate) 
 	return nil
 }
 
-// Claims says that they reach the gate.
+// Claims reports whether trace claims reach the gate.
 func (c *Cluster) Claims() bool { return c.gate != nil }
 
-// Told has nothing to add: the gate has heard all.
+// Told reports no claims: all were passed to the gate when they were made.
 func (c *Cluster) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 
-// Net is the network, for tests that do what no act does.
+// Net returns the network, for faults that no scenario action has.
 func (c *Cluster) Net() *simnet.Net { return c.net }
 
-// stream is a seeded random stream of its own for a name.
+// stream returns the random stream for a name, seeded with the cluster's seed
+// and the number of starts so far.
 func (c *Cluster) stream(name string) *rand.Rand {
 	c.mu.Lock()
 	starts := c.starts
@@ -153,7 +155,8 @@ func (c *Cluster) stream(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(c.size.Seed, h.Sum64()))
 }
 
-// start starts a node on a host, as a new incarnation. What runs is left alone.
+// start starts a new incarnation of a node on a host. It does nothing if a
+// process runs there.
 func (c *Cluster) start(name, host string) error { return c.startAt(name, host, "") }
 
 // startAt is start with another advertised address, if it is not empty.
@@ -165,21 +168,21 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	c.starts++
 	c.mu.Unlock()
 	rng := c.stream(host)
-	b := birth{
+	spec := nodeSpec{
 		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
 		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
 		advertise: advertise, pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
 	}
-	s, err := c.server(b)
+	s, err := c.server(spec)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{host: host, node: b.node, server: s, cancel: cancel, done: make(chan struct{}), advertise: advertise}
+	p := &process{host: host, node: spec.node, server: s, cancel: cancel, done: make(chan struct{}), advertise: advertise}
 	go func() {
 		defer close(p.done)
 		p.err = s.Run(ctx)
-		c.net.Kill(host) // a process that has ended, however it did, leaves no connections
+		c.net.Kill(host) // an ended process leaves no connections
 	}()
 	c.mu.Lock()
 	c.nodes[host] = p
@@ -187,7 +190,7 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	return nil
 }
 
-// process is the one that runs on a host, or nil.
+// process returns the process that runs on a host, or nil.
 func (c *Cluster) process(host string) *process {
 	c.mu.Lock()
 	p := c.nodes[host]
@@ -203,8 +206,8 @@ func (c *Cluster) process(host string) *process {
 	}
 }
 
-// kill is kill -9: the process's connections are gone, then its goroutines. It
-// returns when they are.
+// kill ends a process as kill -9 does: first its connections, then its
+// goroutines. It returns when they have ended.
 func (c *Cluster) kill(host string) {
 	p := c.process(host)
 	if p == nil {
@@ -222,7 +225,8 @@ func (c *Cluster) kill(host string) {
 	p.stop.Wait()
 }
 
-// stop is SIGTERM: the graceful stop begins. It is cut short after a minute.
+// stop begins the graceful stop of a process, as SIGTERM does, and returns the
+// process or nil. The stop is limited to a minute.
 func (c *Cluster) stop(host string) *process {
 	p := c.process(host)
 	if p == nil {
@@ -240,7 +244,7 @@ func (c *Cluster) stop(host string) *process {
 	return p
 }
 
-// Close says good-bye for the clients, then kills every node that still runs.
+// Close closes the clients, then kills every node that still runs.
 func (c *Cluster) Close(ctx context.Context) error {
 	var errs []error
 	for _, cl := range c.allClients() {
@@ -260,7 +264,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// hosts are those of all nodes that were ever started, sorted.
+// hosts returns the hosts of all nodes that were ever started, sorted.
 func (c *Cluster) hosts() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,7 +276,7 @@ func (c *Cluster) hosts() []string {
 	return names
 }
 
-// processes are the last ones on each host, by host.
+// processes returns the last process of each host, sorted by host.
 func (c *Cluster) processes() []*process {
 	var all []*process
 	for _, host := range c.hosts() {
@@ -294,7 +298,7 @@ func (c *Cluster) allClients() []*Client {
 	return all
 }
 
-// clock is a host's wall clock.
+// clock returns a host's wall clock.
 func (c *Cluster) clock(host string) func() time.Time {
 	return func() time.Time {
 		c.mu.Lock()
@@ -304,8 +308,8 @@ func (c *Cluster) clock(host string) func() time.Time {
 	}
 }
 
-// sink hands a node's claims to the gate. At a point between check and act a
-// process that stands still waits there until it goes on.
+// sink returns the sink of a node's claims, which passes them to the gate. At a
+// Point it also blocks while the process is paused.
 func (c *Cluster) sink(host string) trace.Sink {
 	if c.gate == nil {
 		return nil
@@ -313,8 +317,8 @@ func (c *Cluster) sink(host string) trace.Sink {
 	return func(claim trace.Claim) {
 		c.gate.Sink(claim)
 		if claim.Kind.Point() {
-			if awake := c.net.Awake(host); awake != nil {
-				<-awake
+			if thawed := c.net.Awake(host); thawed != nil {
+				<-thawed
 			}
 		}
 	}
@@ -324,13 +328,13 @@ func (c *Cluster) logger(host string) hclog.Logger {
 	if c.o.Log == nil {
 		return hclog.NewNullLogger()
 	}
-	return hclog.New(&hclog.LoggerOptions{Name: host, Level: hclog.Debug, Output: stamped{c.o.Log}, DisableTime: true})
+	return hclog.New(&hclog.LoggerOptions{Name: host, Level: hclog.Debug, Output: timestamped{c.o.Log}, DisableTime: true})
 }
 
-// stamped writes the bubble's time before each line.
-type stamped struct{ to io.Writer }
+// timestamped writes the bubble's time before each line.
+type timestamped struct{ to io.Writer }
 
-func (w stamped) Write(p []byte) (int, error) {
+func (w timestamped) Write(p []byte) (int, error) {
 	_, err := fmt.Fprintf(w.to, "%s %s", time.Now().UTC().Format("04:05.000000"), p)
 	return len(p), err
 }

@@ -1,9 +1,9 @@
-// Package sim runs the whole cluster, database included, inside one
-// testing/synctest bubble: the same servers that the processes run, over a
-// network in memory, with time that moves only when every goroutine waits. A
-// minute of a cluster's life under faults takes half a second.
+// Package sim runs the whole cluster, including the database, inside one
+// testing/synctest bubble: the servers that the processes run, over a network
+// in memory, with time that advances only when every goroutine waits. A minute
+// of a cluster under faults takes half a second.
 //
-// # How it stands beside the processes
+// # Comparison with the processes
 //
 //	cmd/meta, cmd/session, cmd/data, cmd/devdb        sim.Cluster
 //	+----------------------------------------+        +-----------------------------+
@@ -14,40 +14,40 @@
 //	| the file of cmd/devdb                   |        | devdb.Tables                |
 //	+----------------------------------------+        +-----------------------------+
 //
-// A [Cluster] is a chaos.Driver: it plays the same scenarios as the drivers for
-// processes and for containers, and can do all that a scenario can ask for.
+// A [Cluster] is a chaos.Driver. It plays the same scenarios as the drivers for
+// processes and for containers, and supports every action of a scenario.
 //
-//	Kill      the network forgets the process, then its goroutines end; a restart is a new incarnation
-//	Pause     nothing is read, nothing that is written leaves, and at a Point between check and act it waits
+//	Kill      the network closes the process's connections, then its goroutines end; a restart is a new incarnation
+//	Pause     the process reads nothing, what it writes is not sent, and it waits at a Point between check and action
 //	Cut, Slow, Reset, HalfOpen, LoseNext      see simnet
-//	Hold      a node between check and act; a request that has arrived and is not looked at; and at the database a
-//	          statement of the leader that is under way: it goes on whatever becomes of its connection (landing.go)
+//	Hold      a node between check and action; a request that has arrived, before it is handled; and at the database
+//	          a statement of the leader, which is executed even if its connection breaks (statements.go)
 //	Skew      Config.Now of a node; NOW() of the database
-//	drift     every start draws how much longer or shorter all of its durations are, up to 200 millionths
+//	drift     every start draws a factor for all durations of the process, 1 plus or minus up to 200 millionths
 //
 // # One seed, one trace
 //
-// The seed decides the story, its faults, every delay of every link, every jitter
-// of every loop, and all ids. What happens at one instant has an order of its
-// own, though, and there the runtime of Go draws on purpose: which ready case a
-// select takes, which of two timers fires first. So a replay is told the same
-// story, and not always to the same end. The command onetrace writes an overlay
-// for the go command that seeds those draws, too; then two plays of a seed are the
-// same, byte by byte of what is sent and line by line of the history
-// (TestOneSeedOneTrace). make sim uses it where it fits the installed Go.
+// The seed determines the scenario, its faults, every delay of every link,
+// every jitter of every loop, and all ids. It does not determine the order of
+// events at one instant, which Go's runtime chooses at random: which ready case
+// a select takes, which of two timers fires first. So a second play of a seed
+// has the same scenario but may end differently. The command onetrace writes an
+// overlay for the go command that seeds these choices too. With it two plays of
+// a seed are equal in every byte that is sent and in every line of the history
+// (TestOneSeedOneTrace). make sim uses it if it fits the installed Go.
 //
-//	make sim                    a hundred storms, two processes side by side
-//	make sim SEEDS=10000        that many
-//	make sim SEED=17            one of them, with its log and its history; shrunk if it fails
-//	make sim SCENARIO=f16       a story
-//	make sim SHRINK=0           a hundred; those that fail are not taken apart
+//	make sim                    a hundred storms in two processes
+//	make sim SEEDS=10000        that number of storms
+//	make sim SEED=17            one storm, with its log and its history; shrunk if it fails
+//	make sim SCENARIO=f16       a built-in scenario
+//	make sim SHRINK=0           a hundred storms; failures are not shrunk
 //	make sim TWICE=20           twenty seeds, each played twice and compared
-//	make sim SEEDS=200 COVER=1  and how much of the cluster's code they ran
+//	make sim SEEDS=200 COVER=1  also measures the coverage of the cluster's code
 //
-// # What it does not show
+// # Limits
 //
-// The embedded server is no MySQL, and a bubble has no scheduler noise, no
-// kernel, no disks. A paused process's goroutines go on between two acts: what
-// they would do is kept from the others, what they compute is not; they stop at the
-// points of package trace only. Writes never wait for a slow reader.
+// The embedded server is not MySQL, and a bubble has no scheduler noise, no
+// kernel and no disks. The goroutines of a paused process continue to compute;
+// only their effects on other processes are held back, and they stop only at
+// the points of package trace. Writes never wait for a slow reader.
 package sim

@@ -9,7 +9,7 @@ import (
 	"conclave/wire"
 )
 
-// Look reads what the nodes know, without asking them over the network.
+// Look reads the nodes' memory, without requests over the network.
 func (c *Cluster) Look(context.Context) chaos.Sight {
 	var out chaos.Sight
 	var newest wire.State
@@ -65,7 +65,7 @@ func (c *Cluster) Look(context.Context) chaos.Sight {
 	return out
 }
 
-// SlotCopies reads the memory of the data nodes that run.
+// SlotCopies returns the copies of all data nodes that run.
 func (c *Cluster) SlotCopies() []chaos.SlotCopy {
 	var out []chaos.SlotCopy
 	for _, p := range c.processes() {
@@ -82,7 +82,7 @@ func (c *Cluster) SlotCopies() []chaos.SlotCopy {
 	return out
 }
 
-// meta is the named meta if it runs and listens, or nil.
+// meta returns the named meta if it runs and listens, or nil.
 func (c *Cluster) meta(host string) *metaNode {
 	p := c.process(host)
 	if p == nil {

@@ -28,8 +28,8 @@ const (
 	dataPort    = ":9622"
 )
 
-// birth is what a process is given when it starts.
-type birth struct {
+// nodeSpec describes a process that is to be started.
+type nodeSpec struct {
 	node    conclave.NodeID
 	host    string
 	network *simnet.Host
@@ -37,58 +37,62 @@ type birth struct {
 	log     hclog.Logger
 	trace   trace.Sink
 	now     func() time.Time
-	pace    float64 // of its clock, against everybody's
+	pace    float64 // multiplies its durations: the drift of its clock
 
 	advertise string // instead of its own address, if it is not empty
 }
 
-// lasts is how long a duration takes by the process's own clock.
-func (b birth) lasts(d time.Duration) time.Duration { return time.Duration(float64(d) * b.pace) }
+// lasts returns the true length of a duration that the process measures with
+// its own clock.
+func (n nodeSpec) lasts(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * n.pace)
+}
 
-// server makes what the node's name says, as its cmd does.
-func (c *Cluster) server(b birth) (server, error) {
-	switch role, _, _ := strings.Cut(b.node.Name, "-"); role {
+// server makes the server of the role in the node's name, configured as in the
+// role's command.
+func (c *Cluster) server(spec nodeSpec) (server, error) {
+	switch role, _, _ := strings.Cut(spec.node.Name, "-"); role {
 	case chaos.Database:
-		ln, err := b.network.Listen(context.Background(), "tcp", dbAddress)
+		ln, err := spec.network.Listen(context.Background(), "tcp", dbAddress)
 		if err != nil {
 			return nil, err
 		}
-		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: b.now, Logger: b.log, Around: c.landing})
+		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: spec.now, Logger: spec.log, Around: c.interceptStatement})
 	case "meta":
-		return c.newMeta(b)
+		return c.newMeta(spec)
 	case "session":
 		config := session.DefaultConfig()
-		config.Node, config.Listen, config.Insecure, config.Metas = b.node, b.host+sessionPort, true, c.metas
-		config.Network, config.Logger, config.Rand, config.Now, config.Trace = b.network, b.log, b.rng, b.now, b.trace
-		config.Advertise = b.advertise
+		config.Node, config.Listen, config.Insecure, config.Metas = spec.node, spec.host+sessionPort, true, c.metas
+		config.Network, config.Logger, config.Rand, config.Now, config.Trace = spec.network, spec.log, spec.rng, spec.now, spec.trace
+		config.Advertise = spec.advertise
 		for _, d := range []*time.Duration{&config.Beat, &config.ClientLease, &config.SessionGrace, &config.PushWindow, &config.DrainTimeout} {
-			*d = b.lasts(*d)
+			*d = spec.lasts(*d)
 		}
 		return session.New(config)
 	default:
 		config := data.DefaultConfig()
-		config.Node, config.Listen, config.Insecure, config.Metas = b.node, b.host+dataPort, true, c.metas
-		config.Network, config.Logger, config.Rand, config.Now, config.Trace = b.network, b.log, b.rng, b.now, b.trace
-		config.Advertise = b.advertise
+		config.Node, config.Listen, config.Insecure, config.Metas = spec.node, spec.host+dataPort, true, c.metas
+		config.Network, config.Logger, config.Rand, config.Now, config.Trace = spec.network, spec.log, spec.rng, spec.now, spec.trace
+		config.Advertise = spec.advertise
 		for _, d := range []*time.Duration{
 			&config.Beat, &config.SessionGrace, &config.FinishTimeout, &config.DiffTimeout, &config.RepairEvery, &config.RepairAll,
 		} {
-			*d = b.lasts(*d)
+			*d = spec.lasts(*d)
 		}
 		return data.New(config)
 	}
 }
 
-// metaNode is a meta server together with its database handle.
+// metaNode is a meta server with its database handle.
 type metaNode struct {
 	*meta.Server
 	db   *conclavesql.DB
 	lock conclavesql.Lock
 }
 
-func (c *Cluster) newMeta(b birth) (server, error) {
-	lease := b.lasts(c.size.Lease)
-	db, err := conclavesql.Open("root@tcp("+dbAddress+")/conclave", conclavesql.Options{Dial: b.network.DialContext, Deadline: lease / 6})
+func (c *Cluster) newMeta(spec nodeSpec) (server, error) {
+	lease := spec.lasts(c.size.Lease)
+	db, err := conclavesql.Open("root@tcp("+dbAddress+")/conclave", conclavesql.Options{Dial: spec.network.DialContext, Deadline: lease / 6})
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +100,18 @@ func (c *Cluster) newMeta(b birth) (server, error) {
 	strategy := func(ask meta.AskWitness) (elector.Strategy, error) {
 		return termcas.New(termcas.Config{
 			DB: db, Lock: lock, Takeover: termcas.Takeover(c.size.Takeover), Ask: ask,
-			Rand: c.stream(b.host + "/termcas"), Logger: b.log.Named("termcas"), Trace: b.trace.Of(b.node),
+			Rand: c.stream(spec.host + "/termcas"), Logger: spec.log.Named("termcas"), Trace: spec.trace.Of(spec.node),
 		})
 	}
 	s, err := meta.New(meta.Config{
-		Node: b.node, Listen: b.host + metaPort, Insecure: true, Metas: c.metas, Network: b.network, Logger: b.log, Rand: b.rng,
-		Lease: lease, NodeLease: lease, Now: b.now, Trace: b.trace, Slots: c.size.Slots, Replicas: c.size.Replicas,
+		Node: spec.node, Listen: spec.host + metaPort, Insecure: true, Metas: c.metas, Network: spec.network, Logger: spec.log, Rand: spec.rng,
+		Lease: lease, NodeLease: lease, Now: spec.now, Trace: spec.trace, Slots: c.size.Slots, Replicas: c.size.Replicas,
 		Strategy: strategy, Store: conclavesql.NewStateStore(db, lock), History: conclavesql.NewHistory(db, lock), Statements: db.Statements,
 	})
 	return &metaNode{Server: s, db: db, lock: lock}, err
 }
 
-// Run migrates, as cmd/meta does, and serves.
+// Run migrates the schema, as cmd/meta does, and serves.
 func (m *metaNode) Run(ctx context.Context) error {
 	defer m.db.Close()
 	for m.migrate(ctx) != nil {
@@ -126,7 +130,7 @@ func (m *metaNode) migrate(ctx context.Context) error {
 	return m.db.Migrate(ctx, m.lock)
 }
 
-// up says that the server listens; before that it has no elector.
+// up reports whether the server listens. Before that it has no elector.
 func (m *metaNode) up() bool {
 	select {
 	case <-m.Started():

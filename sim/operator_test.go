@@ -16,20 +16,20 @@ import (
 	"conclave/sim"
 )
 
-// do does one act of an operator.
-func (s *scene) do(t *testing.T, verb chaos.Verb, node string) {
+// do executes one action of an operator.
+func (s *testCluster) do(t *testing.T, verb chaos.Verb, node string) {
 	require.NoError(t, s.Do(t.Context(), chaos.Act{Verb: verb, Node: node}), "%s %s", verb, node)
 }
 
-// What an operator can do to the metas: hand over, observe, come back.
-func TestAnOperatorMovesTheLeadership(t *testing.T) {
+// Resign, quit and rejoin.
+func TestOperator_MovesLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, chaos.Cluster{Seed: 11})
+		s := startCluster(t, chaos.Cluster{Seed: 11})
 		first := s.Leader()
 		s.do(t, chaos.Resign, first.Name)
 		second, _ := s.NextLeader(first.Term, time.Second)
 		assert.NotEqual(t, first.Name, second.Name)
-		s.do(t, chaos.Resign, first.Name) // it leads no more: nothing is done
+		s.do(t, chaos.Resign, first.Name) // does nothing, because it does not lead any more
 		s.do(t, chaos.Quit, second.Name)
 		third, _ := s.NextLeader(second.Term, time.Second)
 		s.do(t, chaos.Quit, third.Name)
@@ -38,21 +38,21 @@ func TestAnOperatorMovesTheLeadership(t *testing.T) {
 		s.do(t, chaos.Join, second.Name)
 		s.do(t, chaos.Join, third.Name)
 		s.Kill(last.Name)
-		s.NextLeader(last.Term, 5*time.Second) // it had led for a moment only: nobody stood by its lock yet
-		s.goesOn("all that", time.Second)
+		s.NextLeader(last.Term, 5*time.Second) // by lease: no follower waited for its witness yet
+		s.checkService("all that", time.Second)
 	})
 }
 
-// What an operator can do to the slots: forbid a node, and keep the table still.
-func TestAnOperatorMovesSlots(t *testing.T) {
+// Forbid, allow, and suspend the arranger.
+func TestOperator_MovesSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, chaos.Cluster{Seed: 12})
+		s := startCluster(t, chaos.Cluster{Seed: 12})
 		s.Stable(10 * time.Second)
 		s.do(t, chaos.Forbid, "data-1")
 		s.Await("the slots to leave data-1", 10*time.Second, func() bool { return s.ServedWithout("data-1") })
 		assert.Equal(t, []string{"data-1"}, s.Look(t.Context()).Forbid)
 		s.do(t, chaos.Allow, "data-1")
-		s.do(t, chaos.Allow, "data-1") // it is off the list: nothing is done
+		s.do(t, chaos.Allow, "data-1") // does nothing, because it is not on the list any more
 		s.Stable(20 * time.Second)
 		s.do(t, chaos.Freeze, "")
 		epoch := s.Look(t.Context()).Table.Epoch
@@ -61,14 +61,14 @@ func TestAnOperatorMovesSlots(t *testing.T) {
 		assert.Equal(t, epoch, s.Look(t.Context()).Table.Epoch, "the arranger is suspended")
 		s.do(t, chaos.Unfreeze, "")
 		s.Await("the slots to leave data-2", 10*time.Second, func() bool { return s.ServedWithout("data-2") })
-		s.goesOn("all that", time.Second)
+		s.checkService("all that", time.Second)
 	})
 }
 
-// What an operator can read, at every node; and what the tool makes of it.
-func TestAnOperatorLooks(t *testing.T) {
+// What the tool reads, and the HTTP endpoints of every role.
+func TestOperator_ReadsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, chaos.Cluster{Seed: 13})
+		s := startCluster(t, chaos.Cluster{Seed: 13})
 		s.Stable(10 * time.Second)
 		leader := s.Leader()
 		require.NoError(t, s.Operate(t.Context(), "", func(ctx context.Context, tool *metaclient.Admin) error {

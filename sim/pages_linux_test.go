@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// wantLargePages asks the kernel for large pages under the heap of the plays to
-// come: a storm touches some 200 MB once each, and what it spends on finding them
-// is 6 % of its time otherwise. A refusal changes nothing.
+// wantLargePages asks the kernel for large pages for the heap: a storm touches
+// some 200 MB once, and without large pages 6 % of its time goes into page
+// faults. A refusal changes nothing.
 func wantLargePages() {
-	heap := make([]byte, 512<<20) // given back below, and untouched: only addresses
+	heap := make([]byte, 512<<20) // freed below, and never touched: reserves only addresses
 	_ = syscall.Madvise(heap, syscall.MADV_HUGEPAGE)
 	runtime.KeepAlive(heap)
 }

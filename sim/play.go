@@ -12,17 +12,17 @@ import (
 	"conclave/chaos"
 )
 
-// Play plays a scenario in a bubble of its own, which ends with it. Where one seed
-// is to give one trace nothing is collected meanwhile: the collector's own
-// goroutines would come between those of the bubble.
+// Play plays a scenario in a new bubble and returns when the bubble has ended.
+// If OneTrace is true garbage collection is off meanwhile, because the
+// collector's goroutines would change the order of the bubble's.
 func Play(t *testing.T, s chaos.Scenario, o Options) (*chaos.Result, error) {
 	var result *chaos.Result
 	var err error
 	if OneTrace {
-		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // first: while there is a goal, the runtime hands free memory back
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // before runtime.GC: with a goal set, the runtime would return free memory to the system
 		runtime.GC()
 	}
-	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database greets with random bytes
+	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database's handshake has random bytes
 	synctest.Test(t, func(*testing.T) {
 		seedBubble(s.Cluster.Seed)
 		result, err = chaos.Play(context.Background(), s, New(o))
@@ -30,7 +30,7 @@ func Play(t *testing.T, s chaos.Scenario, o Options) (*chaos.Result, error) {
 	return result, err
 }
 
-// Transcript writes what happened, one line for each thing, in order.
+// Transcript writes the history, one line for each entry, in order.
 func Transcript(w io.Writer, r *chaos.Result) error {
 	for _, e := range r.History.Entries {
 		if _, err := io.WriteString(w, e.String()+"\n"); err != nil {

@@ -15,23 +15,24 @@ import (
 )
 
 var (
-	scenario = flag.String("scenario", "", "the one scenario to play: a built-in one, or a file")
-	seed     = flag.Uint64("seed", 0, "the seed to play, and to tell of")
-	record   = flag.String("record", "", "a folder for the logs and the history of what is played")
+	scenario = flag.String("scenario", "", "play only this scenario: a built-in one or a file")
+	seed     = flag.Uint64("seed", 0, "the seed to play")
+	record   = flag.String("record", "", "write logs and histories to this folder")
 )
 
-// raced are the stories that the race detector, which makes them ten times as
-// slow, sees as well: an election, a crash of each other role, broken links.
+// raced are the scenarios that are also played under the race detector, which
+// takes ten times as long: an election, a crash of each other role, broken
+// links.
 var raced = []string{"f01-kill-the-leader", "f16-kill-a-data-node", "f19-kill-a-session", "half-open-feeds"}
 
-// Every built-in scenario, in a bubble.
+// TestStories plays every built-in scenario in a bubble.
 func TestStories(t *testing.T) {
 	names := chaos.Scenarios()
 	switch {
 	case *scenario != "":
 		names = []string{*scenario}
 	case raceDetector:
-		t.Logf("under the race detector %d of %d stories are played", len(raced), len(names))
+		t.Logf("under the race detector %d of %d scenarios are played", len(raced), len(names))
 		names = raced
 	}
 	for _, name := range names {
@@ -39,12 +40,12 @@ func TestStories(t *testing.T) {
 			s, err := load(name)
 			require.NoError(t, err)
 			s.Cluster.Seed = max(1, *seed)
-			tell(t, s)
+			playAndCheck(t, s)
 		})
 	}
 }
 
-// load reads a built-in scenario, or a file.
+// load returns the scenario of a file, or else the built-in one of that name.
 func load(name string) (chaos.Scenario, error) {
 	if text, err := os.ReadFile(name); err == nil {
 		return chaos.Parse(name, string(text))
@@ -52,8 +53,8 @@ func load(name string) (chaos.Scenario, error) {
 	return chaos.Builtin(name)
 }
 
-// tell plays one scenario and judges it.
-func tell(t *testing.T, s chaos.Scenario) *chaos.Result {
+// playAndCheck plays one scenario and fails the test for each problem.
+func playAndCheck(t *testing.T, s chaos.Scenario) *chaos.Result {
 	var o sim.Options
 	if *record != "" {
 		f, err := os.Create(filepath.Join(*record, s.Name+".log"))
@@ -84,7 +85,7 @@ func tell(t *testing.T, s chaos.Scenario) *chaos.Result {
 	return r
 }
 
-// command is what a person types to see the same again.
+// command returns the command that plays the scenario again.
 func command(s chaos.Scenario) string {
 	if s.Name == fmt.Sprintf("storm-%d", s.Cluster.Seed) {
 		return fmt.Sprintf("make sim SEED=%d", s.Cluster.Seed)

@@ -2,8 +2,8 @@
 
 package sim
 
-// OneTrace says whether one seed gives one trace, event by event: the runtime's
-// own draws are seeded, too (see the command onetrace).
+// OneTrace reports whether the runtime's own random choices are seeded too, so
+// that one seed gives one trace, event by event (see the command onetrace).
 const OneTrace = false
 
 func seedBubble(uint64) {}

@@ -13,15 +13,16 @@ import (
 	"conclave/slot"
 )
 
-// Stage is a cluster for a test that is written in Go: what it says ends in
-// assertions, and the cluster ends with the test.
+// Stage is a cluster for a test that is written in Go: its methods fail the
+// test, and it is closed when the test ends.
 type Stage struct {
 	*Cluster
-	t    *testing.T
-	over bool // the story is told: its clients withdraw what they published
+	t       *testing.T
+	closing bool // the clients withdraw what they published
 }
 
-// Set starts a cluster, all nodes at once, and ends it with the test.
+// Set starts a cluster, all nodes at the same instant, and closes it when the
+// test ends.
 func Set(t *testing.T, size chaos.Cluster) *Stage {
 	s := &Stage{Cluster: New(Options{Log: testLog{t}}), t: t}
 	t.Cleanup(s.end)
@@ -33,34 +34,34 @@ func (s *Stage) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s.mu.Lock()
-	s.over = true
+	s.closing = true
 	s.mu.Unlock()
 	if err := s.Close(ctx); err != nil {
 		s.t.Logf("close: %v", err)
 	}
 }
 
-func (s *Stage) isOver() bool {
+func (s *Stage) isClosing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.closing
 }
 
-// Kill is kill -9.
+// Kill ends the nodes as kill -9 does.
 func (s *Stage) Kill(names ...string) {
 	for _, name := range names {
 		s.kill(name)
 	}
 }
 
-// Stop is SIGTERM, to the end of the graceful stop.
+// Stop stops a node gracefully, as SIGTERM does, and returns when it has ended.
 func (s *Stage) Stop(name string) error {
 	p := s.stop(name)
 	p.stop.Wait()
 	return p.err
 }
 
-// Start starts what was killed or has stopped.
+// Start starts nodes that were killed or have stopped.
 func (s *Stage) Start(names ...string) {
 	for _, name := range names {
 		require.NoError(s.t, s.start(name, name))
@@ -74,8 +75,8 @@ func (s *Stage) Client(name string) *Client {
 	return cl
 }
 
-// Await lets virtual time pass until the condition holds, and says how long it
-// took; after the limit the test fails with what is waited for.
+// Await waits in virtual time until the condition holds and returns how long
+// that took. After the limit the test fails.
 func (s *Stage) Await(what string, limit time.Duration, holds func() bool) time.Duration {
 	s.t.Helper()
 	start := time.Now()
@@ -88,21 +89,21 @@ func (s *Stage) Await(what string, limit time.Duration, holds func() bool) time.
 	return time.Since(start)
 }
 
-// Leader is who leads, in which term.
+// Leader is the name and the term of a leader.
 type Leader struct {
 	Name string
 	Term uint64
 }
 
-// Leads is the leader by its own word, at this instant; with two at once the
-// test fails.
+// Leads returns the node that believes it leads at this instant, and whether
+// there is one. If there are several the test fails.
 func (s *Stage) Leads() (Leader, bool) {
-	sight := s.Look(context.Background())
-	assert.LessOrEqual(s.t, sight.Leads, 1, "two leaders at one instant")
-	return Leader{sight.Leader, sight.Term}, sight.Leads > 0
+	snapshot := s.Look(context.Background())
+	assert.LessOrEqual(s.t, snapshot.Leads, 1, "more than one leader at one instant")
+	return Leader{snapshot.Leader, snapshot.Term}, snapshot.Leads > 0
 }
 
-// Leader waits for one.
+// Leader waits for a leader.
 func (s *Stage) Leader() Leader {
 	var l Leader
 	s.Await("a leader", 10*time.Second, func() (ok bool) { l, ok = s.Leads(); return ok })
@@ -116,7 +117,7 @@ func (s *Stage) NextLeader(after uint64, limit time.Duration) (Leader, time.Dura
 	return l, took
 }
 
-// table is the slot table that the leader has published.
+// table returns the slot table that the leader has published.
 func (s *Stage) table() (slot.Table, bool) {
 	l, ok := s.Leads()
 	if !ok {
@@ -126,13 +127,14 @@ func (s *Stage) table() (slot.Table, bool) {
 	return t, len(t.Slots) > 0
 }
 
-// Stable waits until every slot is stable, and led by a node that runs.
+// Stable waits until every slot is stable and led by a node that runs.
 func (s *Stage) Stable(limit time.Duration) {
 	s.t.Helper()
 	s.Await("all slots to be stable", limit, func() bool { return s.ServedWithout("") })
 }
 
-// ServedWithout says that every slot is stable, and not led by the named node.
+// ServedWithout reports whether every slot is stable and led by a node that
+// runs and that is not the named one.
 func (s *Stage) ServedWithout(name string) bool {
 	t, ok := s.table()
 	if !ok || !t.StableAll() {
@@ -146,7 +148,7 @@ func (s *Stage) ServedWithout(name string) bool {
 	return true
 }
 
-// testLog sends the nodes' logs to the test's.
+// testLog writes the nodes' logs to the test's log.
 type testLog struct{ t *testing.T }
 
 func (w testLog) Write(p []byte) (int, error) {

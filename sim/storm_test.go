@@ -18,19 +18,19 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 0, "how many storms, of the seeds from -seed on")
-	queue  = flag.String("queue", "", "a file that several processes share, to play each seed once between them")
-	sumTo  = flag.String("sum", "", "a file for the sums: played, failed, virtual seconds, seconds")
-	shrink = flag.Int("shrink", 40, "how many plays the search for a shorter story of a failing seed may take")
+	seeds  = flag.Int("seeds", 0, "number of storms, with the seeds from -seed on")
+	queue  = flag.String("queue", "", "a file with which several processes share the seeds: each one is played once")
+	sumTo  = flag.String("sum", "", "write the sums to this file: played, failed, virtual seconds, seconds")
+	shrink = flag.Int("shrink", 40, "most plays to search for a shorter scenario of a failing seed")
 )
 
-// Storms of one seed after another: whatever happens, nothing is violated, and
-// after it all is well again.
+// TestStorms plays the storms of consecutive seeds. No invariant may be
+// violated, and after the faults the cluster must recover.
 func TestStorms(t *testing.T) {
 	from, n := max(1, *seed), *seeds
 	switch {
 	case *scenario != "":
-		t.Skip("one scenario is asked for")
+		t.Skip("-scenario is set")
 	case n == 0 && *seed > 0:
 		n = 1
 	case n == 0 && (testing.Short() || raceDetector):
@@ -38,7 +38,7 @@ func TestStorms(t *testing.T) {
 	case n == 0:
 		n = 10
 	}
-	if sim.OneTrace { // each play collects what the last one left, and nobody else needs to
+	if sim.OneTrace { // sim.Play runs the collector before each storm
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 		wantLargePages()
 	}
@@ -53,13 +53,14 @@ func TestStorms(t *testing.T) {
 		}
 		s := from + uint64(at)
 		ok := t.Run(fmt.Sprint(s), func(t *testing.T) {
-			r := tell(t, chaos.Storm(s, nil))
+			r := playAndCheck(t, chaos.Storm(s, nil))
 			if r == nil {
 				return
 			}
 			sum.virtual += r.Took
 			if t.Failed() {
-				// go test keeps what a test says until all have ended.
+				// Printed at once: go test prints a test's log only when all
+				// have ended.
 				fmt.Printf("storm %d failed: %s; play it again: %s\n", s, kinds(r), command(r.Scenario))
 			}
 			if t.Failed() && *shrink > 0 {
@@ -75,9 +76,10 @@ func TestStorms(t *testing.T) {
 	fmt.Printf("storms: %s, %.2f CPU seconds each\n", sum, (cpu()-sum.busy).Seconds()/float64(max(1, sum.played)))
 }
 
-// numbers gives 0, 1, 2, ...; processes that share a file of that name get each
-// number once between them. Whoever takes one appends a byte: where it lands is
-// the number. So all are busy until the end, though one has the slower processor.
+// numbers returns a function that returns 0, 1, 2, ... Processes that share a
+// file of that name get each number once: a process appends a byte, whose
+// position is its number. So all processes are busy until the end, even if one
+// is slower.
 func numbers(shared string) (next func() (int, error), err error) {
 	n := -1
 	if shared == "" {
@@ -96,12 +98,12 @@ func numbers(shared string) (next func() (int, error), err error) {
 	}, nil
 }
 
-// tally counts the storms of one process, and says once a minute that it lives.
+// tally counts the storms of one process and reports progress once a minute.
 type tally struct {
 	from               uint64
 	of, played, failed int
 	virtual            time.Duration
-	began, said        time.Time
+	began, reported    time.Time
 	busy               time.Duration
 }
 
@@ -110,12 +112,12 @@ func (y *tally) count(ok bool) {
 	if !ok {
 		y.failed++
 	}
-	if y.said.IsZero() {
-		y.said = y.began
+	if y.reported.IsZero() {
+		y.reported = y.began
 	}
-	if time.Since(y.said) >= time.Minute {
-		y.said = time.Now()
-		fmt.Printf("under way to %d: %s\n", y.of, y)
+	if time.Since(y.reported) >= time.Minute {
+		y.reported = time.Now()
+		fmt.Printf("of %d storms: %s\n", y.of, y)
 	}
 }
 
@@ -125,8 +127,8 @@ func (y tally) String() string {
 		y.played, y.from, y.failed, y.virtual.Hours(), took.Seconds(), y.virtual.Hours()/max(took.Minutes(), 1e-9))
 }
 
-// shorten looks for the fewest faults with which the seed still fails, and shows
-// the story.
+// shorten searches for the fewest faults with which the seed still fails, and
+// logs that scenario.
 func shorten(t *testing.T, r *chaos.Result) {
 	left, first := *shrink, kinds(r)
 	short := chaos.Shrink(r.Scenario, func(s chaos.Scenario) bool {
@@ -137,11 +139,11 @@ func shorten(t *testing.T, r *chaos.Result) {
 		require.NoError(t, err)
 		return kinds(again) != "" && strings.HasPrefix(kinds(again), first[:min(len(first), 3)])
 	})
-	t.Logf("the shortest story that still fails so (%d of %d faults):\n%s", len(short.Steps), len(r.Scenario.Steps), short)
+	t.Logf("the shortest scenario that still fails in this way (%d of %d faults):\n%s", len(short.Steps), len(r.Scenario.Steps), short)
 }
 
-// kinds are the names of the judges that found something, and of the progress
-// that was not made.
+// kinds returns the ids of the checkers that found violations, and "progress"
+// if an expectation failed.
 func kinds(r *chaos.Result) string {
 	var out []string
 	for _, v := range r.Verdicts {
@@ -155,7 +157,7 @@ func kinds(r *chaos.Result) string {
 	return strings.Join(out, " ")
 }
 
-// cpu is what this process has used of the processors.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -19,21 +19,21 @@ import (
 	"conclave/sim/simnet"
 )
 
-var twice = flag.Int("twice", 20, "how many seeds are played twice and compared")
+var twice = flag.Int("twice", 20, "number of seeds to play twice and compare")
 
-// One seed, one trace: each piece that is sent, byte by byte and at its instant,
-// and each line of the history, are the same when a storm is played again. That
-// needs the overlay of the command onetrace, and one processor: with the runtime
-// as it is, select, timers of one instant and maps are random on purpose, and a
-// seed decides the story, its faults and every delay, but not the order of what
-// happens at one instant.
+// TestOneSeedOneTrace plays storms twice. Every segment that is sent, with its
+// bytes and its instant, and every line of the history must be equal. That
+// needs the overlay of the command onetrace and one processor: without the
+// overlay select, timers of one instant and maps are random, and a seed
+// determines the scenario, its faults and every delay, but not the order of
+// events at one instant.
 func TestOneSeedOneTrace(t *testing.T) {
 	if !sim.OneTrace {
 		t.Skip("needs the overlay: make sim TWICE=20")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as for TestStorms
-	play(t, 1)                                       // what is made once in a process is made
+	play(t, 1)                                       // so that what is initialized once in a process is initialized
 	for seed, played := uint64(1), 0; played < *twice; seed++ {
 		if suspendsTogether(chaos.Storm(seed, nil)) {
 			t.Logf("seed %d suspends several nodes at once: not compared (docs/track-record.md)", seed)
@@ -50,7 +50,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 				}
 			}
 			assert.Equal(t, len(first), len(second))
-			t.Logf("%d lines, with the checksum %08x", len(first), crc32.ChecksumIEEE([]byte(strings.Join(first, "\n"))))
+			t.Logf("%d lines, checksum %08x", len(first), crc32.ChecksumIEEE([]byte(strings.Join(first, "\n"))))
 		})
 	}
 }
@@ -69,7 +69,7 @@ func suspendsTogether(s chaos.Scenario) bool {
 	return false
 }
 
-// play plays the storm of a seed and writes down what has to be the same.
+// play plays the storm of a seed and returns what has to be equal.
 func play(t *testing.T, seed uint64) []string {
 	var lines []string
 	r, err := sim.Play(t, chaos.Storm(seed, nil), sim.Options{Tap: func(sent simnet.Sent) {

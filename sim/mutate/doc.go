@@ -1,14 +1,14 @@
-// Command mutate takes the guards of the cluster's code out, one at a time, and
-// lets the simulator look for what then goes wrong: a guard that nobody misses is
-// either not needed, or not tested. It prints for each guard the story or the
-// storm, with its seed, and the judge that caught it; for a guard that another one
-// covers, both are taken out together.
+// Command mutate removes the guards of the cluster's code, one at a time, and
+// runs the simulator on what remains. If no scenario or storm fails without a
+// guard, the guard is either not needed or not tested. For each guard it prints
+// the scenario or the storm that fails, with its seed, and the checker; guards
+// that cover each other are removed together.
 //
 //	go run ./sim/mutate [-only WORDS] [-search | -storms] [-seeds N] [-markdown]
 //
-// Each guard names the plays that are known to catch it: they are tried first, and
-// unless -search is given, only they. With -storms only storms are played, in two
-// processes, and the first one that finds something is reported: within how many
-// storms the guard's absence is found without a story of its own. Nothing is changed on disk: the go command
-// compiles with an overlay.
+// Each guard lists the plays that are known to fail without it. They are tried
+// first, and without -search no others are. With -storms only storms are
+// played, in two processes, and the first one that fails is reported: this
+// shows within how many storms the missing guard is found without a scenario
+// made for it. No file is changed: the go command compiles with an overlay.
 package main

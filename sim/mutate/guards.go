@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// guard is one place in the cluster's code that keeps an invariant, and the same
-// place without it. Was must occur exactly once in the file.
+// guard is a place in the cluster's code that keeps an invariant, and the patch
+// that removes it.
 type guard struct {
 	name string
 	patch
-	more    []patch  // that belong to it
-	covered []string // other guards that do the same: all are taken out together
-	by      []play   // what is known to catch it, soonest first
-	test    unit     // what catches it where no story does
-	open    string   // why nothing does
+	more    []patch  // further patches that belong to it
+	covered []string // the guards that have the same effect; all are removed together
+	by      []play   // the plays that are known to fail without it, soonest first
+	test    unit     // the test that fails without it if no play does
+	open    string   // why nothing fails without it
 }
 
-// unit is a test of a package.
+// unit names a test of a package.
 type unit struct{ pkg, name string }
 
-// patch is one place, and the same place without the guard. Was must occur
-// exactly once in the file.
+// patch replaces the text was, which must occur exactly once in the file, with
+// the text is.
 type patch struct{ file, was, is string }
 
-// guards are what the storms and the stories have to miss when it is gone.
+// guards lists all guards. docs/mutations.md has the result for each.
 var guards = slices.Concat(
 	electionGuards,
 	dataGuards,
@@ -34,17 +34,18 @@ var guards = slices.Concat(
 	operatorGuards,
 )
 
-// on lists plays: stories with seed 1, or NAME@SEED.
-func on(stories ...string) []play {
+// on returns the plays of scenarios, given as NAME, which is played with seed
+// 1, or as NAME@SEED. The name "storm" stands for the storm of the seed.
+func on(scenarios ...string) []play {
 	var out []play
-	for _, s := range stories {
+	for _, s := range scenarios {
 		name, seed, found := strings.Cut(s, "@")
 		p := play{name, 1}
 		if found {
 			p.seed, _ = strconv.ParseUint(seed, 10, 64)
 		}
 		if name == "storm" {
-			p.story = ""
+			p.scenario = ""
 		}
 		out = append(out, p)
 	}

@@ -1,6 +1,6 @@
 package main
 
-// The guards of the slots, of the registrations, and of what subscribers are shown.
+// The guards of slots, of registrations, and of what subscribers receive.
 var dataGuards = []guard{
 	{name: "reads while it hears the sessions", by: on("overtaken-answers", "overtaken-answers@2", "drained-over-slow-links", "taken-for-dead"), patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},

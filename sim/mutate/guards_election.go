@@ -1,6 +1,7 @@
 package main
 
-// The guards of the election, of the leader's rows, and of those who take its word.
+// The guards of the election, of the leader's rows, and of the receivers of its
+// commands.
 var electionGuards = []guard{
 	{name: "renewal without owner and term", by: on("a-renewal-that-lands-late", "a-renewal-that-lands-late@2", "storm@1", "storm@2", "storm@3", "storm@4", "storm@5"), patch: patch{
 		"sql/lock/renew.sql", "AND owner = ? AND term = ? AND term_duration = ?", "AND ? <> '' AND ? >= 0 AND ? >= 0"}},

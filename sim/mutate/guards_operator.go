@@ -1,7 +1,8 @@
 package main
 
-// The guards of what an operator does: drains of the last node, acts that would
-// leave a cluster that does not serve, and the announcement that the cluster stops.
+// The guards of what an operator does: drains of the last node, actions after
+// which the cluster would not serve, and the announcement that the cluster
+// stops.
 var operatorGuards = []guard{
 	{name: "the last session is drained", by: on("the-last-session-is-not-drained", "acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
 		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},

@@ -1,6 +1,6 @@
 package main
 
-// The guards against outages of the sessions themselves.
+// The guards of what happens while sessions are dead or suspended.
 var sessionGuards = []guard{
 	{name: "an outage of all sessions counts against their clients", test: unit{"./data", "TestOwners_OutageOfAllSessionsRemovesNothing"}, by: on("all-sessions-are-killed", "all-sessions-are-killed@2", "all-sessions-are-frozen"), patch: patch{
 		"data/owners.go", "s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now)", "s.owners.sweep(copies, s.leaderLost(), now)"}},

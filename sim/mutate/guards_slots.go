@@ -1,7 +1,7 @@
 package main
 
-// The guards of a slot's last complete copy: who inherits it, and what is kept
-// until another copy is complete.
+// The guards of a slot's last complete copy: which node is the replacement of a
+// dead leader, and which nodes stay until another copy is complete.
 var slotGuards = []guard{
 	{name: "a complete copy on a forbidden node is left out", by: on("the-last-copy-is-being-drained"), patch: patch{
 		"slot/replacement.go", "holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })",

@@ -19,11 +19,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "only guards with one of these words in their name, separated by |")
-	flag.BoolVar(&o.search, "search", false, "when the guard's own plays do not catch it, try every story and -seeds storms")
-	flag.BoolVar(&o.storms, "storms", false, "play -seeds storms only, and report which is the first that catches the guard's absence")
-	flag.IntVar(&o.seeds, "seeds", 20, "how many storms a search tries")
-	flag.BoolVar(&o.table, "markdown", false, "print the rows of a table in Markdown")
+	flag.StringVar(&o.only, "only", "", "try only guards whose name contains one of these words, separated by |")
+	flag.BoolVar(&o.search, "search", false, "if the guard's own plays pass, try every scenario and -seeds storms")
+	flag.BoolVar(&o.storms, "storms", false, "play only -seeds storms, and report the first that fails")
+	flag.IntVar(&o.seeds, "seeds", 20, "number of storms that a search plays")
+	flag.BoolVar(&o.table, "markdown", false, "print the rows of a Markdown table")
 	flag.Parse()
 	missed, err := run(o)
 	if err != nil {
@@ -43,16 +43,16 @@ func run(o options) (missed int, err error) {
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
 	caught, began := 0, time.Now()
 	for _, g := range guards {
-		if !g.named(o.only) {
+		if !g.selected(o.only) {
 			continue
 		}
-		by, err := g.judged(dir, o)
+		by, err := g.result(dir, o)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", g.name, err)
 		}
 		if by == "" {
 			missed++
-			by = "NOBODY"
+			by = "NOT CAUGHT"
 			if g.open != "" {
 				by += ": " + g.open
 			}
@@ -65,12 +65,12 @@ func run(o options) (missed int, err error) {
 			fmt.Printf("%-55s %s\n", g.name, by)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%d guards taken out in %s, %d missed by somebody, %d by nobody\n", caught+missed, time.Since(began).Round(time.Second), caught, missed)
+	fmt.Fprintf(os.Stderr, "%d guards removed in %s: %d caught, %d not caught\n", caught+missed, time.Since(began).Round(time.Second), caught, missed)
 	return missed, nil
 }
 
-// named says whether the guard is asked for.
-func (g guard) named(only string) bool {
+// selected reports whether the guard's name contains one of the words.
+func (g guard) selected(only string) bool {
 	for words := range strings.SplitSeq(only, "|") {
 		if strings.Contains(g.name, words) {
 			return true
@@ -79,9 +79,9 @@ func (g guard) named(only string) bool {
 	return false
 }
 
-// judged takes the guard out, alone or with those that cover it, and says what
-// was found; "" is nothing.
-func (g guard) judged(dir string, o options) (string, error) {
+// result removes the guard, together with those that cover it, and returns what
+// failed then, or "" if nothing did.
+func (g guard) result(dir string, o options) (string, error) {
 	out := []guard{g}
 	for _, name := range g.covered {
 		other, err := find(name)
@@ -101,7 +101,7 @@ func (g guard) judged(dir string, o options) (string, error) {
 		}
 		return "caught by storms alone: " + by, nil
 	}
-	by, err := g.hunt(dir, binary, o)
+	by, err := g.search(dir, binary, o)
 	switch {
 	case err != nil:
 		return "", err
@@ -110,17 +110,17 @@ func (g guard) judged(dir string, o options) (string, error) {
 		if err != nil || !fails {
 			return "", err
 		}
-		return fmt.Sprintf("caught by the test %s of %s, by no story", g.test.name, g.test.pkg), nil
+		return fmt.Sprintf("caught by the test %s of %s, by no scenario", g.test.name, g.test.pkg), nil
 	case by == "":
 		return "", nil
 	case len(g.covered) > 0:
-		return fmt.Sprintf("covered by \"%s\" (taken out together: %s)", strings.Join(g.covered, `" and "`), by), nil
+		return fmt.Sprintf("covered by \"%s\" (removed together: %s)", strings.Join(g.covered, `" and "`), by), nil
 	}
 	return "caught by " + by, nil
 }
 
-// hunt plays until something is found.
-func (g guard) hunt(dir, binary string, o options) (string, error) {
+// search plays until a play fails and returns what it found, or "".
+func (g guard) search(dir, binary string, o options) (string, error) {
 	for _, p := range g.by {
 		found, err := p.play(binary)
 		if err != nil || found != "" {
@@ -130,12 +130,13 @@ func (g guard) hunt(dir, binary string, o options) (string, error) {
 	if !o.search {
 		return "", nil
 	}
-	if found, err := played(binary, []string{"-test.run", "^TestStories$", "-test.failfast"}); err != nil || found != "" {
+	if found, err := runSimulator(binary, []string{"-test.run", "^TestStories$", "-test.failfast"}); err != nil || found != "" {
 		return found, err
 	}
 	return playStorms(dir, binary, o.seeds)
 }
 
+// find returns the guard of that name.
 func find(name string) (guard, error) {
 	for _, g := range guards {
 		if g.name == name {

@@ -8,9 +8,9 @@ import (
 	"conclave/chaos"
 )
 
-// A guard that is not found any more would be taken out nowhere, and a play that
-// is not there would catch nothing.
-func TestEveryGuardIsThere(t *testing.T) {
+// Every patch must fit its file, and every guard and scenario that a guard
+// names must exist.
+func TestGuards_FitTheCode(t *testing.T) {
 	t.Chdir("../..")
 	names := map[string]bool{}
 	for _, g := range guards {
@@ -18,15 +18,15 @@ func TestEveryGuardIsThere(t *testing.T) {
 		for _, p := range append([]patch{g.patch}, g.more...) {
 			assert.NoError(t, p.apply(texts), g.name)
 		}
-		assert.False(t, names[g.name], "%s is there twice", g.name)
+		assert.False(t, names[g.name], "two guards are named %s", g.name)
 		names[g.name] = true
 		for _, other := range g.covered {
 			_, err := find(other)
 			assert.NoError(t, err, g.name)
 		}
 		for _, p := range g.by {
-			if p.story != "" {
-				_, err := chaos.Builtin(p.story)
+			if p.scenario != "" {
+				_, err := chaos.Builtin(p.scenario)
 				assert.NoError(t, err, g.name)
 			}
 		}

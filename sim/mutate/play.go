@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// compile builds the simulator without the guards.
+// compile builds the simulator's test binary without the guards.
 func compile(dir string, out []guard) (binary string, err error) {
 	texts := map[string]string{}
 	for _, g := range out {
@@ -45,12 +45,13 @@ func compile(dir string, out []guard) (binary string, err error) {
 	}
 	build := exec.Command("go", "test", "-overlay", overlay, "-c", "-o", binary, "./sim")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
+		return "", fmt.Errorf("the patched code does not compile: %w\n%s", err, out)
 	}
 	return binary, nil
 }
 
-// apply takes the guard out of the file's text; several patches may meet in one.
+// apply replaces the patch's text in the text of its file. texts has the files
+// that were patched already, by name.
 func (p patch) apply(texts map[string]string) error {
 	text, known := texts[p.file]
 	if !known {
@@ -61,29 +62,30 @@ func (p patch) apply(texts map[string]string) error {
 		text = string(raw)
 	}
 	if n := strings.Count(text, p.was); n != 1 {
-		return fmt.Errorf("%s has %q %d times", p.file, p.was, n)
+		return fmt.Errorf("%s contains %q %d times, want once", p.file, p.was, n)
 	}
 	texts[p.file] = strings.Replace(text, p.was, p.is, 1)
 	return nil
 }
 
-// play plays one story, or one storm, with one seed.
+// play names a scenario, or a storm, and its seed.
 type play struct {
-	story string // "" for the storm of the seed
-	seed  uint64
+	scenario string // "" for the storm of the seed
+	seed     uint64
 }
 
+// play plays it and returns what failed, or "".
 func (p play) play(binary string) (found string, err error) {
 	args := []string{"-test.run", "^TestStorms$", "-shrink", "0"}
-	if p.story != "" {
-		args = []string{"-test.run", "^TestStories$", "-scenario", p.story}
+	if p.scenario != "" {
+		args = []string{"-test.run", "^TestStories$", "-scenario", p.scenario}
 	}
-	return played(binary, append(args, "-seed", fmt.Sprint(p.seed)))
+	return runSimulator(binary, append(args, "-seed", fmt.Sprint(p.seed)))
 }
 
-// playStorms plays the storms of seeds 1 to n, in two processes that share them,
-// and returns what the lowest seed found. A process that has found something
-// takes the remaining seeds and plays none of them.
+// playStorms plays the storms of seeds 1 to n in two processes that share them,
+// and returns what failed at the lowest seed, or "". When a storm of a process
+// fails, the process skips the remaining seeds.
 func playStorms(dir, binary string, n int) (found string, err error) {
 	queue := filepath.Join(dir, "queue")
 	if err := os.RemoveAll(queue); err != nil {
@@ -94,12 +96,12 @@ func playStorms(dir, binary string, n int) (found string, err error) {
 	var errs [2]error
 	var playing sync.WaitGroup
 	for i := range all {
-		playing.Go(func() { all[i], errs[i] = played(binary, args) })
+		playing.Go(func() { all[i], errs[i] = runSimulator(binary, args) })
 	}
 	playing.Wait()
 	lowest := n + 1
 	for _, f := range all {
-		seed := n // it crashed, and does not name the storm
+		seed := n // a crash does not name its storm
 		_, _ = fmt.Sscanf(f, "storm %d:", &seed)
 		if f != "" && seed < lowest {
 			found, lowest = f, seed
@@ -108,11 +110,12 @@ func playStorms(dir, binary string, n int) (found string, err error) {
 	return found, errors.Join(errs[:]...)
 }
 
-// fails says whether the test does without the guards that were taken out last.
+// fails reports whether the test fails with the overlay that compile has
+// written last.
 func (u unit) fails(dir string) (bool, error) {
 	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-v", u.pkg}
 	if u.pkg == "./data" {
-		args = append(args, "-rapid.nofailfile") // or it is written beside the tests
+		args = append(args, "-rapid.nofailfile") // otherwise rapid writes a file beside the tests
 	}
 	run := exec.Command("go", args...)
 	out, err := run.CombinedOutput()
@@ -127,8 +130,8 @@ func (u unit) fails(dir string) (bool, error) {
 	return true, nil
 }
 
-// played runs the simulator and says what it found; "" is nothing.
-func played(binary string, args []string) (found string, err error) {
+// runSimulator runs the simulator's tests and returns what failed, or "".
+func runSimulator(binary string, args []string) (found string, err error) {
 	run := exec.Command(binary, append(args, "-test.timeout", "4h")...)
 	run.Dir = "sim"
 	run.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
@@ -154,7 +157,8 @@ var (
 	problem = regexp.MustCompile(`Error:\s+(.*)`)
 )
 
-// finding is what a failed run says: the story or the storm, and the judge.
+// finding returns the scenario or the storm that failed in the output of a run,
+// and the first problem.
 func finding(out []byte) string {
 	where, what := "?", "it crashed"
 	if m := failed.FindSubmatch(out); m != nil {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// patches are by file below GOROOT/src: pairs of what is there, and what replaces
-// it.
+// patches has, by file below GOROOT/src, pairs of a text and its replacement.
 var patches = map[string][]string{
 	"runtime/synctest.go": {
 		"\tactive  int // other sources of activity\n}\n",
@@ -49,11 +48,11 @@ func bubbleDraw(stream *uint64) uint64 {
 }
 `,
 	},
-	// A request's goroutine needs more than the smallest stack; growing it on the
-	// way, once or twice for each, was a tenth of the simulator's time.
+	// A request's goroutine needs more than the smallest stack. Growing each
+	// stack once or twice took a tenth of the simulator's time.
 	"runtime/stack.go": {
 		"var startingStackSize uint32 = fixedStack", "var startingStackSize uint32 = 16 << 10",
-		"\tif debug.adaptivestackstart == 0 {\n", "\tif true {\n", // or the collector takes it back
+		"\tif debug.adaptivestackstart == 0 {\n", "\tif true {\n", // otherwise the collector sets it back
 	},
 	"runtime/select.go": {
 		"j := cheaprandn(uint32(norder + 1))", "j := bubbleOrder() % uint32(norder+1)",
@@ -69,11 +68,12 @@ func bubbleDraw(stream *uint64) uint64 {
 		"func rand32() uint32 {\n", "func rand32() uint32 {\n\tif b := getg().bubble; b != nil {\n\t\treturn uint32(b.maps)\n\t}\n",
 		"func rand() uint64 {\n", "func rand() uint64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn bubbleDraw(&b.stream)\n\t}\n",
 		"func maps_rand() uint64 {\n", "func maps_rand() uint64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn b.maps\n\t}\n",
-		// Hashes are the same in every process, and with them the order of maps.
+		// Hashes, and with them the order of maps, are the same in every process.
 		"\tseed := &globalRand.seed\n\tif len(startupRand)", "\tseed := &globalRand.seed\n\tif seed[0] = 1; seed[0] == 1 {\n\t} else if len(startupRand)",
 	},
-	// Connections are closed in the order of their addresses in the network, not in
-	// memory: with more than eight of them the map's order depends on those.
+	// Connections are closed in the order of their network addresses. The map is
+	// keyed by pointers, on which its order depends when it has more than eight
+	// entries.
 	"net/http/server.go": {
 		"\tfor c := range s.activeConn {\n\t\tc.rwc.Close()\n", "\tfor _, c := range connsInOrder(s.activeConn) {\n\t\tc.rwc.Close()\n",
 		"\tquiescent := true\n\tfor c := range s.activeConn {\n", "\tquiescent := true\n\tfor _, c := range connsInOrder(s.activeConn) {\n",
@@ -108,7 +108,8 @@ func bubbleDraw(stream *uint64) uint64 {
 	}
 `,
 	},
-	// Children are cancelled in the order in which they were made, not by address.
+	// Children are cancelled in the order in which they were made, instead of the
+	// order of a map keyed by pointers.
 	"context/context.go": {
 		"children map[canceler]struct{} // set to nil by the first cancel call", "children map[canceler]uint64 // set to nil by the first cancel call\n\tborn     uint64",
 		"p.children = make(map[canceler]struct{})", "p.children = make(map[canceler]uint64)",
@@ -128,7 +129,7 @@ func bubbleDraw(stream *uint64) uint64 {
 }
 
 func main() {
-	out := flag.String("out", "", "the folder to write to")
+	out := flag.String("out", "", "write the overlay to this folder")
 	flag.Parse()
 	if err := run(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "onetrace:", err)
@@ -138,11 +139,11 @@ func main() {
 
 func run(out string) error {
 	if out == "" {
-		return fmt.Errorf("-out is missing")
+		return fmt.Errorf("-out is required")
 	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return fmt.Errorf("ask for GOROOT: %w", err)
+		return fmt.Errorf("go env GOROOT: %w", err)
 	}
 	if out, err = filepath.Abs(out); err != nil {
 		return err
@@ -161,11 +162,11 @@ func run(out string) error {
 		}
 		patched := string(text)
 		for i := 0; i < len(patches[file]); i += 2 {
-			what, by := patches[file][i], patches[file][i+1]
-			if n := strings.Count(patched, what); n != 1 {
-				return fmt.Errorf("%s is not the text that is known: %d times %q", from, n, what)
+			old, replacement := patches[file][i], patches[file][i+1]
+			if n := strings.Count(patched, old); n != 1 {
+				return fmt.Errorf("%s contains %q %d times, want once: the overlay does not fit this version of Go", from, old, n)
 			}
-			patched = strings.Replace(patched, what, by, 1)
+			patched = strings.Replace(patched, old, replacement, 1)
 		}
 		to := filepath.Join(out, filepath.FromSlash(file))
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {

@@ -35,7 +35,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// end closes this end, and sends word of it; mu is held.
+// end closes this end and sends the mark to the other end. Net.mu is held.
 func (c *conn) end(what mark) {
 	if c.ended {
 		return
@@ -51,9 +51,9 @@ func (c *conn) end(what mark) {
 	c.net.forget(c)
 }
 
-// broken makes reads and writes fail as a reset does; mu is held. The owner still has to close
-// its end.
-func (c *conn) broken() {
+// reset makes reads and writes fail with ECONNRESET; the owner still has to
+// close its end. Net.mu is held.
+func (c *conn) reset() {
 	if c.ended {
 		return
 	}
@@ -69,26 +69,26 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error { c.in.setDeadline(t); return nil }
 func (c *conn) SetWriteDeadline(time.Time) error  { return nil }
 
-// mark is what a piece carries besides bytes.
+// mark is the flag that a segment carries besides its bytes.
 type mark int
 
 const (
 	nothing mark = iota
 	fin          // the writer has closed its end
-	rst          // the reader's host knows no such connection
+	rst          // the reader's host has no such connection
 )
 
 func (m mark) String() string { return [...]string{"", "fin", "rst"}[m] }
 
-// piece is what was written at one instant.
-type piece struct {
+// segment holds the bytes that were written at one instant.
+type segment struct {
 	data []byte
 	what mark
 	sent time.Time
 	at   time.Time // when it arrives
 }
 
-// pipe carries bytes one way. Net.mu guards it.
+// pipe carries the bytes of one direction of a connection. Net.mu guards it.
 type pipe struct {
 	net            *Net
 	from, to       *host
@@ -96,21 +96,21 @@ type pipe struct {
 	writer, reader *conn
 	cond           sync.Cond // on Net.mu; the reader waits on it
 
-	held    []piece // written by a frozen process
-	flight  []piece // on the way, in the order of their arrival
-	arrival *time.Timer
-	again   time.Duration // the pause before what was lost is sent again
+	held        []segment // written while the writer's process is frozen
+	inFlight    []segment // in the order of their arrival
+	arrival     *time.Timer
+	resendDelay time.Duration // the delay before a lost segment is sent again
 
 	buf    []byte // arrived, not read
-	ended  bool   // the writer's end has arrived
-	closed error  // why the reader cannot read any more
-	failed error  // why the writer cannot write any more
+	ended  bool   // the writer's FIN has arrived
+	closed error  // what Read returns; nil while the reader's end is open
+	failed error  // what Write returns; nil while the writer's end is open
 
-	deadline time.Time
-	alarm    *time.Timer
+	deadline      time.Time
+	deadlineTimer *time.Timer
 }
 
-// newPipe is called with mu held.
+// newPipe returns the pipe from one host to another. Net.mu is held.
 func (n *Net) newPipe(from, to string) *pipe {
 	p := &pipe{net: n, from: n.hostOf(from), to: n.hostOf(to), link: n.link(from, to)}
 	p.cond.L = &n.mu
@@ -152,17 +152,18 @@ func (p *pipe) write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// post sends, or keeps what a frozen process writes; mu is held.
+// post sends a segment, or keeps it until the process is thawed. Net.mu is
+// held.
 func (p *pipe) post(b []byte, what mark) {
 	if p.from.frozen {
-		p.held = append(p.held, piece{data: bytes.Clone(b), what: what})
+		p.held = append(p.held, segment{data: bytes.Clone(b), what: what})
 		return
 	}
 	p.send(b, what)
 }
 
-// send puts a piece on its way; mu is held, and data stays the caller's. What is
-// written at one instant travels together.
+// send schedules the arrival of data, which stays the caller's. What is written
+// at one instant travels in one segment. Net.mu is held.
 func (p *pipe) send(data []byte, what mark) {
 	if p.net.Tap != nil {
 		p.net.Tap(Sent{From: string(p.writer.local), To: string(p.writer.remote), Data: data, What: what.String()})
@@ -170,44 +171,45 @@ func (p *pipe) send(data []byte, what mark) {
 	now := time.Now()
 	if p.link.loseNext && len(data) > 0 {
 		p.link.loseNext = false
-		p.writer.broken()
-		p.reader.broken()
+		p.writer.reset()
+		p.reader.reset()
 		return
 	}
-	if n := len(p.flight); n > 0 && p.link.shape.Bandwidth == 0 && p.flight[n-1].sent.Equal(now) && p.flight[n-1].what == nothing {
-		p.flight[n-1].data = append(p.flight[n-1].data, data...)
-		p.flight[n-1].what = what
+	if n := len(p.inFlight); n > 0 && p.link.shape.Bandwidth == 0 && p.inFlight[n-1].sent.Equal(now) && p.inFlight[n-1].what == nothing {
+		p.inFlight[n-1].data = append(p.inFlight[n-1].data, data...)
+		p.inFlight[n-1].what = what
 		return
 	}
 	d, _ := p.link.trip(len(data))
 	at := now.Add(d)
-	if n := len(p.flight); n > 0 && at.Before(p.flight[n-1].at) {
-		at = p.flight[n-1].at
+	if n := len(p.inFlight); n > 0 && at.Before(p.inFlight[n-1].at) {
+		at = p.inFlight[n-1].at
 	}
-	p.flight = append(p.flight, piece{data: bytes.Clone(data), what: what, sent: now, at: at})
-	if len(p.flight) == 1 {
+	p.inFlight = append(p.inFlight, segment{data: bytes.Clone(data), what: what, sent: now, at: at})
+	if len(p.inFlight) == 1 {
 		p.arrive()
 	}
 }
 
-// arrive delivers what is due, and comes back for the rest; mu is held.
+// arrive delivers the segments that are due and sets the timer for the next
+// one. Net.mu is held.
 func (p *pipe) arrive() {
 	now := time.Now()
-	for len(p.flight) > 0 {
-		if wait := p.flight[0].at.Sub(now); wait > 0 {
+	for len(p.inFlight) > 0 {
+		if wait := p.inFlight[0].at.Sub(now); wait > 0 {
 			p.later(wait)
 			return
 		}
 		if p.link.cut || p.to.down {
-			p.again = min(max(2*p.again, resend), resendMost)
-			p.flight[0].at = now.Add(p.again)
-			p.later(p.again)
+			p.resendDelay = min(max(2*p.resendDelay, resend), maxResend)
+			p.inFlight[0].at = now.Add(p.resendDelay)
+			p.later(p.resendDelay)
 			return
 		}
-		p.again = 0
-		piece := p.flight[0]
-		p.flight = slices.Delete(p.flight, 0, 1)
-		p.deliver(piece)
+		p.resendDelay = 0
+		first := p.inFlight[0]
+		p.inFlight = slices.Delete(p.inFlight, 0, 1)
+		p.deliver(first)
 	}
 }
 
@@ -223,14 +225,15 @@ func (p *pipe) later(d time.Duration) {
 	p.arrival.Reset(d)
 }
 
-// deliver is called with mu held.
-func (p *pipe) deliver(arrived piece) {
+// deliver appends a segment that has arrived to what the reader can read.
+// Net.mu is held.
+func (p *pipe) deliver(arrived segment) {
 	if arrived.what == rst {
-		p.reader.broken()
+		p.reader.reset()
 		return
 	}
 	if p.closed != nil {
-		if len(arrived.data) > 0 { // nobody knows this connection here
+		if len(arrived.data) > 0 { // this host has no such connection
 			p.reader.out.send(nil, rst)
 		}
 		return
@@ -244,22 +247,22 @@ func (p *pipe) deliver(arrived piece) {
 	p.cond.Broadcast()
 }
 
-// fail ends the reading; mu is held.
+// fail makes reads fail with the error. Net.mu is held.
 func (p *pipe) fail(err error) {
 	if p.closed != nil && err != net.ErrClosed { //nolint:errorlint // compared with our own
 		return
 	}
 	p.closed = err
 	p.buf = nil
-	if p.alarm != nil {
-		p.alarm.Stop()
+	if p.deadlineTimer != nil {
+		p.deadlineTimer.Stop()
 	}
 	p.cond.Broadcast()
 }
 
-// drop forgets what is on its way; mu is held.
+// drop discards everything that is in flight. Net.mu is held.
 func (p *pipe) drop() {
-	p.held, p.flight = nil, nil
+	p.held, p.inFlight = nil, nil
 	if p.arrival != nil {
 		p.arrival.Stop()
 	}
@@ -269,15 +272,16 @@ func (p *pipe) setDeadline(t time.Time) {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	p.deadline = t
-	if p.alarm != nil {
-		p.alarm.Stop()
-		p.alarm = nil
+	if p.deadlineTimer != nil {
+		p.deadlineTimer.Stop()
+		p.deadlineTimer = nil
 	}
-	// A timer that is due at once is none: the broadcast below wakes the reader. (And under
-	// the race detector Go 1.26.8 crashes when two goroutines of a bubble run such timers at
-	// the same moment: both use the one context that the detector has for the bubble's timers.)
+	// A deadline that has passed needs no timer: the broadcast below wakes the
+	// reader. Also, under the race detector Go 1.26.8 crashes when two
+	// goroutines of a bubble run such timers at the same moment, because both
+	// use the one context that the detector has for the bubble's timers.
 	if wait := time.Until(t); !t.IsZero() && wait > 0 && p.closed == nil {
-		p.alarm = time.AfterFunc(wait, func() {
+		p.deadlineTimer = time.AfterFunc(wait, func() {
 			p.net.mu.Lock()
 			defer p.net.mu.Unlock()
 			p.cond.Broadcast()

@@ -1,6 +1,6 @@
 package simnet
 
-// Default shapes every link that has no shape of its own.
+// Default sets the shape of every link that has no shape of its own.
 func (n *Net) Default(s Shape) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -12,8 +12,8 @@ func (n *Net) Default(s Shape) {
 	}
 }
 
-// Shape shapes the direction from one host to another, for what is sent from now
-// on.
+// Shape sets the shape of the direction from one host to another, for what is
+// sent from now on.
 func (n *Net) Shape(from, to string, s Shape) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -21,7 +21,7 @@ func (n *Net) Shape(from, to string, s Shape) {
 	l.shape, l.shaped = s, true
 }
 
-// Unshape gives the direction its default back.
+// Unshape sets the direction's shape to the default again.
 func (n *Net) Unshape(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -29,59 +29,59 @@ func (n *Net) Unshape(from, to string) {
 	l.shape, l.shaped = n.byDefault, false
 }
 
-// Cut lets nothing pass from one host to another. The other direction is a cut of
-// its own.
+// Cut stops all traffic from one host to another. The other direction is cut
+// separately.
 func (n *Net) Cut(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.link(from, to).cut = true
 }
 
-// Heal ends a cut. What was sent meanwhile arrives when it is sent again.
+// Heal ends a cut. What was sent during the cut arrives when it is sent again.
 func (n *Net) Heal(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.link(from, to).cut = false
 }
 
-// Reset breaks the connections between two hosts, so that both ends know, and
-// says how many there were.
+// Reset resets both ends of the connections between two hosts and returns the
+// number of connections.
 func (n *Net) Reset(a, b string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	doomed := n.between(a, b)
-	for _, c := range doomed {
-		c.broken()
+	ends := n.between(a, b)
+	for _, c := range ends {
+		c.reset()
 	}
-	return len(doomed) / 2
+	return len(ends) / 2
 }
 
-// HalfOpen ends the connections between two hosts for b only: a is not told, and
-// finds out when it writes and b's kernel knows no such connection. It says how
-// many there were.
+// HalfOpen ends the connections between two hosts at b only. Nothing is sent to
+// a, which learns of it when it writes and b's kernel answers with a reset.
+// HalfOpen returns the number of connections.
 func (n *Net) HalfOpen(a, b string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	count := 0
 	for _, c := range n.between(a, b) {
 		if c.host == b {
-			c.broken()
+			c.reset()
 			count++
 		}
 	}
 	return count
 }
 
-// LoseNext breaks the connection on which the next bytes from one host to another
-// are sent, instead of sending them: what was asked was done, and the answer is
-// lost.
+// LoseNext makes the next write from one host to another break its connection
+// instead of being sent: the request was executed, and its answer is lost.
 func (n *Net) LoseNext(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.link(from, to).loseNext = true
 }
 
-// between is called with mu held: the ends of connections between two hosts.
+// between returns both ends of the connections between two hosts. Net.mu is
+// held.
 func (n *Net) between(a, b string) []*conn {
 	var all []*conn
 	for _, c := range n.conns {
@@ -92,9 +92,9 @@ func (n *Net) between(a, b string) []*conn {
 	return all
 }
 
-// Kill ends everything of a host's process, as its kernel does: its listeners are
-// gone, and the ends of its connections are on their way to the others. What a
-// frozen process had not written yet is never written.
+// Kill ends the process of a host as kill -9 does: the kernel closes its
+// listeners and sends a FIN on each of its connections. What a frozen process
+// had not written yet is never written.
 func (n *Net) Kill(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,7 +102,7 @@ func (n *Net) Kill(name string) {
 		c.out.held = nil
 	}
 	n.thaw(name)
-	n.hostOf(name).life++
+	n.hostOf(name).kills++
 	for _, l := range n.listenersOf(name) {
 		for _, c := range l.end() {
 			c.end(fin)
@@ -113,16 +113,16 @@ func (n *Net) Kill(name string) {
 	}
 }
 
-// PowerOff ends a host and tells nobody: dials to it hear nothing, and the other
-// ends of its connections stay as they are.
+// PowerOff ends a host without sending anything: dials to it time out, and the
+// other ends of its connections stay open.
 func (n *Net) PowerOff(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.of(name) {
-		c.out.held, c.out.flight = nil, nil
+		c.out.held, c.out.inFlight = nil, nil
 	}
 	n.thaw(name)
-	n.hostOf(name).life++
+	n.hostOf(name).kills++
 	n.hostOf(name).down = true
 	for _, l := range n.listenersOf(name) {
 		for _, c := range l.end() {
@@ -134,8 +134,8 @@ func (n *Net) PowerOff(name string) {
 	}
 }
 
-// PowerOn lets the host's kernel answer again: it knows none of the old
-// connections, and resets them as soon as something arrives for them.
+// PowerOn lets the host's kernel answer again. It has none of the old
+// connections and answers what arrives for them with a reset.
 func (n *Net) PowerOn(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -156,7 +156,8 @@ func (n *Net) Accept(name string) {
 	n.hostOf(name).closed = false
 }
 
-// Freeze stops a host's process as SIGSTOP does, as far as others can see it.
+// Freeze suspends a host's process as SIGSTOP does, as far as other hosts can
+// observe it.
 func (n *Net) Freeze(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,14 +167,14 @@ func (n *Net) Freeze(name string) {
 	}
 }
 
-// Thaw lets it go on: what it would have written leaves now.
+// Thaw resumes a frozen process: what it wrote while frozen is sent now.
 func (n *Net) Thaw(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.thaw(name)
 }
 
-// thaw is called with mu held.
+// thaw resumes a frozen process. Net.mu is held.
 func (n *Net) thaw(name string) {
 	h := n.hostOf(name)
 	if !h.frozen {
@@ -183,8 +184,8 @@ func (n *Net) thaw(name string) {
 	close(h.thawed)
 	h.thawed, h.waiting = nil, 0
 	for _, c := range n.of(name) {
-		for _, piece := range c.out.held {
-			c.out.send(piece.data, piece.what)
+		for _, s := range c.out.held {
+			c.out.send(s.data, s.what)
 		}
 		c.out.held = nil
 		c.in.cond.Broadcast()
@@ -194,15 +195,17 @@ func (n *Net) thaw(name string) {
 	}
 }
 
-// Awake is closed when the host is not frozen (any more): what a process that
-// stands still waits for before it acts. nil: it is not frozen.
+// Awake returns a channel that is closed when the frozen host is thawed; a
+// frozen process waits for it before it acts. Awake returns nil if the host is
+// not frozen.
 func (n *Net) Awake(name string) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hostOf(name).thawed
 }
 
-// of is called with mu held: a host's ends, in the order in which they were made.
+// of returns a host's ends of connections, in the order in which they were
+// made. Net.mu is held.
 func (n *Net) of(name string) []*conn {
 	var all []*conn
 	for _, c := range n.conns {

@@ -36,7 +36,7 @@ func in(t *testing.T, play func(t *testing.T, w *world)) {
 	})
 }
 
-// send writes a word at one end and reads it at the other, and says how long it
+// send writes a word at one end, reads it at the other, and returns how long it
 // took.
 func (w *world) send(from, to net.Conn, word string) time.Duration {
 	w.t.Helper()
@@ -50,8 +50,8 @@ func (w *world) send(from, to net.Conn, word string) time.Duration {
 	return time.Since(start)
 }
 
-// silent checks that nothing arrives at an end for a while.
-func (w *world) silent(c net.Conn, d time.Duration) {
+// receivesNothing checks that nothing arrives at an end for a while.
+func (w *world) receivesNothing(c net.Conn, d time.Duration) {
 	w.t.Helper()
 	require.NoError(w.t, c.SetReadDeadline(time.Now().Add(d)))
 	_, err := c.Read(make([]byte, 1))
@@ -59,7 +59,7 @@ func (w *world) silent(c net.Conn, d time.Duration) {
 	require.NoError(w.t, c.SetReadDeadline(time.Time{}))
 }
 
-// dial dials b's listener from a and says how long the answer took.
+// dial dials b's listener from a and returns how long the answer took.
 func (w *world) dial() (time.Duration, error) {
 	start := time.Now()
 	c, err := w.Host("a").DialContext(w.t.Context(), "tcp", w.ln.Addr().String())
@@ -69,7 +69,7 @@ func (w *world) dial() (time.Duration, error) {
 	return time.Since(start), err
 }
 
-func TestLatencyIsSpreadBySeed(t *testing.T) {
+func TestShape_SpreadIsDrawnFromSeed(t *testing.T) {
 	ways := func(seed uint64) (all []time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{Net: simnet.New(seed), t: t}
@@ -85,14 +85,14 @@ func TestLatencyIsSpreadBySeed(t *testing.T) {
 		return all
 	}
 	one := ways(1)
-	assert.Equal(t, one, ways(1), "one seed, one link, one row of draws")
+	assert.Equal(t, one, ways(1), "the same seed gives the same delays")
 	assert.NotEqual(t, one, ways(2))
 	for _, d := range one {
 		assert.True(t, d >= time.Millisecond && d < 2*time.Millisecond, "%v", d)
 	}
 }
 
-func TestADialTakesARoundTrip(t *testing.T) {
+func TestDial_TakesARoundTrip(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("a", "b", simnet.Shape{Latency: 30 * time.Millisecond})
 		w.Shape("b", "a", simnet.Shape{Latency: 10 * time.Millisecond})
@@ -105,11 +105,11 @@ func TestADialTakesARoundTrip(t *testing.T) {
 		w.ln.Close()
 		took, err = w.dial()
 		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
-		assert.Equal(t, 10*time.Millisecond, took, "a refusal has to travel, too")
+		assert.Equal(t, 10*time.Millisecond, took, "a refusal takes a round trip too")
 	})
 }
 
-func TestBytesKeepTheirOrderUnderSpread(t *testing.T) {
+func TestShape_SpreadKeepsOrder(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("a", "b", simnet.Shape{Spread: time.Second})
 		var want []byte
@@ -126,7 +126,7 @@ func TestBytesKeepTheirOrderUnderSpread(t *testing.T) {
 	})
 }
 
-func TestBandwidth(t *testing.T) {
+func TestShape_BandwidthDelaysBytes(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("a", "b", simnet.Shape{Bandwidth: 1000})
 		word := string(make([]byte, 500))
@@ -138,37 +138,37 @@ func TestBandwidth(t *testing.T) {
 		}
 		_, err := io.ReadFull(w.far, make([]byte, 1000))
 		require.NoError(t, err)
-		assert.Equal(t, time.Second, time.Since(start), "one after the other")
+		assert.Equal(t, time.Second, time.Since(start), "the second write waits for the first")
 	})
 }
 
-func TestLossIsTime(t *testing.T) {
+func TestShape_LossDelaysBytes(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("a", "b", simnet.Shape{Loss: 0.5})
 		var late int
 		for range 100 {
 			if d := w.send(w.near, w.far, "x"); d > 0 {
 				late++
-				assert.GreaterOrEqual(t, d, 200*time.Millisecond, "after a lost piece the sender waits for its timer")
+				assert.GreaterOrEqual(t, d, 200*time.Millisecond, "a lost segment is sent again after the timer")
 			}
 		}
 		assert.InDelta(t, 50, late, 20)
 	})
 }
 
-func TestACutInOneDirection(t *testing.T) {
+func TestCut_OfOneDirection(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Cut("a", "b")
 		start := time.Now()
 		_, err := io.WriteString(w.near, "late")
-		require.NoError(t, err, "the kernel takes it")
-		w.silent(w.far, 5*time.Second)
-		assert.Zero(t, w.send(w.far, w.near, "the other way works"))
+		require.NoError(t, err, "the sender's kernel buffers it")
+		w.receivesNothing(w.far, 5*time.Second)
+		assert.Zero(t, w.send(w.far, w.near, "the other direction works"))
 		took, err := w.dial()
 		var ne net.Error
 		require.ErrorAs(t, err, &ne)
 		assert.True(t, ne.Timeout())
-		assert.False(t, errors.Is(err, syscall.ECONNREFUSED), "silence is no refusal")
+		assert.False(t, errors.Is(err, syscall.ECONNREFUSED), "no answer is not a refusal")
 		assert.Equal(t, time.Second, took)
 		w.Heal("a", "b")
 		got := make([]byte, 4)
@@ -176,18 +176,18 @@ func TestACutInOneDirection(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, "late", string(got))
 		assert.Equal(t, 6200*time.Millisecond, time.Since(start), "sent again after 0.2, 0.4, 0.8, 1.6 and 3.2 s")
-		assert.Zero(t, w.send(w.near, w.far, "and then as ever"))
+		assert.Zero(t, w.send(w.near, w.far, "without delay again"))
 	})
 }
 
-func TestACutInBothDirections(t *testing.T) {
+func TestCut_OfBothDirections(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Cut("a", "b")
 		w.Cut("b", "a")
 		io.WriteString(w.near, "x")
 		io.WriteString(w.far, "y")
-		w.silent(w.near, time.Minute)
-		w.silent(w.far, time.Minute)
+		w.receivesNothing(w.near, time.Minute)
+		w.receivesNothing(w.far, time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := w.Host("a").DialContext(ctx, "tcp", w.ln.Addr().String())
@@ -199,18 +199,18 @@ func TestACutInBothDirections(t *testing.T) {
 	})
 }
 
-func TestAKillBehindACutIsHeardAfterwards(t *testing.T) {
+func TestKill_DuringCutIsNoticedAfterHeal(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Cut("b", "a")
 		w.Kill("b")
-		w.silent(w.near, 10*time.Second)
+		w.receivesNothing(w.near, 10*time.Second)
 		w.Heal("b", "a")
 		_, err := w.near.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, io.EOF)
 	})
 }
 
-func TestResetIsKnownAtBothEnds(t *testing.T) {
+func TestReset_BreaksBothEnds(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		ended := make(chan error, 1)
 		go func() { _, err := w.far.Read(make([]byte, 1)); ended <- err }()
@@ -220,30 +220,30 @@ func TestResetIsKnownAtBothEnds(t *testing.T) {
 		_, err := w.near.Write([]byte("x"))
 		assert.ErrorIs(t, err, syscall.ECONNRESET)
 		_, err = w.dial()
-		assert.NoError(t, err, "the hosts are well")
+		assert.NoError(t, err, "new connections work")
 		w.near.Close()
 		w.far.Close()
 		assert.Zero(t, w.Connections("a"))
 	})
 }
 
-func TestAHalfOpenConnection(t *testing.T) {
+func TestHalfOpen_IsNoticedByWriting(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Shape("b", "a", simnet.Shape{Latency: time.Millisecond})
 		assert.Equal(t, 1, w.HalfOpen("a", "b"))
 		_, err := w.far.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, syscall.ECONNRESET)
-		w.silent(w.near, time.Hour)
-		_, err = io.WriteString(w.near, "anyone?")
-		assert.NoError(t, err, "it is not told")
+		w.receivesNothing(w.near, time.Hour)
+		_, err = io.WriteString(w.near, "unread")
+		assert.NoError(t, err, "a has not been notified")
 		_, err = w.near.Read(make([]byte, 1))
-		assert.ErrorIs(t, err, syscall.ECONNRESET, "now it is")
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "the write was answered with a reset")
 		_, err = w.dial()
 		assert.NoError(t, err, "new connections work")
 	})
 }
 
-func TestAnAnswerIsLost(t *testing.T) {
+func TestLoseNext_BreaksConnection(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.LoseNext("b", "a")
 		assert.Zero(t, w.send(w.near, w.far, "question"))
@@ -257,30 +257,30 @@ func TestAnAnswerIsLost(t *testing.T) {
 	})
 }
 
-func TestAHostWithoutPower(t *testing.T) {
+func TestPowerOff_DoesNotAnswer(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.PowerOff("b")
-		w.silent(w.near, 10*time.Second)
+		w.receivesNothing(w.near, 10*time.Second)
 		took, err := w.dial()
 		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		assert.Equal(t, time.Second, took)
 		_, err = w.far.Read(make([]byte, 1))
-		assert.Error(t, err, "who was on the host is gone with it")
-		io.WriteString(w.near, "anyone?")
+		assert.Error(t, err, "the process ended with its host")
+		io.WriteString(w.near, "unread")
 		w.PowerOn("b")
 		_, err = w.dial()
-		assert.ErrorIs(t, err, syscall.ECONNREFUSED, "the host is back, its process is not")
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED, "the host is up, its process is not")
 		_, err = w.near.Read(make([]byte, 1))
-		assert.ErrorIs(t, err, syscall.ECONNRESET, "it knows nothing of the old connection")
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "the host has no such connection any more")
 	})
 }
 
-func TestAFrozenHost(t *testing.T) {
+func TestFreeze_HoldsReadsWritesAndDials(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Freeze("b")
 		assert.NotNil(t, w.Awake("b"))
-		io.WriteString(w.near, "question") // the kernel of b has it
-		io.WriteString(w.far, "answer")    // what b would do, if it could
+		io.WriteString(w.near, "question") // the kernel of b accepts it
+		io.WriteString(w.far, "answer")    // sent when b is thawed
 		got := make(chan string, 1)
 		go func() {
 			b := make([]byte, 100)
@@ -288,8 +288,8 @@ func TestAFrozenHost(t *testing.T) {
 			got <- string(b[:n])
 		}()
 		_, err := w.dial()
-		assert.NoError(t, err, "a frozen process's kernel accepts")
-		w.silent(w.near, time.Minute)
+		assert.NoError(t, err, "the kernel of a frozen process accepts")
+		w.receivesNothing(w.near, time.Minute)
 		assert.Empty(t, got)
 		start := time.Now()
 		dialled := make(chan time.Duration, 1)
@@ -304,7 +304,7 @@ func TestAFrozenHost(t *testing.T) {
 		w.Thaw("b")
 		assert.Nil(t, w.Awake("b"))
 		assert.Equal(t, "question", <-got)
-		assert.InDelta(t, time.Second/2, <-dialled, float64(time.Microsecond), "it dialled when it thawed")
+		assert.InDelta(t, time.Second/2, <-dialled, float64(time.Microsecond), "it dialled when it was thawed")
 		b := make([]byte, 100)
 		n, err := w.near.Read(b)
 		assert.NoError(t, err)
@@ -312,7 +312,7 @@ func TestAFrozenHost(t *testing.T) {
 	})
 }
 
-func TestAFrozenProcessThatIsKilledSaysNothingMore(t *testing.T) {
+func TestKill_OfFrozenProcessDropsItsWrites(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.Freeze("b")
 		io.WriteString(w.far, "never written")

@@ -6,42 +6,43 @@ import (
 	"time"
 )
 
-// Shape is how a direction of a link treats what passes.
+// Shape is the behaviour of one direction of a link.
 type Shape struct {
-	// Latency is the shortest way, Spread what is added to it, evenly drawn.
+	// Latency is the minimum delay. A duration drawn evenly from [0, Spread) is
+	// added to it.
 	Latency, Spread time.Duration
-	// Loss is the share of pieces that have to be sent again, 0 to 1.
+	// Loss is the probability that a segment is lost and sent again, 0 to 1.
 	Loss float64
-	// Bandwidth is in bytes per second; 0 is without bound.
+	// Bandwidth is in bytes per second; 0 means unlimited.
 	Bandwidth int
 }
 
-// resend is after what time a lost piece is sent again; each further time takes
-// twice as long, up to resendMost.
+// A lost segment is sent again after resend; the delay doubles with each
+// further loss, up to maxResend.
 const (
-	resend     = 200 * time.Millisecond
-	resendMost = 2 * time.Minute
+	resend    = 200 * time.Millisecond
+	maxResend = 2 * time.Minute
 )
 
 // link is one direction between two hosts. Net.mu guards it.
 type link struct {
 	shape  Shape
-	shaped bool // by Shape, not by default
+	shaped bool // by Net.Shape; false for the default shape
 	cut    bool
 	// loseNext breaks the connection that sends next.
 	loseNext bool
-	busy     time.Time // until then bytes are being sent
+	busy     time.Time // when the bytes sent so far have left, given the bandwidth
 	stream   *rand.Rand
 }
 
-// hash is a number for a name, the same in every run.
+// hash returns a number for the name, the same in every run.
 func hash(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return h.Sum64()
 }
 
-// link is called with mu held.
+// link returns the direction from one host to another. Net.mu is held.
 func (n *Net) link(from, to string) *link {
 	key := [2]string{from, to}
 	l := n.links[key]
@@ -55,8 +56,8 @@ func (n *Net) link(from, to string) *link {
 	return l
 }
 
-// trip is how long a piece of some bytes takes, and whether it arrives at all.
-func (l *link) trip(size int) (d time.Duration, heard bool) {
+// trip returns how long a segment of that size travels, and whether it arrives.
+func (l *link) trip(size int) (d time.Duration, arrives bool) {
 	s := l.shape
 	if s.Bandwidth > 0 {
 		now := time.Now()
@@ -71,7 +72,7 @@ func (l *link) trip(size int) (d time.Duration, heard bool) {
 		d += time.Duration(l.stream.Int64N(int64(s.Spread)))
 	}
 	if s.Loss > 0 {
-		for again := resend; again < resendMost && l.stream.Float64() < s.Loss; again *= 2 {
+		for again := resend; again < maxResend && l.stream.Float64() < s.Loss; again *= 2 {
 			d += again
 		}
 	}

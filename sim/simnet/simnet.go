@@ -14,12 +14,12 @@ import (
 	"conclave/wire"
 )
 
-// dialLimit is how long a dial that hears nothing waits, as wire.NewTCP's does.
-const dialLimit = time.Second
+// dialTimeout is how long a dial waits for an answer, as in wire.NewTCP.
+const dialTimeout = time.Second
 
-// Net is one network; hosts are made by name.
+// Net is one network. Its hosts are made when they are first named.
 type Net struct {
-	// Tap hears of everything that is sent, in the order in which it is; set it
+	// Tap, if not nil, is called with everything that is sent, in order. Set it
 	// before the first host is used. It must not call the network.
 	Tap func(Sent)
 
@@ -34,51 +34,51 @@ type Net struct {
 	nextPort  int
 }
 
-// New makes an empty network whose links draw from the seed.
+// New returns a network without hosts whose links draw from the seed.
 func New(seed uint64) *Net {
 	return &Net{
 		seed: seed, listeners: map[string]*listener{}, hosts: map[string]*host{}, links: map[[2]string]*link{}, nextPort: 40000,
 	}
 }
 
-// Sent is what leaves a host at one moment.
+// Sent is what leaves a host at one instant.
 type Sent struct {
 	From, To string // addresses
-	Data     []byte // to be read at once, and not kept
-	What     string // "fin", "rst", or nothing
+	Data     []byte // valid during the call of Tap only
+	What     string // "fin", "rst", or ""
 }
 
-// host is what the network knows of a machine and the process on it.
+// host is the network's state of a machine and of the process on it.
 type host struct {
 	frozen, down bool
 	closed       bool          // it refuses dials; see Refuse
-	thawed       chan struct{} // closed by Thaw, and by Kill; nil while nothing is frozen
-	waiting      int           // dials that waited for thawed; see awake
-	life         int           // counts the processes that were killed here
+	thawed       chan struct{} // closed by Thaw and by Kill; nil unless frozen
+	waiting      int           // number of dials that wait for thawed; see awake
+	kills        int           // number of processes that were killed here
 }
 
-// Host is the network as the process on the named host sees it. When the process
-// is killed its Host is dead: the next process takes a new one.
+// Host is the network as one process on a host sees it. Once the process was
+// killed its Host fails every call; the next process needs a new one.
 type Host struct {
-	net  *Net
-	name string
-	life int
+	net   *Net
+	name  string
+	kills int // of the host, when this process started
 }
 
 var _ wire.Network = (*Host)(nil)
 
-// Host returns the view of the process that begins on the named host. Hosts need
-// no making and no ending.
+// Host returns the network for a process that starts on the named host. A host
+// need not be created or closed.
 func (n *Net) Host(name string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return &Host{net: n, name: name, life: n.hostOf(name).life}
+	return &Host{net: n, name: name, kills: n.hostOf(name).kills}
 }
 
-// dead is called with mu held.
-func (h *Host) dead() bool { return h.net.hostOf(h.name).life != h.life }
+// dead reports whether the process was killed. Net.mu is held.
+func (h *Host) dead() bool { return h.net.hostOf(h.name).kills != h.kills }
 
-// hostOf is called with mu held.
+// hostOf returns the named host, which it makes if necessary. Net.mu is held.
 func (n *Net) hostOf(name string) *host {
 	h := n.hosts[name]
 	if h == nil {
@@ -88,8 +88,8 @@ func (n *Net) hostOf(name string) *host {
 	return h
 }
 
-// Listen opens host:port; the address's host part is ignored, the listener's
-// is the host's own name. Port 0 takes a free one.
+// Listen listens on a port of this host; the host part of the address is
+// ignored. Port 0 takes a free port.
 func (h *Host) Listen(_ context.Context, network, address string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -115,11 +115,13 @@ func (h *Host) Listen(_ context.Context, network, address string) (net.Listener,
 	return l, nil
 }
 
-// errSilence is a dial to which nobody said anything.
-var errSilence = os.ErrDeadlineExceeded
+// errNoAnswer is returned by a dial that got neither a connection nor a
+// refusal.
+var errNoAnswer = os.ErrDeadlineExceeded
 
-// DialContext connects to a listener, or is refused, or hears nothing for a
-// second: the question travels to the other host, and its answer back.
+// DialContext connects to a listener. It fails with ECONNREFUSED if the other
+// host has no such listener, and with os.ErrDeadlineExceeded if no answer
+// arrives within a second. It takes one round trip.
 func (h *Host) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: addr(address), Err: err}
@@ -132,33 +134,33 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 		return fail(err)
 	}
 	n := h.net
-	limit := time.Now().Add(dialLimit)
-	// 1. A process that stands still dials nobody.
+	limit := time.Now().Add(dialTimeout)
+	// 1. A frozen process does not dial before it is thawed.
 	if err := n.awake(ctx, h.name); err != nil {
 		return fail(err)
 	}
-	// 2. There.
+	// 2. The request travels to the other host.
 	n.mu.Lock()
-	there, heard := n.link(h.name, to).trip(1)
+	there, arrives := n.link(h.name, to).trip(1)
 	dead := h.dead()
 	n.mu.Unlock()
 	if dead {
 		return fail(syscall.ENETDOWN)
 	}
-	if err := pause(ctx, there, heard, limit); err != nil {
+	if err := pause(ctx, there, arrives, limit); err != nil {
 		return fail(err)
 	}
-	// 3. The other host's kernel answers.
+	// 3. The other host's kernel accepts or refuses.
 	n.mu.Lock()
-	back, heard := n.link(to, h.name).trip(1)
-	heard = heard && !n.hostOf(to).down
+	back, arrives := n.link(to, h.name).trip(1)
+	arrives = arrives && !n.hostOf(to).down
 	var c *conn
-	if dead = h.dead(); !dead && heard && n.listeners[address] != nil && !n.hostOf(to).closed {
+	if dead = h.dead(); !dead && arrives && n.listeners[address] != nil && !n.hostOf(to).closed {
 		c = n.connect(h.name, n.listeners[address])
 	}
 	n.mu.Unlock()
-	// 4. And back.
-	err = pause(ctx, back, heard, limit)
+	// 4. The answer travels back.
+	err = pause(ctx, back, arrives, limit)
 	switch {
 	case err != nil && c != nil:
 		c.Close()
@@ -173,7 +175,8 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 	return c, nil
 }
 
-// connect makes both ends of a connection and queues the far one; mu is held.
+// connect makes both ends of a connection, queues the far end at the listener
+// and returns the near end. Net.mu is held.
 func (n *Net) connect(from string, l *listener) *conn {
 	n.nextPort++
 	local := addr(fmt.Sprintf("%s:%d", from, n.nextPort))
@@ -187,15 +190,16 @@ func (n *Net) connect(from string, l *listener) *conn {
 	return near
 }
 
-// awake waits until the host is not frozen. Those that waited go on a microsecond
-// apart, in the order in which they came, and those of two hosts never at one
-// instant: the runtime keeps the order of the goroutines of one instant only up to
-// 256 of them, and processes that were frozen for long have more.
+// awake waits until the host is not frozen. After a thaw the waiting dials of a
+// host continue one microsecond apart, in the order of their calls, and those
+// of two hosts never at the same instant: the runtime keeps the order of at
+// most 256 goroutines that become ready at one instant, and processes that were
+// frozen for long have more.
 func (n *Net) awake(ctx context.Context, name string) error {
 	for {
 		n.mu.Lock()
 		h := n.hostOf(name)
-		thawed, place := h.thawed, h.waiting
+		thawed, position := h.thawed, h.waiting
 		if thawed != nil {
 			h.waiting++
 		}
@@ -208,23 +212,24 @@ func (n *Net) awake(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := pause(ctx, time.Duration(place)*time.Microsecond+within(name), true, time.Now().Add(time.Hour)); err != nil {
+		if err := pause(ctx, time.Duration(position)*time.Microsecond+offset(name), true, time.Now().Add(time.Hour)); err != nil {
 			return err
 		}
 	}
 }
 
-// within is a host's moment within a microsecond.
-func within(name string) time.Duration {
+// offset returns the moment within a microsecond at which a host's dials
+// continue.
+func offset(name string) time.Duration {
 	return time.Duration(1 + hash(name)%999)
 }
 
-// pause lets a packet's time pass, or, when it is never heard, all of the time
-// that is left.
-func pause(ctx context.Context, d time.Duration, heard bool, limit time.Time) error {
+// pause waits for the time that a packet travels. If the packet does not arrive
+// before the limit, pause waits for the limit and returns errNoAnswer.
+func pause(ctx context.Context, d time.Duration, arrives bool, limit time.Time) error {
 	left := time.Until(limit)
-	silence := !heard || d > left
-	if silence {
+	late := !arrives || d > left
+	if late {
 		d = left
 	}
 	if d > 0 {
@@ -236,13 +241,13 @@ func pause(ctx context.Context, d time.Duration, heard bool, limit time.Time) er
 			return ctx.Err()
 		}
 	}
-	if silence {
-		return errSilence
+	if late {
+		return errNoAnswer
 	}
 	return nil
 }
 
-// forget is called with mu held.
+// forget removes an end from the network's list. Net.mu is held.
 func (n *Net) forget(c *conn) {
 	for i, other := range n.conns {
 		if other == c {
@@ -252,7 +257,7 @@ func (n *Net) forget(c *conn) {
 	}
 }
 
-// Connections counts the ends that are open at a host.
+// Connections returns the number of ends that are open at a host.
 func (n *Net) Connections(name string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -302,7 +307,8 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// end closes the listener and hands back what nobody took; mu is held.
+// end closes the listener and returns the connections that were not accepted.
+// Net.mu is held.
 func (l *listener) end() []*conn {
 	if l.net.listeners[string(l.addr)] == l {
 		delete(l.net.listeners, string(l.addr))
@@ -316,7 +322,7 @@ func (l *listener) end() []*conn {
 
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// listenersOf are a host's, by address; mu is held.
+// listenersOf returns a host's listeners, sorted by address. Net.mu is held.
 func (n *Net) listenersOf(name string) []*listener {
 	var all []*listener
 	for _, l := range n.listeners {

@@ -28,22 +28,22 @@ func dial(t *testing.T, n *simnet.Net) (near, far net.Conn, ln net.Listener) {
 	return near, far, ln
 }
 
-func TestBytesArriveInOrderAndWhole(t *testing.T) {
+func TestConn_DeliversBytesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far, ln := dial(t, simnet.New(1))
 		defer ln.Close()
 		want := strings.Repeat("conclave ", 10_000)
 		_, err := io.WriteString(near, want)
-		require.NoError(t, err, "a write never waits for its reader")
+		require.NoError(t, err, "a write never blocks")
 		require.NoError(t, near.Close())
 		got, err := io.ReadAll(far)
-		require.NoError(t, err, "what was written before the end is still read")
+		require.NoError(t, err, "what was written before Close is still read")
 		assert.Equal(t, want, string(got))
 		far.Close()
 	})
 }
 
-func TestNobodyThereIsARefusal(t *testing.T) {
+func TestDial_RefusedWithoutListener(t *testing.T) {
 	n := simnet.New(1)
 	_, err := n.Host("a").DialContext(t.Context(), "tcp", "b:1")
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
@@ -60,7 +60,7 @@ func TestNobodyThereIsARefusal(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-func TestAKilledProcess(t *testing.T) {
+func TestKill_EndsConnectionsAndListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnet.New(1)
 		near, far, ln := dial(t, n)
@@ -72,26 +72,26 @@ func TestAKilledProcess(t *testing.T) {
 		n.Kill("b")
 		assert.Error(t, <-ended)
 		assert.Error(t, <-ended)
-		_, err := near.Write([]byte("anyone?"))
-		assert.NoError(t, err, "an end may be half of a connection's")
-		_, err = near.Write([]byte("anyone?"))
-		assert.ErrorIs(t, err, syscall.ECONNRESET, "but there was nobody")
+		_, err := near.Write([]byte("unread"))
+		assert.NoError(t, err, "after a FIN the other direction may still be open")
+		_, err = near.Write([]byte("unread"))
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "the first write was answered with a reset")
 		_, err = n.Host("a").DialContext(t.Context(), "tcp", ln.Addr().String())
 		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		near.Close()
 		far.Close()
 
 		_, err = dead.Listen(t.Context(), "tcp", ":0")
-		assert.ErrorIs(t, err, syscall.ENETDOWN, "what is left of the process reaches nobody")
+		assert.ErrorIs(t, err, syscall.ENETDOWN, "a killed process cannot use the network")
 		_, err = dead.DialContext(t.Context(), "tcp", "a:1")
 		assert.Error(t, err)
 		again, err := n.Host("b").Listen(t.Context(), "tcp", ln.Addr().String())
-		require.NoError(t, err, "a restarted process takes its port again")
+		require.NoError(t, err, "a restarted process can take the same port")
 		again.Close()
 	})
 }
 
-func TestDeadlinesPassInVirtualTime(t *testing.T) {
+func TestConn_DeadlineIsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far, ln := dial(t, simnet.New(1))
 		defer ln.Close()

@@ -1,4 +1,5 @@
--- DolphinScheduler's clients. beat is a client's own clock, in milliseconds.
+-- DolphinScheduler's clients. beat is the time of the last heartbeat in
+-- milliseconds, by the client's own clock.
 CREATE TABLE IF NOT EXISTS lab_dolphin_client (
   lab  varchar(200) NOT NULL,
   name varchar(55)  NOT NULL,

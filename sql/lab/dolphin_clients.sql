@@ -1,2 +1,2 @@
--- All clients, and when each says it was last alive.
+-- All clients, and the times of their last heartbeats by their own clocks.
 SELECT name, beat FROM lab_dolphin_client WHERE lab = ?

@@ -1,3 +1,4 @@
 -- Purge a client. The predicates:
---   lab, name                as read before. Whether it has beaten since is not asked.
+--   lab, name                as read before. A heartbeat since then is not
+--                            checked.
 DELETE FROM lab_dolphin_client WHERE lab = ? AND name = ?

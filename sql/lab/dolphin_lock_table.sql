@@ -1,4 +1,5 @@
--- Its locks: a row is a lock. Each refused insert takes an id, too.
+-- DolphinScheduler's locks, one row for each lock that is held. A refused
+-- insert uses up an id as well.
 CREATE TABLE IF NOT EXISTS lab_dolphin_lock (
   id       bigint       NOT NULL AUTO_INCREMENT,
   lock_key varchar(255) NOT NULL,

@@ -1,2 +1,2 @@
--- A client begins. Its name is new with each start.
+-- Register a client. Its name is new with each start.
 INSERT INTO lab_dolphin_client (lab, name, beat) VALUES (?, ?, ?)

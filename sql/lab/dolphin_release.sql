@@ -1,3 +1,3 @@
--- Release, and purge the lock of a client that is gone. The predicates:
---   id                       of the row, as read or as made.
+-- Release a lock, or purge the lock of a client that has died. The predicates:
+--   id                       of the row, as read or as inserted.
 DELETE FROM lab_dolphin_lock WHERE id = ?

@@ -1,2 +1,2 @@
--- Who leads. How old that is, is not asked.
+-- The leader. The age of its last sign of life is not read.
 SELECT service_id FROM lab_freno WHERE domain = ?

@@ -1,3 +1,4 @@
--- "Reelect": whoever says it frees the place. The predicates:
---   domain                   and nothing else: it may be another one's by now.
+-- "Reelect": remove the leader. The predicates:
+--   domain                   and nothing else: the row may name another leader
+--                            by now.
 DELETE FROM lab_freno WHERE domain = ?

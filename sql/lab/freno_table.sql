@@ -1,4 +1,4 @@
--- freno's service_election, which orchestrator's active_node is, too.
+-- freno's service_election, which is also orchestrator's active_node.
 CREATE TABLE IF NOT EXISTS lab_freno (
   domain           varchar(255) NOT NULL,
   service_id       varchar(128) NOT NULL,

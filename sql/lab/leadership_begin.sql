@@ -1,3 +1,3 @@
--- A leadership's first write. IGNORE: its answer may have been lost, and it is said
--- again.
+-- The first write of a leadership. IGNORE: the statement is repeated if its
+-- answer was lost.
 INSERT IGNORE INTO lab_leadership (name) VALUES (?)

@@ -1,2 +1,2 @@
--- The number that it was given.
+-- The number that the leadership was given.
 SELECT id FROM lab_leadership WHERE name = ?

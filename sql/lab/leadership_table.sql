@@ -1,4 +1,4 @@
--- Numbers for leaderships that have none of their own, in the order of their first
+-- Numbers for leaderships that have no term, in the order of their first
 -- writes.
 CREATE TABLE IF NOT EXISTS lab_leadership (
   id   bigint unsigned NOT NULL AUTO_INCREMENT,

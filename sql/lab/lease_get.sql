@@ -1,2 +1,2 @@
--- Get.
+-- Read the lease.
 SELECT holder, lease_ms, transitions, version FROM lab_lease WHERE name = ?

@@ -1,5 +1,6 @@
--- A Kubernetes Lease as a row. version is the resourceVersion; nothing in it is a time,
--- because client-go compares no time in the object with anything.
+-- A Kubernetes Lease as a row. version is the resourceVersion. There is no time
+-- in it, because client-go does not compare the times in the object with
+-- anything.
 CREATE TABLE IF NOT EXISTS lab_lease (
   name        varchar(255) NOT NULL,
   holder      varchar(128) NOT NULL,

@@ -1,2 +1,2 @@
--- The row at version 0, led by nobody. IGNORE: every node does it.
+-- The row at version 0, without a leader. IGNORE: every node executes this.
 INSERT IGNORE INTO lab_polaris (elect_key, leader) VALUES (?, '')

@@ -1,4 +1,5 @@
--- Elect, and beat. The predicates:
---   version                  as read, or as my last beat left it. Whether the leader is
---                            dead was asked by another statement, some time ago.
+-- Elect and renew. The predicates:
+--   version                  as read, or as my last renewal left it. Whether
+--                            the leader is dead was checked before, by another
+--                            statement.
 UPDATE lab_polaris SET leader = ?, version = ? WHERE elect_key = ? AND version = ?

@@ -1,4 +1,5 @@
--- Polaris's table. mtime counts whole seconds and follows each update by itself.
+-- Polaris's table. mtime has whole seconds and is set automatically by each
+-- update.
 CREATE TABLE IF NOT EXISTS lab_polaris (
   elect_key varchar(255) NOT NULL,
   version   bigint       NOT NULL DEFAULT 0,

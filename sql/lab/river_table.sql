@@ -1,5 +1,6 @@
--- river's leader, with a term that the database issues: (leader_id, elected_at). In
--- Postgres these are microseconds; here milliseconds, as all times of ours.
+-- river's leader. Its term is issued by the database: (leader_id, elected_at).
+-- The times have microseconds in Postgres and milliseconds here, as in all
+-- tables of Conclave.
 CREATE TABLE IF NOT EXISTS lab_river (
   name       varchar(255) NOT NULL,
   leader_id  varchar(128) NOT NULL,

@@ -1,7 +1,8 @@
--- A write of a leader under its term, by the row of article 000. The predicates:
---   l.owner, l.term          the lock row names this owner and term, in the statement
---                            that writes. It stands first, and is locked first: see
---                            state/write.sql.
+-- A write of a leader under its term, with the row of article 000. The
+-- predicates:
+--   l.owner, l.term          the lock row names this owner and term, in the
+--                            same statement that writes. It comes first in the
+--                            join and is locked first: see state/write.sql.
 --   w.lab                    the lock's name: one row.
 UPDATE distribute_lock l
 JOIN lab_write w ON w.lab = l.lock_name

@@ -1,2 +1,2 @@
--- What has been counted.
+-- The counters.
 SELECT newest, writes, stale, fenced, fenced_stale FROM lab_write WHERE lab = ?

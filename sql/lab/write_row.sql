@@ -1,5 +1,7 @@
--- The same by the row of article 001's repaired form. The predicates:
---   r.id, r.owner            the very row by which this leadership was won is there.
+-- As write_fenced.sql, with the row of the repaired form of article 001. The
+-- predicates:
+--   r.id, r.owner            the row with which this leadership was won still
+--                            exists.
 UPDATE row_lock r
 JOIN lab_write w ON w.lab = r.lock_key
 SET w.fenced_stale = w.fenced_stale + IF(w.newest > ?, 1, 0), w.fenced = w.fenced + 1

@@ -1,2 +1,3 @@
--- The row, so that a write is always an UPDATE. IGNORE: every candidate does it.
+-- The row, so that a write is always an UPDATE. IGNORE: every candidate
+-- executes this.
 INSERT IGNORE INTO lab_write (lab) VALUES (?)

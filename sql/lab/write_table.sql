@@ -1,9 +1,11 @@
--- What the lab's leaders write, one row an election:
+-- What the lab's leaders write, one row for each election:
 --   newest         the number of the newest leadership that has written
---   writes, stale  writes without a guard: all, and those that a leadership made after
---                  a newer one's first
---   fenced, fenced_stale   the same for writes that join what elects
--- The numbers are terms, where a way to elect has any, else lab_leadership's.
+--   writes, stale  unguarded writes: all, and those that a leadership made
+--                  after the first write of a newer one
+--   fenced, fenced_stale   the same for writes that join the row of the
+--                          election
+-- The numbers are terms, or those of lab_leadership if an election has no
+-- terms.
 CREATE TABLE IF NOT EXISTS lab_write (
   lab          varchar(255)    NOT NULL,
   newest       bigint unsigned NOT NULL DEFAULT 0,

@@ -1,7 +1,7 @@
--- What the article's registry keeps beside its locks: values under keys, of which the
--- ephemeral ones (data_type 1) live as long as their writer refreshes last_term, a
--- time in milliseconds by his clock; the others (2) stay.
--- From 2038-01-19 03:14:07 UTC on no value can be put (see article_table.sql).
+-- What the article's registry keeps besides its locks: values under keys. The
+-- ephemeral ones (data_type 1) exist as long as their writer refreshes
+-- last_term, a time in milliseconds by the writer's clock; the others (2) stay.
+-- After 2038-01-19 03:14:07 UTC no value can be put (see article_table.sql).
 CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_data (
   id               bigint       NOT NULL AUTO_INCREMENT,
   data_key         varchar(256) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,5 +1,6 @@
--- Refresh one held row by its id; the article says it for all of them at once. The
--- predicates:
---   id                       the row that I inserted. Nobody looks whether it is still
---                            there: a lock that was cleaned away is refreshed in vain.
+-- Refresh one held lock by its id; the article's statement refreshes all of
+-- them at once. The predicates:
+--   id                       the row that I inserted. The number of changed
+--                            rows is not checked, so the loss of a lock that
+--                            was deleted as expired is not noticed.
 UPDATE t_ds_jdbc_registry_lock SET last_term = ? WHERE id = ?

@@ -1,4 +1,5 @@
--- Remove a row that is mine: released, resigned, or inserted by a statement whose
+-- Remove a row of mine: released, resigned, or inserted by a statement whose
 -- answer was lost. The predicates:
---   id, owner                of that very row: a late removal must not hurt a newer one.
+--   id, owner                of that row: a late removal must not affect a
+--                            newer one.
 DELETE FROM row_lock WHERE id = ? AND owner = ?

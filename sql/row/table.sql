@@ -1,12 +1,13 @@
--- The repaired form's rows: a row is a lock, its unique key keeps a second one out.
---   id          the token, and the term: drawn from the table's counter, which never
---               gives a number twice (of InnoDB's before MySQL 8.0 that is not true
---               after a restart)
+-- The rows of the repaired form: a row is a held lock, and its unique key
+-- refuses a second one.
+--   id          the token and the term: the table's counter, which never issues
+--               a number twice (except InnoDB's before MySQL 8.0 after a
+--               restart)
 --   owner       name@incarnation
---   beat        refreshes since the row was inserted
---   lease_ms    how long the holder is good without a refresh
+--   beat        the number of refreshes since the row was inserted
+--   lease_ms    how long the lock is held without a refresh
 --   refreshed   by the database's clock, in milliseconds
--- Made on demand, like article_table.sql and for the same reason.
+-- It is created on demand, for the same reason as article_table.sql.
 CREATE TABLE IF NOT EXISTS row_lock (
   id        bigint unsigned NOT NULL AUTO_INCREMENT,
   lock_key  varchar(256)    NOT NULL,

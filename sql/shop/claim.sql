@@ -1,7 +1,8 @@
--- A lock's holder puts his token into the row, before he reads it: from here on no
--- older holder's write lands (write_token.sql). It must come before the reading: a
--- token that first comes with the write would let an older write in between the two,
--- and then forget it. The predicates:
+-- The holder of a lock writes its token into the row before it reads it: from
+-- then on no write of an earlier holder is applied (write_token.sql). If the
+-- token were written only with the stock, an older write could be applied
+-- between the reading and the writing, and would be lost. The predicates:
 --   goods_no    the article
---   token < ?   tokens rise: a row that names a newer holder is left alone
+--   token < ?   tokens rise: a row with the token of a newer holder is
+--               unchanged
 UPDATE lab_goods_stock SET token = ? WHERE goods_no = ? AND token < ?

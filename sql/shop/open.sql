@@ -1,3 +1,3 @@
--- The shop opens: so many of this article. Its number is drawn for each run, so that a
--- row of that number is another run's, and an error.
+-- The initial stock of an article. Its number is random for each run, so an
+-- existing row of that number belongs to another run and is an error.
 INSERT INTO lab_goods_stock (goods_no, stock) VALUES (?, ?)

@@ -1,2 +1,2 @@
--- The buyer has one.
+-- A buyer's order.
 INSERT INTO lab_goods_order (goods_no, buyer) VALUES (?, ?)

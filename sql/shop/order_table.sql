@@ -1,5 +1,6 @@
--- What was sold: a row for each buyer who was told that he has one. Nothing in it keeps
--- a buyer or an item out: an order too many is to be seen, not refused.
+-- What was sold: a row for each buyer whose purchase was confirmed. Nothing
+-- refuses a second row for a buyer or an item, so that an order too many is
+-- visible.
 CREATE TABLE IF NOT EXISTS lab_goods_order (
   id       bigint unsigned NOT NULL AUTO_INCREMENT,
   goods_no varchar(128)    NOT NULL,

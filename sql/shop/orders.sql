@@ -1,3 +1,3 @@
--- How many were sold, by the orders. The predicate:
+-- The number of orders. The predicate:
 --   goods_no   the article
 SELECT COUNT(*) AS orders FROM lab_goods_order WHERE goods_no = ?

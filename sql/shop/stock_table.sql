@@ -1,8 +1,9 @@
--- The stock of the lab's shop, after the article's goods_stock (id, goods_no, stock,
--- isActive). It is made on demand, in whatever database the lab is given, and so has a
--- name that nobody else's table has.
+-- The stock of the lab's shop, after the article's goods_stock (id, goods_no,
+-- stock, isActive). It is created on demand in the database that the lab is
+-- given, therefore its name must not collide with that of another table.
 --   goods_no   one run of one way of selling
---   token      the number of the last lock whose holder has claimed the row: claim.sql
+--   token      the token of the last lock holder that has claimed the row:
+--              claim.sql
 CREATE TABLE IF NOT EXISTS lab_goods_stock (
   id        bigint unsigned NOT NULL AUTO_INCREMENT,
   goods_no  varchar(128)    NOT NULL,

@@ -1,8 +1,8 @@
--- Article 003's table, column by column. The clock in it counts whole seconds
--- (datetime), and its reader compares them with a clock of his own. It is no part of
--- the schema that Migrate keeps: no cluster needs it, and a version of its own would
--- make every older program refuse the database.
--- A datetime knows no 2038, and no time zone: these are the session's.
+-- Article 003's table, with all its columns. Its times have whole seconds
+-- (datetime), and the reader compares them with its own clock. The table is not
+-- part of the schema of Migrate: a cluster does not need it, and with a schema
+-- version of its own every older program would refuse the database. A datetime
+-- does not end in 2038, and has no time zone: these are in the session's.
 CREATE TABLE IF NOT EXISTS leader_election (
   elect_key   varchar(255) NOT NULL,
   version     bigint       NOT NULL DEFAULT 0,

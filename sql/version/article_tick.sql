@@ -1,4 +1,5 @@
--- The leader's tick; tick_time follows by itself. The predicates:
---   version                  as my last tick left it: no row means that somebody
---                            else was elected meanwhile (or that I remember it wrong).
+-- The leader's tick; tick_time is set automatically. The predicates:
+--   version                  as my last tick left it. No row: another node was
+--                            elected in the meantime (or I remember a wrong
+--                            version).
 UPDATE leader_election SET version = version + 1 WHERE elect_key = ? AND version = ?

@@ -1,3 +1,3 @@
--- The row at version 0, so that an election is always an UPDATE. IGNORE: it is there
--- in all starts but the first.
+-- The row at version 0, so that an election is always an UPDATE. IGNORE,
+-- because the row exists at every start but the first.
 INSERT IGNORE INTO leader_version (elect_key) VALUES (?)

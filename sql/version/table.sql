@@ -1,12 +1,15 @@
--- The repaired form's row: one number orders everything that happens to it.
+-- The row of the repaired form: one number orders everything that happens to
+-- it.
 --   version       rises by one with each win and each renewal, and never falls
---   term          the version with which this leadership began; version - term is its
---                 beat
---   owner         name@incarnation, empty when nobody leads. A number that a process
---                 draws (the article's leader_id) says neither who it is nor where
---   lease_ms      the leader's own lease: observers judge by this one
---   tick_time     the last win or renewal, by the database's clock, in milliseconds
--- Made on demand, like article_table.sql and for the same reason.
+--   term          the version with which this leadership began; version - term
+--                 is its beat
+--   owner         name@incarnation; empty if there is no leader. A random
+--                 number (the article's leader_id) identifies neither the node
+--                 nor its address
+--   lease_ms      the leader's own lease; observers use this one
+--   tick_time     the last win or renewal, by the database's clock, in
+--                 milliseconds
+-- It is created on demand, for the same reason as article_table.sql.
 CREATE TABLE IF NOT EXISTS leader_version (
   elect_key   varchar(255)    NOT NULL,
   version     bigint unsigned NOT NULL DEFAULT 0,

@@ -1,7 +1,9 @@
--- Win from a leader whose lease is over. The predicates:
---   version                  as read (win.sql). I have seen this very version for a whole
---                            lease on my own monotonic clock, which alone makes it safe.
---   age >= lease             the database agrees: the second guard, in microseconds.
+-- Win from a leader whose lease has expired. The predicates:
+--   version                  as read (see win.sql). I have observed this
+--                            version for a whole lease on my own monotonic
+--                            clock, which alone makes the win safe.
+--   age >= lease             the database agrees: the second guard, in
+--                            microseconds.
 UPDATE leader_version
 SET term = GREATEST(version, ?) + 1, version = GREATEST(version, ?) + 1,
     owner = ?, address = ?, lease_ms = ?, tick_time = UTC_TIMESTAMP(3)

@@ -14,11 +14,12 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// written is a statement as the driver sends it: with its parameters in it.
-func written(statement string, args ...any) string {
+// interpolate returns a statement with its parameters inserted, as the driver
+// sends it.
+func interpolate(statement string, args ...any) string {
 	for _, a := range args {
 		text := fmt.Sprint(a)
-		if s, is := a.(string); is {
+		if s, ok := a.(string); ok {
 			text = "'" + s + "'"
 		}
 		statement = strings.Replace(statement, "?", text, 1)
@@ -26,32 +27,31 @@ func written(statement string, args ...any) string {
 	return statement
 }
 
-// What the database is told to change is recognized, however it is written.
-func TestStatementsAreRecognized(t *testing.T) {
-	for statement, what := range map[string]string{
+func TestInterceptStatement_RecognizesStatements(t *testing.T) {
+	for statement, want := range map[string]string{
 		conclavesql.LockWinVacant: "win", conclavesql.LockWinOwn: "win", conclavesql.LockWinExpired: "win", conclavesql.LockWinOverdue: "win",
 		conclavesql.LockWinWitness: "win", conclavesql.LockResign: "resign", conclavesql.LockRenew: "", conclavesql.LockRepark: "",
 		conclavesql.StateWrite: "write", conclavesql.StateSeal: "seal", conclavesql.StateRead: "", conclavesql.HistoryRecord: "",
 	} {
-		assert.Equal(t, what, subject(written(statement, "owner")), statement)
+		assert.Equal(t, want, subject(interpolate(statement, "owner")), statement)
 	}
-	var said []trace.Claim
-	c := &Cluster{gate: trace.NewGate(func(c trace.Claim) { said = append(said, c) })}
+	var claims []trace.Claim
+	c := &Cluster{gate: trace.NewGate(func(c trace.Claim) { claims = append(claims, c) })}
 	from, err := net.ResolveTCPAddr("tcp", "127.0.0.1:40001")
 	require.NoError(t, err)
 	body := "s.term = 1, s.seq = 1, s.nonce = 'x'"
-	done := c.landing(from, written(conclavesql.StateWrite, body, 7, 3, "nonce", "dc", "META", "table", 7, 2, "meta-1@a", 7))
-	require.Len(t, said, 1, "it is under way")
+	done := c.interceptStatement(from, interpolate(conclavesql.StateWrite, body, 7, 3, "nonce", "dc", "META", "table", 7, 2, "meta-1@a", 7))
+	require.Len(t, claims, 1, "claimed before the statement is executed")
 	done(1, nil)
-	c.landing(from, written(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8))(4, nil)
-	require.Nil(t, c.landing(from, conclavesql.StateRead))
+	c.interceptStatement(from, interpolate(conclavesql.StateSeal, 8, 1, "nonce", "dc", "META", 8, "meta-1@a", 8))(4, nil)
+	require.Nil(t, c.interceptStatement(from, conclavesql.StateRead))
 	for _, win := range []string{conclavesql.LockWinVacant, conclavesql.LockWinOwn, conclavesql.LockWinExpired, conclavesql.LockWinOverdue, conclavesql.LockWinWitness} {
-		won := written(win, "meta-1@a", "http://meta-1", 9, 3000, "nonce", "", 0, "dc", "META", "meta-2@a", 8, "older")
-		c.landing(from, won)(1, nil)
-		last := said[len(said)-1]
+		won := interpolate(win, "meta-1@a", "http://meta-1", 9, 3000, "nonce", "", 0, "dc", "META", "meta-2@a", 8, "older")
+		c.interceptStatement(from, won)(1, nil)
+		last := claims[len(claims)-1]
 		assert.Equal(t, []any{trace.Landed, "win", uint64(10)}, []any{last.Kind, last.Subject, last.Term}, win)
 	}
-	said = said[:4]
+	claims = claims[:4]
 	want := []trace.Claim{
 		{Kind: trace.Landing, Subject: "write", Key: "table", Epoch: conclave.Epoch{Term: 7, Seq: 3}},
 		{Kind: trace.Landed, Subject: "write", Key: "table", Epoch: conclave.Epoch{Term: 7, Seq: 3}, Count: 1},
@@ -61,5 +61,5 @@ func TestStatementsAreRecognized(t *testing.T) {
 	for i := range want {
 		want[i].Node.Name = "127.0.0.1"
 	}
-	assert.Equal(t, want, said)
+	assert.Equal(t, want, claims)
 }
