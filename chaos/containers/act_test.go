@@ -110,7 +110,7 @@ func TestAStartPutsNoCableBack(t *testing.T) {
 	assert.NoFileExists(t, docker+".p_cluster")
 }
 
-func TestWhoIsStillStoppingWhenItShallStartIsKilled(t *testing.T) {
+func TestStart_KillsNodeThatIsStillStopping(t *testing.T) {
 	d, _, asked := driver(t)
 	start := chaos.Act{Verb: chaos.Start, Node: "data-1"}
 	require.NoError(t, d.Do(t.Context(), start), "it runs")

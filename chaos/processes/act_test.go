@@ -47,7 +47,7 @@ func driver(t *testing.T) (d *processes.Driver, pid func(name string) int) {
 	}
 }
 
-func TestWhoIsStillStoppingWhenItShallStartIsKilled(t *testing.T) {
+func TestStart_KillsNodeThatIsStillStopping(t *testing.T) {
 	d, pid := driver(t)
 	do := func(v chaos.Verb) error { return d.Do(t.Context(), chaos.Act{Verb: v, Node: "data-1"}) }
 	for _, frozen := range []bool{false, true} {
