@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// twin is a second process with a node's name. It is expected to end by itself,
-// soon, and is killed in the end if it has not.
+// twin is a second process with a node's name. It is expected to exit soon;
+// Close kills it otherwise.
 type twin struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -16,7 +16,7 @@ type twin struct {
 
 func (d *Driver) twin(name string) error {
 	if !isNode(name) {
-		return fmt.Errorf("a twin of %s: it is not a node", name)
+		return fmt.Errorf("a twin of %s: not a node", name)
 	}
 	program, args, err := d.nodes.Command(name)
 	if err != nil {
@@ -26,8 +26,8 @@ func (d *Driver) twin(name string) error {
 	if err != nil {
 		return err
 	}
-	defer out.Close() // the process holds its own
-	// Flags that come twice: the last one counts.
+	defer out.Close() // the process has its own descriptor
+	// Of a repeated flag the last one counts.
 	cmd := exec.Command(program, append(args, "--listen", "127.0.0.1:0", "--advertise", "")...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -36,7 +36,7 @@ func (d *Driver) twin(name string) error {
 	t := &twin{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log has the reason
 	}()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,6 +45,6 @@ func (d *Driver) twin(name string) error {
 }
 
 func (t *twin) kill() {
-	_ = t.cmd.Process.Kill() // gone already is what we want
+	_ = t.cmd.Process.Kill() // it may have ended already
 	<-t.done
 }
