@@ -49,7 +49,7 @@ type lockAnswer struct {
 	row     lockRow // what a reading returned
 }
 
-// lockModel says what a statement may do to the row. A win that changes nothing
+// lockModel defines what a statement may do to the row. A win that changes nothing
 // is always possible, because the witness may not have been free.
 var lockModel = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{lockRow{}} },

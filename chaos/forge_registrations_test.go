@@ -28,7 +28,7 @@ var registrationsForgeries = map[string]forgery{
 	},
 	"I10": {
 		func(f *forger) {
-			f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader", Err: errors.New("nobody leads")})
+			f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader", Err: errors.New("no node leads")})
 		},
 		func(f *forger) { f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader"}) },
 	},

@@ -166,8 +166,8 @@ func refusal(c trace.Claim) bool {
 	return c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil && c.Subject != "seal"
 }
 
-// History ends the recording and returns the history. claims says whether it
-// contains the nodes' events.
+// History ends the recording and returns the history. claims becomes
+// History.Claims: whether it contains the nodes' events.
 func (r *Recorder) History(claims bool) *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
