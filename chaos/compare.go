@@ -8,7 +8,7 @@ import (
 	"conclave/slot"
 )
 
-// compare holds the copies of followers against their leaders', where both are at
+// compare compares the followers' copies with their leaders', where both are at
 // the same position of the same feed.
 func (p *player) compare(table slot.Table) {
 	d, can := p.driver.(Comparer)
@@ -39,17 +39,17 @@ func (p *player) compare(table slot.Table) {
 	p.noteEvicted(all, table)
 }
 
-// noteEvicted records the slots of leaders that were evicted although they live,
-// ahead of every copy: the slot has been granted to another node after a crash,
-// and its old leader, which has not received that table, still serves.
+// noteEvicted records the slots of leaders that were evicted although they
+// live, ahead of every copy: the slot has been granted to another node after a
+// crash, and its old leader, which has not received that table, still serves.
 func (p *player) noteEvicted(all []SlotCopy, table slot.Table) {
 	for _, c := range all {
 		if !c.Leads || c.Slot >= len(table.Slots) || p.evicted[c.Slot] == table.Slots[c.Slot].LeaderEpoch {
 			continue
 		}
 		row := table.Slots[c.Slot]
-		heir := slices.IndexFunc(all, func(x SlotCopy) bool { return x.Slot == c.Slot && x.Node == row.Leader.Name })
-		if row.Phase != slot.Crash || !c.Epoch.Less(row.LeaderEpoch) || heir < 0 || !all[heir].Detached || hasAll(all, c) {
+		replacement := slices.IndexFunc(all, func(x SlotCopy) bool { return x.Slot == c.Slot && x.Node == row.Leader.Name })
+		if row.Phase != slot.Crash || !c.Epoch.Less(row.LeaderEpoch) || replacement < 0 || !all[replacement].Detached || hasAll(all, c) {
 			continue
 		}
 		if p.evicted == nil {
@@ -67,8 +67,8 @@ func hasAll(all []SlotCopy, leader SlotCopy) bool {
 	})
 }
 
-// noteAhead records the slots of a node that is about to be lost whose last changes
-// no other node has taken.
+// noteAhead records the slots of a node that is about to be lost whose last
+// changes no other node has.
 func (p *player) noteAhead(node string) {
 	d, can := p.driver.(Comparer)
 	if !can {

@@ -10,16 +10,16 @@ import (
 	"conclave/slot"
 )
 
-// A leader that was evicted while it was ahead of every copy takes its last
-// changes with it, as one that is killed does. One that was not ahead, or that
-// hands its slot over, takes nothing with it.
+// A leader that was evicted while it was ahead of every copy is recorded, like
+// one that is killed. One that was not ahead, or that hands its slot over, is
+// not.
 func TestNoteEvicted_OnlyLeadersThatWereAhead(t *testing.T) {
 	before, after := conclave.Epoch{Term: 1, Seq: 1}, conclave.Epoch{Term: 1, Seq: 2}
 	row := func(phase slot.Phase, epoch conclave.Epoch) slot.Table {
 		return slot.Table{Slots: []slot.Slot{{Phase: phase, Leader: conclave.NodeID{Name: "data-2"}, LeaderEpoch: epoch}}}
 	}
 	old := SlotCopy{Node: "data-1", Leads: true, Epoch: before, Position: 5}
-	heir := func(position uint64, epoch conclave.Epoch) SlotCopy {
+	replacement := func(position uint64, epoch conclave.Epoch) SlotCopy {
 		return SlotCopy{Node: "data-2", Detached: true, Epoch: epoch, Position: position}
 	}
 	for name, c := range map[string]struct {
@@ -27,18 +27,18 @@ func TestNoteEvicted_OnlyLeadersThatWereAhead(t *testing.T) {
 		all   []SlotCopy
 		noted int
 	}{
-		"the heir is behind":                   {row(slot.Crash, after), []SlotCopy{old, heir(4, before)}, 1},
-		"the heir's copy is of an older feed":  {row(slot.Crash, after), []SlotCopy{old, heir(5, conclave.Epoch{Term: 1})}, 1},
-		"the heir has everything":              {row(slot.Crash, after), []SlotCopy{old, heir(5, before)}, 0},
-		"a third node has everything":          {row(slot.Crash, after), []SlotCopy{old, heir(4, before), {Node: "data-3", Detached: true, Epoch: before, Position: 5}}, 0},
-		"the heir serves already":              {row(slot.Crash, after), []SlotCopy{old, {Node: "data-2", Leads: true, Epoch: after}}, 0},
-		"the slot is handed over":              {row(slot.Switching, after), []SlotCopy{old, heir(4, before)}, 0},
-		"it is the leader of the newest epoch": {row(slot.Crash, before), []SlotCopy{old, heir(4, before)}, 0},
+		"the replacement is behind":                  {row(slot.Crash, after), []SlotCopy{old, replacement(4, before)}, 1},
+		"the replacement's copy is of an older feed": {row(slot.Crash, after), []SlotCopy{old, replacement(5, conclave.Epoch{Term: 1})}, 1},
+		"the replacement has everything":             {row(slot.Crash, after), []SlotCopy{old, replacement(5, before)}, 0},
+		"a third node has everything":                {row(slot.Crash, after), []SlotCopy{old, replacement(4, before), {Node: "data-3", Detached: true, Epoch: before, Position: 5}}, 0},
+		"the replacement serves already":             {row(slot.Crash, after), []SlotCopy{old, {Node: "data-2", Leads: true, Epoch: after}}, 0},
+		"the slot is handed over":                    {row(slot.Switching, after), []SlotCopy{old, replacement(4, before)}, 0},
+		"it is the leader of the newest epoch":       {row(slot.Crash, before), []SlotCopy{old, replacement(4, before)}, 0},
 	} {
 		p := &player{rec: NewRecorder(name, Cluster{})}
 		p.rec.Begin()
 		p.noteEvicted(c.all, c.table)
-		p.noteEvicted(c.all, c.table) // it is noted once
+		p.noteEvicted(c.all, c.table) // the second call records nothing
 		noted := 0
 		p.rec.History(true).ops(func(int, time.Duration, Op) { noted++ }, OpAhead)
 		assert.Equal(t, c.noted, noted, name)

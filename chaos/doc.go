@@ -1,26 +1,27 @@
-// Package chaos is the proving ground: stories of what is done to a cluster, a
-// player that tells them, a history of what happened, and judges that say whether
-// it can all be true.
+// Package chaos tests a cluster under faults. A scenario describes the faults,
+// a player carries them out, a history records what happened, and checkers
+// decide whether the history is consistent with what the cluster promises.
 //
-// # The way of a story
+// # From a scenario to a result
 //
 //	scenarios/*.txt, or Storm(seed)
 //	      |  Parse
 //	      v
 //	  Scenario ----> player ----> Driver: bubble (package sim), processes, containers
 //	                   |             |
-//	                   |   faults    |  claims of nodes (internal/trace), pushes to clients
+//	                   |   faults    |  events of nodes (internal/trace), pushes to clients
 //	                   v             v
-//	                 Recorder --> History --> judges: I1..I13, L1..L19, P1, P2 --> Verdicts
-//	                                    \---> gauges ----------------------------> Figures
+//	                 Recorder --> History --> checkers: I1..I13, L1..L19, P1, P2 --> Verdicts
+//	                                    \---> gauges ------------------------------> Figures
 //
-// The parts know nothing of each other but their data. A Driver judges nothing; a
-// judge sees no cluster; the same file is played by every driver.
+// The parts share nothing but their data. A Driver checks nothing, a checker
+// has no access to the cluster, and every driver can play the same file.
 //
 // # The language
 //
-// One story to a file, one thing to a line, times counted from the moment at
-// which the cluster is at rest. The comment on top says what it is about.
+// A file holds one scenario, a line one action or expectation. Times are
+// counted from the moment at which the cluster is at rest. The comment at the
+// top says what the scenario is about.
 //
 //	# The leader is killed while it is slow to reach the database.
 //	cluster 3 meta 2 session 3 data 16 slots 2 replicas
@@ -35,88 +36,113 @@
 //	until 25s
 //	figure leaderless
 //
-// What can be done: kill, stop, start, pause, resume, twin; start X at a wrong
-// address; close port of X, open port of X; cut X from Y, cut one
-// way X -> Y, mend X from Y, slow X from Y by D jitter D rate BYTES, reset links
-// of X to Y, half-open links of X to Y, lose the next answer of X to Y; skew clock
-// of X by D, step database clock by D, set clock of X to TIME; hold X at POINT,
-// hold one X at POINT (the next that comes: those behind overtake it), release X
-// at POINT; resign, quit, join, forbid, allow X (the first two and forbid also "by
-// force"); freeze, unfreeze; switch KEY to VALUE; announce stop to X; heal all. An
-// operator's act can be done to several nodes "at once", and "and be refused"
-// demands that the leader refuses it. Most can end with "for D". Whom: see select.go; what can be expected: see expect.go;
-// where nodes can be held: trace.Points; figures: FigureNames.
+// The actions:
 //
-// Clients stay, publish, change and replace. With "guests D" another one comes
-// about every D, publishes, and a few seconds later withdraws and leaves, only
-// leaves, or dies; with "readers D" one comes that subscribes to everything, has
-// its first lists recorded, and leaves. Both connect to any session.
+//	kill, stop, start, pause, resume, twin X
+//	start X at a wrong address
+//	close port of X, open port of X
+//	cut X from Y                           both directions
+//	cut one way X -> Y
+//	mend X from Y
+//	slow X from Y by D jitter D rate BYTES
+//	reset links of X to Y
+//	half-open links of X to Y
+//	lose the next answer of X to Y
+//	skew clock of X by D
+//	step database clock by D
+//	set clock of X to TIME
+//	hold X at POINT
+//	hold one X at POINT                    only the next call; later ones overtake it
+//	release X at POINT
+//	resign, quit, forbid X                 also with "by force"
+//	join, allow X
+//	freeze, unfreeze
+//	switch KEY to VALUE
+//	announce stop to X
+//	heal all
 //
-// Every story ends alike: all is healed, and within one lease there must be a
-// leader, within ten seconds more the slots must be even and every subscriber see
-// exactly what live clients publish. A list that the push guard may hold back then is
-// looked at once more when the guard's time has ended. A fresh reader then reads
-// everything.
+// An operator's command can end with "at once", which sends it to all nodes
+// that X selects at the same moment, and with "and be refused", which demands
+// that the leader refuses it. Most actions can end with "for D". The selectors
+// X and Y are listed in select.go, the expectations in expect.go, the points by
+// trace.Points, the figures by FigureNames.
 //
-// # Histories and judges
+// The clients of "clients N" stay: they publish, change and replace. With
+// "guests D" another client arrives about every D and publishes; a few seconds
+// later it withdraws and leaves, leaves without withdrawing, or is killed. With
+// "readers D" a client arrives that subscribes to everything, has its first
+// lists recorded, and leaves. Both connect to any session.
 //
-// A History is a list of entries in the order in which they were recorded. The
-// claims of one lock come in the order of the facts, because they are made under
-// it; between two nodes the order says only what was recorded first. So a judge
-// compares within one node, or by epochs, or between the end of one statement and
-// the beginning of another, and never takes the order of two nodes' claims for the
-// order of the facts.
+// Every scenario ends in the same way. All faults are healed. Within one lease
+// there must be a leader; within ten seconds more the slots must be spread
+// evenly and every subscriber must see exactly what live clients publish. A
+// list that the push guard may hold back at that time is checked again when the
+// guard's time has ended. Finally a new client reads everything.
 //
-// Every judge is a function over a History that counts what it checked. A judge
-// that checked nothing has not acquitted anybody, and reports say so: without
-// claims (a cluster that ran before the story did) many have nothing to look at.
-// Each has a forged history that it must reject, and one beside it that it must
-// take (forge_test.go).
+// # Histories and checkers
+//
+// A History is a list of entries in the order in which they were recorded. A
+// node records an event while it holds the lock that guards the fact, so the
+// events of one lock are in the order of the facts. The order of two nodes'
+// events says only which was recorded first. A checker therefore compares
+// events of one node, or epochs, or the end of one statement with the beginning
+// of another; it never takes the order of two nodes' events for the order of
+// the facts.
+//
+// A checker is a function over a History that counts its checks. A checker that
+// checked nothing has shown nothing, and reports say so: without events (a
+// cluster that ran before the scenario began) many checkers have nothing to
+// check. Each has a forged history that it must reject, and a similar one that
+// it must accept (forge_test.go).
 //
 //	I1..I13  the invariants of ARCHITECTURE.md
 //	L1..L17  the rules that make the Java original lossless
-//	L18      copies: at one position of a feed the follower's copy is the leader's
-//	L19      what an operator may do leaves a cluster that serves and is led
+//	L18      at one position of a feed the follower's copy equals the leader's
+//	L19      an operator's commands leave a cluster that serves and has a leader
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
-//	P2       each subscriber sees each registration as its publisher wrote it, late at most
+//	P2       each subscriber sees each registration as its publisher wrote it, possibly late
 //
-// I7 and L7 compare the pushes of one datum to all subscribers by their versions,
-// which only rise: what version 5 shows is in version 6, whoever is pushed it, if
-// its client lives and has not withdrawn it; what was withdrawn and is not in
-// version 6 is in no later one. A client that no session knows for a client lease
-// is not held to be alive, unless no session ran at that time: an outage of all
-// sessions, and what its clients need to reconnect, excuses nothing.
+// I7 and L7 compare the pushes of one datum to all subscribers by their
+// versions, which only rise. What version 5 shows is also in version 6, to
+// whichever subscriber that is pushed, if its client lives and has not
+// withdrawn it; what was withdrawn and is missing in version 6 is in no later
+// version. A client that no session has known for a client lease does not count
+// as live, unless no session ran at that time: an outage of all sessions, and
+// the time that clients need to reconnect after it, excuses nothing.
 //
-// Two moments are known in which that cannot hold, and I7 and L7 go by them. While
-// no session ran and the copies of a slot were lost with them, the registrations
-// were with their clients only: the push guard's rule holds for one session grace.
-// And a leader that is lost at about the moment of a session, ahead of every copy,
-// takes the last changes with it, until their clients have connected again. The
-// player looks at the copies before it kills or suspends a leader, and when the slot
-// of one that lives, and that was evicted, is granted to another node.
+// I7 and L7 allow for two situations in which that cannot hold. If no session
+// ran and the copies of a slot were lost meanwhile, only the clients had the
+// registrations; then the push guard's rule holds for one session grace. And if
+// a leader that is ahead of every copy is lost at about the same moment as a
+// session, its last changes are lost until their clients have connected again.
+// The player looks at the copies before it kills or pauses a leader, and when
+// the slot of a leader that was evicted while it lives is granted to another
+// node.
 //
-// L18 reads the memory of the data nodes, which the bubble can (Comparer); on
-// processes and containers it has nothing to check. L19 looks at times in which
-// nothing has failed for a session grace and only an operator acts: every change is
-// stored in time, and there is a leader. What a cluster could not survive must have
-// been refused.
+// I13 in detail: for one incarnation of a session and one datum, the pair
+// (leader epoch, version) that the session has read and accepted never falls.
 //
-// I13 in particular: for one session incarnation and one datum, the pair (leader
-// epoch, version) that was read and believed never falls.
+// L18 reads the memory of the data nodes, which only the bubble can (Comparer);
+// on processes and containers it has nothing to check. L19 looks at times in
+// which nothing has failed for a session grace and only an operator acts: every
+// change is stored in time, and there is a leader. A command that the cluster
+// could not survive must have been refused.
 //
 // # Storms
 //
-// Storm makes a story from a seed, of what can be done on the Ground where it is to
-// be played. The seed draws a theme (themes.go): single faults, with at most one
-// session in trouble at a time; single faults and episodes; a whole role, or two,
-// away for less and for more than each grace; drains while a node is suspended; an
-// operator who acts at any moment; clients that withdraw and leave while copies are
-// lost. Shrink takes a failing story apart until nothing can be left out.
+// Storm makes a scenario from a seed, of the actions that are possible on the
+// Ground where it is to be played. The seed draws a theme (themes.go): single
+// faults with at most one session in trouble at a time; single faults and
+// episodes; outages of one or two whole roles, shorter and longer than each
+// grace; drains while a node is paused; commands of an operator at any moment;
+// clients that withdraw and leave while copies are lost. Shrink reduces a
+// failing scenario until no step can be removed.
 //
 // # What is not guaranteed
 //
-//   - That a story without violations is a proof: it is one run.
-//   - Clocks that run at another speed, on processes and containers. (The bubble
-//     gives each process its own drift.)
-//   - Faults of the database's disk, and two databases that both take writes.
+//   - A scenario without violations is no proof: it is one run.
+//   - On processes and containers no clock runs at another speed. (The bubble gives
+//     each process its own drift.)
+//   - Faults of the database's disk, and two databases that both accept writes,
+//     are not covered.
 package chaos

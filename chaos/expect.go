@@ -8,46 +8,46 @@ import (
 	"time"
 )
 
-// condition is something that can be expected: whether it holds, by what is seen
-// now, and otherwise why not.
+// condition is something that can be expected. holds reports whether it is true
+// in an observation and, if not, why.
 type condition struct {
 	who, point, count bool
-	about             string
+	about             string // for the authors of scenarios
 	holds             func(p *player, e *Expectation, now Sight) (bool, string)
 }
 
-// newLeaderMissing says why there is no new leader.
+// newLeaderMissing returns why there is no new leader.
 func newLeaderMissing(before, now Sight) string {
 	if now.Leader == "" {
-		return "nobody leads"
+		return "no node leads"
 	}
 	return fmt.Sprintf("%s leads term %d; before it was term %d", now.Leader, now.Term, before.Term)
 }
 
-// conditions are what can be expected; about says it to people who write scenarios.
+// conditions are what can be expected.
 var conditions = map[string]condition{
 	"leader": {about: "some node leads and trusts itself", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
-		return now.Leader != "", "nobody leads"
+		return now.Leader != "", "no node leads"
 	}},
 	"no leader": {about: "no node leads", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
 		return now.Leader == "", now.Leader + " leads"
 	}},
-	"new leader": {about: "one of a higher term than before the last act", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
+	"new leader": {about: "a leader with a higher term than before the last fault", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
 		return now.Leader != "" && now.Term > p.baseline.Term, newLeaderMissing(p.baseline, now)
 	}},
-	"same leader": {about: "the one, and the term, of before the last act", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
+	"same leader": {about: "the leader and the term of before the last fault", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
 		return now.Leader == p.baseline.Leader && now.Term == p.baseline.Term, fmt.Sprintf("%s leads term %d; before it was %s and %d", now.Leader, now.Term, p.baseline.Leader, p.baseline.Term)
 	}},
-	"stable": {about: "every slot has arrived at a node that runs", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
+	"stable": {about: "every slot is stable on a node that runs", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
 		s := sighting(now, nil)
 		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
 	}},
-	"even": {about: "stable, and no data node leads two slots more than another", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
-		return sighting(now, p.cast).Even, "slots are not even"
+	"even": {about: "stable, and the data nodes lead equally many slots, give or take one", holds: func(p *player, _ *Expectation, now Sight) (bool, string) {
+		return sighting(now, p.targets).Even, "slots are not even"
 	}},
 	"served without": {who: true, about: "stable, and WHO leads no slot", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
 		s := sighting(now, nil)
-		for _, n := range p.cast.resolve(e.Who, now) {
+		for _, n := range p.targets.resolve(e.Who, now) {
 			if led(now.Table, n) {
 				return false, n + " leads slots"
 			}
@@ -57,8 +57,8 @@ var conditions = map[string]condition{
 	"full": {about: "every subscriber sees exactly what live clients publish", holds: func(p *player, _ *Expectation, _ Sight) (bool, string) {
 		return p.load.full()
 	}},
-	"without": {who: true, about: "no subscriber sees anything of WHO", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
-		for _, n := range p.cast.resolve(e.Who, now) {
+	"without": {who: true, about: "no subscriber sees a registration of WHO", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
+		for _, n := range p.targets.resolve(e.Who, now) {
 			if seen := p.load.shownOf(n); seen != "" {
 				return false, seen
 			}
@@ -66,18 +66,18 @@ var conditions = map[string]condition{
 		return true, ""
 	}},
 	"held": {who: true, point: true, about: "WHO waits at the point", holds: func(p *player, e *Expectation, now Sight) (bool, string) {
-		for _, n := range p.cast.resolve(e.Who, now) {
+		for _, n := range p.targets.resolve(e.Who, now) {
 			if p.gate.Held(n, e.Point) == 0 {
 				return false, fmt.Sprintf("%s is not held at %s", n, e.Point)
 			}
 		}
 		return true, ""
 	}},
-	"refused": {count: true, about: "COUNT commands or writes of an older term were refused in the story so far", holds: func(p *player, e *Expectation, _ Sight) (bool, string) {
+	"refused": {count: true, about: "COUNT commands or writes of an older term were refused in the scenario so far", holds: func(p *player, e *Expectation, _ Sight) (bool, string) {
 		n := p.rec.Refused() - p.refused
 		return n >= e.Count, fmt.Sprintf("%d were refused", n)
 	}},
-	"frozen": {about: "the cluster protects itself: no slot moves", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) { return now.Frozen, "not frozen" }},
+	"frozen": {about: "protection is on: no slot moves", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) { return now.Frozen, "not frozen" }},
 	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now Sight) (bool, string) {
 		return now.Partial > 0, "no slot is partial"
 	}},
@@ -90,7 +90,7 @@ var conditions = map[string]condition{
 
 func upOrDown(up bool) func(*player, *Expectation, Sight) (bool, string) {
 	return func(p *player, e *Expectation, now Sight) (bool, string) {
-		for _, n := range p.cast.resolve(e.Who, now) {
+		for _, n := range p.targets.resolve(e.Who, now) {
 			if slices.Contains(now.Up, n) != up {
 				return false, fmt.Sprintf("%s runs: %t", n, !up)
 			}
@@ -99,28 +99,29 @@ func upOrDown(up bool) func(*player, *Expectation, Sight) (bool, string) {
 	}
 }
 
-// conditionNames are sorted with the longer ones first, as a parser needs them.
+// conditionNames returns the names with the longest first, as the parser needs
+// them.
 func conditionNames() []string {
 	out := slices.Sorted(maps.Keys(conditions))
 	slices.SortStableFunc(out, func(a, b string) int { return len(strings.Fields(b)) - len(strings.Fields(a)) })
 	return out
 }
 
-// open is an expectation that is being watched.
-type open struct {
+// openExpectation is an expectation that is not decided yet.
+type openExpectation struct {
 	Expectation
 	line     int
 	began    time.Time
-	progress bool // one of those that follow every story
+	progress bool // one of those that end every scenario
 }
 
-// look judges one expectation now; done says that it is decided.
-func (p *player) look(o *open, now Sight) (done bool, failure error) {
+// evaluate evaluates an expectation; done reports whether it is decided.
+func (p *player) evaluate(o *openExpectation, now Sight) (done bool, failure error) {
 	holds, why := conditions[o.What].holds(p, &o.Expectation, now)
 	passed := time.Since(o.began)
 	switch {
 	case o.For > 0 && !holds:
-		return true, fmt.Errorf("line %d: %s: not after %s: %s", o.line, o.Expectation, passed.Round(time.Millisecond), why)
+		return true, fmt.Errorf("line %d: %s: false after %s: %s", o.line, o.Expectation, passed.Round(time.Millisecond), why)
 	case o.For > 0:
 		return passed >= o.For, nil
 	case holds:

@@ -10,7 +10,7 @@ import (
 	"conclave/internal/trace"
 )
 
-// Figure is what a run has measured: a count, or how long something took.
+// Figure is a measurement of a run: a count, or how long something took.
 type Figure struct {
 	Name  string          `json:"name"`
 	Says  string          `json:"says"`
@@ -18,10 +18,10 @@ type Figure struct {
 	P50   time.Duration   `json:"p50,omitempty"`
 	P99   time.Duration   `json:"p99,omitempty"`
 	Max   time.Duration   `json:"max,omitempty"`
-	Times []time.Duration `json:"-"` // all of them, in order: runs are added up
+	Times []time.Duration `json:"-"` // all of them, in order, so that runs can be added
 }
 
-// String is one line for people.
+// String returns the figure as one line of text.
 func (f Figure) String() string {
 	if len(f.Times) == 0 && f.Max == 0 {
 		return fmt.Sprintf("%s: %d (%s)", f.Name, f.N, f.Says)
@@ -31,34 +31,34 @@ func (f Figure) String() string {
 }
 
 type gauge struct {
-	says  string
-	times func(h *History) []time.Duration // how long; or
-	count func(h *History) int             // how often
+	title string
+	times func(h *History) []time.Duration // how long something took, or
+	count func(h *History) int             // how often it happened
 }
 
 // gauges are the figures that a scenario can ask for.
 var gauges = map[string]gauge{
-	"leaderless": {says: "from the end of one leader's trust to the next leader", times: leaderless},
-	"overlap":    {says: "two nodes trust themselves at once", times: overlaps},
-	"elections":  {says: "terms won", count: counter(trace.Led)},
-	"refused":    {says: "commands and writes of an older term that were refused", count: refusedCount},
-	"demotion":   {says: "from the fault to the end of its leader's trust", times: demotion},
-	"unserved":   {says: "a slot that nobody serves", times: unserved},
-	"moves":      {says: "slots given to another leader or epoch", count: movesAfterStart},
-	"empty":      {says: "pushes without any value", count: emptyPushes},
-	"push":       {says: "from a publication to each subscriber that sees it", times: pushTimes},
-	"stored":     {says: "from a publication to the word that data has it", times: storedTimes},
-	"reconnect":  {says: "a client that no session knows", times: reconnects},
-	"statements": {says: "statements about the lock row in the first second after the first fault", count: statementsAfter},
-	"held":       {says: "pushes held back by the guard", count: counter(trace.Held)},
-	"healed":     {says: "from the healing of all that still lasted to each kind of progress", times: healed},
-	"unheard":    {says: "changes whose client was not told in time", count: opCounter(OpUnheard)},
+	"leaderless": {title: "from the end of one leader's trust to the next leader", times: leaderless},
+	"overlap":    {title: "two nodes trust themselves at the same time", times: overlaps},
+	"elections":  {title: "terms won", count: counter(trace.Led)},
+	"refused":    {title: "commands and writes of an older term that were refused", count: refusedCount},
+	"demotion":   {title: "from the fault to the end of its leader's trust", times: demotion},
+	"unserved":   {title: "a slot that no node serves", times: unserved},
+	"moves":      {title: "slots granted to another leader or epoch", count: movesAfterStart},
+	"empty":      {title: "pushes without values", count: emptyPushes},
+	"push":       {title: "from a publication to each subscriber that sees it", times: pushTimes},
+	"stored":     {title: "from a publication to the acknowledgement of a data node", times: storedTimes},
+	"reconnect":  {title: "a client that no session knows", times: reconnects},
+	"statements": {title: "statements about the lock row in the first second after the first fault", count: statementsAfter},
+	"held":       {title: "pushes held back by the guard", count: counter(trace.Held)},
+	"healed":     {title: "from the end of the last fault to each kind of progress", times: healed},
+	"unheard":    {title: "changes without an acknowledgement in time", count: opCounter(OpUnheard)},
 }
 
-// FigureNames lists them, sorted.
+// FigureNames returns the names of all figures, sorted.
 func FigureNames() []string { return slices.Sorted(maps.Keys(gauges)) }
 
-// Figures measures those named.
+// Figures returns the named figures of a history.
 func Figures(h *History, names []string) []Figure {
 	var out []Figure
 	for _, name := range names {
@@ -66,7 +66,7 @@ func Figures(h *History, names []string) []Figure {
 		if !known {
 			continue
 		}
-		f := Figure{Name: name, Says: g.says}
+		f := Figure{Name: name, Says: g.title}
 		if g.count != nil {
 			f.N = g.count(h)
 		} else {
@@ -77,7 +77,7 @@ func Figures(h *History, names []string) []Figure {
 	return out
 }
 
-// with sums the times up.
+// with returns the figure with the times and their percentiles.
 func (f Figure) with(times []time.Duration) Figure {
 	f.Times, f.N = times, len(times)
 	sorted := slices.Sorted(slices.Values(times))
@@ -87,7 +87,7 @@ func (f Figure) with(times []time.Duration) Figure {
 	return f
 }
 
-// Add puts the figures of another run of the same scenario to these.
+// Add adds the figures of another run of the same scenario to these.
 func Add(to, more []Figure) []Figure {
 	for _, m := range more {
 		i := slices.IndexFunc(to, func(f Figure) bool { return f.Name == m.Name })
@@ -105,7 +105,7 @@ func Add(to, more []Figure) []Figure {
 
 func counter(k trace.Kind) func(*History) int {
 	return func(h *History) (n int) {
-		h.claims(func(_ int, at time.Duration, _ trace.Claim) {
+		h.events(func(_ int, at time.Duration, _ trace.Claim) {
 			if at >= 0 {
 				n++
 			}
@@ -121,8 +121,8 @@ func opCounter(k OpKind) func(*History) int {
 	}
 }
 
-// leaderless are the times in the story in which nobody trusted itself; without
-// claims, those in which nobody was seen to lead.
+// leaderless returns the times in the scenario in which no node trusted itself
+// to lead; without events, those in which no node was observed to lead.
 func leaderless(h *History) (out []time.Duration) {
 	if !h.Claims {
 		since := time.Duration(-1)
@@ -139,7 +139,7 @@ func leaderless(h *History) (out []time.Duration) {
 		return out
 	}
 	until := time.Duration(-1)
-	for _, b := range h.beliefs() {
+	for _, b := range h.leaderships() {
 		if until >= 0 && b.from > until {
 			out = append(out, b.from-until)
 		}
@@ -151,7 +151,7 @@ func leaderless(h *History) (out []time.Duration) {
 }
 
 func overlaps(h *History) (out []time.Duration) {
-	all := h.beliefs()
+	all := h.leaderships()
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			if d := min(a.to, b.to) - max(a.from, b.from); d > 0 {
@@ -163,7 +163,7 @@ func overlaps(h *History) (out []time.Duration) {
 }
 
 func refusedCount(h *History) (n int) {
-	h.claims(func(_ int, _ time.Duration, c trace.Claim) {
+	h.events(func(_ int, _ time.Duration, c trace.Claim) {
 		if refusal(c) {
 			n++
 		}
@@ -171,8 +171,8 @@ func refusedCount(h *History) (n int) {
 	return n
 }
 
-// demotion: the first fault of the story, and the end of the belief that was
-// held then.
+// demotion returns the time from the first fault of the scenario to the end of
+// the perceived leadership of that moment.
 func demotion(h *History) (out []time.Duration) {
 	first := time.Duration(-1)
 	h.faults(func(_ int, at time.Duration, x Fault) {
@@ -180,7 +180,7 @@ func demotion(h *History) (out []time.Duration) {
 			first = at
 		}
 	})
-	for _, b := range h.beliefs() {
+	for _, b := range h.leaderships() {
 		if first >= 0 && b.from <= first && b.to > first && b.to < h.end() {
 			out = append(out, b.to-first)
 		}
@@ -188,12 +188,12 @@ func demotion(h *History) (out []time.Duration) {
 	return out
 }
 
-// unserved are the gaps of each slot between one node's serving it and the next
-// one's; a node that is killed serves no longer.
+// unserved returns the gaps of each slot between the end of one node's service
+// and the next node's; a node that is killed serves no longer.
 func unserved(h *History) (out []time.Duration) {
 	type state struct {
 		by    string
-		since time.Duration // nobody serves since; negative: somebody does
+		since time.Duration // since when no node serves it; negative: a node does
 	}
 	slots := map[int]*state{}
 	end := func(name string, at time.Duration) {
@@ -239,8 +239,8 @@ func emptyPushes(h *History) (n int) {
 	return n
 }
 
-// pushTimes: each publication and each subscriber that sees it, or a later value
-// of it, for the first time.
+// pushTimes returns, for each publication and each subscriber, the time until
+// the subscriber first sees that value.
 func pushTimes(h *History) (out []time.Duration) {
 	began := map[string]map[int]time.Duration{}
 	seen := map[string]int{}

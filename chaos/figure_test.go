@@ -21,7 +21,7 @@ func figure(t *testing.T, f *forger, name string) chaos.Figure {
 	return all[0]
 }
 
-func TestFigures(t *testing.T) {
+func TestFigures_MeasureForgedHistories(t *testing.T) {
 	f := forge()
 	f.claim("meta-1", led(7, 3*time.Second)).pause(time.Second)
 	f.claim("meta-1", trace.Claim{Kind: trace.Left, Term: 7}).pause(49 * time.Millisecond)
@@ -46,8 +46,9 @@ func TestFigures(t *testing.T) {
 	assert.Equal(t, 1, figure(t, f, "empty").N)
 }
 
-// Figures of several runs are added up: times are put together, counts are summed.
-func TestAdd(t *testing.T) {
+// The figures of several runs are added: times are collected, counts are
+// summed.
+func TestAdd_CollectsTimesAndSumsCounts(t *testing.T) {
 	a := []chaos.Figure{{Name: "elections", N: 2}, {Name: "push", N: 1, Times: []time.Duration{time.Second}}}
 	b := []chaos.Figure{{Name: "elections", N: 3}, {Name: "push", N: 2, Times: []time.Duration{2 * time.Second, 3 * time.Second}}}
 	sum := chaos.Add(chaos.Add(nil, a), b)
@@ -57,9 +58,9 @@ func TestAdd(t *testing.T) {
 	assert.Equal(t, 3*time.Second, sum[1].Max)
 }
 
-// The page holds what a reader needs, and asks nobody else for anything.
-// The time to progress counts from the healing, however long ago the last fault was.
-func TestHealedCountsFromTheHealing(t *testing.T) {
+// The time to progress counts from the healing, however long ago the last fault
+// was.
+func TestFigures_HealedCountsFromHealing(t *testing.T) {
 	f := forge()
 	f.fault(chaos.Act{Verb: chaos.Kill, Node: "client-1"}).pause(20 * time.Second)
 	f.op(chaos.Op{Kind: chaos.OpHealed}).pause(time.Second)
@@ -70,7 +71,8 @@ func TestHealedCountsFromTheHealing(t *testing.T) {
 	assert.InDelta(t, 2*time.Second, healed.Max, float64(100*time.Millisecond))
 }
 
-func TestReport(t *testing.T) {
+// The reports contain the result, and the page loads nothing else.
+func TestReport_WritesPageAndDocument(t *testing.T) {
 	f := forge()
 	f.claim("meta-1", led(7, 3*time.Second)).pause(time.Second)
 	f.fault(chaos.Act{Verb: chaos.Kill, Node: "meta-1"}).claim("meta-1", trace.Claim{Kind: trace.Left, Term: 7})

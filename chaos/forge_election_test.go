@@ -7,7 +7,8 @@ import (
 	"conclave/internal/trace"
 )
 
-// electionForgeries are for the judges of the election and of the leader's rows.
+// electionForgeries are for the checkers of the election and of the leader's
+// rows.
 var electionForgeries = map[string]forgery{
 	"I1": {
 		func(f *forger) {
@@ -29,7 +30,7 @@ var electionForgeries = map[string]forgery{
 		func(f *forger) {
 			f.statement("meta-1", trace.Looking, trace.Looked, trace.Claim{Term: 7}, 0).statement("meta-2", trace.Looking, trace.Looked, trace.Claim{Term: 6}, 0)
 		},
-		func(f *forger) { // two readings at once may be answered in any order
+		func(f *forger) { // two concurrent readings may be answered in any order
 			f.claim("meta-2", trace.Claim{Kind: trace.Looking}).statement("meta-1", trace.Looking, trace.Looked, trace.Claim{Term: 7}, 0)
 			f.claim("meta-2", trace.Claim{Kind: trace.Looked, Term: 6})
 		},
@@ -44,7 +45,7 @@ var electionForgeries = map[string]forgery{
 			f.claim("meta-1", trace.Claim{Kind: trace.Wrote, Subject: "members", Term: 7, Base: epoch(7, 2), Epoch: epoch(7, 3), Flag: true})
 		},
 	},
-	"I3 beliefs": {
+	"I3 perceived leaderships": {
 		func(f *forger) {
 			f.claim("meta-1", led(7, 3*time.Second)).pause(time.Second).claim("meta-2", led(8, 3*time.Second))
 		},
@@ -79,7 +80,7 @@ var electionForgeries = map[string]forgery{
 		func(f *forger) { f.heldWrite(true) },
 		func(f *forger) { f.heldWrite(false) },
 	},
-	"L17 told too early": {
+	"L17 published too early": {
 		func(f *forger) {
 			f.claim("meta-1", trace.Claim{Kind: trace.Publishing, Term: 7, Epoch: epoch(7, 2)}).write("meta-1", "table", 7, epoch(7, 1), epoch(7, 2))
 		},
@@ -88,7 +89,7 @@ var electionForgeries = map[string]forgery{
 		},
 	},
 	"P1": {
-		func(f *forger) { // two win from the same row
+		func(f *forger) { // two nodes win from the same row
 			f.win("meta-1", "", 0, 1).win("meta-2", "", 0, 1)
 		},
 		func(f *forger) {
@@ -98,7 +99,7 @@ var electionForgeries = map[string]forgery{
 		},
 	},
 	"P1 lost answers": {
-		func(f *forger) { // a win that nobody heard of explains one reading, not two different ones
+		func(f *forger) { // one win with a lost answer explains one reading, not two different ones
 			f.lost("meta-1", 1).statement("meta-2", trace.Looking, trace.Looked, trace.Claim{Term: 1, Peer: id("meta-1")}, 0)
 			f.statement("meta-3", trace.Looking, trace.Looked, trace.Claim{}, 0)
 		},

@@ -6,15 +6,15 @@ import (
 	"conclave/chaos"
 )
 
-// operatorForgeries are for what all subscribers see together, for copies, and for
-// the acts of operators.
+// operatorForgeries are for the checks across subscribers, of copies, and of an
+// operator's commands.
 var operatorForgeries = map[string]forgery{
 	"I7 first list": {
 		func(f *forger) {
 			push(f, "c", 5, "client-1/1#1", "client-2/2#1")
 			push(f, "reader-1", 6, "client-1/1#1")
 		},
-		func(f *forger) { // the fresh subscriber is shown what was before
+		func(f *forger) { // the new subscriber receives an earlier state
 			push(f, "c", 5, "client-1/1#1", "client-2/2#1")
 			push(f, "reader-1", 4, "client-1/1#1")
 		},
@@ -33,14 +33,14 @@ var operatorForgeries = map[string]forgery{
 			push(f, "c", 6)
 		},
 	},
-	"I7 no node has it": { // the subscribers' lists are all that is left
+	"I7 no node has it": { // only the subscribers have the registrations
 		func(f *forger) {
 			f.allAwayFor()
 			push(f, "c", 6, "client-1/1#1")
 		},
 		func(f *forger) {
 			f.allAwayFor()
-			push(f, "d", 6, "client-1/1#1") // d had no list
+			push(f, "d", 6, "client-1/1#1") // d had received no list
 			push(f, "c", 7, "client-1/1#1", "client-2/2#1")
 		},
 	},
@@ -54,7 +54,7 @@ var operatorForgeries = map[string]forgery{
 			push(f.pause(16*time.Second), "c", 6, "client-1/1#1", "client-2/2#1")
 		},
 	},
-	"L7 a lost follower": { // what only the leader had is forgotten, if a session is lost, too
+	"L7 a lost follower": { // changes that only the leader had are lost if a session is lost, too
 		func(f *forger) {
 			f.aheadAndLost("data-1")
 			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
@@ -79,12 +79,12 @@ var operatorForgeries = map[string]forgery{
 			f.fault(chaos.Act{Verb: chaos.Forbid, Node: "session-1"}).fault(chaos.Act{Verb: chaos.Forbid, Node: "session-2"})
 			f.op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/1"})
 		},
-		func(f *forger) { // a refused act is none
+		func(f *forger) { // a command that was refused
 			f.fault(chaos.Act{Verb: chaos.Forbid, Node: "session-1"}).op(stored("client-1/1"))
 			f.fault(chaos.Act{Verb: chaos.Kill, Node: "session-2"}).op(chaos.Op{Client: "client-1", Kind: chaos.OpUnheard, ID: "client-1/2"})
 		},
 	},
-	"L19 nobody leads": {
+	"L19 no leader": {
 		func(f *forger) {
 			f.fault(chaos.Act{Verb: chaos.Quit, Node: "meta-1"}).leader("").pause(9 * time.Second).leader("meta-2")
 		},
@@ -94,8 +94,8 @@ var operatorForgeries = map[string]forgery{
 	},
 }
 
-// awayFor kills sessions for eight seconds; the client of a registration that was
-// seen connects again right after.
+// awayFor kills sessions for eight seconds. The client of a registration that
+// was seen connects again right after.
 func (f *forger) awayFor(sessions ...string) {
 	push(f, "c", 5, "client-1/1#1")
 	for _, s := range sessions {
@@ -108,8 +108,8 @@ func (f *forger) awayFor(sessions ...string) {
 	f.pause(time.Second).connected("client-1", "session-1@b")
 }
 
-// allAwayFor kills sessions and data nodes for two seconds; a subscriber has seen two
-// registrations.
+// allAwayFor kills sessions and data nodes for two seconds; a subscriber has
+// seen two registrations.
 func (f *forger) allAwayFor() {
 	push(f, "c", 5, "client-1/1#1", "client-2/2#1")
 	all := []string{"data-1", "data-2", "session-1", "session-2"}
@@ -131,7 +131,8 @@ func (f *forger) connected(client string, sessions ...string) *forger {
 	return f.op(chaos.Op{Client: client, Kind: chaos.OpConnected, Values: sessions})
 }
 
-// withdrawnAt5 is a registration that version 5 shows and that is withdrawn then.
+// withdrawnAt5 adds a registration that version 5 shows and that is withdrawn
+// afterwards.
 func (f *forger) withdrawnAt5() {
 	push(published(f, 1), "c", 5, "client-1/1#1")
 	f.op(chaos.Op{Client: "client-1", Kind: chaos.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})

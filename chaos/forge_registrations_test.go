@@ -8,7 +8,8 @@ import (
 	"conclave/internal/trace"
 )
 
-// registrationsForgeries are for the judges of what is published, kept and pushed.
+// registrationsForgeries are for the checkers of what is published, stored and
+// pushed.
 var registrationsForgeries = map[string]forgery{
 	"I6": {
 		func(f *forger) {
@@ -27,15 +28,15 @@ var registrationsForgeries = map[string]forgery{
 	},
 	"I10": {
 		func(f *forger) {
-			f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader", Err: errors.New("nobody leads")})
+			f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader", Err: errors.New("no node leads")})
 		},
 		func(f *forger) { f.op(chaos.Op{Kind: chaos.OpProgress, Name: "leader"}) },
 	},
-	"I10 held": { // by the guard, and by nothing else
+	"I10 held": { // by the push guard
 		func(f *forger) { listIsShort(f, 0, 30*time.Second) },
 		func(f *forger) { listIsShort(f, 2, 30*time.Second) },
 	},
-	"I10 held too long": { // gone after lease and grace, held for another grace and 5 s
+	"I10 held too long": { // removed after lease and grace, held for another grace and 5 s
 		func(f *forger) { listIsShort(f, 2, 39*time.Second) },
 		func(f *forger) { listIsShort(f, 2, 37*time.Second) },
 	},
@@ -43,11 +44,11 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { listIsShort(published(f, 1), 2, 30*time.Second) }, // two are published, the list has three
 		func(f *forger) { listIsShort(f, 2, 30*time.Second) },
 	},
-	"I10 held without a lost session": { // gone after the client lease
+	"I10 held without a lost session": { // removed after the client lease
 		func(f *forger) { guestsDie(f, 2).pause(30 * time.Second).op(short) },
 		func(f *forger) { guestsDie(f, 2).pause(20 * time.Second).op(short) },
 	},
-	"I10 held and gone": { // the list that is short is not the one that is held
+	"I10 held and gone": { // the short list is not the one that may be held
 		func(f *forger) {
 			o := short
 			o.Values = []string{"client-2 s", "client-3 s"}
@@ -85,7 +86,7 @@ var registrationsForgeries = map[string]forgery{
 	},
 	"I13": {
 		func(f *forger) { f.counted("session-1", epoch(7, 2), 9).counted("session-1", epoch(7, 2), 8) },
-		func(f *forger) { // another life of the session knows nothing of the first one's
+		func(f *forger) { // another incarnation of the session does not know the first one's versions
 			f.counted("session-1", epoch(7, 2), 9).counted("session-1'", epoch(7, 2), 8)
 		},
 	},
@@ -162,7 +163,7 @@ var registrationsForgeries = map[string]forgery{
 			f.withdrawn("session-1", 2).accepted("session-2", 3).withdrawn("session-1", 4).settled("session-2", 3).readEmpty()
 		},
 	},
-	"L11 beside one withdrawn": { // the old copy hides nobody else
+	"L11 beside one withdrawn": { // the old copy hides no other registration
 		func(f *forger) {
 			f.withdrawn("session-1", 2).settledAt("session-1", "other").settled("session-2", 1).readEmpty()
 		},
@@ -209,7 +210,7 @@ var registrationsForgeries = map[string]forgery{
 			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1").removed("data-1", epoch(7, 2), 1)
 			f.stored("data-1", epoch(7, 2), 1)
 		},
-		func(f *forger) { // both lives are over before the removal of the first lands, and the write of the second behind it
+		func(f *forger) { // both lives have ended before the removal of the first is executed, and the write of the second after it
 			f.accepted("session-1", 1).stored("data-1", epoch(7, 2), 1).gone("session-1")
 			f.accepted("session-1", 1).gone("session-1").removed("data-1", epoch(7, 2), 1).stored("data-1", epoch(7, 2), 1)
 		},
@@ -232,17 +233,19 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2), Key: "b"}) },
 		func(f *forger) { f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2), Key: "a"}) },
 	},
-	"L9 believes": {
+	"L9 accepts": {
 		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Merged, Peer: id("session-1"), Key: "b"}) },
 		func(f *forger) { f.claim("data-1", trace.Claim{Kind: trace.Merged, Peer: id("session-1"), Key: "a"}) },
 	},
 }
 
-// short is what the player notes when client-2's list of s is not full in time.
+// short is what the player records when client-2's list of s is not full in
+// time.
 var short = chaos.Op{Kind: chaos.OpProgress, Name: "full", Values: []string{"client-2 s"}, Err: errors.New("client-2 sees s as [], published are [client-1/3#2]")}
 
-// guestsDie: client-2 is pushed two registrations of a guest and one of client-1.
-// Then some of the guest's go with it, the others are withdrawn.
+// guestsDie: client-2 is pushed two registrations of a guest and one of
+// client-1. Then the guest dies with some of its registrations and withdraws
+// the others.
 func guestsDie(f *forger, dead int) *forger {
 	for _, tag := range []string{"guest-1/1", "guest-1/2", "client-1/3"} {
 		f.op(chaos.Op{Client: tag[:len(tag)-2], Kind: chaos.OpPublish, Name: "s", ID: tag, Version: 1})
@@ -258,8 +261,8 @@ func guestsDie(f *forger, dead int) *forger {
 	return f
 }
 
-// listIsShort: the guest's session is stopped just before it dies, and a while later
-// client-2's list still shows what the guest had.
+// listIsShort: the guest's session is stopped just before it dies, and a while
+// later client-2's list still shows what the guest had.
 func listIsShort(f *forger, dead int, later time.Duration) {
 	f.fault(chaos.Act{Verb: chaos.Stop, Node: "session-1"}).fault(chaos.Act{Verb: chaos.Start, Node: "session-1"})
 	guestsDie(f, dead).pause(later).op(short)

@@ -8,7 +8,7 @@ import (
 	"conclave/internal/trace"
 )
 
-// slotsForgeries are for the judges of slots, tables and epochs.
+// slotsForgeries are for the checkers of slots, tables and epochs.
 var slotsForgeries = map[string]forgery{
 	"I5": {
 		func(f *forger) {
@@ -23,13 +23,13 @@ var slotsForgeries = map[string]forgery{
 			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(7, 4), Epoch: epoch(7, 4), Peer: id("data-1")})
 			f.claim("meta-2", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(8, 2), Epoch: epoch(7, 3), Peer: id("data-2")})
 		},
-		func(f *forger) { // heard of in the other order
+		func(f *forger) { // recorded in the other order
 			f.claim("meta-2", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(8, 2), Epoch: epoch(8, 2), Peer: id("data-2")})
 			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 3, Base: epoch(7, 4), Epoch: epoch(7, 4), Peer: id("data-1")})
 		},
 	},
 	"I8": {
-		func(f *forger) { // the list is older than the table, whoever was heard first
+		func(f *forger) { // the list is older than the table, whichever was recorded first
 			f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: 1, Base: epoch(7, 5), Epoch: epoch(7, 5), Peer: id("data-2")})
 			f.claim("meta-1", trace.Claim{Kind: trace.Listed, Epoch: epoch(7, 4), Key: "data-1,data-2"})
 		},
@@ -38,16 +38,16 @@ var slotsForgeries = map[string]forgery{
 			f.claim("meta-1", trace.Claim{Kind: trace.Listed, Epoch: epoch(7, 6), Key: "data-1,data-2"})
 		},
 	},
-	"I8 untold": {
-		func(f *forger) { // a later list was refused: the older one stands
+	"I8 lost answer": {
+		func(f *forger) { // a later list was refused: the older one is in force
 			f.listed(epoch(7, 4), "data-2").writeOfList(epoch(7, 6), nil).granted(1, epoch(8, 5), "data-2")
 		},
-		func(f *forger) { // a later list's answer was lost: it may be the list
+		func(f *forger) { // the answer of a later list was lost: it may be in force
 			f.granted(2, epoch(7, 3), "data-2").listed(epoch(7, 4), "data-2").writeOfList(epoch(7, 6), errors.New("the connection broke")).granted(1, epoch(8, 5), "data-2")
 		},
 	},
-	"I8 told after all": {
-		func(f *forger) { // lost, read, and found to be the list
+	"I8 confirmed later": {
+		func(f *forger) { // the answer was lost; reading shows that the list is in force
 			f.writeOfList(epoch(7, 6), errors.New("the connection broke")).listed(epoch(7, 6), "data-2").granted(1, epoch(8, 5), "data-2")
 		},
 		func(f *forger) {
@@ -59,7 +59,7 @@ var slotsForgeries = map[string]forgery{
 			f.listed(epoch(7, 4), "data-2,data-1").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 1000, false)
 			f.granted(1, epoch(7, 5), "data-2").granted(1, epoch(7, 6), "data-3")
 		},
-		func(f *forger) { // forbidden too; of an older leader epoch; not fed for long
+		func(f *forger) { // on the blacklist too; of an older leader epoch; behind in the feed
 			f.listed(epoch(7, 4), "data-2,data-1").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-1", "caughtUp", epoch(7, 2), 0, false)
 			f.copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 1), 0, false).copied(epoch(7, 5), "data-4", "caughtUp", epoch(7, 2), 1001, false)
 			f.granted(1, epoch(7, 5), "data-2").granted(1, epoch(7, 6), "data-3")
@@ -90,7 +90,7 @@ var slotsForgeries = map[string]forgery{
 		func(f *forger) { f.lastCopy().pause(15*time.Second).runs("data-2", "data-3") },
 	},
 	"I8 kept behind a fault": {
-		func(f *forger) { // the fault is over; that a node is dead is no obstacle
+		func(f *forger) { // the fault has ended; a dead node is no obstacle
 			f.lastCopy().fault(chaos.Act{Verb: chaos.Cut, Node: "data-2", Peer: "data-3"}).fault(chaos.Act{Verb: chaos.Kill, Node: "data-4"}).pause(30 * time.Second)
 			f.fault(chaos.Act{Verb: chaos.Mend, Node: "data-2", Peer: "data-3"}).pause(17*time.Second).granted(1, epoch(7, 6), "data-3")
 		},
@@ -225,7 +225,7 @@ var slotsForgeries = map[string]forgery{
 		},
 	},
 	"L3 a fence that stays": {
-		func(f *forger) { // a leader of before, who asks late, does not take the fence down
+		func(f *forger) { // a late request of an earlier leader does not lower the fence
 			f.claim("session-1", trace.Claim{Kind: trace.Adopted, Epoch: epoch(7, 2)}).claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 3)})
 			f.claim("session-1", trace.Claim{Kind: trace.Answered, Epoch: epoch(7, 2)}).counted("session-1", epoch(7, 2), 9)
 		},
@@ -244,7 +244,8 @@ var slotsForgeries = map[string]forgery{
 	},
 }
 
-// stoppedWith is a stop of a data node that has handed its slots over, or not.
+// stoppedWith adds the stop of a data node, which then reports whether it has
+// handed its slots over.
 func (f *forger) stoppedWith(node string, handedOver bool) *forger {
 	count := 3
 	if handedOver {

@@ -14,8 +14,8 @@ import (
 	"conclave/internal/trace"
 )
 
-// A forger writes histories that never happened. at moves on by a millisecond
-// with each entry, unless it is told.
+// A forger writes histories that never happened. Each entry is a millisecond
+// after the one before; pause adds more.
 type forger struct {
 	h  chaos.History
 	at time.Duration
@@ -36,12 +36,12 @@ func (f *forger) add(e chaos.Entry) *forger {
 	return f
 }
 
-// pause lets time pass.
+// pause adds time before the next entry.
 func (f *forger) pause(d time.Duration) *forger { f.at += d; return f }
 
 func (f *forger) claim(node string, c trace.Claim) *forger {
 	c.Node = id(node)
-	if !c.Until.IsZero() { // written as a time from the claim on
+	if !c.Until.IsZero() { // given by lasts, as a time after the event
 		c.Until = began.Add(f.at + time.Millisecond).Add(c.Until.Sub(time.Unix(0, 0)))
 	}
 	return f.add(chaos.Entry{Claim: &c})
@@ -64,15 +64,15 @@ func id(s string) conclave.NodeID {
 
 func epoch(term, seq uint64) conclave.Epoch { return conclave.Epoch{Term: term, Seq: seq} }
 
-// lasts is a Claim's Until, from the claim on.
+// lasts returns an Until that is d after the event that it is part of.
 func lasts(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
 
-// led is a claim of leadership for a while.
+// led returns the event of a win with trust for a time.
 func led(term uint64, d time.Duration) trace.Claim {
 	return trace.Claim{Kind: trace.Led, Term: term, Until: lasts(d)}
 }
 
-// statement is a pair of claims around a statement that was answered.
+// statement adds the two events around a statement that was answered.
 func (f *forger) statement(node string, before, after trace.Kind, c trace.Claim, changed int) *forger {
 	c.Kind = before
 	f.claim(node, c)
@@ -80,17 +80,18 @@ func (f *forger) statement(node string, before, after trace.Kind, c trace.Claim,
 	return f.claim(node, c)
 }
 
-// write is a row written by a leader.
+// write adds a leader's successful write of a row.
 func (f *forger) write(node, row string, term uint64, base, next conclave.Epoch) *forger {
 	c := trace.Claim{Subject: row, Term: term, Base: base, Epoch: next, Flag: true, Key: node + next.String()}
 	return f.statement(node, trace.Writing, trace.Wrote, c, 0)
 }
 
-// A forgery is a history that a judge must reject, and beside it one that differs by
-// what makes it true.
-type forgery struct{ false, true func(f *forger) }
+// A forgery is a history that a checker must reject, and a similar one that it
+// must accept.
+type forgery struct{ reject, accept func(f *forger) }
 
-// forgeries has some for each judge, by its name and what they are about.
+// forgeries returns all forgeries. A key is the id of the checker, a space and
+// what the forgery is about.
 func forgeries() map[string]forgery {
 	all := map[string]forgery{}
 	for _, some := range []map[string]forgery{electionForgeries, slotsForgeries, registrationsForgeries, operatorForgeries} {
@@ -159,14 +160,14 @@ func (f *forger) granted(slot int, e conclave.Epoch, data string) *forger {
 	return f.claim("meta-1", trace.Claim{Kind: trace.Granted, Slot: slot, Base: e, Epoch: e, Peer: id(data)})
 }
 
-// copied is what a leader knew of a node's copy of slot 1 when it wrote the table of e;
-// heir: the node that it was to be granted to.
-func (f *forger) copied(e conclave.Epoch, data, state string, of conclave.Epoch, lagMs int, heir bool) *forger {
-	return f.claim("meta-1", trace.Claim{Kind: trace.Copied, Slot: 1, Base: e, Peer: id(data), Key: state, Epoch: of, Count: lagMs, Flag: heir})
+// copied adds what the leader knew of a node's copy of slot 1 when it wrote
+// table e. replacement: this is the node that the slot is granted to.
+func (f *forger) copied(e conclave.Epoch, data, state string, of conclave.Epoch, lagMs int, replacement bool) *forger {
+	return f.claim("meta-1", trace.Claim{Kind: trace.Copied, Slot: 1, Base: e, Peer: id(data), Key: state, Epoch: of, Count: lagMs, Flag: replacement})
 }
 
-// lastCopy is a grant of slot 1 to data-2, on the blacklist, as the last complete
-// copy; then all data nodes run.
+// lastCopy adds a grant of slot 1 to data-2, which is on the blacklist and has
+// the last complete copy; then all data nodes run.
 func (f *forger) lastCopy() *forger {
 	f.listed(epoch(7, 4), "data-2").copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "following", epoch(7, 2), 0, false)
 	return f.granted(1, epoch(7, 5), "data-2").runs("data-2", "data-3")
@@ -176,7 +177,8 @@ func (f *forger) runs(up ...string) *forger {
 	return f.add(chaos.Entry{Sight: &chaos.Sighting{Leader: "meta-1", Up: up}})
 }
 
-// writeOfList is a write of the blacklist that was refused, or whose answer was lost.
+// writeOfList adds a write of the blacklist that was refused, or whose answer
+// was lost.
 func (f *forger) writeOfList(e conclave.Epoch, lost error) *forger {
 	c := trace.Claim{Kind: trace.Writing, Subject: "blacklist", Term: e.Term, Epoch: e}
 	f.claim("meta-1", c)
@@ -184,22 +186,23 @@ func (f *forger) writeOfList(e conclave.Epoch, lost error) *forger {
 	return f.claim("meta-1", c)
 }
 
-// landed is a statement that has changed a row, as the database says it.
+// landed adds a statement that changed a row, in the order of the database.
 func (f *forger) landed(node, what, row string, to conclave.Epoch) *forger {
 	return f.claim(node, trace.Claim{Kind: trace.Landed, Subject: what, Key: row, Epoch: to, Count: 1})
 }
 
-// landedWin is a win of a term.
+// landedWin adds the win of a term, in the order of the database.
 func (f *forger) landedWin(node string, term uint64) *forger {
 	return f.claim(node, trace.Claim{Kind: trace.Landed, Subject: "win", Term: term, Count: 1})
 }
 
-// accepted, gone, stored and removed are a life of the registration r of session-1.
+// accepted, gone, stored and removed add the events in the life of registration
+// r of session-1.
 func (f *forger) accepted(session string, version int64) *forger {
 	return f.claim(session, trace.Claim{Kind: trace.Accepted, Subject: "r", Version: version})
 }
 
-// withdrawn and settled are of r as well, whoever has it.
+// withdrawn and settled add events of r at any session.
 func (f *forger) withdrawn(session string, version int64) *forger {
 	return f.claim(session, trace.Claim{Kind: trace.Accepted, Subject: "r", Key: "s", Version: version, Flag: true})
 }
@@ -220,8 +223,8 @@ func (f *forger) removed(data string, e conclave.Epoch, version int64) *forger {
 	return f.claim(data, trace.Claim{Kind: trace.Removed, Epoch: e, Peer: id("session-1"), Subject: "r", Version: version})
 }
 
-// heldWrite is a write of term 7 that is held until term 8 is won, and what came
-// of it.
+// heldWrite adds a write of term 7 that is held until term 8 is won, and then
+// its result.
 func (f *forger) heldWrite(wrote bool) {
 	c := trace.Claim{Kind: trace.Writing, Subject: "table", Term: 7, Base: epoch(7, 1), Epoch: epoch(7, 2)}
 	f.fault(chaos.Act{Verb: chaos.Hold, Node: "meta-1", Point: trace.Writing}).claim("meta-1", c).win("meta-2", "meta-1", 7, 8)
@@ -230,17 +233,17 @@ func (f *forger) heldWrite(wrote bool) {
 	f.claim("meta-1", c)
 }
 
-// lost is a win whose answer never came.
+// lost adds a win whose answer was lost.
 func (f *forger) lost(node string, next uint64) *forger {
 	f.statement("meta-3", trace.Looking, trace.Looked, trace.Claim{}, 0) // the row was empty
 	f.claim(node, trace.Claim{Kind: trace.Swapping, Epoch: epoch(next, 0)})
 	return f.claim(node, trace.Claim{Kind: trace.Swapped, Epoch: epoch(next, 0), Err: errors.New("the connection broke")})
 }
 
-// Each judge rejects its forgery, with evidence, and takes what differs from it
-// by just that; a judge without a forgery would be one that nobody has judged.
-func TestJudgesRejectForgedHistories(t *testing.T) {
-	judged := map[string]bool{}
+// Each checker rejects its forgeries, with evidence, and accepts the similar
+// histories. No checker is without a forgery.
+func TestCheckers_RejectForgedHistories(t *testing.T) {
+	checked := map[string]bool{}
 	for name, f := range forgeries() {
 		t.Run(name, func(t *testing.T) {
 			of := name
@@ -250,35 +253,34 @@ func TestJudgesRejectForgedHistories(t *testing.T) {
 					break
 				}
 			}
-			judged[of] = true
+			checked[of] = true
 			bad, good := forge(), forge()
-			f.false(bad)
-			f.true(good)
+			f.reject(bad)
+			f.accept(good)
 			rejected := verdict(t, of, bad)
-			require.NotEmpty(t, rejected.Violations, "the forgery is believed")
+			require.NotEmpty(t, rejected.Violations, "the forgery is accepted")
 			assert.NotEmpty(t, rejected.Violations[0].What)
-			taken := verdict(t, of, good)
-			assert.Empty(t, taken.Violations, "the truth is rejected")
-			assert.NotZero(t, taken.Checks, "nothing was checked")
+			accepted := verdict(t, of, good)
+			assert.Empty(t, accepted.Violations, "a correct history is rejected")
+			assert.NotZero(t, accepted.Checks, "nothing was checked")
 		})
 	}
 	for _, j := range chaos.Judges() {
-		assert.True(t, judged[j], "judge %s has no forgery", j)
+		assert.True(t, checked[j], "checker %s has no forgery", j)
 	}
 }
 
-func verdict(t *testing.T, judge string, f *forger) chaos.Verdict {
+func verdict(t *testing.T, checker string, f *forger) chaos.Verdict {
 	for _, v := range chaos.Judge(&f.h) {
-		if v.ID == judge {
+		if v.ID == checker {
 			return v
 		}
 	}
-	t.Fatalf("there is no judge %s", judge)
+	t.Fatalf("there is no checker %s", checker)
 	return chaos.Verdict{}
 }
 
-// An empty history accuses nobody.
-func TestNothingHappened(t *testing.T) {
+func TestCheckers_AcceptEmptyHistory(t *testing.T) {
 	for _, v := range chaos.Judge(&forge().h) {
 		assert.Empty(t, v.Violations, v.ID)
 		assert.Zero(t, v.Checks, v.ID)

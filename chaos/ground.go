@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// Ground is where a story is to be played: what can be done there, and to what.
-// A nil Ground is the bubble, where everything can.
+// Ground describes where a scenario is to be played: which actions are possible
+// there, and how large the cluster is. A nil Ground is the bubble, where every
+// action is possible.
 type Ground struct {
-	// Can says why something cannot be done there; a nil Can allows everything.
+	// Can returns why an action is not possible there; a nil Can allows
+	// everything.
 	Can func(Deed) error
-	// Size is the cluster that is made of the one that is wished for, where its size
-	// cannot be chosen freely; nil: the wish.
+	// Size returns the cluster to expect for a wanted one, where the size
+	// cannot be chosen freely; nil: the wanted one.
 	Size func(Cluster) Cluster
 }
 
@@ -31,7 +33,8 @@ func (g *Ground) size(c Cluster) Cluster {
 	return g.Size(c)
 }
 
-// Refuses lists what stands against playing a scenario there, sorted and once each.
+// Refuses returns the reasons why a scenario cannot be played there, sorted and
+// without duplicates.
 func (g *Ground) Refuses(s Scenario) []string {
 	if g == nil {
 		return nil
@@ -55,7 +58,7 @@ func (g *Ground) Refuses(s Scenario) []string {
 	return slices.Sorted(maps.Keys(why))
 }
 
-// IsMeta says that whomever a noun stands for is a meta, whatever the moment.
+// IsMeta reports whether the selector always stands for meta nodes.
 func (s Selector) IsMeta() bool {
 	switch s {
 	case "leader", "follower", "metas", "a meta", "half of metas":
@@ -64,5 +67,5 @@ func (s Selector) IsMeta() bool {
 	return strings.HasPrefix(string(s), "meta-")
 }
 
-// Everyone says that the noun is no peer in particular.
+// Everyone reports whether the selector names no peer in particular.
 func (s Selector) Everyone() bool { return slices.Contains([]Selector{"", "everyone"}, s) }

@@ -12,38 +12,38 @@ import (
 	"conclave/internal/trace"
 )
 
-// History is all that was recorded of one run, in the order in which it was
-// recorded: entries of one node's lock, and of one client, come in the order of
-// the facts. It is only data; judges read it.
+// History is everything that was recorded of one run, in the order in which it
+// was recorded: events under one lock of a node, and entries of one client, are
+// in the order of the facts. It is only data; checkers read it.
 type History struct {
 	Scenario string
 	Cluster  Cluster
-	Claims   bool      // the nodes' claims are in it
-	Began    time.Time // the clock at the beginning of the story
+	Claims   bool      // whether it contains the nodes' events
+	Began    time.Time // the clock when the scenario began
 	Entries  []Entry
 }
 
-// Entry is one thing that happened; exactly one of the pointers is set.
+// Entry is one thing that happened. Exactly one of the pointers is set.
 type Entry struct {
-	At    time.Duration // since the beginning of the story; before it: negative
+	At    time.Duration // since the scenario began; negative before that
 	Claim *trace.Claim
 	Fault *Fault
 	Op    *Op
 	Sight *Sighting
 }
 
-// Fault is an act that was done.
+// Fault is an act that was carried out.
 type Fault struct {
 	Act
 	Undo bool // it ends a fault
 	Err  error
 }
 
-// Op is something that a client did, was told, or saw.
+// Op is something that a client did, received or saw, or that the player found.
 type Op struct {
 	Client  string
 	Kind    OpKind
-	Name    string   // the dataId
+	Name    string   // the dataId, for most kinds
 	ID      string   // of the registration; of the subscriber, for pushes
 	Version int64    // of the registration, or of the datum pushed
 	Values  []string // published, seen, or wanted
@@ -56,20 +56,20 @@ type OpKind string
 // The kinds.
 const (
 	OpPublish   OpKind = "publish"   // a new registration, or a new version of it
-	OpWithdraw  OpKind = "withdraw"  // asked for; from now on its values may be missing
-	OpStored    OpKind = "stored"    // data has Version
-	OpUnheard   OpKind = "unheard"   // not told in time whether data has Version
-	OpPush      OpKind = "push"      // a subscriber saw Values
+	OpWithdraw  OpKind = "withdraw"  // from now on its values may be missing; Version is 0 if the client was killed instead
+	OpStored    OpKind = "stored"    // a data node has acknowledged Version
+	OpUnheard   OpKind = "unheard"   // no data node acknowledged Version in time
+	OpPush      OpKind = "push"      // a subscriber received Values
 	OpConnected OpKind = "connected" // Values are the sessions that know the client now
-	OpRead      OpKind = "read"      // after all was healed: what a fresh reader sees
+	OpRead      OpKind = "read"      // after the healing: what a new reader sees
 	OpWant      OpKind = "want"      // and what live clients publish there
-	OpHealed    OpKind = "healed"    // everything was ended that still lasted; from now on progress is asked for
-	OpCompared  OpKind = "compared"  // Version pairs of a leader's and a follower's copies, since the last such entry; Values are those that differ
-	OpAhead     OpKind = "ahead"     // Client is about to be lost, or was evicted, and leads the slots in Values, of which no other node has all that it has
-	OpProgress  OpKind = "progress"  // Name became true in time, or Err; Values are the lists that are not full ("client-1 service-2")
+	OpHealed    OpKind = "healed"    // all faults were ended; from now on progress is expected
+	OpCompared  OpKind = "compared"  // Version is how many pairs of a leader's and a follower's copy were compared since the last such entry; Values are those that differ
+	OpAhead     OpKind = "ahead"     // the node Client is about to be lost, or was evicted, and no other node has all its changes of the slots in Values
+	OpProgress  OpKind = "progress"  // the condition Name became true in time, or Err is set; Values are the lists that are not full ("client-1 service-2")
 )
 
-// Sighting is what was seen from outside, when it changed.
+// Sighting is what was observed from outside; it is recorded when it changes.
 type Sighting struct {
 	Leader string
 	Term   uint64
@@ -82,14 +82,14 @@ type Sighting struct {
 	Up     []string
 }
 
-// Recorder writes a History. Its methods may be called from anywhere, also with
-// locks held: it only appends.
+// Recorder writes a History. Its methods may be called from any goroutine and
+// with locks held, because they only append.
 type Recorder struct {
 	mu    sync.Mutex // guards the rest
 	start time.Time
 	h     History
 	shut  bool
-	late  bool // some entries are not in their place
+	late  bool // some entries are out of order
 	stale int  // commands and writes of an older term that were refused
 }
 
@@ -98,7 +98,7 @@ func NewRecorder(scenario string, c Cluster) *Recorder {
 	return &Recorder{start: time.Now(), h: History{Scenario: scenario, Cluster: c}}
 }
 
-// Begin makes this moment the beginning of the story.
+// Begin makes this moment the beginning of the scenario.
 func (r *Recorder) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,10 +109,10 @@ func (r *Recorder) Begin() {
 	r.start = now
 }
 
-// Claim is a trace.Sink.
+// Claim records an event of a node; it is a trace.Sink.
 func (r *Recorder) Claim(c trace.Claim) { r.add(Entry{Claim: &c}) }
 
-// Late notes a claim that was made earlier.
+// Late records an event that happened earlier.
 func (r *Recorder) Late(at time.Time, c trace.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *Recorder) Late(at time.Time, c trace.Claim) {
 	r.late = true
 }
 
-// Earlier notes a fault that took hold a while ago.
+// Earlier records a fault that took effect earlier.
 func (r *Recorder) Earlier(at time.Time, f Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,23 +128,23 @@ func (r *Recorder) Earlier(at time.Time, f Fault) {
 	r.late = true
 }
 
-// Fault notes what was done.
+// Fault records an act.
 func (r *Recorder) Fault(f Fault) { r.add(Entry{Fault: &f}) }
 
-// Op notes what a client did or saw.
+// Op records what a client did or saw.
 func (r *Recorder) Op(o Op) {
 	o.Values = slices.Clone(o.Values)
 	r.add(Entry{Op: &o})
 }
 
-// Sight notes what was seen from outside.
+// Sight records an observation from outside.
 func (r *Recorder) Sight(s Sighting) { r.add(Entry{Sight: &s}) }
 
 func (r *Recorder) add(e Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.shut {
-		return // the end of the cluster is no part of the story
+		return // the cluster is being closed, which is no part of the scenario
 	}
 	if e.Claim != nil && refusal(*e.Claim) {
 		r.stale++
@@ -153,19 +153,21 @@ func (r *Recorder) add(e Entry) {
 	r.h.Entries = append(r.h.Entries, e)
 }
 
-// Refused counts what was refused because its term was over.
+// Refused returns how many commands and writes of an older term were refused.
 func (r *Recorder) Refused() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stale
 }
 
-// refusal says that a command or a write was refused because its term was over.
+// refusal reports whether a command or a write was refused because its term is
+// stale.
 func refusal(c trace.Claim) bool {
 	return c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil && c.Subject != "seal"
 }
 
-// History ends the recording.
+// History ends the recording and returns the history. claims becomes
+// History.Claims: whether it contains the nodes' events.
 func (r *Recorder) History(claims bool) *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +180,7 @@ func (r *Recorder) History(claims bool) *History {
 	return &h
 }
 
-// losses is History.losses of what was recorded so far.
+// losses returns History.losses of what was recorded so far.
 func (r *Recorder) losses() []span {
 	r.mu.Lock()
 	h := r.h
@@ -187,8 +189,9 @@ func (r *Recorder) losses() []span {
 	return h.losses()
 }
 
-// claims calls f with each claim of the kinds, in order; none means all.
-func (h *History) claims(f func(i int, at time.Duration, c trace.Claim), kinds ...trace.Kind) {
+// events calls f with each event of the given kinds, in order; no kinds mean
+// all.
+func (h *History) events(f func(i int, at time.Duration, c trace.Claim), kinds ...trace.Kind) {
 	for i, e := range h.Entries {
 		if e.Claim != nil && (len(kinds) == 0 || slices.Contains(kinds, e.Claim.Kind)) {
 			f(i, e.At, *e.Claim)
@@ -196,7 +199,7 @@ func (h *History) claims(f func(i int, at time.Duration, c trace.Claim), kinds .
 	}
 }
 
-// ops calls f with each op of the kinds, in order.
+// ops calls f with each op of the given kinds, in order; no kinds mean all.
 func (h *History) ops(f func(i int, at time.Duration, o Op), kinds ...OpKind) {
 	for i, e := range h.Entries {
 		if e.Op != nil && (len(kinds) == 0 || slices.Contains(kinds, e.Op.Kind)) {
@@ -205,7 +208,7 @@ func (h *History) ops(f func(i int, at time.Duration, o Op), kinds ...OpKind) {
 	}
 }
 
-// faults calls f with each fault that was done, and did not fail.
+// faults calls f with each act that succeeded.
 func (h *History) faults(f func(i int, at time.Duration, x Fault)) {
 	for i, e := range h.Entries {
 		if e.Fault != nil && e.Fault.Err == nil {
@@ -214,7 +217,7 @@ func (h *History) faults(f func(i int, at time.Duration, x Fault)) {
 	}
 }
 
-// String is one line for people.
+// String returns the entry as one line of text.
 func (e Entry) String() string {
 	at := fmt.Sprintf("%9.3fs ", e.At.Seconds())
 	switch {
@@ -243,7 +246,7 @@ func (e Entry) String() string {
 	return at
 }
 
-// String is the act in the words of the language.
+// String returns the act in the words of the language.
 func (a Act) String() string {
 	d := Deed{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
@@ -280,8 +283,8 @@ func slotted(k trace.Kind) bool {
 	return false
 }
 
-// sighting sums a Sight up.
-func sighting(s Sight, c *cast) Sighting {
+// sighting summarizes an observation.
+func sighting(s Sight, t *targets) Sighting {
 	out := Sighting{Leader: s.Leader, Term: s.Term, Leads: s.Leads, Epoch: s.Table.Epoch, Frozen: s.Frozen, Up: s.Up}
 	out.Stable = len(s.Table.Slots) > 0 && s.Table.StableAll()
 	for _, row := range s.Table.Slots {
@@ -289,16 +292,16 @@ func sighting(s Sight, c *cast) Sighting {
 			out.Unled++
 		}
 	}
-	out.Even = out.Stable && out.Unled == 0 && even(s, c)
+	out.Even = out.Stable && out.Unled == 0 && even(s, t)
 	return out
 }
 
-// even says that the data nodes that run, and are not forbidden, lead the slots
-// evenly.
-func even(s Sight, c *cast) bool {
+// even reports whether the data nodes that are not left out lead all slots, and
+// equally many of them, give or take one.
+func even(s Sight, t *targets) bool {
 	leads := map[string]int{}
 	for _, n := range s.Up {
-		if strings.HasPrefix(n, "data-") && !c.leftOut(n, s.Forbid) {
+		if strings.HasPrefix(n, "data-") && !t.leftOut(n, s.Forbid) {
 			leads[n] = 0
 		}
 	}

@@ -11,12 +11,11 @@ import (
 //go:embed scenarios/*.txt
 var files embed.FS
 
-// Scenarios lists the names of those that are built in, sorted as a reader counts
-// (F2 before F10).
+// Scenarios returns the names of the built-in scenarios, sorted.
 func Scenarios() []string {
 	entries, err := files.ReadDir("scenarios")
 	if err != nil {
-		return nil // the folder is embedded: it is there
+		return nil // cannot happen: the folder is embedded
 	}
 	var out []string
 	for _, e := range entries {
@@ -26,8 +25,8 @@ func Scenarios() []string {
 	return out
 }
 
-// Builtin reads a built-in scenario. A short name is enough, if only one begins
-// with it: F4, or f04.
+// Builtin returns a built-in scenario. An unambiguous beginning of its name,
+// such as F4 or f04, is enough.
 func Builtin(name string) (Scenario, error) {
 	var found []string
 	for _, s := range Scenarios() {
@@ -41,9 +40,9 @@ func Builtin(name string) (Scenario, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Scenario{}, fmt.Errorf("there is no scenario %q%s", name, beside(near(name, Scenarios())))
+		return Scenario{}, fmt.Errorf("there is no scenario %q%s", name, suggestion(similar(name, Scenarios())))
 	case len(found) > 1:
-		return Scenario{}, fmt.Errorf("%d scenarios begin with %q, as %s", len(found), name, strings.Join(found[:min(len(found), mostNear)], ", "))
+		return Scenario{}, fmt.Errorf("%d scenarios begin with %q, as %s", len(found), name, strings.Join(found[:min(len(found), maxSuggestions)], ", "))
 	}
 	file := path.Join("scenarios", found[0]+".txt")
 	text, err := files.ReadFile(file)
@@ -53,7 +52,7 @@ func Builtin(name string) (Scenario, error) {
 	return Parse(file, string(text))
 }
 
-// short is "f4" of "F4", "f04" and "f04-failpoint".
+// short returns "f4" for "F4", "f04" and "f04-failpoint".
 func short(name string) string {
 	number, _, _ := strings.Cut(strings.ToLower(name), "-")
 	letter, digits, ok := strings.Cut(number, "f")
@@ -63,23 +62,23 @@ func short(name string) string {
 	return "f" + strings.TrimLeft(digits, "0")
 }
 
-// mostNear is how many names are offered for one that is none.
-const mostNear = 3
+// maxSuggestions is how many names are offered for an unknown one.
+const maxSuggestions = 3
 
-// beside words an offer.
-func beside(names []string) string {
+// suggestion puts the names into words.
+func suggestion(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	return " (near it: " + strings.Join(names, ", ") + ")"
 }
 
-// near are the names that somebody may have meant: they hold what was written, or differ
-// from it, whole or without their number or in it, by a slip, and one more for every
-// eight letters.
-func near(name string, all []string) []string {
+// similar returns the names that may have been meant. They contain the given
+// name, or differ from it by one letter, and one more for every eight letters.
+// It is compared with the whole name, its number, and the rest.
+func similar(name string, all []string) []string {
 	name = strings.ToLower(name)
-	slips := min(1+len(name)/8, len(name)-1)
+	limit := min(1+len(name)/8, len(name)-1)
 	far := map[string]int{}
 	var out []string
 	for _, s := range all {
@@ -88,29 +87,30 @@ func near(name string, all []string) []string {
 		if len(name) > 2 && strings.Contains(s, name) {
 			d = 0
 		}
-		if far[s] = d; d <= slips {
+		if far[s] = d; d <= limit {
 			out = append(out, s)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b string) int { return far[a] - far[b] })
-	return out[:min(len(out), mostNear)]
+	return out[:min(len(out), maxSuggestions)]
 }
 
-// distance is how many letters must be put in, taken out or changed to make b of a.
+// distance returns how many letters must be inserted, removed or changed to
+// turn a into b (the Levenshtein distance).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // of the part of a that was read: to each part of b
+	row := make([]int, len(b)+1) // distances from the part of a that was read to each prefix of b
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		slant := row[0]
+		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			change := slant
+			change := diagonal
 			if a[i] != b[j] {
 				change++
 			}
-			slant = row[j+1]
+			diagonal = row[j+1]
 			row[j+1] = min(change, row[j]+1, row[j+1]+1)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 	"conclave"
 )
 
-// load is the clients at work. Each publishes under some names and subscribes to
-// all. A value says who published it and how often it was changed, like
-// "client-2/7#13": the registration client-2/7 at its 13th value. So a list that
-// is pushed tells by itself what is missing and what is old.
+// load runs the clients. Each publishes under some names and subscribes to all.
+// A value names its publisher and the number of its changes: "client-2/7#13" is
+// the 13th value of the registration client-2/7. So a pushed list shows by
+// itself what is missing and what is stale.
 type load struct {
 	of      Load
 	driver  Driver
@@ -26,11 +26,11 @@ type load struct {
 	working sync.WaitGroup
 
 	mu      sync.Mutex         // guards the rest
-	clients map[string]*worker // subscribers that stay
+	clients map[string]*worker // clients that stay
 	guests  map[string]*worker // see visit.go
 	live    map[string]string  // tag -> value: published by live clients, and not withdrawn
 	names   map[string]string  // tag -> name
-	ending  map[string]bool    // tags whose end is under way: may be seen or not
+	ending  map[string]bool    // tags that are being removed: they may be seen or not
 	last    map[[2]string][]string
 }
 
@@ -38,15 +38,15 @@ type load struct {
 type worker struct {
 	name   string
 	client Client
-	pubs   []*offer
+	pubs   []*registration
 	rand   *rand.Rand
 	gone   chan struct{} // closed when it is killed
 	once   sync.Once
 	dead   bool // killed, or it has left; guarded by the load's mutex
 }
 
-// offer is one registration of a worker.
-type offer struct {
+// registration is one registration of a worker.
+type registration struct {
 	name, tag string
 	pub       Publication
 	count     int
@@ -61,7 +61,7 @@ func newLoad(of Load, d Driver, rec *Recorder) *load {
 
 func serviceName(i int) string { return fmt.Sprintf("service-%d", i+1) }
 
-// begin starts the clients; work goes on until ctx ends.
+// begin starts the clients. They work until ctx ends.
 func (l *load) begin(ctx context.Context, seed uint64) error {
 	for i := range l.of.Clients {
 		name := fmt.Sprintf("client-%d", i+1)
@@ -80,7 +80,7 @@ func (l *load) begin(ctx context.Context, seed uint64) error {
 		}
 		for n := range l.of.Names {
 			if n%l.of.Clients == i || l.of.Clients > 1 && (n+1)%l.of.Clients == i {
-				w.pubs = append(w.pubs, &offer{name: serviceName(n)})
+				w.pubs = append(w.pubs, &registration{name: serviceName(n)})
 			}
 		}
 		l.working.Go(func() { l.work(ctx, w) })
@@ -142,10 +142,10 @@ func (l *load) work(ctx context.Context, w *worker) {
 }
 
 // publish makes a registration under a tag that was never used before.
-func (l *load) publish(ctx context.Context, w *worker, o *offer) {
+func (l *load) publish(ctx context.Context, w *worker, o *registration) {
 	o.count = 1
 	l.mu.Lock()
-	if w.dead { // killed when this was due
+	if w.dead { // killed meanwhile
 		l.mu.Unlock()
 		o.pub = nil
 		return
@@ -156,7 +156,7 @@ func (l *load) publish(ctx context.Context, w *worker, o *offer) {
 	l.mu.Unlock()
 	l.rec.Op(Op{Client: w.name, Kind: OpPublish, Name: o.name, ID: o.tag, Version: 1, Values: []string{value}})
 	pub, err := w.client.Publish(ctx, o.name, []string{value})
-	if err != nil { // the story is over, or the client was killed
+	if err != nil { // the scenario has ended, or the client was killed
 		l.forget(o.tag)
 		o.pub = nil
 		return
@@ -165,14 +165,14 @@ func (l *load) publish(ctx context.Context, w *worker, o *offer) {
 	l.await(ctx, w, o)
 }
 
-func (l *load) change(ctx context.Context, w *worker, o *offer) {
+func (l *load) change(ctx context.Context, w *worker, o *registration) {
 	if o.pub == nil {
 		return
 	}
 	o.count++
 	value := fmt.Sprintf("%s#%d", o.tag, o.count)
 	l.mu.Lock()
-	if w.dead { // killed when this was due
+	if w.dead { // killed meanwhile
 		l.mu.Unlock()
 		return
 	}
@@ -185,7 +185,7 @@ func (l *load) change(ctx context.Context, w *worker, o *offer) {
 }
 
 // withdraw reports whether a data node has acknowledged the withdrawal.
-func (l *load) withdraw(ctx context.Context, w *worker, o *offer) (stored bool) {
+func (l *load) withdraw(ctx context.Context, w *worker, o *registration) (stored bool) {
 	if o.pub == nil {
 		return true
 	}
@@ -198,11 +198,12 @@ func (l *load) withdraw(ctx context.Context, w *worker, o *offer) (stored bool) 
 	return l.await(ctx, w, o)
 }
 
-// patience is how long a client waits to be told that data has its change.
-const patience = 5 * time.Second
+// storedTimeout is how long a client waits until a data node has acknowledged
+// its change.
+const storedTimeout = 5 * time.Second
 
-func (l *load) await(ctx context.Context, w *worker, o *offer) (stored bool) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bool) {
+	limited, cancel := context.WithTimeout(ctx, storedTimeout)
 	defer cancel()
 	err := o.pub.Stored(limited)
 	if ctx.Err() != nil {
@@ -216,7 +217,7 @@ func (l *load) await(ctx context.Context, w *worker, o *offer) (stored bool) {
 	return err == nil
 }
 
-// forget says that a tag may be missing from now on.
+// forget records that a tag may be missing from now on.
 func (l *load) forget(tag string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +225,7 @@ func (l *load) forget(tag string) {
 	l.ending[tag] = true
 }
 
-// kill ends a client's work: what it had may be seen or not from now on.
+// kill ends a client's work: from now on its registrations may be seen or not.
 func (l *load) kill(name string) {
 	l.mu.Lock()
 	w := l.clients[name]
@@ -249,7 +250,7 @@ func (l *load) kill(name string) {
 	}
 }
 
-// wants is what live clients publish under a name now, sorted.
+// wants returns what live clients publish under a name now, sorted.
 func (l *load) wants(name string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,8 +268,9 @@ func (l *load) wanted(name string) []string {
 	return out
 }
 
-// full says whether every subscriber sees what live clients publish; values
-// whose end is under way count neither way.
+// full reports whether every subscriber sees exactly what live clients publish,
+// and otherwise describes a difference. Values that are being removed do not
+// count.
 func (l *load) full() (bool, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +280,7 @@ func (l *load) full() (bool, string) {
 	return true, ""
 }
 
-// missing lists the subscribers' lists that are not full.
+// missing returns the names of the lists that are not full.
 func (l *load) missing() (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,7 +290,8 @@ func (l *load) missing() (out []string) {
 	return out
 }
 
-// short yields the subscribers, and the dataIds, whose lists are not full, in order.
+// short yields the subscriber and the dataId of each list that is not full, in
+// order.
 func (l *load) short() iter.Seq2[string, string] {
 	return func(yield func(client, name string) bool) {
 		for i := range l.of.Names {
@@ -303,8 +306,8 @@ func (l *load) short() iter.Seq2[string, string] {
 	}
 }
 
-// shownOf says which subscriber sees something that a client has published; "" is
-// nobody.
+// shownOf describes a value of the client that some subscriber sees, or returns
+// "".
 func (l *load) shownOf(client string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,7 +323,7 @@ func (l *load) shownOf(client string) string {
 	return ""
 }
 
-// settled are the values whose end is not under way.
+// settled returns the values that are not being removed.
 func (l *load) settled(values []string) []string {
 	out := []string{}
 	for _, v := range values {
@@ -331,7 +334,7 @@ func (l *load) settled(values []string) []string {
 	return out
 }
 
-// connections notes which sessions know each client, when that changed.
+// connections records which sessions know each client, if that has changed.
 func (l *load) connections(before map[string]string) {
 	l.mu.Lock()
 	clients := make([]*worker, 0, len(l.clients))

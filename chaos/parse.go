@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Parse reads a scenario; file names it in errors, which say FILE:LINE and the
-// word that is not understood.
+// Parse reads a scenario. Errors begin with FILE:LINE and quote the word that
+// was not understood; file is only used for that and for the scenario's name.
 func Parse(file, text string) (Scenario, error) {
 	p := &parser{file: file, lease: defaultLease}
 	p.s.Name = strings.TrimSuffix(path.Base(file), ".txt")
@@ -33,7 +33,7 @@ func Parse(file, text string) (Scenario, error) {
 			return Scenario{}, fmt.Errorf("%s:%d: %w", p.file, p.line, err)
 		}
 		if len(p.words) > 0 {
-			return Scenario{}, fmt.Errorf("%s:%d: %q is left over", p.file, p.line, strings.Join(p.words, " "))
+			return Scenario{}, fmt.Errorf("%s:%d: unexpected %q at the end of the line", p.file, p.line, strings.Join(p.words, " "))
 		}
 	}
 	p.s.About = strings.TrimSpace(p.s.About)
@@ -44,7 +44,7 @@ func Parse(file, text string) (Scenario, error) {
 	return p.s, nil
 }
 
-// parser reads one line at a time, word by word.
+// parser reads a file line by line and each line word by word.
 type parser struct {
 	file  string
 	line  int
@@ -53,7 +53,7 @@ type parser struct {
 	s     Scenario
 }
 
-// next takes a word; "" at the end of the line.
+// next returns the next word, or "" at the end of the line.
 func (p *parser) next() string {
 	if len(p.words) == 0 {
 		return ""
@@ -63,7 +63,7 @@ func (p *parser) next() string {
 	return w
 }
 
-// accept takes the words if they are next.
+// accept consumes the words if they come next, and reports whether they did.
 func (p *parser) accept(words ...string) bool {
 	if len(p.words) < len(words) || !slices.Equal(p.words[:len(words)], words) {
 		return false
@@ -85,7 +85,7 @@ func (p *parser) statement() error {
 		return p.cluster()
 	case "takeover":
 		if p.s.Cluster.Takeover = p.next(); p.s.Cluster.Takeover != "witness" && p.s.Cluster.Takeover != "lease" {
-			return fmt.Errorf("takeover %q is none of witness, lease", p.s.Cluster.Takeover)
+			return fmt.Errorf("unknown takeover %q (want witness or lease)", p.s.Cluster.Takeover)
 		}
 		return nil
 	case "lease":
@@ -104,14 +104,14 @@ func (p *parser) statement() error {
 	case "figure":
 		name := p.next()
 		if !slices.Contains(FigureNames(), name) {
-			return fmt.Errorf("figure %q is none of %s", name, strings.Join(FigureNames(), ", "))
+			return fmt.Errorf("unknown figure %q (want one of %s)", name, strings.Join(FigureNames(), ", "))
 		}
 		p.s.Figures = append(p.s.Figures, name)
 		return nil
 	case "at", "every":
 		return p.step(w)
 	default:
-		return fmt.Errorf("%q is none of cluster, takeover, lease, only, clients, at, every, until, figure", w)
+		return fmt.Errorf("unknown statement %q (want cluster, takeover, lease, only, clients, at, every, until or figure)", w)
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *parser) cluster() error {
 		case "replica", "replicas":
 			p.s.Cluster.Replicas = n
 		default:
-			return fmt.Errorf("%q is none of meta, session, data, slots, replicas", w)
+			return fmt.Errorf("unknown word %q (want meta, session, data, slots or replicas)", w)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func (p *parser) clients() (err error) {
 		case "readers":
 			p.s.Load.Readers, err = p.duration()
 		default:
-			return fmt.Errorf("%q is none of names, every, replace, guests, readers", w)
+			return fmt.Errorf("unknown word %q (want names, every, replace, guests or readers)", w)
 		}
 	}
 	return err
@@ -170,7 +170,7 @@ func (p *parser) step(w string) (err error) {
 			return err
 		}
 		if s.Every <= 0 {
-			return fmt.Errorf("every %s: want more than nothing", s.Every)
+			return fmt.Errorf("every %s: want a duration above 0", s.Every)
 		}
 		if err = p.want("from"); err != nil {
 			return err
@@ -190,7 +190,7 @@ func (p *parser) step(w string) (err error) {
 	if p.accept("expect") {
 		s.Expect, err = p.expectation()
 	} else {
-		s.Deed, err = p.deed()
+		s.Deed, err = p.action()
 	}
 	if err == nil {
 		p.s.Steps = append(p.s.Steps, s)
@@ -198,11 +198,11 @@ func (p *parser) step(w string) (err error) {
 	return err
 }
 
-// expectation reads what must become true.
+// expectation reads a condition and its time.
 func (p *parser) expectation() (e *Expectation, err error) {
 	e = &Expectation{}
 	if e.What = p.condition(); e.What == "" {
-		return nil, fmt.Errorf("%q is nothing that can be expected: %s", strings.Join(p.words, " "), strings.Join(conditionNames(), ", "))
+		return nil, fmt.Errorf("unknown expectation %q (want one of %s)", strings.Join(p.words, " "), strings.Join(conditionNames(), ", "))
 	}
 	c := conditions[e.What]
 	if c.who {
@@ -228,7 +228,7 @@ func (p *parser) expectation() (e *Expectation, err error) {
 		e.Within, err = p.duration()
 	case p.accept("for"):
 		if e.For, err = p.duration(); err == nil && e.For <= 0 {
-			err = fmt.Errorf("for %s: want more than nothing", e.For)
+			err = fmt.Errorf("for %s: want a duration above 0", e.For)
 		}
 	default:
 		err = fmt.Errorf("expect %s: want within DURATION or for DURATION", e.What)
@@ -249,12 +249,12 @@ func (p *parser) number() (int, error) {
 	w := p.next()
 	n, err := strconv.Atoi(w)
 	if err != nil || n < 0 || n > 1e9 {
-		return 0, fmt.Errorf("%q is no number", w)
+		return 0, fmt.Errorf("invalid number %q (want 0 to 1000000000)", w)
 	}
 	return n, nil
 }
 
-// duration reads a sum like 500ms, lease+10s or 2lease.
+// duration reads a sum such as 500ms, lease+10s or 2lease.
 func (p *parser) duration() (time.Duration, error) {
 	w := p.next()
 	var sum time.Duration
@@ -264,7 +264,7 @@ func (p *parser) duration() (time.Duration, error) {
 			if n != "" {
 				var err error
 				if times, err = strconv.ParseFloat(n, 64); err != nil || times < 0 || times > 1000 {
-					return 0, fmt.Errorf("%q is no number of leases", term)
+					return 0, fmt.Errorf("invalid number of leases %q (want 0 to 1000)", term)
 				}
 			}
 			sum += time.Duration(times * float64(p.lease))
@@ -272,7 +272,7 @@ func (p *parser) duration() (time.Duration, error) {
 		}
 		d, err := time.ParseDuration(term)
 		if err != nil || d > 1000*time.Hour || d < -1000*time.Hour {
-			return 0, fmt.Errorf("%q is no duration", w)
+			return 0, fmt.Errorf("invalid duration %q (want for example 500ms, 2s or lease+1s, at most 1000h)", w)
 		}
 		sum += d
 	}

@@ -12,9 +12,9 @@ import (
 	"conclave/internal/trace"
 )
 
-func TestAStoryIsRead(t *testing.T) {
+func TestParse_ReadsEveryStatement(t *testing.T) {
 	s, err := chaos.Parse("x/kill.txt", `
-# A story.
+# A scenario.
 # In two lines.
 cluster 5 meta 2 session 4 data 32 slots 3 replicas
 takeover lease
@@ -34,7 +34,7 @@ figure leaderless
 `)
 	require.NoError(t, err)
 	assert.Equal(t, "kill", s.Name)
-	assert.Equal(t, "A story.\nIn two lines.", s.About)
+	assert.Equal(t, "A scenario.\nIn two lines.", s.About)
 	assert.Equal(t, chaos.Cluster{Metas: 5, Sessions: 2, Datas: 4, Slots: 32, Replicas: 3, Takeover: "lease", Lease: time.Second}, s.Cluster)
 	assert.Equal(t, chaos.Load{Clients: 6, Names: 3, Every: 500 * time.Millisecond, Replace: 2 * time.Second}, s.Load)
 	require.Len(t, s.Steps, 8)
@@ -74,30 +74,30 @@ until 9s
 	}
 }
 
-func TestWhatIsWrongIsNamed(t *testing.T) {
+func TestParse_NamesWhatIsInvalid(t *testing.T) {
 	for text, want := range map[string]string{
-		"at 2s kil leader":                           `x.txt:1: "kil" is nothing that can be done`,
-		"cluster 3 meta\n\nat 2s kill leder":         `x.txt:3: "leder" names nothing that is here`,
-		"at soon kill leader":                        `x.txt:1: "soon" is no duration`,
-		"at 2s kill leader twice":                    `x.txt:1: "twice" is left over`,
+		"at 2s kil leader":                           `x.txt:1: unknown action "kil"`,
+		"cluster 3 meta\n\nat 2s kill leder":         `x.txt:3: unknown selector "leder"`,
+		"at soon kill leader":                        `x.txt:1: invalid duration "soon"`,
+		"at 2s kill leader twice":                    `x.txt:1: unexpected "twice" at the end of the line`,
 		"at 2s cut leader db":                        `x.txt:1: want "from", found "db"`,
-		"at 2s hold leader at thinking":              `x.txt:1: "thinking" is no point where a node can be held`,
-		"at 2s expect peace within 2s":               `x.txt:1: "peace within 2s" is nothing that can be expected`,
+		"at 2s hold leader at thinking":              `x.txt:1: unknown point "thinking"`,
+		"at 2s expect peace within 2s":               `x.txt:1: unknown expectation "peace within 2s"`,
 		"at 2s expect leader":                        `x.txt:1: expect leader: want within DURATION or for DURATION`,
-		"at 2s reset links of db for 2s":             `x.txt:1: reset ... for: it does not last`,
+		"at 2s reset links of db for 2s":             `x.txt:1: reset does not last: want no "for"`,
 		"at 2s slow db":                              `x.txt:1: slow db: want by DURATION or rate BYTES`,
-		"at 2s set clock of db to tomorrow":          `x.txt:1: "tomorrow" is no time like 2038-01-19T03:14:00Z`,
-		"every 0s from 1s to 2s kill leader":         `x.txt:1: every 0s: want more than nothing`,
-		"figure beauty":                              `x.txt:1: figure "beauty" is none of`,
-		"takeover force":                             `x.txt:1: takeover "force" is none of witness, lease`,
-		"cluster 3 kings":                            `x.txt:1: "kings" is none of meta, session, data, slots, replicas`,
+		"at 2s set clock of db to tomorrow":          `x.txt:1: invalid time "tomorrow"`,
+		"every 0s from 1s to 2s kill leader":         `x.txt:1: every 0s: want a duration above 0`,
+		"figure beauty":                              `x.txt:1: unknown figure "beauty"`,
+		"takeover force":                             `x.txt:1: unknown takeover "force" (want witness or lease)`,
+		"cluster 3 kings":                            `x.txt:1: unknown word "kings" (want meta, session, data, slots or replicas)`,
 		"cluster 3 meta 2 session 3 data 12 slots":   `x.txt: 12 slots: want a power of two`,
-		"at 20s kill leader\nuntil 10s":              `x.txt: line 1: 20s lies after the end (until 10s)`,
-		"sing":                                       `x.txt:1: "sing" is none of cluster, takeover`,
-		"every 1ms from 0s to 1000s kill leader":     `x.txt: line 1: that is more than 10,000 times`,
+		"at 20s kill leader\nuntil 10s":              `x.txt: line 1: 20s is after the end (until 10s)`,
+		"sing":                                       `x.txt:1: unknown statement "sing" (want cluster, takeover`,
+		"every 1ms from 0s to 1000s kill leader":     `x.txt: line 1: more than 10,000 repetitions`,
 		"at 1s kill a king":                          `x.txt:1: a ...: want meta, session, data or client`,
 		"at 1s lose the last answer of db to meta-1": `x.txt:1: want "the next answer of", found "the last answer of db to meta-1"`,
-		"at 1s expect leader for 0s":                 `x.txt:1: for 0s: want more than nothing`,
+		"at 1s expect leader for 0s":                 `x.txt:1: for 0s: want a duration above 0`,
 		"clients 3 names 0":                          `x.txt: clients without names`,
 	} {
 		_, err := chaos.Parse("x.txt", text)
@@ -107,9 +107,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// Every built-in story can be read, says what it is about, measures something,
-// and is written as what it was read from.
-func TestBuiltinStories(t *testing.T) {
+// Every built-in scenario can be parsed, has a comment and a figure, and is
+// equal after String and Parse.
+func TestBuiltin_ScenariosAreComplete(t *testing.T) {
 	names := chaos.Scenarios()
 	assert.GreaterOrEqual(t, len(names), 24)
 	for _, name := range names {
@@ -129,8 +129,7 @@ func TestBuiltinStories(t *testing.T) {
 	assert.Equal(t, "f04-held-before-the-write", f4.Name)
 }
 
-// A name that is none is answered by those that may have been meant.
-func TestAWrongNameIsAnsweredByThoseNearIt(t *testing.T) {
+func TestBuiltin_SuggestsSimilarNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"magic":           `there is no scenario "magic"`,
 		"nothing":         `there is no scenario "nothing" (near it: f23-half-of-the-sessions-hear-nothing-new)`,

@@ -14,10 +14,10 @@ import (
 	"conclave/internal/trace"
 )
 
-// Result is what came of one run.
+// Result is the outcome of one run.
 type Result struct {
 	Scenario Scenario
-	Skipped  string   // why it was not played; "" when it was
+	Skipped  string   // why it was not played; "" if it was
 	Failures []string // expectations that were not met
 	History  *History
 	Verdicts []Verdict
@@ -25,12 +25,14 @@ type Result struct {
 	Took     time.Duration // by the clock of the run
 }
 
-// Ok says that all was met and no judge found anything.
+// Ok reports whether every expectation was met and no checker found a
+// violation.
 func (r *Result) Ok() bool {
 	return len(r.Failures) == 0 && !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return len(v.Violations) > 0 })
 }
 
-// Problems lists what was not met and what was found, one line each.
+// Problems lists the expectations that were not met and the violations, one
+// line each.
 func (r *Result) Problems() []string {
 	out := slices.Clone(r.Failures)
 	for _, v := range r.Verdicts {
@@ -41,16 +43,16 @@ func (r *Result) Problems() []string {
 	return out
 }
 
-// Play tells the story on a driver, and judges it. Time is package time's, so
-// that it is virtual in a bubble. An error means that the story could not be
-// told: the cluster did not start, or the driver broke.
+// Play plays a scenario with a driver and checks its history. Time is that of
+// package time, so it is virtual in a bubble. An error means that the scenario
+// could not be played: the cluster did not start, or the driver failed.
 func Play(ctx context.Context, s Scenario, d Driver) (*Result, error) {
 	s = s.withDefaults()
 	r := &Result{Scenario: s}
 	rec := NewRecorder(s.Name, s.Cluster)
 	p := &player{
 		s: s, driver: d, rec: rec, gate: trace.NewGate(rec.Claim), active: map[string]Act{}, seen: map[string]string{},
-		cast: &cast{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
+		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
 	began := time.Now()
@@ -58,11 +60,11 @@ func Play(ctx context.Context, s Scenario, d Driver) (*Result, error) {
 	r.Took = time.Since(began)
 	told, terr := d.Told(rec.Late)
 	if err == nil && terr != nil {
-		err = fmt.Errorf("read what the nodes claimed: %w", terr)
+		err = fmt.Errorf("read the nodes' events: %w", terr)
 	}
 	r.History = rec.History(d.Claims() || told)
-	p.freeAll()
-	p.load.working.Wait() // no client comes any more
+	p.releaseAll()
+	p.load.working.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if cerr := d.Close(limit); err == nil && cerr != nil {
@@ -81,30 +83,31 @@ func Play(ctx context.Context, s Scenario, d Driver) (*Result, error) {
 	return r, nil
 }
 
-// player tells one story. One goroutine does everything but the clients' work.
+// player plays one scenario. One goroutine does everything but the clients'
+// work.
 type player struct {
-	s      Scenario
-	driver Driver
-	rec    *Recorder
-	gate   *trace.Gate
-	load   *load
-	cast   *cast
+	s       Scenario
+	driver  Driver
+	rec     *Recorder
+	gate    *trace.Gate
+	load    *load
+	targets *targets
 
 	start    time.Time
 	due      []event
 	seq      int
-	open     []*open
-	baseline Sight             // before the last act
-	active   map[string]Act    // what ends each fault that lasts, by the fault
-	seen     map[string]string // of connections
+	open     []*openExpectation
+	baseline Sight             // before the last fault
+	active   map[string]Act    // the act that ends each fault that lasts, by key
+	seen     map[string]string // each client's connections, as they were last recorded
 	last     Sighting
-	refused  int                    // before the story
+	refused  int                    // refusals before the scenario began
 	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one
-	compared int64                  // pairs of copies, since the last entry about them
+	compared int64                  // pairs of copies compared since the last OpCompared
 	failures []string
 }
 
-// event is something due in the story.
+// event is something that is due at a time of the scenario.
 type event struct {
 	at  time.Duration
 	seq int // in the order of the file
@@ -150,19 +153,20 @@ func (p *player) play(ctx context.Context) error {
 	return p.readAll(ctx)
 }
 
-// settled is within what time a cluster without faults is ready to be broken.
-const settled = time.Minute
+// settleTimeout bounds the time in which a cluster without faults must come to
+// rest.
+const settleTimeout = time.Minute
 
-// settle waits for a cluster at rest: a leader, slots that are served evenly,
-// and clients that see each other.
+// settle waits until the cluster is at rest: it has a leader, its slots are
+// spread evenly, and the clients see each other's registrations.
 func (p *player) settle(ctx, work context.Context) error {
 	wait := func(what string) error {
-		o := &open{Expectation: Expectation{What: what, Within: settled}, began: time.Now()}
+		o := &openExpectation{Expectation: Expectation{What: what, Within: settleTimeout}, began: time.Now()}
 		for {
-			done, err := p.look(o, p.driver.Look(ctx))
+			done, err := p.evaluate(o, p.driver.Look(ctx))
 			if done {
 				if err != nil {
-					return fmt.Errorf("the cluster does not come to rest before the story: %w", err)
+					return fmt.Errorf("the cluster did not come to rest before the scenario began: %w", err)
 				}
 				return nil
 			}
@@ -179,23 +183,23 @@ func (p *player) settle(ctx, work context.Context) error {
 	if err := p.load.begin(work, p.s.Cluster.Seed); err != nil {
 		return err
 	}
-	// What is published first takes a moment to be counted as live.
+	// The first registrations count as live only after a moment.
 	if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
 	return wait("full")
 }
 
-// schedule puts a line of the file on the timeline.
+// schedule adds a line of the file, with its repetitions, to the timeline.
 func (p *player) schedule(s Step) {
 	for at := s.At; ; at += s.Every {
 		if s.Expect != nil {
 			p.at(at, func(context.Context) error {
-				p.open = append(p.open, &open{Expectation: *s.Expect, line: s.Line, began: time.Now()})
+				p.open = append(p.open, &openExpectation{Expectation: *s.Expect, line: s.Line, began: time.Now()})
 				return nil
 			})
 		} else {
-			p.at(at, func(ctx context.Context) error { return p.deed(ctx, *s.Deed) })
+			p.at(at, func(ctx context.Context) error { return p.perform(ctx, *s.Deed) })
 		}
 		if s.Every == 0 || at+s.Every > s.To {
 			return
@@ -209,14 +213,14 @@ func (p *player) at(at time.Duration, do func(context.Context) error) {
 	slices.SortFunc(p.due, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
 }
 
-// How often is looked: closely while something is expected.
+// How often the cluster is observed: more often while an expectation is open.
 const (
 	sampleOpen = 10 * time.Millisecond
 	sampleIdle = 100 * time.Millisecond
 )
 
-// run tells the story up to a moment; expectations that are open then go on to
-// their own ends.
+// run plays the scenario up to a moment, and then waits until every open
+// expectation is decided.
 func (p *player) run(ctx context.Context, until time.Duration) error {
 	for {
 		now := time.Since(p.start)
@@ -254,13 +258,14 @@ func (p *player) next() time.Duration {
 	return p.due[0].at
 }
 
-// sample looks once: at the cluster, at the clients, at what is expected.
+// sample observes the cluster and the clients once, records what has changed,
+// and evaluates the open expectations.
 func (p *player) sample(ctx context.Context) Sight {
 	now := p.driver.Look(ctx)
-	if c, can := p.driver.(PartialCounter); can && slices.ContainsFunc(p.open, func(o *open) bool { return o.What == "partial" }) {
+	if c, can := p.driver.(PartialCounter); can && slices.ContainsFunc(p.open, func(o *openExpectation) bool { return o.What == "partial" }) {
 		now.Partial = c.Partial(ctx)
 	}
-	s := sighting(now, p.cast)
+	s := sighting(now, p.targets)
 	up := s.Up
 	if changed := !slices.Equal(s.Up, p.last.Up); changed || !same(s, p.last) {
 		p.last = s
@@ -269,8 +274,8 @@ func (p *player) sample(ctx context.Context) Sight {
 	}
 	p.load.connections(p.seen)
 	p.compare(now.Table)
-	p.open = slices.DeleteFunc(p.open, func(o *open) bool {
-		done, failure := p.look(o, now)
+	p.open = slices.DeleteFunc(p.open, func(o *openExpectation) bool {
+		done, failure := p.evaluate(o, now)
 		if failure != nil && !o.progress {
 			p.failures = append(p.failures, failure.Error())
 		}
@@ -283,7 +288,7 @@ func (p *player) sample(ctx context.Context) Sight {
 		}
 		p.rec.Op(op)
 		if late := p.s.Cluster.Lease + 2*sessionGrace + guardGrace; failure != nil && o.What == full && o.Within < late {
-			o.Within = late // the guard's time has ended
+			o.Within = late // by then the guard's time has ended
 			return false
 		}
 		return true
@@ -296,12 +301,13 @@ func same(a, b Sighting) bool {
 		a.Even == b.Even && a.Frozen == b.Frozen && a.Unled == b.Unled
 }
 
-// progress demands, once all is healed, what a healthy cluster must come to: a
-// leader within one lease; and within ten seconds more, slots that are even and
-// subscribers that see everything. After a loss of every copy and every session
-// the push guard may hold lists back for one session grace (History.losses). What
-// is missing is in the history; I10 judges it. Lists that are not full in time are
-// looked at again when the push guard can hold none of them any longer.
+// progress expects, once all faults are healed, what a healthy cluster must
+// reach: a leader within one lease; within ten seconds more, slots that are
+// spread evenly and subscribers that see everything. After the loss of every
+// copy and every session the push guard may hold lists back for one session
+// grace (History.losses). The history records what is missing, and I10 checks
+// it. Lists that are not full in time are checked again when the push guard can
+// no longer hold any of them.
 func (p *player) progress(ctx context.Context) error {
 	lease := p.s.Cluster.Lease
 	p.rec.Op(Op{Kind: OpHealed})
@@ -313,15 +319,15 @@ func (p *player) progress(ctx context.Context) error {
 	for _, e := range []Expectation{
 		{What: "leader", Within: lease + lease/10}, {What: "even", Within: lease + 10*time.Second}, {What: full, Within: lists},
 	} {
-		p.open = append(p.open, &open{Expectation: e, began: now, progress: true})
+		p.open = append(p.open, &openExpectation{Expectation: e, began: now, progress: true})
 	}
 	return p.run(ctx, time.Since(p.start))
 }
 
-// reader is the client that reads at the end.
+// reader is the name of the client that reads at the end.
 const reader = "reader"
 
-// readAll asks for everything with a client that has seen nothing, at rest.
+// readAll reads everything with a new client, while the cluster is at rest.
 func (p *player) readAll(ctx context.Context) error {
 	if p.s.Load.Clients == 0 {
 		return nil
@@ -357,9 +363,9 @@ func (p *player) readAll(ctx context.Context) error {
 	return nil
 }
 
-// freeAll lets everybody go who is still held.
-func (p *player) freeAll() {
-	for _, n := range p.cast.nodes() {
+// releaseAll releases every node that is still held.
+func (p *player) releaseAll() {
+	for _, n := range p.targets.nodes() {
 		p.gate.Free(n)
 	}
 }

@@ -22,16 +22,16 @@ import (
 	"conclave/wire"
 )
 
-// board is a driver of a cluster that does nothing wrong: it writes down what it
-// is asked to do, and when. Its registry is a map.
-type board struct {
-	cannot chaos.Verb
-	fails  chaos.Verb
-	taken  int           // how many acts of fails are done before it fails
-	how    error         // with what it fails, instead of an engine that does not answer
-	deaf   bool          // nodes cannot be held
-	sticky bool          // the leader is gone for good once it was killed
-	mute   time.Duration // when the last push goes out, if not zero
+// fakeDriver is a driver whose cluster makes no mistakes: it records the acts
+// and their times, and its registry is a map.
+type fakeDriver struct {
+	cannot      chaos.Verb
+	fails       chaos.Verb
+	failsAfter  int           // how many acts of the verb fails succeed first
+	failsWith   error         // the error of fails; nil: the engine does not answer
+	noEvents    bool          // the nodes' events do not reach the gate
+	noSuccessor bool          // there is no leader once the first one was killed
+	silentAfter time.Duration // no push is sent after this time, if not zero
 
 	pushing sync.Mutex // held from the draw of a version to the end of its calls
 
@@ -46,7 +46,7 @@ type board struct {
 	next  int64
 }
 
-func (b *board) Open(_ context.Context, c chaos.Cluster, gate *trace.Gate) error {
+func (b *fakeDriver) Open(_ context.Context, c chaos.Cluster, gate *trace.Gate) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.of, b.gate, b.start, b.down = c, gate, time.Now(), map[string]bool{}
@@ -54,21 +54,21 @@ func (b *board) Open(_ context.Context, c chaos.Cluster, gate *trace.Gate) error
 	return nil
 }
 
-func (b *board) Claims() bool { return !b.deaf }
+func (b *fakeDriver) Claims() bool { return !b.noEvents }
 
-func (b *board) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+func (b *fakeDriver) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 
-func (b *board) Close(context.Context) error { return nil }
+func (b *fakeDriver) Close(context.Context) error { return nil }
 
-func (b *board) Do(_ context.Context, a chaos.Act) error {
+func (b *fakeDriver) Do(_ context.Context, a chaos.Act) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a.Verb == b.cannot {
 		return fmt.Errorf("%s: %w", a, chaos.ErrUnsupported)
 	}
 	if a.Verb == b.fails {
-		if b.taken--; b.taken < 0 {
-			return cmp.Or(b.how, errors.New("the engine does not answer"))
+		if b.failsAfter--; b.failsAfter < 0 {
+			return cmp.Or(b.failsWith, errors.New("the engine does not answer"))
 		}
 	}
 	b.acts = append(b.acts, fmt.Sprintf("%s %s", time.Since(b.start).Round(time.Second), a))
@@ -81,7 +81,7 @@ func (b *board) Do(_ context.Context, a chaos.Act) error {
 	return nil
 }
 
-func (b *board) Look(context.Context) chaos.Sight {
+func (b *fakeDriver) Look(context.Context) chaos.Sight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := chaos.Sight{Term: 1}
@@ -93,7 +93,7 @@ func (b *board) Look(context.Context) chaos.Sight {
 			}
 		}
 	}
-	if b.sticky && s.Leader != "meta-1" {
+	if b.noSuccessor && s.Leader != "meta-1" {
 		s.Leader, s.Leads = "", 0
 	}
 	for i := range b.of.Slots {
@@ -102,14 +102,14 @@ func (b *board) Look(context.Context) chaos.Sight {
 	return s
 }
 
-type boardClient struct{ b *board }
+type fakeClient struct{ b *fakeDriver }
 
-func (b *board) Client(string) (chaos.Client, error) { return boardClient{b}, nil }
+func (b *fakeDriver) Client(string) (chaos.Client, error) { return fakeClient{b}, nil }
 
-func (c boardClient) Connected() []conclave.NodeID { return []conclave.NodeID{id("session-1")} }
-func (c boardClient) Close(context.Context) error  { return nil }
+func (c fakeClient) Connected() []conclave.NodeID { return []conclave.NodeID{id("session-1")} }
+func (c fakeClient) Close(context.Context) error  { return nil }
 
-func (c boardClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
+func (c fakeClient) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	c.b.mu.Lock()
 	c.b.seen[dataID] = append(c.b.seen[dataID], pushed)
 	c.b.mu.Unlock()
@@ -117,20 +117,20 @@ func (c boardClient) Subscribe(dataID string, pushed func(conclave.Datum)) error
 	return nil
 }
 
-func (c boardClient) Publish(_ context.Context, dataID string, values []string) (chaos.Publication, error) {
+func (c fakeClient) Publish(_ context.Context, dataID string, values []string) (chaos.Publication, error) {
 	c.b.mu.Lock()
 	c.b.next++
-	p := &boardPublication{b: c.b, id: fmt.Sprint(c.b.next), dataID: dataID}
+	p := &fakePublication{b: c.b, id: fmt.Sprint(c.b.next), dataID: dataID}
 	c.b.mu.Unlock()
 	return p, p.Update(values)
 }
 
-// push calls back one at a time, in order, as a Driver's clients do.
-func (b *board) push(dataID string) {
+// push calls the subscribers one at a time, in order, as a Driver's clients do.
+func (b *fakeDriver) push(dataID string) {
 	b.pushing.Lock()
 	defer b.pushing.Unlock()
 	b.mu.Lock()
-	if b.mute > 0 && time.Since(b.start) > b.mute {
+	if b.silentAfter > 0 && time.Since(b.start) > b.silentAfter {
 		b.mu.Unlock()
 		return
 	}
@@ -146,17 +146,17 @@ func (b *board) push(dataID string) {
 	}
 }
 
-type boardPublication struct {
-	b          *board
+type fakePublication struct {
+	b          *fakeDriver
 	id, dataID string
 }
 
-func (p *boardPublication) ID() string                     { return p.id }
-func (p *boardPublication) Version() int64                 { return 1 }
-func (p *boardPublication) Accepted(context.Context) error { return nil }
-func (p *boardPublication) Stored(context.Context) error   { return nil }
-func (p *boardPublication) Withdraw() error                { return p.Update(nil) }
-func (p *boardPublication) Update(values []string) error {
+func (p *fakePublication) ID() string                     { return p.id }
+func (p *fakePublication) Version() int64                 { return 1 }
+func (p *fakePublication) Accepted(context.Context) error { return nil }
+func (p *fakePublication) Stored(context.Context) error   { return nil }
+func (p *fakePublication) Withdraw() error                { return p.Update(nil) }
+func (p *fakePublication) Update(values []string) error {
 	p.b.mu.Lock()
 	if p.b.data[p.dataID] == nil {
 		p.b.data[p.dataID] = map[string][]string{}
@@ -167,8 +167,8 @@ func (p *boardPublication) Update(values []string) error {
 	return nil
 }
 
-func play(t *testing.T, b *board, text string) (r *chaos.Result) {
-	s, err := chaos.Parse("board.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\n"+text)
+func play(t *testing.T, b *fakeDriver, text string) (r *chaos.Result) {
+	s, err := chaos.Parse("fake.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\n"+text)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		r, err = chaos.Play(t.Context(), s, b)
@@ -177,10 +177,10 @@ func play(t *testing.T, b *board, text string) (r *chaos.Result) {
 	return r
 }
 
-// What lasts is ended in time; what has no end of its own is ended by the healing
-// after the story, the network first and the dead last.
-func TestWhatIsBegunIsEnded(t *testing.T) {
-	b := &board{}
+// A fault with a time ends by itself; the others are ended after the scenario,
+// the network first and dead nodes last.
+func TestPlay_EndsEveryFault(t *testing.T) {
+	b := &fakeDriver{}
 	r := play(t, b, `
 clients 2 names 2 every 300ms replace 1s
 at 1s pause data-1 for 2s
@@ -198,26 +198,25 @@ until 8s`)
 	assert.NotZero(t, len(r.History.Entries))
 }
 
-// What is expected and does not come is said, with its line; so is progress that
-// is not made.
-func TestWhatDoesNotComeIsSaid(t *testing.T) {
-	r := play(t, &board{sticky: true}, `
+// A failure names the line of the expectation that was not met.
+func TestPlay_ReportsUnmetExpectations(t *testing.T) {
+	r := play(t, &fakeDriver{noSuccessor: true}, `
 at 1s kill leader
 at 1s expect new leader within 2s
 at 1s expect no leader for 1s
 until 5s`)
 	require.Len(t, r.Failures, 1)
-	assert.Equal(t, "line 4: expect new leader within 2s: nobody leads", r.Failures[0])
+	assert.Equal(t, "line 4: expect new leader within 2s: no node leads", r.Failures[0])
 
-	r = play(t, &board{sticky: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
+	r = play(t, &fakeDriver{noSuccessor: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
 	require.Len(t, r.Failures, 1)
-	assert.Contains(t, r.Failures[0], "line 3: expect same leader for 3s: not after 0s")
+	assert.Contains(t, r.Failures[0], "line 3: expect same leader for 3s: false after 0s")
 }
 
-// A list that is not full in time is judged by I10, and once more when the push
-// guard's time has ended.
-func TestListsThatStayShort(t *testing.T) {
-	r := play(t, &board{mute: 3 * time.Second}, "clients 2 names 1 every 1s\nuntil 5s")
+// I10 checks a list that is not full in time, and again when the push guard's
+// time has ended.
+func TestPlay_ChecksShortListsTwice(t *testing.T) {
+	r := play(t, &fakeDriver{silentAfter: 3 * time.Second}, "clients 2 names 1 every 1s\nuntil 5s")
 	assert.Empty(t, r.Failures)
 	var at []time.Duration
 	for _, v := range r.Verdicts {
@@ -231,46 +230,45 @@ func TestListsThatStayShort(t *testing.T) {
 	assert.Equal(t, []time.Duration{18 * time.Second, 43 * time.Second}, at)
 }
 
-// Nobody is accused of what a driver cannot do.
-func TestWhatADriverCannotDoIsSkipped(t *testing.T) {
-	r := play(t, &board{cannot: chaos.Skew}, "at 1s skew clock of db by 1h")
+func TestPlay_SkipsWhatTheDriverCannotDo(t *testing.T) {
+	r := play(t, &fakeDriver{cannot: chaos.Skew}, "at 1s skew clock of db by 1h")
 	assert.Contains(t, r.Skipped, "this driver cannot do that")
-	r = play(t, &board{deaf: true}, "only in the bubble\nat 1s kill leader for 1s")
+	r = play(t, &fakeDriver{noEvents: true}, "only in the bubble\nat 1s kill leader for 1s")
 	assert.Contains(t, r.Skipped, "only in the bubble")
-	r = play(t, &board{deaf: true}, "at 1s hold leader at writing for 1s")
+	r = play(t, &fakeDriver{noEvents: true}, "at 1s hold leader at writing for 1s")
 	assert.Contains(t, r.Skipped, "this driver cannot do that")
 }
 
-// A story whose fault did not come about, or was not ended, has failed. What an
-// operator was refused is part of the story.
-func TestAFaultThatCannotBeDoneIsSaid(t *testing.T) {
-	r := play(t, &board{fails: chaos.Pause}, "at 1s pause data-1 for 2s")
+// A fault that could not be begun or ended fails the scenario. A command of an
+// operator that was refused does not.
+func TestPlay_FailsWhenAFaultFails(t *testing.T) {
+	r := play(t, &fakeDriver{fails: chaos.Pause}, "at 1s pause data-1 for 2s")
 	assert.Equal(t, []string{"pause data-1: the engine does not answer"}, r.Failures)
-	r = play(t, &board{fails: chaos.Resume}, "at 1s pause data-1 for 2s")
+	r = play(t, &fakeDriver{fails: chaos.Resume}, "at 1s pause data-1 for 2s")
 	assert.Contains(t, r.Failures, "resume data-1: the engine does not answer")
-	r = play(t, &board{fails: chaos.Freeze}, "at 1s freeze for 2s")
+	r = play(t, &fakeDriver{fails: chaos.Freeze}, "at 1s freeze for 2s")
 	assert.Empty(t, r.Failures)
 	assert.True(t, slices.ContainsFunc(r.History.Entries, func(e chaos.Entry) bool {
 		return e.Fault != nil && e.Fault.Verb == chaos.Freeze && e.Fault.Err != nil
-	}), "it was asked for")
+	}), "the refused command is in the history")
 }
 
-// An act that must be refused fails the scenario if it is done, or fails for another
-// reason. Of several at once, one refusal is enough.
-func TestMustRefuse(t *testing.T) {
+// A command that must be refused fails the scenario if it is accepted or fails
+// for another reason. Of several at once, one refusal is enough.
+func TestPlay_FailsWhenACommandIsNotRefused(t *testing.T) {
 	refusal := wire.Errorf(wire.CodeNoSuccessor, "no other session")
 	const single, several = "at 1s forbid session-1 and be refused", "at 1s forbid metas at once and be refused for 2s"
 	for _, c := range []struct {
 		text string
-		b    *board
+		b    *fakeDriver
 		want string
 	}{
-		{single, &board{fails: chaos.Forbid, how: refusal}, ""},
-		{single, &board{fails: chaos.Forbid, how: wire.Errorf(wire.CodeUnsafe, "a floor above all")}, ""},
-		{single, &board{}, "forbid session-1 and be refused: want a refusal, got <nil>"},
-		{single, &board{fails: chaos.Forbid}, "forbid session-1 and be refused: want a refusal, got the engine does not answer"},
-		{several, &board{fails: chaos.Forbid, taken: 1, how: refusal}, ""},
-		{several, &board{}, "forbid meta-1 and 1 more at once: want a refusal, got [<nil> <nil>]"},
+		{single, &fakeDriver{fails: chaos.Forbid, failsWith: refusal}, ""},
+		{single, &fakeDriver{fails: chaos.Forbid, failsWith: wire.Errorf(wire.CodeUnsafe, "a floor above all")}, ""},
+		{single, &fakeDriver{}, "forbid session-1 and be refused: want a refusal, got <nil>"},
+		{single, &fakeDriver{fails: chaos.Forbid}, "forbid session-1 and be refused: want a refusal, got the engine does not answer"},
+		{several, &fakeDriver{fails: chaos.Forbid, failsAfter: 1, failsWith: refusal}, ""},
+		{several, &fakeDriver{}, "forbid meta-1 and 1 more at once: want a refusal, got [<nil> <nil>]"},
 	} {
 		r := play(t, c.b, c.text)
 		if c.want == "" {
@@ -281,10 +279,10 @@ func TestMustRefuse(t *testing.T) {
 	}
 }
 
-// A node is held by the player, and let go in time.
-func TestAHeldNode(t *testing.T) {
-	b := &board{}
-	s, err := chaos.Parse("board.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\nat 1s hold leader at writing for 3s\nat 2s expect held it at writing within 1s\nuntil 6s")
+// A hold keeps a node at the point until it is released.
+func TestPlay_HoldsNodeUntilReleased(t *testing.T) {
+	b := &fakeDriver{}
+	s, err := chaos.Parse("fake.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\nat 1s hold leader at writing for 3s\nat 2s expect held it at writing within 1s\nuntil 6s")
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan time.Duration, 1)

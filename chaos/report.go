@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Report is a Result for readers: JSON for machines, one page of HTML for
-// people. It holds no history but what a judge pointed at, and the lanes of the
-// timeline.
+// Report is a Result for readers: as JSON for programs, as an HTML page for
+// people. Of the history it contains only the evidence of violations and the
+// lanes of the timeline.
 type Report struct {
 	Scenario string    `json:"scenario"`
 	About    string    `json:"about"`
@@ -33,29 +33,29 @@ type Report struct {
 	Entries  int       `json:"entries"`
 }
 
-// Done is one act, as it was done.
+// Done is one act that was carried out.
 type Done struct {
 	AtMs int64  `json:"atMs"`
 	What string `json:"what"`
-	Err  string `json:"error,omitempty"` // why it came to nothing
+	Err  string `json:"error,omitempty"` // why it failed
 }
 
-// Lane is one host in the timeline, with what happened to it.
+// Lane is one host in the timeline, with its leaderships and faults.
 type Lane struct {
 	Host  string `json:"host"`
 	Spans []Bar  `json:"spans"`
 }
 
-// Bar is one stretch of a lane.
+// Bar is one span of a lane.
 type Bar struct {
 	What   string `json:"what"` // leads, or the verb of a fault
-	Short  string `json:"-"`    // what is written on it
+	Short  string `json:"-"`    // the label on the bar
 	FromMs int64  `json:"fromMs"`
 	ToMs   int64  `json:"toMs"`
 	Text   string `json:"text"`
 }
 
-// Report makes one of a result.
+// Report makes a report of a result.
 func (r *Result) Report() Report {
 	out := Report{
 		Scenario: r.Scenario.Name, About: r.Scenario.About, Text: r.Scenario.String(), Seed: r.Scenario.Cluster.Seed,
@@ -84,7 +84,8 @@ func (r *Result) Report() Report {
 	return out
 }
 
-// inOrder are verdicts as a reader counts: I1 to I13, then the rules.
+// inOrder returns the verdicts sorted by letter and number: I1 to I13, then the
+// rules.
 func inOrder(verdicts []Verdict) []Verdict {
 	number := func(v Verdict) int {
 		n, err := strconv.Atoi(strings.TrimLeft(v.ID, "ILP"))
@@ -116,7 +117,8 @@ func (v Violation) MarshalJSON() ([]byte, error) {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// lanes are the hosts in the order in which they are first heard of, metas first.
+// lanes returns a lane for each host: metas, sessions, data nodes, the
+// database, and then the others that have bars.
 func (h *History) lanes() []Lane {
 	bars := map[string][]Bar{}
 	add := func(host, what, short string, from, to time.Duration, text string) {
@@ -126,14 +128,14 @@ func (h *History) lanes() []Lane {
 	}
 	fault := func(a Act, from, to time.Duration) {
 		if a.Verb == Switch {
-			return // of no host
+			return // a switch belongs to no host
 		}
 		add(a.Node, string(a.Verb), string(a.Verb), from, to, a.String())
-		if a.Peer != "" && a.Peer != a.Node { // a fault on a link touches both ends
+		if a.Peer != "" && a.Peer != a.Node { // a fault on a link affects both ends
 			add(a.Peer, string(a.Verb), string(a.Verb), from, to, a.String())
 		}
 	}
-	for _, b := range h.beliefs() {
+	for _, b := range h.leaderships() {
 		add(b.node.Name, "leads", fmt.Sprint("term ", b.term), b.from, min(b.to, h.end()), fmt.Sprintf("%s leads term %d", b.node, b.term))
 	}
 	if !h.Claims {
@@ -146,7 +148,7 @@ func (h *History) lanes() []Lane {
 		}
 		a := e.Fault.Act
 		k := key(a)
-		if ends(a) {
+		if endsFault(a) {
 			if began, ok := open[k]; ok {
 				fault(began.Fault.Act, began.At, e.At)
 				delete(open, k)
@@ -164,7 +166,7 @@ func (h *History) lanes() []Lane {
 		fault(e.Fault.Act, e.At, h.end())
 	}
 	var out []Lane
-	c := cast{cluster: h.Cluster}
+	c := targets{cluster: h.Cluster}
 	for _, host := range append(c.nodes(), Database) {
 		out = append(out, Lane{host, bars[host]})
 		delete(bars, host)
@@ -175,7 +177,7 @@ func (h *History) lanes() []Lane {
 	return out
 }
 
-// seenLeaders are the leaders by what was seen from outside.
+// seenLeaders adds the leaders that were observed from outside.
 func (h *History) seenLeaders(add func(host, what, short string, from, to time.Duration, text string)) {
 	var last Sighting
 	since := time.Duration(0)
@@ -222,7 +224,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"seconds": func(ms int64) string { return fmt.Sprintf("%d s", ms/1000) },
 }).Parse(page))
 
-// WriteHTML writes the reports as one page that needs nothing but itself.
+// WriteHTML writes the reports as one page that loads nothing else.
 func WriteHTML(w io.Writer, reports ...Report) error {
 	return pageTemplate.Execute(w, reports)
 }

@@ -10,31 +10,31 @@ import (
 	"conclave/internal/trace"
 )
 
-// Scenario is a story: a cluster, a load, and what is done to it when. Files are
-// read by Parse; String writes one back.
+// Scenario is a cluster, a load, and the actions and expectations with their
+// times. Parse reads one from a file; String writes it back.
 type Scenario struct {
-	Name    string // of the file, without its ending
-	About   string // the comment on top of the file
+	Name    string // of the file, without ".txt"
+	About   string // the comment at the top of the file
 	Cluster Cluster
 	Load    Load
 	Bubble  bool          // only in the bubble: a machine would need too many processors
-	Until   time.Duration // end of the story; then all is healed, and progress is demanded
+	Until   time.Duration // end of the steps; then all faults are healed, and progress is expected
 	Steps   []Step        // in the order of the file
 	Figures []string      // names of figures, in order
 }
 
-// Load is what the clients do while the story is told.
+// Load is what the clients do while the scenario is played.
 type Load struct {
 	Clients int           // client-1, client-2 ..; each subscribes to every name
-	Names   int           // service-1 ..; two clients publish under each
+	Names   int           // service-1 ..; two clients publish under each of them
 	Every   time.Duration // each client changes one of its values; 0: never
-	Replace time.Duration // each client withdraws one and publishes it anew; 0: never
-	Guests  time.Duration // a client comes, publishes, and withdraws, leaves or dies soon; 0: never
-	Readers time.Duration // a client comes, reads every name once, and leaves; 0: never
+	Replace time.Duration // each client withdraws a registration and publishes a new one; 0: never
+	Guests  time.Duration // a client arrives, publishes, and soon withdraws, leaves or is killed; 0: never
+	Readers time.Duration // a client arrives, reads every name once, and leaves; 0: never
 }
 
-// Step is one line: a Deed or an Expectation, at a time from the beginning of
-// the story, once or again and again.
+// Step is one line: a Deed or an Expectation, with the time at which it is due,
+// once or repeatedly.
 type Step struct {
 	Line   int
 	At     time.Duration
@@ -44,37 +44,39 @@ type Step struct {
 	Expect *Expectation
 }
 
-// Deed is an Act whose nodes are still to be chosen.
+// Deed is an Act whose nodes are given by selectors.
 type Deed struct {
 	Verb      Verb
 	Who, Whom Selector
-	For       time.Duration // how long, if it ends by itself; 0: until it is undone
+	For       time.Duration // how long it lasts; 0: until another step ends it
 	By        time.Duration
-	To        time.Time // Skew: what the clock is to show, instead of By
+	To        time.Time // Skew: what the clock shows, instead of By
 	Jitter    time.Duration
 	Rate      int
 	Point     trace.Kind
-	Force     bool // resign, quit, forbid: also what the leader refuses as unsafe
+	Force     bool // resign, quit, forbid: also if the leader would refuse it as unsafe
 
-	MustRefuse bool // an operator's act: that it is accepted is a failure; with AtOnce, that all are
-	AtOnce     bool // an operator's act: to all of Who at the same moment
+	// MustRefuse marks an operator's command that fails the scenario if it is
+	// accepted; with AtOnce, if it is accepted for all of Who.
+	MustRefuse bool
+	AtOnce     bool // an operator's command: sent to all of Who at the same moment
 }
 
-// HealAll is the Deed that ends every fault: it mends, resumes, releases, sets
-// the clocks right, and starts what is dead.
+// HealAll ends every fault: it mends links, resumes and releases nodes, sets
+// the clocks right, and starts dead nodes.
 const HealAll Verb = "heal all"
 
-// Expectation is what must become true in time, or stay true.
+// Expectation is a condition that must become true in time, or stay true.
 type Expectation struct {
-	What   string // one of the conditions
+	What   string // a key of conditions
 	Who    Selector
 	Point  trace.Kind
 	Count  int
 	Within time.Duration
-	For    time.Duration // must hold all the time, instead of becoming true
+	For    time.Duration // it must hold for this time, instead of becoming true
 }
 
-// Selector is a noun of the language: which nodes a line is about.
+// Selector says which nodes a line is about; see select.go.
 type Selector string
 
 // String writes the scenario as a file that Parse reads.
@@ -124,7 +126,7 @@ func (s Scenario) String() string {
 	return b.String()
 }
 
-// String is the line.
+// String returns the line.
 func (s Step) String() string {
 	when := fmt.Sprintf("at %s ", s.At)
 	if s.Every > 0 {
@@ -136,7 +138,7 @@ func (s Step) String() string {
 	return when + s.Deed.String()
 }
 
-// String is the deed in the words of the language.
+// String returns the action in the words of the language.
 func (d Deed) String() string {
 	out := ""
 	switch d.Verb {
@@ -203,7 +205,7 @@ func (d Deed) String() string {
 	return out
 }
 
-// String is the expectation in the words of the language.
+// String returns the expectation in the words of the language.
 func (e Expectation) String() string {
 	out := "expect " + e.What
 	if e.Who != "" {
@@ -223,7 +225,7 @@ func (e Expectation) String() string {
 
 const defaultLease = 3 * time.Second
 
-// withDefaults fills what the file left out.
+// withDefaults fills in what the file leaves out.
 func (s Scenario) withDefaults() Scenario {
 	or := func(n *int, v int) {
 		if *n == 0 {
@@ -253,7 +255,8 @@ func (s Scenario) withDefaults() Scenario {
 	return s
 }
 
-// Needs lists the verbs that a driver must be able to do, sorted and once each.
+// Needs lists the verbs that a driver must support, sorted and without
+// duplicates.
 func (s Scenario) Needs() []Verb {
 	seen := map[Verb]bool{}
 	for _, step := range s.Steps {

@@ -7,7 +7,7 @@ import (
 	"conclave/client"
 )
 
-// SDK is a Client through the Go SDK, which every driver hands out.
+// SDK is a Client that uses the Go SDK. Every driver returns this one.
 type SDK struct{ *client.Client }
 
 var (
@@ -15,7 +15,7 @@ var (
 	_ Publication = (*client.Publication)(nil)
 )
 
-// Publish is the SDK's, without options.
+// Publish is the SDK's Publish without options.
 func (c SDK) Publish(ctx context.Context, dataID string, values []string) (Publication, error) {
 	p, err := c.Client.Publish(ctx, dataID, values)
 	if err != nil {
@@ -24,7 +24,7 @@ func (c SDK) Publish(ctx context.Context, dataID string, values []string) (Publi
 	return p, nil
 }
 
-// Subscribe hands every push on.
+// Subscribe passes on every push.
 func (c SDK) Subscribe(dataID string, pushed func(conclave.Datum)) error {
 	_, err := c.Client.Subscribe(dataID, client.OnPush(pushed))
 	return err

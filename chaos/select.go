@@ -11,22 +11,22 @@ import (
 	"conclave/slot"
 )
 
-// The nouns of the language:
+// The selectors of the language:
 //
 //	meta-1  session-2  data-3  client-4  db      by name
 //	leader                                       the node that leads now
-//	follower                                     a meta that does not
+//	follower                                     a meta that does not lead
 //	a meta, a session, a data, a client          any that runs
 //	owner of SLOT                                the data node that leads a slot
 //	metas, sessions, datas, clients, everyone    all of them
 //	half of metas|sessions|datas                 half of them, rounded up
-//	it                                           what the line before chose
-//	the dead                                     what was killed or has stopped
+//	it                                           what the last selector chose
+//	the dead                                     the nodes that were killed or have stopped
 //	the rest                                     all nodes but what "it" is
 
 var roles = map[string]string{"meta": "meta", "session": "session", "data": "data", "client": "client"}
 
-// selector reads a noun.
+// selector reads a selector.
 func (p *parser) selector() (Selector, error) {
 	w := p.next()
 	switch w {
@@ -61,33 +61,34 @@ func (p *parser) selector() (Selector, error) {
 	}
 	role, n, _ := strings.Cut(w, "-")
 	if i, err := strconv.Atoi(n); roles[role] == "" || err != nil || i < 1 {
-		return "", fmt.Errorf("%q names nothing that is here", w)
+		return "", fmt.Errorf("unknown selector %q", w)
 	}
 	return Selector(w), nil
 }
 
-// cast is what selectors are resolved against.
-type cast struct {
+// targets is the set of nodes and clients that selectors choose from.
+type targets struct {
 	cluster Cluster
 	clients int
 	dead    map[string]bool // killed or stopped
 	back    map[string]bool // started again, and not forbidden since
 	rand    *rand.Rand
-	it      []string // what was chosen last
+	it      []string // what a selector chose last
 }
 
-// leftOut reports whether a data node need not lead its share of the slots: it is
-// down, or on the blacklist. A node that was stopped and started again is on the
-// blacklist by its own stop until it has joined, and has to take its share then.
-func (c *cast) leftOut(name string, blacklist []string) bool {
+// leftOut reports whether a data node need not lead its share of the slots: it
+// is down, or on the blacklist. A node that was stopped and started again is on
+// the blacklist by its own stop until it has joined; it must lead its share all
+// the same. A nil c knows of no node that is down.
+func (c *targets) leftOut(name string, blacklist []string) bool {
 	if c == nil {
 		return slices.Contains(blacklist, name)
 	}
 	return c.dead[name] || slices.Contains(blacklist, name) && !c.back[name]
 }
 
-// all are the names of a role, in order, dead or alive.
-func (c *cast) all(role string) []string {
+// all returns the names of a role, in order, dead or alive.
+func (c *targets) all(role string) []string {
 	n := map[string]int{"meta": c.cluster.Metas, "session": c.cluster.Sessions, "data": c.cluster.Datas, "client": c.clients}[role]
 	out := make([]string, n)
 	for i := range out {
@@ -96,12 +97,13 @@ func (c *cast) all(role string) []string {
 	return out
 }
 
-func (c *cast) nodes() []string {
+func (c *targets) nodes() []string {
 	return slices.Concat(c.all("meta"), c.all("session"), c.all("data"))
 }
 
-// choose resolves a noun; nothing is a result (nobody leads now).
-func (c *cast) choose(s Selector, now Sight) []string {
+// choose resolves a selector and remembers the result as "it". The result may
+// be empty (no node leads at the moment).
+func (c *targets) choose(s Selector, now Sight) []string {
 	out := c.resolve(s, now)
 	if s != "it" && len(out) > 0 && s != "" {
 		c.it = out
@@ -109,7 +111,7 @@ func (c *cast) choose(s Selector, now Sight) []string {
 	return out
 }
 
-func (c *cast) resolve(s Selector, now Sight) []string {
+func (c *targets) resolve(s Selector, now Sight) []string {
 	alive := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.dead[n] })
 	}
@@ -159,7 +161,7 @@ func (c *cast) resolve(s Selector, now Sight) []string {
 	return []string{string(s)}
 }
 
-// led says whether the named node has a place as leader.
+// led reports whether the named node leads a slot in the table.
 func led(t slot.Table, name string) bool {
 	return slices.ContainsFunc(t.Slots, func(s slot.Slot) bool { return s.Leader.Name == name })
 }

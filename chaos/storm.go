@@ -10,19 +10,20 @@ import (
 	"conclave/internal/trace"
 )
 
-// stormLasts is the safety phase of a general storm: whatever happens in it,
-// nothing may be violated. Then everything is healed, and progress is demanded.
+// stormLasts is how long the faults of a general storm last. No invariant may
+// be violated in that time. Then all faults are healed, and progress is
+// expected.
 const stormLasts = time.Minute
 
-// Storm makes a scenario from a seed: faults at random moments, of all kinds that
-// can be played on the ground. nil is the bubble; elsewhere the same seed gives
-// another storm, as far as its first draw cannot be played. What lasts ends by
-// itself.
+// Storm makes a scenario from a seed: faults at random moments, of all kinds
+// that are possible on the ground; nil is the bubble. On another ground the
+// same seed gives another storm, as far as a fault that is not possible there
+// is drawn again. Faults that last end by themselves.
 //
-// The seed draws a theme first (themes.go): single faults, of which at most one is
-// a session's at a time; single faults without that limit, with episodes among
-// them; or episodes of one kind. Faults overlap, and any number of nodes may be in
-// trouble at once.
+// The seed first draws a theme (themes.go): single faults, of which at most one
+// at a time affects a session; single faults without that limit and episodes
+// among them; or episodes of one kind. Faults overlap, and any number of nodes
+// may be in trouble at the same time.
 func Storm(seed uint64, on *Ground) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x570a))
 	s := Scenario{
@@ -43,36 +44,36 @@ func Storm(seed uint64, on *Ground) Scenario {
 		s.Cluster.Sessions = 3
 	}
 	s.Cluster = on.size(s.Cluster)
-	b := brewer{r: r, s: &s, on: on}
+	b := stormBuilder{r: r, s: &s, on: on}
 	t := themes[r.IntN(len(themes))]
 	s.About = fmt.Sprintf("Storm of seed %d: %s.", seed, t.about)
-	t.brew(&b)
+	t.build(&b)
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s.withDefaults()
 }
 
-// brewer draws the faults of one storm.
-type brewer struct {
+// stormBuilder draws the steps of one storm.
+type stormBuilder struct {
 	r        *rand.Rand
 	s        *Scenario
 	on       *Ground
 	limited  bool   // at most one session is in trouble at a time
-	sessions []span // in which some session is in trouble
+	sessions []span // the times in which a session is in trouble
 }
 
 // faults adds n single faults at random moments.
-func (b *brewer) faults(n int) {
+func (b *stormBuilder) faults(n int) {
 	for range n {
 		at := time.Second + between(b.r, 0, b.s.Until-12*time.Second)
-		if d := b.deed(at); d != nil {
+		if d := b.fault(at); d != nil {
 			b.s.Steps = append(b.s.Steps, Step{At: at, Deed: d})
 		}
 	}
 }
 
-// add puts an act of an episode on the timeline, if it can be played. It ends
-// before the storm does.
-func (b *brewer) add(at time.Duration, d Deed) {
+// add adds an act of an episode to the scenario if it is possible on the
+// ground. The act ends before the storm does.
+func (b *stormBuilder) add(at time.Duration, d Deed) {
 	at = max(at, 0).Round(time.Millisecond)
 	if undo(d.Verb) != "" {
 		d.For = min(d.For, b.s.Until-at-100*time.Millisecond).Round(time.Millisecond)
@@ -89,7 +90,7 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return (from + time.Duration(r.Int64N(int64(to-from)))).Round(time.Millisecond)
 }
 
-func (b *brewer) any(roles ...string) string {
+func (b *stormBuilder) any(roles ...string) string {
 	role := roles[b.r.IntN(len(roles))]
 	n := b.count(role)
 	if n == 0 {
@@ -98,14 +99,14 @@ func (b *brewer) any(roles ...string) string {
 	return fmt.Sprintf("%s-%d", role, 1+b.r.IntN(n))
 }
 
-func (b *brewer) count(role string) int {
+func (b *stormBuilder) count(role string) int {
 	return map[string]int{"meta": b.s.Cluster.Metas, "session": b.s.Cluster.Sessions, "data": b.s.Cluster.Datas, "client": b.s.Load.Clients}[role]
 }
 
-// spare says whether a session may be in trouble for that long, and notes it.
-// The clients of a session that is lost need their reconnect, and data nodes
-// their grace, before the next one may go.
-func (b *brewer) spare(at, last time.Duration, hosts ...string) bool {
+// spare reports whether a session may be in trouble for that long, and if so
+// reserves the time. The clients of a lost session must reconnect, and its
+// grace at the data nodes must end, before the next session may be lost.
+func (b *stormBuilder) spare(at, last time.Duration, hosts ...string) bool {
 	if !b.limited || !slices.ContainsFunc(hosts, func(h string) bool { return strings.HasPrefix(h, "session-") }) {
 		return true
 	}
@@ -119,12 +120,12 @@ func (b *brewer) spare(at, last time.Duration, hosts ...string) bool {
 	return true
 }
 
-// redraws is how often a fault is drawn again that cannot be played.
+// redraws is how often a fault that is not possible is drawn again.
 const redraws = 50
 
-// deed draws one fault that can be played; nil when the budget forbids what was
-// drawn.
-func (b *brewer) deed(at time.Duration) *Deed {
+// fault draws one fault that is possible; nil if spare refuses it or both ends
+// of a link are the same.
+func (b *stormBuilder) fault(at time.Duration) *Deed {
 	d, x := b.draw()
 	for range redraws {
 		if b.playable(d) {
@@ -138,9 +139,9 @@ func (b *brewer) deed(at time.Duration) *Deed {
 	return d
 }
 
-// playable says whether the ground can do it. Where a pair cannot be cut, one of
-// the two may be cut from everybody.
-func (b *brewer) playable(d *Deed) bool {
+// playable reports whether a fault is possible on the ground. If a pair cannot
+// be cut there, it cuts one of the two from all others instead.
+func (b *stormBuilder) playable(d *Deed) bool {
 	if b.on.can(*d) == nil {
 		return true
 	}
@@ -155,8 +156,8 @@ func (b *brewer) playable(d *Deed) bool {
 	return false
 }
 
-// draw is one fault, and the host that it is about in the first place.
-func (b *brewer) draw() (*Deed, string) {
+// draw returns one fault and the host, or the role, that it affects.
+func (b *stormBuilder) draw() (*Deed, string) {
 	r := b.r
 	short, long := between(r, 300*time.Millisecond, 3*time.Second), between(r, time.Second, 8*time.Second)
 	x := b.any("meta", "meta", "data", "data", "session", "db")
@@ -207,8 +208,8 @@ func (b *brewer) draw() (*Deed, string) {
 	return d, x
 }
 
-// holder is a node that comes by the point.
-func holder(b *brewer, point trace.Kind) Selector {
+// holder returns a node that reaches the point.
+func holder(b *stormBuilder, point trace.Kind) Selector {
 	switch point {
 	case trace.Finishing, trace.Storing, trace.Merging:
 		return Selector(b.any("data"))
@@ -220,9 +221,9 @@ func holder(b *brewer, point trace.Kind) Selector {
 	return "leader"
 }
 
-// Shrink looks for a shorter story that still fails: it takes lines away, halves
-// at first, then fewer, as long as fails says so; then it shortens what lasts.
-// (Delta debugging: Zeller and Hildebrandt, 2002.)
+// Shrink looks for a shorter scenario that still fails. It removes steps, half
+// of them at first, then fewer, as long as fails returns true; then it shortens
+// faults that last. (Delta debugging: Zeller and Hildebrandt, 2002.)
 func Shrink(s Scenario, fails func(Scenario) bool) Scenario {
 	with := func(steps []Step) Scenario {
 		out := s

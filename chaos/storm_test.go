@@ -13,9 +13,9 @@ import (
 	"conclave/chaos"
 )
 
-// One seed is one storm; it can be written down and read again; and all that
-// lasts ends within the safety phase.
-func TestStormsOfASeed(t *testing.T) {
+// A seed always gives the same storm, which can be written and parsed again,
+// and whose faults end before the storm does.
+func TestStorm_IsReproducible(t *testing.T) {
 	seen := map[chaos.Verb]bool{}
 	for seed := range uint64(300) {
 		s := chaos.Storm(seed, nil)
@@ -37,9 +37,9 @@ func TestStormsOfASeed(t *testing.T) {
 	}
 }
 
-// A driver that cannot do something is never asked to; and in storms of the theme
-// that says so two sessions are never in trouble within one grace.
-func TestStormsKeepToTheirBudget(t *testing.T) {
+// A storm contains no verb that its ground cannot play. In storms of the
+// limited theme two sessions are never in trouble within one grace.
+func TestStorm_RespectsGroundAndSessionLimit(t *testing.T) {
 	limited := 0
 	for seed := range uint64(300) {
 		s := chaos.Storm(seed, without(chaos.Hold, chaos.Skew))
@@ -61,11 +61,11 @@ func TestStormsKeepToTheirBudget(t *testing.T) {
 	assert.Positive(t, limited)
 }
 
-// Within a few hundred seeds the storms have everything that the blind spots of
-// issue 12 needed: outages of a whole role and of two, shorter and longer than each
-// grace, drains of the last, a drain while a node stands still, and two acts of an
-// operator within a second.
-func TestStormsLeaveNothingOut(t *testing.T) {
+// A few hundred storms contain the situations that single faults do not
+// produce: outages of one and of two whole roles, shorter and longer than each
+// grace, drains of the last node, a drain while a node is paused, and two
+// commands of an operator within a second.
+func TestStorm_CoversCombinedFaults(t *testing.T) {
 	drawn := map[string]int{}
 	count := func(what string, holds bool) {
 		if holds {
@@ -74,7 +74,8 @@ func TestStormsLeaveNothingOut(t *testing.T) {
 	}
 	for seed := range uint64(400) {
 		s := chaos.Storm(seed, nil)
-		// away returns for how long all nodes of a role are in the hands of the verbs.
+		// away returns for how long the verbs affect all nodes of a role at
+		// once.
 		away := func(role string, n int, verbs ...chaos.Verb) time.Duration {
 			from, to, nodes := time.Duration(0), time.Hour, map[chaos.Selector]bool{}
 			for _, step := range s.Steps {
@@ -104,7 +105,7 @@ func TestStormsLeaveNothingOut(t *testing.T) {
 		for i, a := range s.Steps {
 			for _, b := range s.Steps[i+1:] {
 				both := a.At <= b.At && b.At < a.At+a.Deed.For
-				count("a drain while a session stands still", both && a.Deed.Verb == chaos.Pause && strings.HasPrefix(string(a.Deed.Who), "session") && b.Deed.Verb == chaos.Forbid)
+				count("a drain while a session is paused", both && a.Deed.Verb == chaos.Pause && strings.HasPrefix(string(a.Deed.Who), "session") && b.Deed.Verb == chaos.Forbid)
 				count("a crash within a second of a drain", a.Deed.Verb == chaos.Forbid && b.Deed.Verb == chaos.Kill && b.At-a.At <= time.Second)
 				count("two drains within a second", a.Deed.Verb == chaos.Forbid && b.Deed.Verb == chaos.Forbid && b.At-a.At <= time.Second)
 			}
@@ -116,14 +117,14 @@ func TestStormsLeaveNothingOut(t *testing.T) {
 		"session away shortly", "session away for 5 s", "session away for 16 s", "session all drained",
 		"data away shortly", "data away for 5 s", "data away for 16 s", "data all drained",
 		"meta away shortly", "meta away for 5 s", "meta away for 16 s", "meta all drained",
-		"sessions and data away", "a drain while a session stands still", "a crash within a second of a drain", "two drains within a second",
+		"sessions and data away", "a drain while a session is paused", "a crash within a second of a drain", "two drains within a second",
 		"guests", "readers",
 	} {
 		assert.Positive(t, drawn[what], what)
 	}
 }
 
-// without is a ground on which some verbs cannot be played.
+// without returns a ground on which the verbs are not possible.
 func without(verbs ...chaos.Verb) *chaos.Ground {
 	return &chaos.Ground{Can: func(d chaos.Deed) error {
 		if slices.Contains(verbs, d.Verb) {
@@ -133,9 +134,10 @@ func without(verbs ...chaos.Verb) *chaos.Ground {
 	}}
 }
 
-// A ground that allows everything changes no storm; one that does not has storms of
-// as many faults, of a cluster of its size, none of which it refuses.
-func TestStormsAreMadeForTheirGround(t *testing.T) {
+// A ground that allows everything changes no storm. On another ground the
+// storms have about as many faults, a cluster of the ground's size, and no
+// fault that it refuses.
+func TestStorm_FitsItsGround(t *testing.T) {
 	narrow := without(chaos.Hold, chaos.Skew, chaos.Slow, chaos.Reset, chaos.HalfOpen, chaos.LoseNext, chaos.CutOne)
 	verbs := narrow.Can
 	narrow.Can = func(d chaos.Deed) error {
@@ -164,12 +166,12 @@ func TestStormsAreMadeForTheirGround(t *testing.T) {
 			}
 		}
 	}
-	assert.Greater(t, fewer, wide/2, "what cannot be played is drawn again")
-	assert.Positive(t, alone, "who cannot be cut from one is cut from all")
+	assert.Greater(t, fewer, wide/2, "a fault that is not possible is drawn again")
+	assert.Positive(t, alone, "a node that cannot be cut from one peer is cut from all")
 }
 
-func TestAGroundSaysWhyItRefuses(t *testing.T) {
-	s, err := chaos.Parse("story.txt", "cluster 3 meta 1 session 3 data\nat 1s skew clock of meta-1 by 1h\nat 2s skew clock of meta-2 by 1h\nat 3s kill leader\nat 4s heal all\n")
+func TestGround_RefusesWithReasons(t *testing.T) {
+	s, err := chaos.Parse("scenario.txt", "cluster 3 meta 1 session 3 data\nat 1s skew clock of meta-1 by 1h\nat 2s skew clock of meta-2 by 1h\nat 3s kill leader\nat 4s heal all\n")
 	require.NoError(t, err)
 	g := without(chaos.Skew)
 	assert.Equal(t, []string{"skew"}, g.Refuses(s))
@@ -180,7 +182,7 @@ func TestAGroundSaysWhyItRefuses(t *testing.T) {
 	assert.Contains(t, g.Refuses(s), "only in the bubble")
 }
 
-func TestFaultsAreUnderWayUntilTheyEnd(t *testing.T) {
+func TestUnderway_ListsFaultsUntilTheyEnd(t *testing.T) {
 	var u chaos.Underway
 	list := func() (out []string) {
 		for _, a := range u.List() {
@@ -189,7 +191,7 @@ func TestFaultsAreUnderWayUntilTheyEnd(t *testing.T) {
 		return out
 	}
 	for _, a := range []chaos.Act{
-		{Verb: chaos.Kill, Node: "client-1"}, {Verb: chaos.Resign, Node: "meta-1"}, {Verb: chaos.Start, Node: "data-9"}, // nothing that lasts
+		{Verb: chaos.Kill, Node: "client-1"}, {Verb: chaos.Resign, Node: "meta-1"}, {Verb: chaos.Start, Node: "data-9"}, // none of these lasts
 		{Verb: chaos.Kill, Node: "data-1"}, {Verb: chaos.Skew, Node: "db", By: time.Hour}, {Verb: chaos.Cut, Node: "meta-1", Peer: "db"}, {Verb: chaos.Stop, Node: "data-1"},
 	} {
 		u.Note(a)
@@ -201,8 +203,9 @@ func TestFaultsAreUnderWayUntilTheyEnd(t *testing.T) {
 	assert.Equal(t, []string{"cut meta-1 from db"}, list())
 }
 
-// The shrinker keeps what the failure needs and nothing else, and makes it short.
-func TestShrink(t *testing.T) {
+// The shrunk scenario keeps only the steps that the failure needs, and shortens
+// them.
+func TestShrink_KeepsWhatTheFailureNeeds(t *testing.T) {
 	var s chaos.Scenario
 	for i := range 40 {
 		s.Steps = append(s.Steps, chaos.Step{At: time.Duration(i) * time.Second, Deed: &chaos.Deed{Verb: chaos.Pause, Who: "meta-1", For: 8 * time.Second}})

@@ -8,30 +8,31 @@ import (
 // theme is a kind of storm.
 type theme struct {
 	about string
-	brew  func(b *brewer)
+	build func(b *stormBuilder)
 }
 
-// themes are drawn with equal chances; the general ones stand here more often.
+// themes are drawn with equal probability; some are listed twice to be more
+// likely.
 var themes = []theme{limitedTheme, generalTheme, generalTheme, freezeTheme, outageTheme, outageTheme, operatorTheme, leaveTheme}
 
 var (
-	limitedTheme = theme{"single faults, at most one session in trouble at a time", func(b *brewer) {
+	limitedTheme = theme{"single faults, at most one session in trouble at a time", func(b *stormBuilder) {
 		b.limited = true
 		b.faults(8 + b.r.IntN(17))
 	}}
-	generalTheme = theme{"single faults, and episodes among them", func(b *brewer) {
+	generalTheme = theme{"single faults, and episodes among them", func(b *stormBuilder) {
 		b.faults(6 + b.r.IntN(15))
 		for range 1 + b.r.IntN(3) {
 			episodes[b.r.IntN(len(episodes))](b, time.Second+between(b.r, 0, 40*time.Second))
 		}
 	}}
-	freezeTheme = theme{"nodes stand still while others are drained", func(b *brewer) {
+	freezeTheme = theme{"nodes are paused while others are drained", func(b *stormBuilder) {
 		b.s.Until, b.s.Load.Replace, b.s.Load.Guests = 45*time.Second, 2*time.Second, 2*time.Second
 		for at := 2 * time.Second; at < 30*time.Second; at += between(b.r, 5*time.Second, 14*time.Second) {
 			b.freezeAndDrain(at)
 		}
 	}}
-	outageTheme = theme{"a whole role is away, or two are", func(b *brewer) {
+	outageTheme = theme{"a whole role is away, or two are", func(b *stormBuilder) {
 		b.s.Until = 55 * time.Second
 		b.outage(between(b.r, 2*time.Second, 8*time.Second))
 		if b.r.IntN(2) == 0 {
@@ -39,7 +40,7 @@ var (
 		}
 		b.faults(b.r.IntN(4))
 	}}
-	operatorTheme = theme{"an operator acts at any moment", func(b *brewer) {
+	operatorTheme = theme{"an operator acts at any moment", func(b *stormBuilder) {
 		b.s.Until = 45 * time.Second
 		for at := time.Second; at < 35*time.Second; at += between(b.r, 2*time.Second, 12*time.Second) {
 			b.operator(at)
@@ -48,7 +49,7 @@ var (
 			b.faults(1 + b.r.IntN(4))
 		}
 	}}
-	leaveTheme = theme{"clients withdraw and leave, and copies are lost", func(b *brewer) {
+	leaveTheme = theme{"clients withdraw and leave, and copies are lost", func(b *stormBuilder) {
 		b.s.Until, b.s.Load.Replace, b.s.Load.Guests, b.s.Load.Readers = 45*time.Second, time.Second, time.Second, 2*time.Second
 		for at := 6 * time.Second; at < 34*time.Second; at += between(b.r, 6*time.Second, 16*time.Second) {
 			if b.r.IntN(3) == 0 {
@@ -60,11 +61,11 @@ var (
 	}}
 )
 
-// episodes are what the general theme mixes.
-var episodes = []func(*brewer, time.Duration){(*brewer).freezeAndDrain, (*brewer).outage, (*brewer).operator, (*brewer).drainAndLose, (*brewer).loseTheLastCopy}
+// episodes are the ones that the general theme draws from.
+var episodes = []func(*stormBuilder, time.Duration){(*stormBuilder).freezeAndDrain, (*stormBuilder).outage, (*stormBuilder).operator, (*stormBuilder).drainAndLose, (*stormBuilder).loseTheLastCopy}
 
-// drain takes a node out of service for a while, by the blacklist or by SIGTERM.
-func (b *brewer) drain(at time.Duration, node string, last time.Duration) {
+// drain puts a node on the blacklist for a while, or stops it with SIGTERM.
+func (b *stormBuilder) drain(at time.Duration, node string, last time.Duration) {
 	verb := Forbid
 	if b.r.IntN(3) == 0 {
 		verb = Stop
@@ -72,16 +73,16 @@ func (b *brewer) drain(at time.Duration, node string, last time.Duration) {
 	b.add(at, Deed{Verb: verb, Who: Selector(node), For: last})
 }
 
-// freezeAndDrain: a node stands still, mostly a session, for long enough that data
-// nodes compare themselves with it meanwhile; a data node is drained before,
-// during or after that, and slots move back later.
-func (b *brewer) freezeAndDrain(at time.Duration) {
-	frozen := b.any("session", "session", "session", "data", "meta")
+// freezeAndDrain pauses or slows a node, mostly a session, for long enough that
+// data nodes compare their copies with it meanwhile. Data nodes are drained
+// before, during or after that, and slots move back later.
+func (b *stormBuilder) freezeAndDrain(at time.Duration) {
+	paused := b.any("session", "session", "session", "data", "meta")
 	last := between(b.r, time.Second, 10*time.Second)
 	if b.r.IntN(4) == 0 {
-		b.add(at, Deed{Verb: Slow, Who: Selector(frozen), By: between(b.r, 100*time.Millisecond, 900*time.Millisecond), Jitter: 100 * time.Millisecond, For: last})
+		b.add(at, Deed{Verb: Slow, Who: Selector(paused), By: between(b.r, 100*time.Millisecond, 900*time.Millisecond), Jitter: 100 * time.Millisecond, For: last})
 	} else {
-		b.add(at, Deed{Verb: Pause, Who: Selector(frozen), For: last})
+		b.add(at, Deed{Verb: Pause, Who: Selector(paused), For: last})
 	}
 	for range 1 + b.r.IntN(2) {
 		b.drain(at+between(b.r, -time.Second, last), b.any("data"), between(b.r, time.Second, 14*time.Second))
@@ -91,7 +92,7 @@ func (b *brewer) freezeAndDrain(at time.Duration) {
 	}
 }
 
-// outages are the lengths of an outage: below and above each grace.
+// outages are ranges for the length of an outage: below and above each grace.
 var outages = [][2]time.Duration{
 	{300 * time.Millisecond, 2 * time.Second},  // below the node lease
 	{2500 * time.Millisecond, 5 * time.Second}, // about the node lease
@@ -100,9 +101,9 @@ var outages = [][2]time.Duration{
 	{16 * time.Second, 26 * time.Second},       // above it
 }
 
-// outage takes every node of one role or two away, at about one moment, and brings
-// them back at about one moment.
-func (b *brewer) outage(at time.Duration) {
+// outage takes away every node of one or two roles at about one moment, and
+// brings them back at about one moment.
+func (b *stormBuilder) outage(at time.Duration) {
 	sets := [][]string{{"session"}, {"session"}, {"session"}, {"data"}, {"session", "data"}, {"session", "data"}, {"meta"}, {"meta", "data"}, {"meta", "session"}}
 	bounds := outages[b.r.IntN(len(outages))]
 	last := between(b.r, bounds[0], bounds[1])
@@ -116,9 +117,9 @@ func (b *brewer) outage(at time.Duration) {
 	}
 }
 
-// operator does a few acts within a second or a few, in whatever state the cluster
-// is; often the same to every node of a role.
-func (b *brewer) operator(at time.Duration) {
+// operator runs a few commands within milliseconds to seconds, whatever the
+// state of the cluster; often the same command on every node of a role.
+func (b *stormBuilder) operator(at time.Duration) {
 	within := []time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[b.r.IntN(3)]
 	last := func() time.Duration { return between(b.r, time.Second, 12*time.Second) }
 	switch b.r.IntN(8) {
@@ -143,8 +144,8 @@ func (b *brewer) operator(at time.Duration) {
 	}
 }
 
-// command is one act of an operator.
-func (b *brewer) command(at, last time.Duration) {
+// command adds one command of an operator, or a stop.
+func (b *stormBuilder) command(at, last time.Duration) {
 	switch b.r.IntN(9) {
 	case 0, 1, 2, 3:
 		b.add(at, Deed{Verb: Forbid, Who: Selector(b.any("data", "data", "session", "meta")), For: last})
@@ -161,10 +162,10 @@ func (b *brewer) command(at, last time.Duration) {
 	}
 }
 
-// drainAndLose: a data node is drained or stopped, and within a few milliseconds to
-// seconds another one is lost, and mostly a session with it. Over slow links a new
-// copy takes its time.
-func (b *brewer) drainAndLose(at time.Duration) {
+// drainAndLose drains or stops a data node; within milliseconds to seconds
+// another data node is lost, and mostly a session with it. Sometimes slow links
+// delay the new copy.
+func (b *stormBuilder) drainAndLose(at time.Duration) {
 	if b.r.IntN(2) == 0 {
 		slow := Deed{Verb: Slow, Who: Selector(b.any("data")), By: between(b.r, 20*time.Millisecond, 400*time.Millisecond), For: 3 * time.Second}
 		b.add(at-300*time.Millisecond, slow)
@@ -183,10 +184,10 @@ func (b *brewer) drainAndLose(at time.Duration) {
 	}
 }
 
-// loseTheLastCopy: one data node is back and loads its copies over slow links while
-// clients move between sessions; a second one is drained, and the third is lost,
-// mostly with a session.
-func (b *brewer) loseTheLastCopy(at time.Duration) {
+// loseTheLastCopy restarts one data node, which then loads its copies over slow
+// links while clients move between sessions; a second data node is drained, and
+// the third is lost, mostly with a session.
+func (b *stormBuilder) loseTheLastCopy(at time.Duration) {
 	nodes := b.r.Perm(b.s.Cluster.Datas)
 	if len(nodes) < 3 {
 		b.drainAndLose(at)

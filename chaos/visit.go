@@ -9,12 +9,12 @@ import (
 	"conclave/internal/sleep"
 )
 
-// Clients that do not stay. A guest publishes and is gone a few seconds later; a
+// Clients that do not stay. A guest publishes and ends a few seconds later; a
 // reader subscribes to everything, receives its first lists, and leaves. Both
 // connect at any moment, also when no session answers.
 
-// mortal is a Client that can be ended as if its process had died.
-type mortal interface{ Kill() }
+// killable is a Client that can be killed: it ends without a good-bye.
+type killable interface{ Kill() }
 
 // visits starts a client about every pause, named by kind and number.
 func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kind string, visit func(context.Context, *worker)) {
@@ -36,17 +36,17 @@ func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kin
 	}
 }
 
-// leaveLimit bounds how long a guest or a reader waits for its good-bye.
+// leaveLimit bounds how long a guest or a reader takes for its good-bye.
 const leaveLimit = 2 * time.Second
 
-// guest publishes under one or two names, stays a while, and then withdraws and
-// leaves, or only leaves, or dies.
+// guest publishes under one or two names, stays for a while, and then withdraws
+// and leaves, leaves without withdrawing, or is killed.
 func (l *load) guest(ctx context.Context, w *worker) {
 	l.mu.Lock()
 	l.guests[w.name] = w
 	l.mu.Unlock()
 	for range 1 + w.rand.IntN(2) {
-		o := &offer{name: serviceName(w.rand.IntN(l.of.Names))}
+		o := &registration{name: serviceName(w.rand.IntN(l.of.Names))}
 		w.pubs = append(w.pubs, o)
 		l.publish(ctx, w, o)
 	}
@@ -54,18 +54,18 @@ func (l *load) guest(ctx context.Context, w *worker) {
 		l.change(ctx, w, w.pubs[0])
 	}
 	if sleep.For(ctx, 200*time.Millisecond+time.Duration(w.rand.Int64N(int64(6*time.Second)))) != nil {
-		return // what it publishes stays, and is read at the end
+		return // its registrations stay, and are read at the end
 	}
 	switch w.rand.IntN(5) {
 	case 0:
 		l.kill(w.name)
-		if c, can := w.client.(mortal); can {
+		if c, can := w.client.(killable); can {
 			c.Kill()
 			return
 		}
 	case 1:
-		// Whether the good-bye arrives is not known: the registrations count as
-		// those of a client that has died.
+		// It is not known whether the good-bye arrives, so the registrations
+		// count as those of a killed client.
 		l.kill(w.name)
 	default:
 		for _, o := range w.pubs {
@@ -97,5 +97,5 @@ func (l *load) read(ctx context.Context, w *worker) {
 func (l *load) leave(ctx context.Context, w *worker) {
 	limited, cancel := context.WithTimeout(ctx, leaveLimit)
 	defer cancel()
-	_ = w.client.Close(limited) // a good-bye that is not received is a crash
+	_ = w.client.Close(limited) // without its good-bye the client counts as crashed
 }

@@ -9,11 +9,12 @@ import (
 	"conclave/chaos"
 )
 
-// Ground says what can be done here. What is cut is a cable: the one between a
-// meta and the database, or all cables of one host. It is put back whole, too.
+// Ground describes what is possible on containers. A cut disconnects a
+// container from a network: a meta from the database's, or a host from all its
+// networks. A mend connects it again in the same way.
 func Ground() *chaos.Ground { return &chaos.Ground{Can: can, Size: size} }
 
-// size is the nearest cluster for which the project has services.
+// size returns the nearest cluster for which the project has services.
 func size(c chaos.Cluster) chaos.Cluster {
 	c.Metas, c.Sessions, c.Datas = 3, max(2, min(c.Sessions, 3)), max(3, min(c.Datas, 4))
 	return c
@@ -28,12 +29,12 @@ func can(d chaos.Deed) error {
 		if d.Whom.Everyone() || d.Who.IsMeta() && d.Whom == chaos.Database || d.Who == chaos.Database && d.Whom.IsMeta() {
 			return nil
 		}
-		return fmt.Errorf("%s %s from %s (a container's cable is the one between a meta and db, or all of a host: from everyone): %w", d.Verb, d.Who, d.Whom, chaos.ErrUnsupported)
+		return fmt.Errorf("%s %s from %s (containers can only be cut off as a meta from db, or as a host from everyone): %w", d.Verb, d.Who, d.Whom, chaos.ErrUnsupported)
 	}
 	return fmt.Errorf("%s: %w", d.Verb, chaos.ErrUnsupported)
 }
 
-// Do does one act.
+// Do carries out one act.
 func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 	if done, err := d.view.Operate(ctx, a); done {
 		return err
@@ -55,6 +56,7 @@ func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 	return fmt.Errorf("%s: %w", a.Verb, chaos.ErrUnsupported)
 }
 
+// unless calls do if that is not done already.
 func unless(already bool, do func() error) error {
 	if already {
 		return nil
@@ -67,13 +69,14 @@ func (d *Driver) is(ctx context.Context, service, state string) bool {
 	return err == nil && c.State == state
 }
 
-// lives says that a service has not come to its end: it runs, or is frozen.
+// lives reports whether a service has not ended: it runs or is paused.
 func (d *Driver) lives(ctx context.Context, service string) bool {
 	c, err := d.project.Container(ctx, service)
 	return err == nil && (c.State == "running" || c.State == "paused")
 }
 
-// end kills, or begins a graceful stop and does not wait for it.
+// end kills a container or a client, or asks a container to stop without
+// waiting for its end.
 func (d *Driver) end(ctx context.Context, a chaos.Act) error {
 	d.mu.Lock()
 	c := d.clients[a.Node]
@@ -92,8 +95,8 @@ func (d *Driver) end(ctx context.Context, a chaos.Act) error {
 	return d.project.Signal(ctx, a.Node, "TERM")
 }
 
-// start is a new life. One that was told to stop and has not come to its end by now
-// is killed, as whoever restarts containers does when the grace is over.
+// start starts a new incarnation. A node that is still stopping is killed
+// first, as an orchestrator does after its timeout.
 func (d *Driver) start(ctx context.Context, service string) error {
 	if d.lives(ctx, service) {
 		if !d.stopping[service] {
@@ -108,7 +111,7 @@ func (d *Driver) start(ctx context.Context, service string) error {
 		return err
 	}
 	delete(d.stopping, service)
-	for c, m := range d.cables { // the engine gives who has no network one when it starts
+	for c, m := range d.cables { // the engine connects a container without networks when it starts
 		if c.service == service {
 			if err := d.project.CutAgain(ctx, m); err != nil {
 				return err
@@ -124,8 +127,8 @@ func (d *Driver) start(ctx context.Context, service string) error {
 // dbWait is how long a database may take to start.
 const dbWait = time.Minute
 
-// answers waits until the database takes connections: what happens to it before has
-// no hold on anybody.
+// answers waits until the database accepts connections. Before that, faults
+// would have no effect.
 func (d *Driver) answers(ctx context.Context, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, dbWait)
 	defer cancel()
@@ -136,19 +139,19 @@ func (d *Driver) answers(ctx context.Context, since time.Time) error {
 		if err != nil {
 			return err
 		}
-		if strings.Contains(log, "ready for connections") { // MySQL and MariaDB say it alike
+		if strings.Contains(log, "ready for connections") { // both MySQL and MariaDB log this
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not take connections again: %w", chaos.Database, ctx.Err())
+			return fmt.Errorf("%s does not accept connections: %w", chaos.Database, ctx.Err())
 		}
 	}
 }
 
-// TookHold is when an act that was done between began and now took hold: the engine
-// takes its time, and says when it has sent a signal.
+// TookHold returns when an act that was carried out between began and now took
+// effect. The engine takes its time, and reports when it has sent a signal.
 func (d *Driver) TookHold(_ context.Context, a chaos.Act, began time.Time) time.Time {
 	if a.Verb == chaos.Kill {
 		d.mu.Lock()
@@ -160,7 +163,8 @@ func (d *Driver) TookHold(_ context.Context, a chaos.Act, began time.Time) time.
 	return began
 }
 
-// lines are the networks in which an act's cables lie, and whose they are.
+// lines returns the service and the networks that an act disconnects or
+// connects.
 func lines(a chaos.Act) (service string, networks []string, err error) {
 	node, peer := a.Node, a.Peer
 	if node == chaos.Database && peer != "" {
@@ -178,7 +182,8 @@ func lines(a chaos.Act) (service string, networks []string, err error) {
 	return node, []string{"cluster"}, nil
 }
 
-// cut takes cables out: the one to the database, or all of them.
+// cut disconnects a service from the database's network or from all its
+// networks.
 func (d *Driver) cut(ctx context.Context, a chaos.Act) error {
 	service, networks, err := lines(a)
 	if err != nil {
@@ -197,7 +202,7 @@ func (d *Driver) cut(ctx context.Context, a chaos.Act) error {
 	return nil
 }
 
-// mend puts back what cut would take out.
+// mend connects what cut has disconnected.
 func (d *Driver) mend(ctx context.Context, a chaos.Act) error {
 	service, networks, err := lines(a)
 	if err != nil {

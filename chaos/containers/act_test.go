@@ -22,7 +22,7 @@ import (
 	"conclave/internal/trace"
 )
 
-// engine is a program named docker with one container, whose cables it keeps as files.
+// engine is a program named docker with one container. Its state is in files.
 const engine = `#!/bin/sh
 echo "$*" >> "$0.asked"
 case "$*" in
@@ -47,12 +47,13 @@ inspect*)
 esac
 `
 
-// driver is one of a project of that engine; asked counts what it was asked.
+// driver opens a driver for a project of that engine; asked counts the calls of
+// the engine that contain the words.
 func driver(t *testing.T, events ...string) (d *containers.Driver, docker string, asked func(words string) int) {
 	docker = filepath.Join(t.TempDir(), "docker")
 	require.NoError(t, os.WriteFile(docker, []byte(engine), 0o755))
-	for _, said := range events {
-		require.NoError(t, os.WriteFile(docker+".killed", []byte(said), 0o644))
+	for _, event := range events {
+		require.NoError(t, os.WriteFile(docker+".killed", []byte(event), 0o644))
 	}
 	t.Setenv("PATH", filepath.Dir(docker)+":"+os.Getenv("PATH"))
 	project, err := compose.New(compose.Config{Name: "p", Dir: t.TempDir()})
@@ -76,30 +77,31 @@ func driver(t *testing.T, events ...string) (d *containers.Driver, docker string
 
 var ordinary = chaos.Cluster{Metas: 3, Sessions: 2, Datas: 3, Slots: 16, Replicas: 2, Takeover: "witness", Lease: 3 * time.Second}
 
-func TestACableIsTakenOutOnceAndPutBackInTheEnd(t *testing.T) {
+func TestCut_DisconnectsOnceAndMendReconnects(t *testing.T) {
 	d, docker, asked := driver(t)
 	do := func(a chaos.Act) error { return d.Do(t.Context(), a) }
 
 	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: "meta-1", Peer: chaos.Database}))
-	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: chaos.Database, Peer: "meta-1"}), "what is done already is no error")
-	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: "meta-1"}), "from everybody: the one that is left")
+	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: chaos.Database, Peer: "meta-1"}), "a repeated cut is no error")
+	require.NoError(t, do(chaos.Act{Verb: chaos.Cut, Node: "meta-1"}), "from everyone: only the network that is left")
 	assert.Equal(t, 2, asked("network disconnect"))
 
 	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1", Peer: chaos.Database}))
 	assert.NoFileExists(t, docker+".p_database")
-	assert.FileExists(t, docker+".p_cluster", "who is named is mended, and nobody else")
+	assert.FileExists(t, docker+".p_cluster", "only the named link is mended")
 	require.ErrorIs(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1", Peer: "data-1"}), chaos.ErrUnsupported)
 
 	require.NoError(t, os.WriteFile(docker+".fails", nil, 0o644))
 	require.Error(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}))
 	require.NoError(t, os.Remove(docker+".fails"))
-	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}), "what could not be put back is not forgotten")
+	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}), "a failed mend can be repeated")
 	assert.NoFileExists(t, docker+".p_cluster")
 	require.NoError(t, do(chaos.Act{Verb: chaos.Mend, Node: "meta-1"}))
 }
 
-// The engine gives a container that has no network one when it starts.
-func TestAStartPutsNoCableBack(t *testing.T) {
+// The engine connects a container without networks when it starts, so the
+// driver disconnects it again.
+func TestStart_KeepsContainerDisconnected(t *testing.T) {
 	d, docker, asked := driver(t)
 	for _, a := range []chaos.Act{{Verb: chaos.Cut, Node: "data-1"}, {Verb: chaos.Kill, Node: "data-1"}, {Verb: chaos.Start, Node: "data-1"}} {
 		require.NoError(t, d.Do(t.Context(), a))
@@ -110,7 +112,7 @@ func TestAStartPutsNoCableBack(t *testing.T) {
 	assert.NoFileExists(t, docker+".p_cluster")
 }
 
-func TestWhoIsStillStoppingWhenItShallStartIsKilled(t *testing.T) {
+func TestStart_KillsNodeThatIsStillStopping(t *testing.T) {
 	d, _, asked := driver(t)
 	start := chaos.Act{Verb: chaos.Start, Node: "data-1"}
 	require.NoError(t, d.Do(t.Context(), start), "it runs")
@@ -121,12 +123,13 @@ func TestWhoIsStillStoppingWhenItShallStartIsKilled(t *testing.T) {
 	assert.Equal(t, 1, asked("start"))
 }
 
-// A frozen one comes to no end, and is not put to one by what merely thaws it.
-func TestWhoIsFrozenWhileStoppingIsKilledWhenItShallStart(t *testing.T) {
+// A paused container does not end when it is asked to stop, so a start kills
+// it.
+func TestStart_KillsNodeThatWasPausedWhileStopping(t *testing.T) {
 	d, docker, asked := driver(t)
 	do := func(v chaos.Verb) error { return d.Do(t.Context(), chaos.Act{Verb: v, Node: "data-1"}) }
 	require.NoError(t, do(chaos.Pause))
-	require.NoError(t, do(chaos.Start), "a frozen one lives")
+	require.NoError(t, do(chaos.Start), "a paused container has not ended")
 	assert.Zero(t, asked("start"))
 	require.NoError(t, do(chaos.Stop))
 	require.NoError(t, os.WriteFile(docker+".fails", nil, 0o644))
@@ -137,11 +140,11 @@ func TestWhoIsFrozenWhileStoppingIsKilledWhenItShallStart(t *testing.T) {
 	assert.NoFileExists(t, docker+".dead")
 	assert.Equal(t, 2, asked("start"))
 
-	require.NoError(t, do(chaos.Start), "the new life was not told to stop")
+	require.NoError(t, do(chaos.Start), "the new incarnation was not asked to stop")
 	assert.Equal(t, 1, asked("kill --signal KILL"))
 }
 
-func TestADeathIsDatedByTheEngine(t *testing.T) {
+func TestTookHold_ReturnsTimeOfEnginesEvent(t *testing.T) {
 	died := time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC)
 	event := `{"Action":%q,"TimeNano":%d,"Actor":{"Attributes":{"com.docker.compose.service":"data-1","signal":"%d"}}}` + "\n"
 	d, _, _ := driver(t, fmt.Sprintf(event+event+event, "kill", died.UnixNano(), syscall.SIGKILL,
@@ -152,12 +155,12 @@ func TestADeathIsDatedByTheEngine(t *testing.T) {
 		assert.NotContains(t, d.Look(context.Background()).Up, "data-1")
 	}, 30*time.Second, 10*time.Millisecond)
 	began := died.Add(time.Hour)
-	assert.Equal(t, began, d.TookHold(t.Context(), kill, began), "the death of an earlier life")
+	assert.Equal(t, began, d.TookHold(t.Context(), kill, began), "the end of an earlier incarnation")
 }
 
-// What a story adds to the project: sizes, times, and a folder for the claims, which
-// are read back from it.
-func TestNodesOfAStoryWriteTheirClaims(t *testing.T) {
+// The overlay has the scenario's sizes and times and a folder for the trace
+// files, from which Told reads the events.
+func TestOpen_WritesOverlayAndTracesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	read := func(c chaos.Cluster) (doc struct {
 		Services map[string]struct {
@@ -186,24 +189,24 @@ func TestNodesOfAStoryWriteTheirClaims(t *testing.T) {
 	session := doc.Services["session-3"]
 	assert.Equal(t, map[string]string{"CONCLAVE_SESSION_TRACE": "/trace/session-3.trace"}, session.Environment)
 	require.Len(t, session.Volumes, 1)
-	claim := trace.Claim{Node: conclave.NodeID{Name: "session-3"}, Kind: trace.Emptying, Count: 2}
+	event := trace.Claim{Node: conclave.NodeID{Name: "session-3"}, Kind: trace.Emptying, Count: 2}
 	file, err := os.Create(filepath.Join(session.Volumes[0].Source, "session-3.trace"))
 	require.NoError(t, err)
-	trace.To(file)(claim)
+	trace.To(file)(event)
 	require.NoError(t, file.Close())
-	var heard []trace.Claim
-	had, err := d.Told(func(_ time.Time, c trace.Claim) { heard = append(heard, c) })
+	var events []trace.Claim
+	had, err := d.Told(func(_ time.Time, c trace.Claim) { events = append(events, c) })
 	require.NoError(t, err)
 	assert.True(t, had)
-	assert.Equal(t, []trace.Claim{claim}, heard)
+	assert.Equal(t, []trace.Claim{event}, events)
 
 	small := ordinary
 	small.Datas = 1
 	assert.ErrorIs(t, containers.New(containers.Config{Dir: dir}).Open(t.Context(), small, nil), chaos.ErrUnsupported)
 }
 
-// Every seed is a storm that can be played on containers.
-func TestStormsOnContainers(t *testing.T) {
+// Every seed gives a storm that can be played on containers.
+func TestGround_AllowsEveryStormMadeForIt(t *testing.T) {
 	ground := containers.Ground()
 	cuts := 0
 	for seed := range uint64(300) {
@@ -216,7 +219,7 @@ func TestStormsOnContainers(t *testing.T) {
 		}
 	}
 	assert.Positive(t, cuts)
-	for story, why := range map[string]string{
+	for text, why := range map[string]string{
 		"at 1s cut leader from db for 1s":                    "",
 		"at 1s cut db from metas for 1s":                     "",
 		"at 1s mend data-1 from everyone":                    "",
@@ -225,12 +228,12 @@ func TestStormsOnContainers(t *testing.T) {
 		"at 1s twin data-1":                                  "twin",
 		"cluster 3 meta 2 session 1 data 4 slots 1 replicas": "a cluster of 3 metas, 2 sessions and 1 data nodes",
 	} {
-		s, err := chaos.Parse("story.txt", story+"\nuntil 2s\n")
-		require.NoError(t, err, story)
+		s, err := chaos.Parse("scenario.txt", text+"\nuntil 2s\n")
+		require.NoError(t, err, text)
 		if refused := strings.Join(ground.Refuses(s), "; "); why == "" {
-			assert.Empty(t, refused, story)
+			assert.Empty(t, refused, text)
 		} else {
-			assert.Contains(t, refused, why, story)
+			assert.Contains(t, refused, why, text)
 		}
 	}
 }

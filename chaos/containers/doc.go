@@ -1,23 +1,27 @@
-// Package containers plays scenarios on a cluster of containers: it kills, stops,
-// pauses and continues them, and takes their cables to the project's networks out.
+// Package containers plays scenarios on a cluster of containers: it kills,
+// stops, pauses and continues them, and disconnects them from the project's
+// networks.
 //
-// # What can be done
+// # What is possible
 //
-// What is cut here is a host's cable: a meta from the database, or a host from
-// everybody; a cable is mended as it was cut, alone or with all others. What passes
-// between two given nodes, wall clocks, and the moment between two statements cannot
-// be touched from outside, and are refused with chaos.ErrUnsupported; Ground says so
-// before a story begins. Packages processes and sim can do more. This one shows that
-// real MySQL and MariaDB, and hosts of their own, behave as those assume.
+// A cut disconnects a container from a network: a meta from the database's, or
+// a host from all its networks. A mend connects what was cut, alone or with all
+// others. Links between two given nodes cannot be broken, wall clocks cannot be
+// set, and nodes cannot be held at points of their code; these acts return
+// chaos.ErrUnsupported, and Ground reports that before a scenario begins.
+// Packages processes and sim can do more. This one shows that real MySQL and
+// MariaDB, and hosts of their own, behave as those assume.
 //
-// # What is heard
+// # What is recorded
 //
-// A story adds a file to the project's own (overlay.go): its sizes and times, and a
-// folder of this machine in which each node writes what it claims. They are read when
-// the story is over; containers of one machine have one clock.
+// A scenario adds a file to the project's own (overlay.go): its sizes and
+// times, and a folder of this machine into which each node writes its trace
+// events. They are read at the end of the scenario; the containers of one
+// machine have one clock.
 //
-// A call of the engine takes a quarter of a second and more. So the driver listens to
-// the engine's events instead of asking who runs, and an act is dated by them: a kill
-// took hold when the signal was sent, whatever else when it was asked for. A database
-// is started when it takes connections.
+// A call of the engine takes a quarter of a second or more. So the driver
+// follows the engine's events instead of asking which containers run, and takes
+// the times of acts from them: a kill takes effect when the engine has sent the
+// signal; all other acts count from their request. A start of the database ends
+// when it accepts connections.
 package containers

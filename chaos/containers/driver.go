@@ -18,22 +18,23 @@ import (
 	"conclave/internal/trace"
 )
 
-// Config says how the project is made and ended.
+// Config describes how the project is started and ended.
 type Config struct {
-	// Start brings the project up with these nodes, after the named file of compose
-	// was added to its own; every node answers, and the token is what it asks for.
+	// Start starts these nodes of the project, with the named compose file
+	// added to the project's own. It returns when every node answers; token is
+	// the operator's token.
 	Start func(ctx context.Context, c chaos.Cluster, nodes []string, file string) (p *compose.Project, token string, err error)
-	// End takes it down.
+	// End ends the project.
 	End func(ctx context.Context) error
-	// Dir is a folder of this machine in which the nodes write what they claim. An
-	// engine on another machine cannot see it.
+	// Dir is a folder of this machine into which the nodes write their trace
+	// events. An engine on another machine cannot see it.
 	Dir string
-	// NoClaims leaves out what the nodes write about themselves: in a long run these
-	// files grow without end.
+	// NoClaims turns off the nodes' trace files, which grow without limit in a
+	// long run.
 	NoClaims bool
 }
 
-// Driver is a chaos.Driver over containers.
+// Driver is a chaos.Driver for containers.
 type Driver struct {
 	cfg     Config
 	project *compose.Project
@@ -41,10 +42,10 @@ type Driver struct {
 	view    *outside.View
 
 	nodes  []string // services
-	traces string   // folder of the claims
+	traces string   // folder of the trace files
 
-	cables   map[cable]compose.Membership // taken out; Do's alone, and so is
-	stopping map[string]bool              // told to stop
+	cables   map[cable]compose.Membership // disconnected; only Do uses this and
+	stopping map[string]bool              // services that were asked to stop
 
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
@@ -53,20 +54,20 @@ type Driver struct {
 	clients map[string]*outside.Client
 	up      map[string]bool      // services that run, or are paused
 	killed  map[string]time.Time // when each was killed last
-	blind   error                // why the engine tells nothing any more
+	blind   error                // why no more events of the engine arrive
 }
 
-// cable is a service's way into a network of the project.
+// cable is the connection of a service to a network of the project.
 type cable struct{ service, network string }
 
 var _ chaos.Driver = (*Driver)(nil)
 
-// New makes a driver for one run.
+// New returns a driver for one run.
 func New(c Config) *Driver {
 	return &Driver{cfg: c, clients: map[string]*outside.Client{}, up: map[string]bool{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]bool{}}
 }
 
-// Open brings the project up.
+// Open starts the project.
 func (d *Driver) Open(ctx context.Context, c chaos.Cluster, _ *trace.Gate) error {
 	if has := size(c); c.Metas != has.Metas || c.Sessions != has.Sessions || c.Datas != has.Datas {
 		return fmt.Errorf("a cluster of %d metas, %d sessions and %d data nodes: %w", c.Metas, c.Sessions, c.Datas, chaos.ErrUnsupported)
@@ -87,8 +88,8 @@ func (d *Driver) Open(ctx context.Context, c chaos.Cluster, _ *trace.Gate) error
 	return d.watch(ctx)
 }
 
-// watch listens to the engine until Close: to ask it at every look would take most
-// of the time.
+// watch follows the engine's events until Close. Asking the engine at every
+// Look would take too long.
 func (d *Driver) watch(ctx context.Context) error {
 	from := time.Now()
 	all, err := d.project.Containers(ctx)
@@ -108,7 +109,7 @@ func (d *Driver) watch(ctx context.Context) error {
 	return nil
 }
 
-// happened takes the engine's word.
+// happened updates the state with an event of the engine.
 func (d *Driver) happened(e compose.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +125,8 @@ func (d *Driver) happened(e compose.Event) {
 	}
 }
 
-// published are the ports of this machine that lead to the nodes.
+// published returns the addresses on this machine that lead to the nodes, by
+// name.
 func (d *Driver) published() map[string]string {
 	out := map[string]string{}
 	for _, s := range d.nodes {
@@ -135,7 +137,8 @@ func (d *Driver) published() map[string]string {
 	return out
 }
 
-// Look asks the nodes; who runs is the engine's word.
+// Look observes the nodes from outside. Which of them run is known from the
+// engine's events.
 func (d *Driver) Look(ctx context.Context) chaos.Sight {
 	s := d.view.Look(ctx)
 	d.mu.Lock()
@@ -154,7 +157,7 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.clients[name] != nil {
-		return nil, fmt.Errorf("there is a client %s already", name)
+		return nil, fmt.Errorf("client %s exists already", name)
 	}
 	var sessions []string
 	for service, address := range d.published() {
@@ -171,11 +174,11 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 	return c, nil
 }
 
-// Claims is false: nodes are in containers, and cannot be held at what they say.
+// Claims is false: the nodes are in containers and cannot be held.
 func (d *Driver) Claims() bool { return false }
 
-// Told reads what the nodes have written down. Containers of one machine have one
-// clock: the moments can be compared.
+// Told reads the nodes' trace files. The times can be compared because the
+// containers of one machine have one clock.
 func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err error) {
 	return outside.Claims(d.traces, told)
 }

@@ -10,7 +10,7 @@ import (
 	"conclave/chaos"
 )
 
-// nodes are the services of a cluster.
+// nodes returns the services of a cluster.
 func nodes(c chaos.Cluster) (out []string) {
 	for _, r := range []struct {
 		role string
@@ -23,12 +23,12 @@ func nodes(c chaos.Cluster) (out []string) {
 	return out
 }
 
-// where the nodes' containers see the folder of the claims.
+// traceMount is where the containers see the folder of the trace files.
 const traceMount = "/trace"
 
-// overlay writes what a story adds to the project's own file: the scenario's sizes
-// and times, and a folder in which every node writes what it claims. A project that
-// is brought up without it is as it always was.
+// overlay writes the compose file that a scenario adds to the project's own,
+// and returns its path. It has the scenario's sizes and times, and the folder
+// into which the nodes write their trace events.
 func (d *Driver) overlay(c chaos.Cluster) (string, error) {
 	dir, err := filepath.Abs(d.cfg.Dir)
 	if err != nil {
@@ -42,7 +42,8 @@ func (d *Driver) overlay(c chaos.Cluster) (string, error) {
 		if err := os.MkdirAll(d.traces, 0o755); err != nil {
 			return "", err
 		}
-		// The nodes run as nobody in particular; the folder above it is closed.
+		// The nodes run under another user id; the folder above this one is
+		// closed.
 		if err := os.Chmod(d.traces, 0o777); err != nil {
 			return "", err
 		}
@@ -74,7 +75,7 @@ func (d *Driver) overlay(c chaos.Cluster) (string, error) {
 		}
 		services[name] = service{environment, volumes}
 	}
-	text, err := json.MarshalIndent(map[string]any{"services": services}, "", "  ") // YAML is more than JSON
+	text, err := json.MarshalIndent(map[string]any{"services": services}, "", "  ") // JSON is valid YAML
 	if err != nil {
 		return "", err
 	}

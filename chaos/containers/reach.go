@@ -8,11 +8,12 @@ import (
 	"conclave/client"
 )
 
-// ports of the roles, inside.
+// ports are the roles' HTTP ports inside the containers.
 var ports = map[string]string{"meta": "9615", "data": "9622", "session": "9603"}
 
-// Addresses are what the nodes advertise, by name; Dial knows the way to them, also
-// after a restart that gave them another port of this machine.
+// Addresses returns the addresses that the nodes advertise, by name. Dial
+// reaches them, also after a restart that changed a node's port on this
+// machine.
 func (d *Driver) Addresses() map[string]string {
 	out := map[string]string{}
 	for _, name := range d.nodes {
@@ -22,13 +23,13 @@ func (d *Driver) Addresses() map[string]string {
 	return out
 }
 
-// Dial reaches an address of Addresses from this machine.
+// Dial connects to one of Addresses from this machine.
 func (d *Driver) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.project.Outside().DialContext(ctx, network, address)
 }
 
-// ClientConfig is the configuration of a client on this machine that knows every
-// session.
+// ClientConfig returns the configuration of a client on this machine that knows
+// every session.
 func (d *Driver) ClientConfig(name string) client.Config {
 	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.token}
 	for _, node := range d.nodes {

@@ -9,8 +9,9 @@ import (
 	"conclave/internal/trace"
 )
 
-// Claims reads what the nodes of a cluster have written into a folder, NAME.trace
-// each; had says that somebody has.
+// Claims reads the events that the nodes of a cluster have written into a
+// folder, one file NAME.trace for each node. had reports whether there is such
+// a file.
 func Claims(dir string, told func(at time.Time, c trace.Claim)) (had bool, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.trace"))
 	for _, name := range files {

@@ -24,12 +24,13 @@ func NewClient(c client.Config) (*Client, error) {
 	out := &Client{SDK: chaos.SDK{Client: sdk}, end: end, done: make(chan struct{})}
 	go func() {
 		defer close(out.done)
-		_ = sdk.Run(ctx) // it ends by Close, or by Kill
+		_ = sdk.Run(ctx) // ended by Close or Kill
 	}()
 	return out, nil
 }
 
-// Kill ends it as if its process had died; it returns when nothing of it runs.
+// Kill ends the client as if its process had died, and waits until it has
+// ended.
 func (c *Client) Kill() {
 	c.end()
 	<-c.done

@@ -1,7 +1,7 @@
-// Package outside looks at a cluster as its users do, for the drivers whose nodes
-// are other processes: over HTTP and through the SDK, with limits so short that a
-// node that does not answer holds up nobody.
+// Package outside observes a cluster as its users do, for the drivers whose
+// nodes are other processes: over HTTP and through the SDK, with timeouts so
+// short that a node that does not answer delays nothing else.
 //
-// What it reports is what was answered, which may be over already: a paused leader
-// still leads by the word of the others. Judges take it for that.
+// What it reports is what the nodes answered, which may be stale: the other
+// metas still name a paused leader. Checkers take this into account.
 package outside

@@ -16,22 +16,26 @@ import (
 	"conclave/wire"
 )
 
-// askWait bounds one question; what does not answer within it is not seen.
+// askWait bounds one request. A node that does not answer in time counts as not
+// seen.
 const askWait = 300 * time.Millisecond
 
-// View asks a cluster's nodes at the addresses where this machine reaches them.
+// View queries a cluster's nodes at the addresses where this machine reaches
+// them.
 type View struct {
-	// Nodes are the addresses of all nodes, by name; asked at each look.
+	// Nodes returns the addresses of all nodes, by name. It is called at each
+	// Look.
 	Nodes func() map[string]string
-	// HTTP should not keep connections: an old one may lead to a process that is
-	// gone.
+	// HTTP should not keep connections: an old one may lead to a process that
+	// has ended.
 	HTTP *http.Client
-	// Token is shown with changes.
+	// Token is sent with changing requests.
 	Token string
 
-	seen atomic.Pointer[string] // who led at the last look: asked first
+	seen atomic.Pointer[string] // the leader at the last Look, which is asked first
 }
 
+// last returns the leader at the last Look.
 func (v *View) last() string {
 	if name := v.seen.Load(); name != nil {
 		return *name
@@ -39,15 +43,15 @@ func (v *View) last() string {
 	return ""
 }
 
-// admin is the operator's client, at these metas.
+// admin returns an operator's client for these metas.
 func (v *View) admin(metas ...string) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: v.HTTP, Token: v.Token})
 }
 
 func isMeta(name string) bool { return strings.HasPrefix(name, string(conclave.RoleMeta)+"-") }
 
-// leader is whom the metas name. Each is asked: one that is paused or cut off must
-// not hide what the others know. The highest term counts.
+// leader returns the leader of the highest term that any meta names. Each meta
+// is asked: one that is paused or cut off must not hide what the others know.
 func (v *View) leader(ctx context.Context, nodes map[string]string) (found metaclient.LeaderInfo) {
 	var mu sync.Mutex // guards found
 	var asking sync.WaitGroup
@@ -68,7 +72,7 @@ func (v *View) leader(ctx context.Context, nodes map[string]string) (found metac
 	return found
 }
 
-// reachable are the metas, the leader's address first: it need not be asked for.
+// reachable returns the addresses of the metas, the leader's first.
 func reachable(nodes map[string]string, leader string) []string {
 	var metas []string
 	for name, address := range nodes {
@@ -83,8 +87,8 @@ func reachable(nodes map[string]string, leader string) []string {
 	return metas
 }
 
-// Look asks everything at once. The names of those that run are the driver's to
-// add.
+// Look queries everything at the same time. The caller adds the names of the
+// nodes that run.
 func (v *View) Look(ctx context.Context) chaos.Sight {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -109,7 +113,7 @@ func (v *View) Look(ctx context.Context) chaos.Sight {
 			}
 		}
 	})
-	var mu sync.Mutex // guards what the questions to single nodes find
+	var mu sync.Mutex // guards sight.Ready and sight.Leads
 	for name, address := range nodes {
 		all.Go(func() {
 			ready := v.ok(ctx, address, "/readyz")
@@ -130,8 +134,8 @@ func (v *View) Look(ctx context.Context) chaos.Sight {
 	return sight
 }
 
-// Partial asks each data node for how many of the slots that it serves it lacks a
-// session.
+// Partial returns how many slots the data nodes serve without a session that
+// they could not reach. A node that does not answer in time counts as 0.
 func (v *View) Partial(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -150,7 +154,7 @@ func (v *View) Partial(ctx context.Context) int {
 	return int(sum.Load())
 }
 
-// ok says that the node answers 200 there.
+// ok reports whether the node answers a GET of the path with 200.
 func (v *View) ok(ctx context.Context, address, path string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
@@ -164,7 +168,8 @@ func (v *View) ok(ctx context.Context, address, path string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// table is the table as operators are shown it: nodes have names only.
+// table converts the slot table of the HTTP API, in which nodes have only
+// names.
 func table(s metaclient.SlotsInfo) slot.Table {
 	t := slot.Table{Epoch: s.Epoch}
 	for _, x := range s.Slots {
@@ -180,7 +185,8 @@ func table(s metaclient.SlotsInfo) slot.Table {
 	return t
 }
 
-// Operate does the acts of an operator; done is false for an act that is none.
+// Operate carries out a command of an operator; done is false for any other
+// act.
 func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) {
 	admin := v.admin(reachable(v.Nodes(), v.last())...)
 	var opts []metaclient.Option
@@ -198,7 +204,7 @@ func (v *View) Operate(ctx context.Context, a chaos.Act) (done bool, err error) 
 		err = admin.Forbid(ctx, a.Node, "chaos", "chaos", opts...)
 	case chaos.Allow:
 		if err = admin.Allow(ctx, a.Node); wire.CodeOf(err) == wire.CodeNotFound {
-			err = nil // it is off the list
+			err = nil // it is not on the blacklist
 		}
 	case chaos.Freeze:
 		_, err = admin.SetSwitch(ctx, "arrange", "off")

@@ -12,8 +12,8 @@ import (
 	"conclave/internal/supervisor"
 )
 
-// Ground says what can be done to processes that were started here: all but what
-// needs another clock, or a moment between two statements.
+// Ground describes what is possible on processes that this driver has started:
+// all acts except setting clocks and holding nodes at points of their code.
 func Ground() *chaos.Ground {
 	return &chaos.Ground{Can: func(d chaos.Deed) error {
 		switch d.Verb {
@@ -24,8 +24,8 @@ func Ground() *chaos.Ground {
 	}}
 }
 
-// Ground says what can be done on a cluster that runs already: it is as large as it
-// is, and has no proxies between its processes.
+// Ground describes what is possible here. A cluster that was running already
+// has its own size, and no proxies between its processes.
 func (d *Driver) Ground() *chaos.Ground {
 	all := Ground()
 	if d.net != nil {
@@ -40,7 +40,7 @@ func (d *Driver) Ground() *chaos.Ground {
 	}}
 }
 
-// Do does one act.
+// Do carries out one act.
 func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 	if done, err := d.view.Operate(ctx, a); done {
 		return err
@@ -62,12 +62,12 @@ func (d *Driver) Do(ctx context.Context, a chaos.Act) error {
 		return d.startWrong(a.Node)
 	}
 	if d.net == nil {
-		return fmt.Errorf("%s, in a cluster that was started without proxies: %w", a.Verb, chaos.ErrUnsupported)
+		return fmt.Errorf("%s (in a cluster without proxies): %w", a.Verb, chaos.ErrUnsupported)
 	}
 	return d.disturb(a)
 }
 
-// disturb does the acts on the network.
+// disturb carries out the acts on the network.
 func (d *Driver) disturb(a chaos.Act) error {
 	switch a.Verb {
 	case chaos.Cut:
@@ -97,7 +97,7 @@ func (d *Driver) disturb(a chaos.Act) error {
 	return nil
 }
 
-// between does something between the act's node and its peer, or everybody else.
+// between calls do for the act's node and its peer, or each of the other hosts.
 func (d *Driver) between(a chaos.Act, do func(node, peer string)) {
 	if a.Peer != "" {
 		do(a.Node, a.Peer)
@@ -110,12 +110,12 @@ func (d *Driver) between(a chaos.Act, do func(node, peer string)) {
 	}
 }
 
-// hosts are all names in the network.
+// hosts returns the names of all hosts in the network.
 func (d *Driver) hosts() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []string
-	for name := range d.told {
+	for name := range d.advertised {
 		out = append(out, name)
 	}
 	for name := range d.clients {
@@ -136,7 +136,7 @@ func (d *Driver) kill(ctx context.Context, name string) error {
 	return d.signal(ctx, name, syscall.SIGKILL)
 }
 
-// stop begins a graceful stop and does not wait for it.
+// stop asks a node to stop and does not wait until it has ended.
 func (d *Driver) stop(ctx context.Context, name string) error {
 	pid, err := d.pid(name)
 	if err != nil || pid == 0 {
@@ -146,8 +146,8 @@ func (d *Driver) stop(ctx context.Context, name string) error {
 	return d.signal(ctx, name, syscall.SIGTERM)
 }
 
-// start is a new life. One that was told to stop and has not come to its end by now
-// is killed, as whoever restarts processes does when the grace is over.
+// start starts a new incarnation. A node that is still stopping is killed
+// first, as a service manager does after its timeout.
 func (d *Driver) start(ctx context.Context, name string) error {
 	d.endWrong(name)
 	pid, err := d.pid(name)
@@ -158,7 +158,7 @@ func (d *Driver) start(ctx context.Context, name string) error {
 		if err := d.signal(ctx, name, syscall.SIGKILL); err != nil {
 			return err
 		}
-		if _, err := d.nodes.AwaitEnd(ctx, name, pid); err != nil { // it may have ended by itself, and not be noted yet
+		if _, err := d.nodes.AwaitEnd(ctx, name, pid); err != nil { // it may have ended by itself, and not be recorded yet
 			return err
 		}
 	}
@@ -172,7 +172,8 @@ func (d *Driver) start(ctx context.Context, name string) error {
 	return nil
 }
 
-// pid is the one of a process that runs, as it is written down; 0 when it is down.
+// pid returns the process id that the supervisor has recorded; 0: the process
+// is down.
 func (d *Driver) pid(name string) (int, error) {
 	rows, err := d.nodes.Rows()
 	if err != nil {
@@ -185,7 +186,7 @@ func (d *Driver) pid(name string) (int, error) {
 	return rows[i].PID, nil
 }
 
-// signal sends one; what is down already is no error.
+// signal sends a signal to a process. It is no error if the process is down.
 func (d *Driver) signal(ctx context.Context, name string, sig syscall.Signal) error {
 	err := d.nodes.Kill(ctx, name, sig)
 	if errors.Is(err, supervisor.ErrDown) {
@@ -194,7 +195,7 @@ func (d *Driver) signal(ctx context.Context, name string, sig syscall.Signal) er
 	return err
 }
 
-// isNode says that the name is one of a node of the cluster.
+// isNode reports whether the name is that of a node.
 func isNode(name string) bool {
 	role, _, found := strings.Cut(name, "-")
 	return found && (role == "meta" || role == "data" || role == "session")

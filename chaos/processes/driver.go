@@ -20,45 +20,45 @@ import (
 	"conclave/internal/trace"
 )
 
-// Config says where the programs are.
+// Config describes where the programs and the files are.
 type Config struct {
-	Bin    string // the folder of meta, session, data and devdb
-	Dir    string // the cluster's folder, made when it is missing; logs stay in it
+	Bin    string // the folder with the programs meta, session, data and devdb
+	Dir    string // the cluster's folder, created if it is missing; the logs stay in it
 	Logger hclog.Logger
-	// NoClaims leaves out what the nodes write about themselves: in a long run these
-	// files grow without end.
+	// NoClaims turns off the nodes' trace files, which grow without limit in a
+	// long run.
 	NoClaims bool
 }
 
-// Driver is a chaos.Driver over processes of this machine.
+// Driver is a chaos.Driver for processes of this machine.
 type Driver struct {
 	cfg     Config
-	net     *faultnet.Net // nil on a cluster that runs already
+	net     *faultnet.Net // nil if the cluster was running already
 	view    *outside.View
 	cluster *supervisor.Cluster
 	nodes   *supervisor.Handle
 	ended   chan error
 
-	wrong    map[string]*twin // processes that were started at a wrong address; Do's and Close's alone
-	stopping map[string]int   // pids of lives that were told to stop; Do's alone
-	stopped  bool             // the cluster was ended; that of Stop and Close alone
+	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
+	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
+	stopped  bool             // the cluster was stopped; only Stop and Close use it
 
-	mu      sync.Mutex        // guards the rest
-	told    map[string]string // where each host is found, by name
-	clients map[string]*outside.Client
-	twins   []*twin
+	mu         sync.Mutex        // guards the rest
+	advertised map[string]string // each host's address, by name
+	clients    map[string]*outside.Client
+	twins      []*twin
 }
 
 var _ chaos.Driver = (*Driver)(nil)
 
-// New makes a driver for one run.
+// New returns a driver for one run.
 func New(c Config) *Driver {
-	return &Driver{cfg: c, net: faultnet.New(), told: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	return &Driver{cfg: c, net: faultnet.New(), advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
 }
 
-// Attach makes a driver for a cluster that runs already. It starts and ends none
-// but what the scenario says, and cannot break the network: there is none of ours
-// between the processes.
+// Attach returns a driver for a cluster that is running already. It starts and
+// stops only what the scenario says, and cannot break the network, because
+// there are no proxies between the processes.
 func Attach(nodes *supervisor.Handle, dir string) (*Driver, error) {
 	if !nodes.Running() {
 		return nil, fmt.Errorf("%w: in %s", supervisor.ErrNone, nodes.Dir())
@@ -68,16 +68,16 @@ func Attach(nodes *supervisor.Handle, dir string) (*Driver, error) {
 	rows, err := nodes.Rows()
 	for _, r := range rows {
 		if r.HTTP != "" {
-			d.told[r.Name] = r.HTTP
+			d.advertised[r.Name] = r.HTTP
 		}
 	}
 	return d, err
 }
 
-// Size is the scenario's cluster with the size of the one that runs.
+// Size returns the scenario's cluster with the size of the running one.
 func (d *Driver) Size(c chaos.Cluster) chaos.Cluster {
 	c.Metas, c.Sessions, c.Datas = 0, 0, 0
-	for name := range d.told {
+	for name := range d.advertised {
 		switch role, _, _ := strings.Cut(name, "-"); role {
 		case "meta":
 			c.Metas++
@@ -90,7 +90,7 @@ func (d *Driver) Size(c chaos.Cluster) chaos.Cluster {
 	return c
 }
 
-// Open starts the processes, unless they run already.
+// Open starts the processes, unless they are running already.
 func (d *Driver) Open(_ context.Context, c chaos.Cluster, _ *trace.Gate) error {
 	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	if d.nodes != nil {
@@ -116,26 +116,27 @@ func (d *Driver) Open(_ context.Context, c chaos.Cluster, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
-	go func() { d.ended <- d.cluster.Run(context.Background()) }() // it ends by Close
+	go func() { d.ended <- d.cluster.Run(context.Background()) }() // ended by Close
 	<-d.cluster.Started()
 	return nil
 }
 
-// detour puts a proxy before every process.
-func (d *Driver) detour(name, listens string) (told, from string, err error) {
+// detour puts a proxy in front of a process. It returns the address to
+// advertise and the address from which the process is to dial.
+func (d *Driver) detour(name, listens string) (advertised, from string, err error) {
 	ip, err := d.net.Join(name)
 	if err != nil {
 		return "", "", err
 	}
-	told, err = d.net.Listen(name, listens, name != chaos.Database) // a database counts handshakes that come to nothing
+	advertised, err = d.net.Listen(name, listens, name != chaos.Database) // except for the database, which counts failed handshakes
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.told[name] = told
-	return told, ip.String(), err
+	d.advertised[name] = advertised
+	return advertised, ip.String(), err
 }
 
-// listening are the nodes' own addresses: who looks from outside must not depend
-// on the network that is being broken.
+// listening returns the nodes' own addresses. What is observed from outside
+// must not depend on the network that is being broken.
 func (d *Driver) listening() map[string]string {
 	out := map[string]string{}
 	rows, err := d.nodes.Rows()
@@ -147,10 +148,11 @@ func (d *Driver) listening() map[string]string {
 	return out
 }
 
-// Partial asks the data nodes for slots that are served without a session.
+// Partial returns how many slots the data nodes serve without a session that
+// they could not reach.
 func (d *Driver) Partial(ctx context.Context) int { return d.view.Partial(ctx) }
 
-// Look asks the nodes.
+// Look observes the nodes from outside.
 func (d *Driver) Look(ctx context.Context) chaos.Sight {
 	s := d.view.Look(ctx)
 	rows, err := d.nodes.Rows()
@@ -172,7 +174,7 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.clients[name] != nil {
-		return nil, fmt.Errorf("there is a client %s already", name)
+		return nil, fmt.Errorf("client %s exists already", name)
 	}
 	c, err := outside.NewClient(cfg)
 	if err != nil {
@@ -182,11 +184,11 @@ func (d *Driver) Client(name string) (chaos.Client, error) {
 	return c, nil
 }
 
-// Claims is false: nodes are other processes, and cannot be held at what they say.
+// Claims is false: the nodes are other processes and cannot be held.
 func (d *Driver) Claims() bool { return false }
 
-// Told reads what the processes have written down. One machine, one clock: the
-// moments can be compared.
+// Told reads the nodes' trace files. The times can be compared because all
+// processes use this machine's clock.
 func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err error) {
 	if d.cluster == nil {
 		return false, nil
@@ -194,7 +196,7 @@ func (d *Driver) Told(told func(at time.Time, c trace.Claim)) (had bool, err err
 	return outside.Claims(d.cfg.Dir, told)
 }
 
-// Close ends clients, processes and proxies. After Stop it ends what is left.
+// Close ends clients, processes and proxies. It may follow Stop.
 func (d *Driver) Close(ctx context.Context) error {
 	d.mu.Lock()
 	clients, twins := d.clients, d.twins
@@ -215,7 +217,8 @@ func (d *Driver) Close(ctx context.Context) error {
 	return err
 }
 
-// end stops the cluster that this driver has started, once.
+// end stops the cluster that this driver has started, once. now: without
+// waiting for the nodes' graceful stop.
 func (d *Driver) end(ctx context.Context, now bool) error {
 	if d.cluster == nil || d.stopped {
 		return nil

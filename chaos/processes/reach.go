@@ -11,8 +11,8 @@ import (
 	"conclave/wire"
 )
 
-// ClientConfig is the configuration of a client on the named host: it knows every
-// session, and its connections go through the proxies.
+// ClientConfig returns the configuration of a client on the named host. The
+// client knows every session, and its connections go through the proxies.
 func (d *Driver) ClientConfig(host string) (client.Config, error) {
 	network := wire.NewTCP()
 	if d.net != nil {
@@ -25,7 +25,7 @@ func (d *Driver) ClientConfig(host string) (client.Config, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var sessions []string
-	for name, address := range d.told {
+	for name, address := range d.advertised {
 		if strings.HasPrefix(name, "session-") {
 			sessions = append(sessions, address)
 		}
@@ -34,15 +34,15 @@ func (d *Driver) ClientConfig(host string) (client.Config, error) {
 	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.view.Token}, nil
 }
 
-// Addresses are the nodes' own HTTP addresses by name, which no fault of the network
-// reaches.
+// Addresses returns the nodes' own HTTP addresses by name. Faults of the
+// network do not affect them.
 func (d *Driver) Addresses() map[string]string { return d.listening() }
 
-// Rows lists the processes as the supervisor has written them down.
+// Rows returns the processes that the supervisor has recorded.
 func (d *Driver) Rows() ([]supervisor.Process, error) { return d.nodes.Rows() }
 
-// LogPath is the log of the process of that name.
+// LogPath returns the path of a process's log.
 func (d *Driver) LogPath(name string) string { return supervisor.LogPath(d.nodes.Dir(), name) }
 
-// Stop ends the cluster gracefully; Close still has to follow.
+// Stop ends the cluster gracefully. Close must still follow.
 func (d *Driver) Stop(ctx context.Context) error { return d.end(ctx, false) }

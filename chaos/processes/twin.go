@@ -10,8 +10,8 @@ import (
 	"conclave/chaos"
 )
 
-// twin is a second process with a node's name. It is expected to end by itself,
-// soon, and is killed in the end if it has not.
+// twin is a second process with a node's name. It is expected to exit soon;
+// Close kills it otherwise.
 type twin struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -19,7 +19,7 @@ type twin struct {
 
 func (d *Driver) twin(name string) error {
 	if !isNode(name) {
-		return fmt.Errorf("a twin of %s: it is not a node", name)
+		return fmt.Errorf("a twin of %s: not a node", name)
 	}
 	t, err := d.spawn(name, "twin", "--listen", "127.0.0.1:0", "--advertise", "")
 	if err != nil {
@@ -34,8 +34,9 @@ func (d *Driver) twin(name string) error {
 // nowhere is an address at which nothing listens.
 const nowhere = "127.0.0.1:1"
 
-// startWrong starts a session or data node that is down with an advertised address
-// at which nothing listens. The supervisor does not know of the process.
+// startWrong starts a session or data node that is down with an advertised
+// address at which nothing listens. The supervisor does not know of the
+// process.
 func (d *Driver) startWrong(name string) error {
 	if !isNode(name) || strings.HasPrefix(name, "meta-") {
 		return fmt.Errorf("start %s at a wrong address: %w", name, chaos.ErrUnsupported)
@@ -45,7 +46,7 @@ func (d *Driver) startWrong(name string) error {
 		return err
 	}
 	if pid != 0 || d.wrong[name] != nil {
-		return fmt.Errorf("start %s at a wrong address: it runs", name)
+		return fmt.Errorf("start %s at a wrong address: it is running", name)
 	}
 	t, err := d.spawn(name, "wrong", "--advertise", nowhere)
 	if err == nil {
@@ -54,7 +55,8 @@ func (d *Driver) startWrong(name string) error {
 	return err
 }
 
-// endWrong kills the process that was started at a wrong address, if there is one.
+// endWrong kills the process that startWrong has started for the node, if there
+// is one.
 func (d *Driver) endWrong(name string) {
 	if t := d.wrong[name]; t != nil {
 		t.kill()
@@ -62,8 +64,8 @@ func (d *Driver) endWrong(name string) {
 	}
 }
 
-// spawn starts a node's program once more, with other flags. Its log is named after
-// the node and what.
+// spawn starts a second process of a node, with flags that override the node's
+// own. Its log is called name-what.log.
 func (d *Driver) spawn(name, what string, flags ...string) (*twin, error) {
 	program, args, err := d.nodes.Command(name)
 	if err != nil {
@@ -73,8 +75,8 @@ func (d *Driver) spawn(name, what string, flags ...string) (*twin, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() // the process holds its own
-	// Flags that come twice: the last one counts.
+	defer out.Close() // the process has its own descriptor
+	// Of a repeated flag the last one counts.
 	cmd := exec.Command(program, append(args, flags...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -83,12 +85,12 @@ func (d *Driver) spawn(name, what string, flags ...string) (*twin, error) {
 	t := &twin{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log has the reason
 	}()
 	return t, nil
 }
 
 func (t *twin) kill() {
-	_ = t.cmd.Process.Kill() // gone already is what we want
+	_ = t.cmd.Process.Kill() // it may have ended already
 	<-t.done
 }

@@ -13,7 +13,7 @@ func (o *Oracle) Pushed(subscriber, data string, version int64, values []string)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	v := o.views[subscriber+" "+data]
-	if v == nil { // it came while the subscriber was leaving
+	if v == nil { // the push arrived while the subscriber was leaving
 		return
 	}
 	now, first := o.now(), !v.first
@@ -36,11 +36,11 @@ func (o *Oracle) Pushed(subscriber, data string, version int64, values []string)
 	}
 }
 
-// checkVersion: versions rise, and stand for one content each.
+// checkVersion checks that versions rise and that each has one content.
 func (o *Oracle) checkVersion(v *view, version int64, values []string) {
 	o.counts[checkVersion].Checks++
 	if v.first && version <= v.version {
-		o.violate(checkVersion, v, "%s: %s came as version %d after %d", v.subscriber, v.data, version, v.version)
+		o.violate(checkVersion, v, "%s: %s was pushed at version %d after %d", v.subscriber, v.data, version, v.version)
 	}
 	known := o.contents[v.data]
 	if known == nil {
@@ -64,7 +64,7 @@ func (o *Oracle) checkVersion(v *view, version int64, values []string) {
 // subscribers.
 const keepVersions = 400
 
-// checkValues checks what is in a push, and returns it.
+// checkValues checks the values in a push, and returns them.
 func (o *Oracle) checkValues(v *view, values []string, now time.Duration, first bool) map[string]int {
 	here := make(map[string]int, len(values))
 	for _, value := range values {
@@ -86,8 +86,8 @@ func (o *Oracle) checkValues(v *view, values []string, now time.Duration, first 
 	return here
 }
 
-// checkEnded: what a subscriber has seen go does not come back to it, and an
-// acknowledged withdrawal is not shown for long.
+// checkEnded checks that what has disappeared at a subscriber is not shown to
+// it again, and that an acknowledged withdrawal takes effect in time.
 func (o *Oracle) checkEnded(v *view, r *registration, now time.Duration, first bool) {
 	if !r.ending {
 		return
@@ -111,12 +111,12 @@ func (o *Oracle) checkEnded(v *view, r *registration, now time.Duration, first b
 	if first {
 		o.counts[checkFirst].Checks++
 		if age := v.began - r.gone; age > firstListAge {
-			o.violate(checkFirst, v, "%s: the first list of %s has %s, whose withdrawal was acknowledged %s before it subscribed", v.subscriber, v.data, r.id, age.Round(time.Millisecond))
+			o.violate(checkFirst, v, "%s: the first list of %s contains %s, whose withdrawal was acknowledged %s before it subscribed", v.subscriber, v.data, r.id, age.Round(time.Millisecond))
 		}
 	}
 }
 
-// checkAge: a value that was replaced long ago is not shown.
+// checkAge checks that no value is shown that was replaced long ago.
 func (o *Oracle) checkAge(v *view, r *registration, n int, now time.Duration, first bool) {
 	o.counts[checkStale].Checks++
 	for seq, at := range r.storedAt {
@@ -128,13 +128,13 @@ func (o *Oracle) checkAge(v *view, r *registration, n int, now time.Duration, fi
 			return
 		}
 		if first && v.began-at > firstListAge {
-			o.violate(checkFirst, v, "%s: the first list of %s has %s#%d, although #%d was stored %s before it subscribed", v.subscriber, v.data, r.id, n, seq, (v.began - at).Round(time.Millisecond))
+			o.violate(checkFirst, v, "%s: the first list of %s contains %s#%d, although #%d was stored %s before it subscribed", v.subscriber, v.data, r.id, n, seq, (v.began - at).Round(time.Millisecond))
 			return
 		}
 	}
 }
 
-// checkAbsent: what lives is in the push.
+// checkAbsent checks that live registrations are in the push.
 func (o *Oracle) checkAbsent(v *view, here map[string]int, now time.Duration, first bool) {
 	var missing, late []string
 	before := 0
@@ -164,9 +164,9 @@ func (o *Oracle) checkAbsent(v *view, here map[string]int, now time.Duration, fi
 	o.counts[checkMissing].Checks++
 	o.counts[checkEmpty].Checks++
 	if before > 0 && 2*len(missing) > before {
-		o.violate(checkEmpty, v, "%s: %s lacks %d of %d living publishers: %s", v.subscriber, v.data, len(missing), before, strings.Join(missing, " "))
+		o.violate(checkEmpty, v, "%s: %s lacks %d of %d live registrations: %s", v.subscriber, v.data, len(missing), before, strings.Join(missing, " "))
 	}
 	if missing = append(missing, late...); len(missing) > 0 {
-		o.violate(checkMissing, v, "%s: %s lacks %s, which live", v.subscriber, v.data, strings.Join(missing, " "))
+		o.violate(checkMissing, v, "%s: %s lacks live registrations: %s", v.subscriber, v.data, strings.Join(missing, " "))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Led checks one answer of a meta to the question who leads.
+// Led checks one answer of a meta that names the leader.
 func (o *Oracle) Led(meta string, term uint64, owner string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,15 +39,15 @@ func (o *Oracle) Elected(history []election) {
 		o.owned(e.Term, e.Owner)
 		o.counts[checkRise].Checks++
 		if i > 0 && e.Term >= history[i-1].Term {
-			o.violate(checkRise, nil, "the history has term %d below term %d", e.Term, history[i-1].Term)
+			o.violate(checkRise, nil, "the history lists term %d below term %d", e.Term, history[i-1].Term)
 		}
 	}
 }
 
-// slotsEvery is how often the slot table is looked at, for the event log.
+// slotsEvery is how often the slot table is read, for the event log.
 const slotsEvery = 250 * time.Millisecond
 
-// runSlots notes how the slots move, until ctx ends.
+// runSlots records the slot tables until ctx ends.
 func (r *Runner) runSlots(ctx context.Context) {
 	tick := time.NewTicker(slotsEvery)
 	defer tick.Stop()
@@ -64,10 +64,10 @@ func (r *Runner) runSlots(ctx context.Context) {
 	}
 }
 
-// askEvery is how often each meta is asked who leads.
+// askEvery is how often each meta is asked for the leader.
 const askEvery = 100 * time.Millisecond
 
-// runTerms asks one meta, again and again, until ctx ends.
+// runTerms asks one meta for the leader until ctx ends.
 func (r *Runner) runTerms(ctx context.Context, meta, address string) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()

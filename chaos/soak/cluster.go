@@ -8,27 +8,28 @@ import (
 	"conclave/client"
 )
 
-// Cluster is what is broken: processes or containers. Its methods may be called
-// from several goroutines.
+// Cluster is the cluster under test: processes or containers. Its methods may
+// be called from several goroutines.
 type Cluster interface {
-	// Open starts every process and returns without waiting until they are ready.
+	// Open starts every process and returns without waiting until they are
+	// ready.
 	Open(ctx context.Context) error
-	// Do applies a fault, and returns when it has taken effect. Applying what is in
-	// effect already is no error.
+	// Do applies a fault, and returns when it has taken effect. It is no error
+	// if the fault is in effect already.
 	Do(ctx context.Context, f Fault) error
-	// Addresses are the nodes' HTTP addresses by name, and Dial reaches them, whatever
-	// is cut between the nodes.
+	// Addresses returns the nodes' HTTP addresses by name. Dial connects to
+	// them, whatever is cut between the nodes.
 	Addresses() map[string]string
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
-	// Client is the configuration of a client on the named host.
+	// Client returns the configuration of a client on the named host.
 	Client(host string) (ClientConfig, error)
-	// Processes reports what became of each process that was started.
+	// Processes returns the state of each process that was started.
 	Processes(ctx context.Context) ([]Process, error)
-	// Token is what changing requests need; "" for none.
+	// Token returns the token for changing requests; "": none is needed.
 	Token() string
-	// LogFiles are the files that the processes write their logs to, by name.
+	// LogFiles returns the processes' log files, by name.
 	LogFiles(ctx context.Context) (map[string]string, error)
-	// Stop ends the cluster gracefully.
+	// Stop stops the cluster gracefully.
 	Stop(ctx context.Context) error
 	// Close ends whatever still runs. It may be called after Stop.
 	Close(ctx context.Context) error
@@ -37,7 +38,7 @@ type Cluster interface {
 // ClientConfig is the configuration of a client of the SDK.
 type ClientConfig = client.Config
 
-// Fault is one thing that is done to a process or a link.
+// Fault is one act on a process or a link.
 type Fault struct {
 	Act  Act // Kill, Stop, Start, Pause, Resume, Cut, Mend, Slow, Reset
 	Node string
@@ -48,14 +49,14 @@ type Fault struct {
 // Process is one process of the cluster.
 type Process struct {
 	Name    string
-	PID     int // 0 when it is down
+	PID     int // 0: it is down
 	Running bool
-	Code    int    // exit code of one that ended by itself or by a request
-	Signal  string // what killed it
+	Code    int    // exit code, if it was not ended by a signal
+	Signal  string // the signal that ended it
 	RSS     int64  // resident bytes; 0: unknown
 }
 
-// Capabilities say what a Cluster can do beyond signals.
+// Capabilities describe a Cluster's size and what it can do beyond signals.
 type Capabilities struct {
 	Metas, Sessions, Datas int
 	Links                  bool          // Cut, Mend, Slow and Reset between two nodes

@@ -8,14 +8,14 @@ import (
 // shape is a kind of episode.
 type shape struct {
 	name  string
-	links bool // it needs Capabilities.Links
+	links bool // whether it needs Capabilities.Links
 	make  func(*draw)
 }
 
 const second = time.Second
 
-// shapes are all kinds of episodes. A shape names no figure that a seed could draw:
-// offsets, lengths and nodes are the draw's.
+// shapes are all kinds of episodes. Offsets, lengths and nodes are drawn from
+// the seed.
 var shapes = []shape{
 	{name: "a session freezes during a drain, and the slots come back", make: freezeDuringDrain},
 	{name: "a session freezes during two drains in a row", make: freezeDuringTwoDrains},
@@ -47,14 +47,15 @@ var shapes = []shape{
 	{name: "links are cut and slow", links: true, make: linksAtRandom},
 }
 
-// freezeDuringDrain: a data node hands its slots over while comparisons with the
-// frozen session are in progress, and goes on as their follower, because no other
-// node is left for that. Visitors withdraw; then the slots come back. Data nodes
-// compare themselves every six seconds, with sessions that are not yet given up.
+// freezeDuringDrain: a data node hands its slots over while comparisons with a
+// paused session are in progress, and remains as their follower because no
+// other node is left. Visitors withdraw; then the slots move back. Data nodes
+// compare their copies every six seconds with each session that is not yet
+// lost.
 func freezeDuringDrain(d *draw) {
 	data := d.names("data")
 	d.at(0, Step{Act: Kill, Node: data[len(data)-1]})
-	begin := d.between(5*second, 7*second) // the others have its slots
+	begin := d.between(5*second, 7*second) // the other nodes have its slots by then
 	freeze := d.between(2500*time.Millisecond, 6*second)
 	d.frozen(begin, freeze, d.one("session"))
 	drain := begin + d.between(200*time.Millisecond, 1500*time.Millisecond)
@@ -64,8 +65,8 @@ func freezeDuringDrain(d *draw) {
 	d.at(allow+d.between(4*second, 6*second), Step{Act: Start, Node: data[len(data)-1]})
 }
 
-// freezeDuringTwoDrains: two nodes are drained at once, so that both go on as
-// followers of the third; then the third is.
+// freezeDuringTwoDrains: two nodes are drained at the same time, so that both
+// remain as followers of the third; then the third is drained.
 func freezeDuringTwoDrains(d *draw) {
 	data, freeze := d.names("data"), d.between(2500*time.Millisecond, 6*second)
 	d.frozen(0, freeze, d.one("session"))
@@ -77,8 +78,8 @@ func freezeDuringTwoDrains(d *draw) {
 	d.drained(allow+d.between(3*second, 5*second), d.between(3*second, 5*second), data[2%len(data)])
 }
 
-// drainThenDoubleLoss: the only complete copy of some slots is at the node that is
-// being drained.
+// drainThenDoubleLoss: the node that is being drained has the only complete
+// copy of some slots when their leader and a session die.
 func drainThenDoubleLoss(d *draw) {
 	data, session := d.names("data"), d.one("session")
 	d.at(0, Step{Act: Leave, Count: 12})
@@ -89,8 +90,8 @@ func drainThenDoubleLoss(d *draw) {
 	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
 }
 
-// lastCopy: a data node is back and loads its copies over slow links when the node
-// that has the only other complete copies of them is drained or stopped. Then their
+// lastCopy: a restarted data node loads its copies over slow links while the
+// node with the only other complete copies is drained or stopped. Then their
 // leader dies, and a session to which clients have just moved.
 func lastCopy(d *draw) {
 	data, session := d.names("data"), d.names("session")
@@ -123,13 +124,13 @@ func stopThenDoubleLoss(d *draw) {
 	d.at(stop+12*second, Step{Act: Start, Node: data[0]})
 }
 
-// soon draws how long after the beginning of a hand-over something happens: while it
-// is in progress, or up to a second later.
+// soon draws an offset from the beginning of a hand-over: while it is in
+// progress, or up to a second later.
 func (d *draw) soon() time.Duration {
 	return []time.Duration{d.between(0, 200*time.Millisecond), d.between(100*time.Millisecond, 400*time.Millisecond), d.between(0, second)}[d.IntN(3)]
 }
 
-// roleAway takes every node of a role away, each at about the same time.
+// roleAway takes away every node of a role at about the same time.
 func (d *draw) roleAway(role string, length time.Duration, away func(at, length time.Duration, node string)) {
 	for _, node := range d.names(role) {
 		away(d.between(0, 400*time.Millisecond), length+d.between(0, 800*time.Millisecond), node)
@@ -148,7 +149,8 @@ func metasFrozen(d *draw) {
 	d.down(d.between(0, length), d.between(second, 5*second), d.one([]string{"session", "data"}[d.IntN(2)]))
 }
 
-// powerCut takes data nodes and sessions away, the metas and the clients stay.
+// powerCut takes away the data nodes and sessions; the metas and the clients
+// stay.
 func powerCut(d *draw) {
 	length := d.outage()
 	for _, role := range []string{"data", "session"} {
@@ -167,7 +169,7 @@ func powerCutAtOnce(d *draw) {
 	}
 }
 
-// drainLast drains all nodes of a role but for what is refused.
+// drainLast drains all nodes of a role; the last drains may be refused.
 func drainLast(d *draw) {
 	nodes := d.names([]string{"session", "session", "data", "meta"}[d.IntN(4)])
 	at := time.Duration(0)
@@ -204,7 +206,7 @@ func leaderAndSession(d *draw) {
 	}
 }
 
-// actsAtOnce does two to five operator acts within a second.
+// actsAtOnce runs two to five operator commands within a second.
 func actsAtOnce(d *draw) {
 	data, session, meta := d.names("data"), d.names("session"), d.names("meta")
 	acts := []func(at time.Duration){
@@ -283,7 +285,7 @@ func rolling(d *draw) {
 	d.frozen(d.between(0, at), d.between(second, 6*second), d.one([]string{"data", "session", "meta"}[d.IntN(3)]))
 }
 
-// cleanStops ends one node of each role, with nothing else broken.
+// cleanStops stops one node of each role without other faults.
 func cleanStops(d *draw) {
 	at := time.Duration(0)
 	for _, role := range []string{"session", "data", "meta"} {
@@ -295,9 +297,9 @@ func cleanStops(d *draw) {
 	}
 }
 
-// atRandom overlaps two to four faults and acts. No data node is frozen here: a
-// session and a slot's leader that die while its follower is frozen take withdrawals
-// with them, which ARCHITECTURE.md lists as not guaranteed.
+// atRandom overlaps two to four faults and commands. No data node is paused
+// here: if a session and a slot's leader die while the follower is paused,
+// withdrawals are lost, which ARCHITECTURE.md lists as not guaranteed.
 func atRandom(d *draw) {
 	data, session := d.names("data"), d.names("session")
 	all := []func(at time.Duration){
@@ -318,7 +320,7 @@ func atRandom(d *draw) {
 	}
 }
 
-// cutDuringDrain separates a data node from one session, or from another data node,
+// cutDuringDrain cuts a data node from one session or from another data node
 // while it hands its slots over.
 func cutDuringDrain(d *draw) {
 	data, peer := d.names("data"), d.one("session")
@@ -352,7 +354,7 @@ func linksAtRandom(d *draw) {
 	d.drained(d.between(0, 4*second), d.between(2*second, 6*second), data[2%len(data)])
 }
 
-// Shapes lists the names of the kinds of episodes that contain a text.
+// Shapes returns the names of the shapes that contain a text.
 func Shapes(only string) (names []string) {
 	for _, s := range shapes {
 		if strings.Contains(s.name, only) {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// gate lets the load change things, or nothing: while it is closed no change begins,
-// and closing waits for those in progress.
+// gate controls the changes of the load: while it is closed no change begins,
+// and close waits for those in progress.
 type gate struct {
 	mu     sync.Mutex // guards the rest
 	active int
-	opened chan struct{} // closed when changes may begin; a fresh one while the gate is closed
-	idle   chan struct{} // closed when the last change ends while the gate is closed; nil: nobody waits
+	opened chan struct{} // closed when changes may begin; a new one while the gate is closed
+	idle   chan struct{} // closed when the last change ends while the gate is closed; nil: no close waits
 }
 
 func newGate() *gate {
@@ -20,7 +20,8 @@ func newGate() *gate {
 	return g
 }
 
-// enter begins a change; false: ctx ended first. leave must follow it.
+// enter begins a change; leave must follow. It returns false if ctx ended
+// first.
 func (g *gate) enter(ctx context.Context) bool {
 	for {
 		g.mu.Lock()
@@ -50,8 +51,8 @@ func (g *gate) leave() {
 	}
 }
 
-// close lets no change begin and waits until none is in progress; the count is of
-// those that still were when ctx ended.
+// close prevents new changes and waits until none is in progress. It returns
+// how many still were when ctx ended.
 func (g *gate) close(ctx context.Context) (left int) {
 	g.mu.Lock()
 	select {

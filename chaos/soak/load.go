@@ -18,19 +18,19 @@ type Load struct {
 	Publishers  int           // clients that stay
 	Each        int           // registrations of each
 	Subscribers int           // clients that stay and subscribe to every dataId
-	Visitors    int           // clients that come, publish, withdraw, leave
+	Visitors    int           // clients that publish, withdraw and leave
 	Readers     int           // clients that subscribe in the middle
 	Every       time.Duration // mean time between two changes of a publisher
 }
 
-// DefaultLoad has registrations in about half of 256 slots, so that what is done for
-// each slot in use (comparisons, hand-overs) takes long enough to be met by faults,
-// and changes each registration every five seconds.
+// DefaultLoad has registrations in about half of 256 slots, so that work for
+// each slot in use (comparisons, hand-overs) takes long enough to coincide with
+// faults, and changes each registration every five seconds.
 func DefaultLoad() Load {
 	return Load{Services: 160, Publishers: 12, Each: 40, Subscribers: 4, Visitors: 16, Readers: 3, Every: 120 * time.Millisecond}
 }
 
-// load is the clients at work.
+// load runs the clients.
 type load struct {
 	Load
 	cluster Cluster
@@ -44,7 +44,7 @@ type load struct {
 	names   atomic.Int64 // of registrations, readers and probes
 
 	mu     sync.Mutex // guards the rest
-	failed error      // a client could not be made: the run is worth nothing
+	failed error      // a client could not be started: the run shows nothing
 	stored int        // lasting registrations that were stored once
 }
 
@@ -81,7 +81,7 @@ func (l *load) finish() {
 	l.working.Wait()
 }
 
-// fail notes that a client could not be made.
+// fail records that a client could not be started.
 func (l *load) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *load) ready() (bool, error) {
 	return l.stored >= l.Publishers*l.Each, l.failed
 }
 
-// leave makes n visitors withdraw and leave now, if so many are there.
+// leave makes n visitors, or all if there are fewer, withdraw and leave now.
 func (l *load) leave(n int) {
 	for range n {
 		select {
@@ -108,7 +108,7 @@ func (l *load) leave(n int) {
 	}
 }
 
-// actor is a client that can die.
+// actor is a client that can be killed.
 type actor struct {
 	*client.Client
 	cancel context.CancelFunc
@@ -130,12 +130,13 @@ func (l *load) actor(host, name string) (*actor, error) {
 	a := &actor{Client: sdk, cancel: cancel, done: make(chan struct{})}
 	go func() { // joined by die
 		defer close(a.done)
-		_ = sdk.Run(ctx) // it ends by Close, or by die
+		_ = sdk.Run(ctx) // ended by Close or die
 	}()
 	return a, nil
 }
 
-// die ends the client as if its process had been killed; after Close it only joins.
+// die ends the client as if its process had been killed. After Close it only
+// waits for its end.
 func (a *actor) die() {
 	a.cancel()
 	<-a.done
@@ -153,7 +154,7 @@ func pause(ctx context.Context, r *rand.Rand, mean time.Duration) bool {
 	}
 }
 
-// subscribe is a client that subscribes to everything and stays.
+// subscribe runs a client that subscribes to everything and stays.
 func (l *load) subscribe(ctx context.Context, name string) {
 	a, err := l.actor(name, name)
 	if err != nil {
@@ -170,7 +171,7 @@ func (l *load) subscribe(ctx context.Context, name string) {
 	<-ctx.Done()
 }
 
-// watch subscribes and hands every push to the oracle.
+// watch subscribes and passes every push to the oracle.
 func (l *load) watch(a *actor, name, data string, lasting bool, seen func(conclave.Datum)) error {
 	l.oracle.Subscribing(name, data, lasting)
 	_, err := a.Subscribe(data, client.OnPush(func(d conclave.Datum) {

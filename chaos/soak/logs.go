@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// bad are the words that no log may have.
+// bad are the words that no log may contain.
 var bad = []string{"DATA RACE", "panic:", "fatal error:", "SIGSEGV"}
 
-// logs reads the processes' logs on, from where it stopped before.
+// logs remembers up to which offset each log file was read.
 type logs struct {
 	read map[string]int64
 }
 
-// checkLogs reads what was logged since the last call.
+// checkLogs checks what was logged since the last call.
 func (r *Runner) checkLogs(ctx context.Context) error {
 	files, err := r.cluster.LogFiles(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *Runner) checkLogs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.oracle.Expect(checkLog, found == "", "the log of %s has: %s", name, found)
+		r.oracle.Expect(checkLog, found == "", "the log of %s contains: %s", name, found)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (l *logs) scan(file string) (found string, err error) {
 	in := bufio.NewReaderSize(f, 1<<16)
 	for {
 		line, err := in.ReadString('\n')
-		if err != nil { // the rest of a line is read next time
+		if err != nil { // an incomplete line is read again next time
 			return found, nil
 		}
 		l.read[file] += int64(len(line))

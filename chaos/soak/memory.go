@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Growth is what became of one process's memory.
+// Growth is the memory use of one process over time.
 type Growth struct {
 	Name      string  `json:"name"`
 	PID       int     `json:"pid"`
-	Seconds   int     `json:"seconds"` // that it was watched
+	Seconds   int     `json:"seconds"` // how long it was observed
 	FirstMB   float64 `json:"firstMb"`
 	LastMB    float64 `json:"lastMb"`
 	MostMB    float64 `json:"mostMb"`
@@ -19,7 +19,7 @@ type Growth struct {
 	Warning   bool    `json:"warning,omitempty"`
 }
 
-// memory is the resident size of each life of each process, over time.
+// memory records the resident size of each incarnation of each process.
 type memory struct {
 	mu    sync.Mutex
 	lives map[life][]sample
@@ -50,7 +50,7 @@ func (m *memory) note(at time.Duration, all []Process) {
 
 const mega = 1 << 20
 
-// growth lists each process's longest life, by name.
+// growth returns the growth of each process's longest incarnation, by name.
 func (m *memory) growth() []Growth {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,8 +79,8 @@ func (m *memory) growth() []Growth {
 	return out
 }
 
-// slope is that of the least squares line through the samples after the warm-up, in
-// bytes a minute.
+// slope returns the slope of the least squares line through the samples after
+// the warm-up, in bytes a minute.
 func slope(samples []sample) float64 {
 	var n, sx, sy, sxx, sxy float64
 	for _, s := range samples {
@@ -96,7 +96,7 @@ func slope(samples []sample) float64 {
 	return 0
 }
 
-// checkGrowth compares every process with the bound.
+// checkGrowth checks every process against the memory bound.
 func (r *Runner) checkGrowth() {
 	bound := float64(memoryBound) / mega
 	if r.cfg.Raced {

@@ -14,25 +14,26 @@ import (
 	"time"
 )
 
-// operator is a person with an HTTP client: it knows the nodes' addresses and the
-// documented paths, and nothing else.
+// operator is an operator with an HTTP client, who knows only the nodes'
+// addresses and the documented paths.
 type operator struct {
 	cluster Cluster
 	http    *http.Client
 }
 
-// askTimeout bounds one request. A node that is frozen must not hold up the rest.
+// askTimeout bounds one request. A paused node must not delay the others.
 const askTimeout = 2 * time.Second
 
 // changeTimeout bounds one changing request, which waits for the database.
 const changeTimeout = 5 * time.Second
 
-// newOperator keeps no connections: an old one may lead to a process that is gone.
+// newOperator returns an operator that keeps no connections: an old one may
+// lead to a process that has ended.
 func newOperator(c Cluster) *operator {
 	return &operator{cluster: c, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.Dial}}}
 }
 
-// refusedError is an answer of the API that is an error.
+// refusedError is an error that the API returned.
 type refusedError struct {
 	status  int
 	code    string
@@ -41,14 +42,14 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.code, e.message) }
 
-// refused reports whether err is a refusal by a node that was asked, and not a
-// node that could not answer (no leader, not reachable).
+// refused reports whether err is a refusal, as opposed to the failure of a node
+// that could not answer (no leader, not reachable).
 func refused(err error) bool {
 	var r *refusedError
 	return errors.As(err, &r) && r.status < 500
 }
 
-// call asks one node.
+// call sends one request to a node.
 func (o *operator) call(ctx context.Context, address, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -81,7 +82,7 @@ func (o *operator) call(ctx context.Context, address, method, path string, in, o
 		var e struct {
 			Error struct{ Code, Message string }
 		}
-		_ = json.Unmarshal(answer, &e) // an answer without the usual body is a refusal all the same
+		_ = json.Unmarshal(answer, &e) // an answer without the usual body is a refusal, too
 		return &refusedError{res.StatusCode, e.Error.Code, e.Error.Message}
 	}
 	if out == nil {
@@ -90,7 +91,7 @@ func (o *operator) call(ctx context.Context, address, method, path string, in, o
 	return json.Unmarshal(answer, out)
 }
 
-// metas are the metas' addresses, by name in order.
+// metas returns the metas' sorted names and their addresses by name.
 func (o *operator) metas() (names []string, addresses map[string]string) {
 	addresses = o.cluster.Addresses()
 	for name := range addresses {
@@ -124,8 +125,8 @@ type leaderInfo struct {
 	LeaseRemainingMs int64  `json:"leaseRemainingMs"`
 }
 
-// leader is the leader of the highest term that any meta names; every meta is asked
-// at once.
+// leader returns the leader of the highest term that any meta names. All metas
+// are asked at the same time.
 func (o *operator) leader(ctx context.Context) (best leaderInfo) {
 	names, at := o.metas()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -134,7 +135,7 @@ func (o *operator) leader(ctx context.Context) (best leaderInfo) {
 	for _, name := range names {
 		go func() { // joined by the loop below
 			var l leaderInfo
-			_ = o.call(ctx, at[name], http.MethodGet, "/v1/leader", nil, &l) // no answer: a zero
+			_ = o.call(ctx, at[name], http.MethodGet, "/v1/leader", nil, &l) // no answer: the zero leaderInfo
 			answers <- l
 		}()
 	}
@@ -146,7 +147,7 @@ func (o *operator) leader(ctx context.Context) (best leaderInfo) {
 	return best
 }
 
-// slotsInfo is what the checks need of /v1/slots.
+// slotsInfo is the part of /v1/slots that the checks need.
 type slotsInfo struct {
 	Stable    bool       `json:"stable"`
 	Protected bool       `json:"protected"`
@@ -161,14 +162,14 @@ type slotInfo struct {
 	State     string   `json:"state"`
 }
 
-// String is how many slots each data node leads and follows.
+// String returns how many slots each data node leads and follows.
 func (s slotsInfo) String() string {
 	leads, follows := map[string]int{}, map[string]int{}
 	for _, x := range s.Slots {
 		leads[x.Leader]++
 		for _, f := range x.Followers {
 			follows[f]++
-			leads[f] += 0 // every node is listed
+			leads[f] += 0 // list every node
 		}
 	}
 	var out []string
@@ -227,7 +228,7 @@ func (o *operator) blacklisted(ctx context.Context) (names []string, err error) 
 	return names, err
 }
 
-// notReady lists the nodes whose /readyz is not 200, with the reason.
+// notReady returns the nodes whose /readyz is not 200, with the reason.
 func (o *operator) notReady(ctx context.Context) []string {
 	at := o.cluster.Addresses()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -252,7 +253,7 @@ func (o *operator) notReady(ctx context.Context) []string {
 	return out
 }
 
-// do performs one operator act, once.
+// do sends one operator command, once.
 func (o *operator) do(ctx context.Context, s Step) error {
 	switch s.Act {
 	case Drain:
@@ -274,10 +275,10 @@ func (o *operator) do(ctx context.Context, s Step) error {
 	case Switch:
 		return o.any(ctx, changeTimeout, http.MethodPut, "/v1/switches/"+s.Key, map[string]string{"value": s.Value}, nil)
 	}
-	return fmt.Errorf("%q is not an operator act", s.Act)
+	return fmt.Errorf("%q is not an operator command", s.Act)
 }
 
-// election asks the named meta itself.
+// election sends a command to the named meta itself.
 func (o *operator) election(ctx context.Context, name, act string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()

@@ -36,18 +36,18 @@ const (
 )
 
 var checkNames = [checks]string{
-	checkMissing: "no push lacks a living publisher that its subscriber has seen, or that was stored long ago",
+	checkMissing: "no push lacks a live registration that its subscriber has seen, or that was stored long ago",
 	checkEmpty:   "no push is empty, or half of what it was, while the publishers live",
-	checkFirst:   "a fresh subscriber's first list is complete and free of what was withdrawn long ago",
+	checkFirst:   "a new subscriber's first list is complete and contains nothing that was withdrawn long ago",
 	checkGone:    "nothing withdrawn is shown again",
 	checkBack:    "no publisher's value falls back to an older one",
 	checkStale:   "no push shows a value that was replaced, and the replacement stored, long ago",
 	checkVersion: "versions only rise, per subscriber and dataId",
 	checkContent: "one version of a dataId has one content, for all subscribers",
-	checkForeign: "nothing is pushed that was not published there, and nothing twice",
+	checkForeign: "no push contains a value that was not published there, or a registration twice",
 	checkTerm:    "a term has one owner, at every meta and in the history",
 	checkRise:    "terms only rise, at every meta and in the history",
-	checkServes:  "an operator act that is accepted leaves a cluster that serves",
+	checkServes:  "an accepted operator command leaves a cluster that serves",
 	checkLeader:  "after healing there is a leader",
 	checkServed:  "after healing every node is ready and every slot is served and stable",
 	checkStored:  "after healing a registration is stored and read",
@@ -58,24 +58,24 @@ var checkNames = [checks]string{
 	checkMemory:  "no process grows above the memory bound",
 }
 
-// Check is one checker's count.
+// Check is the counts of one checker.
 type Check struct {
 	Name   string `json:"name"`
 	Checks int    `json:"checks"`
 	Broken int    `json:"broken"`
 }
 
-// Violation is one broken promise.
+// Violation is one violation of a promise.
 type Violation struct {
 	AtMs    int64    `json:"atMs"`
 	Check   string   `json:"check"`
 	Text    string   `json:"text"`
 	Episode int      `json:"episode"`
-	Around  []string `json:"around,omitempty"` // what happened before it, to the same dataId or to the cluster
+	Around  []string `json:"around,omitempty"` // the events before it, of the same dataId or of the cluster
 }
 
-// Oracle compares what subscribers receive with what publishers did. All times are
-// the driver's own, counted from the start by the monotonic clock.
+// Oracle compares what subscribers receive with what publishers did. All times
+// are counted from the start by the driver's own monotonic clock.
 type Oracle struct {
 	now func() time.Duration
 
@@ -84,9 +84,9 @@ type Oracle struct {
 	unwritten  []event    // for the event log
 	recent     []event    // the newest events, for the context of a violation
 	episode    int
-	lost       time.Duration // when all data nodes and all sessions were last down at once; negative: never
+	lost       time.Duration // when all data nodes and sessions were last down at the same time; negative: never
 	regs       map[string]*registration
-	byData     map[string]map[string]*registration // living ones
+	byData     map[string]map[string]*registration // live registrations
 	views      map[string]*view
 	contents   map[string]map[int64]string
 	counts     [checks]Check
@@ -99,14 +99,14 @@ type Oracle struct {
 	acks       int
 }
 
-// registration is one publication, as its publisher knows it.
+// registration is one registration, as its publisher knows it.
 type registration struct {
 	id, data string
 	begun    int                   // the newest value that was begun
 	stored   int                   // the newest that was acknowledged as stored
 	storedAt map[int]time.Duration // of the newest few
 	first    time.Duration         // when the first was stored; -1: not yet
-	ending   bool                  // withdrawing it was begun, or its client was killed
+	ending   bool                  // its withdrawal was begun, or its client was killed
 	killed   bool
 	gone     time.Duration // when its withdrawal was acknowledged; -1: not yet
 }
@@ -116,26 +116,26 @@ type view struct {
 	subscriber, data string
 	began            time.Duration
 	lasting          bool // takes part in the comparison after healing
-	first            bool // the first push has come
+	first            bool // the first push has arrived
 	firstAt          time.Duration
 	version          int64
 	shown            map[string]int      // by registration: the value in the newest push
 	high             map[string]int      // the highest value ever seen
-	lost             map[string]struct{} // ended registrations that were seen, and then seen no more
+	lost             map[string]struct{} // ended registrations that were seen and have disappeared
 }
 
 // event is one line of the event log.
 type event struct {
 	at         time.Duration
-	data       string // the dataId that it is about; "": the cluster
+	data       string // its dataId; "": an event of the cluster
 	subscriber string // of a push
 	text       string
 }
 
-// keepEvents bounds what is kept for the context of a violation.
+// keepEvents bounds the events kept for the context of a violation.
 const keepEvents = 4000
 
-// NewOracle makes one; now is the time since the start.
+// NewOracle returns an oracle; now returns the time since the start.
 func NewOracle(now func() time.Duration) *Oracle {
 	o := &Oracle{
 		now: now, lost: -time.Hour, regs: map[string]*registration{}, byData: map[string]map[string]*registration{}, views: map[string]*view{},
@@ -154,22 +154,23 @@ func (o *Oracle) Note(format string, args ...any) {
 	o.note("", format, args...)
 }
 
-// Lost notes that all data nodes and all sessions are down at this moment.
+// Lost records that all data nodes and all sessions are down at this moment.
 func (o *Oracle) Lost() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lost = o.now()
 }
 
-// incomplete reports whether a subscriber may be shown what has come back so far
-// after a loss of all data nodes and all sessions, since it held nothing before.
-// One that held a list is pushed no list that lacks any of it, and what a fresh
-// one has seen stays (ARCHITECTURE.md). mu is held.
+// incomplete reports whether a subscriber's list may be incomplete after a loss
+// of all data nodes and all sessions, because it had no list before. A list
+// that a subscriber had never shrinks, and what a new subscriber has seen stays
+// (ARCHITECTURE.md). mu is held.
 func (o *Oracle) incomplete(v *view, now time.Duration) bool {
 	return now < o.lost+lostGrace && (!v.first || v.firstAt > o.lost)
 }
 
-// Events returns the events since the last call. The first call begins the record.
+// Events returns the events since the last call. The first call begins the
+// record.
 func (o *Oracle) Events() []string {
 	o.mu.Lock()
 	events := o.unwritten
@@ -182,7 +183,7 @@ func (o *Oracle) Events() []string {
 	return out
 }
 
-// BeginEpisode names the episode for the violations that follow.
+// BeginEpisode sets the episode of the violations that follow.
 func (o *Oracle) BeginEpisode(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -206,8 +207,8 @@ func (o *Oracle) record(e event) {
 	}
 }
 
-// Publishing notes that a registration is about to be made or changed, and returns
-// the value that it must have.
+// Publishing records that a registration is about to be made or changed, and
+// returns the value to publish.
 func (o *Oracle) Publishing(id, data string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -227,7 +228,8 @@ func (o *Oracle) Publishing(id, data string) string {
 	return id + "#" + strconv.Itoa(r.begun)
 }
 
-// Stored notes that the newest value of a registration was acknowledged as stored.
+// Stored records that the newest value of a registration was acknowledged as
+// stored.
 func (o *Oracle) Stored(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -238,7 +240,7 @@ func (o *Oracle) Stored(id string) {
 		r.first = o.now()
 		o.note(r.data, "%s is stored", id)
 	}
-	for seq := range r.storedAt { // of older values only the order counts
+	for seq := range r.storedAt { // the times of older values are not needed
 		if seq < r.stored-4 {
 			delete(r.storedAt, seq)
 		}
@@ -246,8 +248,8 @@ func (o *Oracle) Stored(id string) {
 	o.acks++
 }
 
-// Ending notes that a registration is about to be withdrawn; killed: that its
-// client is about to die without a word.
+// Ending records that a registration is about to be withdrawn or, with killed,
+// that its client is about to be killed.
 func (o *Oracle) Ending(id string, killed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -260,7 +262,7 @@ func (o *Oracle) Ending(id string, killed bool) {
 	o.note(r.data, "%s %s", id, map[bool]string{true: "dies with its client", false: "is being withdrawn"}[killed])
 }
 
-// Withdrawn notes that the withdrawal of a registration was acknowledged.
+// Withdrawn records that the withdrawal of a registration was acknowledged.
 func (o *Oracle) Withdrawn(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -270,8 +272,8 @@ func (o *Oracle) Withdrawn(id string) {
 	o.note(r.data, "%s is withdrawn, acknowledged", id)
 }
 
-// Subscribing notes that a subscriber is about to subscribe. A lasting one takes
-// part in Behind.
+// Subscribing records that a subscriber is about to subscribe. A lasting one
+// takes part in Behind.
 func (o *Oracle) Subscribing(subscriber, data string, lasting bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -300,8 +302,8 @@ func (o *Oracle) Expect(check int, ok bool, format string, args ...any) {
 	}
 }
 
-// All violations are counted. Of one checker about one dataId, one in floodTime is
-// listed, and listAtMost in one episode about all of them.
+// All violations are counted. Listed are at most one of a checker and a dataId
+// in floodTime, and at most listAtMost of a checker in an episode.
 const (
 	floodTime  = 5 * time.Second
 	listAtMost = 5
@@ -309,8 +311,8 @@ const (
 	aroundTime = 30 * time.Second
 )
 
-// violate records a violation in what a subscriber sees, or of the cluster; mu is
-// held.
+// violate records a violation at a subscriber or, with a nil view, of the
+// cluster; mu is held.
 func (o *Oracle) violate(check int, seen *view, format string, args ...any) {
 	data, subscriber := "", ""
 	if seen != nil {
@@ -339,21 +341,23 @@ func (o *Oracle) violate(check int, seen *view, format string, args ...any) {
 	o.note(data, "VIOLATION: %s: %s", checkNames[check], text)
 }
 
-// Checks lists every checker with its counts.
+// Checks returns every checker with its counts.
 func (o *Oracle) Checks() []Check {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.counts[:])
 }
 
-// Violations lists what did not hold, in the order in which it was seen.
+// Violations returns the listed violations in the order in which they were
+// found.
 func (o *Oracle) Violations() []Violation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.violations)
 }
 
-// Broken counts all violations, also those that are not listed.
+// Broken returns the number of all violations, also of those that are not
+// listed.
 func (o *Oracle) Broken() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -369,8 +373,8 @@ func (o *Oracle) broken() (n int) {
 }
 
 // Behind describes a lasting subscriber that does not see exactly what is
-// published; "": all of them do. It means something only while no client changes
-// anything.
+// published, or returns "". The result is meaningful only while no client
+// changes anything.
 func (o *Oracle) Behind() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -390,7 +394,7 @@ func (o *Oracle) Behind() string {
 	return ""
 }
 
-// difference lists what a has and b has not.
+// difference describes what is in a and not in b.
 func difference(a, b map[string]int) string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(a)) {

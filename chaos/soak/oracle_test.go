@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forged is an oracle with a clock that is set by hand, and what a test does to it.
+// forged is an oracle with a clock that the test sets, and methods that feed
+// it.
 type forged struct {
 	*Oracle
 	t       time.Duration
@@ -22,10 +23,10 @@ func newForged() *forged {
 	return f
 }
 
-// later lets time pass.
+// later advances the clock.
 func (f *forged) later(d time.Duration) { f.t += d }
 
-// has publishes and stores registrations on "d".
+// has records registrations as published and stored on "d".
 func (f *forged) has(ids ...string) {
 	for _, id := range ids {
 		f.Publishing(id, "d")
@@ -33,13 +34,13 @@ func (f *forged) has(ids ...string) {
 	}
 }
 
-// ends withdraws a registration, acknowledged.
+// ends records the withdrawal of a registration and its acknowledgement.
 func (f *forged) ends(id string) {
 	f.Ending(id, false)
 	f.Withdrawn(id)
 }
 
-// sees is the next push of "d" to a subscriber, with the next version.
+// sees records the next push of "d" to a subscriber, at the next version.
 func (f *forged) sees(subscriber, values string) {
 	if f.views[subscriber+" d"] == nil {
 		f.Subscribing(subscriber, "d", true)
@@ -48,23 +49,23 @@ func (f *forged) sees(subscriber, values string) {
 	f.Pushed(subscriber, "d", f.version, strings.Fields(values))
 }
 
-// Each checker rejects its forged history, and takes the one beside it that differs
-// only in what makes it true.
-func TestOracle_RejectsWhatIsForgedAndTakesWhatIsTrue(t *testing.T) {
+// Each checker rejects its forged history and accepts a similar one that is
+// correct.
+func TestOracle_RejectsForgedHistories(t *testing.T) {
 	for name, c := range map[string]struct {
 		check  int
 		broken func(f *forged)
 		true   func(f *forged)
 	}{
-		"a living publisher is missing": {checkMissing,
+		"a live registration is missing": {checkMissing,
 			func(f *forged) { f.has("a", "b", "c"); f.sees("s", "a#1 b#1 c#1"); f.sees("s", "a#1 b#1") },
 			func(f *forged) {
 				f.has("a", "b", "c")
 				f.sees("s", "a#1 b#1 c#1")
-				f.Ending("c", false) // requested, not acknowledged: it may be gone from now on
+				f.Ending("c", false) // requested, not acknowledged: it may be missing from now on
 				f.sees("s", "a#1 b#1")
 			}},
-		"one that was stored long ago never came": {checkMissing,
+		"one that was stored long ago is never pushed": {checkMissing,
 			func(f *forged) { f.sees("s", ""); f.has("a"); f.later(lateAge + time.Second); f.sees("s", "") },
 			func(f *forged) { f.sees("s", ""); f.has("a"); f.later(time.Second); f.sees("s", "") }},
 		"a list comes empty": {checkEmpty,
@@ -102,9 +103,9 @@ func TestOracle_RejectsWhatIsForgedAndTakesWhatIsTrue(t *testing.T) {
 				f.has("a")
 				f.later(lostGrace + time.Second)
 				f.Lost()
-				f.sees("s", "") // it held nothing
+				f.sees("s", "") // it had no list
 			}},
-		"a fresh subscriber loses what it has seen after a loss of everything": {checkMissing,
+		"a new subscriber loses what it has seen after a loss of everything": {checkMissing,
 			func(f *forged) { f.has("a", "b"); f.Lost(); f.sees("s", "a#1 b#1"); f.sees("s", "b#1") },
 			func(f *forged) {
 				f.has("a", "b")
@@ -200,7 +201,7 @@ func TestOracle_RejectsWhatIsForgedAndTakesWhatIsTrue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newForged()
 			c.broken(f)
-			assert.Positive(t, f.Checks()[c.check].Broken, "the forged history is taken")
+			assert.Positive(t, f.Checks()[c.check].Broken, "the forged history is accepted")
 			require.NotEmpty(t, f.Violations())
 
 			f = newForged()
@@ -211,10 +212,10 @@ func TestOracle_RejectsWhatIsForgedAndTakesWhatIsTrue(t *testing.T) {
 	}
 }
 
-func TestOracle_BehindComparesLastingSubscribersWithWhatIsPublished(t *testing.T) {
+func TestOracle_BehindComparesLastingSubscribers(t *testing.T) {
 	f := newForged()
 	f.has("a", "b")
-	f.Subscribing("reader", "d", false) // it sees nothing yet, and does not count
+	f.Subscribing("reader", "d", false) // it has seen nothing yet, and is not compared
 	assert.Empty(t, f.Behind())
 	f.sees("s", "a#1")
 	assert.Contains(t, f.Behind(), "published is b#1")
@@ -229,7 +230,7 @@ func TestOracle_BehindComparesLastingSubscribersWithWhatIsPublished(t *testing.T
 	assert.Empty(t, f.Behind())
 }
 
-func TestOracle_ListsAFloodOnceAndCountsAll(t *testing.T) {
+func TestOracle_ListsRepeatedViolationOnce(t *testing.T) {
 	f := newForged()
 	f.has("a", "b")
 	f.sees("s", "a#1 b#1")
@@ -246,7 +247,7 @@ func TestOracle_ListsAFloodOnceAndCountsAll(t *testing.T) {
 	assert.Len(t, f.Violations(), 2)
 }
 
-func TestOracle_AViolationHasWhatHappenedAround(t *testing.T) {
+func TestOracle_ViolationHasRelatedEvents(t *testing.T) {
 	f := newForged()
 	f.BeginEpisode(7)
 	f.Publishing("x", "other")
@@ -265,7 +266,7 @@ func TestOracle_AViolationHasWhatHappenedAround(t *testing.T) {
 	assert.NotContains(t, around, "other: d version 1", "of another subscriber")
 }
 
-func TestOracle_EventsAreHandedOutOnce(t *testing.T) {
+func TestOracle_ReturnsEventsOnce(t *testing.T) {
 	f := newForged()
 	f.Note("before the record begins")
 	assert.Empty(t, f.Events())
@@ -275,7 +276,7 @@ func TestOracle_EventsAreHandedOutOnce(t *testing.T) {
 	assert.Empty(t, f.Events())
 }
 
-// A push that comes while its subscriber leaves is not checked.
+// A push that arrives while its subscriber leaves is not checked.
 func TestOracle_IgnoresPushesToSubscribersThatLeft(t *testing.T) {
 	f := newForged()
 	f.has("a")

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The oracle is worth something because it shares nothing with what it checks.
-func TestPackage_KnowsOnlyTheOutside(t *testing.T) {
+// The package shares no code with the servers that it checks.
+func TestPackage_ImportsNoServer(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").Output()
 	require.NoError(t, err)
 	for _, imp := range strings.Fields(string(out)) {
@@ -56,7 +56,7 @@ func TestGate_ClosesWhenChangesInProgressHaveEnded(t *testing.T) {
 	})
 }
 
-func TestMemory_SlopeIsThatOfTheLongestLifeAfterItsWarmUp(t *testing.T) {
+func TestMemory_SlopeOfLongestLifeAfterWarmUp(t *testing.T) {
 	m := newMemory()
 	for s := range 301 { // 100 MB in the first minute, then 3 MB a minute
 		at := time.Duration(s) * time.Second
@@ -77,7 +77,7 @@ func TestMemory_SlopeIsThatOfTheLongestLifeAfterItsWarmUp(t *testing.T) {
 	assert.False(t, g[1].Warning)
 }
 
-func TestLogs_FindOnlyWhatIsNew(t *testing.T) {
+func TestLogs_ScanOnlyNewLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data-1.log")
 	l := logs{read: map[string]int64{}}
 	add := func(text string) string {
@@ -97,9 +97,9 @@ func TestLogs_FindOnlyWhatIsNew(t *testing.T) {
 	assert.Equal(t, "panic: no", add("panic: no\n"))
 }
 
-// A process that ends without having been asked to is a violation, once; one that is
-// being started when it is looked at is not.
-func TestRunner_TellsEndsThatWereAskedForFromOthers(t *testing.T) {
+// The unrequested end of a process is one violation. A process that is being
+// started while the processes are read is none.
+func TestRunner_ReportsUnrequestedEnds(t *testing.T) {
 	r := &Runner{oracle: newForged().Oracle, states: newStates()}
 	for _, n := range []string{"data-1", "data-2", "data-3", "meta-1"} {
 		r.states.set(n, up)
@@ -108,7 +108,7 @@ func TestRunner_TellsEndsThatWereAskedForFromOthers(t *testing.T) {
 	r.states.set("data-3", stopping)
 	r.states.clean["data-3"] = true
 	before := r.states.moves
-	r.states.set("meta-1", up) // started after the look began
+	r.states.set("meta-1", up) // started after the processes were read
 	look := []Process{{Name: "data-1", Running: false, Code: 2}, {Name: "data-2"}, {Name: "data-3", Code: 0}, {Name: "meta-1"}}
 	r.ended(look, before)
 	assert.Equal(t, 1, r.oracle.Checks()[checkProcess].Broken)
@@ -126,7 +126,7 @@ func TestRunner_TellsEndsThatWereAskedForFromOthers(t *testing.T) {
 	assert.Equal(t, 1, r.oracle.Checks()[checkExit].Broken, "a clean stop with exit code 1")
 }
 
-func TestSlots_SayWhatIsNotServed(t *testing.T) {
+func TestSlots_DescribeWhatIsNotServed(t *testing.T) {
 	s := slotsInfo{Stable: true}
 	assert.Equal(t, "there is no slot table", s.unserved())
 	s.Slots = make([]slotInfo, 2)

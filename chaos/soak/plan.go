@@ -13,11 +13,12 @@ import (
 // Act is one kind of step.
 type Act string
 
-// The acts. Faults are done to processes and links, operator acts by HTTP.
+// The acts. Faults affect processes and links; an operator's commands go over
+// HTTP.
 const (
 	Kill   Act = "kill"   // SIGKILL
 	Stop   Act = "stop"   // SIGTERM
-	Start  Act = "start"  // what was killed or stopped
+	Start  Act = "start"  // a node that was killed or stopped
 	Pause  Act = "pause"  // SIGSTOP
 	Resume Act = "resume" // SIGCONT
 	Cut    Act = "cut"    // no byte passes between Node and Peer
@@ -25,15 +26,15 @@ const (
 	Slow   Act = "slow"   // every byte between Node and Peer takes By longer
 	Reset  Act = "reset"  // every connection between Node and Peer breaks
 
-	Drain  Act = "drain"  // onto the blacklist
-	Allow  Act = "allow"  // and off it
-	Resign Act = "resign" // of the leader
+	Drain  Act = "drain"  // puts a node on the blacklist
+	Allow  Act = "allow"  // takes it off the blacklist
+	Resign Act = "resign" // the leader resigns
 	Quit   Act = "quit"   // a meta becomes an observer
-	Join   Act = "join"   // and a candidate again
-	Switch Act = "switch" // Key = Value
+	Join   Act = "join"   // it becomes a candidate again
+	Switch Act = "switch" // sets Key to Value
 
 	Leave Act = "leave" // Count visitors of the load withdraw and leave now
-	Serve Act = "serve" // check that the cluster serves, whichever acts it has accepted
+	Serve Act = "serve" // check that the cluster serves, whichever commands it has accepted
 )
 
 // Step is one act at its offset in an episode.
@@ -45,7 +46,7 @@ type Step struct {
 	Key, Value string // of Switch
 	By         time.Duration
 	Count      int
-	Clean      bool // of Stop: nothing else is broken, so the exit code must be 0
+	Clean      bool // of Stop: there is no other fault, so the exit code must be 0
 }
 
 func (s Step) String() string {
@@ -68,11 +69,11 @@ func (s Step) String() string {
 	return strings.Join(words, " ")
 }
 
-// Episode is a few faults and acts that overlap.
+// Episode is a few faults and commands that overlap.
 type Episode struct {
 	Number int
 	Name   string
-	Steps  []Step // by offset
+	Steps  []Step // sorted by offset
 }
 
 func (e Episode) String() string {
@@ -84,28 +85,29 @@ func (e Episode) String() string {
 	return b.String()
 }
 
-// Plan is an endless sequence of episodes. Equal seeds and capabilities give equal
-// sequences.
+// Plan is an endless sequence of episodes. Equal seeds and capabilities give
+// equal sequences.
 type Plan struct {
 	seed uint64
 	can  Capabilities
 	only string
-	deck []shape // shapes that are still to come in this round
+	deck []shape // shapes that remain in this round
 	next int
 }
 
-// NewPlan makes the plan of a seed, of the shapes whose names contain only.
+// NewPlan returns the plan of a seed, limited to shapes whose names contain
+// only.
 func NewPlan(seed uint64, can Capabilities, only string) *Plan {
 	return &Plan{seed: seed, can: can, only: only}
 }
 
-// fits reports whether a shape can come in this plan.
+// fits reports whether a shape can occur in this plan.
 func (p *Plan) fits(s shape) bool {
 	return strings.Contains(s.name, p.only) && (p.can.Links || !s.links)
 }
 
-// Next is the next episode. Every shape comes once in each round, in an order of
-// the seed's own, so that a run of moderate length leaves none out.
+// Next returns the next episode. Every shape occurs once in each round, in an
+// order given by the seed, so that a run of moderate length omits none.
 func (p *Plan) Next() Episode {
 	p.next++
 	r := rand.New(rand.NewPCG(p.seed, uint64(p.next)))
@@ -134,12 +136,13 @@ func (d *draw) at(at time.Duration, s Step) {
 	d.steps = append(d.steps, s)
 }
 
-// between draws a duration, to ten milliseconds.
+// between draws a duration, in steps of ten milliseconds.
 func (d *draw) between(least, most time.Duration) time.Duration {
 	return (least + time.Duration(d.Int64N(int64(most-least)+1))).Round(10 * time.Millisecond)
 }
 
-// outage draws how long something is away: around each lease and grace.
+// outage draws the length of an outage: shorter or longer than a lease or
+// grace.
 func (d *draw) outage() time.Duration {
 	around := []time.Duration{nodeLease, clientLease, sessionGrace}[d.IntN(3)]
 	if d.IntN(2) == 0 {
@@ -148,7 +151,7 @@ func (d *draw) outage() time.Duration {
 	return min(longestOutage, around+d.between(500*time.Millisecond, 4*time.Second))
 }
 
-// names of a role, in a random order.
+// names returns the nodes of a role in a random order.
 func (d *draw) names(role string) []string {
 	n := map[string]int{"meta": d.can.Metas, "session": d.can.Sessions, "data": d.can.Datas}[role]
 	var out []string
@@ -161,25 +164,25 @@ func (d *draw) names(role string) []string {
 
 func (d *draw) one(role string) string { return d.names(role)[0] }
 
-// down kills and starts again.
+// down kills a node and starts it again.
 func (d *draw) down(at, length time.Duration, node string) {
 	d.at(at, Step{Act: Kill, Node: node})
 	d.at(at+length, Step{Act: Start, Node: node})
 }
 
-// frozen pauses and resumes.
+// frozen pauses a node and resumes it.
 func (d *draw) frozen(at, length time.Duration, node string) {
 	d.at(at, Step{Act: Pause, Node: node})
 	d.at(at+length, Step{Act: Resume, Node: node})
 }
 
-// drained puts a node on the blacklist and takes it off.
+// drained puts a node on the blacklist and takes it off again.
 func (d *draw) drained(at, length time.Duration, node string) {
 	d.at(at, Step{Act: Drain, Node: node})
 	d.at(at+length, Step{Act: Allow, Node: node})
 }
 
-// cut separates two nodes for a while.
+// cut cuts the link between two nodes and mends it.
 func (d *draw) cut(at, length time.Duration, node, peer string) {
 	d.at(at, Step{Act: Cut, Node: node, Peer: peer})
 	d.at(at+length, Step{Act: Mend, Node: node, Peer: peer})

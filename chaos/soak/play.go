@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// stepTimeout bounds one step: a start waits for the end of a stop.
+// stepTimeout bounds one step; a start may wait for the end of a stop.
 const stepTimeout = 30 * time.Second
 
-// performance is one episode as it is played.
+// performance is one episode that is being played.
 type performance struct {
 	*Runner
 	began   time.Time
-	shift   time.Duration // how long Serve has held up the rest
+	shift   time.Duration // by how much Serve steps have delayed the rest
 	targets map[string]string
 	lanes   map[string]chan struct{} // by node: closed when its newest step is done
 	all     sync.WaitGroup
@@ -27,8 +27,8 @@ type performance struct {
 	results []StepReport
 }
 
-// play does the steps at their offsets. Steps of one node follow one another, others
-// do not wait; Serve waits for all.
+// play carries out the steps at their offsets. The steps of one node run one
+// after the other, those of different nodes concurrently; Serve waits for all.
 func (r *Runner) play(ctx context.Context, e Episode) []StepReport {
 	p := &performance{Runner: r, began: time.Now(), targets: map[string]string{}, lanes: map[string]chan struct{}{}, results: make([]StepReport, len(e.Steps))}
 	for i, s := range e.Steps {
@@ -64,20 +64,21 @@ func (r *Runner) play(ctx context.Context, e Episode) []StepReport {
 	return p.results
 }
 
-// target resolves "leader" to the meta that leads when the episode first names it.
+// target resolves "leader" to the meta that leads when the episode first names
+// it.
 func (p *performance) target(ctx context.Context, node string) string {
 	if node != "leader" {
 		return node
 	}
 	if p.targets[node] == "" {
 		if p.targets[node] = p.operator.leader(ctx).Leader; p.targets[node] == "" {
-			p.targets[node] = "meta-1" // none leads: any meta will do
+			p.targets[node] = "meta-1" // no meta leads: any will do
 		}
 	}
 	return p.targets[node]
 }
 
-// done prints and keeps what came of a step.
+// done prints and records the outcome of a step.
 func (p *performance) done(i int, s Step, err error) {
 	outcome := "done"
 	switch {
@@ -93,7 +94,7 @@ func (p *performance) done(i int, s Step, err error) {
 	p.say("  +%4.1f s  %s: %s", s.At.Seconds(), s, outcome)
 }
 
-// serve checks that the cluster serves, whatever the operator has done to it.
+// serve checks that the cluster serves after the commands that it has accepted.
 func (p *performance) serve(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, serveBound)
 	defer cancel()
@@ -119,7 +120,7 @@ func (p *performance) serve(ctx context.Context) error {
 	return err
 }
 
-// step does one step.
+// step carries out one step.
 func (r *Runner) step(ctx context.Context, s Step) error {
 	fault := Fault{Act: s.Act, Node: s.Node, Peer: s.Peer, By: s.By}
 	switch s.Act {
@@ -162,19 +163,19 @@ func (r *Runner) step(ctx context.Context, s Step) error {
 	return err
 }
 
-// start brings a node back. One that is stopping may come to its end first.
+// start starts a node. A stopping node gets time to end first.
 func (r *Runner) start(ctx context.Context, node string) error {
 	if r.states.get(node) == stopping {
 		ended := r.await(ctx, stepTimeout/2, func(context.Context) bool { return r.states.get(node) != stopping })
 		if !ended {
-			r.oracle.Note("%s is still stopping: it is killed", node)
+			r.oracle.Note("%s is still stopping and is killed", node)
 			r.states.set(node, down)
 		}
 	}
 	if r.states.get(node) != down {
 		return nil
 	}
-	if r.states.lost() { // until now
+	if r.states.lost() { // up to now
 		r.oracle.Lost()
 	}
 	if err := r.cluster.Do(ctx, Fault{Act: Start, Node: node}); err != nil {
@@ -184,8 +185,8 @@ func (r *Runner) start(ctx context.Context, node string) error {
 	return nil
 }
 
-// heal ends every fault and takes back every operator act of an episode. It reports
-// whether that was possible.
+// heal ends every fault and takes back every operator command of an episode. It
+// reports whether that was possible.
 func (r *Runner) heal(ctx context.Context, e Episode) bool {
 	if ctx.Err() != nil {
 		return false
@@ -216,8 +217,8 @@ func (r *Runner) heal(ctx context.Context, e Episode) bool {
 	return r.undo(ctx, e) && ok && led
 }
 
-// awaitStop waits for the end of a node that was asked to stop. One that does not
-// end in time is killed by its start.
+// awaitStop waits for the end of a node that was asked to stop. If it does not
+// end in time, its start kills it.
 func (r *Runner) awaitStop(ctx context.Context, name string) {
 	if r.states.get(name) != stopping {
 		return
@@ -227,7 +228,7 @@ func (r *Runner) awaitStop(ctx context.Context, name string) {
 	clean := r.states.clean[name]
 	r.states.mu.Unlock()
 	if clean && ctx.Err() == nil {
-		r.oracle.Expect(checkExit, ended, "%s was stopped, with nothing else broken, and has not ended within %s", name, endBound)
+		r.oracle.Expect(checkExit, ended, "%s was stopped without other faults and has not ended within %s", name, endBound)
 	}
 }
 
@@ -245,16 +246,16 @@ func (r *Runner) healLinks(ctx context.Context) bool {
 	return ok
 }
 
-// joinAll makes every meta that the episode made an observer a candidate again.
+// joinAll makes the metas that have quit in the episode candidates again.
 func (r *Runner) joinAll(ctx context.Context, e Episode) {
 	for _, s := range e.Steps {
 		if isMeta(s.Node) && (s.Act == Quit || s.Act == Drain) {
-			_ = r.operator.do(ctx, Step{Act: Join, Node: s.Node}) // tried again until there is a leader, and by undo
+			_ = r.operator.do(ctx, Step{Act: Join, Node: s.Node}) // repeated until there is a leader, and by undo
 		}
 	}
 }
 
-// undo takes back the operator acts that need a leader.
+// undo takes back the operator commands, which needs a leader.
 func (r *Runner) undo(ctx context.Context, e Episode) bool {
 	ok := r.retry(ctx, "clear the blacklist", func(ctx context.Context) error {
 		names, err := r.operator.blacklisted(ctx)
@@ -276,7 +277,7 @@ func (r *Runner) undo(ctx context.Context, e Episode) bool {
 	return ok
 }
 
-// lastOf is the last step that sets a switch: its usual value.
+// lastOf returns the last step that sets a switch, which sets its default.
 func lastOf(steps []Step, key string) (last Step) {
 	i := slices.IndexFunc(steps, func(s Step) bool { return s.Key == key })
 	for ; i >= 0 && i < len(steps); i++ {
@@ -287,12 +288,12 @@ func lastOf(steps []Step, key string) (last Step) {
 	return last
 }
 
-// retry does something until it succeeds, within leaderBound.
+// retry repeats an action until it succeeds or leaderBound has passed.
 func (r *Runner) retry(ctx context.Context, what string, do func(context.Context) error) bool {
 	var err error
 	ok := r.await(ctx, leaderBound, func(ctx context.Context) bool { err = do(ctx); return err == nil })
 	if !ok && ctx.Err() == nil {
-		r.oracle.Expect(checkServed, false, "healing: %s does not succeed within %s: %v", what, leaderBound, err)
+		r.oracle.Expect(checkServed, false, "healing: %s did not succeed within %s: %v", what, leaderBound, err)
 	}
 	return ok
 }

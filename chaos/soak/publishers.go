@@ -15,7 +15,8 @@ type offer struct {
 	pub      *client.Publication
 }
 
-// offer publishes and waits until it is stored; false: ctx ended first.
+// offer publishes and waits until the registration is stored; false: ctx ended
+// first.
 func (l *load) offer(ctx context.Context, a *actor, id, data string) (offer, bool) {
 	o := offer{id: id, data: data}
 	value := l.oracle.Publishing(id, data)
@@ -27,7 +28,7 @@ func (l *load) offer(ctx context.Context, a *actor, id, data string) (offer, boo
 	return o, l.await(ctx, o)
 }
 
-// change gives a registration its next value and waits until that is stored.
+// change sets the next value of a registration and waits until it is stored.
 func (l *load) change(ctx context.Context, o offer) bool {
 	value := l.oracle.Publishing(o.id, o.data)
 	if err := o.pub.Update([]string{value}); err != nil {
@@ -49,7 +50,7 @@ func (l *load) await(ctx context.Context, o offer) bool {
 	return false
 }
 
-// publish is a client that publishes, stays, and changes its values.
+// publish runs a client that publishes, stays, and changes its values.
 func (l *load) publish(ctx context.Context, r *rand.Rand, number int) {
 	name := fmt.Sprintf("publisher-%d", number+1)
 	a, err := l.actor(name, name)
@@ -89,7 +90,8 @@ const (
 	closeWait = 90 * time.Second // how long one waits for its good-bye to be acknowledged
 )
 
-// visit is one client after the other: it comes, publishes, withdraws, leaves.
+// visit runs one client after the other; each publishes, withdraws and leaves,
+// or dies.
 func (l *load) visit(ctx context.Context, r *rand.Rand, host string) {
 	for n := 1; l.visitOnce(ctx, r, host, fmt.Sprintf("%s.%d", host, n)); n++ {
 		if !pause(ctx, r, visitMean/4) {
@@ -129,8 +131,8 @@ func (l *load) visitOnce(ctx context.Context, r *rand.Rand, host, name string) b
 	}
 	defer l.gate.leave()
 	switch n := r.IntN(100); {
-	case n < 10: // it dies
-	case n < 40: // it withdraws, stays a moment, and then dies: nothing of it is left to die
+	case n < 10: // it dies with its registrations
+	case n < 40: // it withdraws, stays a moment, and then dies without registrations
 		for _, o := range offers {
 			if !l.withdraw(ctx, o) {
 				return false
@@ -152,7 +154,8 @@ func (l *load) visitOnce(ctx context.Context, r *rand.Rand, host, name string) b
 	return ctx.Err() == nil
 }
 
-// stay waits until the visitor's time is over, or one is asked to leave.
+// stay waits until the visitor's time has passed, or until a visitor is asked
+// to leave.
 func (l *load) stay(ctx context.Context, r *rand.Rand) bool {
 	timer := time.NewTimer(visitMean/4 + time.Duration(r.Int64N(int64(2*visitMean))))
 	defer timer.Stop()
@@ -166,7 +169,7 @@ func (l *load) stay(ctx context.Context, r *rand.Rand) bool {
 	}
 }
 
-// withdraw takes a registration back and waits for the acknowledgement.
+// withdraw withdraws a registration and waits for the acknowledgement.
 func (l *load) withdraw(ctx context.Context, o offer) bool {
 	l.oracle.Ending(o.id, false)
 	if err := o.pub.Withdraw(); err != nil {

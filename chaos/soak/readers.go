@@ -14,11 +14,11 @@ import (
 // How readers behave.
 const (
 	readerDataIDs = 8
-	readerWait    = 25 * time.Second // a reader that got nothing by then leaves: another comes
+	readerWait    = 25 * time.Second // a reader without a list leaves then, and another one starts
 	readerStays   = 2 * time.Second
 )
 
-// read is one fresh subscriber after the other: their first lists are what counts.
+// read runs one new subscriber after the other; their first lists are checked.
 func (l *load) read(ctx context.Context, r *rand.Rand, host string) {
 	for ctx.Err() == nil {
 		name := fmt.Sprintf("%s.%d", host, l.names.Add(1))
@@ -66,8 +66,9 @@ func once(do func()) func(conclave.Datum) {
 	return func(conclave.Datum) { first.Do(do) }
 }
 
-// probe publishes with a fresh client, reads it with another, changes it, waits for
-// the change to arrive, and withdraws it. It returns what was not reached within ctx.
+// probe publishes with a new client, reads it with another, changes it, waits
+// for the change to arrive, and withdraws it. It returns the stage at which it
+// failed.
 func (l *load) probe(ctx context.Context) (stage string, err error) {
 	n := l.names.Add(1)
 	id, data := fmt.Sprintf("w%d", n), fmt.Sprintf("probe-%d", n%8)
@@ -90,7 +91,7 @@ func (l *load) probe(ctx context.Context) (stage string, err error) {
 		return "publish", err
 	}
 	if err := pub.Stored(ctx); err != nil {
-		return "publish: it is not stored", err
+		return "publish: not stored", err
 	}
 	l.oracle.Stored(id)
 	seen := make(chan conclave.Datum, 64)
@@ -111,24 +112,24 @@ func (l *load) probe(ctx context.Context) (stage string, err error) {
 		return "update", err
 	}
 	if err := pub.Stored(ctx); err != nil {
-		return "update: it is not stored", err
+		return "update: not stored", err
 	}
 	l.oracle.Stored(id)
 	if err := shows(ctx, seen, value); err != nil {
-		return "subscribe: the update is not pushed", err
+		return "subscribe: the update was not pushed", err
 	}
 	l.oracle.Ending(id, false)
 	if err := pub.Withdraw(); err != nil {
 		return "withdraw", err
 	}
 	if err := pub.Stored(ctx); err != nil {
-		return "withdraw: it is not stored", err
+		return "withdraw: not stored", err
 	}
 	l.oracle.Withdrawn(id)
 	return "", nil
 }
 
-// shows waits until a push has the value.
+// shows waits until a push contains the value.
 func shows(ctx context.Context, pushes <-chan conclave.Datum, value string) error {
 	for {
 		select {

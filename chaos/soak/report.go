@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Report is what a run has shown.
+// Report is the result of a run.
 type Report struct {
 	Ok         bool            `json:"ok"`
 	Seed       uint64          `json:"seed"`
@@ -35,14 +35,14 @@ type EpisodeReport struct {
 	Steps  []StepReport `json:"steps"`
 }
 
-// StepReport is one step and what came of it.
+// StepReport is one step and its outcome.
 type StepReport struct {
 	AtMs    int64  `json:"atMs"` // the offset in its episode
 	Step    string `json:"step"`
 	Outcome string `json:"outcome"` // done, refused: ..., failed: ...
 }
 
-// finish fills in what the run has counted.
+// finish fills in the counts of the run.
 func (r *Report) finish(from *Runner) {
 	r.Seed, r.ForMs, r.TookMs, r.Raced = from.cfg.Seed, from.cfg.For.Milliseconds(), from.elapsed().Milliseconds(), from.cfg.Raced
 	r.Checks, r.Violations, r.Memory = from.oracle.Checks(), from.oracle.Violations(), from.memory.growth()
@@ -61,11 +61,11 @@ func (r *Report) finish(from *Runner) {
 	}
 }
 
-// shownAround is how many violations are printed with what happened before them;
+// shownAround is how many violations are printed with the events before them;
 // the JSON document has all.
 const shownAround = 5
 
-// Write prints the report for people.
+// Write prints the report as text.
 func (r *Report) Write(w io.Writer) {
 	took := (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second)
 	fmt.Fprintf(w, "\n%d episodes in %s, %d pushes checked, %d acknowledgements\n\n", len(r.Episodes), took, r.Pushes, r.Acks)
@@ -77,7 +77,7 @@ func (r *Report) Write(w io.Writer) {
 	for _, g := range r.Memory {
 		warning := ""
 		if g.Warning {
-			warning = "  it grows: see whether that ends"
+			warning = "  it grows"
 		}
 		fmt.Fprintf(w, "%-12s %8d %8.0f %8.0f %8.0f %12.2f%s\n", g.Name, g.Seconds, g.FirstMB, g.LastMB, g.MostMB, g.PerMinute, warning)
 	}

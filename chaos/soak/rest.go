@@ -8,9 +8,9 @@ import (
 	"conclave/internal/sleep"
 )
 
-// rest demands, one after the other, what a healed cluster must reach, each within
-// its bound. false: it was not reached, and the run ends; what subscribers see may
-// be wrong and the run goes on.
+// rest expects, one after the other, what a healed cluster must reach, each
+// within its bound. It returns false if something was not reached, which ends the
+// run. Violations in pushes do not end it.
 func (r *Runner) rest(ctx context.Context) bool {
 	if !r.served(ctx) || !r.stored(ctx) || !r.agreed(ctx) {
 		return false
@@ -44,8 +44,7 @@ func (r *Runner) served(ctx context.Context) bool {
 	return ok
 }
 
-// stored publishes and reads with fresh clients, and waits for whatever the load's
-// clients still have in progress.
+// stored publishes and reads with new clients.
 func (r *Runner) stored(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, storedBound)
 	defer cancel()
@@ -57,8 +56,8 @@ func (r *Runner) stored(ctx context.Context) bool {
 	return err == nil
 }
 
-// agreed lets the load change nothing, and compares what every subscriber sees with
-// what is published.
+// agreed stops the changes of the load and compares what every subscriber sees
+// with what is published.
 func (r *Runner) agreed(ctx context.Context) bool {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, storedBound)
@@ -74,6 +73,6 @@ func (r *Runner) agreed(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	r.oracle.Expect(checkAgree, ok, "%s after healing, with nothing being changed: %s", time.Since(began).Round(time.Second), behind)
+	r.oracle.Expect(checkAgree, ok, "%s after healing, without changes: %s", time.Since(began).Round(time.Second), behind)
 	return ok && left == 0
 }

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Config says what is run.
+// Config describes a run.
 type Config struct {
 	Cluster Cluster
 	Can     Capabilities
 	Load    Load
 	Seed    uint64
-	Only    string        // shapes whose names contain it; "": all
+	Only    string        // only shapes whose names contain this; "": all
 	For     time.Duration // no episode begins later than this after the first
 	Raced   bool          // the programs were built with the race detector
 	Dir     string        // of the event log
@@ -40,7 +40,7 @@ type Runner struct {
 	report   Report
 }
 
-// New makes a runner for one run.
+// New returns a runner for one run.
 func New(cfg Config) *Runner {
 	r := &Runner{cfg: cfg, cluster: cfg.Cluster, operator: newOperator(cfg.Cluster), states: newStates(), memory: newMemory(), began: time.Now()}
 	r.logs.read = map[string]int64{}
@@ -57,12 +57,12 @@ func (r *Runner) say(format string, args ...any) {
 	r.cfg.Say(fmt.Sprintf("%7.1f s  %s", r.elapsed().Seconds(), text))
 }
 
-// errNotHealed ends a run whose cluster does not serve any more: what follows would
-// only repeat it.
+// errNotHealed ends a run whose cluster does not serve any more: later episodes
+// would only show the same again.
 var errNotHealed = errors.New("the cluster did not heal")
 
-// Run opens the cluster, plays episodes until the time is over, and stops the
-// cluster. The report is worth reading also with an error; it is incomplete then.
+// Run opens the cluster, plays episodes until Config.For has passed, and stops
+// the cluster. With an error the report is incomplete.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	err := r.run(ctx)
 	r.checkGrowth()
@@ -135,7 +135,8 @@ func (r *Runner) loaded(ctx context.Context) error {
 	return errors.Join(ctx.Err(), failed)
 }
 
-// await asks until it is so; false: the bound passed, or ctx ended.
+// await calls so until it returns true. It returns false if the bound has
+// passed or ctx has ended.
 func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -153,7 +154,7 @@ func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context
 	}
 }
 
-// episodes plays until the time is over.
+// episodes plays episodes until Config.For has passed.
 func (r *Runner) episodes(ctx context.Context) error {
 	plan := NewPlan(r.cfg.Seed, r.cfg.Can, r.cfg.Only)
 	for first := r.elapsed(); r.elapsed()-first < r.cfg.For; {
@@ -185,14 +186,14 @@ func (r *Runner) episodes(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the cluster, and checks how its processes ended.
+// stop stops the cluster and checks how its processes ended.
 func (r *Runner) stop(ctx context.Context) error {
 	r.say("stopping the cluster")
 	err := r.cluster.Stop(ctx)
-	r.oracle.Expect(checkExit, err == nil, "the cluster's own stop: %v", err)
+	r.oracle.Expect(checkExit, err == nil, "stop of the cluster: %v", err)
 	all, perr := r.cluster.Processes(ctx)
 	for _, p := range all {
-		r.oracle.Expect(checkExit, !p.Running && p.Code == 0 && p.Signal == "", "%s, stopped with its cluster: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
+		r.oracle.Expect(checkExit, !p.Running && p.Code == 0 && p.Signal == "", "%s, stopped with the cluster: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
 	}
 	return errors.Join(perr, r.checkLogs(ctx))
 }
@@ -224,10 +225,10 @@ func (r *Runner) runEvents(ctx context.Context) {
 	}
 }
 
-// roles are the prefixes of the nodes' names.
+// isMeta reports whether the name is that of a meta node.
 func isMeta(name string) bool { return strings.HasPrefix(name, "meta-") }
 
-// sorted is a copy in order.
+// sorted returns a sorted copy.
 func sorted(names []string) []string {
 	out := slices.Clone(names)
 	slices.Sort(out)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// What the runner has done to a process.
+// desired is the state that the runner has requested for a process.
 type desired string
 
 const (
 	up       desired = "up"
 	paused   desired = "paused"
 	down     desired = "down"
-	stopping desired = "stopping" // asked to; what comes of it is seen by runProcesses
+	stopping desired = "stopping" // it was asked to stop; runProcesses sees how it ends
 )
 
-// states is what the runner has done to each process, and what became of them.
+// states holds the requested state of each process and of the links.
 type states struct {
 	mu    sync.Mutex // guards the rest
 	of    map[string]desired
-	moves int                // grows with every change
-	since map[string]int     // the move that a process's state is from
-	clean map[string]bool    // of a stopping one: its exit code counts
+	moves int                // incremented with every change
+	since map[string]int     // the value of moves when a process's state changed
+	clean map[string]bool    // stopping processes whose exit code is checked
 	links map[[2]string]bool // cut or slow
 	last  map[string]Process
 }
@@ -61,10 +61,10 @@ func (s *states) get(name string) desired {
 	return s.of[name]
 }
 
-// memoryEvery is how often the processes' memory is noted.
+// memoryEvery is how often the processes' memory is recorded.
 const memoryEvery = 5 * time.Second
 
-// runProcesses watches for processes that end, until ctx ends.
+// runProcesses checks which processes have ended, until ctx ends.
 func (r *Runner) runProcesses(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.Can.LookEvery)
 	defer tick.Stop()
@@ -89,8 +89,8 @@ func (r *Runner) runProcesses(ctx context.Context) {
 	}
 }
 
-// ended compares what runs with what was done. A process whose state was changed
-// after the look began, at a later move, is looked at again next time.
+// ended compares the processes with their requested states. A process whose
+// state was changed after they were read is checked the next time.
 func (r *Runner) ended(all []Process, moves int) {
 	type end struct {
 		Process
@@ -118,7 +118,7 @@ func (r *Runner) ended(all []Process, moves int) {
 		}
 		r.oracle.Note("%s has stopped: exit code %d %s", e.Name, e.Code, e.Signal)
 		if e.clean {
-			r.oracle.Expect(checkExit, e.Code == 0 && e.Signal == "", "%s was stopped, with nothing else broken: exit code %d %s", e.Name, e.Code, e.Signal)
+			r.oracle.Expect(checkExit, e.Code == 0 && e.Signal == "", "%s was stopped, without other faults: exit code %d %s", e.Name, e.Code, e.Signal)
 		}
 	}
 	if len(ends) == 0 {

@@ -10,8 +10,8 @@ import (
 	"conclave/internal/trace"
 )
 
-// deed reads what is done.
-func (p *parser) deed() (*Deed, error) {
+// action reads an action.
+func (p *parser) action() (*Deed, error) {
 	d := &Deed{}
 	var err error
 	who := func() { d.Who, err = p.selector() }
@@ -56,7 +56,7 @@ func (p *parser) deed() (*Deed, error) {
 		word("to")
 		d.Whom = Selector(p.next())
 		if _, known := switchDefaults[string(d.Who)]; err == nil && !known {
-			err = fmt.Errorf("there is no switch %q: want one of %s", d.Who, strings.Join(slices.Sorted(maps.Keys(switchDefaults)), ", "))
+			err = fmt.Errorf("unknown switch %q (want one of %s)", d.Who, strings.Join(slices.Sorted(maps.Keys(switchDefaults)), ", "))
 		}
 	case "heal":
 		d.Verb = HealAll
@@ -116,18 +116,18 @@ func (p *parser) deed() (*Deed, error) {
 			d.Point, err = p.point()
 		}
 	default:
-		return nil, fmt.Errorf("%q is nothing that can be done", w)
+		return nil, fmt.Errorf("unknown action %q", w)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if asked(d.Verb) {
+	if isCommand(d.Verb) {
 		d.AtOnce = p.accept("at", "once")
 		d.MustRefuse = p.accept("and", "be", "refused")
 	}
 	if p.accept("for") {
 		if d.For, err = p.duration(); err == nil && undo(d.Verb) == "" {
-			err = fmt.Errorf("%s ... for: it does not last", d.Verb)
+			err = fmt.Errorf("%s does not last: want no \"for\"", d.Verb)
 		}
 	}
 	return d, err
@@ -173,7 +173,7 @@ func (p *parser) clock(d *Deed, verb string) (err error) {
 		}
 		w := p.next()
 		if d.To, err = time.Parse(time.RFC3339, w); err != nil {
-			return fmt.Errorf("%q is no time like 2038-01-19T03:14:00Z", w)
+			return fmt.Errorf("invalid time %q (want for example 2038-01-19T03:14:00Z)", w)
 		}
 		return nil
 	}
@@ -187,7 +187,7 @@ func (p *parser) clock(d *Deed, verb string) (err error) {
 func (p *parser) point() (trace.Kind, error) {
 	w := trace.Kind(p.next())
 	if !slices.Contains(trace.Points(), w) {
-		return "", fmt.Errorf("%q is no point where a node can be held: %v", w, trace.Points())
+		return "", fmt.Errorf("unknown point %q (want one of %v)", w, trace.Points())
 	}
 	return w, nil
 }

@@ -10,63 +10,64 @@ import (
 	"conclave/internal/trace"
 )
 
-// A judge is one invariant as a function over a history. It counts what it has
-// looked at, and says what cannot be; it never looks at a running cluster.
-type judge struct {
-	id   string
-	says string
-	look func(h *History, v *Verdict)
+// A checker checks one invariant of a history. It counts its checks and reports
+// violations; it has no access to a running cluster.
+type checker struct {
+	id    string
+	title string
+	run   func(h *History, v *Verdict)
 }
 
-// Verdict is what a judge found.
+// Verdict is the outcome of one checker.
 type Verdict struct {
 	ID         string      `json:"id"`
 	Says       string      `json:"says"`
 	Checks     int         `json:"checks"`
 	Violations []Violation `json:"violations"`
-	Shown      string      `json:"shown,omitempty"` // a figure that the judge came across
+	Shown      string      `json:"shown,omitempty"` // a figure that the checker found on the way
 }
 
-// Violation is one thing that cannot be, with the entries that show it.
+// Violation is one violation of an invariant, with the entries that show it.
 type Violation struct {
 	At       time.Duration `json:"at"`
 	What     string        `json:"what"`
 	Evidence []string      `json:"evidence"`
 }
 
-// most is how many violations of one kind are kept: the first explain the rest.
-const most = 20
+// maxViolations is how many violations a checker keeps: the first explain the
+// rest.
+const maxViolations = 20
 
-// Judges lists the ids of all judges: the invariants, then the rules.
+// Judges returns the ids of all checkers: the invariants, then the rules.
 func Judges() []string {
 	var out []string
-	for _, j := range judges() {
+	for _, j := range checkers() {
 		out = append(out, j.id)
 	}
 	return out
 }
 
-// judges are in the order of the documents: I1 to I13, rules L1 to L17, and what
-// must be linearizable.
-func judges() []judge {
-	return slices.Concat(electionJudges, slotJudges, clientJudges, ruleJudges, linearJudges)
+// checkers returns the checkers in the order of the documents: I1 to I13, the
+// rules L1 to L19, and what must be linearizable.
+func checkers() []checker {
+	return slices.Concat(electionCheckers, slotCheckers, clientCheckers, ruleCheckers, linearCheckers)
 }
 
-// Judge asks every judge.
+// Judge runs every checker.
 func Judge(h *History) []Verdict {
 	var out []Verdict
-	for _, j := range judges() {
-		v := Verdict{ID: j.id, Says: j.says}
-		j.look(h, &v)
+	for _, j := range checkers() {
+		v := Verdict{ID: j.id, Says: j.title}
+		j.run(h, &v)
 		out = append(out, v)
 	}
 	return out
 }
 
-// check counts one check, and accuses when it does not hold.
+// check counts one check, and records a violation if it does not hold.
 func (v *Verdict) check(holds bool, h *History, at time.Duration, evidence []int, format string, args ...any) {
 	v.Checks++
-	if holds || len(v.Violations) >= most {
+	if holds || len(v.Violations) >= maxViolations {
 		return
 	}
 	x := Violation{At: at, What: fmt.Sprintf(format, args...)}
@@ -76,50 +77,51 @@ func (v *Verdict) check(holds bool, h *History, at time.Duration, evidence []int
 	v.Violations = append(v.Violations, x)
 }
 
-// show keeps a figure that the judge came across.
+// show keeps a figure that the checker found on the way.
 func (v *Verdict) show(format string, args ...any) { v.Shown = fmt.Sprintf(format, args...) }
 
-// sortedByEnd are the statements that were answered, in the order of the answers.
+// sortedByEnd returns the statements that were answered, in the order of the
+// answers.
 func sortedByEnd(all []statement) []statement {
 	out := slices.DeleteFunc(slices.Clone(all), func(s statement) bool { return s.done < 0 })
 	slices.SortFunc(out, func(a, b statement) int { return a.done - b.done })
 	return out
 }
 
-// slotEpoch is one leadership of one slot.
+// slotEpoch identifies one leadership of one slot.
 type slotEpoch struct {
 	slot  int
 	epoch conclave.Epoch
 }
 
-// nodeSlot is one slot at one node's incarnation.
+// nodeSlot identifies one slot at one incarnation of a node.
 type nodeSlot struct {
 	node conclave.NodeID
 	slot int
 }
 
-// seenAt is a value together with the entry that shows it.
+// seenAt is a value with the index of the entry that shows it.
 type seenAt[T any] struct {
 	v T
 	i int
 }
 
-// touched says when each host was last in the hands of a fault: from its
-// beginning until its end. The end of the history ends what lasts.
-type touched map[string][]span
+// faultTimes lists, for each host, the times in which a fault affected it. A
+// fault that was not ended lasts until the end of the history.
+type faultTimes map[string][]span
 
 type span struct{ from, to time.Duration }
 
-// faultSpans collects them. A fault on a link touches both ends; one without a
-// named peer touches everybody ("" is the network as a whole). With verbs, only
-// faults that begin with one of these are collected.
-func (h *History) faultSpans(verbs ...Verb) touched {
-	out := touched{}
+// faultSpans returns the times of all faults. A fault on a link affects both
+// ends; a fault without a named peer affects all hosts ("" is the network as a
+// whole). With verbs, only faults that begin with one of them are returned.
+func (h *History) faultSpans(verbs ...Verb) faultTimes {
+	out := faultTimes{}
 	end := h.end()
-	began := map[string]int{} // fault's key and host -> its place in out
+	began := map[string]int{} // fault's key and host -> index in out[host]
 	h.faults(func(_ int, at time.Duration, x Fault) {
 		begins := x.Verb
-		if ends(x.Act) {
+		if endsFault(x.Act) {
 			begins = ""
 		}
 		if len(verbs) > 0 && begins != "" && !slices.Contains(verbs, begins) {
@@ -132,7 +134,7 @@ func (h *History) faultSpans(verbs ...Verb) touched {
 		}
 		for _, host := range hosts {
 			k := key(x.Act) + "@" + host
-			if ends(x.Act) {
+			if endsFault(x.Act) {
 				if i, ok := began[k]; ok {
 					out[host][i].to = at
 					delete(began, k)
@@ -153,8 +155,8 @@ func (h *History) faultSpans(verbs ...Verb) touched {
 	return out
 }
 
-// any says whether one of the hosts was touched between two moments.
-func (t touched) any(from, to time.Duration, hosts ...string) bool {
+// any reports whether a fault affected one of the hosts between two times.
+func (t faultTimes) any(from, to time.Duration, hosts ...string) bool {
 	for _, host := range hosts {
 		for _, s := range t[host] {
 			if s.from <= to && s.to >= from {
@@ -165,9 +167,9 @@ func (t touched) any(from, to time.Duration, hosts ...string) bool {
 	return false
 }
 
-// onlyOn says that no other hosts than those with one of the prefixes were
-// touched between two moments.
-func (t touched) onlyOn(from, to time.Duration, prefixes ...string) bool {
+// onlyOn reports whether faults affected, between two times, only hosts with
+// one of the prefixes.
+func (t faultTimes) onlyOn(from, to time.Duration, prefixes ...string) bool {
 	for host, spans := range t {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(host, p) }) {
 			continue
@@ -188,8 +190,9 @@ func (h *History) end() time.Duration {
 	return h.Entries[len(h.Entries)-1].At
 }
 
-// statements pairs the two claims around each statement of a node: it plays its
-// rounds one after the other. done is -1 for what was never heard of again.
+// statement is one statement of a node, paired from the two events around it: a
+// node plays its rounds one after the other. done is -1 if no answer was
+// recorded.
 type statement struct {
 	call, done int
 	before     trace.Claim
@@ -202,8 +205,9 @@ var outcomes = map[trace.Kind]trace.Kind{
 	trace.Reparking: trace.Reparked, trace.Resigning: trace.Resigned, trace.Writing: trace.Wrote,
 }
 
-// statements lists them in the order in which they were sent. Election and
-// cluster state are two goroutines: their statements are paired each on its own.
+// statements returns the statements in the order in which they were sent.
+// Election and cluster state are two goroutines, so their statements are paired
+// separately.
 func (h *History) statements(kinds ...trace.Kind) []statement {
 	var out []statement
 	pending := map[string]int{}
@@ -211,7 +215,7 @@ func (h *History) statements(kinds ...trace.Kind) []statement {
 	for _, k := range kinds {
 		wanted[k], wanted[outcomes[k]] = true, true
 	}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if !wanted[c.Kind] {
 			return
 		}

@@ -12,34 +12,34 @@ import (
 )
 
 // The 17 rules that make the Java original lossless, as far as a history shows
-// them; the comments say what of a rule is looked at.
-var ruleJudges = []judge{
+// them. The comments of the functions say which part of a rule is checked.
+var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
-	{"L2", "no slot is served before the sessions were heard, or its source's copy taken", servedAfterHearing},
+	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},
 	{"L3", "no read straddles a change", readsWithinOneEpoch},
 	{"L4", "a leader change has a new leader epoch, and writes name it", writesNameTheEpoch},
 	{"L5", "epochs never go back, at any receiver", receiversRise},
 	{"L6", "two tables may coexist: a new leader's versions begin above what was read before", newLeadersBeginAbove},
 	{"L7", "the order per publisher holds, whatever is applied twice or late", publishersInOrder},
 	{"L8", "only the owner removes, and only what it had", ownersRemove},
-	{"L9", "a restarted session is a new owner", oneLifeAtATime},
+	{"L9", "a restarted session is a new owner", oneIncarnationAtATime},
 	{"L10", "nothing is deleted on weak evidence", ownersWereLost},
-	{"L11", "nothing is read as empty where something live is stored", nothingEmpty},
-	{"L12", "nothing is arranged while cold", sealedFirst},
+	{"L11", "no read finds nothing where something live is stored", nothingEmpty},
+	{"L12", "no slot is arranged before the term is sealed", sealedFirst},
 	{"L13", "slots move a few at a time", fewAtATime},
 	{"L14", "a drained node owns no slot", drainedOwnsNothing},
-	{"L15", "every hint has a pull behind it: in the end all go by one table", allCatchUp},
+	{"L15", "every hint has a pull behind it: in the end all nodes use one table", allCatchUp},
 	{"L16", "a meta outage freezes, and breaks nothing", writesGoOn},
 	{"L17", "at most one leader acts: rows are written one after the other", writesFormAChain},
 	{"L18", "at one position of a feed the follower's copy is the leader's", copiesAreEqual},
-	{"L19", "what an operator may do leaves a cluster that serves and is led", operatorsBreakNothing},
+	{"L19", "an operator's commands leave a cluster that serves and has a leader", operatorsBreakNothing},
 }
 
-// L2: a leader that serves without its source's copy was answered, at its epoch,
-// by as many sessions as it says it has heard.
+// L2: a leader that serves without its source's copy was answered, at its
+// epoch, by as many sessions as it reports.
 func servedAfterHearing(h *History, v *Verdict) {
 	answered := map[slotEpoch]map[conclave.NodeID]int{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := slotEpoch{c.Slot, c.Epoch}
 		if c.Kind == trace.Answered {
 			if answered[k] == nil {
@@ -48,37 +48,38 @@ func servedAfterHearing(h *History, v *Verdict) {
 			answered[k][c.Node] = i
 			return
 		}
-		v.check(c.Flag || len(answered[k]) >= c.Count, h, at, []int{i}, "%s serves slot %d at epoch %s and says that %d sessions were heard; %d have answered", c.Node, c.Slot, c.Epoch, c.Count, len(answered[k]))
+		v.check(c.Flag || len(answered[k]) >= c.Count, h, at, []int{i}, "%s serves slot %d at epoch %s and reports %d answers of sessions; there were %d", c.Node, c.Slot, c.Epoch, c.Count, len(answered[k]))
 	}, trace.Answered, trace.Serving)
 }
 
-// L3: a session believes a read only at the epoch that it goes by at that moment;
-// and what it has told a new leader is a fence: it goes by no lower one any more.
+// L3: a session accepts a read only at the epoch that it uses at that moment.
+// Its answer to a new leader is a fence: from then on it uses no lower epoch.
 func readsWithinOneEpoch(h *History, v *Verdict) {
-	goesBy, told := map[nodeSlot]seenAt[conclave.Epoch]{}, map[nodeSlot]seenAt[conclave.Epoch]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	current, answered := map[nodeSlot]seenAt[conclave.Epoch]{}, map[nodeSlot]seenAt[conclave.Epoch]{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := nodeSlot{c.Node, c.Slot}
 		if c.Kind == trace.Adopted {
-			goesBy[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+			current[k] = seenAt[conclave.Epoch]{c.Epoch, i}
 			return
 		}
-		g := goesBy[k]
-		t := told[k]
+		g := current[k]
+		t := answered[k]
 		if c.Kind == trace.Answered {
-			if t.v.Less(c.Epoch) { // a leader that is late undoes no fence
-				told[k] = seenAt[conclave.Epoch]{c.Epoch, i}
+			if t.v.Less(c.Epoch) { // a late request of an older leader does not lower the fence
+				answered[k] = seenAt[conclave.Epoch]{c.Epoch, i}
 			}
 			return
 		}
-		v.check(!c.Epoch.Less(t.v), h, at, []int{t.i, i}, "%s believes an answer of slot %d at epoch %s after it has told the leader of %s what it has", c.Node, c.Slot, c.Epoch, t.v)
-		v.check(c.Epoch == g.v, h, at, []int{g.i, i}, "%s believes an answer of slot %d at epoch %s while it goes by %s", c.Node, c.Slot, c.Epoch, g.v)
+		v.check(!c.Epoch.Less(t.v), h, at, []int{t.i, i}, "%s accepts an answer of slot %d at epoch %s after it has answered the leader of %s", c.Node, c.Slot, c.Epoch, t.v)
+		v.check(c.Epoch == g.v, h, at, []int{g.i, i}, "%s accepts an answer of slot %d at epoch %s while it uses %s", c.Node, c.Slot, c.Epoch, g.v)
 	}, trace.Adopted, trace.Answered, trace.Counted, trace.Settled)
 }
 
-// L4: a write is taken only by who leads the slot at the epoch that it names.
+// L4: a write is accepted only by the node that leads the slot at the epoch
+// that the write names.
 func writesNameTheEpoch(h *History, v *Verdict) {
 	leads := map[nodeSlot]seenAt[conclave.Epoch]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := nodeSlot{c.Node, c.Slot}
 		switch c.Kind {
 		case trace.Migrating, trace.Serving:
@@ -87,16 +88,17 @@ func writesNameTheEpoch(h *History, v *Verdict) {
 			leads[k] = seenAt[conclave.Epoch]{i: i}
 		case trace.Stored, trace.Removed:
 			l := leads[k]
-			v.check(l.v == c.Epoch && !c.Epoch.IsZero(), h, at, []int{l.i, i}, "%s took a write of slot %d at epoch %s, and leads at %s", c.Node, c.Slot, c.Epoch, l.v)
+			v.check(l.v == c.Epoch && !c.Epoch.IsZero(), h, at, []int{l.i, i}, "%s accepted a write of slot %d at epoch %s, but leads at %s", c.Node, c.Slot, c.Epoch, l.v)
 		}
 	}, trace.Migrating, trace.Serving, trace.Finished, trace.Stored, trace.Removed)
 }
 
-// L5: tables at each node, and leader epochs per slot at each session, only rise.
+// L5: the tables at each node, and the leader epochs of each slot at each
+// session, only rise.
 func receiversRise(h *History, v *Verdict) {
 	tables := map[conclave.NodeID]seenAt[conclave.Epoch]{}
 	epochs := map[nodeSlot]seenAt[conclave.Epoch]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Took {
 			before := tables[c.Node]
 			v.check(before.v.Less(c.Epoch), h, at, []int{before.i, i}, "%s goes from table %s to %s", c.Node, before.v, c.Epoch)
@@ -110,8 +112,8 @@ func receiversRise(h *History, v *Verdict) {
 	}, trace.Took, trace.Adopted)
 }
 
-// L6: the counter with which a leader begins to serve is above every version that
-// a session has believed of that slot at a lower epoch.
+// L6: the counter with which a leader begins to serve is above every version of
+// that slot that a session has accepted at a lower epoch.
 func newLeadersBeginAbove(h *History, v *Verdict) {
 	type top struct {
 		epoch   conclave.Epoch
@@ -119,7 +121,7 @@ func newLeadersBeginAbove(h *History, v *Verdict) {
 		i       int
 	}
 	read := map[int][]top{} // by slot, one for each epoch
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Counted {
 			n := slices.IndexFunc(read[c.Slot], func(t top) bool { return t.epoch == c.Epoch })
 			if n < 0 {
@@ -137,55 +139,54 @@ func newLeadersBeginAbove(h *History, v *Verdict) {
 	}, trace.Counted, trace.Serving)
 }
 
-// L9: once a newer incarnation of a node's name has claimed something, the older
-// one claims nothing any more. (A twin never gets so far.) And what one life has is
-// told, and believed, of that life only.
-func oneLifeAtATime(h *History, v *Verdict) {
+// L9: once a newer incarnation of a node has recorded an event, the older one
+// records none. (A twin never gets that far.) And what one incarnation has is
+// sent, and accepted, only as the data of that incarnation.
+func oneIncarnationAtATime(h *History, v *Verdict) {
 	now := map[string]seenAt[string]{}
-	over := map[conclave.NodeID]int{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	replaced := map[conclave.NodeID]int{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Serving, trace.Stored, trace.Read:
 		case trace.Answered:
-			v.check(c.Key == c.Node.Incarnation, h, at, []int{i}, "%s answers for %s of its name", c.Node, c.Key)
+			v.check(c.Key == c.Node.Incarnation, h, at, []int{i}, "%s answers as incarnation %s of its name", c.Node, c.Key)
 			return
 		case trace.Merged:
-			v.check(c.Key == c.Peer.Incarnation, h, at, []int{i}, "%s takes what %s of its name says for the word of %s", c.Node, c.Key, c.Peer)
+			v.check(c.Key == c.Peer.Incarnation, h, at, []int{i}, "%s takes the answer of incarnation %s for the answer of %s", c.Node, c.Key, c.Peer)
 			return
 		default:
 			return
 		}
 		cur, known := now[c.Node.Name]
 		if known && cur.v != c.Node.Incarnation {
-			over[conclave.NodeID{Name: c.Node.Name, Incarnation: cur.v}] = i
+			replaced[conclave.NodeID{Name: c.Node.Name, Incarnation: cur.v}] = i
 		}
-		successor, old := over[c.Node]
-		v.check(!old, h, at, []int{successor, i}, "%s goes on after another incarnation of it has begun", c.Node)
+		successor, old := replaced[c.Node]
+		v.check(!old, h, at, []int{successor, i}, "%s continues after another incarnation of it has begun", c.Node)
 		if !old {
 			now[c.Node.Name] = seenAt[string]{c.Node.Incarnation, i}
 		}
 	})
 }
 
-// sessionGrace is how long a lost session's registrations stay: the processes'
-// default.
+// sessionGrace is how long data nodes keep a lost session's copies: the default
+// of the processes.
 const sessionGrace = 15 * time.Second
 
-// L10: what a session owned is taken away only if a fault has touched it, or the
-// network or the cluster's head, at least a session grace before.
+// L10: the copies of a session are removed only if a fault has affected it, the
+// data node, or the network as a whole, at least a session grace before.
 func ownersWereLost(h *History, v *Verdict) {
 	faults := h.faultSpans()
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Count == 0 {
 			return
 		}
 		hosts := []string{c.Peer.Name, c.Node.Name, ""}
-		v.check(faults.any(-time.Hour, at-sessionGrace, hosts...), h, at, []int{i}, "%s took %d registrations of %s away, which nothing had happened to", c.Node, c.Count, c.Peer)
+		v.check(faults.any(-time.Hour, at-sessionGrace, hosts...), h, at, []int{i}, "%s removed %d registrations of %s, which no fault had affected", c.Node, c.Count, c.Peer)
 	}, trace.OwnerGone)
 }
 
-// L12: the first row that a term writes is its seal, which comes after the
-// evidence.
+// L12: the first row that a term writes is its seal.
 func sealedFirst(h *History, v *Verdict) {
 	sealed := map[uint64]bool{}
 	for _, w := range h.statements(trace.Writing) {
@@ -197,7 +198,7 @@ func sealedFirst(h *History, v *Verdict) {
 	}
 }
 
-// L13: one table sets no more planned moves going than the limits allow.
+// L13: one table begins no more planned moves than the limits allow.
 func fewAtATime(h *History, v *Verdict) {
 	limits := slot.DefaultLimits()
 	moves := map[conclave.Epoch][]int{}
@@ -221,11 +222,11 @@ func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
 	return out
 }
 
-// L14: a data node that says that it was drained leads nothing then, and answers
-// nothing afterwards; and a stop drains it.
+// L14: a data node that reports itself drained leads no slot then, and answers
+// no read afterwards. A stop drains a data node (stopsHandOver).
 func drainedOwnsNothing(h *History, v *Verdict) {
 	drained := map[conclave.NodeID]int{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Emptied:
 			if c.Flag {
@@ -241,9 +242,9 @@ func drainedOwnsNothing(h *History, v *Verdict) {
 	h.stopsHandOver(v)
 }
 
-// stopsHandOver: a data node that is stopped while nothing else happens hands its
-// slots over, unless it was announced to it within the last minute that the
-// cluster stops.
+// stopsHandOver checks that a data node that is stopped while nothing else
+// happens hands its slots over, unless a stop of the whole cluster was
+// announced to it within the last minute.
 func (h *History) stopsHandOver(v *Verdict) {
 	others := h.faultSpansBut([]Verb{Stop, AnnounceStop})
 	calm := func(from, to time.Duration) bool {
@@ -269,21 +270,21 @@ func (h *History) stopsHandOver(v *Verdict) {
 			s, was := stopped[e.Claim.Node.Name]
 			delete(stopped, e.Claim.Node.Name)
 			if was && len(stopped) == 0 && calm(s.v-sessionGrace-5*time.Second, e.At) {
-				v.check(e.Claim.Flag, h, e.At, []int{s.i, i}, "%s was stopped and handed nothing over (%d slots), although nothing else happened", e.Claim.Node, e.Claim.Count)
+				v.check(e.Claim.Flag, h, e.At, []int{s.i, i}, "%s was stopped without any other fault and did not hand its %d slots over", e.Claim.Node, e.Claim.Count)
 			}
 		}
 	}
 }
 
-// announcementLasts bounds how long an announcement to one node is in force there:
-// a minute, and what its way takes.
+// announcementLasts bounds how long an announcement is in force at the node
+// that it was made to: a minute, and one second for its way there.
 const announcementLasts = 61 * time.Second
 
-// L15: at the end every node that was not stopped for good goes by the same table.
+// L15: at the end every node that still runs uses the same table.
 func allCatchUp(h *History, v *Verdict) {
 	last := map[string]seenAt[trace.Claim]{}
 	var newest conclave.Epoch
-	h.claims(func(i int, _ time.Duration, c trace.Claim) {
+	h.events(func(i int, _ time.Duration, c trace.Claim) {
 		last[c.Node.Name] = seenAt[trace.Claim]{c, i}
 		if newest.Less(c.Epoch) {
 			newest = c.Epoch
@@ -308,8 +309,8 @@ func allCatchUp(h *History, v *Verdict) {
 		if !healed || !slices.Contains(up, name) {
 			continue
 		}
-		// What was written in the last lease may still be on its way, and what
-		// was started in it may not have joined.
+		// A table that was written within the last lease may not have arrived
+		// yet, and a node that was started within it may not have joined yet.
 		at, restarted := started[name]
 		if h.end()-h.firstTook(newest) < h.Cluster.Lease || restarted && h.end()-at < h.Cluster.Lease {
 			v.Checks++
@@ -328,37 +329,37 @@ func (h *History) firstTook(epoch conclave.Epoch) time.Duration {
 	return h.end()
 }
 
-// L16: while nothing but metas and the database are in the hands of faults, every
-// change of a client is stored in time.
+// L16: while faults affect only metas and the database, every change of a
+// client is stored in time.
 func writesGoOn(h *History, v *Verdict) {
 	faults := h.faultSpans()
 	h.ops(func(i int, at time.Duration, o Op) {
-		// A graceful or violent end of a node is felt for a grace.
-		if !faults.onlyOn(at-patience-sessionGrace-5*time.Second, at, "meta-", Database) {
+		// The end of a node, graceful or not, has effects for a session grace.
+		if !faults.onlyOn(at-storedTimeout-sessionGrace-5*time.Second, at, "meta-", Database) {
 			return
 		}
-		v.check(o.Kind == OpStored, h, at, []int{i}, "%s was not told within %s that %s is stored, although only metas and the database were touched", o.Client, patience, o.ID)
+		v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although faults affected only metas and the database", o.Client, storedTimeout, o.ID)
 	}, OpStored, OpUnheard)
 }
 
 // L17: each row is a chain of compare-and-swaps: no two writes replace the same
-// epoch of a row, and each is higher than what it replaces. And no table is told
-// of before the statement that writes it.
+// epoch of a row, and each writes a higher epoch than it replaces. And no table
+// is published before the statement that writes it.
 func writesFormAChain(h *History, v *Verdict) {
 	replaced := map[string]seenAt[trace.Claim]{}
-	type told struct {
+	type announced struct {
 		node  conclave.NodeID
 		table conclave.Epoch
 	}
-	published := map[told]int{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	published := map[announced]int{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Publishing:
-			published[told{c.Node, c.Epoch}] = i
+			published[announced{c.Node, c.Epoch}] = i
 			return
 		case trace.Writing:
-			before, early := published[told{c.Node, c.Epoch}]
-			v.check(!early, h, at, []int{before, i}, "%s writes %s %s, which it has told of", c.Node, c.Subject, c.Epoch)
+			before, early := published[announced{c.Node, c.Epoch}]
+			v.check(!early, h, at, []int{before, i}, "%s writes %s %s, which it has already published", c.Node, c.Subject, c.Epoch)
 			return
 		}
 		if !c.Flag || c.Subject == "seal" {
@@ -373,11 +374,11 @@ func writesFormAChain(h *History, v *Verdict) {
 	h.rowsRise(v)
 }
 
-// rowsRise: as the database says it, a row goes from one epoch to a higher one,
-// whatever comes late.
+// rowsRise checks, by the order of the database, that every change of a row
+// raises its epoch, however late a statement is executed.
 func (h *History) rowsRise(v *Verdict) {
-	rows := map[string]seenAt[conclave.Epoch]{} // "": all of them were sealed
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	rows := map[string]seenAt[conclave.Epoch]{} // "": the last seal, which covers all rows
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Count == 0 || c.Epoch.IsZero() {
 			return
 		}

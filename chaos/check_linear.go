@@ -12,21 +12,21 @@ import (
 	"conclave/internal/trace"
 )
 
-// What must be linearizable: there is an order of all operations, each between
-// its call and its answer, in which a machine that does one at a time would have
-// answered the same. An operation whose answer was lost may have happened at any
-// time after its call, or never.
-var linearJudges = []judge{
+// The linearizable objects. A history is linearizable if there is an order of
+// all operations, each between its call and its answer, in which an object that
+// does one operation at a time would have given the same answers. An operation
+// whose answer was lost may have been executed at any time after its call, or
+// never.
+var linearCheckers = []checker{
 	{"P1", "the lock row is a register with compare-and-swap", lockRowLinear},
 	{"P2", "per registration, what subscribers see is a register that its publisher writes", registrationsLinear},
 }
 
-// linearLimit bounds one check: beyond it nothing is said.
+// linearLimit bounds one check; if it is exceeded, the check is undecided.
 const linearLimit = 10 * time.Second
 
-// lockRow is the state of the model: who owns the row, in which term, at which
-// beat. Terms are those of the winners; what else the row holds decides nothing
-// here.
+// lockRow is the state of the model: which node owns the row, in which term and
+// at which beat. The other columns do not matter here.
 type lockRow struct {
 	known bool // before the first reading the row may be anything
 	owner conclave.NodeID
@@ -34,23 +34,23 @@ type lockRow struct {
 	beat  uint64
 }
 
-// lockOp is a statement and what came of it.
+// lockOp is a statement; lockAnswer is its outcome.
 type lockOp struct {
 	kind    trace.Kind // of the call
 	me      conclave.NodeID
 	expects lockRow
-	beaten  bool // a win that names the beat
+	beaten  bool // a win whose predicate names the beat
 	term    uint64
 }
 
 type lockAnswer struct {
-	lost    bool // nobody knows
+	lost    bool // it is not known whether the statement was executed
 	changed int
-	row     lockRow // of a reading
+	row     lockRow // what a reading returned
 }
 
-// lockModel says what a statement may do to the row. A win that changes nothing
-// is always possible: its witness may have failed.
+// lockModel defines what a statement may do to the row. A win that changes nothing
+// is always possible, because the witness may not have been free.
 var lockModel = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{lockRow{}} },
 	Step: func(state, input, output any) []any {
@@ -75,7 +75,7 @@ var lockModel = porcupine.NondeterministicModel{
 		case out.changed > 0:
 			return nil
 		case fits && row.known && op.certain():
-			return nil // its predicate is just that: it must have changed the row
+			return nil // its predicate has no other conditions, so it must have changed the row
 		}
 		return []any{row}
 	},
@@ -85,10 +85,12 @@ var lockModel = porcupine.NondeterministicModel{
 	},
 }
 
-// certain says that the statement has no other predicate than owner, term, beat.
+// certain reports whether the statement's predicate names only owner, term and
+// beat.
 func (o lockOp) certain() bool { return o.kind == trace.Renewing || o.kind == trace.Resigning }
 
-// apply is the statement on a row; fits says that its predicate may hold there.
+// apply returns the row after the statement; fits reports whether its predicate
+// may hold on the row.
 func (o lockOp) apply(row lockRow) (next lockRow, fits bool) {
 	e := o.expects
 	switch o.kind {
@@ -121,7 +123,7 @@ func lockRowLinear(h *History, v *Verdict) {
 			continue
 		}
 		to := int64(s.done)
-		if lost { // it may land at any time after
+		if lost { // it may be executed at any later time
 			to = int64(len(h.Entries)) + int64(s.call)
 		}
 		ops = append(ops, porcupine.Operation{
@@ -145,15 +147,15 @@ func lockRowLinear(h *History, v *Verdict) {
 	}
 }
 
-// regOp is one value of a registration, written by its publisher or seen by one
+// regOp is one value of a registration, written by its publisher or seen by a
 // subscriber.
 type regOp struct {
 	write bool
 	value int
 }
 
-// regModel is a register whose values are 1, 2, 3 ..; a write is seen late, by
-// each subscriber at its own time, so each is checked with the publisher alone.
+// regModel is a register whose values are 1, 2, 3 .. A subscriber sees a write
+// late, and each at its own time, so each is checked alone with the publisher.
 var regModel = porcupine.Model{
 	Init: func() any { return 0 },
 	Step: func(state, input, _ any) (bool, any) {
@@ -182,7 +184,7 @@ func registrationsLinear(h *History, v *Verdict) {
 		}
 		for _, value := range o.Values {
 			tag, n, ok := parseValue(value)
-			if k := (pair{o.Client, tag}); ok && last[k] != n { // the same again says nothing new
+			if k := (pair{o.Client, tag}); ok && last[k] != n { // a repeated value adds nothing
 				last[k] = n
 				reads[k] = append(reads[k], porcupine.Operation{ClientId: 1, Call: call, Return: call, Input: regOp{false, n}})
 			}
@@ -196,7 +198,7 @@ func registrationsLinear(h *History, v *Verdict) {
 	for _, k := range pairs {
 		v.Checks += len(reads[k])
 		ops := slices.Concat(writes[k.tag], reads[k])
-		if porcupine.CheckOperationsTimeout(regModel, ops, linearLimit) == porcupine.Illegal && len(v.Violations) < most {
+		if porcupine.CheckOperationsTimeout(regModel, ops, linearLimit) == porcupine.Illegal && len(v.Violations) < maxViolations {
 			v.Violations = append(v.Violations, Violation{At: h.end(), What: fmt.Sprintf("no order explains how %s saw %s change, as %d values", k.client, k.tag, len(reads[k]))})
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"conclave/internal/trace"
 )
 
-// I1 to I4: who leads, and what follows from it.
-var electionJudges = []judge{
+// I1 to I4: which node leads, and what follows from it.
+var electionCheckers = []checker{
 	{"I1", "one owner per term", oneOwnerPerTerm},
 	{"I2", "terms only rise, in the row and at each node", termsRise},
-	{"I3", "no effect of an older term after one of a newer; with takeover by lease no two overlapping beliefs", noOldEffect},
+	{"I3", "no effect of an older term after one of a newer; with takeover by lease no two perceived leaderships overlap", noOldEffect},
 	{"I4", "stale commands are refused", staleRefused},
 }
 
 func oneOwnerPerTerm(h *History, v *Verdict) {
 	owner := map[uint64]seenAt[conclave.NodeID]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Left {
 			return
 		}
@@ -31,13 +31,13 @@ func oneOwnerPerTerm(h *History, v *Verdict) {
 
 func termsRise(h *History, v *Verdict) {
 	led := map[conclave.NodeID]seenAt[uint64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		before, known := led[c.Node]
 		v.check(!known || before.v < c.Term, h, at, []int{before.i, i}, "%s leads term %d after it has led, or promised not to lead, term %d", c.Node, c.Term, before.v)
 		led[c.Node] = seenAt[uint64]{max(before.v, c.Term), i}
 	}, trace.Led)
 	promised := map[conclave.NodeID]seenAt[uint64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch before := promised[c.Node]; c.Kind {
 		case trace.Promised:
 			if c.Term > before.v {
@@ -47,10 +47,11 @@ func termsRise(h *History, v *Verdict) {
 			v.check(c.Term > before.v, h, at, []int{before.i, i}, "%s leads term %d although it has promised not to lead any up to %d", c.Node, c.Term, before.v)
 		}
 	}, trace.Led, trace.Extended, trace.Promised)
-	// The row: whatever was read before another reading began is not above it.
+	// The row: a reading does not show a lower term than a reading that ended
+	// before it began.
 	reads := h.statements(trace.Looking)
 	var highest seenAt[uint64]
-	done := 0 // readings that have ended before the present one began are in highest
+	done := 0 // how many readings of byEnd are in highest
 	byEnd := sortedByEnd(reads)
 	for _, r := range reads {
 		for ; done < len(byEnd) && byEnd[done].done < r.call; done++ {
@@ -65,8 +66,8 @@ func termsRise(h *History, v *Verdict) {
 }
 
 func noOldEffect(h *History, v *Verdict) {
-	// Effects: a row written under a term, by a statement that was sent after one
-	// of a newer term was answered.
+	// Effects: no row is written under an older term by a statement that was
+	// sent after a statement of a newer term was answered.
 	var newest seenAt[uint64]
 	writes := h.statements(trace.Writing)
 	byEnd := sortedByEnd(writes)
@@ -86,7 +87,7 @@ func noOldEffect(h *History, v *Verdict) {
 	if h.Cluster.Takeover != "lease" {
 		return
 	}
-	all := h.beliefs()
+	all := h.leaderships()
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			overlap := min(a.to, b.to) - max(a.from, b.from)
@@ -95,11 +96,11 @@ func noOldEffect(h *History, v *Verdict) {
 	}
 }
 
-// noneHeldWrote: a statement that was held back until after a newer term had been
-// won changes nothing, whether that term has written or not.
+// noneHeldWrote checks that a statement that was held until a newer term had
+// been won changes nothing, whether or not the newer term has written.
 func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
 	wins := h.statements(trace.Swapping)
-	held := map[string]int{} // by node: the entry at which it was to be held
+	held := map[string]int{} // by node: the entry with which the hold began
 	h.faults(func(i int, at time.Duration, x Fault) {
 		switch {
 		case x.Point != trace.Writing:
@@ -110,7 +111,7 @@ func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
 			delete(held, x.Node)
 			for _, w := range writes {
 				if !is || w.before.Node.Name != x.Node || w.call < from || w.call > i || w.done < i {
-					continue // not held, or never heard of again
+					continue // not held, or never answered
 				}
 				for _, win := range wins {
 					over := w.after.Flag && win.done >= 0 && win.after.Err == nil && win.after.Count == 1 && win.to < at
@@ -122,14 +123,15 @@ func (h *History) noneHeldWrote(writes []statement, v *Verdict) {
 	})
 }
 
-// onlyOwnersWrote: as the database says it, in the order in which it did it: no
-// row is changed by a node whose win is not the last one, or who has resigned; nor
-// in another term than the one that was won, if the database says which.
+// onlyOwnersWrote checks the changes in the order in which the database made
+// them: no row is changed by a node whose win is not the last one, or that has
+// resigned; nor in a term other than the one that was won, if the database
+// names the term.
 func (h *History) onlyOwnersWrote(v *Verdict) {
 	var owner seenAt[string]
 	var term uint64
 	known := false
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch {
 		case c.Count == 0:
 		case c.Subject == "win":
@@ -138,25 +140,26 @@ func (h *History) onlyOwnersWrote(v *Verdict) {
 			owner, known = seenAt[string]{"", i}, true
 		case known:
 			owns := c.Node.Name == owner.v && (term == 0 || c.Epoch.Term == term)
-			v.check(owns, h, at, []int{owner.i, i}, "a %s of %s to %s lands when %q owns the lock row, in term %d", c.Subject, c.Node.Name, c.Epoch, owner.v, term)
+			v.check(owns, h, at, []int{owner.i, i}, "a %s of %s to %s is executed while %q owns the lock row, in term %d", c.Subject, c.Node.Name, c.Epoch, owner.v, term)
 		}
 	}, trace.Landed)
 }
 
-// belief is a time in which a node trusted itself to lead.
-type belief struct {
+// leadership is one perceived leadership: a time in which a node trusted itself
+// to lead.
+type leadership struct {
 	node     conclave.NodeID
 	term     uint64
 	from, to time.Duration
 	i        int
 }
 
-// beliefs lists them in the order in which they began: from the win to the end
-// of trust, or earlier.
-func (h *History) beliefs() []belief {
-	var out []belief
+// leaderships returns the perceived leaderships in the order in which they
+// began: from the win to the end of trust, or to an earlier end.
+func (h *History) leaderships() []leadership {
+	var out []leadership
 	at := map[conclave.NodeID]int{}
-	// Whoever is killed believes nothing any more, and cannot say so.
+	// A killed node leads no longer, but records no event about it.
 	deaths := map[string][]time.Duration{}
 	h.faults(func(_ int, now time.Duration, f Fault) {
 		if f.Verb == Kill {
@@ -173,12 +176,12 @@ func (h *History) beliefs() []belief {
 			}
 		}
 	}()
-	h.claims(func(i int, now time.Duration, c trace.Claim) {
+	h.events(func(i int, now time.Duration, c trace.Claim) {
 		n, running := at[c.Node]
 		switch c.Kind {
 		case trace.Led:
 			at[c.Node] = len(out)
-			out = append(out, belief{c.Node, c.Term, now, now + c.Until.Sub(h.clock(i)), i})
+			out = append(out, leadership{c.Node, c.Term, now, now + c.Until.Sub(h.clock(i)), i})
 		case trace.Extended:
 			if running {
 				out[n].to = now + c.Until.Sub(h.clock(i))
@@ -193,13 +196,13 @@ func (h *History) beliefs() []belief {
 	return out
 }
 
-// clock is the wall clock at an entry.
+// clock returns the wall clock at an entry.
 func (h *History) clock(i int) time.Time { return h.Began.Add(h.Entries[i].At) }
 
 func staleRefused(h *History, v *Verdict) {
 	refused := 0
 	highest := map[conclave.NodeID]seenAt[uint64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		before := highest[c.Node]
 		if c.Kind == trace.Refused {
 			refused++

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// guardGrace is what the push guard adds to the session grace at most.
+// guardGrace is the longest time that the push guard adds to the session grace.
 const guardGrace = 5 * time.Second
 
-// progressMade: what is asked for after the healing becomes true in time. A list
-// that the push guard may hold back (held) counts as missing only when the guard's
-// time has ended.
+// progressMade checks that what is expected after the healing becomes true in
+// time. A list that the push guard may hold back (mayHold) counts as missing
+// only when the guard's time has ended.
 func progressMade(h *History, v *Verdict) {
 	var guard guarded
 	h.ops(func(i int, at time.Duration, o Op) {
@@ -28,18 +28,19 @@ func progressMade(h *History, v *Verdict) {
 	}, OpPublish, OpWithdraw, OpPush, OpProgress)
 }
 
-// full is the expectation whose missing lists the Values of an OpProgress name.
+// full is the expectation that every list is complete. The Values of its
+// OpProgress name the lists that are not.
 const full = "full"
 
-// listName names one subscriber's list of one dataId in the Values of an
-// OpProgress.
+// listName returns the name of one subscriber's list of one dataId in the
+// Values of an OpProgress.
 func listName(client, name string) string { return client + " " + name }
 
-// guarded is what the push guard's rule goes by, as it is known outside: what each
-// subscriber was pushed last, what is published, and whose clients ended without a
-// withdrawal.
+// guarded is the push guard's input as far as a history shows it: what each
+// subscriber was pushed last, what is published, and which clients ended
+// without withdrawing.
 type guarded struct {
-	pushed map[string][]string        // list -> values
+	pushed map[string][]string        // list name -> values
 	live   map[string]map[string]bool // dataId -> tags
 	died   map[string]time.Duration   // tag -> when its client ended without withdrawing it
 }
@@ -64,10 +65,10 @@ func (g *guarded) note(at time.Duration, o Op) {
 	}
 }
 
-// mayHold reports whether the push guard may hold a list back (ADR 0048): less than
-// half of what the subscriber has is still published, and some of it is of a client
-// that ended without a word. It has a session grace and guardGrace from the moment at
-// which that client's registrations go.
+// mayHold reports whether the push guard may hold a list back (ADR 0048): less
+// than half of what the subscriber has is still published, and some of the rest
+// is of a client that ended without withdrawing. The guard may hold it for a
+// session grace and guardGrace after that client's registrations are removed.
 func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	_, name, _ := strings.Cut(list, " ")
 	has := g.pushed[list]
@@ -81,11 +82,12 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	})
 }
 
-// goneBy returns by when the registrations of a client that ended at a moment have
-// gone: when its lease has ended; or, if a session was lost that may have known it
-// (shortly before or after), a lease and the session grace later. Data nodes count
-// the grace from the last fault of a node or of the database on: a restarted node, a
-// new leader and sessions that are back begin to count again.
+// goneBy returns the time by which the registrations of a client that ended at
+// a given time are removed: when its lease has ended or, if a session that may
+// have known it was lost shortly before or after, a lease and the session grace
+// later. Data nodes count the grace from the last fault of a node or of the
+// database, because restarted nodes, a new leader and returning sessions begin
+// to count again.
 func (h *History) goneBy(ended time.Duration) time.Duration {
 	gone := ended + clientLease
 	var restarts, lost []time.Duration

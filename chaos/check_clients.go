@@ -13,13 +13,13 @@ import (
 	"conclave/slot"
 )
 
-// I6, I7, I10, I11 and I13: what clients see, and what sessions believe.
-var clientJudges = []judge{
-	{"I6", "what live clients publish is readable, once quiet", readableOnceQuiet},
+// I6, I7, I10, I11 and I13: what clients see, and what sessions accept as read.
+var clientCheckers = []checker{
+	{"I6", "what live clients publish is readable once the cluster is at rest", readableOnceQuiet},
 	{"I7", "no empty or shrunken push while the publishers live", nothingMissing},
-	{"I10", "after healing a leader within one lease, and slots even and lists full within ten seconds more; lists a session grace after a loss of all copies and sessions, and what the push guard holds when its time has ended", progressMade},
+	{"I10", "after the healing: a leader within one lease; even slots and full lists within ten seconds more; lists later only after a loss of all copies and sessions (by a session grace), and where the push guard holds them (until its time has ended)", progressMade},
 	{"I11", "versions rise per subscriber", versionsRise},
-	{"I13", "what a session has read of a slot it never un-reads", neverUnread},
+	{"I13", "what a session has read of a slot never goes back", neverUnread},
 }
 
 func readableOnceQuiet(h *History, v *Verdict) {
@@ -30,20 +30,21 @@ func readableOnceQuiet(h *History, v *Verdict) {
 			return
 		}
 		r, any := read[o.Name]
-		v.check(any && slices.Equal(r.v, o.Values), h, at, []int{r.i, i}, "a fresh reader sees %s as %v, live clients publish %v", o.Name, r.v, o.Values)
+		v.check(any && slices.Equal(r.v, o.Values), h, at, []int{r.i, i}, "a new reader sees %s as %v, but live clients publish %v", o.Name, r.v, o.Values)
 	}, OpRead, OpWant)
 }
 
-// clientLease is how long a client may be without a session before what it
-// published may go: the processes' default.
+// clientLease is how long a client may be without a session before its
+// registrations may be removed: the default of the processes.
 const clientLease = 5 * time.Second
 
-// reconnects within: the longest pause between two attempts of a client, and one
-// attempt.
+// reconnectLimit bounds how long a client needs to reconnect: its longest pause
+// between two attempts, and one attempt.
 const reconnectLimit = 3 * time.Second
 
-// outages lists when no session ran: each was killed, stopped or paused. A client
-// that no session knows then is no less alive.
+// outages returns the times in which no session ran because each was killed,
+// stopped or paused. A client that no session knows at such a time is still
+// live.
 func (h *History) outages() []span {
 	faults := h.faultSpans(Kill, Stop, Pause)
 	out := []span{{-time.Hour, h.end()}}
@@ -64,10 +65,11 @@ func (h *History) outages() []span {
 	return out
 }
 
-// forgotten lists, for each datum, when it may fall back to what it was shortly
-// before: the leader of its slot was lost while no follower had all that it had, and
-// a session just before or within a second. What its clients changed last is then with the
-// clients only, until they have connected to another session.
+// forgotten returns, for each datum, the times in which it may fall back to an
+// earlier state: the leader of its slot was lost while no follower had all its
+// changes, and a session was lost just before or within a second. Then only the
+// clients have their last changes, until they have connected to another
+// session.
 func (h *History) forgotten() map[string][]span {
 	sessions := h.faultSpans(Kill, Stop, Pause)
 	slots := map[string][]span{}
@@ -95,20 +97,22 @@ func (h *History) forgotten() map[string][]span {
 	return out
 }
 
-// refills is within what time a data node that is back has its copies again.
-const refills = 10 * time.Second
+// refillTime is how long a restarted data node may take to get its copies
+// again.
+const refillTime = 10 * time.Second
 
-// losses lists when registrations of living clients were held by no node: no
-// session ran, and so many data nodes were lost that a slot may have lost every
-// copy. What the subscribers have is then all that is left, until the clients have
-// connected again; a session grace later the lists must be whole.
+// losses returns the times in which no node may have held the registrations of
+// live clients: no session ran, and enough data nodes were lost that a slot may
+// have lost every copy. Then only the subscribers have the lists, until the
+// clients have connected again; a session grace later the lists must be
+// complete.
 func (h *History) losses() (out []span) {
 	faults := h.faultSpans(Kill, Stop, Pause)
 	outages := h.outages()
 	for _, o := range outages {
 		lost := 0
 		for n := range h.Cluster.Datas {
-			if faults.any(o.from-refills, o.to, fmt.Sprintf("data-%d", n+1)) {
+			if faults.any(o.from-refillTime, o.to, fmt.Sprintf("data-%d", n+1)) {
 				lost++
 			}
 		}
@@ -119,11 +123,12 @@ func (h *History) losses() (out []span) {
 	return out
 }
 
+// within reports whether a time is in one of the spans.
 func within(all []span, at time.Duration) bool {
 	return slices.ContainsFunc(all, func(s span) bool { return s.from <= at && at <= s.to })
 }
 
-// merged joins spans that overlap, in order.
+// merged joins the spans that overlap and returns them in order.
 func merged(all []span) (out []span) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	for _, s := range all {
@@ -136,11 +141,11 @@ func merged(all []span) (out []span) {
 	return out
 }
 
-// absences lists, for each client, when no session has known it for so long that
-// its registrations may have been taken away, or when a fault affected its own
-// links: then nothing of it is demanded until it was seen again. The time in which
-// no session ran at all does not count, nor what its clients need to reconnect
-// afterwards.
+// absences returns, for each client, the times in which nothing is required of
+// its registrations: no session knew it for so long that they may have been
+// removed, or a fault affected its own links. The time in which no session ran
+// at all does not count, nor the time that the client needs to reconnect after
+// it.
 func (h *History) absences() map[string][]span {
 	out := map[string][]span{}
 	since := map[string]time.Duration{}
@@ -175,13 +180,14 @@ func (h *History) absences() map[string][]span {
 	return out
 }
 
-// nothingMissing: from the moment at which a subscriber has seen a registration,
-// each of its pushes has it, until its client withdraws it or is gone. And once any
-// subscriber has seen it in a version of a datum, every higher version has it,
-// whoever it is pushed to: the first list of a fresh subscriber, too.
+// nothingMissing checks that each push contains every registration that the
+// subscriber has seen before, until its client withdraws it or is absent; and
+// that once a version of a datum has shown a registration to any subscriber,
+// every higher version contains it, whichever subscriber receives it, new ones
+// included.
 //
-// While the last changes of a datum may be with its clients only (forgotten), the
-// push guard's rule is what remains: no list becomes empty, and none is under half
+// While only the clients may have the last changes of a datum (forgotten), only
+// the push guard's rule is checked: no list becomes empty or falls under half
 // of what the subscriber has.
 func nothingMissing(h *History, v *Verdict) {
 	absences, losses, forgotten := h.absences(), h.losses(), h.forgotten()
@@ -225,15 +231,15 @@ func nothingMissing(h *History, v *Verdict) {
 	}, OpPush, OpWithdraw)
 }
 
-// version is the highest version of a datum that showed a registration.
+// version is a version of a datum that was pushed.
 type version struct {
 	number int64
 	at     time.Duration // when it was first pushed
 	i      int
 }
 
-// shown returns the tags in a push, and notes in seen the highest version that
-// showed each of them.
+// shown returns the tags in a push, and updates in seen the highest version
+// that showed each of them.
 func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bool {
 	now := map[string]bool{}
 	for _, value := range o.Values {
@@ -249,12 +255,12 @@ func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bo
 	return now
 }
 
-// laterVersionsHave compares the pushes of one datum to all subscribers by their
-// versions: each slot has one counter, which only rises.
+// laterVersionsHave compares the pushes of one datum to all subscribers by
+// their versions: each slot has one counter, which only rises.
 func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
 	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
-	given := map[[2]string]bool{} // subscriptions that have had a list
+	given := map[[2]string]bool{} // subscriptions that have received a list
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpWithdraw {
 			ended[o.ID] = true
@@ -284,7 +290,8 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 	}, OpPush, OpWithdraw)
 }
 
-// excused reports whether the client was absent at any time of a span.
+// excused reports whether the client was absent at any time between since and
+// at.
 func excused(absences map[string][]span, client string, since, at time.Duration) bool {
 	return slices.ContainsFunc(absences[client], func(s span) bool { return s.to >= since && s.from <= at })
 }
@@ -297,9 +304,9 @@ func versionsRise(h *History, v *Verdict) {
 		v.check(!known || o.Version > before.v, h, at, []int{before.i, i}, "%s is pushed %s at version %d after %d", o.Client, o.Name, o.Version, before.v)
 		last[k] = seenAt[int64]{o.Version, i}
 	}, OpPush)
-	// And as the sessions gave them out: one subscription at one session. A client
-	// whose link to its session broke subscribes again, and may be given what it did
-	// not receive.
+	// The same for the pushes that the sessions sent, by session and
+	// subscription. A client whose link to its session broke subscribes again,
+	// and may be sent again what it did not receive.
 	faults := h.faultSpans()
 	again := func(session string, from, to time.Duration) bool {
 		hosts := []string{"", session}
@@ -315,7 +322,7 @@ func versionsRise(h *History, v *Verdict) {
 		sub     string
 	}
 	pushed := map[given]seenAt[int64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := given{c.Node, c.Key}
 		before, known := pushed[k]
 		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
@@ -323,10 +330,11 @@ func versionsRise(h *History, v *Verdict) {
 	}, trace.Pushed)
 }
 
-// neverUnread: for one session incarnation and one datum of a slot, what is read
-// and believed never falls: neither the leader epoch that answered, nor the
-// version at it; nor does the version fall when the epoch rises, because a new
-// leader begins above all that was given out.
+// neverUnread checks that for one incarnation of a session and one datum the
+// leader epoch of what the session reads and accepts never falls, and neither
+// does the version at that epoch. The version does not fall either when the
+// epoch rises, because a new leader begins above all versions that were pushed
+// (L6).
 func neverUnread(h *History, v *Verdict) {
 	type key struct {
 		session conclave.NodeID
@@ -337,7 +345,7 @@ func neverUnread(h *History, v *Verdict) {
 		version int64
 	}
 	last := map[key]seenAt[reading]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := key{c.Node, c.Subject}
 		b, known := last[k]
 		fell := known && (c.Epoch.Less(b.v.epoch) || c.Epoch == b.v.epoch && c.Version < b.v.version)

@@ -11,20 +11,22 @@ import (
 	"conclave/internal/trace"
 )
 
-// L1: what data takes by a write was accepted by that very session before; and
-// once it was removed there, it has been accepted anew.
+// L1: what a data node accepts by a write was accepted by that session before;
+// and what the session has removed there comes back only if it has accepted it
+// again.
 func storedWasAccepted(h *History, v *Verdict) {
 	onlyAccepted(h, v, trace.Stored, func(c trace.Claim, had int64) string {
-		return fmt.Sprintf("%s took version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, had)
+		return fmt.Sprintf("%s accepted version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, had)
 	})
 	h.removedStays(v)
 }
 
-// removedStays: what a session has given up, and a leader of its slot has removed
-// for it, comes back by no write that was sent before. Each time that a session
-// accepts a registration begins a life of it: what was accepted after the life that
-// was removed may come at any time. A removal that lands after two lives have ended
-// may be that of the first, and the second may be under way behind it.
+// removedStays checks that a registration that a session has dropped, and that
+// the leader of its slot has removed, comes back by no write that was sent
+// before. Each time a session accepts a registration, a life of it begins; a
+// write of a later life than the one that was removed may come at any time. A
+// removal that is executed after two lives have ended may belong to the first,
+// and the writes of the second may follow it.
 func (h *History) removedStays(v *Verdict) {
 	type key struct {
 		session conclave.NodeID
@@ -37,7 +39,7 @@ func (h *History) removedStays(v *Verdict) {
 	type removal struct{ life, ended, i int } // ended: how many lives had ended then
 	lives, ended := map[key]int{}, map[key][]int{}
 	removed := map[place]removal{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		switch c.Kind {
 		case trace.Accepted:
 			lives[key{c.Node, c.Subject}]++
@@ -55,33 +57,33 @@ func (h *History) removedStays(v *Verdict) {
 		case trace.Stored:
 			of := key{c.Peer, c.Subject}
 			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
-			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s takes %s from %s, which has given it up and had it removed", c.Node, c.Subject, c.Peer)
+			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
 		}
 	}, trace.Accepted, trace.Dropped, trace.Removed, trace.Stored)
 }
 
-// onlyAccepted holds claims of data about a session against what that session had
-// accepted of the registration before: no version above it.
-func onlyAccepted(h *History, v *Verdict, kind trace.Kind, says func(c trace.Claim, had int64) string) {
+// onlyAccepted checks that no event of a data node about a session names a
+// higher version of a registration than that session had accepted before.
+func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace.Claim, had int64) string) {
 	type key struct {
 		session conclave.NodeID
 		id      string
 	}
 	accepted := map[key]seenAt[int64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		if c.Kind == trace.Accepted {
 			k := key{c.Node, c.Subject}
 			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
 			return
 		}
 		a, had := accepted[key{c.Peer, c.Subject}]
-		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", says(c, a.v))
+		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", describe(c, a.v))
 	}, trace.Accepted, kind)
 }
 
-// withdrawnForAll: once a subscriber has been pushed a version of a datum without a
-// registration that was shown before and has been withdrawn, no higher version
-// shows it to any subscriber.
+// withdrawnForAll checks withdrawals across subscribers: once a subscriber has
+// been pushed a version of a datum without a registration that was shown before
+// and has been withdrawn, no higher version shows it to any subscriber.
 func (h *History) withdrawnForAll(v *Verdict) {
 	absences, forgotten := h.absences(), h.forgotten()
 	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
@@ -118,18 +120,18 @@ func (h *History) withdrawnForAll(v *Verdict) {
 	}, OpPush, OpWithdraw)
 }
 
-// L7: the values of one registration are seen by a subscriber in the order in
-// which they were published, and never again once it was withdrawn and that was
-// seen. What one leader of a slot takes of it from one session never goes back.
+// L7: a subscriber sees the values of one registration in the order in which
+// they were published, and not again after it has seen the withdrawal. The
+// versions that one leader of a slot accepts of it from one session never fall.
 func publishersInOrder(h *History, v *Verdict) {
 	forgotten := h.forgotten()
-	returned := map[string]bool{} // tags whose end was forgotten: they stay until their session's grace has ended
+	returned := map[string]bool{} // tags whose withdrawal was lost: they stay until their session's grace has ended
 	type key struct{ client, tag string }
 	type shown struct{ client, name string }
 	last := map[key]seenAt[int]{}
 	withdrawn := map[string]bool{}
 	before := map[shown][]string{} // what a subscriber was pushed last
-	over := map[key]seenAt[bool]{} // its end was seen
+	gone := map[key]seenAt[bool]{} // the tags whose withdrawal the client has seen
 	published := map[string]int{}
 	h.ops(func(i int, at time.Duration, o Op) {
 		if o.Kind == OpPublish {
@@ -137,7 +139,7 @@ func publishersInOrder(h *History, v *Verdict) {
 			return
 		}
 		if o.Kind == OpWithdraw {
-			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 // else its client was killed
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 // 0: its client was killed
 			return
 		}
 		now := map[string]bool{}
@@ -155,13 +157,13 @@ func publishersInOrder(h *History, v *Verdict) {
 			v.check(n >= seen.v, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
 			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
 			last[k] = seenAt[int]{max(n, seen.v), i}
-			v.check(!over[k].v || returned[tag], h, at, []int{over[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
+			v.check(!gone[k].v || returned[tag], h, at, []int{gone[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
 			now[tag] = true
 		}
 		of := shown{o.Client, o.Name}
 		for _, tag := range before[of] {
 			if withdrawn[tag] && !now[tag] {
-				over[key{o.Client, tag}] = seenAt[bool]{true, i}
+				gone[key{o.Client, tag}] = seenAt[bool]{true, i}
 			}
 		}
 		before[of] = slices.Sorted(maps.Keys(now))
@@ -170,8 +172,8 @@ func publishersInOrder(h *History, v *Verdict) {
 	h.storedRises(v)
 }
 
-// storedRises: what one leader of a slot takes by writes of one session's
-// registration never goes back.
+// storedRises checks that the versions that one leader of a slot accepts of one
+// session's registration never fall.
 func (h *History) storedRises(v *Verdict) {
 	type key struct {
 		at      nodeSlot
@@ -180,39 +182,40 @@ func (h *History) storedRises(v *Verdict) {
 		id      string
 	}
 	stored := map[key]seenAt[int64]{}
-	h.claims(func(i int, at time.Duration, c trace.Claim) {
+	h.events(func(i int, at time.Duration, c trace.Claim) {
 		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer, c.Subject}
 		before := stored[k]
-		v.check(c.Version >= before.v, h, at, []int{before.i, i}, "%s takes version %d of %s from %s after version %d", c.Node, c.Version, c.Subject, c.Peer, before.v)
+		v.check(c.Version >= before.v, h, at, []int{before.i, i}, "%s accepts version %d of %s from %s after version %d", c.Node, c.Version, c.Subject, c.Peer, before.v)
 		stored[k] = seenAt[int64]{c.Version, i}
 	}, trace.Stored)
 }
 
-// L8: a removal by a write comes from a session that had accepted it, and names
-// no version above what it had.
+// L8: a removal by a write comes from a session that had accepted the
+// registration, and names no higher version than the session had accepted.
 func ownersRemove(h *History, v *Verdict) {
 	onlyAccepted(h, v, trace.Removed, func(c trace.Claim, had int64) string {
 		return fmt.Sprintf("%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, had)
 	})
 }
 
-// L11: a read that is answered as empty finds nothing that data was known to have,
-// of a session that still holds it and that nothing has happened to. A session that
-// its client has left settles its old copy with every new leader, until the client
-// lease is over: that copy lives only if it is not below what withdrew it elsewhere.
-// A leader that has not heard yet that its slot went on cannot know what was settled
-// at a higher epoch; who counts its answer is L3's question.
+// L11: a read finds nothing only if data held no live copy: one of a session
+// that still has the registration and that no fault has affected. A session
+// that its client has left settles its old copy with every new leader until the
+// client lease has ended; that copy is live only if its version is not below
+// the one that withdrew the registration elsewhere. A leader that does not know
+// yet that its slot was granted to another node cannot know what was settled at
+// a higher epoch; whether a session accepts its answer is checked by L3.
 func nothingEmpty(h *History, v *Verdict) {
 	type copyOf struct {
 		session conclave.NodeID
 		id      string
 	}
 	type settled struct {
-		at    int            // the entry
-		epoch conclave.Epoch // the lowest at which it stands
+		at    int            // index of the entry
+		epoch conclave.Epoch // the lowest at which it was settled
 	}
 	live := map[string]map[copyOf]settled{} // by dataId
-	withdrawn := map[string]int64{}         // by registration; the highest version that withdrew it
+	withdrawn := map[string]int64{}         // by registration: the highest version that withdrew it
 	forget := func(gone func(copyOf) bool) {
 		for _, copies := range live {
 			maps.DeleteFunc(copies, func(c copyOf, _ settled) bool { return gone(c) })

@@ -14,10 +14,11 @@ import (
 	"conclave/wire"
 )
 
-// errNobody says that a noun stood for nobody at that moment.
-var errNobody = errors.New("there is nobody to do it to")
+// errNoTarget reports that a selector matched no node.
+var errNoTarget = errors.New("no node matches")
 
-// undo is the verb that ends what a verb begins; "" for what does not last.
+// undo returns the verb that ends what v begins, or "" if the effect does not
+// last.
 func undo(v Verb) Verb {
 	return map[Verb]Verb{
 		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
@@ -26,11 +27,11 @@ func undo(v Verb) Verb {
 	}[v]
 }
 
-// deed does one line: to each of the nodes that it is about.
-func (p *player) deed(ctx context.Context, d Deed) error {
+// perform carries out one line of the scenario on each node that it selects.
+func (p *player) perform(ctx context.Context, d Deed) error {
 	now := p.sample(ctx)
-	if d.Verb != HealAll && !ends(Act{Verb: d.Verb}) || d.Verb == Skew || d.Verb == Switch {
-		p.baseline = now // a fault begins: later expectations compare with this
+	if d.Verb != HealAll && !endsFault(Act{Verb: d.Verb}) || d.Verb == Skew || d.Verb == Switch {
+		p.baseline = now // later expectations compare with the state before this fault
 	}
 	if d.Verb == HealAll {
 		return p.healAll(ctx)
@@ -38,15 +39,15 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 	if d.Verb == Freeze || d.Verb == Unfreeze {
 		return p.act(ctx, Act{Verb: d.Verb, MustRefuse: d.MustRefuse}, d.For)
 	}
-	who := p.cast.choose(d.Who, now)
+	who := p.targets.choose(d.Who, now)
 	if len(who) == 0 {
-		p.rec.Fault(Fault{Act: Act{Verb: d.Verb, Node: string(d.Who)}, Err: errNobody})
+		p.rec.Fault(Fault{Act: Act{Verb: d.Verb, Node: string(d.Who)}, Err: errNoTarget})
 		return nil
 	}
 	whom := []string{""}
 	if d.Whom != "" && d.Whom != "everyone" {
-		if whom = p.cast.resolve(d.Whom, now); len(whom) == 0 {
-			p.rec.Fault(Fault{Act: Act{Verb: d.Verb, Node: string(d.Who), Peer: string(d.Whom)}, Err: errNobody})
+		if whom = p.targets.resolve(d.Whom, now); len(whom) == 0 {
+			p.rec.Fault(Fault{Act: Act{Verb: d.Verb, Node: string(d.Who), Peer: string(d.Whom)}, Err: errNoTarget})
 			return nil
 		}
 	}
@@ -75,9 +76,10 @@ func (p *player) deed(ctx context.Context, d Deed) error {
 	return nil
 }
 
-// actAtOnce does several acts of operators at the same moment, and then keeps
-// account of them in their order. With mustRefuse at least one must be refused; it
-// may be because one that was accepted ended the leadership.
+// actAtOnce carries out several commands of operators at the same moment, and
+// then records them in their order. If mustRefuse is set, at least one must be
+// refused; that the cluster has no leader counts as a refusal, because another
+// command may have ended the leadership.
 func (p *player) actAtOnce(ctx context.Context, acts []Act, mustRefuse bool, last time.Duration) error {
 	began := time.Now()
 	errs := make([]error, len(acts))
@@ -97,7 +99,7 @@ func (p *player) actAtOnce(ctx context.Context, acts []Act, mustRefuse bool, las
 	return nil
 }
 
-// act does one act, keeps account of what it began, and has it ended in time.
+// act carries out one act and calls done.
 func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 	var err error
 	began := time.Now()
@@ -120,13 +122,14 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 	return p.done(ctx, a, began, err, last)
 }
 
-// done keeps account of an act that was done, or that failed with err.
+// done records an act that began at began and ended with err, and schedules its
+// end if it lasts for a limited time.
 func (p *player) done(ctx context.Context, a Act, began time.Time, err error, last time.Duration) error {
 	took, knows := p.driver.(Dated)
-	if knows && err == nil && !ends(a) {
+	if knows && err == nil && !endsFault(a) {
 		p.rec.Earlier(took.TookHold(ctx, a, began), Fault{Act: a})
 	} else {
-		p.rec.Fault(Fault{Act: a, Undo: ends(a), Err: err})
+		p.rec.Fault(Fault{Act: a, Undo: endsFault(a), Err: err})
 	}
 	if a.MustRefuse {
 		if refused(err) {
@@ -138,21 +141,21 @@ func (p *player) done(ctx context.Context, a Act, began time.Time, err error, la
 		if errors.Is(err, ErrUnsupported) || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}
-		if !asked(a.Verb) { // a story whose fault did not come about shows nothing
+		if !isCommand(a.Verb) { // without the fault the scenario shows nothing
 			p.failures = append(p.failures, fmt.Sprintf("%s: %v", a, err))
 			return nil
 		}
-		if ends(a) {
-			return nil // what it should end still lasts, and is ended by the healing
+		if endsFault(a) {
+			return nil // the fault still lasts; healAll ends it
 		}
-		// An operator's act that was answered by an error may have been done all the
-		// same: it is taken back like one that was.
+		// A command that was answered with an error may have been executed all
+		// the same, so it is taken back like one that succeeded.
 	}
 	p.account(a)
-	if end := undone(a); last > 0 && end.Verb != "" {
+	if end := undoAct(a); last > 0 && end.Verb != "" {
 		p.at(time.Since(p.start)+last, func(ctx context.Context) error {
 			if _, lasts := p.active[key(a)]; !lasts {
-				return nil // ended by something else
+				return nil // already ended by another act
 			}
 			return p.act(ctx, end, 0)
 		})
@@ -160,16 +163,16 @@ func (p *player) done(ctx context.Context, a Act, began time.Time, err error, la
 	return nil
 }
 
-// refused reports whether err is the leader's refusal of an act that would leave a
-// cluster that does not serve.
+// refused reports whether err is the leader's refusal of a command after which
+// the cluster would not serve.
 func refused(err error) bool {
 	code := wire.CodeOf(err)
 	return code == wire.CodeNoSuccessor || code == wire.CodeUnsafe
 }
 
-// asked says that an act is an operator's command: that it was refused is no failure
-// of the story, its history tells it.
-func asked(v Verb) bool {
+// isCommand reports whether v is a command of an operator. If it is refused,
+// that is in the history and does not fail the scenario.
+func isCommand(v Verb) bool {
 	switch v {
 	case Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch:
 		return true
@@ -177,8 +180,8 @@ func asked(v Verb) bool {
 	return false
 }
 
-// undone is the act that ends a.
-func undone(a Act) Act {
+// undoAct returns the act that ends a, or an empty one.
+func undoAct(a Act) Act {
 	end := Act{Verb: undo(a.Verb), Node: a.Node, Peer: a.Peer, Point: a.Point}
 	if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
 		return Act{} // a client stays dead
@@ -189,8 +192,8 @@ func undone(a Act) Act {
 	return end
 }
 
-// ends says whether an act ends a fault.
-func ends(a Act) bool {
+// endsFault reports whether an act ends a fault.
+func endsFault(a Act) bool {
 	switch a.Verb {
 	case Start, Resume, Mend, OpenPort, Release, Join, Allow, Unfreeze:
 		return true
@@ -202,43 +205,43 @@ func ends(a Act) bool {
 	return false
 }
 
-// key names a fault: who, whom, and what would end it.
+// key identifies a fault: its node, its peer, and the verb that would end it.
 func key(a Act) string {
 	verb := a.Verb
-	if !ends(a) || a.Verb == Skew {
+	if !endsFault(a) || a.Verb == Skew {
 		verb = undo(a.Verb)
 	}
 	if verb == Switch {
-		a.Peer = "" // whatever its value
+		a.Peer = "" // one fault, whatever the value
 	}
 	return fmt.Sprint(verb, "/", a.Node, "/", a.Peer, "/", a.Point)
 }
 
-// account notes what lasts now and what no longer does.
+// account updates the faults that last and the nodes that are down.
 func (p *player) account(a Act) {
 	switch {
-	case ends(a):
+	case endsFault(a):
 		delete(p.active, key(a))
 		if a.Verb == Start {
-			if _, forbidden := p.active[key(Act{Verb: Forbid, Node: a.Node})]; p.cast.dead[a.Node] && !forbidden {
-				p.cast.back[a.Node] = true
+			if _, forbidden := p.active[key(Act{Verb: Forbid, Node: a.Node})]; p.targets.dead[a.Node] && !forbidden {
+				p.targets.back[a.Node] = true
 			}
-			delete(p.cast.dead, a.Node)
+			delete(p.targets.dead, a.Node)
 		}
-	case undone(a).Verb != "":
-		p.active[key(a)] = undone(a)
+	case undoAct(a).Verb != "":
+		p.active[key(a)] = undoAct(a)
 	}
 	if a.Verb == Forbid {
-		delete(p.cast.back, a.Node)
+		delete(p.targets.back, a.Node)
 	}
 	if (a.Verb == Kill || a.Verb == Stop) && !strings.HasPrefix(a.Node, "client-") {
-		p.cast.dead[a.Node] = true
+		p.targets.dead[a.Node] = true
 	}
 }
 
-// healAll ends whatever lasts: first the network, so that no node starts into a
-// cut; then clocks, held and paused nodes; then the dead start; and last an
-// operator's acts are taken back, which needs a leader.
+// healAll ends all faults: the network first, so that no node starts behind a
+// cut; then clocks, held and paused nodes; then it starts the dead nodes; last
+// it takes back the operator's commands, which needs a leader.
 func (p *player) healAll(ctx context.Context) error {
 	for _, verb := range []Verb{Mend, OpenPort, Skew, Release, Resume, Start, Unfreeze, Allow, Join, Switch} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {
@@ -246,8 +249,8 @@ func (p *player) healAll(ctx context.Context) error {
 			if !lasts || a.Verb != verb {
 				continue
 			}
-			if asked(verb) {
-				p.takeBack(ctx, a)
+			if isCommand(verb) {
+				p.undoCommand(ctx, a)
 			} else if err := p.act(ctx, a, 0); err != nil {
 				return err
 			}
@@ -257,20 +260,21 @@ func (p *player) healAll(ctx context.Context) error {
 	return nil
 }
 
-// takeBackLimit is within what time a healed cluster must take an operator's act:
-// an election by the lease, and what a try may take.
-const takeBackLimit = 30 * time.Second
+// undoCommandLimit bounds how long a healed cluster may refuse to take back an
+// operator's command: an election by the lease, and the time of one attempt.
+const undoCommandLimit = 30 * time.Second
 
-// takeBack ends an operator's act, as an operator does: again until it is done.
-func (p *player) takeBack(ctx context.Context, a Act) {
+// undoCommand ends the effect of an operator's command. It repeats the command
+// until it succeeds, as an operator would.
+func (p *player) undoCommand(ctx context.Context, a Act) {
 	var err error
-	for began := time.Now(); time.Since(began) < takeBackLimit; {
+	for began := time.Now(); time.Since(began) < undoCommandLimit; {
 		if err = p.driver.Do(ctx, a); err == nil || errors.Is(err, ErrUnsupported) || sleep.For(ctx, 100*time.Millisecond) != nil {
 			break
 		}
 	}
 	p.rec.Fault(Fault{Act: a, Undo: true, Err: err})
 	if err != nil && ctx.Err() == nil {
-		p.failures = append(p.failures, fmt.Sprintf("%s, when all was healed: %v", a, err))
+		p.failures = append(p.failures, fmt.Sprintf("%s, after all faults were healed: %v", a, err))
 	}
 }

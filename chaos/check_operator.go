@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// L18: where a follower's copy and its leader's were compared, at one position of
-// one feed, they were equal.
+// L18: where a follower's copy and its leader's were compared at one position
+// of one feed, they were equal.
 func copiesAreEqual(h *History, v *Verdict) {
 	h.ops(func(i int, at time.Duration, o Op) {
 		v.Checks += max(0, int(o.Version)-len(o.Values))
@@ -16,16 +16,17 @@ func copiesAreEqual(h *History, v *Verdict) {
 	}, OpCompared)
 }
 
-// operatorVerbs are the acts of an operator: the leader accepts or refuses them.
+// operatorVerbs are the commands of an operator, which the leader accepts or
+// refuses.
 var operatorVerbs = []Verb{Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch, AnnounceStop}
 
-// electionLimit is within what time a cluster in which nothing has failed has a
-// leader again, whatever an operator does: by the lease, twice.
+// electionLimit bounds how long a cluster without faults may be without a
+// leader, whatever an operator does: twice an election by the lease.
 func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*time.Second }
 
-// L19: while nothing has failed for a session grace, and only an operator acts,
-// every change of a client is stored in time, and there is a leader. What cannot
-// be survived must have been refused.
+// L19: while nothing has failed for a session grace and only an operator acts,
+// every change of a client is stored in time, and there is a leader. A command
+// that the cluster could not survive must have been refused.
 func operatorsBreakNothing(h *History, v *Verdict) {
 	var trouble []span
 	for _, spans := range h.faultSpansBut(operatorVerbs) {
@@ -36,8 +37,8 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 	}
 	settles := sessionGrace + 5*time.Second
 	h.ops(func(i int, at time.Duration, o Op) {
-		if calm(max(0, at-patience-settles), at) {
-			v.check(o.Kind == OpStored, h, at, []int{i}, "%s was not told within %s that %s is stored, although only an operator did something", o.Client, patience, o.ID)
+		if calm(max(0, at-storedTimeout-settles), at) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although only an operator acted", o.Client, storedTimeout, o.ID)
 		}
 	}, OpStored, OpUnheard)
 	since, began := time.Duration(-1), 0
@@ -48,15 +49,16 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 			since, began = e.At, i
 		case e.Sight.Leader != "" && since >= 0:
 			if calm(max(0, since-settles), e.At) {
-				v.check(e.At-since <= h.electionLimit(), h, e.At, []int{began, i}, "nobody led for %s, although only an operator did something", (e.At - since).Round(time.Millisecond))
+				v.check(e.At-since <= h.electionLimit(), h, e.At, []int{began, i}, "no node led for %s, although only an operator acted", (e.At - since).Round(time.Millisecond))
 			}
 			since = -1
 		}
 	}
 }
 
-// faultSpansBut collects the spans of all faults but those of the verbs.
-func (h *History) faultSpansBut(verbs []Verb) touched {
+// faultSpansBut returns the times of all faults except those of the given
+// verbs.
+func (h *History) faultSpansBut(verbs []Verb) faultTimes {
 	var others []Verb
 	h.faults(func(_ int, _ time.Duration, x Fault) {
 		if !slices.Contains(verbs, x.Verb) && !slices.Contains(others, x.Verb) {
