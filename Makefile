@@ -1,5 +1,5 @@
-# Everything is done through here; `make help` lists it. Building, the demo and
-# the tests need Go and make only.
+# `make help` lists the targets. Building, the demo and the tests need only Go and
+# make.
 
 GO       ?= go
 BIN      := bin
@@ -14,8 +14,8 @@ RACE     := $(if $(CC_FOUND),-race,)
 SAY_RACE := $(if $(CC_FOUND),race detector: on,race detector: off (no C compiler))
 TEST_ENV := $(if $(CC_FOUND),CGO_ENABLED=1,CGO_ENABLED=0)
 
-# Versions of the tools that write and judge code; those of the two protoc
-# plugins are the libraries' in go.mod, so that code and library always fit.
+# Versions of the tools that generate and check code. Those of the two protoc
+# plugins are the versions of the libraries in go.mod, so that both match.
 BUF_VERSION      := v1.57.2
 PROTOC_GO        := $(shell $(GO) list -m -f '{{.Version}}' google.golang.org/protobuf 2>/dev/null)
 PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/connect 2>/dev/null)
@@ -32,11 +32,11 @@ build: ## the programs, into bin/
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./cmd/,$(PROGRAMS))
 
-demo: build ## play half a minute of a cluster being killed: elect, publish, kill, drain, kill, kill, stop
+demo: build ## run a cluster through half a minute of faults: elect, publish, kill, drain, kill, kill, stop
 	@$(BIN)/conclave demo
 
-# The programs of RACED=1 are built beside the others.
-soak: build ## break a cluster for FOR=5m by SEED=n, and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
+# RACED=1 builds its programs in a directory of their own.
+soak: build ## inject random faults (SEED=n) into a cluster for FOR=5m and check it from outside: RACED=1, TAKEOVER=lease, ON=compose
 ifdef RACED
 	@mkdir -p $(BIN)/raced
 	CGO_ENABLED=1 $(GO) build -race -trimpath -o $(BIN)/raced/ $(addprefix ./cmd/,$(filter-out conclave,$(PROGRAMS)))
@@ -50,34 +50,34 @@ EIGHT := handed-over-while-a-session-is-slow the-last-copy-is-being-drained all-
 eight: build ## the defects that were found from outside, on processes: each scenario TIMES=n (20), PARALLEL=n (3) clusters at once; ONLY=NAMES
 	@$(BIN)/conclave chaos run $(or $(ONLY),$(EIGHT)) --times $(or $(TIMES),20) --parallel $(or $(PARALLEL),3) --seed $(or $(SEED),1)
 
-test: ## all tests that need nothing but Go
+test: ## all tests that need only Go
 	@echo '$(SAY_RACE)'
 	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) ./...
 	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./sim/,@true) # all stories; the race detector sees four
 	@$(MAKE) --no-print-directory sim SEEDS=100
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
-# The packages whose tests also run on real servers: one at a time, because each
-# starts its own.
+# The packages whose tests also run on real servers, one package at a time because
+# each starts its own servers.
 REAL := ./internal/mysqltest/ ./internal/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/ ./lab/...
-test-all: test test-real test-zookeeper ## those, and real servers in containers: MySQL, MariaDB, ZooKeeper; says what it skipped (REQUIRE_DOCKER=1: fails)
+test-all: test test-real test-zookeeper ## those and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
 
-test-real: ## of test-all, what needs a real MySQL and MariaDB
+test-real: ## the tests of test-all that need a real MySQL and MariaDB
 	@$(call on-real-servers,$(REAL))
 
-test-zookeeper: ## of test-all, what needs a real ZooKeeper
+test-zookeeper: ## the tests of test-all that need a real ZooKeeper
 	@$(call on-real-servers,./internal/zktest/ ./elector/zklatch/...)
 
 on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json -p 1 -count=1 -timeout 30m $(RACE) $(1); \
 	  printf '{"Action":"exit","Elapsed":%d}\n' $$?; } | $(GO) run .ci/testreport.go
 
 # Two processes of one processor each, which share the seeds. With the overlay one
-# seed gives one trace; where it does not fit the installed Go, it says so.
+# seed gives one trace; onetrace reports if it does not fit the installed Go.
 SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./sql
 SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
-sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, told in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
+sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
 	@if [ -z '$(RACED)' ] && $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
 	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./sim
@@ -96,7 +96,7 @@ else
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that storms and stories ran: " $$3 }',true)
 endif
 
-mutate: ## takes the guards of the code out, one at a time, and lets the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
+mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
 	$(GO) run ./sim/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
 
 check: ## seconds: format, vet, import rule, unit tests
@@ -104,13 +104,13 @@ check: ## seconds: format, vet, import rule, unit tests
 	$(GO) vet ./...
 	$(GO) test -short ./internal/archtest/ . ./slot/... ./lease/... ./blacklist/... ./wire/... ./internal/stage/...
 
-up: build ## a local cluster in the background, two publishers and two subscribers at work
+up: build ## a local cluster in the background, with two publishers and two subscribers
 	@$(BIN)/conclave up --detach --clients 2
 
 down: ## stop it
 	@$(BIN)/conclave down
 
-# What the nodes' image is called; .env has the same.
+# The name of the nodes' image; .env has the same.
 CONCLAVE_IMAGE ?= conclave:local
 GO_IMAGE       ?= golang:1.26
 
@@ -152,10 +152,10 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	done
 
 .PHONY: model
-model: ## the models of the election and the hand-over, by Spin: every property, every guard taken out (FULL=1: larger bounds)
+model: ## the models of the election and the hand-over, by Spin: every property, every guard removed (FULL=1: larger bounds)
 	@docs/model/run $(if $(FULL),full,)
 
-cover: ## test coverage, by package and in all
+cover: ## test coverage, by package and in total
 	$(GO) test -coverprofile=cover.out -coverpkg=./... ./...
 	@grep -v -e '\.pb\.go:' -e '\.connect\.go:' cover.out > cover.hand.out
 	@$(GO) tool cover -func=cover.hand.out | tail -1

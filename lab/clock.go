@@ -5,23 +5,25 @@ import (
 	"time"
 )
 
-// origin ties this process's monotonic clock to the one that all processes of the
-// machine share, so that instants of two of them can be compared. Of some readings the
-// tightest counts: between the two of another the kernel may have run somebody else.
+// origin is one moment on this process's monotonic clock and on the one that
+// all processes of the machine share, so that times of different processes can
+// be compared. The shared clock is read before and after the process's own; of
+// several such pairs the closest is used, because the kernel may run another
+// process in between.
 var origin = func() (o struct {
-	at   time.Time
-	mark int64
+	at     time.Time
+	shared int64
 }) {
-	tightest := int64(math.MaxInt64)
+	closest := int64(math.MaxInt64)
 	for range 16 {
-		before := shared()
+		before := sharedNow()
 		at := time.Now()
-		if width := shared() - before; width < tightest {
-			tightest, o.at, o.mark = width, at, before+width/2
+		if width := sharedNow() - before; width < closest {
+			closest, o.at, o.shared = width, at, before+width/2
 		}
 	}
 	return o
 }()
 
-// stamp is an instant on the shared clock, in nanoseconds.
-func stamp(t time.Time) int64 { return origin.mark + t.Sub(origin.at).Nanoseconds() }
+// stamp converts a time to the shared clock, in nanoseconds.
+func stamp(t time.Time) int64 { return origin.shared + t.Sub(origin.at).Nanoseconds() }

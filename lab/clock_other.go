@@ -4,5 +4,5 @@ package lab
 
 import "time"
 
-// shared reads the wall clock: do not step it while the lab runs.
-func shared() int64 { return time.Now().UnixNano() }
+// sharedNow reads the wall clock, which must not be stepped while the lab runs.
+func sharedNow() int64 { return time.Now().UnixNano() }

@@ -11,43 +11,44 @@ import (
 
 var dolphinRule = Rule{
 	Name: "dolphinscheduler", From: "apache/dolphinscheduler, registry-jdbc (JdbcRegistryServer, JdbcRegistryLockManager)",
-	About:    "A row under a unique key; a client beats, by its own wall clock, and each client purges those that seem dead, once in a session's timeout.",
-	Weakness: "Waiters insert without a pause. Two machines' wall clocks are compared. A purge does not look whether the client has beaten since; who was purged finds out by its beats.",
+	About:    "A row with a unique key; a client sends heartbeats with the time of its own wall clock, and each client purges those that seem dead, once per session timeout.",
+	Weakness: "Waiting nodes insert without a pause. The wall clocks of two machines are compared. A purge does not check whether the client has sent a heartbeat since; a purged client notices it only at its next heartbeats.",
 	Own:      Times{Lease: 60 * time.Second, Beat: 3 * time.Second, Check: 60 * time.Second}, Alone: true,
 	migrate: tables("", conclavesql.LabDolphinClientTable, conclavesql.LabDolphinLockTable),
-	start: func(_ context.Context, s *stand) (candidate, error) {
-		return &dolphin{s: s, stop: make(chan struct{}), done: make(chan struct{})}, nil
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		return &dolphin{env: env, stop: make(chan struct{}), done: make(chan struct{})}, nil
 	},
 }
 
-// dolphin is DolphinScheduler's JDBC registry: three tasks beside each other, and a
-// state that ends what is held when no beat has worked for a session's timeout.
+// dolphin is DolphinScheduler's JDBC registry: three concurrent tasks. It gives
+// up its lock when no heartbeat has succeeded for a session timeout.
 type dolphin struct {
-	s    *stand
+	env  *environment
 	once sync.Once
 	stop chan struct{} // closed by Stop
 	done chan struct{} // closed by Run
 
 	mu   sync.Mutex // guards what follows; never held across I/O
-	held int64      // the id of the lock's row; 0: none
+	held int64      // the id of the lock's row; 0 if it is not held
 }
 
-func (d *dolphin) name() string { return d.s.ID().String() }
+func (d *dolphin) name() string { return d.env.ID().String() }
 
-// Run registers, and then beats, purges and waits for the lock.
+// Run registers the client and then sends heartbeats, purges dead clients and
+// acquires the lock, until ctx ends or Stop is called.
 func (d *dolphin) Run(ctx context.Context) error {
 	defer close(d.done)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
-		if _, err := d.s.db.Exec(ctx, conclavesql.LabDolphinRegister, d.s.Lab, d.name(), time.Now().UnixMilli()); err == nil {
+		if _, err := d.env.db.Exec(ctx, conclavesql.LabDolphinRegister, d.env.Lab, d.name(), time.Now().UnixMilli()); err == nil {
 			break
 		}
-		_ = sleep.For(ctx, d.s.Times.Beat)
+		_ = sleep.For(ctx, d.env.Times.Beat)
 	}
 	var group sync.WaitGroup
-	group.Go(func() { d.beat(ctx) })
-	group.Go(func() { d.every(ctx, d.s.Times.Check, d.purge) })
+	group.Go(func() { d.heartbeat(ctx) })
+	group.Go(func() { d.every(ctx, d.env.Times.Check, d.purge) })
 	group.Go(func() { d.acquire(ctx) })
 	select {
 	case <-ctx.Done():
@@ -58,62 +59,64 @@ func (d *dolphin) Run(ctx context.Context) error {
 	return nil
 }
 
-// acquire inserts until it works: there is no pause in this loop, as there is none in
-// the original's after a refused insert.
+// acquire inserts the lock's row until an insert succeeds. As in the original,
+// there is no pause after a refused insert.
 func (d *dolphin) acquire(ctx context.Context) {
 	for ctx.Err() == nil {
 		if d.holding() != 0 {
-			_ = sleep.For(ctx, d.s.Times.Beat)
+			_ = sleep.For(ctx, d.env.Times.Beat)
 			continue
 		}
-		d.s.turns.Add(1)
-		if _, err := d.s.db.Exec(ctx, conclavesql.LabDolphinAcquire, d.s.Lab, d.name()); err != nil {
+		d.env.turns.Add(1)
+		if _, err := d.env.db.Exec(ctx, conclavesql.LabDolphinAcquire, d.env.Lab, d.name()); err != nil {
 			continue
 		}
 		if id, client, err := d.holder(ctx); err == nil && client == d.name() {
 			d.hold(id)
-			d.s.belief.lead(0, time.Time{})
+			d.env.perceived.lead(0, time.Time{})
 		}
 	}
 }
 
-// beat tells that this client lives. When it does not get through for a session's
-// timeout, or was purged, the registry is "disconnected", which ends the process's work;
-// here it begins anew, under the same name.
-func (d *dolphin) beat(ctx context.Context) {
+// heartbeat renews the client's row. When no renewal has succeeded for a
+// session timeout, or the row was purged, the original's registry is
+// "disconnected", which ends the process's work. Here it registers again, under
+// the same name.
+func (d *dolphin) heartbeat(ctx context.Context) {
 	success := time.Now()
 	suspended := false
-	d.every(ctx, d.s.Times.Beat, func(ctx context.Context) {
+	d.every(ctx, d.env.Times.Beat, func(ctx context.Context) {
 		now := time.Now()
-		n, err := d.s.db.Exec(ctx, conclavesql.LabDolphinBeat, now.UnixMilli(), d.s.Lab, d.name())
+		n, err := d.env.db.Exec(ctx, conclavesql.LabDolphinBeat, now.UnixMilli(), d.env.Lab, d.name())
 		switch {
 		case err == nil && n == 1:
 			success, suspended = now, false
 		case !suspended:
 			suspended = true
-		case now.Sub(success) > d.s.Times.Lease:
+		case now.Sub(success) > d.env.Times.Lease:
 			d.hold(0)
-			d.s.belief.leave("disconnected")
-			if _, err := d.s.db.Exec(ctx, conclavesql.LabDolphinRegister, d.s.Lab, d.name(), now.UnixMilli()); err == nil {
+			d.env.perceived.leave("disconnected")
+			if _, err := d.env.db.Exec(ctx, conclavesql.LabDolphinRegister, d.env.Lab, d.name(), now.UnixMilli()); err == nil {
 				success, suspended = now, false
 			}
 		}
 	})
 }
 
-// purge deletes the clients that seem dead, by this process's clock and theirs, and
-// then the lock of a client that is not there.
+// purge deletes the clients that seem dead, because the time of their last
+// heartbeat is too old by this process's clock. Then it deletes the lock if its
+// client does not exist.
 func (d *dolphin) purge(ctx context.Context) {
 	now := time.Now().UnixMilli()
 	alive := map[string]bool{}
 	var dead []string
-	err := d.s.db.Query(ctx, conclavesql.LabDolphinClients, []any{d.s.Lab}, func(scan func(...any) error) error {
+	err := d.env.db.Query(ctx, conclavesql.LabDolphinClients, []any{d.env.Lab}, func(scan func(...any) error) error {
 		var name string
 		var beat int64
 		if err := scan(&name, &beat); err != nil {
 			return err
 		}
-		if alive[name] = now-beat <= d.s.Times.Lease.Milliseconds(); !alive[name] {
+		if alive[name] = now-beat <= d.env.Times.Lease.Milliseconds(); !alive[name] {
 			dead = append(dead, name)
 		}
 		return nil
@@ -122,20 +125,21 @@ func (d *dolphin) purge(ctx context.Context) {
 		return
 	}
 	for _, name := range dead {
-		_, _ = d.s.db.Exec(ctx, conclavesql.LabDolphinForget, d.s.Lab, name) // else the next purge
+		_, _ = d.env.db.Exec(ctx, conclavesql.LabDolphinForget, d.env.Lab, name) // if it fails, the next purge tries again
 	}
 	if id, client, err := d.holder(ctx); err == nil && !alive[client] {
-		_, _ = d.s.db.Exec(ctx, conclavesql.LabDolphinRelease, id)
+		_, _ = d.env.db.Exec(ctx, conclavesql.LabDolphinRelease, id)
 	}
 }
 
-// holder reads the lock's row.
+// holder returns the lock's row and its client.
 func (d *dolphin) holder(ctx context.Context) (id int64, client string, err error) {
-	err = d.s.db.QueryRow(ctx, conclavesql.LabDolphinHolder, []any{d.s.Lab}, &id, &client)
+	err = d.env.db.QueryRow(ctx, conclavesql.LabDolphinHolder, []any{d.env.Lab}, &id, &client)
 	return id, client, err
 }
 
-// every does a task, and again a while after it has ended.
+// every runs a task again and again, with a pause before each run, until ctx
+// ends.
 func (d *dolphin) every(ctx context.Context, pause time.Duration, task func(context.Context)) {
 	for sleep.For(ctx, pause) == nil {
 		task(ctx)
@@ -158,15 +162,15 @@ func (d *dolphin) hold(id int64) {
 func (d *dolphin) Stop(ctx context.Context) error {
 	d.once.Do(func() { close(d.stop) })
 	<-d.done
-	d.s.belief.leave("closed")
+	d.env.perceived.leave("closed")
 	if id := d.holding(); id != 0 {
-		_, _ = d.s.db.Exec(ctx, conclavesql.LabDolphinRelease, id) // else the next purge
+		_, _ = d.env.db.Exec(ctx, conclavesql.LabDolphinRelease, id) // if it fails, another client's purge releases it
 	}
-	_, err := d.s.db.Exec(ctx, conclavesql.LabDolphinForget, d.s.Lab, d.name())
+	_, err := d.env.db.Exec(ctx, conclavesql.LabDolphinForget, d.env.Lab, d.name())
 	return err
 }
 
-func (d *dolphin) Leading() (uint64, bool) { return d.s.belief.holds() }
+func (d *dolphin) Leading() (uint64, bool) { return d.env.perceived.leading() }
 func (d *dolphin) Wake()                   {}
 
-func (d *dolphin) Cost() (statements, turns uint64) { return d.s.db.Statements(), d.s.turns.Load() }
+func (d *dolphin) Cost() (statements, turns uint64) { return d.env.db.Statements(), d.env.turns.Load() }

@@ -17,31 +17,33 @@ import (
 
 	"conclave/elector/zklatch/memtree"
 	"conclave/internal/faultnet"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
-// Config is what the lab needs; DSN and Spawn are required.
+// Config configures a run of the lab. DSN and Spawn are required.
 type Config struct {
 	DSN       string // user:password@tcp(host:port)/database
-	Database  string // what it is, for the report
-	ZooKeeper string // host:port of a real one; empty: the tree in memory, over ZooKeeper's protocol
+	Database  string // its name in the report
+	ZooKeeper string // host:port of a real one; if empty, one in memory that speaks ZooKeeper's protocol
 
 	Rules  []Rule        // default: all
-	Lease  time.Duration // of all rules that can be told. Default 1 s
-	Own    bool          // each rule plays with its own defaults instead
-	Repeat int           // at most so many of each fault. Default 10
-	Limit  time.Duration // no fault begins after that. Default 160 s
-	Calm   time.Duration // how long each election is watched before its first fault. Default 3 s
-	Act    time.Duration // between two writes of who believes. Default 20 ms
-	AtOnce int           // rules that play at the same time, beside those that are fixed. Default 7
+	Lease  time.Duration // of all rules whose lease can be set. Default 1 s
+	Own    bool          // each rule runs with its own defaults instead
+	Repeat int           // the maximum number of faults of each kind. Default 10
+	Limit  time.Duration // the time after which no fault begins. Default 160 s
+	Calm   time.Duration // how long each election is measured before its first fault. Default 3 s
+	Act    time.Duration // between two writes of a leader. Default 20 ms
+	AtOnce int           // rules that run at the same time, not counting those whose lease is fixed. Default 7
 
-	// Spawn prepares a process that runs Candidate on its standard input and output.
+	// Spawn returns a command, not yet started, that runs Candidate on its
+	// standard input and output.
 	Spawn    func() *exec.Cmd
 	Version  string
-	Progress io.Writer // a line for each rule; nil: nobody looks
+	Progress io.Writer // gets a line for each rule; may be nil
 
-	follow time.Duration // how long a successor is waited for; 0: two leases and 3 s
+	successorTimeout time.Duration // 0 for the default; see group.successorTimeout
 }
 
 func (c Config) withDefaults() Config {
@@ -69,7 +71,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names the field that cannot be.
+// Validate reports the first invalid field.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -79,8 +81,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: Lease %v is not between 300ms and 1m", c.Lease)
 	case c.Act < time.Millisecond:
 		return fmt.Errorf("lab: Act %v is under 1ms", c.Act)
-	case twice(c.Rules) != "":
-		return fmt.Errorf("lab: Rules has %s twice", twice(c.Rules))
+	case duplicate(c.Rules) != "":
+		return fmt.Errorf("lab: Rules has %s twice", duplicate(c.Rules))
 	case c.Limit < 0:
 		return fmt.Errorf("lab: Limit %v is negative", c.Limit)
 	case c.Repeat < 1 || c.AtOnce < 1:
@@ -90,8 +92,9 @@ func (c Config) Validate() error {
 	return err
 }
 
-// twice names a rule that is there twice: two elections of one name would be one.
-func twice(rules []Rule) string {
+// duplicate returns the name of a rule that is listed twice, or "". Two
+// elections with one name would be one election.
+func duplicate(rules []Rule) string {
 	for i, r := range rules {
 		if slices.ContainsFunc(rules[:i], func(x Rule) bool { return x.Name == r.Name }) {
 			return r.Name
@@ -100,22 +103,22 @@ func twice(rules []Rule) string {
 	return ""
 }
 
-// address is where the database is, for the proxy before it.
+// address returns the database's address, for the proxy before it.
 func (c Config) address() (string, error) {
 	dsn, err := mysql.ParseDSN(c.DSN)
 	if err != nil {
 		return "", fmt.Errorf("lab: %w", conclavesql.ErrBadDSN)
 	}
 	if !strings.HasPrefix(dsn.Net, "tcp") {
-		return "", errors.New("lab: the database must be reached by TCP, so that it can be cut off")
+		return "", fmt.Errorf("lab: DSN has the network %q (want TCP, so that the lab can cut connections)", dsn.Net)
 	}
 	return dsn.Addr, nil
 }
 
-// Elections plays every rule under every fault, and reports. An error says that nothing
-// could be played, or, with a report that has rows, that ctx has ended: these are what
-// was measured until then. Which rule could not be played, and what one did not keep, is
-// in the report.
+// Elections runs every rule under every fault. If ctx ends, it returns an error
+// and a report of what was measured until then; with any other error the report
+// is empty. Rules that could not run and promises that were not kept are not
+// errors: they are in the report.
 func Elections(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return Report{}, err
@@ -129,20 +132,21 @@ func Elections(ctx context.Context, cfg Config) (Report, error) {
 	return l.run(ctx)
 }
 
-// laboratory is what all rules share.
+// laboratory is one run: what all rules share.
 type laboratory struct {
 	cfg   Config
 	db    *conclavesql.DB
 	net   *faultnet.Net
 	paths paths
-	mark  string // names this run in the tables
-	end   func() // of the tree in memory
+	runID string // names this run in the tables
+
+	stopTree func() // stops the tree in memory
 
 	mu sync.Mutex // guards Progress
 }
 
 func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
-	l = &laboratory{cfg: cfg, net: faultnet.New(), mark: fmt.Sprintf("%06x", rand.N(1<<24)), end: func() {}}
+	l = &laboratory{cfg: cfg, net: faultnet.New(), runID: fmt.Sprintf("%06x", rand.N(1<<24)), stopTree: func() {}}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -152,17 +156,17 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 		return nil, err
 	}
 	if err := tables("", conclavesql.LabWriteTable, conclavesql.LabLeadershipTable)(ctx, l.db, ""); err != nil {
-		return nil, fmt.Errorf("the lab's tables: %w", err)
+		return nil, fmt.Errorf("create the lab's tables: %w", err)
 	}
-	behind, err := cfg.address()
+	database, err := cfg.address()
 	if err != nil {
 		return nil, err
 	}
-	if l.paths.sql, err = l.net.Listen(hostSQL, behind, false); err != nil {
+	if l.paths.sql, err = l.net.Listen(hostSQL, database, false); err != nil {
 		return nil, err
 	}
 	if l.paths.address = cfg.ZooKeeper; cfg.ZooKeeper == "" {
-		if l.paths.address, err = l.plant(); err != nil {
+		if l.paths.address, err = l.serveTree(); err != nil {
 			return nil, err
 		}
 	}
@@ -170,39 +174,40 @@ func newLaboratory(ctx context.Context, cfg Config) (l *laboratory, err error) {
 	return l, err
 }
 
-// plant serves the tree in memory.
-func (l *laboratory) plant() (address string, err error) {
+// serveTree starts a ZooKeeper in memory.
+func (l *laboratory) serveTree() (address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { // joined by end
+	go func() { // joined by stopTree
 		defer close(done)
-		_ = memtree.New().Serve(ctx, listener) // it ends with ctx
+		_ = memtree.New().Serve(ctx, listener) // returns ctx's error
 	}()
-	l.end = func() { cancel(); <-done }
+	l.stopTree = func() { cancel(); <-done }
 	return listener.Addr().String(), nil
 }
 
 func (l *laboratory) close() {
 	l.net.Close()
-	l.end()
+	l.stopTree()
 	if l.db != nil {
 		l.db.Close()
 	}
 }
 
-// say writes a line of progress.
-func (l *laboratory) say(format string, args ...any) {
+// progress writes a line of progress.
+func (l *laboratory) progress(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.cfg.Progress, format+"\n", args...)
 }
 
-// run plays the rules: the fixed ones all the time, because their leases are long; the
-// others in waves, of equal time; those that spin in the end, alone.
+// run runs the rules: those with fixed times throughout, because their leases
+// are long; the others in waves of equal duration; those that spin at the end,
+// one at a time.
 func (l *laboratory) run(ctx context.Context) (Report, error) {
 	began := time.Now()
 	var slow, spinning []int
@@ -219,13 +224,13 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 			waves[len(waves)-1] = append(waves[len(waves)-1], i)
 		}
 	}
-	// A rule that spins gets a sixth of the time.
+	// The rules that spin get a sixth of the time.
 	last := began.Add(l.cfg.Limit)
 	alone := l.cfg.Limit / 6 * time.Duration(min(1, len(spinning)))
 	rows := make([]Row, len(l.cfg.Rules))
-	play := func(group *sync.WaitGroup, i int, until time.Time) {
+	start := func(group *sync.WaitGroup, i int, until time.Time) {
 		group.Go(func() {
-			row, err := l.play(ctx, l.cfg.Rules[i], until)
+			row, err := l.runRule(ctx, l.cfg.Rules[i], until)
 			switch {
 			case err != nil && ctx.Err() != nil:
 				row.Failed = interrupted
@@ -237,29 +242,29 @@ func (l *laboratory) run(ctx context.Context) (Report, error) {
 	}
 	var beside sync.WaitGroup
 	for _, i := range slow {
-		play(&beside, i, last.Add(-alone))
+		start(&beside, i, last.Add(-alone))
 	}
 	for w, wave := range waves {
 		var group sync.WaitGroup
 		share := time.Until(last.Add(-alone)) / time.Duration(len(waves)-w)
 		for _, i := range wave {
-			play(&group, i, time.Now().Add(share))
+			start(&group, i, time.Now().Add(share))
 		}
 		group.Wait()
 	}
 	beside.Wait()
 	for _, i := range spinning {
 		var group sync.WaitGroup
-		play(&group, i, last)
+		start(&group, i, last)
 		group.Wait()
 	}
-	stopped := slices.ContainsFunc(rows, func(r Row) bool { return r.Failed == interrupted })
+	incomplete := slices.ContainsFunc(rows, func(r Row) bool { return r.Failed == interrupted })
 	report := Report{
 		At: began.UTC().Truncate(time.Millisecond), Version: l.cfg.Version, Database: l.cfg.Database, ZooKeeper: l.treeName(),
 		Candidates: candidates, ActMs: ms(l.cfg.Act), LeaseMs: ms(l.cfg.Lease), Own: l.cfg.Own, Repeat: l.cfg.Repeat, AtOnce: l.cfg.AtOnce,
-		TookMs: ms(time.Since(began)), Interrupted: stopped, Rows: rows,
+		TookMs: ms(time.Since(began)), Interrupted: incomplete, Rows: rows,
 	}
-	if stopped {
+	if incomplete {
 		return report, ctx.Err()
 	}
 	return report, nil
@@ -272,16 +277,16 @@ func (l *laboratory) treeName() string {
 	return l.cfg.ZooKeeper
 }
 
-// play is one rule's part: a calm while, and then the faults in turn until there are
-// enough, or the time is up.
-func (l *laboratory) play(ctx context.Context, rule Rule, until time.Time) (row Row, err error) {
+// runRule measures one rule: first without faults, and then with each fault in
+// turn until there are enough, or until the time has passed.
+func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (row Row, err error) {
 	times := rule.times(l.cfg.Lease)
 	if l.cfg.Own {
 		times = rule.Own
 	}
 	g := &group{
-		cfg: l.cfg, rule: rule, times: times, lab: "lab-" + l.mark + "-" + rule.Name,
-		net: l.net, paths: l.paths, db: l.db, news: make(chan struct{}, 1),
+		cfg: l.cfg, rule: rule, times: times, lab: "lab-" + l.runID + "-" + rule.Name,
+		net: l.net, paths: l.paths, db: l.db, changed: signal.New(),
 	}
 	row = newRow(rule, times)
 	if err := ctx.Err(); err != nil {
@@ -292,22 +297,22 @@ func (l *laboratory) play(ctx context.Context, rule Rule, until time.Time) (row 
 		return row, err
 	}
 	began := time.Now()
-	if err := g.watch(ctx, &row); err != nil {
+	if err := g.measureCalm(ctx, &row); err != nil {
 		return row, err
 	}
 	var trials []trial
-	defer func() { row.sum(trials) }() // also what came before an error
+	defer func() { row.sum(trials) }() // also those before an error
 	longest := time.Duration(0)
 	for n := range l.cfg.Repeat * len(Faults()) {
 		if n >= len(Faults()) && !time.Now().Add(longest).Before(until) {
 			break
 		}
 		start := time.Now()
-		t, err := g.play(ctx, Faults()[n%len(Faults())])
+		t, err := g.runTrial(ctx, Faults()[n%len(Faults())])
 		longest = max(longest, time.Since(start))
-		if errors.Is(err, errUnsteady) && !row.promises() && row.Anew < candidates {
-			row.Anew++ // that is how such a rule is
-			if err := g.anew(); err != nil {
+		if errors.Is(err, errNoLeader) && !row.promises() && row.Restarts < candidates {
+			row.Restarts++ // expected of a rule that promises nothing
+			if err := g.restartAll(); err != nil {
 				return row, err
 			}
 			continue
@@ -321,22 +326,23 @@ func (l *laboratory) play(ctx context.Context, rule Rule, until time.Time) (row 
 	row.Unasked = g.unasked
 	g.mu.Unlock()
 	row.TookMs = ms(time.Since(began))
-	l.say("%-17s %2d faults in %v", rule.Name, len(trials), time.Since(began).Round(100*time.Millisecond))
+	l.progress("%-17s %2d faults in %v", rule.Name, len(trials), time.Since(began).Round(100*time.Millisecond))
 	return row, nil
 }
 
-// watch waits for the first leader, and counts what a calm election costs.
-func (g *group) watch(ctx context.Context, row *Row) error {
-	if _, err := g.steady(ctx); err != nil {
+// measureCalm waits for the first leader and measures what the election costs
+// while there is no fault.
+func (g *group) measureCalm(ctx context.Context, row *Row) error {
+	if _, err := g.waitForLeader(ctx); err != nil {
 		return err
 	}
-	g.calmly(true)
-	before, known := g.spent(ctx, -1, patient)
+	g.setCalm(true)
+	before, known := g.costWithout(ctx, -1, queryWhileCalm)
 	began := time.Now()
 	if err := sleep.For(ctx, max(g.cfg.Calm, g.times.Lease)); err != nil {
 		return err
 	}
-	if after, ok := g.spent(ctx, -1, patient); ok && known {
+	if after, ok := g.costWithout(ctx, -1, queryWhileCalm); ok && known {
 		took := time.Since(began).Seconds()
 		statements := round(float64(after.Statements-before.Statements) / took)
 		turns := round(float64(after.Turns-before.Turns) / took)

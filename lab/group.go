@@ -9,128 +9,132 @@ import (
 	"time"
 
 	"conclave/internal/faultnet"
+	"conclave/internal/signal"
 	conclavesql "conclave/sql"
 )
 
-// candidates is how many stand in each election.
+// candidates is how many processes take part in each election.
 const candidates = 3
 
-// group is one rule under test: its candidates, and what they have said.
+// group is one rule under test: its candidates, and the events that they have
+// reported.
 type group struct {
 	cfg   Config
 	rule  Rule
 	times Times
-	lab   string
+	lab   string // the election's name
 	net   *faultnet.Net
 	paths paths
-	db    *conclavesql.DB // the lab's own way, without faults
+	db    *conclavesql.DB // not through net: faults do not affect it
 
-	lives int // processes started, for their incarnations
+	started int // processes so far; gives each its incarnation
 
-	mu      sync.Mutex       // guards what follows
-	kids    [candidates]*kid // written by the goroutine that plays, which reads it without mu
-	beliefs []Belief
-	stops   []Span
-	calm    bool          // no fault is under way: nobody has a reason to change
-	unasked int           // leaderships that began although
-	news    chan struct{} // something was said; cap 1, never closed
+	changed signal.Signal // an event was handled
+
+	mu          sync.Mutex           // guards what follows
+	processes   [candidates]*process // written by the goroutine that runs the trials, which reads it without mu
+	leaderships []Leadership
+	stops       []Span
+	calm        bool // there is no fault, and so no reason for a new leadership
+	unasked     int  // leaderships that began while calm
 }
 
-// paths are where a candidate finds the stores, and the network's names for them.
+// paths are the addresses of the stores.
 type paths struct {
-	sql, tree string // proxies
-	address   string // ZooKeeper itself
+	sql, tree string // of the proxies, through net
+	address   string // of ZooKeeper itself
 }
 
-// The hosts of the network, beside the candidates.
+// The stores' names in net, beside those of the candidates.
 const (
 	hostSQL  = "database"
 	hostTree = "zookeeper"
 )
 
-// host is a candidate's name in the network, in which all rules play.
+// host returns a candidate's name in net, which all rules share.
 func (g *group) host(name string) string { return g.rule.Name + "/" + name }
 
-// start seats the candidate of a place.
+// start starts the candidate at a place.
 func (g *group) start(place int) error {
 	name := fmt.Sprintf("n%d", place+1)
 	from, err := g.net.Join(g.host(name))
 	if err != nil {
 		return err
 	}
-	g.lives++
-	k, err := spawn(g.cfg.Spawn(), Seat{
-		Rule: g.rule.Name, Name: name, Incarnation: fmt.Sprintf("%x", g.lives), Lab: g.lab,
+	g.started++
+	p, err := startProcess(g.cfg.Spawn(), Spec{
+		Rule: g.rule.Name, Name: name, Incarnation: fmt.Sprintf("%x", g.started), Lab: g.lab,
 		DSN: g.cfg.DSN, Tree: g.paths.address, From: from.String(), ThroughSQL: g.paths.sql, ThroughTree: g.paths.tree,
 		Times: g.times, Act: g.cfg.Act, StopLimit: g.times.Lease + time.Second,
-	}, g.hear)
+	}, g.handle)
 	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.kids[place] = k
+	g.processes[place] = p
 	return nil
 }
 
-// hear takes what a candidate says.
-func (g *group) hear(k *kid, e Event) {
+// handle records an event of a process.
+func (g *group) handle(p *process, e Event) {
 	g.mu.Lock()
 	switch e.What {
 	case "leads":
-		g.beliefs = append(g.beliefs, Belief{Who: k.who, From: e.At, Until: e.Until, To: open})
+		g.leaderships = append(g.leaderships, Leadership{Process: p.id, From: e.At, Until: e.Until, To: open})
 		if g.calm {
 			g.unasked++
 		}
 	case "extends":
-		if b := g.last(k.who); b != nil {
-			b.Until = e.Until
+		if l := g.lastLeadership(p.id); l != nil {
+			l.Until = e.Until
 		}
 	case "left":
-		if b := g.last(k.who); b != nil {
-			b.To = min(b.To, e.At)
+		if l := g.lastLeadership(p.id); l != nil {
+			l.To = min(l.To, e.At)
 		}
 	}
-	kids := g.kids
+	processes := g.processes
 	g.mu.Unlock()
 	if e.What == "wake" {
-		for _, other := range kids {
-			if other != nil && other != k {
-				other.order("wake")
+		for _, other := range processes {
+			if other != nil && other != p {
+				other.send("wake")
 			}
 		}
 	}
-	nudge(g.news)
+	g.changed.Set()
 }
 
-// last is a process's newest belief; mu is held.
-func (g *group) last(who string) *Belief {
-	for i := len(g.beliefs) - 1; i >= 0; i-- {
-		if g.beliefs[i].Who == who {
-			return &g.beliefs[i]
+// lastLeadership returns a process's newest leadership, or nil; mu is held.
+func (g *group) lastLeadership(process string) *Leadership {
+	for i := len(g.leaderships) - 1; i >= 0; i-- {
+		if g.leaderships[i].Process == process {
+			return &g.leaderships[i]
 		}
 	}
 	return nil
 }
 
-// gone ends what a process believed: it is dead.
-func (g *group) gone(who string, at int64) {
+// markDead ends all leaderships of a process that has died.
+func (g *group) markDead(process string, at int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range g.beliefs {
-		if b := &g.beliefs[i]; b.Who == who {
-			b.To = min(b.To, at)
+	for i := range g.leaderships {
+		if l := &g.leaderships[i]; l.Process == process {
+			l.To = min(l.To, at)
 		}
 	}
 }
 
-// believers are the places that believe at an instant.
-func (g *group) believers(at int64) (places []int) {
+// leadersAt returns the places of the candidates that believed at a time that
+// they lead.
+func (g *group) leadersAt(at int64) (places []int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for place, k := range g.kids {
-		for _, b := range g.beliefs {
-			if k != nil && b.Who == k.who && b.holds(at) {
+	for place, p := range g.processes {
+		for _, l := range g.leaderships {
+			if p != nil && l.Process == p.id && l.includes(at) {
 				places = append(places, place)
 				break
 			}
@@ -139,37 +143,38 @@ func (g *group) believers(at int64) (places []int) {
 	return places
 }
 
-// history is a copy of what was said.
-func (g *group) history() ([]Belief, []Span) {
+// history returns copies of the leaderships and stops so far.
+func (g *group) history() ([]Leadership, []Span) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]Belief(nil), g.beliefs...), append([]Span(nil), g.stops...)
+	return append([]Leadership(nil), g.leaderships...), append([]Span(nil), g.stops...)
 }
 
-// errLate: what was waited for did not come.
-var errLate = errors.New("waited too long")
+// errTimeout is returned by waitFor.
+var errTimeout = errors.New("waited too long")
 
-// await waits until a claim holds; it looks whenever something is said, and now and
-// then. errLate when the limit has passed.
-func (g *group) await(ctx context.Context, limit time.Duration, claim func() bool) error {
-	end := time.NewTimer(limit)
-	defer end.Stop()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for !claim() {
+// waitFor waits until a condition holds, and returns errTimeout after limit.
+// The condition is checked after every event, and at an interval, because a
+// leadership can end by time alone.
+func (g *group) waitFor(ctx context.Context, limit time.Duration, condition func() bool) error {
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !condition() {
 		select {
-		case <-g.news:
-		case <-look.C:
+		case <-g.changed.C():
+		case <-poll.C:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-end.C:
-			return errLate
+		case <-timeout.C:
+			return errTimeout
 		}
 	}
 	return nil
 }
 
-// setUp makes the tables and seats the candidates.
+// setUp creates the tables and starts the candidates.
 func (g *group) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -179,7 +184,7 @@ func (g *group) setUp(ctx context.Context) error {
 	if _, err := g.db.Exec(ctx, conclavesql.LabWriteSeed, g.lab); err != nil {
 		return fmt.Errorf("%s: %w", g.rule.Name, err)
 	}
-	for place := range g.kids {
+	for place := range g.processes {
 		if err := g.start(place); err != nil {
 			return err
 		}
@@ -187,57 +192,60 @@ func (g *group) setUp(ctx context.Context) error {
 	return nil
 }
 
-// tearDown ends the candidates.
+// tearDown kills the candidates.
 func (g *group) tearDown() {
-	for _, k := range g.kids {
-		if k != nil {
-			k.end()
+	for _, p := range g.processes {
+		if p != nil {
+			p.kill()
 		}
 	}
 }
 
-// steady waits until everybody takes part and one of them has led for a while, which
-// differs each time, so that a fault meets every phase of a beat. It returns his place.
-func (g *group) steady(ctx context.Context) (place int, err error) {
+// waitForLeader waits until all candidates take part and one has led alone for
+// a while, and returns its place. The while differs each time, so that a fault
+// meets every phase of a beat. The error wraps errNoLeader if the candidates
+// took part and there was no such leader.
+func (g *group) waitForLeader(ctx context.Context) (place int, err error) {
 	settle := g.times.Lease*3/10 + rand.N(g.times.Lease/2)
 	var since time.Time
 	leader := -1
-	err = g.await(ctx, g.patience(), func() bool {
-		for _, k := range g.kids {
-			if k.ended() || !k.isReady() {
+	err = g.waitFor(ctx, g.leaderTimeout(), func() bool {
+		for _, p := range g.processes {
+			if p.hasEnded() || !p.isReady() {
 				leader = -1
 				return false
 			}
 		}
-		who := g.believers(stamp(time.Now()))
-		if len(who) != 1 {
+		leaders := g.leadersAt(stamp(time.Now()))
+		if len(leaders) != 1 {
 			leader = -1
 			return false
 		}
-		if who[0] != leader {
-			leader, since = who[0], time.Now()
+		if leaders[0] != leader {
+			leader, since = leaders[0], time.Now()
 		}
 		return time.Since(since) >= settle
 	})
-	if errors.Is(err, errLate) {
-		return -1, g.unsteady()
+	if errors.Is(err, errTimeout) {
+		return -1, g.noLeaderError()
 	}
 	return leader, err
 }
 
-// patience is how long a leader is waited for where nothing is wrong.
-func (g *group) patience() time.Duration { return 3*g.times.Lease + 15*time.Second }
+// leaderTimeout is the limit of waitForLeader.
+func (g *group) leaderTimeout() time.Duration { return 3*g.times.Lease + 15*time.Second }
 
-// errUnsteady: there is nobody whom a fault could be done to.
-var errUnsteady = errors.New("no one of its candidates has led alone for long enough")
+// errNoLeader reports that there is no single leader into which a fault could
+// be injected.
+var errNoLeader = errors.New("no candidate has led alone for long enough")
 
-// anew ends all candidates and seats others, as an operator would who has waited for a
-// leader in vain.
-func (g *group) anew() error {
-	g.calmly(false) // whoever leads then has a reason
-	for place, k := range g.kids {
-		k.end()
-		g.gone(k.who, stamp(time.Now()))
+// restartAll replaces all candidates, as an operator would if there was no
+// leader for too long.
+func (g *group) restartAll() error {
+	g.setCalm(false)
+	for place, p := range g.processes {
+		p.kill()
+		g.markDead(p.id, stamp(time.Now()))
 		if err := g.start(place); err != nil {
 			return err
 		}
@@ -245,24 +253,24 @@ func (g *group) anew() error {
 	return nil
 }
 
-// unsteady says why nobody leads.
-func (g *group) unsteady() error {
-	for _, k := range g.kids {
-		if k.ended() || !k.isReady() {
-			return fmt.Errorf("%s: candidate %s does not take part: %s", g.rule.Name, k.who, k.complaint())
+// noLeaderError returns why there is no single leader.
+func (g *group) noLeaderError() error {
+	for _, p := range g.processes {
+		if p.hasEnded() || !p.isReady() {
+			return fmt.Errorf("%s: candidate %s does not take part: %s", g.rule.Name, p.id, p.failureText())
 		}
 	}
-	return fmt.Errorf("%s: %w; now %d do", g.rule.Name, errUnsteady, len(g.believers(stamp(time.Now()))))
+	return fmt.Errorf("%s: %w; at present %d lead", g.rule.Name, errNoLeader, len(g.leadersAt(stamp(time.Now()))))
 }
 
-// spent sums up what the candidates other than one have cost so far; false when one of
-// them did not answer in time.
-func (g *group) spent(ctx context.Context, but int, limit time.Duration) (total Event, ok bool) {
-	for place, k := range g.kids {
-		if place == but {
+// costWithout returns the sum of the costs of all candidates but the one at a
+// place; -1 leaves out none. ok is false if one did not answer in time.
+func (g *group) costWithout(ctx context.Context, without int, limit time.Duration) (total Event, ok bool) {
+	for place, p := range g.processes {
+		if place == without {
 			continue
 		}
-		e, answered := k.ask(ctx, limit)
+		e, answered := p.queryCost(ctx, limit)
 		if !answered {
 			return Event{}, false
 		}
@@ -272,44 +280,44 @@ func (g *group) spent(ctx context.Context, but int, limit time.Duration) (total 
 	return total, true
 }
 
-// tallies are what each candidate has counted of its guarded writes, by process. One
-// that does not answer is not in them.
-func (g *group) tallies(ctx context.Context) map[string]Event {
-	list := map[string]Event{}
-	for _, k := range g.kids {
-		if e, ok := k.ask(ctx, patient); ok {
-			list[k.who] = e
+// guardedWrites returns each candidate's counts of its guarded writes, by
+// process. Candidates that do not answer in time are missing.
+func (g *group) guardedWrites(ctx context.Context) map[string]Event {
+	counts := map[string]Event{}
+	for _, p := range g.processes {
+		if e, ok := p.queryCost(ctx, queryWhileCalm); ok {
+			counts[p.id] = e
 		}
 	}
-	return list
+	return counts
 }
 
-// counted sums up what the candidates have counted since before. unheard is for how
-// many that live it is not known.
-func (g *group) counted(ctx context.Context, before map[string]Event) (sum Event, unheard int) {
-	now := g.tallies(ctx)
-	for _, k := range g.kids {
-		then, known := before[k.who]
-		e, answered := now[k.who]
+// guardedWritesSince returns the sum of the guarded writes since before, and
+// for how many running candidates they are unknown.
+func (g *group) guardedWritesSince(ctx context.Context, before map[string]Event) (sum Event, unknown int) {
+	now := g.guardedWrites(ctx)
+	for _, p := range g.processes {
+		then, known := before[p.id]
+		e, answered := now[p.id]
 		switch {
 		case known && answered:
 			sum.Refused += e.Refused - then.Refused
 			sum.Stale += e.Stale - then.Stale
 			sum.Landed += e.Landed - then.Landed
-		case !k.ended():
-			unheard++
+		case !p.hasEnded():
+			unknown++
 		}
 	}
-	return sum, unheard
+	return sum, unknown
 }
 
-// written is what has landed.
+// written counts the writes that have taken effect in the database.
 type written struct{ newest, writes, stale, fenced, fencedStale uint64 }
 
 func (g *group) written(ctx context.Context) (w written, err error) {
 	err = g.db.QueryRow(ctx, conclavesql.LabWriteRead, []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
 	if err != nil {
-		return w, fmt.Errorf("%s: read what has landed: %w", g.rule.Name, err)
+		return w, fmt.Errorf("%s: read the counts of the leaders' writes: %w", g.rule.Name, err)
 	}
 	return w, nil
 }

@@ -5,40 +5,45 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"conclave/internal/signal"
 )
 
-// peer is a rule of another project, in its own words.
+// peer is a rule of another project that runs in a loop.
 type peer interface {
-	// turn is one turn of its loop; it says how long to sleep then.
+	// turn runs the loop's body once and returns how long to sleep afterwards.
 	turn(ctx context.Context) time.Duration
-	// release is what it does when it is told to stop.
+	// release is called once, after the last turn of a graceful stop.
 	release(ctx context.Context)
 }
 
-// notified is a peer that listens to who resigns.
+// notified is a peer that is notified when a leader resigns.
 type notified interface {
-	heard() time.Duration // how long it waits then, before its next turn
+	// resignationDelay returns how long to wait, after a notification, before
+	// the next turn.
+	resignationDelay() time.Duration
 }
 
-// looping is a candidate that is a peer's loop.
-type looping struct {
-	s    *stand
+// loopCandidate is a candidate that runs the loop of a peer.
+type loopCandidate struct {
+	env  *environment
 	peer peer
-	wake chan struct{} // somebody has resigned; cap 1, never closed
+	wake signal.Signal // another candidate has resigned
 	once sync.Once
 	stop chan struct{} // closed by Stop
 	done chan struct{} // closed by Run
 }
 
-func (s *stand) loop(p peer) candidate {
-	return &looping{s: s, peer: p, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+func (env *environment) loop(p peer) candidate {
+	return &loopCandidate{env: env, peer: p, wake: signal.New(), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// Run turns until ctx ends, or Stop is called.
-func (l *looping) Run(ctx context.Context) error {
+// Run runs turns until ctx ends or Stop is called.
+func (l *loopCandidate) Run(ctx context.Context) error {
 	defer close(l.done)
-	// Nobody starts at the same moment in real life.
-	timer := time.NewTimer(rand.N(l.s.Times.Check))
+	// The first turn is delayed at random, because real nodes do not start at
+	// the same moment.
+	timer := time.NewTimer(rand.N(l.env.Times.Check))
 	defer timer.Stop()
 	for {
 		select {
@@ -47,29 +52,32 @@ func (l *looping) Run(ctx context.Context) error {
 		case <-l.stop:
 			return nil
 		case <-timer.C:
-		case <-l.wake:
-			if n, listens := l.peer.(notified); listens {
-				timer.Reset(n.heard())
+		case <-l.wake.C():
+			if n, ok := l.peer.(notified); ok {
+				timer.Reset(n.resignationDelay())
 			}
 			continue
 		}
-		l.s.turns.Add(1)
+		l.env.turns.Add(1)
 		timer.Reset(l.peer.turn(ctx))
 	}
 }
 
-// Stop ends the loop after its present turn, and does what the rule does then.
-func (l *looping) Stop(ctx context.Context) error {
+// Stop waits for the current turn, ends the loop and releases what the rule
+// holds.
+func (l *loopCandidate) Stop(ctx context.Context) error {
 	l.once.Do(func() { close(l.stop) })
 	<-l.done
 	l.peer.release(ctx)
 	return nil
 }
 
-func (l *looping) Leading() (uint64, bool) { return l.s.belief.holds() }
-func (l *looping) Wake()                   { nudge(l.wake) }
+func (l *loopCandidate) Leading() (uint64, bool) { return l.env.perceived.leading() }
+func (l *loopCandidate) Wake()                   { l.wake.Set() }
 
-func (l *looping) Cost() (statements, turns uint64) { return l.s.db.Statements(), l.s.turns.Load() }
+func (l *loopCandidate) Cost() (statements, turns uint64) {
+	return l.env.db.Statements(), l.env.turns.Load()
+}
 
-// seconds is a lease for those who count in whole ones: never none.
+// seconds returns a lease in whole seconds, and at least one.
 func seconds(d time.Duration) int64 { return max(1, int64(d/time.Second)) }

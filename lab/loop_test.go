@@ -9,28 +9,28 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// waiting is a peer that sleeps for an hour between two turns.
-type waiting struct {
+// hourly is a peer that sleeps for an hour between two turns.
+type hourly struct {
 	began time.Time
 	turns []time.Duration // when each began
 }
 
-func (w *waiting) turn(context.Context) time.Duration {
-	w.turns = append(w.turns, time.Since(w.began))
+func (h *hourly) turn(context.Context) time.Duration {
+	h.turns = append(h.turns, time.Since(h.began))
 	return time.Hour
 }
 
-func (w *waiting) release(context.Context) {}
+func (h *hourly) release(context.Context) {}
 
-// listening is one that hears of resignations, too.
-type listening struct{ waiting }
+// notifiedHourly is one that is also notified of resignations.
+type notifiedHourly struct{ hourly }
 
-func (*listening) heard() time.Duration { return 30 * time.Millisecond }
+func (*notifiedHourly) resignationDelay() time.Duration { return 30 * time.Millisecond }
 
-// A resignation cuts the sleep of who listens short, and of nobody else.
-func TestAResignationWakesWhoListens(t *testing.T) {
-	play := func(t *testing.T, p peer) {
-		c := (&stand{Seat: Seat{Times: Times{Check: time.Millisecond}}}).loop(p)
+// A resignation shortens the sleep of a notified peer, and of no other.
+func TestLoopCandidate_ResignationWakesNotifiedPeer(t *testing.T) {
+	run := func(t *testing.T, p peer) {
+		c := (&environment{Spec: Spec{Times: Times{Check: time.Millisecond}}}).loop(p)
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(t.Context()) }()
 		time.Sleep(time.Minute)
@@ -40,14 +40,14 @@ func TestAResignationWakesWhoListens(t *testing.T) {
 		assert.NoError(t, <-ended)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l := &listening{waiting{began: time.Now()}}
-		play(t, l)
-		assert.Len(t, l.turns, 2)
-		assert.Equal(t, time.Minute+30*time.Millisecond, l.turns[1])
+		n := &notifiedHourly{hourly{began: time.Now()}}
+		run(t, n)
+		assert.Len(t, n.turns, 2)
+		assert.Equal(t, time.Minute+30*time.Millisecond, n.turns[1])
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w := &waiting{began: time.Now()}
-		play(t, w)
-		assert.Len(t, w.turns, 1, "its hour is not over")
+		h := &hourly{began: time.Now()}
+		run(t, h)
+		assert.Len(t, h.turns, 1, "its hour has not passed")
 	})
 }

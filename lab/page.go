@@ -13,7 +13,7 @@ var page string
 
 var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
 	"number": number,
-	"x":      func(v float64) string { return fmt.Sprintf("%.1f", place(v)) },
+	"x":      func(v float64) string { return fmt.Sprintf("%.1f", plotX(v)) },
 	"y":      func(i int) int { return rowTop + i*rowHeight + 2 },
 	"bottom": func(i int) int { return rowTop + (i+1)*rowHeight - 2 },
 	"middle": func(i int) int { return rowTop + i*rowHeight + rowHeight/2 },
@@ -29,7 +29,7 @@ var pageTemplate = template.Must(template.New("lab").Funcs(template.FuncMap{
 	"median": func(v Values) string { return Cell{}.median(v) },
 }).Parse(page))
 
-// The plots' measures, in pixels.
+// The dimensions of the plots, in pixels.
 const (
 	plotLeft  = 130
 	plotWidth = 780
@@ -37,18 +37,18 @@ const (
 	rowHeight = 20
 )
 
-// place is where a figure stands: by its logarithm, from half a millisecond to half a
-// minute.
-func place(v float64) float64 {
+// plotX returns the horizontal position of a figure in milliseconds, on a
+// logarithmic scale from half a millisecond to half a minute.
+func plotX(v float64) float64 {
 	const low, high = 0.5, 30000
 	v = min(max(v, low), high)
 	return plotLeft + plotWidth*math.Log(v/low)/math.Log(high/low)
 }
 
 var titles = map[Fault]string{
-	Kill: "Killed (SIGKILL)", Term: "Told to stop (SIGTERM)",
-	Pause: "Stopped by the kernel (SIGSTOP)", Partition: "Cut off from its store",
+	Kill: "Killed (SIGKILL)", Term: "Stopped gracefully (SIGTERM)",
+	Pause: "Paused (SIGSTOP)", Partition: "Cut off from its store",
 }
 
-// WriteHTML writes the report as one page that needs nothing but itself.
+// WriteHTML writes the report as one HTML page without external resources.
 func (r Report) WriteHTML(w io.Writer) error { return pageTemplate.Execute(w, r) }

@@ -9,47 +9,48 @@ import (
 
 var polarisRule = Rule{
 	Name: "polaris", From: "polarismesh/polaris, store/mysql/admin.go",
-	About:    "Compare and swap of a version; dead is a leader whose row is old, by the database's clock in whole seconds.",
-	Weakness: "Times are subtracted as numbers: over a minute's end one second is 41, and a healthy leader is deposed. A leader that the database does not answer keeps its flag. A graceful stop frees nothing.",
+	About:    "Compare and swap of a version; a leader counts as dead if its row is too old, by the database's clock in whole seconds.",
+	Weakness: "Times are subtracted as decimal numbers: from :59 to :00 one second counts as 41, and a healthy leader is deposed. A leader that gets no answer from the database keeps its flag. A graceful stop does not free the row.",
 	Own:      Times{Lease: 10 * time.Second, Beat: 2 * time.Second, Check: 2 * time.Second},
 	migrate:  tables(conclavesql.LabPolarisSeed, conclavesql.LabPolarisTable),
-	start: func(_ context.Context, s *stand) (candidate, error) {
-		return s.loop(&polaris{s: s, lease: seconds(s.Times.Lease)}), nil
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		return env.loop(&polaris{env: env, lease: seconds(env.Times.Lease)}), nil
 	},
 }
 
-// polaris is Polaris's leaderElectionStateMachine: a flag, a version, and a tick.
+// polaris is Polaris's leaderElectionStateMachine.
 type polaris struct {
-	s       *stand
+	env     *environment
 	lease   int64
-	flag    bool
+	flag    bool // this node leads
 	version int64
-	leader  string // whom it knows as the leader
+	leader  string // the leader that was read last
 }
 
 func (p *polaris) turn(ctx context.Context) time.Duration {
 	p.tick(ctx)
-	return p.s.Times.Beat
+	return p.env.Times.Beat
 }
 
-// tick beats, or looks whether the leader is dead, and elects. A beat that failed is
-// followed by the look; where that fails, too, nothing is changed: the flag stays.
+// tick renews the row if this node leads. Otherwise, or if the renewal fails,
+// it checks whether the leader is dead, and if so tries to win. If the check
+// fails, too, the flag does not change.
 func (p *polaris) tick(ctx context.Context) {
 	if p.flag {
 		from := p.version
 		p.version++
-		n, err := p.s.db.Exec(ctx, conclavesql.LabPolarisSwap, p.s.Name, p.version, p.s.Lab, from)
+		n, err := p.env.db.Exec(ctx, conclavesql.LabPolarisSwap, p.env.Name, p.version, p.env.Lab, from)
 		if err == nil && n == 1 {
 			return
 		}
 	}
 	var leader string
 	var age int64
-	if err := p.s.db.QueryRow(ctx, conclavesql.LabPolarisCheck, []any{p.s.Lab}, &leader, &age); err != nil {
+	if err := p.env.db.QueryRow(ctx, conclavesql.LabPolarisCheck, []any{p.env.Lab}, &leader, &age); err != nil {
 		return
 	}
 	if age <= p.lease {
-		if leader == p.s.Name { // I led before, and my lease is not over
+		if leader == p.env.Name { // the row names this node, and its lease has not expired
 			p.become(leader)
 		}
 		if p.leader != leader {
@@ -58,24 +59,24 @@ func (p *polaris) tick(ctx context.Context) {
 		return
 	}
 	var from int64
-	if err := p.s.db.QueryRow(ctx, conclavesql.LabPolarisVersion, []any{p.s.Lab}, &from); err != nil {
+	if err := p.env.db.QueryRow(ctx, conclavesql.LabPolarisVersion, []any{p.env.Lab}, &from); err != nil {
 		return
 	}
 	p.version = from + 1
-	if n, err := p.s.db.Exec(ctx, conclavesql.LabPolarisSwap, p.s.Name, p.version, p.s.Lab, from); err == nil && n == 1 {
-		p.become(p.s.Name)
+	if n, err := p.env.db.Exec(ctx, conclavesql.LabPolarisSwap, p.env.Name, p.version, p.env.Lab, from); err == nil && n == 1 {
+		p.become(p.env.Name)
 	}
 }
 
-// become notes who leads.
+// become records the leader.
 func (p *polaris) become(leader string) {
-	p.leader, p.flag = leader, leader == p.s.Name
+	p.leader, p.flag = leader, leader == p.env.Name
 	if p.flag {
-		p.s.belief.lead(0, time.Time{})
+		p.env.perceived.lead(0, time.Time{})
 	} else {
-		p.s.belief.leave("another leads")
+		p.env.perceived.leave("another node leads")
 	}
 }
 
-// release only drops the flag: the others wait for the lease.
+// release clears the flag. The others wait for the lease.
 func (p *polaris) release(context.Context) { p.become("") }

@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// Report is what a run has found.
+// Report is the result of a run.
 type Report struct {
 	At         time.Time `json:"at"`
 	Version    string    `json:"version"`
 	Database   string    `json:"database"`
 	ZooKeeper  string    `json:"zookeeper"`
 	Candidates int       `json:"candidates"` // in each election
-	LeaseMs    float64   `json:"leaseMs"`    // of all rules that can be told
+	LeaseMs    float64   `json:"leaseMs"`    // of all rules whose lease can be set
 	Own        bool      `json:"own"`        // each rule had its own defaults instead
-	ActMs      float64   `json:"actMs"`      // between two writes of who believes
-	Repeat     int       `json:"repeat"`     // asked for; what came of it is in the cells
+	ActMs      float64   `json:"actMs"`      // between two writes of a leader
+	Repeat     int       `json:"repeat"`     // the maximum number of faults of each kind; the cells have the actual numbers
 	AtOnce     int       `json:"atOnce"`
 	TookMs     float64   `json:"tookMs"`
 
-	Interrupted bool  `json:"interrupted,omitempty"` // some rules were not played to their end, or not at all
+	Interrupted bool  `json:"interrupted,omitempty"` // some rules did not run to their end, or did not run
 	Rows        []Row `json:"rows"`
 }
 
-// Row is one rule.
+// Row is the result of one rule.
 type Row struct {
 	Rule     string   `json:"rule"`
 	From     string   `json:"from"`
@@ -39,22 +39,22 @@ type Row struct {
 	BeatMs   float64  `json:"beatMs"`
 	CheckMs  float64  `json:"checkMs"`
 	Own      Defaults `json:"own"`
-	Fixed    bool     `json:"fixed"` // it cannot be told another lease
-	Alone    bool     `json:"alone"` // it had the database to itself
+	Fixed    bool     `json:"fixed"` // its lease cannot be set
+	Alone    bool     `json:"alone"` // no other rule ran at the same time
 
-	StatementsPerSecond *float64 `json:"statementsPerSecond"` // all candidates, while nothing happens; null: not known
+	StatementsPerSecond *float64 `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
 	TurnsPerSecond      *float64 `json:"turnsPerSecond"`      // likewise
-	Unasked             int      `json:"unasked"`             // leaderships that began without a fault
-	Anew                int      `json:"anew"`                // times nobody led alone for long, and all candidates began anew
+	Unasked             int      `json:"unasked"`             // leaderships that began while there was no fault
+	Restarts            int      `json:"anew"`                // times all candidates were restarted, because none led alone for long enough
 	Cells               []Cell   `json:"cells"`
 	TookMs              float64  `json:"tookMs"`
-	Failed              string   `json:"failed,omitempty"` // why it could not be played to its end
+	Failed              string   `json:"failed,omitempty"` // why it did not run to its end
 
-	Exclusive bool `json:"exclusive"` // promises that no two believe
-	Fences    bool `json:"fences"`    // promises that guarded writes are never stale
+	Exclusive bool `json:"exclusive"` // promises that no two believe at the same time that they lead
+	Fences    bool `json:"fences"`    // promises that no stale guarded write takes effect
 }
 
-// Defaults are what a rule's own project uses.
+// Defaults are the times that a rule's own project uses.
 type Defaults struct {
 	LeaseMs float64 `json:"leaseMs"`
 	BeatMs  float64 `json:"beatMs"`
@@ -65,28 +65,28 @@ type Defaults struct {
 type Cell struct {
 	Fault      Fault     `json:"fault"`
 	N          int       `json:"n"`
-	Never      int       `json:"never"`        // nobody else led until the limit
-	Leaderless Values    `json:"leaderlessMs"` // of those in which somebody did
+	Never      int       `json:"never"`        // no other candidate led within the limit
+	Leaderless Values    `json:"leaderlessMs"` // of the others, from the fault until another candidate led
 	Samples    []float64 `json:"samplesMs"`
-	Statements Values    `json:"statementsPerTakeover"` // of who waited, from the fault until somebody led
+	Statements Values    `json:"statementsPerTakeover"` // of the waiting candidates, from the fault until one led
 	Turns      Values    `json:"wakeUpsPerTakeover"`    // of their loops
-	Overlap    Values    `json:"overlapMs"`             // for which two that ran believed
-	Endless    int       `json:"endless"`               // times the old leader had to be killed for it
+	Overlap    Values    `json:"overlapMs"`             // in which two running processes believed that they lead
+	Endless    int       `json:"endless"`               // times the overlap lasted until the old leader was killed
 	Writes     uint64    `json:"writes"`
-	Stale      uint64    `json:"staleWrites"`    // unguarded, after a newer leader's first
-	Landed     uint64    `json:"guardedLanded"`  // of the guarded ones
-	Guarded    uint64    `json:"staleGuarded"`   // of these after a newer leader's
-	Refused    uint64    `json:"refusedGuarded"` // by the guard
-	Unheard    int       `json:"unheard"`        // answers of candidates that are missing in what was guarded
+	Stale      uint64    `json:"staleWrites"`    // unguarded, after a newer leader's first write
+	Landed     uint64    `json:"guardedLanded"`  // guarded writes that took effect
+	Guarded    uint64    `json:"staleGuarded"`   // of these, stale ones
+	Refused    uint64    `json:"refusedGuarded"` // guarded writes that were refused
+	Unheard    int       `json:"unheard"`        // missing answers of candidates: their guarded writes are not counted
 }
 
-// interrupted is why a rule was not played to its end when the run was.
+// interrupted is Row.Failed of a rule that ran when the run was interrupted.
 const interrupted = "interrupted"
 
-// ms is a duration in milliseconds, to a microsecond.
+// ms returns a duration in milliseconds, rounded to microseconds.
 func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond).Microseconds()) / 1000 }
 
-// round keeps two digits after the point.
+// round rounds to two decimals.
 func round(v float64) float64 { return math.Round(v*100) / 100 }
 
 func newRow(r Rule, t Times) Row {
@@ -99,7 +99,7 @@ func newRow(r Rule, t Times) Row {
 	}
 }
 
-// sum fills the cells.
+// sum adds a cell for each fault.
 func (r *Row) sum(trials []trial) {
 	for _, fault := range Faults() {
 		c := Cell{Fault: fault, Samples: []float64{}}
@@ -120,7 +120,7 @@ func (r *Row) sum(trials []trial) {
 				continue
 			}
 			c.Samples = append(c.Samples, ms(t.leaderless))
-			if t.costs {
+			if t.costKnown {
 				statements, turns = append(statements, float64(t.statements)), append(turns, float64(t.turns))
 			}
 		}
@@ -129,41 +129,41 @@ func (r *Row) sum(trials []trial) {
 	}
 }
 
-// Broken lists the promises that were not kept, and the rules that could not be played
-// to their end.
+// Broken returns the promises that were not kept and the rules that failed,
+// one line for each.
 func (r Report) Broken() (broken []string) {
 	for _, row := range r.Rows {
 		if row.Failed != "" && row.Failed != interrupted {
-			broken = append(broken, fmt.Sprintf("not played to its end: %s: %s", row.Rule, strings.TrimPrefix(row.Failed, row.Rule+": ")))
+			broken = append(broken, fmt.Sprintf("did not run to its end: %s: %s", row.Rule, strings.TrimPrefix(row.Failed, row.Rule+": ")))
 		}
 		if c := row.total(); row.Fences && c.Writes > 0 && c.Landed == 0 {
-			broken = append(broken, row.Rule+": no guarded write landed: nothing was shown")
+			broken = append(broken, row.Rule+": no guarded write took effect, so that stale ones were not tested")
 		}
 		for _, c := range row.Cells {
 			if row.promises() && c.Never > 0 {
-				broken = append(broken, fmt.Sprintf("%s, %s: %d of %d times nobody followed", row.Rule, c.Fault, c.Never, c.N))
+				broken = append(broken, fmt.Sprintf("%s, %s: no other candidate led in %d of %d trials", row.Rule, c.Fault, c.Never, c.N))
 			}
 			if row.Exclusive && c.Overlap.Max > 0 {
-				broken = append(broken, fmt.Sprintf("%s, %s: two believed to lead for %.3f ms", row.Rule, c.Fault, c.Overlap.Max))
+				broken = append(broken, fmt.Sprintf("%s, %s: two believed that they lead, for %.3f ms", row.Rule, c.Fault, c.Overlap.Max))
 			}
 			if row.Fences && c.Guarded > 0 {
-				broken = append(broken, fmt.Sprintf("%s, %s: %d guarded writes of an old leader landed", row.Rule, c.Fault, c.Guarded))
+				broken = append(broken, fmt.Sprintf("%s, %s: %d guarded writes of an old leader took effect", row.Rule, c.Fault, c.Guarded))
 			}
 		}
 	}
 	return broken
 }
 
-// promises says whether anything is held against the rule.
+// promises reports whether the rule promises anything.
 func (r Row) promises() bool { return r.Fences || r.Exclusive }
 
-// Kept says that something was promised, and that it was tried and kept.
+// Kept reports whether any promise was tested, and all were kept.
 func (r Report) Kept() bool {
-	tried := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.promises() && row.total().N > 0 })
-	return tried && len(r.Broken()) == 0
+	tested := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.promises() && row.total().N > 0 })
+	return tested && len(r.Broken()) == 0
 }
 
-// total sums a row's cells up.
+// total returns the sum of the row's cells.
 func (r Row) total() (c Cell) {
 	for _, x := range r.Cells {
 		c.N, c.Never, c.Endless = c.N+x.N, c.Never+x.Never, c.Endless+x.Endless
@@ -174,14 +174,14 @@ func (r Row) total() (c Cell) {
 	return c
 }
 
-// WriteJSON writes the report as one document.
+// WriteJSON writes the report as a JSON document.
 func (r Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
 }
 
-// number is a figure for people: three digits are enough.
+// number formats a figure for people, with three digits.
 func number(v float64) string {
 	switch {
 	case v == math.Trunc(v), v >= 100:
@@ -192,7 +192,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// known is a figure that may not be.
+// known formats a figure that may be missing.
 func known(v *float64) string {
 	if v == nil {
 		return "-"
@@ -200,7 +200,8 @@ func known(v *float64) string {
 	return number(*v)
 }
 
-// cell is how long nobody led: min/p50/max, with p99 where there are enough samples.
+// String returns the time without a leader as min/p50/max, or as
+// min/p50/p99/max if there are enough samples.
 func (c Cell) String() string {
 	v := c.Leaderless
 	var text string
@@ -220,7 +221,7 @@ func (c Cell) String() string {
 	return text
 }
 
-// of is a row's cell of a fault.
+// of returns the row's cell for a fault.
 func (r Row) of(f Fault) Cell {
 	if i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.Fault == f }); i >= 0 {
 		return r.Cells[i]
@@ -239,8 +240,8 @@ func (r Report) Write(w io.Writer) {
 	for _, row := range r.Rows {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Rule, row.lease(), row.counts(), row.of(Kill), row.of(Term), row.of(Pause), row.of(Partition))
 	}
-	_ = t.Flush() // what w did not take, nobody reads
-	fmt.Fprintf(w, "\nWhat it costs, and what two leaders did\n")
+	_ = t.Flush() // as in the rest of this function, an error of w is ignored
+	fmt.Fprintf(w, "\nCost, and the effects of two leaders\n")
 	t = tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "RULE\tSTATEMENTS/S\tPER TAKEOVER\tWAKE-UPS\tOVERLAP MS\tSTALE WRITES\tGUARDED\tREFUSED\tUNASKED")
 	for _, row := range r.Rows {
@@ -255,16 +256,16 @@ func (r Report) Write(w io.Writer) {
 		fmt.Fprintln(w, line)
 	}
 	if r.Kept() {
-		fmt.Fprintln(w, "What was promised was kept.")
+		fmt.Fprintln(w, "All promises were kept.")
 	}
 	for _, b := range r.Broken() {
 		fmt.Fprintln(w, "BROKEN:", b)
 	}
 }
 
-// preface says what was done, and where.
+// preface returns the lines that describe the run.
 func (r Report) preface() []string {
-	lease := fmt.Sprintf("a lease of %s ms for all that can be told one, and each rule's own proportions to it", number(r.LeaseMs))
+	lease := fmt.Sprintf("a lease of %s ms where it can be set, and each rule's own beat and check scaled to it", number(r.LeaseMs))
 	if r.Own {
 		lease = "each rule's own defaults"
 	}
@@ -272,21 +273,21 @@ func (r Report) preface() []string {
 		fmt.Sprintf("conclave %s, %s", r.Version, r.At.Format("2006-01-02 15:04 MST")),
 		fmt.Sprintf("Database: %s; ZooKeeper: %s.", r.Database, r.ZooKeeper),
 		fmt.Sprintf("%d processes in each election, %s.", r.Candidates, lease),
-		fmt.Sprintf("Up to %d elections at once on the same database, a write each %s ms by who believes; %s s in all.", r.AtOnce, number(r.ActMs), number(math.Round(r.TookMs/1000))),
+		fmt.Sprintf("Up to %d elections at once on the same database; a leader writes every %s ms; %s s in total.", r.AtOnce, number(r.ActMs), number(math.Round(r.TookMs/1000))),
 	}
 }
 
-// notes say what the columns mean, and what is missing in them.
+// notes returns what the columns mean, and which figures are incomplete.
 func (r Report) notes() []string {
 	list := slices.Clone(columns)
 	for _, row := range r.Rows {
 		if n := row.total().Unheard; n > 0 {
-			list = append(list, fmt.Sprintf("%s: %d answers of candidates did not come in time; what these have counted of guarded writes is missing.", row.Rule, n))
+			list = append(list, fmt.Sprintf("%s: %d answers of candidates were late; the guarded writes that they had counted are missing.", row.Rule, n))
 		}
 	}
 	for _, row := range r.Rows {
-		if row.Anew > 0 {
-			list = append(list, fmt.Sprintf("%s: %d times nobody led alone for long enough to be broken, and all its candidates began anew.", row.Rule, row.Anew))
+		if row.Restarts > 0 {
+			list = append(list, fmt.Sprintf("%s: no candidate led alone for long enough to inject a fault; all were restarted, %d times.", row.Rule, row.Restarts))
 		}
 		if row.Failed == interrupted {
 			list = append(list, fmt.Sprintf("%s: interrupted after %d faults.", row.Rule, row.total().N))
@@ -295,13 +296,13 @@ func (r Report) notes() []string {
 	return list
 }
 
-// columns say what they mean; they stand below every report.
+// columns explains the columns, below every report.
 var columns = []string{
-	"N: faults of each kind. LEASE*: fixed, it cannot be told another. Below 100 samples no p99 is given: it would be the maximum.",
-	"PER TAKEOVER, WAKE-UPS: statements and turns of the loops of who waited, from kill -9 until somebody led; the median. ZooKeeper's pings are not counted.",
-	"OVERLAP: the longest for which two processes that ran believed to lead; +: until the old one was killed for it. A stopped process does not count while it is stopped.",
-	"STALE WRITES: landed after a newer leader's first write. GUARDED: the same of those writes under the rule's number that landed; REFUSED: those that did not; -: it has none, or guards nothing with it.",
-	"UNASKED: leaderships that began while no fault was under way.",
+	"N: faults of each kind. LEASE*: cannot be set. With fewer than 100 samples there is no p99: it would be the maximum.",
+	"PER TAKEOVER, WAKE-UPS: statements and loop turns of the waiting candidates, from kill -9 until one led; the median. ZooKeeper's pings are not counted.",
+	"OVERLAP: the longest time in which two running processes believed that they lead; +: it lasted until the old leader was killed. The time in which a process is stopped does not count.",
+	"STALE WRITES: unguarded writes that took effect after a newer leader's first write. GUARDED: the same of the writes that are guarded by the rule's number; REFUSED: guarded writes that were refused; -: the rule guards no writes.",
+	"UNASKED: leaderships that began while there was no fault.",
 }
 
 func (r Row) lease() string {
@@ -312,7 +313,7 @@ func (r Row) lease() string {
 	return text
 }
 
-// counts is n, of all cells if they are the same.
+// counts returns the number of faults of each kind, or its range.
 func (r Row) counts() string {
 	low, high := math.MaxInt, 0
 	for _, c := range r.Cells {
@@ -334,7 +335,7 @@ func (c Cell) median(v Values) string {
 	return number(v.P50)
 }
 
-// overlap is the longest, and where.
+// overlap returns the longest overlap and its fault.
 func (r Row) overlap() string {
 	var worst Cell
 	for _, c := range r.Cells {
@@ -352,7 +353,8 @@ func (r Row) overlap() string {
 	return fmt.Sprintf("%s%s (%s)", number(worst.Overlap.Max), plus, strings.ToLower(string(worst.Fault)))
 }
 
-// landed is how many guarded writes were stale, and of how many, of rules that guard.
+// landed returns how many of the guarded writes that took effect were stale, or
+// "-" if the rule guards none.
 func (r Row) landed() string {
 	if !r.Fences {
 		return "-"
@@ -361,7 +363,7 @@ func (r Row) landed() string {
 	return fmt.Sprintf("%d of %d", c.Guarded, c.Landed)
 }
 
-// guarded is a count, of rules that guard.
+// guarded returns a count of guarded writes, or "-" if the rule guards none.
 func (r Row) guarded(n uint64) string {
 	if !r.Fences {
 		return "-"

@@ -14,16 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// forged is a report of trials that never were.
-func forged() Report {
+// exampleReport returns a report of made-up trials.
+func exampleReport() Report {
 	kept := newRow(leaseRule, leaseRule.times(time.Second))
 	statements, turns := 9.12, 9.0
 	kept.StatementsPerSecond, kept.TurnsPerSecond = &statements, &turns
 	kept.sum([]trial{
-		{fault: Kill, followed: true, leaderless: 901 * time.Millisecond, costs: true, statements: 9, turns: 7, writes: 30, landed: 29},
-		{fault: Kill, followed: true, leaderless: 750 * time.Millisecond, costs: true, statements: 8, turns: 6, writes: 30},
+		{fault: Kill, followed: true, leaderless: 901 * time.Millisecond, costKnown: true, statements: 9, turns: 7, writes: 30, landed: 29},
+		{fault: Kill, followed: true, leaderless: 750 * time.Millisecond, costKnown: true, statements: 8, turns: 6, writes: 30},
 		{fault: Term, followed: true, leaderless: 3500 * time.Microsecond, writes: 12},
 		{fault: Pause, followed: true, leaderless: 903 * time.Millisecond, stale: 1, refused: 1, writes: 40, landed: 38, unheard: 1},
 		{fault: Partition, followed: true, leaderless: 1020 * time.Millisecond, writes: 44},
@@ -43,9 +43,9 @@ func forged() Report {
 	}
 }
 
-func TestReportForPeople(t *testing.T) {
+func TestReport_Write(t *testing.T) {
 	var out bytes.Buffer
-	forged().Write(&out)
+	exampleReport().Write(&out)
 	golden := filepath.Join("testdata", "report.txt")
 	if *update {
 		require.NoError(t, os.WriteFile(golden, out.Bytes(), 0o644))
@@ -55,23 +55,23 @@ func TestReportForPeople(t *testing.T) {
 	assert.Equal(t, string(want), out.String())
 }
 
-func TestReportAsJSONKeepsWhatWasMeasured(t *testing.T) {
+func TestReport_WriteJSON(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, forged().WriteJSON(&out))
+	require.NoError(t, exampleReport().WriteJSON(&out))
 	var got Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
-	assert.Equal(t, forged(), got)
-	assert.Contains(t, out.String(), `"p99": null`, "what cannot be had is said")
+	assert.Equal(t, exampleReport(), got)
+	assert.Contains(t, out.String(), `"p99": null`, "a missing figure is null")
 	assert.Contains(t, out.String(), `"statementsPerSecond": null`)
 	assert.NotContains(t, out.String(), `"cells": null`)
 }
 
-func TestPageNeedsNothingButItself(t *testing.T) {
+func TestReport_WriteHTML(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, forged().WriteHTML(&out))
+	require.NoError(t, exampleReport().WriteHTML(&out))
 	html := out.String()
 	assert.Equal(t, 4, strings.Count(html, "<svg "), "a plot for each fault")
-	assert.Contains(t, html, "What was promised was kept")
+	assert.Contains(t, html, "All promises were kept")
 	assert.Equal(t, 5+1+101, strings.Count(html, "<circle "), "a dot for each takeover")
 	assert.Contains(t, html, "1 of 1: never")
 	for _, outside := range []string{"<script", "src=", "href=", "url(", "http:", "https:"} {
@@ -79,31 +79,32 @@ func TestPageNeedsNothingButItself(t *testing.T) {
 	}
 }
 
-func TestBrokenPromisesAreNamed(t *testing.T) {
-	r := forged()
-	assert.Empty(t, r.Broken(), "who promises nothing breaks nothing")
+func TestReport_BrokenListsPromisesNotKept(t *testing.T) {
+	r := exampleReport()
+	assert.Empty(t, r.Broken(), "rules that promise nothing are not listed")
 	assert.True(t, r.Kept())
 	assert.False(t, Report{Rows: r.Rows[1:]}.Kept(), "nothing was promised")
-	assert.False(t, Report{Rows: []Row{newRow(leaseRule, leaseRule.times(time.Second))}}.Kept(), "nothing was tried")
+	assert.False(t, Report{Rows: []Row{newRow(leaseRule, leaseRule.times(time.Second))}}.Kept(), "no trial tested a promise")
 	r.Rows[0].Cells[2].Overlap.Max = 3
 	r.Rows[0].Cells[3].Guarded = 2
 	assert.Equal(t, []string{
-		"conclave-lease, pause: two believed to lead for 3.000 ms",
-		"conclave-lease, partition: 2 guarded writes of an old leader landed",
+		"conclave-lease, pause: two believed that they lead, for 3.000 ms",
+		"conclave-lease, partition: 2 guarded writes of an old leader took effect",
 	}, r.Broken())
 	assert.False(t, r.Kept())
 }
 
-// What fails each time shows nothing, and who is never followed has not elected.
-func TestWhatShowsNothingIsBroken(t *testing.T) {
+// A rule that fails, none of whose guarded writes takes effect, or that has no
+// new leader after a fault, is listed.
+func TestReport_BrokenListsFailedRules(t *testing.T) {
 	row := newRow(rowRule, rowRule.times(time.Second))
 	row.Failed = "row-lock: candidate n1@1 does not take part: no"
 	row.sum([]trial{{fault: Kill, followed: true, writes: 30}, {fault: Term, writes: 12}})
-	waited := newRow(riverRule, riverRule.times(time.Second))
-	waited.Failed = interrupted
+	other := newRow(riverRule, riverRule.times(time.Second))
+	other.Failed = interrupted
 	assert.Equal(t, []string{
-		"not played to its end: row-lock: candidate n1@1 does not take part: no",
-		"row-lock: no guarded write landed: nothing was shown",
-		"row-lock, term: 1 of 1 times nobody followed",
-	}, Report{Rows: []Row{row, waited}}.Broken())
+		"did not run to its end: row-lock: candidate n1@1 does not take part: no",
+		"row-lock: no guarded write took effect, so that stale ones were not tested",
+		"row-lock, term: no other candidate led in 1 of 1 trials",
+	}, Report{Rows: []Row{row, other}}.Broken())
 }

@@ -10,87 +10,89 @@ import (
 
 var riverRule = Rule{
 	Name: "river", From: "riverqueue/river, internal/leadership",
-	About:    "Delete what has expired, insert what is missing; the database issues the term, and trust counts from before the request. A resignation is notified.",
-	Weakness: "The term guards its own renewal and nothing else: a write of the leader's is not checked.",
+	About:    "Delete the row if it has expired, then insert it if it is missing; the database issues the term, and trust counts from before the request. Other nodes are notified of a resignation.",
+	Weakness: "The term guards only its own renewal: the leader's writes are not checked.",
 	Own:      Times{Lease: 15 * time.Second, Beat: 5 * time.Second, Check: 5 * time.Second},
 	migrate:  tables("", conclavesql.LabRiverTable),
-	start: func(_ context.Context, s *stand) (candidate, error) {
-		return s.loop(&river{s: s, second: s.Times.Lease / 15}), nil
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		return env.loop(&river{env: env, second: env.Times.Lease / 15}), nil
 	},
 }
 
-// river is river's elector, in MySQL's dialect: NOTIFY is a word to the lab, which
-// passes it on to the others.
+// river is river's elector, with MySQL's syntax. NOTIFY is replaced by an event
+// that the lab forwards to the other candidates.
 type river struct {
-	s      *stand
-	second time.Duration // one of its fifteen: jitter, back-off and the margin of trust
-	term   uint64        // held; 0: none
+	env    *environment
+	second time.Duration // a fifteenth of the lease (1 s of 15 s): its jitter, back-off and margin of trust
+	term   uint64        // 0 if this node does not lead
 }
 
 func (r *river) turn(ctx context.Context) time.Duration {
 	if r.term != 0 {
-		return r.keep(ctx)
+		return r.renew(ctx)
 	}
 	sent := time.Now()
-	if _, err := r.s.db.Exec(ctx, conclavesql.LabRiverExpire, r.s.Lab); err != nil {
+	if _, err := r.env.db.Exec(ctx, conclavesql.LabRiverExpire, r.env.Lab); err != nil {
 		return r.second
 	}
-	me := r.s.ID().String()
-	n, err := r.s.db.Exec(ctx, conclavesql.LabRiverElect, r.s.Lab, me, r.s.Times.Lease.Microseconds())
+	me := r.env.ID().String()
+	n, err := r.env.db.Exec(ctx, conclavesql.LabRiverElect, r.env.Lab, me, r.env.Times.Lease.Microseconds())
 	if err != nil {
 		return r.second
 	}
 	if n == 1 {
 		var term uint64
-		if err := r.s.db.QueryRow(ctx, conclavesql.LabRiverTerm, []any{r.s.Lab, me}, &term); err != nil {
+		if err := r.env.db.QueryRow(ctx, conclavesql.LabRiverTerm, []any{r.env.Lab, me}, &term); err != nil {
 			return r.second
 		}
 		r.term = term
 		r.trust(sent)
-		return r.s.Times.Beat
+		return r.env.Times.Beat
 	}
-	return r.s.Times.Check + rand.N(r.second)
+	return r.env.Times.Check + rand.N(r.second)
 }
 
-// keep is the leader's turn.
-func (r *river) keep(ctx context.Context) time.Duration {
+// renew is a leader's turn.
+func (r *river) renew(ctx context.Context) time.Duration {
 	sent := time.Now()
-	n, err := r.s.db.Exec(ctx, conclavesql.LabRiverReelect, r.s.Times.Lease.Microseconds(), r.s.Lab, r.s.ID().String(), r.term)
+	n, err := r.env.db.Exec(ctx, conclavesql.LabRiverReelect, r.env.Times.Lease.Microseconds(), r.env.Lab, r.env.ID().String(), r.term)
 	switch {
 	case err == nil && n == 1:
 		r.trust(sent)
-		return r.s.Times.Beat
+		return r.env.Times.Beat
 	case err == nil:
 		r.lost("lost its re-election")
 	default:
-		if _, trusted := r.s.belief.holds(); !trusted {
+		if _, trusted := r.env.perceived.leading(); !trusted {
 			r.lost("trust ended")
 		}
 	}
 	return r.second
 }
 
-// trust counts from before the request, less a margin.
+// trust extends the leadership: to a lease after the request was sent, less a
+// margin.
 func (r *river) trust(sent time.Time) {
-	r.s.belief.lead(r.term, sent.Add(r.s.Times.Lease-r.second))
+	r.env.perceived.lead(r.term, sent.Add(r.env.Times.Lease-r.second))
 }
 
 func (r *river) lost(why string) {
 	r.term = 0
-	r.s.belief.leave(why)
+	r.env.perceived.leave(why)
 }
 
-// heard spreads the attempts of all who heard of a resignation.
-func (r *river) heard() time.Duration { return rand.N(50 * time.Millisecond) }
+// resignationDelay is random, so that the notified nodes do not all try at
+// once.
+func (r *river) resignationDelay() time.Duration { return rand.N(50 * time.Millisecond) }
 
-// release deletes the row, and tells.
+// release deletes the row and notifies the other nodes.
 func (r *river) release(ctx context.Context) {
 	term := r.term
 	r.lost("stopped")
 	if term == 0 {
 		return
 	}
-	if n, err := r.s.db.Exec(ctx, conclavesql.LabRiverResign, r.s.Lab, r.s.ID().String(), term); err == nil && n == 1 {
-		r.s.say(Event{What: "wake", At: stamp(time.Now())})
+	if n, err := r.env.db.Exec(ctx, conclavesql.LabRiverResign, r.env.Lab, r.env.ID().String(), term); err == nil && n == 1 {
+		r.env.report(Event{What: "wake", At: stamp(time.Now())})
 	}
 }

@@ -8,35 +8,35 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Rule is one way to elect, as the lab plays it.
+// Rule is one way to elect a leader.
 type Rule struct {
 	Name     string // as in the report and in --rules
-	From     string // whose it is, and in which version it was read
-	About    string // the rule in a sentence
-	Weakness string // what is known to be wrong with it; empty for what we know nothing about
+	From     string // its project or article, and the source that was read
+	About    string // how it works, in a sentence or two
+	Weakness string // what is known to be wrong with it; may be empty
 
 	Own   Times // its own defaults
-	Fixed bool  // it cannot be told others: it plays with its own
-	Alone bool  // its waiters spin: it has the database to itself
+	Fixed bool  // its times cannot be configured: it runs with Own
+	Alone bool  // its waiters spin: no other rule runs at the same time
 	Tree  bool  // its store is ZooKeeper
 
-	// What it promises, and what is held against it.
-	Exclusive bool // no two processes believe at the same time
+	// What it promises. The report lists broken promises.
+	Exclusive bool // no two processes believe at the same time that they lead
 	Fences    bool // a write under its number is refused once there is a newer one
 
 	migrate func(ctx context.Context, db *conclavesql.DB, lab string) error
-	reset   string // frees the place as an operator would, where it stays taken for ever
-	start   func(ctx context.Context, s *stand) (candidate, error)
+	reset   string // a statement that frees a leadership that would stay taken for ever; may be empty
+	start   func(ctx context.Context, env *environment) (candidate, error)
 }
 
-// Times are what a rule's timing rests on.
+// Times are the intervals of a rule.
 type Times struct {
-	Lease time.Duration `json:"leaseNanos"` // how long a silent leader is waited for
-	Beat  time.Duration `json:"beatNanos"`  // between two signs of the leader's life
-	Check time.Duration `json:"checkNanos"` // between two looks of who waits
+	Lease time.Duration `json:"leaseNanos"` // after which a silent leader is replaced
+	Beat  time.Duration `json:"beatNanos"`  // between two renewals of the leader
+	Check time.Duration `json:"checkNanos"` // between two checks of a waiting candidate
 }
 
-// times are the rule's for a lease: its own proportions, unless they are fixed.
+// times returns the rule's times scaled to a lease, unless they are fixed.
 func (r Rule) times(lease time.Duration) Times {
 	if r.Fixed || r.Own.Lease == lease {
 		return r.Own
@@ -47,7 +47,7 @@ func (r Rule) times(lease time.Duration) Times {
 	return Times{Lease: lease, Beat: scale(r.Own.Beat), Check: scale(r.Own.Check)}
 }
 
-// Rules are all of them, in the order of the report.
+// Rules returns all rules, in the order of the report.
 func Rules() []Rule {
 	return []Rule{
 		witnessRule, leaseRule, sofaRule, versionRule, rowRule, zookeeperRule,
@@ -56,8 +56,8 @@ func Rules() []Rule {
 	}
 }
 
-// RuleNamed finds one.
-func RuleNamed(name string) (Rule, bool) {
+// RuleNamed returns the rule with a name; ok is false if there is none.
+func RuleNamed(name string) (rule Rule, ok bool) {
 	rules := Rules()
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
 	if i < 0 {
@@ -66,29 +66,33 @@ func RuleNamed(name string) (Rule, bool) {
 	return rules[i], true
 }
 
-// candidate is one process's part in an election.
+// candidate takes part in an election.
 type candidate interface {
-	// Run takes part until ctx ends, which is a crash, or Stop is called.
+	// Run takes part until Stop is called, or until ctx ends, which is like a
+	// crash.
 	Run(ctx context.Context) error
-	// Stop leaves gracefully, in whatever way the rule has; Run returns.
+	// Stop leaves the election gracefully, as the rule does, and ends Run.
 	Stop(ctx context.Context) error
-	// Leading is the check before an act. number orders the leaderships, where the
-	// rule has a number for that; else it is 0.
+	// Leading reports whether the candidate believes that it leads; a leader
+	// checks it before each write. number orders the leaderships; it is 0 if
+	// the rule has no such number.
 	Leading() (number uint64, ok bool)
-	// Wake is called when another process has handed over and says so.
+	// Wake notifies the candidate that another one has resigned.
 	Wake()
-	// Cost is what has been asked of the store, and how often a loop has turned.
+	// Cost returns the numbers of requests to the store and of turns of the
+	// candidate's loops so far.
 	Cost() (statements, turns uint64)
 }
 
-// fencer is a candidate that can guard a write by its number.
+// fencer is a candidate that can guard a write by its leadership's number.
 type fencer interface {
-	// fenced writes under number; false: it was refused.
+	// fenced writes under a number. It returns false if the write was refused.
 	fenced(ctx context.Context, db *conclavesql.DB, number uint64) (bool, error)
 }
 
-// tables makes what the peers of a rule need, on a connection of its own: a table takes
-// longer than a beat on a slow disk. seed may be empty.
+// tables returns a migration that executes statements, and then seed (which may
+// be empty) with the election's name. It uses a connection without a time-out,
+// because creating a table takes longer than a beat on a slow disk.
 func tables(seed string, statements ...string) func(context.Context, *conclavesql.DB, string) error {
 	return func(ctx context.Context, db *conclavesql.DB, lab string) error {
 		conn, err := db.Pin(ctx, nil)

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
+	ossignal "os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -15,15 +15,17 @@ import (
 	"go.uber.org/goleak"
 
 	"conclave/internal/mysqltest"
+	"conclave/internal/signal"
 	conclavesql "conclave/sql"
 )
 
-// asCandidate makes the test binary a candidate's process.
+// asCandidate is the environment variable that makes the test binary a
+// candidate's process.
 const asCandidate = "CONCLAVE_TEST_AS_CANDIDATE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCandidate) != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		ctx, stop := ossignal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		if Candidate(ctx, os.Stdin, os.Stdout) != nil {
 			os.Exit(1)
@@ -33,15 +35,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench is a laboratory on the embedded server, with a group for a rule in it. A busy
-// machine is waited for: nothing here judges how long something took.
-func bench(t *testing.T, rule Rule) (*laboratory, *group) {
-	lease := time.Duration(0) // the default: the rules of others are played with TEST_ALL=1 only, when little else runs
+// newTestGroup returns a laboratory on the embedded server and a group in it
+// that runs a rule. Its time-outs are long, because the machine may be busy;
+// the tests do not check how long anything took.
+func newTestGroup(t *testing.T, rule Rule) (*laboratory, *group) {
+	lease := time.Duration(0) // the default: the rules of others run only with TEST_ALL=1, when the machine is not busy
 	if rule.Fences {
-		lease = 3 * time.Second // half a beat is what each statement may take
+		lease = 3 * time.Second // the time-out of a statement is half a beat
 	}
 	cfg := Config{
-		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{rule}, Lease: lease, Repeat: 1, follow: time.Minute,
+		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{rule}, Lease: lease, Repeat: 1, successorTimeout: time.Minute,
 		Spawn: func() *exec.Cmd {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), asCandidate+"=1")
@@ -54,46 +57,46 @@ func bench(t *testing.T, rule Rule) (*laboratory, *group) {
 	t.Cleanup(l.close)
 	g := &group{
 		cfg: cfg, rule: rule, times: rule.times(cfg.Lease), lab: "lab-" + rule.Name,
-		net: l.net, paths: l.paths, db: l.db, news: make(chan struct{}, 1),
+		net: l.net, paths: l.paths, db: l.db, changed: signal.New(),
 	}
 	t.Cleanup(g.tearDown)
 	require.NoError(t, g.setUp(t.Context()))
 	return l, g
 }
 
-// theirs: rules that promise nothing take seconds each to show it, so they are
-// played with TEST_ALL=1 only.
-func theirs(t *testing.T) {
+// skipUnlessAll skips the test of a rule that promises nothing, unless TEST_ALL
+// is set: it takes seconds.
+func skipUnlessAll(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TEST_ALL") == "" {
-		t.Skip("the rules of others are not asked for: TEST_ALL=1")
+		t.Skip("the rules of other projects run only with TEST_ALL=1")
 	}
 }
 
-// Each rule elects one of three, and what is known to be wrong with it is seen.
+// Each rule elects one of three candidates, and shows its known weakness.
 func TestRules(t *testing.T) {
 	var (
-		overlaps = func(t *testing.T, g *group, tr trial) { assert.Positive(t, tr.overlap, "two believed") }
+		overlaps = func(t *testing.T, g *group, tr trial) { assert.Positive(t, tr.overlap, "two believed that they lead") }
 		leased   = func(t *testing.T, g *group, tr trial) {
-			assert.GreaterOrEqual(t, tr.leaderless, g.times.Lease/2, "nothing was given back: the others waited for the lease")
+			assert.GreaterOrEqual(t, tr.leaderless, g.times.Lease/2, "the leadership was not handed over: the others waited for the lease")
 		}
-		alone = func(t *testing.T, g *group, tr trial) {
-			assert.Zero(t, tr.overlap, "who is cut off ends its trust before the database gives the place away")
+		exclusive = func(t *testing.T, g *group, tr trial) {
+			assert.Zero(t, tr.overlap, "the trust of a leader that was cut off ends before the lease expires")
 		}
 		kept = func(t *testing.T, g *group, tr trial) {
-			assert.Zero(t, tr.fenced, "no guarded write of the old leader landed")
+			assert.Zero(t, tr.fenced, "no guarded write of the old leader took effect")
 			if g.rule.Fences {
-				assert.NotZero(t, tr.landed, "and others did")
+				assert.NotZero(t, tr.landed, "other guarded writes took effect")
 			}
 			if g.rule.Exclusive {
-				assert.Zero(t, tr.overlap, "at no time two believed")
+				assert.Zero(t, tr.overlap, "no two believed at the same time that they lead")
 			}
 		}
 	)
 	for _, test := range []struct {
 		rule  Rule
 		fault Fault
-		claim func(t *testing.T, g *group, tr trial)
+		check func(t *testing.T, g *group, tr trial)
 	}{
 		{witnessRule, Pause, kept},
 		{leaseRule, Pause, kept},
@@ -105,45 +108,46 @@ func TestRules(t *testing.T) {
 		{frenoRule, Partition, overlaps},
 		{orchestratorRule, Pause, overlaps},
 		{dolphinRule, Pause, overlaps},
-		{riverRule, Partition, alone},
+		{riverRule, Partition, exclusive},
 		{clientGoRule, Pause, overlaps},
 		{curatorRule, Kill, kept},
 		{article003Rule, "", nil},
 	} {
 		t.Run(test.rule.Name, func(t *testing.T) {
 			if !test.rule.Fences {
-				theirs(t)
+				skipUnlessAll(t)
 			}
-			_, g := bench(t, test.rule)
-			leader, err := g.steady(t.Context())
+			_, g := newTestGroup(t, test.rule)
+			leader, err := g.waitForLeader(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, []int{leader}, g.believers(stamp(time.Now())))
-			if test.claim == nil {
+			assert.Equal(t, []int{leader}, g.leadersAt(stamp(time.Now())))
+			if test.check == nil {
 				return
 			}
-			tr, err := g.play(t.Context(), test.fault)
+			tr, err := g.runTrial(t.Context(), test.fault)
 			require.NoError(t, err)
-			require.True(t, tr.followed, "somebody else leads")
-			test.claim(t, g, tr)
+			require.True(t, tr.followed, "another candidate leads")
+			test.check(t, g, tr)
 			assert.NotZero(t, tr.writes)
 		})
 	}
 }
 
-// Article 001: when the only holder dies nobody cleans up after it.
-func TestArticle001IsNeverFollowed(t *testing.T) {
-	theirs(t)
-	_, g := bench(t, article001Rule)
-	g.cfg.follow = g.times.Lease + 2*g.times.Check
-	tr, err := g.play(t.Context(), Kill)
+// Article 001: the row of a dead leader is not deleted, because only a process
+// that holds a lock deletes expired rows.
+func TestArticle001_DeadLeaderHasNoSuccessor(t *testing.T) {
+	skipUnlessAll(t)
+	_, g := newTestGroup(t, article001Rule)
+	g.cfg.successorTimeout = g.times.Lease + 2*g.times.Check
+	tr, err := g.runTrial(t.Context(), Kill)
 	require.NoError(t, err)
 	assert.False(t, tr.followed, "until an operator deletes the row")
-	_, err = g.steady(t.Context())
-	assert.NoError(t, err, "as the lab has done")
+	_, err = g.waitForLeader(t.Context())
+	assert.NoError(t, err, "the lab has deleted it")
 }
 
-// Polaris subtracts times as if they were numbers.
-func TestPolarisCountsFortyOneSecondsOverAMinutesEnd(t *testing.T) {
+// Polaris subtracts times as if they were decimal numbers.
+func TestPolaris_OneSecondAcrossAMinuteCountsAs41(t *testing.T) {
 	db, err := conclavesql.Open(mysqltest.NewEmbedded(t).DSN, conclavesql.Options{Deadline: 5 * time.Second})
 	require.NoError(t, err)
 	defer db.Close()
@@ -153,10 +157,10 @@ func TestPolarisCountsFortyOneSecondsOverAMinutesEnd(t *testing.T) {
 	assert.Equal(t, int64(41), age)
 }
 
-// Writes are stale from a newer leader's first on, whatever the old one's guard says.
-func TestAStaleWriteIsCountedWhereItLands(t *testing.T) {
-	l, _ := bench(t, leaseRule)
-	lab := "forged-" + time.Duration(rand.N(time.Hour)).String()
+// An unguarded write is stale if a newer leader has written before it.
+func TestWritten_CountsStaleWrites(t *testing.T) {
+	l, _ := newTestGroup(t, leaseRule)
+	lab := "test-" + time.Duration(rand.N(time.Hour)).String()
 	_, err := l.db.Exec(t.Context(), conclavesql.LabWriteSeed, lab)
 	require.NoError(t, err)
 	for _, number := range []uint64{3, 3, 4, 3, 4, 3} {

@@ -10,114 +10,116 @@ import (
 	"conclave/internal/sleep"
 )
 
-// Fault is what happens to a leader.
+// Fault is a fault that is injected into a leader.
 type Fault string
 
 // The faults.
 const (
 	Kill      Fault = "kill"      // SIGKILL
-	Term      Fault = "term"      // SIGTERM: it leaves as its rule has it
+	Term      Fault = "term"      // SIGTERM: it stops gracefully, as its rule does
 	Pause     Fault = "pause"     // SIGSTOP, and SIGCONT once another leads
 	Partition Fault = "partition" // nothing passes between it and its store, until another leads
 )
 
-// Faults are all of them, in the order in which they are played.
+// Faults returns all faults, in the order in which they are injected.
 func Faults() []Fault { return []Fault{Kill, Term, Pause, Partition} }
 
-// trial is one fault, and what came of it.
+// trial is one fault and its outcome.
 type trial struct {
 	fault      Fault
-	followed   bool          // somebody else led before the limit
+	followed   bool          // another candidate led within the limit
 	leaderless time.Duration // from the fault until then
-	costs      bool          // what follows is known
-	statements uint64        // of those who waited, from the fault until somebody led
+	costKnown  bool          // statements and turns are known
+	statements uint64        // of the waiting candidates, from the fault until one led
 	turns      uint64
 	overlap    time.Duration
-	endless    bool // the old leader still believed when we had waited long enough: the overlap is at least that
+	endless    bool // the old leader still believed at the time-out that it leads: overlap is a lower bound
 	stale      uint64
-	landed     uint64 // of the guarded writes
-	fenced     uint64 // of these stale
-	refused    uint64 // by the guard
-	unheard    int    // candidates that did not say what they have counted
+	landed     uint64 // guarded writes that took effect
+	fenced     uint64 // of these, stale ones
+	refused    uint64 // guarded writes that were refused
+	unheard    int    // candidates whose guarded writes are not known
 	writes     uint64
 }
 
-// play breaks the leader, waits for another, mends what was broken, and waits until one
-// leads alone again.
-func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
-	// 1. Calm: one leads, all take part; still, when everything has been asked.
+// runTrial injects a fault into the leader, waits for another leader, repairs
+// the fault, and waits until one candidate leads alone again.
+func (g *group) runTrial(ctx context.Context, fault Fault) (t trial, err error) {
+	// 1. Calm: all take part, and one leads; it must still lead after the
+	// queries, which take time.
 	var (
-		place  int
-		before written
-		counts map[string]Event
-		spent  Event
-		known  bool
+		place     int
+		before    written
+		guarded   map[string]Event
+		cost      Event
+		costKnown bool
 	)
-	for asked := false; !asked; {
-		if place, err = g.steady(ctx); err != nil {
+	for calm := false; !calm; {
+		if place, err = g.waitForLeader(ctx); err != nil {
 			return t, err
 		}
 		if before, err = g.written(ctx); err != nil {
 			return t, err
 		}
-		counts = g.tallies(ctx)
-		spent, known = g.spent(ctx, place, patient)
-		asked = slices.Equal(g.believers(stamp(time.Now())), []int{place})
+		guarded = g.guardedWrites(ctx)
+		cost, costKnown = g.costWithout(ctx, place, queryWhileCalm)
+		calm = slices.Equal(g.leadersAt(stamp(time.Now())), []int{place})
 	}
-	old := g.kids[place]
+	old := g.processes[place]
 
 	// 2. The fault.
 	t.fault = fault
-	g.calmly(false)
+	g.setCalm(false)
 	at := stamp(time.Now())
-	mend := g.strike(ctx, fault, place, at)
+	repair := g.inject(ctx, fault, place, at)
 
-	// 3. Another one.
-	var next Belief
-	err = g.await(ctx, g.follow(), func() bool {
-		beliefs, _ := g.history()
-		next, t.followed = Successor(beliefs, old.who, at)
+	// 3. Another leader.
+	var next Leadership
+	err = g.waitFor(ctx, g.successorTimeout(), func() bool {
+		leaderships, _ := g.history()
+		next, t.followed = Successor(leaderships, old.id, at)
 		return t.followed
 	})
-	if err != nil && !errors.Is(err, errLate) {
-		mend()
+	if err != nil && !errors.Is(err, errTimeout) {
+		repair()
 		return t, err
 	}
 	if t.followed {
 		t.leaderless = time.Duration(next.From - at)
-		if after, ok := g.spent(ctx, place, hasty); ok && known {
-			t.costs, t.statements, t.turns = true, after.Statements-spent.Statements, after.Turns-spent.Turns
+		if after, ok := g.costWithout(ctx, place, queryDuringTakeover); ok && costKnown {
+			t.costKnown, t.statements, t.turns = true, after.Statements-cost.Statements, after.Turns-cost.Turns
 		}
 		_ = sleep.For(ctx, g.times.Lease*3/10)
 	}
 
-	// 4. Mended: the old leader finds out, or does not.
-	mend()
-	err = g.await(ctx, g.times.Lease+time.Second, func() bool { return len(g.believers(stamp(time.Now()))) <= 1 })
-	if err != nil && !errors.Is(err, errLate) {
+	// 4. The fault is repaired, and the old leader should notice that it was
+	// replaced.
+	repair()
+	err = g.waitFor(ctx, g.times.Lease+time.Second, func() bool { return len(g.leadersAt(stamp(time.Now()))) <= 1 })
+	if err != nil && !errors.Is(err, errTimeout) {
 		return t, err
 	}
-	t.endless = errors.Is(err, errLate)
-	_ = sleep.For(ctx, g.times.Lease/10) // what is on its way arrives
-	sum, unheard := g.counted(ctx, counts)
-	t.refused, t.landed, t.fenced, t.unheard = sum.Refused, sum.Landed, sum.Stale, unheard
+	t.endless = errors.Is(err, errTimeout)
+	_ = sleep.For(ctx, g.times.Lease/10) // for the writes that have been sent
+	sum, unknown := g.guardedWritesSince(ctx, guarded)
+	t.refused, t.landed, t.fenced, t.unheard = sum.Refused, sum.Landed, sum.Stale, unknown
 	end := stamp(time.Now())
 
-	// 5. Who does not come round by itself, or is gone, begins anew.
-	if t.endless || old.ended() {
-		old.end()
-		g.gone(old.who, stamp(time.Now()))
+	// 5. An old leader that did not notice, or that has ended, is replaced.
+	if t.endless || old.hasEnded() {
+		old.kill()
+		g.markDead(old.id, stamp(time.Now()))
 		if err := g.start(place); err != nil {
 			return t, err
 		}
 	}
-	if !t.followed && g.rule.reset != "" && len(g.believers(stamp(time.Now()))) == 0 { // else the old leader has it still
+	if !t.followed && g.rule.reset != "" && len(g.leadersAt(stamp(time.Now()))) == 0 { // otherwise the old leader still leads
 		if _, err := g.db.Exec(ctx, g.rule.reset, g.lab); err != nil {
 			return t, err
 		}
 	}
-	beliefs, stops := g.history()
-	t.overlap = Overlap(beliefs, stops, at, end)
+	leaderships, stops := g.history()
+	t.overlap = Overlap(leaderships, stops, at, end)
 	after, err := g.written(ctx)
 	if err != nil {
 		return t, err
@@ -125,70 +127,71 @@ func (g *group) play(ctx context.Context, fault Fault) (t trial, err error) {
 	t.writes, t.stale = after.writes-before.writes, after.stale-before.stale
 	t.landed += after.fenced - before.fenced
 	t.fenced += after.fencedStale - before.fencedStale
-	err = g.await(ctx, g.patience(), func() bool { return len(g.believers(stamp(time.Now()))) == 1 })
-	if errors.Is(err, errLate) {
-		return t, g.unsteady()
+	err = g.waitFor(ctx, g.leaderTimeout(), func() bool { return len(g.leadersAt(stamp(time.Now()))) == 1 })
+	if errors.Is(err, errTimeout) {
+		return t, g.noLeaderError()
 	}
-	g.calmly(true)
+	g.setCalm(true)
 	return t, err
 }
 
-// follow is how long a successor is waited for. Of a rule that promises something it is
-// a broken promise if none comes, so that a busy machine is given time.
-func (g *group) follow() time.Duration {
+// successorTimeout returns how long to wait for a successor. If a rule promises
+// something, a missing successor breaks a promise: such a rule gets more time,
+// because the machine may be busy.
+func (g *group) successorTimeout() time.Duration {
 	switch {
-	case g.cfg.follow != 0:
-		return g.cfg.follow
+	case g.cfg.successorTimeout != 0:
+		return g.cfg.successorTimeout
 	case g.rule.Fences || g.rule.Exclusive:
-		return g.patience()
+		return g.leaderTimeout()
 	}
 	return 2*g.times.Lease + 3*time.Second
 }
 
-// calmly says whether whoever begins to lead now does so without a reason.
-func (g *group) calmly(calm bool) {
+// setCalm sets whether a leadership that begins now has no fault as its reason.
+func (g *group) setCalm(calm bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calm = calm
 }
 
-// strike does the fault and returns what mends it.
-func (g *group) strike(ctx context.Context, fault Fault, place int, at int64) (mend func()) {
-	k := g.kids[place]
+// inject injects a fault and returns a function that repairs it.
+func (g *group) inject(ctx context.Context, fault Fault, place int, at int64) (repair func()) {
+	p := g.processes[place]
 	switch fault {
 	case Kill:
-		k.signal(syscall.SIGKILL)
-		<-k.over
-		g.gone(k.who, at)
+		p.signal(syscall.SIGKILL)
+		<-p.ended
+		g.markDead(p.id, at)
 		return func() {}
 	case Term:
-		k.signal(syscall.SIGTERM)
-		return func() { // it has had until another led; else it is stuck
+		p.signal(syscall.SIGTERM)
+		return func() { // it has had time until another led; if it needs much more, it is stuck
 			select {
-			case <-k.over:
+			case <-p.ended:
 			case <-ctx.Done():
-				k.end()
+				p.kill()
 			case <-time.After(g.times.Lease + 2*time.Second):
-				k.end()
+				p.kill()
 			}
-			g.gone(k.who, stamp(time.Now()))
+			g.markDead(p.id, stamp(time.Now()))
 		}
 	case Pause:
-		k.signal(syscall.SIGSTOP)
+		p.signal(syscall.SIGSTOP)
 		return func() {
 			g.mu.Lock()
-			g.stops = append(g.stops, Span{k.who, at, stamp(time.Now())})
+			g.stops = append(g.stops, Span{p.id, at, stamp(time.Now())})
 			g.mu.Unlock()
-			k.signal(syscall.SIGCONT)
+			p.signal(syscall.SIGCONT)
 		}
 	default:
-		g.cut(k.name, g.net.Cut)
-		return func() { g.cut(k.name, g.net.Mend) }
+		g.forEachPath(p.name, g.net.Cut)
+		return func() { g.forEachPath(p.name, g.net.Mend) }
 	}
 }
 
-// cut does something to both ways between a candidate and its stores.
-func (g *group) cut(name string, do func(from, to string)) {
+// forEachPath calls do for both directions between a candidate and each store.
+func (g *group) forEachPath(name string, do func(from, to string)) {
 	for _, store := range []string{hostSQL, hostTree} {
 		do(g.host(name), store)
 		do(store, g.host(name))

@@ -15,78 +15,78 @@ import (
 
 var zookeeperRule = Rule{
 	Name: "zookeeper", From: "article 004 with numbered terms; elector/zklatch",
-	About: "A latch in a line of ephemeral nodes, and the term in a record beside it; each waiter watches the one before it.",
+	About: "A latch: a queue of sequential ephemeral nodes, with the term in a record beside it; each waiter watches the node before its own.",
 	Own:   own, Fences: true, Tree: true,
-	Weakness: "A killed leader's session lasts its timeout: nobody is told that the connection broke.",
-	migrate:  nothing,
-	start: func(_ context.Context, s *stand) (candidate, error) {
-		tree, conn, err := s.tree()
+	Weakness: "A killed leader's session lasts until its time-out: a broken connection does not end it.",
+	migrate:  noMigration,
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		tree, conn, err := env.tree()
 		if err != nil {
 			return nil, err
 		}
-		strategy, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: tree, Path: "/" + s.Lab})
+		strategy, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: tree, Path: "/" + env.Lab})
 		if err != nil {
 			return nil, err
 		}
-		client := zklatch.NewClient(conn, zklatch.ClientConfig{}) // for the writes, which are not counted
-		return s.elector(closingTree{strategy, conn, client}, tree.asked.Load, func(ctx context.Context, _ *conclavesql.DB, term uint64) (bool, error) {
-			return s.effect(ctx, conn, client, term)
+		client := zklatch.NewClient(conn, zklatch.ClientConfig{}) // for the writes: they do not count as cost
+		return env.elector(closingTree{strategy, conn, client}, tree.requests.Load, func(ctx context.Context, _ *conclavesql.DB, term uint64) (bool, error) {
+			return env.writeToTree(ctx, conn, client, term)
 		})
 	},
 }
 
 var curatorRule = Rule{
-	Name: "curator", From: "article 004: Curator's LeaderLatch (40 s is ZooKeeper's cap); elector/zklatch, Latch",
-	About:    "The first of a line of ephemeral nodes leads; a broken connection is no leadership.",
-	Weakness: "No number: a write that is under way when the session ends is not refused by anything.",
+	Name: "curator", From: "article 004: Curator's LeaderLatch (40 s is ZooKeeper's maximum); elector/zklatch, Latch",
+	About:    "The first in a queue of sequential ephemeral nodes leads, as long as its connection is not broken.",
+	Weakness: "A leadership has no number: a write that was sent before the session ended is not refused.",
 	Own:      Times{Lease: 40 * time.Second, Beat: 40 * time.Second / 3, Check: 40 * time.Second / 3}, Tree: true,
-	migrate: nothing,
-	start: func(_ context.Context, s *stand) (candidate, error) {
-		tree, conn, err := s.tree()
+	migrate: noMigration,
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		tree, conn, err := env.tree()
 		if err != nil {
 			return nil, err
 		}
 		client := zklatch.NewClient(tree, zklatch.ClientConfig{})
-		c := &latched{s: s, tree: tree, conn: conn, client: client, latch: client.Latch("/"+s.Lab, s.ID().String()), left: make(chan struct{})}
+		c := &latchCandidate{env: env, tree: tree, conn: conn, client: client, latch: client.Latch("/"+env.Lab, env.ID().String()), left: make(chan struct{})}
 		c.latch.Listen(zklatch.Listener{
-			IsLeader:  func() { s.turns.Add(1); s.belief.lead(0, time.Time{}) },
-			NotLeader: func() { s.turns.Add(1); s.belief.leave("the latch says so") },
+			IsLeader:  func() { env.turns.Add(1); env.perceived.lead(0, time.Time{}) },
+			NotLeader: func() { env.turns.Add(1); env.perceived.leave("the latch lost its leadership") },
 		})
 		return c, nil
 	},
 }
 
-// effect is a leader's write in the tree, under its place in the line. What lands after
-// a newer term's is found by the newer leader's next write: it reads an older term than
-// it has written itself.
-func (s *stand) effect(ctx context.Context, conn *zklatch.Conn, client *zklatch.Client, term uint64) (bool, error) {
+// writeToTree is a leader's guarded write in ZooKeeper, under its term. A stale
+// write that took effect is found by the newer leader's next write, which reads
+// an older term than it has written before.
+func (env *environment) writeToTree(ctx context.Context, conn *zklatch.Conn, client *zklatch.Client, term uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	path := "/" + s.Lab + "/effect"
+	path := "/" + env.Lab + "/effect"
 	found, _, err := conn.Get(ctx, path)
 	if err != nil && !errors.Is(err, zklatch.ErrNoNode) {
 		return false, err
 	}
-	there, _ := strconv.ParseUint(string(found), 10, 64) // nothing is there: 0
-	if there < s.effected {
-		s.stale.Add(1)
-		s.effected = 0 // each is counted once: what follows is written anew
+	stored, _ := strconv.ParseUint(string(found), 10, 64) // 0 if there is no node yet
+	if stored < env.lastWritten {
+		env.stale.Add(1)
+		env.lastWritten = 0 // so that each stale write is counted once
 	}
-	done, err := client.Fenced(ctx, "/"+s.Lab, s.ID(), term, path, strconv.AppendUint(nil, term, 10))
+	done, err := client.Fenced(ctx, "/"+env.Lab, env.ID(), term, path, strconv.AppendUint(nil, term, 10))
 	if err == nil && done {
-		s.landed.Add(1)
-		s.effected = term
+		env.landed.Add(1)
+		env.lastWritten = term
 	}
 	return done, err
 }
 
-func nothing(context.Context, *conclavesql.DB, string) error { return nil }
+func noMigration(context.Context, *conclavesql.DB, string) error { return nil }
 
-// tree connects to ZooKeeper, through the network with faults.
-func (s *stand) tree() (*countedTree, *zklatch.Conn, error) {
+// tree connects to ZooKeeper through the lab's proxy.
+func (env *environment) tree() (*countedTree, *zklatch.Conn, error) {
 	conn, err := zklatch.Dial(zklatch.ConnConfig{
-		Servers: []string{s.Tree}, Timeout: s.Times.Lease,
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx, "tcp", s.ThroughTree) },
+		Servers: []string{env.Tree}, Timeout: env.Times.Lease,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return env.dial(ctx, "tcp", env.ThroughTree) },
 	})
 	if err != nil {
 		return nil, nil, err
@@ -94,48 +94,48 @@ func (s *stand) tree() (*countedTree, *zklatch.Conn, error) {
 	return &countedTree{Tree: conn}, conn, nil
 }
 
-// countedTree counts requests. The client's pings are not among them.
+// countedTree counts requests, without the client's pings.
 type countedTree struct {
 	zklatch.Tree
-	asked atomic.Uint64
+	requests atomic.Uint64
 }
 
 func (t *countedTree) Create(ctx context.Context, path string, data []byte, kind zklatch.Kind) (string, error) {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.Create(ctx, path, data, kind)
 }
 
 func (t *countedTree) Delete(ctx context.Context, path string, version int32) error {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.Delete(ctx, path, version)
 }
 
 func (t *countedTree) Get(ctx context.Context, path string) ([]byte, zklatch.Stat, error) {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.Get(ctx, path)
 }
 
 func (t *countedTree) GetW(ctx context.Context, path string) ([]byte, zklatch.Stat, <-chan zklatch.Event, error) {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.GetW(ctx, path)
 }
 
 func (t *countedTree) Set(ctx context.Context, path string, data []byte, version int32) (zklatch.Stat, error) {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.Set(ctx, path, data, version)
 }
 
 func (t *countedTree) SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (zklatch.Stat, error) {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.SetIf(ctx, path, data, version, fence, fenceVersion)
 }
 
 func (t *countedTree) Children(ctx context.Context, path string) ([]string, error) {
-	t.asked.Add(1)
+	t.requests.Add(1)
 	return t.Tree.Children(ctx, path)
 }
 
-// closingTree closes the strategy's connection with it.
+// closingTree is a strategy that also closes its connection.
 type closingTree struct {
 	*zklatch.Strategy
 	conn   *zklatch.Conn
@@ -149,9 +149,9 @@ func (c closingTree) Close() error {
 	return err
 }
 
-// latched is a candidate that is a latch and nothing else.
-type latched struct {
-	s      *stand
+// latchCandidate is a candidate that uses a latch without an elector.
+type latchCandidate struct {
+	env    *environment
 	tree   *countedTree
 	conn   *zklatch.Conn
 	client *zklatch.Client
@@ -160,7 +160,7 @@ type latched struct {
 	left   chan struct{} // closed by Stop
 }
 
-func (c *latched) Run(ctx context.Context) error {
+func (c *latchCandidate) Run(ctx context.Context) error {
 	if err := c.latch.Start(); err != nil {
 		return err
 	}
@@ -174,18 +174,21 @@ func (c *latched) Run(ctx context.Context) error {
 	}
 }
 
-// Stop leaves the line; the node's end wakes the next one.
-func (c *latched) Stop(ctx context.Context) error {
-	c.s.belief.leave("closed")
+// Stop deletes this candidate's node, which wakes the next waiter.
+func (c *latchCandidate) Stop(ctx context.Context) error {
+	c.env.perceived.leave("closed")
 	err := c.latch.Close(ctx, zklatch.Silent)
 	c.once.Do(func() { close(c.left) })
 	return err
 }
 
-// Leading is Curator's hasLeadership: a flag, and that the session lives as far as is
-// known.
-func (c *latched) Leading() (uint64, bool) { return 0, c.latch.HasLeadership() }
-func (c *latched) Wake()                   {}
+// Leading is Curator's hasLeadership: the flag is set, and the session is not
+// known to have ended.
+func (c *latchCandidate) Leading() (uint64, bool) { return 0, c.latch.HasLeadership() }
+func (c *latchCandidate) Wake()                   {}
 
-// Cost counts a change of the latch as a turn: it sleeps until a watch fires.
-func (c *latched) Cost() (statements, turns uint64) { return c.tree.asked.Load(), c.s.turns.Load() }
+// Cost counts a change of the latch as a turn: the latch sleeps until a watch
+// fires.
+func (c *latchCandidate) Cost() (statements, turns uint64) {
+	return c.tree.requests.Load(), c.env.turns.Load()
+}

@@ -1,14 +1,15 @@
 /*
- * The election, as a model for Spin (elector/doc.go and elector/termcas/doc.go are
- * the same story in prose; the numbers 1 to 7 below are theirs). README.md says what
- * is left out, and has the results. ./run checks it.
+ * The election as a model for Spin. elector/doc.go and elector/termcas/doc.go
+ * describe the same protocol in prose; the numbers 1 to 7 below are theirs.
+ * README.md lists what is left out, and the results. ./run checks the model.
  *
- * One row in one database; NODES nodes that want it; statements that may be lost,
- * late, or done without an answer; connections that the server may end without
- * telling; a server that may restart; a leader whose port may be silent; and time,
- * which may pass between any two steps of any node: that is what a pause is.
+ * There is one row in one database and NODES nodes that compete for it.
+ * Statements may be lost, late, or executed without an answer; the server may
+ * end connections without notice, and may restart; a leader's port may not
+ * answer; and time may pass between any two steps of any node, which models a
+ * pause.
  *
- * Each guard of the protocol can be taken out with -D; ./run lists them.
+ * Each guard of the protocol can be removed with -D; ./run lists them.
  */
 
 /* ---- The bounds of a run; ./run sets them with -D. ---- */
@@ -17,13 +18,13 @@
 #define NODES    2
 #endif
 #ifndef TERMS
-#define TERMS    3	/* nobody competes for a higher term than this */
+#define TERMS    3	/* no node competes for a higher term than this */
 #endif
 #ifndef BEATS
-#define BEATS    2	/* renewals in a term, parking anew counts as two */
+#define BEATS    2	/* renewals in a term; reacquiring the witness counts as two */
 #endif
 #ifndef LEASE
-#define LEASE    1	/* ticks; the margin is 0: all clocks of the model run alike */
+#define LEASE    1	/* ticks; the margin is 0, because all clocks of the model run at one speed */
 #endif
 #ifndef LOSSES
 #define LOSSES   1	/* statements given up: never sent, late, or the answer is lost */
@@ -35,7 +36,7 @@
 #define RESTARTS 0	/* restarts of the database */
 #endif
 #ifndef SILENCES
-#define SILENCES 0	/* questions to which a living leader does not answer in time */
+#define SILENCES 0	/* queries that a living leader does not answer in time */
 #endif
 #ifndef CRASHES
 #define CRASHES  0	/* processes killed; their ports refuse */
@@ -50,11 +51,11 @@
 #define JUMPS    0	/* the database's clock jumps, ahead or back */
 #endif
 #ifndef RESTORES
-#define RESTORES 0	/* an older row is put back from a backup */
+#define RESTORES 0	/* an older row is restored from a backup */
 #endif
 
 #ifndef CALM
-#define CALM     0	/* ticks without faults after which somebody must lead; 0: not asked */
+#define CALM     0	/* ticks without faults after which a node must lead; 0: not checked */
 #endif
 
 #define OVERDUE  1	/* ticks after the lease when the database's clock is ignored:
@@ -65,16 +66,16 @@
 #define SPARE    0
 #endif
 #define within(x, limit) (x < limit + (calm -> SPARE : 0))
-#define NONCES   (5*NODES)	/* enough: a nonce that nobody knows any more is drawn again */
+#define NONCES   (5*NODES)	/* enough: a nonce that is stored nowhere any more is drawn again */
 #define CONNS    (2*NODES)	/* a node's connection, and one that it has given up */
 
-/* ---- Words. ---- */
+/* ---- Names. ---- */
 
-mtype = { vacant, own, expired, overdue, killed,	/* grounds to win, sql/lock/win_*.sql */
-	  renew, repark, resign,			/* sql/lock/renew.sql, reacquire.sql, resign.sql */
-	  one_row, no_row, no_answer };			/* what is heard of a statement */
+mtype = { vacant, own, expired, overdue, killed,	/* reasons to compete, sql/lock/win_*.sql */
+	  renew, reacquire, resign,			/* sql/lock/renew.sql, reacquire.sql, resign.sql */
+	  one_row, no_row, no_answer };			/* the result of a statement */
 
-#define ID       (i + 1)	/* node i as the row names it, and as it is printed: M1, M2; 0 is nobody */
+#define ID       (i + 1)	/* node i in the row and in the output: M1, M2; 0 is no node */
 
 /* The lock row: sql/schema/001_distribute_lock.sql. Named locks are "cv:" + nonce,
    so a lock's name is the nonce here; 0 is NULL. age counts ticks since
@@ -85,33 +86,33 @@ typedef Row { byte owner, term, beat, nonce, lock, conn, age; bool resigned }
 
 Row row;
 byte holder[NONCES + 1];	/* the connection that holds the lock of this nonce; 0: free */
-bool up[CONNS + 1];		/* sessions that the server has */
+bool up[CONNS + 1];		/* the server has this session */
 
-/* A statement on its way, with what it says in SET and WHERE. */
+/* A statement that was sent, with the values in its SET and WHERE. */
 typedef Statement { mtype kind; byte owner, term, nonce, beat, lock, fresh, conn, seen }
 
-Statement said[2 * NODES];	/* [i]: node i waits for its answer; [NODES+i]: given up, may land yet */
-mtype answer[NODES];		/* is on its way back to node i; 0: none */
+Statement stmt[2 * NODES];	/* [i]: node i waits for its answer; [NODES+i]: given up, may still be executed */
+mtype answer[NODES];		/* an answer that was sent to node i; 0: none */
 
 /* A node: elector.state and termcas.Strategy. */
-typedef Mind {
+typedef NodeState {
 	byte term;	/* the term it leads; 0: none */
 	byte trust;	/* ticks for which it trusts itself */
-	byte sent;	/* the trust that the statement under way will give: counted since it was sent */
+	byte sent;	/* the trust that the present statement will give: counted from when it was sent */
 	byte fresh;	/* the nonce that it carries */
 	byte beat;	/* of the term it leads */
 	byte lock;	/* its witness */
-	byte line;	/* the pinned connection; 0: none */
-	bool lost;	/* ... is known to be broken or doubted: suspended */
+	byte pinned;	/* the pinned connection; 0: none */
+	bool lost;	/* ... is known or suspected to be broken: suspended */
 	byte left;	/* terms up to this are never led (again) */
 	byte seen;	/* the highest term seen anywhere */
-	byte watch;	/* the leader's lock that it waits for, having the evidence; 0: none */
+	byte awaits;	/* the leader's lock that it waits for, having the evidence; 0: none */
 	bool got;	/* ... and was given, on its line */
 	byte obs;	/* ticks until (term, beat) was observed for LEASE + OVERDUE */
 	byte known;	/* the version of the cluster state that it would replace */
 	Row r		/* the row as last read */
 }
-Mind n[NODES];
+NodeState n[NODES];
 bool dead[NODES];
 
 /* The cluster state, one kind: sql/state/write.sql and seal.sql. */
@@ -119,26 +120,26 @@ byte state_term, state_version;
 typedef Effect { byte term, known; bool seal }
 Effect effect[NODES];
 
-/* Faults still to come; calm: there will be none. */
+/* The faults that are left; calm: no more faults occur. */
 byte losses = LOSSES, kills = KILLS, restarts = RESTARTS, silences = SILENCES,
      crashes = CRASHES, resigns = RESIGNS, writes = WRITES, jumps = JUMPS, restores = RESTORES;
 bool calm;
 byte calm_ticks;
-bool due[NODES];	/* in calm a node plays one round a tick, and when it is woken */
+bool due[NODES];	/* when calm, a node runs one round a tick, and one when it is woken */
 
-/* ---- The properties, and what only they know. ---- */
+/* ---- The properties, and variables that only they read. ---- */
 
 bool ONE_OWNER_PER_TERM, TERMS_RISE, NO_OLDER_EFFECT, NO_OVERLAP, PROMISE_KEPT,
-	    RESTART_COSTS_NO_TERM, A_LEADER_APPEARS;	/* false: names in Spin's message */
+	    RESTART_COSTS_NO_TERM, A_LEADER_APPEARS;	/* always false: they give Spin's message a name */
 
-byte winner[TERMS + SPARE + 1];	/* whom the row named in this term */
+byte winner[TERMS + SPARE + 1];	/* the owner of the row in this term */
 byte last_led[NODES];
-byte promised[NODES];		/* "stopped" was said of terms up to this */
+byte promised[NODES];		/* the node has promised not to lead terms up to this */
 byte newest_effect;
-byte unanswered;		/* the term whose leader was silent when asked, and has not parked anew since */
+byte unanswered;		/* the term whose leader did not answer, and has not reacquired its witness since */
 byte vanished;			/* the lock that was held when the database restarted */
 
-/* elector.Leading: the check at the moment of acting. */
+/* elector.Leading: the check before an act. */
 #ifdef NO_ACT_CHECK
 #define trusts(i) true
 #else
@@ -149,19 +150,19 @@ byte vanished;			/* the lock that was held when the database restarted */
 #else
 #define suspended(i) n[i].lost
 #endif
-#define believes(i) (n[i].term && trusts(i) && !suspended(i))
+#define leads(i) (n[i].term && trusts(i) && !suspended(i))
 
-/* Two beliefs. With takeover=lease there are none. With takeover=witness there may
-   be when the older leader was silent when it was asked, and has not noticed yet
-   that its connection is gone. */
+/* Two nodes that believe they lead. With takeover=lease this must not occur.
+   With takeover=witness it may, if the older leader did not answer when it was
+   asked and has not yet noticed that its connection has ended. */
 #if RESTORES
-#define excused(i, j) true	/* promised to nobody under whose feet the row is set back */
+#define allowed(i, j) true	/* nothing is promised when the row is restored */
 #elif defined(TAKEOVER_LEASE)
-#define excused(i, j) false
+#define allowed(i, j) false
 #else
-#define excused(i, j) (n[i].term == unanswered && !n[i].lost || n[j].term == unanswered && !n[j].lost)
+#define allowed(i, j) (n[i].term == unanswered && !n[i].lost || n[j].term == unanswered && !n[j].lost)
 #endif
-#define overlap(i, j) (believes(i) && believes(j) && !excused(i, j))
+#define overlap(i, j) (leads(i) && leads(j) && !allowed(i, j))
 
 inline check_overlap() {
 	assert(NO_OVERLAP || !overlap(0, 1));
@@ -170,7 +171,7 @@ inline check_overlap() {
 #endif
 }
 
-/* ---- The guards that ./run takes out. ---- */
+/* ---- The guards that ./run removes. ---- */
 
 /* win_*.sql: owner, term, nonce as read. */
 #ifdef WIN_NO_OWNER
@@ -190,7 +191,7 @@ inline check_overlap() {
 #endif
 #define as_read(s) (win_owner(s) && win_term(s) && win_nonce(s))
 
-/* win_*.sql: CONNECTION_ID, IS_USED: published is what is held. */
+/* win_*.sql: CONNECTION_ID, IS_USED: the lock that is published is held. */
 #if defined(WIN_NO_OWN_LOCK) || defined(TAKEOVER_LEASE)
 #define holds_fresh(s) true
 #else
@@ -213,14 +214,14 @@ inline check_overlap() {
 #else
 #define old_enough (row.age == LEASE)
 #endif
-/* 4b: my own clock has seen this (term, beat) for a lease. */
+/* 4b: the node has seen this (term, beat) for a lease, by its own clock. */
 #ifdef NO_OBSERVATION
 #define observed(i) true
 #else
 #define observed(i) (n[i].obs <= OVERDUE)
 #endif
 
-/* win_witness.sql: the leader's lock as read, and in my hands. */
+/* win_witness.sql: the leader's lock as read, held by this node. */
 #ifdef WITNESS_NO_LOCK
 #define witness_lock(s) true
 #else
@@ -233,7 +234,7 @@ inline check_overlap() {
 #endif
 
 /* win_vacant.sql: resigned or no owner. */
-#ifdef VACANT_NO_GROUND
+#ifdef VACANT_NO_REASON
 #define is_vacant true
 #else
 #define is_vacant (row.resigned || row.owner == 0)
@@ -255,30 +256,30 @@ inline check_overlap() {
 #else
 #define renew_beat(s) (row.beat == s.beat)
 #endif
-#ifdef REPARK_NO_OWNER
-#define repark_owner true
+#ifdef REACQUIRE_NO_OWNER
+#define reacquire_owner true
 #else
-#define repark_owner (row.owner == ID)
+#define reacquire_owner (row.owner == ID)
 #endif
-#ifdef REPARK_NO_TERM
-#define repark_term(s) true
+#ifdef REACQUIRE_NO_TERM
+#define reacquire_term(s) true
 #else
-#define repark_term(s) (row.term == s.term)
+#define reacquire_term(s) (row.term == s.term)
 #endif
-#ifdef REPARK_NO_LOCK
-#define repark_lock(s) true
+#ifdef REACQUIRE_NO_LOCK
+#define reacquire_lock(s) true
 #else
-#define repark_lock(s) (row.lock == s.lock)
+#define reacquire_lock(s) (row.lock == s.lock)
 #endif
-#ifdef REPARK_NO_BEAT
-#define repark_beat(s) true
+#ifdef REACQUIRE_NO_BEAT
+#define reacquire_beat(s) true
 #else
-#define repark_beat(s) (row.beat == s.beat || row.beat == s.beat + 1)
+#define reacquire_beat(s) (row.beat == s.beat || row.beat == s.beat + 1)
 #endif
-#ifdef REPARK_PLUS_ONE
-#define REPARK_BY 1
+#ifdef REACQUIRE_PLUS_ONE
+#define REACQUIRE_BY 1
 #else
-#define REPARK_BY 2
+#define REACQUIRE_BY 2
 #endif
 #ifdef RESIGN_NO_OWNER
 #define resign_owner true
@@ -318,7 +319,7 @@ inline check_overlap() {
 #endif
 #define in_time(i) (trust_of(i) > 0)
 
-/* Trust that has passed is over: an answer that comes after it is not heard. */
+/* Trust that has ended stays ended: a later answer is ignored. */
 #ifdef RESURRECTED
 #define trust_over(i) false
 #else
@@ -326,11 +327,11 @@ inline check_overlap() {
 #endif
 
 
-byte k; bool rows;	/* scratch of one step, 0 between steps */
+byte k; bool rows;	/* temporary within one step, 0 between steps */
 
 /* ================= The database ================= */
 
-/* A win, whatever its ground: the SET of win_*.sql. */
+/* A win for any reason: the SET of win_*.sql. */
 inline set_won(s) {
 	rows = true;
 	row.term = next_term(row.term, s.seen);
@@ -363,8 +364,8 @@ inline execute(s) {
 	:: s.kind == renew   && renew_owner && renew_term(s) && renew_beat(s) ->
 		rows = true; row.beat++; row.age = 0;
 		printf("db: M%d's renewal: beat %d of term %d\n", ID, row.beat, row.term)
-	:: s.kind == repark  && repark_owner && repark_term(s) && repark_lock(s) && repark_beat(s) && holds_fresh(s) ->
-		rows = true; row.beat = s.beat + REPARK_BY; row.age = 0;
+	:: s.kind == reacquire  && reacquire_owner && reacquire_term(s) && reacquire_lock(s) && reacquire_beat(s) && holds_fresh(s) ->
+		rows = true; row.beat = s.beat + REACQUIRE_BY; row.age = 0;
 #ifndef TAKEOVER_LEASE
 		row.lock = s.fresh; row.conn = s.conn;
 #endif
@@ -372,7 +373,7 @@ inline execute(s) {
 		:: unanswered == s.term -> unanswered = 0	/* a sign of life */
 		:: else
 		fi;
-		printf("db: M%d parks anew: beat %d of term %d\n", ID, row.beat, row.term)
+		printf("db: M%d reacquires its witness: beat %d of term %d\n", ID, row.beat, row.term)
 	:: s.kind == resign  && resign_owner && resign_term(s) ->
 		rows = true; row.owner = 0; row.resigned = true; row.lock = 0; row.conn = 0; row.age = 0;
 		printf("db: M%d's resignation: term %d has no owner\n", ID, row.term)
@@ -381,11 +382,12 @@ inline execute(s) {
 	fi
 }
 
-inline forget(s) {
+inline clear(s) {
 	s.kind = 0; s.owner = 0; s.term = 0; s.nonce = 0; s.beat = 0; s.lock = 0; s.fresh = 0; s.conn = 0; s.seen = 0
 }
 
-/* The server ends a session: its locks are free, and what was given up on it is gone. */
+/* The server ends a session: its locks are freed, and a statement that was given
+   up on it is not executed. */
 inline end_session(c) {
 	up[c] = false;
 	k = 1;
@@ -393,30 +395,30 @@ inline end_session(c) {
 	:: k <= NONCES -> if :: holder[k] == c -> holder[k] = 0 :: else fi; k++
 	:: else -> k = 0; break
 	od;
-	if :: said[NODES + i].conn == c -> forget(said[NODES + i]) :: else fi
+	if :: stmt[NODES + i].conn == c -> clear(stmt[NODES + i]) :: else fi
 }
 
-#define can_land(s) (s.kind && (s.conn == 0 || up[s.conn]))
-#define zombie(c)   (up[c] && n[i].line != c)
+#define can_execute(s) (s.kind && (s.conn == 0 || up[s.conn]))
+#define abandoned(c)   (up[c] && n[i].pinned != c)
 
 /* What the server does for node i. */
 proctype Server(byte i) {
 end:	do
-	:: d_step { can_land(said[i]) && answer[i] == 0 ->	/* a statement lands and is answered */
-		execute(said[i]);
-		forget(said[i]);
+	:: d_step { can_execute(stmt[i]) && answer[i] == 0 ->	/* a statement is executed and answered */
+		execute(stmt[i]);
+		clear(stmt[i]);
 		answer[i] = (rows -> one_row : no_row); rows = false
 	   }
-	:: d_step { can_land(said[NODES + i]) ->	/* one that was given up lands late */
+	:: d_step { can_execute(stmt[NODES + i]) ->	/* one that was given up is executed late */
 		printf("db: late, given up by its sender:\n");
-		execute(said[NODES + i]);
-		forget(said[NODES + i]); rows = false
+		execute(stmt[NODES + i]);
+		clear(stmt[NODES + i]); rows = false
 	   }
-	:: d_step { said[NODES + i].kind -> forget(said[NODES + i]) }	/* or never */
-	:: d_step { zombie(2*i + 1) -> end_session(2*i + 1) }	/* a closed socket is noticed */
-	:: d_step { zombie(2*i + 2) -> end_session(2*i + 2) }
-	:: d_step { n[i].watch && !n[i].got && up[n[i].line] && holder[n[i].watch] == 0 ->	/* await.sql */
-		holder[n[i].watch] = n[i].line; n[i].got = true; due[i] = true;
+	:: d_step { stmt[NODES + i].kind -> clear(stmt[NODES + i]) }	/* or never */
+	:: d_step { abandoned(2*i + 1) -> end_session(2*i + 1) }	/* the server notices a closed socket */
+	:: d_step { abandoned(2*i + 2) -> end_session(2*i + 2) }
+	:: d_step { n[i].awaits && !n[i].got && up[n[i].pinned] && holder[n[i].awaits] == 0 ->	/* await.sql */
+		holder[n[i].awaits] = n[i].pinned; n[i].got = true; due[i] = true;
 		printf("db: M%d is given the lock that it waits for\n", ID)
 	   }
 	:: d_step { effect[i].term ->	/* state/write.sql, seal.sql: written, under the term */
@@ -443,13 +445,13 @@ proctype Clock() {
 	byte i;
 end:	do
 #if CALM
-	/* In calm everybody is prompt: time passes when there is nothing else to do. */
+	/* When calm, no node is slow: time passes only if no other step is possible. */
 	:: atomic { !calm || (timeout && calm_ticks < CALM) ->
 		if
 		:: calm -> calm_ticks++
 		:: else
 		fi;
-		assert(A_LEADER_APPEARS || calm_ticks < CALM || believes(0) || believes(1));
+		assert(A_LEADER_APPEARS || calm_ticks < CALM || leads(0) || leads(1));
 #else
 	:: d_step { true ->
 #endif
@@ -471,10 +473,10 @@ end:	do
 proctype Faults() {
 	byte i;
 end:	do
-	:: d_step { !calm && kills && n[0].line && up[n[0].line] -> i = 0; kills--;
-		printf("!! M1's connection is killed\n"); end_session(n[0].line) }
-	:: d_step { !calm && kills && n[1].line && up[n[1].line] -> i = 1; kills--;
-		printf("!! M2's connection is killed\n"); end_session(n[1].line); i = 0 }
+	:: d_step { !calm && kills && n[0].pinned && up[n[0].pinned] -> i = 0; kills--;
+		printf("!! M1's connection is killed\n"); end_session(n[0].pinned) }
+	:: d_step { !calm && kills && n[1].pinned && up[n[1].pinned] -> i = 1; kills--;
+		printf("!! M2's connection is killed\n"); end_session(n[1].pinned); i = 0 }
 	:: d_step { !calm && restarts -> restarts--;
 		printf("!! the database restarts\n");
 		if :: row.lock && holder[row.lock] -> vanished = row.lock :: else fi;
@@ -488,9 +490,9 @@ end:	do
 		:: k <= NONCES -> holder[k] = 0; k++
 		:: else -> k = 0; break
 		od;
-		forget(said[NODES]); forget(said[NODES + 1]);
+		clear(stmt[NODES]); clear(stmt[NODES + 1]);
 #if NODES > 2
-		forget(said[NODES + 2])
+		clear(stmt[NODES + 2])
 #endif
 	   }
 	:: d_step { !calm && jumps -> jumps--; row.age = LEASE; printf("!! the database's clock jumps ahead\n") }
@@ -501,9 +503,9 @@ end:	do
 		row.resigned = false; row.age = LEASE
 	   }
 	:: d_step { !calm && crashes && !dead[0] -> crashes--; dead[0] = true;
-		printf("!! M1 is killed\n"); n[0].term = 0; n[0].line = 0; n[0].lost = false; n[0].watch = 0; n[0].got = false }
+		printf("!! M1 is killed\n"); n[0].term = 0; n[0].pinned = 0; n[0].lost = false; n[0].awaits = 0; n[0].got = false }
 	:: d_step { !calm && crashes && !dead[1] -> crashes--; dead[1] = true;
-		printf("!! M2 is killed\n"); n[1].term = 0; n[1].line = 0; n[1].lost = false; n[1].watch = 0; n[1].got = false }
+		printf("!! M2 is killed\n"); n[1].term = 0; n[1].pinned = 0; n[1].lost = false; n[1].awaits = 0; n[1].got = false }
 #if CALM
 	:: d_step { !calm -> calm = true; losses = 0; kills = 0; restarts = 0; silences = 0; crashes = 0;
 		resigns = 0; writes = 0; jumps = 0; restores = 0; printf("!! calm from here on\n") }
@@ -515,34 +517,36 @@ end:	do
 
 #define max(a, b) ((a) > (b) -> (a) : (b))
 
-/* Close the pinned connection. The server will notice, which matters if the row names
-   a lock of it, or if a statement is under way on it; if not, at once is as good. */
-inline close_line() {
+/* Close the pinned connection. The server notices later, which matters if the row
+   names its lock, or if a statement on it was given up; otherwise the session
+   ends at once. */
+inline close_conn() {
 	if
-	:: n[i].line && !(row.lock && holder[row.lock] == n[i].line) && said[NODES + i].conn != n[i].line -> end_session(n[i].line)
+	:: n[i].pinned && !(row.lock && holder[row.lock] == n[i].pinned) && stmt[NODES + i].conn != n[i].pinned -> end_session(n[i].pinned)
 	:: else
 	fi;
-	n[i].line = 0; n[i].lost = false; n[i].lock = 0; n[i].watch = 0; n[i].got = false
+	n[i].pinned = 0; n[i].lost = false; n[i].lock = 0; n[i].awaits = 0; n[i].got = false
 }
 
 #define can_open (!up[2*i + 1] || !up[2*i + 2])
 
-inline open_line() {
-	n[i].line = (up[2*i + 1] -> 2*i + 2 : 2*i + 1);
-	up[n[i].line] = true
+inline open_conn() {
+	n[i].pinned = (up[2*i + 1] -> 2*i + 2 : 2*i + 1);
+	up[n[i].pinned] = true
 }
 
-/* 5. Draw a nonce, and take the lock of that name, which nobody can know: take.sql.
-   Drawn is the first that nobody knows of: fresh ones are all alike. */
-#define knows(j, x) (n[j].fresh == x || n[j].lock == x || n[j].watch == x || n[j].r.nonce == x || n[j].r.lock == x)
-#define says(j, x)  (said[j].nonce == x || said[j].lock == x || said[j].fresh == x)
+/* 5. Draw a nonce and take the lock of that name, which no other node can know:
+   take.sql. The first nonce that is stored nowhere is drawn; it makes no
+   difference which. */
+#define in_node(j, x) (n[j].fresh == x || n[j].lock == x || n[j].awaits == x || n[j].r.nonce == x || n[j].r.lock == x)
+#define in_stmt(j, x)  (stmt[j].nonce == x || stmt[j].lock == x || stmt[j].fresh == x)
 #if NODES > 2
-#define third(x)    (knows(2, x) || says(4, x) || says(5, x))
+#define in_third(x)    (in_node(2, x) || in_stmt(4, x) || in_stmt(5, x))
 #else
-#define third(x)    false
+#define in_third(x)    false
 #endif
-#define in_use(x)   (row.nonce == x || row.lock == x || holder[x] || vanished == x || knows(0, x) || knows(1, x) || \
-		     says(0, x) || says(1, x) || says(2, x) || says(3, x) || third(x))
+#define in_use(x)   (row.nonce == x || row.lock == x || holder[x] || vanished == x || in_node(0, x) || in_node(1, x) || \
+		     in_stmt(0, x) || in_stmt(1, x) || in_stmt(2, x) || in_stmt(3, x) || in_third(x))
 inline prepare() {
 	k = 1;
 	do
@@ -552,11 +556,11 @@ inline prepare() {
 	assert(!in_use(k));
 	n[i].fresh = k; k = 0;
 #ifndef TAKEOVER_LEASE
-	holder[n[i].fresh] = n[i].line
+	holder[n[i].fresh] = n[i].pinned
 #endif
 }
 
-/* elector.endLeadership: the term is never led again. */
+/* elector.endLeadership: the node never leads the term again. */
 inline leave() {
 	n[i].left = max(n[i].left, n[i].term);
 	n[i].term = 0; n[i].trust = 0; n[i].beat = 0; n[i].known = 0
@@ -574,44 +578,45 @@ inline look() {
 }
 
 /* Send a statement that names the row as read. */
-inline say(what) {
-	said[i].kind = what; said[i].owner = n[i].r.owner; said[i].term = n[i].r.term; said[i].nonce = n[i].r.nonce;
-	said[i].fresh = n[i].fresh; said[i].conn = n[i].line; said[i].seen = n[i].seen;
+inline send(what) {
+	stmt[i].kind = what; stmt[i].owner = n[i].r.owner; stmt[i].term = n[i].r.term; stmt[i].nonce = n[i].r.nonce;
+	stmt[i].fresh = n[i].fresh; stmt[i].conn = n[i].pinned; stmt[i].seen = n[i].seen;
 	if
-	:: what == expired || what == overdue || what == repark -> said[i].beat = n[i].r.beat
+	:: what == expired || what == overdue || what == reacquire -> stmt[i].beat = n[i].r.beat
 	:: else
 	fi;
 	if
-	:: what == killed || what == repark -> said[i].lock = n[i].r.lock
+	:: what == killed || what == reacquire -> stmt[i].lock = n[i].r.lock
 	:: else
 	fi
 }
 
-/* Wait for the answer, or for its loss. What is given up may still land later. */
-inline hear() {
+/* Wait for the answer or for its loss. A statement that is given up may still be
+   executed later. */
+inline await_answer() {
 	if
-	:: answer[i] && !dead[i] -> heard = answer[i]
-	:: said[i].kind && said[i].conn && !up[said[i].conn] -> heard = no_answer	/* the connection broke */
-	:: said[i].kind == renew && n[i].trust == 0 -> heard = no_answer		/* its deadline */
-	:: losses -> losses--; heard = no_answer; printf("M%d: no answer\n", ID)
-	:: dead[i] -> heard = no_answer
+	:: answer[i] && !dead[i] -> result = answer[i]
+	:: stmt[i].kind && stmt[i].conn && !up[stmt[i].conn] -> result = no_answer	/* the connection broke */
+	:: stmt[i].kind == renew && n[i].trust == 0 -> result = no_answer		/* its deadline */
+	:: losses -> losses--; result = no_answer; printf("M%d: no answer\n", ID)
+	:: dead[i] -> result = no_answer
 	fi;
 	answer[i] = 0;
 	if
-	:: can_land(said[i]) ->
-		said[NODES + i].kind = said[i].kind; said[NODES + i].owner = said[i].owner;
-		said[NODES + i].term = said[i].term; said[NODES + i].nonce = said[i].nonce;
-		said[NODES + i].beat = said[i].beat; said[NODES + i].lock = said[i].lock;
-		said[NODES + i].fresh = said[i].fresh; said[NODES + i].seen = said[i].seen;
+	:: can_execute(stmt[i]) ->
+		stmt[NODES + i].kind = stmt[i].kind; stmt[NODES + i].owner = stmt[i].owner;
+		stmt[NODES + i].term = stmt[i].term; stmt[NODES + i].nonce = stmt[i].nonce;
+		stmt[NODES + i].beat = stmt[i].beat; stmt[NODES + i].lock = stmt[i].lock;
+		stmt[NODES + i].fresh = stmt[i].fresh; stmt[NODES + i].seen = stmt[i].seen;
 #ifndef TAKEOVER_LEASE
-		said[NODES + i].conn = said[i].conn
+		stmt[NODES + i].conn = stmt[i].conn
 #endif
 	:: else
 	fi;
-	forget(said[i])
+	clear(stmt[i])
 }
 
-/* 7. Lead a term, if it was not promised away and trust has not passed already. */
+/* 7. Lead a term, unless it was promised away or trust has ended already. */
 inline begin(NUMBER, AT) {
 	n[i].seen = max(n[i].seen, NUMBER);
 	if
@@ -619,7 +624,7 @@ inline begin(NUMBER, AT) {
 		n[i].term = NUMBER; n[i].trust = trust_of(i); n[i].beat = AT; n[i].lock = n[i].fresh; n[i].lost = false;
 		printf("M%d: leads term %d\n", ID, NUMBER);
 		if
-		:: n[i].watch -> holder[n[i].watch] = 0; n[i].watch = 0; n[i].got = false	/* release.sql */
+		:: n[i].awaits -> holder[n[i].awaits] = 0; n[i].awaits = 0; n[i].got = false	/* release.sql */
 		:: else
 		fi;
 		n[i].r.owner = 0; n[i].r.term = 0; n[i].r.beat = 0; n[i].r.nonce = 0; n[i].r.lock = 0; n[i].r.conn = 0;
@@ -635,12 +640,13 @@ inline begin(NUMBER, AT) {
 		check_overlap()
 	:: else ->
 		printf("M%d: term %d was won too late, or promised away\n", ID, NUMBER);
-		n[i].left = max(n[i].left, NUMBER); close_line()
+		n[i].left = max(n[i].left, NUMBER); close_conn()
 	fi
 }
 
-/* 3. Park by the leader's lock, if on this very connection the leader is seen to
-   hold it. That is the evidence: in this life of this server. used.sql, await.sql */
+/* 3. Wait for the leader's lock, if on this very connection the leader is seen to
+   hold it. That is the evidence: since the last start of this server the leader
+   has held it. used.sql, await.sql */
 #ifdef NO_EVIDENCE
 #define evidence true
 #else
@@ -650,16 +656,16 @@ inline begin(NUMBER, AT) {
 #define evidence (holder[n[i].r.lock] == n[i].r.conn)
 #endif
 #endif
-inline stand_by() {
+inline wait_for_witness() {
 	if
-	:: n[i].watch && n[i].watch == n[i].r.lock && up[n[i].line]	/* parked already */
+	:: n[i].awaits && n[i].awaits == n[i].r.lock && up[n[i].pinned]	/* it waits already */
 	:: else ->
-		if :: n[i].got && holder[n[i].watch] == n[i].line -> holder[n[i].watch] = 0 :: else fi;
-		close_line();
+		if :: n[i].got && holder[n[i].awaits] == n[i].pinned -> holder[n[i].awaits] = 0 :: else fi;
+		close_conn();
 		if
 		:: n[i].r.lock && n[i].r.owner && n[i].r.owner != ID && can_open && evidence ->
-			open_line();
-			n[i].watch = n[i].r.lock;
+			open_conn();
+			n[i].awaits = n[i].r.lock;
 #ifdef EVIDENCE_KEPT
 			kept = n[i].r.lock
 #endif
@@ -668,9 +674,10 @@ inline stand_by() {
 	fi
 }
 
-/* 4c. Ask at the leader's port: elector.ConfirmLeading. Alive is said by who leads that
-   term and trusts itself, and makes it park anew if the lock is its own; stopped is
-   a promise. Silence counts as stopped. */
+/* 4c. Ask at the leader's port: elector.ConfirmLeading. A node that leads the term
+   and trusts itself answers that it is alive, and reacquires its witness if the
+   lock was its own; the answer that it has stopped is a promise. No answer counts
+   as stopped. */
 inline ask(WHOM) {
 	if
 	:: dead[WHOM] -> printf("M%d: M%d's port refuses\n", ID, WHOM + 1)
@@ -680,13 +687,13 @@ inline ask(WHOM) {
 	:: !dead[WHOM] ->
 		if
 		:: n[WHOM].term == n[i].r.term && n[WHOM].trust > 0 ->
-			printf("M%d: M%d says that it is alive\n", ID, WHOM + 1);
+			printf("M%d: M%d answers that it is alive\n", ID, WHOM + 1);
 #ifndef NO_DOUBT
-			if :: n[WHOM].lock == n[i].watch -> n[WHOM].lost = true :: else fi;
+			if :: n[WHOM].lock == n[i].awaits -> n[WHOM].lost = true :: else fi;
 #endif
-			if :: holder[n[i].watch] == n[i].line -> holder[n[i].watch] = 0 :: else fi;
-			close_line();
-			ground = 0
+			if :: holder[n[i].awaits] == n[i].pinned -> holder[n[i].awaits] = 0 :: else fi;
+			close_conn();
+			reason = 0
 		:: else ->
 			printf("M%d: M%d promises that it has stopped leading term %d\n", ID, WHOM + 1, n[i].r.term);
 			promised[WHOM] = max(promised[WHOM], n[i].r.term);
@@ -703,18 +710,19 @@ inline ask(WHOM) {
 	fi
 }
 
-#define behind    (n[i].r.term < n[i].seen)	/* the store was set back */
-#define nobodys   (n[i].r.resigned || n[i].r.owner == 0)
+#define set_back    (n[i].r.term < n[i].seen)	/* the row was restored to an older one */
+#define no_owner   (n[i].r.resigned || n[i].r.owner == 0)
 #define mine      (n[i].r.owner == ID)
 #define alive     (!dead[i])
 #define in_turn   (!calm || due[i])
 #define terms_left (within(n[i].r.term, TERMS) && within(n[i].seen, TERMS))
 
-/* Each step of a node looks, decides and sends at one moment: what may come between
-   these may as well come after the sending, before the statement lands. */
+/* Each step of a node looks, decides and sends at one moment: what may happen
+   between these may as well happen after the sending and before the statement is
+   executed. */
 proctype Node(byte i) {
-	byte ground, t;
-	mtype heard;
+	byte reason, t;
+	mtype result;
 #ifdef EVIDENCE_KEPT
 	byte kept;
 #endif
@@ -723,146 +731,147 @@ end:	do
 
 	/* ---- Leading ---- */
 
-	/* Trust has passed: stop for good. */
-	:: atomic { n[i].term && n[i].trust == 0 && alive -> leave(); close_line(); printf("M%d: trust has ended\n", ID) }
+	/* Trust has ended: leave the term. */
+	:: atomic { n[i].term && n[i].trust == 0 && alive -> leave(); close_conn(); printf("M%d: trust has ended\n", ID) }
 
-	/* The reader on the connection sees that it is gone: suspended. */
-	:: atomic { n[i].line && !up[n[i].line] && !n[i].lost && n[i].term && alive -> n[i].lost = true;
+	/* The reader on the connection sees that it has ended: suspended. */
+	:: atomic { n[i].pinned && !up[n[i].pinned] && !n[i].lost && n[i].term && alive -> n[i].lost = true;
 		printf("M%d: suspended\n", ID) }
 
 	/* Renewal, on the connection that holds the witness: renew.sql */
 	:: atomic { n[i].term && n[i].trust && !n[i].lost && within(n[i].beat, BEATS) && in_turn && alive ->
 		due[i] = false;
 		t = n[i].term;
-		said[i].kind = renew; said[i].term = t; said[i].beat = n[i].beat; said[i].conn = n[i].line;
+		stmt[i].kind = renew; stmt[i].term = t; stmt[i].beat = n[i].beat; stmt[i].conn = n[i].pinned;
 		n[i].sent = LEASE };
-		atomic { hear();
+		atomic { await_answer();
 		if
-		:: n[i].term != t || trust_over(i) || dead[i]	/* ended meanwhile: what is heard is of no use */
+		:: n[i].term != t || trust_over(i) || dead[i]	/* the term or its trust ended meanwhile: the result is ignored */
 		:: else ->
 			if
-			:: heard == one_row -> n[i].beat++; n[i].trust = trust_of(i); check_overlap()
-			:: heard == no_row -> printf("M%d: deposed\n", ID); leave(); close_line()
-			:: heard == no_answer -> close_line(); n[i].lost = true; printf("M%d: suspended\n", ID)
+			:: result == one_row -> n[i].beat++; n[i].trust = trust_of(i); check_overlap()
+			:: result == no_row -> printf("M%d: deposed\n", ID); leave(); close_conn()
+			:: result == no_answer -> close_conn(); n[i].lost = true; printf("M%d: suspended\n", ID)
 			fi
 		fi;
-		n[i].sent = 0; t = 0; heard = 0 }
+		n[i].sent = 0; t = 0; result = 0 }
 
-	/* Suspended: park anew. Look, and then one statement that names the old witness. */
+	/* Suspended: reacquire the witness. Look, and then send one statement that
+	   names the old witness. */
 	:: atomic { n[i].term && n[i].trust && n[i].lost && within(n[i].beat, BEATS) && in_turn && alive ->
 		due[i] = false;
 		t = n[i].term;
-		close_line(); n[i].lost = true;
-		goto park };
+		close_conn(); n[i].lost = true;
+		goto regain };
 		/* reacquire.sql */
-park:		atomic {
+regain:		atomic {
 		look();
 		if
 		:: n[i].r.owner != ID || n[i].r.term != t ->
 			printf("M%d: deposed\n", ID);
 			if :: n[i].term == t -> leave() :: else fi;
-			close_line(); goto over
+			close_conn(); goto done
 		:: else
 		fi };
-		/* Time may pass between the look and the sending: trust counts from the sending only. */
+		/* Time may pass between the look and the sending: trust counts from the sending. */
 		atomic {
 		if
-		:: can_open && alive -> open_line(); prepare(); say(repark); n[i].sent = LEASE
-		:: else -> goto over
+		:: can_open && alive -> open_conn(); prepare(); send(reacquire); n[i].sent = LEASE
+		:: else -> goto done
 		fi };
-		atomic { hear();
+		atomic { await_answer();
 		if
-		:: heard == one_row && n[i].term == t && !trust_over(i) && in_time(i) ->
-			n[i].beat = n[i].r.beat + REPARK_BY; n[i].trust = trust_of(i); n[i].lock = n[i].fresh; n[i].lost = false;
+		:: result == one_row && n[i].term == t && !trust_over(i) && in_time(i) ->
+			n[i].beat = n[i].r.beat + REACQUIRE_BY; n[i].trust = trust_of(i); n[i].lock = n[i].fresh; n[i].lost = false;
 			check_overlap()
-		:: heard == one_row && n[i].term == 0 -> begin(t, n[i].r.beat + REPARK_BY)	/* a win that was not heard */
-		:: else -> close_line(); n[i].lost = (n[i].term == t)
+		:: result == one_row && n[i].term == 0 -> begin(t, n[i].r.beat + REACQUIRE_BY)	/* a win whose answer was lost */
+		:: else -> close_conn(); n[i].lost = (n[i].term == t)
 		fi;
-		goto over }
+		goto done }
 
-	/* Act: the check, then the statement, which may take as long as it likes. */
-	:: atomic { writes && believes(i) && !effect[i].term && alive -> writes--;
+	/* Act: the check, then the statement, which may take any time. */
+	:: atomic { writes && leads(i) && !effect[i].term && alive -> writes--;
 		effect[i].term = n[i].term; effect[i].known = n[i].known; effect[i].seal = (n[i].known == 0) }
 
-	/* Resign, when Lead has returned: resign.sql; twice, if the first is not heard of. */
-	:: atomic { resigns && believes(i) && alive -> resigns--; t = n[i].term; leave();
+	/* Resign when Lead has returned: resign.sql; again if the first has no answer. */
+	:: atomic { resigns && leads(i) && alive -> resigns--; t = n[i].term; leave();
 		printf("M%d: resigns\n", ID);
-		said[i].kind = resign; said[i].term = t; said[i].conn = n[i].line };
-		atomic { hear(); close_line();
+		stmt[i].kind = resign; stmt[i].term = t; stmt[i].conn = n[i].pinned };
+		atomic { await_answer(); close_conn();
 		if
-		:: heard == no_answer && alive -> said[i].kind = resign; said[i].term = t
-		:: else -> goto over
+		:: result == no_answer && alive -> stmt[i].kind = resign; stmt[i].term = t
+		:: else -> goto done
 		fi };
-		atomic { hear(); goto over }
+		atomic { await_answer(); goto done }
 
 	/* ---- Following ---- */
 
-	/* A round. 1. Look. 2 and 4. Entitled? */
+	/* A round. 1. Look. 2 and 4. Is there a reason to compete? */
 	:: atomic { n[i].term == 0 && in_turn && alive ->
 		due[i] = false;
-		if :: !n[i].watch -> close_line() :: else fi;	/* of a term that is over */
+		if :: !n[i].awaits -> close_conn() :: else fi;	/* of a term that has ended */
 		look();
 		if
 #ifdef READOPT
-		:: mine -> n[i].left = 0; n[i].fresh = n[i].r.lock; n[i].sent = LEASE; t = n[i].r.term; begin(t, n[i].r.beat); goto over
+		:: mine -> n[i].left = 0; n[i].fresh = n[i].r.lock; n[i].sent = LEASE; t = n[i].r.term; begin(t, n[i].r.beat); goto done
 #else
-		:: mine && (!behind || observed(i)) -> ground = own
+		:: mine && (!set_back || observed(i)) -> reason = own
 #endif
-		:: nobodys && (!behind || observed(i)) -> ground = vacant
-		:: !mine && !nobodys && observed(i) && old_enough -> ground = expired
-		:: !mine && !nobodys && n[i].obs == 0 -> ground = overdue
+		:: no_owner && (!set_back || observed(i)) -> reason = vacant
+		:: !mine && !no_owner && observed(i) && old_enough -> reason = expired
+		:: !mine && !no_owner && n[i].obs == 0 -> reason = overdue
 #ifndef TAKEOVER_LEASE
-		:: !mine && !nobodys && !(observed(i) && old_enough) && n[i].obs && n[i].got && n[i].watch == n[i].r.lock -> ground = killed
+		:: !mine && !no_owner && !(observed(i) && old_enough) && n[i].obs && n[i].got && n[i].awaits == n[i].r.lock -> reason = killed
 #endif
-		:: else -> goto stand
+		:: else -> goto follow
 		fi;
 #if !defined(NO_QUESTION) && !defined(TAKEOVER_LEASE)
 		if
-		:: ground == killed -> ask(n[i].r.owner - 1); if :: ground :: else -> goto over fi
+		:: reason == killed -> ask(n[i].r.owner - 1); if :: reason :: else -> goto done fi
 		:: else
 		fi;
 #endif
 		/* 5 and 6. Prepare; compare and swap. */
 		if
-		:: terms_left && (n[i].got && n[i].watch || can_open) ->
+		:: terms_left && (n[i].got && n[i].awaits || can_open) ->
 			if
 			:: n[i].got
-			:: else -> close_line(); open_line()
+			:: else -> close_conn(); open_conn()
 			fi;
-			prepare(); say(ground);
+			prepare(); send(reason);
 			t = max(n[i].r.term, n[i].seen) + 1;
 			n[i].sent = LEASE;
-			printf("M%d: competes for term %d, ground %e\n", ID, t, ground)
-		:: else -> goto over
+			printf("M%d: competes for term %d, reason %e\n", ID, t, reason)
+		:: else -> goto done
 		fi };
-		atomic { hear();
+		atomic { await_answer();
 		if
-		:: heard == one_row -> begin(t, 0); goto over
-		:: heard == no_row ->					/* lost: a result */
-			if :: n[i].got && holder[n[i].fresh] == n[i].line -> holder[n[i].fresh] = 0 :: else -> close_line() fi;
-			look(); goto stand
-		:: heard == no_answer ->				/* the outcome is unknown: what does the row say? */
-			close_line();
-			if :: dead[i] -> goto over :: else fi;
-#ifdef LED_UNHEARD
+		:: result == one_row -> begin(t, 0); goto done
+		:: result == no_row ->					/* lost: a result */
+			if :: n[i].got && holder[n[i].fresh] == n[i].pinned -> holder[n[i].fresh] = 0 :: else -> close_conn() fi;
+			look(); goto follow
+		:: result == no_answer ->				/* the outcome is unknown: read the row */
+			close_conn();
+			if :: dead[i] -> goto done :: else fi;
+#ifdef LED_UNKNOWN
 			begin(t, 0);
 #else
 #ifndef NO_REREAD
 			look();
 			if
-			:: n[i].r.nonce == n[i].fresh -> t = n[i].r.term; ground = 0; heard = 0; n[i].fresh = 0; goto park
+			:: n[i].r.nonce == n[i].fresh -> t = n[i].r.term; reason = 0; result = 0; n[i].fresh = 0; goto regain
 			:: else
 			fi;
 #endif
 #endif
-			goto over
+			goto done
 		fi };
-stand:		atomic {
+follow:		atomic {
 #ifndef TAKEOVER_LEASE
-		stand_by();
+		wait_for_witness();
 #endif
-		goto over };
-over:		atomic { ground = 0; n[i].fresh = 0; n[i].sent = 0; t = 0; heard = 0 }
+		goto done };
+done:		atomic { reason = 0; n[i].fresh = 0; n[i].sent = 0; t = 0; result = 0 }
 	od
 }
 
@@ -871,7 +880,7 @@ init {
 	d_step {
 #ifndef FROM_NOTHING
 		row.owner = 1; row.term = 1; row.nonce = 1;
-		n[0].term = 1; n[0].trust = LEASE; n[0].seen = 1; n[0].line = 1; up[1] = true;
+		n[0].term = 1; n[0].trust = LEASE; n[0].seen = 1; n[0].pinned = 1; up[1] = true;
 #ifndef TAKEOVER_LEASE
 		row.lock = 1; row.conn = 1; holder[1] = 1; n[0].lock = 1;
 #endif

@@ -5,10 +5,10 @@
  *
  * One slot and one registration. The arranger writes rows of the slot table; NODES
  * data nodes keep copies; two sessions write, read and answer diffs; one client
- * publishes, withdraws, moves and dies. Each step is taken at one moment. What may
- * be delayed is a step of its own: rows of the table, writes, feeds, diffs, reads.
+ * publishes, withdraws, moves and dies. Each step is atomic. Everything that may be
+ * delayed is a step of its own: rows of the table, writes, feeds, diffs, reads.
  *
- * Each guard of the protocol can be taken out with -D; ./run lists them.
+ * Each guard of the protocol can be removed with -D; ./run lists them.
  */
 
 /* ---- The bounds of a run; ./run sets them with -D. ---- */
@@ -33,7 +33,7 @@
 #define CRASHES  0	/* data nodes killed */
 #endif
 #ifndef CUTS
-#define CUTS     0	/* data nodes evicted although they live */
+#define CUTS     0	/* living data nodes that are evicted */
 #endif
 #ifndef SESSION_CRASHES
 #define SESSION_CRASHES 0
@@ -45,10 +45,10 @@
 #define LOSSES   0	/* answers lost: of writes, diffs, Finish */
 #endif
 #ifndef LATES
-#define LATES    0	/* writes given up by their session, which may land yet */
+#define LATES    0	/* writes given up by their session, which may still be executed */
 #endif
 #ifndef SILENCES
-#define SILENCES 0	/* hand-overs whose source is alive and not heard in time */
+#define SILENCES 0	/* hand-overs whose source is alive and does not answer in time */
 #endif
 #ifndef BREAKS
 #define BREAKS   0	/* feeds that break */
@@ -67,17 +67,17 @@
 #endif
 
 #define KEYS     3	/* a copy is that of (the registration, its owner): S1, S2, or no session */
-#define NO_OWNER 2	/* ... whose copies are tombstones that hide what is older */
+#define NO_OWNER 2	/* ... whose copies are tombstones that hide older versions */
 #define EPOCHS   10
 
-/* ---- Words. ---- */
+/* ---- Names. ---- */
 
 mtype = { stable, preparing, switching, crash,		/* slot.Phase */
 	  migrating, serving, finished,			/* slot.ReportState */
-	  finishing, applying, hearing,			/* data.phase, of a migration */
+	  finishing, applying, asking,			/* data.phase, of a migration */
 	  put, removal, same }				/* what a write or an answer holds */
 
-/* Nodes are 1 to NODES in rows and fields, and D1.. in what is printed; 0 is none. */
+/* Nodes are 1 to NODES in rows and fields, and D1.. in the output; 0 is none. */
 #define bit(x)       (1 << (x))
 #define withdrawn(v) ((v) && (v) % 2 == 0)
 #define live(v)      ((v) % 2)
@@ -85,7 +85,7 @@ mtype = { stable, preparing, switching, crash,		/* slot.Phase */
 /* The slot's row in the table as last written: slot.Slot. */
 typedef Row { mtype phase; byte leader, epoch, succ, source, sepoch, foll }
 Row t;
-byte lead[EPOCHS];		/* the leader of each leader epoch: where its address leads */
+byte lead[EPOCHS];		/* the leader of each leader epoch: the node at its address */
 bool lost[NODES + 1];		/* no lease: dead, or evicted */
 bool forbidden[NODES + 1];
 
@@ -96,37 +96,38 @@ typedef Feed { byte epoch, from, to, keys; bool snapshot; byte v[KEYS] }
 typedef Node {
 	bool alive;
 	bool due;		/* the row has changed since it was applied here */
-	mtype state;		/* 0: follows, or has no place */
+	mtype state;		/* 0: follows, or is not in the row */
 	byte epoch;
 	byte v[KEYS];		/* the copies; 0: none */
 	byte pos, at[KEYS];	/* the feed that it leads: its position, and that of each key's last change */
 	byte cepoch, cpos;	/* copyEpoch, copyPosition */
-	byte flights, touched;	/* Store.flights; the keys in Store.touched */
-	byte since;		/* ... of which since the takeover's flight began */
+	byte merges, touched;	/* Store.merges; the keys in Store.touched */
+	byte since;		/* ... of which since the takeover's merge began */
 	bool leaving;
 	/* The feed that it follows. */
 	byte leader, lepoch, sent;
 	bool open;
-	Feed m;			/* on its way here */
+	Feed m;			/* a message that was sent to this node */
 	/* Its migration. */
 	mtype phase;
-	byte source, sepoch, last, heard
+	byte source, sepoch, last, answered
 }
 Node n[NODES + 1];
 
-/* A write on its way; late: given up by the session, or at an epoch that has ended. */
+/* A write that was sent; late: given up by the session, or for an epoch that has
+   ended. */
 typedef Write { mtype kind; byte epoch, v; bool accepted, old }
 
 /* A session: session.registry, session.fence. */
 typedef Session {
 	bool alive, listed;
 	byte held;		/* the version that it holds; 0: none. It is the source of truth */
-	mtype pending;		/* what data is not known to have: put, removal, or nothing */
+	mtype pending;		/* what data nodes have not acknowledged: put, removal, or nothing */
 	byte gone;		/* the version that is to be removed */
 	byte fence;
 	Write w, late;
 	byte read;		/* the newest version that it has read */
-	byte slow, slowly, showed	/* a read on its way: its epoch, and what it holds */
+	byte slow, slowly, showed	/* a read whose answer was sent: its epoch, and its content */
 }
 Session s[SESSIONS];
 
@@ -142,44 +143,44 @@ byte drains = DRAINS, moves = MOVES, crashes = CRASHES, cuts = CUTS, session_cra
      wanders = WANDERS, deaths = DEATHS, slow_reads = SLOW_READS;
 bool calm, rested;
 
-/* ---- The properties, and what only they know. ---- */
+/* ---- The properties, and variables that only they read. ---- */
 
 bool ONE_LEADER_PER_EPOCH, NOTHING_MISSING, WITHDRAWN_STAYS, NO_OLDER_READ, NOTHING_UNREAD,
-     COPY_NOT_PASSED_OVER, FOLLOWER_EQUALS, SERVED_IN_CALM;	/* false: names in Spin's message */
+     COPY_NOT_PASSED_OVER, FOLLOWER_EQUALS, SERVED_IN_CALM;	/* always false: they give Spin's message a name */
 
 byte served = 1;		/* the highest leader epoch that was served */
 byte stored;		/* the highest version that was acknowledged as stored */
-byte x, y, z;			/* scratch of one step, 0 between steps */
+byte x, y, z;			/* temporary within one step, 0 between steps */
 
 #define max(a, b)   ((a) > (b) -> (a) : (b))
 #define best(x)     max(n[x].v[0], n[x].v[1])	/* the highest version of a session's copy */
 #define newest(x)   max(best(x), n[x].v[NO_OWNER])
 #define shown(x)    (best(x) >= n[x].v[NO_OWNER] && live(best(x)) -> best(x) : 0)	/* what is visible */
 #define leads(x)    (n[x].state == migrating || n[x].state == serving)
-/* The node that serves the newest epoch. While a successor takes writes already and
-   its source still serves, the source may lack what was stored: see README. */
+/* The node that serves the newest epoch. While a successor accepts writes already
+   and its source still serves, the source may lack what was stored: see README. */
 #define server(x)   (n[x].alive && n[x].state == serving && n[x].epoch == t.epoch)
 
-/* ---- The guards that ./run takes out. ---- */
+/* ---- The guards that ./run removes. ---- */
 
-/* Every way out of leading grounds the flights of that leadership. */
+/* Every end of a leadership ends its merges: Store.EndAll. */
 #ifdef FINISH_KEEPS_FLIGHTS
-#define ground_finished(x)
+#define end_merges_finished(x)
 #else
-#define ground_finished(x) ground(x)
+#define end_merges_finished(x) end_merges(x)
 #endif
 #ifdef MIGRATING_KEEPS_FLIGHTS
-#define ground_migrating(x)
+#define end_merges_migrating(x)
 #else
-#define ground_migrating(x) ground(x)
+#define end_merges_migrating(x) end_merges(x)
 #endif
 #ifdef GRANT_KEEPS_FLIGHTS
-#define ground_granted(x)
+#define end_merges_granted(x)
 #else
-#define ground_granted(x) ground(x)
+#define end_merges_granted(x) end_merges(x)
 #endif
 
-/* slot.heir: a complete copy comes first, also that of a forbidden node. */
+/* slot.replacement: a complete copy comes first, also that of a forbidden node. */
 #ifdef HEIR_ALLOWED_ONLY
 #define may_inherit(x) (!forbidden[x])
 #else
@@ -198,7 +199,7 @@ byte x, y, z;			/* scratch of one step, 0 between steps */
 #define further(x, h) (report_epoch(x) > report_epoch(h) || report_epoch(x) == report_epoch(h) && position(x) > position(h))
 #endif
 
-/* data.Finish: the source stops; and what the successor makes of the answer. */
+/* data.Finish: the source stops; and how the successor uses the answer. */
 #ifdef SOURCE_READS_ON
 #define reads_at(x) (n[x].state == serving || n[x].state == finished)
 #elif defined(READ_MIGRATING)
@@ -234,14 +235,14 @@ byte x, y, z;			/* scratch of one step, 0 between steps */
 #define read_epoch(x, e) (n[x].epoch == (e))
 #endif
 
-/* replica.write: an older request than one that was taken is refused. */
+/* replica.write: a request that is older than an accepted one is refused. */
 #ifdef NO_NUMBERS
 #define overtaken_write(j) false
 #else
 #define overtaken_write(j) s[j].late.old
 #endif
 
-/* fences.count: what is answered at an epoch that has ended does not count. */
+/* fences.count: an answer for an epoch that has ended does not count. */
 #ifdef COUNT_OLD_READS
 #define counts_read(j) true
 #else
@@ -265,11 +266,12 @@ byte x, y, z;			/* scratch of one step, 0 between steps */
 #define may_ask(j, e) (s[j].fence <= (e))
 #endif
 
-/* Who must be heard before a slot is served without its source's last position. */
-#ifdef SERVE_UNHEARD
-#define all_heard(x) true
+/* The sessions that must have answered before a slot is served without its
+   source's last position. */
+#ifdef SERVE_UNANSWERED
+#define all_answered(x) true
 #else
-#define all_heard(x) ((!s[0].listed || n[x].heard & bit(0)) && (!s[1].listed || n[x].heard & bit(1)))
+#define all_answered(x) ((!s[0].listed || n[x].answered & bit(0)) && (!s[1].listed || n[x].answered & bit(1)))
 #endif
 
 /* differ.apply: only in the leadership that asked. */
@@ -280,7 +282,7 @@ byte x, y, z;			/* scratch of one step, 0 between steps */
 #endif
 
 /* Store.overtaken: what the owner wrote meanwhile is newer. A copy that follows has
-   no flight of its own: its takeover is the zero flight, since when all was touched. */
+   no merge of its own: it compares with a merge before every write. */
 #ifdef MERGE_OVERTAKES
 #define merge_overtaken(x, j) false
 #else
@@ -316,7 +318,7 @@ byte x, y, z;			/* scratch of one step, 0 between steps */
 #define reports_serving(x) (n[x].state == serving && n[x].epoch == t.epoch)
 #endif
 
-/* replica.follower: the copy is kept until a node serves that has it all. */
+/* replica.follower: the copy is kept until a node serves that has all of it. */
 #ifdef FORGET_EARLY
 #define may_forget true
 #else
@@ -325,11 +327,11 @@ byte x, y, z;			/* scratch of one step, 0 between steps */
 
 /* ================= A node's store ================= */
 
-inline ground(x) { n[x].flights = 0; n[x].touched = 0; n[x].since = 0 }
+inline end_merges(x) { n[x].merges = 0; n[x].touched = 0; n[x].since = 0 }
 
-inline end_flight(x) {
-	if :: n[x].flights -> n[x].flights-- :: else fi;
-	if :: n[x].flights == 0 -> ground(x) :: else fi
+inline end_merge(x) {
+	if :: n[x].merges -> n[x].merges-- :: else fi;
+	if :: n[x].merges == 0 -> end_merges(x) :: else fi
 }
 
 inline logged(x, j) {
@@ -340,10 +342,11 @@ inline store_put(x, j, what) {
 	if :: n[x].v[j] < what -> n[x].v[j] = what; logged(x, j) :: else fi
 }
 
-/* A removal never goes past a newer version. What hides an older one stays: a
-   tombstone as it is, another copy as a tombstone that has no owner. It is of the
-   version that the removal names: the copy itself may still be on its way here, and
-   is overtaken then (the code compares with the copy that is here: see README). */
+/* A removal does not remove a newer version. A copy that hides an older one stays
+   hidden: a tombstone stays as it is, another copy becomes a tombstone without an
+   owner. The tombstone has the version that the removal names, because the copy
+   itself may arrive later and is then refused (the code compares with the copy that
+   is here: see README). */
 #define hides(x, j, what) (n[x].v[1 - j] && n[x].v[1 - j] < (what))
 #ifdef REMOVAL_UNHIDES
 #define leaves(x, j, what) false
@@ -361,10 +364,10 @@ inline store_remove(x, j, what) {
 	fi
 }
 
-/* What a session itself writes overtakes what was decided before. */
+/* A session's own write has precedence over what was decided before. */
 inline touch(x, j) {
 	if
-	:: n[x].flights ->
+	:: n[x].merges ->
 		n[x].touched = n[x].touched | bit(j); n[x].since = n[x].since | bit(j);
 		if :: D(x, j).asked && D(x, j).epoch == n[x].epoch -> D(x, j).since = D(x, j).since | bit(j) :: else fi
 	:: else
@@ -375,7 +378,7 @@ inline forget_feed(x) { n[x].pos = 0; n[x].at[0] = 0; n[x].at[1] = 0; n[x].at[2]
 inline forget_message(x) {
 	n[x].m.epoch = 0; n[x].m.from = 0; n[x].m.to = 0; n[x].m.keys = 0; n[x].m.snapshot = false; n[x].m.v[0] = 0; n[x].m.v[1] = 0; n[x].m.v[2] = 0
 }
-inline forget_migration(x) { n[x].phase = 0; n[x].source = 0; n[x].sepoch = 0; n[x].last = 0; n[x].heard = 0 }
+inline forget_migration(x) { n[x].phase = 0; n[x].source = 0; n[x].sepoch = 0; n[x].last = 0; n[x].answered = 0 }
 inline unfollow(x) { n[x].leader = 0; n[x].lepoch = 0; n[x].sent = 0; n[x].open = false }
 inline follow(x, whom, when) {
 	if
@@ -384,23 +387,23 @@ inline follow(x, whom, when) {
 	fi
 }
 
-/* replica.forget, and what a crash leaves. */
+/* replica.forget, and the state after a crash. */
 inline forget(x) {
 	n[x].state = 0; n[x].epoch = 0; n[x].v[0] = 0; n[x].v[1] = 0; n[x].v[2] = 0; n[x].cepoch = 0; n[x].cpos = 0;
-	n[x].leaving = false; ground(x); forget_feed(x); unfollow(x); forget_migration(x)
+	n[x].leaving = false; end_merges(x); forget_feed(x); unfollow(x); forget_migration(x)
 }
 
 inline finish(x) {
 	if
 	:: n[x].state == serving ->
-		n[x].state = finished; n[x].cepoch = n[x].epoch; n[x].cpos = n[x].pos; ground_finished(x);
+		n[x].state = finished; n[x].cepoch = n[x].epoch; n[x].cpos = n[x].pos; end_merges_finished(x);
 		printf("D%d: finished with epoch %d at position %d\n", x, n[x].epoch, n[x].pos)
 	:: else
 	fi;
 	n[x].leaving = false
 }
 
-/* ================= A node's place ================= */
+/* ================= A node's part in the row ================= */
 
 #define holds(x) (t.leader == (x) || t.succ == (x) || t.source == (x) || (t.foll & bit(x)))
 
@@ -410,14 +413,14 @@ inline grant(x) {
 	:: n[x].state == serving || n[x].state == finished -> n[x].cepoch = n[x].epoch; n[x].cpos = n[x].pos
 	:: else
 	fi;
-	ground_granted(x);
+	end_merges_granted(x);
 	n[x].state = migrating; n[x].epoch = t.epoch;
-	n[x].flights++; n[x].since = 0;
+	n[x].merges++; n[x].since = 0;
 	forget_feed(x); forget_migration(x);
 	if
 	:: t.phase == switching && t.source ->
 		n[x].phase = finishing; n[x].source = t.source; n[x].sepoch = t.sepoch; follow(x, t.source, t.sepoch)
-	:: else -> n[x].phase = hearing; unfollow(x)
+	:: else -> n[x].phase = asking; unfollow(x)
 	fi;
 	printf("D%d: is granted epoch %d\n", x, t.epoch)
 }
@@ -432,9 +435,9 @@ inline apply_row(x) {
 	:: t.phase == switching && t.source == x && n[x].state == serving && n[x].epoch == t.sepoch -> n[x].leaving = true
 	:: else ->
 		if
-		:: n[x].state == serving -> finish(x); ground(x)
-		:: n[x].state == finished -> ground_finished(x)
-		:: n[x].state == migrating -> ground_migrating(x); n[x].state = 0; forget_migration(x)
+		:: n[x].state == serving -> finish(x); end_merges(x)
+		:: n[x].state == finished -> end_merges_finished(x)
+		:: n[x].state == migrating -> end_merges_migrating(x); n[x].state = 0; forget_migration(x)
 		:: else
 		fi;
 		n[x].leaving = false;
@@ -448,14 +451,14 @@ inline apply_row(x) {
 }
 
 /* What was acknowledged survives as long as the leader, a copy in the row or the
-   writing session does. With all of them gone it is not asked for. A source that
-   lives and was silent counts as gone, unless SILENT_SOURCE. */
+   writing session does. When all of them are lost it is not required any more. A
+   living source that did not answer counts as lost, unless SILENT_SOURCE. */
 #ifdef SILENT_SOURCE
 #define counts(x) (holds(x) && !lost[x])
 #else
 #define counts(x) (holds(x) && !lost[x] && t.source != x)
 #endif
-inline excuse(x) {
+inline forgo_lost(x) {
 	y = newest(x);
 	if :: s[0].alive && !s[0].pending -> y = max(y, s[0].held) :: else fi;
 	if :: s[1].alive && !s[1].pending -> y = max(y, s[1].held) :: else fi;
@@ -474,8 +477,8 @@ inline excuse(x) {
 
 /* slots.serve */
 inline serve(x) {
-	if :: n[x].phase == hearing -> excuse(x) :: else fi;
-	end_flight(x);
+	if :: n[x].phase == asking -> forgo_lost(x) :: else fi;
+	end_merge(x);
 	unfollow(x); forget_migration(x); forget_feed(x);
 	n[x].state = serving; n[x].pos = 1;
 	n[x].cepoch = n[x].epoch; n[x].cpos = 1;
@@ -483,8 +486,8 @@ inline serve(x) {
 	printf("D%d: serves epoch %d with versions [%d %d %d]\n", x, n[x].epoch, n[x].v[0], n[x].v[1], n[x].v[2])
 }
 
-/* Each process below is a loop of steps, all of which are always possible when their
-   guard holds: node x, where it is one of NODES. */
+/* Each process below is a loop of steps. A step is possible whenever its guard
+   holds. */
 proctype Data(byte i) {
 end:	do
 	:: d_step { n[i].alive && n[i].due -> apply_row(i) }
@@ -500,21 +503,21 @@ end:	do
 #endif
 			if
 			:: same_source(i) -> n[i].phase = applying; n[i].last = n[x].pos
-			:: else -> n[i].phase = hearing; unfollow(i)
+			:: else -> n[i].phase = asking; unfollow(i)
 			fi
-		:: else -> n[i].phase = hearing; unfollow(i); printf("D%d: D%d refuses to finish\n", i, x)
+		:: else -> n[i].phase = asking; unfollow(i); printf("D%d: D%d refuses to finish\n", i, x)
 		fi;
 		x = 0 }
 	:: d_step { n[i].alive && n[i].phase == finishing && n[n[i].source].alive && losses &&	/* its answer is lost */
 		    n[n[i].source].state == serving && n[n[i].source].epoch < n[i].epoch ->
 		losses--; x = n[i].source; finish(x); x = 0;
-		n[i].phase = hearing; unfollow(i); printf("D%d: hears no answer\n", i) }
+		n[i].phase = asking; unfollow(i); printf("D%d: no answer\n", i) }
 	:: d_step { n[i].alive && (n[i].phase == finishing || n[i].phase == applying) &&
 		    (silences || !n[n[i].source].alive || n[n[i].source].epoch != n[i].sepoch) ->
 		if :: n[n[i].source].alive && silences -> silences-- :: else fi;
-		n[i].phase = hearing; unfollow(i); printf("D%d: the source is silent\n", i) }
+		n[i].phase = asking; unfollow(i); printf("D%d: the source is silent\n", i) }
 	:: d_step { n[i].alive && n[i].phase == applying && reached(i) -> serve(i) }
-	:: d_step { n[i].alive && n[i].phase == hearing && all_heard(i) -> serve(i) }
+	:: d_step { n[i].alive && n[i].phase == asking && all_answered(i) -> serve(i) }
 
 	/* A source that is never asked to finish: after a lease. */
 	:: d_step { n[i].alive && n[i].leaving -> finish(i) }
@@ -563,12 +566,12 @@ inline forget_diff(i, j) {
 
 proctype Differ(byte i, j) {
 end:	do
-	:: d_step { n[i].alive && !D(i, j).asked && n[i].phase == hearing && s[j].listed && !(n[i].heard & bit(j)) &&
+	:: d_step { n[i].alive && !D(i, j).asked && n[i].phase == asking && s[j].listed && !(n[i].answered & bit(j)) &&
 		    (!calm || s[j].alive && s[j].fence <= n[i].epoch) ->
-		D(i, j).asked = true; D(i, j).epoch = n[i].epoch; D(i, j).has = n[i].v[j]; n[i].flights++ }
+		D(i, j).asked = true; D(i, j).epoch = n[i].epoch; D(i, j).has = n[i].v[j]; n[i].merges++ }
 	:: d_step { n[i].alive && !D(i, j).asked && n[i].state == serving && repairs && s[j].alive ->
 		repairs--; printf("D%d: compares itself with S%d\n", i, j + 1);
-		D(i, j).asked = true; D(i, j).epoch = n[i].epoch; D(i, j).has = n[i].v[j]; n[i].flights++ }
+		D(i, j).asked = true; D(i, j).epoch = n[i].epoch; D(i, j).has = n[i].v[j]; n[i].merges++ }
 	:: d_step { D(i, j).asked && D(i, j).answer == 0 && s[j].alive && may_ask(j, D(i, j).epoch) ->
 		adopt(j, D(i, j).epoch);
 		if
@@ -585,15 +588,15 @@ end:	do
 			:: D(i, j).answer == removal && !merge_overtaken(i, j) -> store_remove(i, j, D(i, j).v)
 			:: else
 			fi;
-			if :: n[i].phase == hearing && n[i].epoch == D(i, j).epoch -> n[i].heard = n[i].heard | bit(j) :: else fi;
-			end_flight(i)
+			if :: n[i].phase == asking && n[i].epoch == D(i, j).epoch -> n[i].answered = n[i].answered | bit(j) :: else fi;
+			end_merge(i)
 		:: else
 		fi;
 		forget_diff(i, j) }
 	/* Refused, or without an answer. */
 	:: d_step { D(i, j).asked && (D(i, j).answer == 0 && (!s[j].alive || s[j].fence > D(i, j).epoch) || losses) ->
 		if :: D(i, j).answer == 0 && (!s[j].alive || s[j].fence > D(i, j).epoch) :: else -> losses-- fi;
-		if :: n[i].alive && leads(i) && n[i].epoch == D(i, j).epoch -> end_flight(i) :: else fi;
+		if :: n[i].alive && leads(i) && n[i].epoch == D(i, j).epoch -> end_merge(i) :: else fi;
 		forget_diff(i, j) }
 	od
 }
@@ -616,7 +619,7 @@ inline store_write(j, wr) {
 inline land(j, wr) {
 	store_write(j, wr);
 	wr.accepted = true;
-	/* A request that is older than this one is refused from here on. */
+	/* From now on a request that is older than this one is refused. */
 	if :: s[j].late.kind && s[j].late.epoch == wr.epoch -> s[j].late.old = true :: else fi
 }
 #define accepts(w) (n[lead[w.epoch]].alive && writes_at(lead[w.epoch]) && write_epoch(lead[w.epoch], w.epoch))
@@ -648,7 +651,7 @@ end:	do
 		if :: counts_ack(j, s[j].w) -> settle(j, s[j].w) :: else fi;
 		forget_write(s[j].w) }
 	:: d_step { s[j].w.accepted && losses -> losses--; forget_write(s[j].w); printf("!! S%d: an answer is lost\n", j + 1) }
-	/* Given up, or to a node whose epoch has ended: it may land yet. */
+	/* Given up, or sent to a node whose epoch has ended: it may still be executed. */
 	:: d_step { s[j].w.kind && !s[j].late.kind && lates ->
 		lates--; printf("!! S%d gives a write up\n", j + 1);
 		if
@@ -687,7 +690,7 @@ end:	do
 		fi;
 		s[j].slow = 0; s[j].slowly = 0; s[j].showed = 0 }
 
-	/* The client is gone from here: client grace, session.disown. */
+	/* The client has left this session: client grace, session.disown. */
 	:: d_step { s[j].alive && client != j && live(s[j].held) ->
 		s[j].gone = s[j].held; s[j].held = 0; s[j].pending = removal; printf("S%d: its client is gone\n", j + 1) }
 	od
@@ -755,10 +758,11 @@ inline written() {
 inline join(x) { if :: x && up(x) -> t.foll = t.foll | bit(x) :: else fi }
 inline leave(x) { t.foll = t.foll & (255 - bit(x)) }
 
-/* What the arranger may write of the slot with node i as leader, successor or follower. */
+/* What the arranger may write to the row, with node i as leader, successor or
+   follower. */
 proctype Arranger(byte i) {
 end:	do
-	/* bury: a dead leader's slot goes to its heir. */
+	/* removeDead: a dead leader's slot goes to its replacement. */
 	:: d_step { !up(t.leader) && i != t.leader && up(i) && (any_inherits -> inherits(i) && !any_better(i) : may_hold(i)) ->
 #ifndef HEIRS_UNCHECKED
 		x = 1;
@@ -777,7 +781,7 @@ end:	do
 		t.phase = stable; t.succ = 0; written() }
 	:: d_step { !up(i) && (t.foll & bit(i)) -> leave(i); written() }
 
-	/* hear: the reports carry the hand-over on. */
+	/* applyReports: the reports continue the hand-over. */
 	:: d_step { (t.phase == switching || t.phase == crash) && t.leader == i && up(i) && reports_serving(i) ->
 		if :: t.source && up(t.source) && followers < REPLICAS - 1 -> join(t.source) :: else fi;
 		t.phase = stable; t.source = 0; t.sepoch = 0; written() }
@@ -821,7 +825,8 @@ end:	do
 #ifdef CALM
 	:: d_step { !calm -> calm = true; drains = 0; moves = 0; crashes = 0; cuts = 0; session_crashes = 0; repairs = 0; losses = 0; lates = 0;
 		silences = 0; breaks = 0; drops = 0; wanders = 0; deaths = 0; slow_reads = 0; printf("!! calm from here on\n") }
-	/* Nothing is left to be done: the slot is served, as it should be. */
+	/* No other step is possible: the slot must be served as the blacklist and the
+	   number of replicas require. */
 	:: d_step { calm && !rested && timeout ->
 		rested = true;
 		assert(SERVED_IN_CALM || t.phase == stable && server(t.leader) && n[t.leader].epoch == t.epoch &&

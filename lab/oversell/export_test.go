@@ -2,5 +2,5 @@ package oversell
 
 import "conclave/elector/zklatch/memtree"
 
-// OnTree has the tree in memory shown to a test, before it is used.
-func (c *Config) OnTree(look func(*memtree.Server)) { c.onTree = look }
+// OnTree sets a function that gets the tree in memory before it is used.
+func (c *Config) OnTree(f func(*memtree.Server)) { c.onTree = f }

@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { mysqltest.Main(m) }
 
-// embedded is a server at which all buyers of a busy machine may wait for each other.
+// embedded starts a server whose lock waits are long enough for all buyers on a
+// busy machine.
 func embedded(t *testing.T) (dsn string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,44 +31,44 @@ func embedded(t *testing.T) (dsn string) {
 	return mysqltest.ServeEmbedded(t, devdb.Config{Listener: listener, LockWait: time.Minute})
 }
 
-// small is a shop of 30 buyers and 5 items, and one way.
+// small returns a shop of 30 buyers, 5 items and one way.
 func small(dsn, way string) oversell.Config {
 	cfg := oversell.DefaultConfig()
 	cfg.DSN, cfg.Buyers, cfg.Items, cfg.Workers, cfg.Think, cfg.Only = dsn, 30, 5, 3, time.Millisecond, []string{way}
 	return cfg
 }
 
-// play runs one way.
-func play(t *testing.T, cfg oversell.Config) oversell.Row {
+// runOne runs one way.
+func runOne(t *testing.T, cfg oversell.Config) oversell.Row {
 	t.Helper()
 	report, err := oversell.Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Len(t, report.Ways, 1)
 	row := report.Ways[0]
 	t.Logf("%s: sold %d, orders %d, left %d, oversold %d, lost %d, refused %d", row.Name, row.Sold, row.Orders, row.Left, row.Oversold, row.Lost, row.Refused)
-	assert.Equal(t, row.Sold, row.Orders, "who was told that he has one has an order")
+	assert.Equal(t, row.Sold, row.Orders, "each buyer whose purchase succeeded has an order")
 	assert.True(t, row.Ok, row.Verdict)
 	assert.Len(t, row.Points, row.Orders)
 	return row
 }
 
-// Article 004: "without a lock every buyer succeeds and the stock hardly moves": all
-// have read before one writes.
+// Article 004: "without a lock every buyer succeeds and the stock hardly moves".
+// All buyers read before one writes.
 func TestArticleWithoutALockEveryBuyerSucceeds(t *testing.T) {
 	cfg := small(embedded(t), "no-lock")
 	var all sync.WaitGroup
 	all.Add(cfg.Buyers)
 	cfg.AfterRead = func(context.Context, string, int) { all.Done(); all.Wait() }
-	row := play(t, cfg)
-	assert.Equal(t, 30, row.Orders, "every buyer has one")
-	assert.Equal(t, 4, row.Left, "and one is gone")
+	row := runOne(t, cfg)
+	assert.Equal(t, 30, row.Orders, "every buyer has an order")
+	assert.Equal(t, 4, row.Left, "the stock has moved by one")
 	assert.Equal(t, 25, row.Oversold)
 	assert.Equal(t, 29, row.Lost)
 	assert.Equal(t, "oversold, as expected", row.Verdict)
 }
 
-// The known fault of article 001's lock, arranged: of one process two threads read
-// before one of them writes.
+// The known fault of article 001's lock: two threads of one process read before
+// one of them writes.
 func TestArticleFaultThreadsOfAProcessSellTheSameItem(t *testing.T) {
 	cfg := small(embedded(t), "rowlock-article-threads")
 	both := make(chan struct{})
@@ -89,15 +90,16 @@ func TestArticleFaultThreadsOfAProcessSellTheSameItem(t *testing.T) {
 		case <-ctx.Done():
 		}
 	}
-	row := play(t, cfg)
+	row := runOne(t, cfg)
 	assert.Positive(t, row.Lost, "two wrote the same stock")
 }
 
-// Article 004: "with a lock nothing is oversold"; nor with the condition in the statement.
+// Article 004: "with a lock nothing is oversold"; nor with the condition in the
+// statement.
 func TestArticleWithALockNothingIsOversold(t *testing.T) {
 	for _, way := range []string{"row-condition", "rowlock-article", "rowlock", "zk-single", "zk-mutex", "zk-semaphore", "term"} {
 		t.Run(way, func(t *testing.T) {
-			row := play(t, small(embedded(t), way))
+			row := runOne(t, small(embedded(t), way))
 			assert.Equal(t, "held", row.Verdict)
 			assert.Equal(t, 0, row.Oversold)
 			assert.Equal(t, 0, row.Lost)
@@ -107,8 +109,9 @@ func TestArticleWithALockNothingIsOversold(t *testing.T) {
 	}
 }
 
-// Article 004: "one unique node wakes all waiters at each release; of sequential nodes each waiter watches only the one before it".
-// Who is inside leaves when all who are left wait outside.
+// Article 004: "one unique node wakes all waiters at each release; of
+// sequential nodes each waiter watches only the one before it". A buyer
+// that has the lock releases it when all remaining buyers wait for it.
 func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 	const waiters = 29
 	for way, want := range map[string]uint64{"zk-single": waiters * (waiters + 1) / 2, "zk-mutex": waiters, "zk-semaphore": waiters} {
@@ -117,26 +120,26 @@ func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 			var tree *memtree.Server
 			cfg.OnTree(func(s *memtree.Server) { tree = s })
 			left := waiters
-			cfg.AfterRead = func(ctx context.Context, _ string, _ int) { // one at a time: they hold a lock
+			cfg.AfterRead = func(ctx context.Context, _ string, _ int) { // one at a time, because they hold the lock
 				for tree.Watches() != left && ctx.Err() == nil {
 					time.Sleep(time.Millisecond)
 				}
 				left--
 			}
-			row := play(t, cfg)
+			row := runOne(t, cfg)
 			require.NotNil(t, row.WakeUps)
 			assert.Equal(t, want, *row.WakeUps)
-			assert.Greater(t, *row.Requests, 30*uint64(2), "each asks, and leaves")
+			assert.Greater(t, *row.Requests, 30*uint64(2), "each buyer at least acquires and releases")
 		})
 	}
 }
 
-// A holder is frozen between its check and its write until its lock was lost and others
-// have sold: without a fence it writes what it read, with one it does not.
+// A holder is frozen between its check and its write until its lock is lost and
+// others have bought. Without a fence it then writes what it read.
 func TestAFrozenHolderWakesUpAndWrites(t *testing.T) {
 	for _, way := range []string{"rowlock-paused", "term-paused"} {
 		t.Run(way, func(t *testing.T) {
-			row := play(t, small(embedded(t), way))
+			row := runOne(t, small(embedded(t), way))
 			assert.Equal(t, "oversold, as arranged", row.Verdict)
 			assert.Equal(t, 2, row.Oversold, "two were sold, then the stock was set back to four")
 			assert.Equal(t, 7, row.Orders)
@@ -146,22 +149,22 @@ func TestAFrozenHolderWakesUpAndWrites(t *testing.T) {
 	}
 }
 
-func TestAFenceRefusesTheFrozenHoldersWrite(t *testing.T) {
+func TestPausedHolder_WriteIsRefusedByFence(t *testing.T) {
 	for _, way := range []string{"rowlock-paused-token", "term-paused-fenced"} {
 		t.Run(way, func(t *testing.T) {
-			row := play(t, small(embedded(t), way))
+			row := runOne(t, small(embedded(t), way))
 			assert.Equal(t, "held", row.Verdict)
 			assert.Equal(t, 1, row.Refused, "the late write")
-			assert.Equal(t, 5, row.Orders, "all are sold, to others")
+			assert.Equal(t, 5, row.Orders, "all are sold to others")
 			assert.Equal(t, 0, row.Left)
 		})
 	}
 }
 
-// What a run has put into the shop's tables is gone when it is over, other rows are not.
+// After a run its rows are deleted from the shop's tables.
 func TestARunLeavesNoRowsBehind(t *testing.T) {
 	server := mysqltest.NewEmbedded(t)
-	play(t, small(server.DSN, "no-lock"))
+	runOne(t, small(server.DSN, "no-lock"))
 	db, err := conclavesql.Open(server.DSN, conclavesql.Options{Deadline: 10 * time.Second})
 	require.NoError(t, err)
 	defer db.Close()
@@ -172,7 +175,7 @@ func TestARunLeavesNoRowsBehind(t *testing.T) {
 	}
 }
 
-func TestTheReportIsWhatWasFound(t *testing.T) {
+func TestReport_JSONAndHTML(t *testing.T) {
 	cfg := small(embedded(t), "")
 	cfg.Only, cfg.Database = []string{"row-condition", "zk-mutex"}, "embedded"
 	var progress bytes.Buffer
@@ -194,12 +197,12 @@ func TestTheReportIsWhatWasFound(t *testing.T) {
 		assert.Contains(t, page.String(), text)
 	}
 	for _, outside := range []string{"http:", "https:", "src=", "@import"} {
-		assert.NotContains(t, page.String(), outside, "it needs nothing but itself")
+		assert.NotContains(t, page.String(), outside, "no external resources")
 	}
 }
 
-func TestWhatCannotBePlayedIsSaid(t *testing.T) {
-	for says, change := range map[string]func(*oversell.Config){
+func TestRun_RefusesInvalidConfig(t *testing.T) {
+	for want, change := range map[string]func(*oversell.Config){
 		"DSN":     func(c *oversell.Config) { c.DSN = "" },
 		"buyers":  func(c *oversell.Config) { c.Buyers = 0 },
 		"more":    func(c *oversell.Config) { c.Buyers = c.Items },
@@ -212,15 +215,15 @@ func TestWhatCannotBePlayedIsSaid(t *testing.T) {
 		change(&cfg)
 		_, err := oversell.Run(t.Context(), cfg)
 		assert.ErrorIs(t, err, oversell.ErrConfig)
-		assert.ErrorContains(t, err, says)
+		assert.ErrorContains(t, err, want)
 	}
 	report, err := oversell.Run(t.Context(), small("root:secret@tcp(127.0.0.1:1)/nowhere", "no-lock"))
-	require.ErrorContains(t, err, "no-lock", "nobody is there")
+	require.ErrorContains(t, err, "no-lock", "the database cannot be reached")
 	assert.NotContains(t, err.Error(), "secret")
 	assert.Empty(t, report.Ways)
 }
 
-// The ways on real servers.
+// All ways run on real servers.
 func TestOnRealServers(t *testing.T) {
 	mysqltest.Real(t, func(t *testing.T, s *mysqltest.Server) {
 		cfg := small(s.DSN, "")

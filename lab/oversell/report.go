@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Report is what a run found: JSON for machines, a table and a page for people.
+// Report is the result of a run.
 type Report struct {
 	At       time.Time `json:"at"`
 	TookMs   int64     `json:"tookMs"`
@@ -18,7 +18,7 @@ type Report struct {
 	Workers  int       `json:"workers"`
 	ThinkMs  int64     `json:"thinkMs"`
 	Database string    `json:"database"`
-	Tree     string    `json:"tree"` // on which the locks of article 004 stood
+	Tree     string    `json:"tree"` // the ZooKeeper that the locks of article 004 used
 	Ways     []Row     `json:"ways"`
 }
 
@@ -30,32 +30,33 @@ type Row struct {
 	Claim   Claim  `json:"claim"`
 
 	Buyers   int     `json:"buyers"`
-	Sold     int     `json:"sold"`     // buyers who were told that they have one
-	Orders   int     `json:"orders"`   // that are in the database
-	Left     int     `json:"left"`     // in stock, by the database
-	Oversold int     `json:"oversold"` // orders for which there is no item
-	Lost     int     `json:"lost"`     // orders of which the stock does not know: lost updates
-	Refused  int     `json:"refused"`  // purchases that the lock or its fence forbade at the last moment
+	Sold     int     `json:"sold"`     // buyers whose purchase succeeded, as far as they know
+	Orders   int     `json:"orders"`   // in the database
+	Left     int     `json:"left"`     // the stock in the database
+	Oversold int     `json:"oversold"` // orders without an item
+	Lost     int     `json:"lost"`     // orders that are not deducted from the stock: lost updates
+	Refused  int     `json:"refused"`  // purchases that the check before the write, or the fence, refused
 	TookMs   int64   `json:"tookMs"`
-	WakeUps  *uint64 `json:"wakeUps,omitempty"`  // of waiters, by an event of the lock
-	Requests *uint64 `json:"requests,omitempty"` // that the lock has sent to its store
+	WakeUps  *uint64 `json:"wakeUps,omitempty"`  // of waiters, by events of the lock
+	Requests *uint64 `json:"requests,omitempty"` // of the lock to its store
 
-	Ok      bool    `json:"ok"` // the claim is kept
+	Ok      bool    `json:"ok"` // the outcome is the expected one
 	Verdict string  `json:"verdict"`
 	Note    string  `json:"note,omitempty"`
 	Points  []Point `json:"points"`
 }
 
-// Point is the shop after one purchase: the stock as this buyer wrote it, and the
-// orders so far.
+// Point is the state after one purchase: the stock as this buyer wrote it, and
+// the orders so far.
 type Point struct {
 	AtMs   int64 `json:"atMs"`
 	Stock  int   `json:"stock"`
 	Orders int   `json:"orders"`
 }
 
-// judge says what came of a way; Buyers, Sold, Orders and Left are known.
-func (r *Row) judge(way Way, items int) {
+// check compares the outcome with the expected one. Buyers, Sold, Orders and
+// Left must be set.
+func (r *Row) check(way Way, items int) {
 	r.Name, r.About, r.Article, r.Claim = way.Name, way.About, way.Article, way.Claim
 	r.Oversold = max(0, r.Orders-items)
 	r.Lost = r.Orders - (items - r.Left)
@@ -64,7 +65,7 @@ func (r *Row) judge(way Way, items int) {
 	case r.Oversold > 0:
 		wrong = fmt.Sprintf("%d oversold", r.Oversold)
 	case r.Lost != 0:
-		wrong = fmt.Sprintf("%d orders are not in the stock", r.Lost)
+		wrong = fmt.Sprintf("%d orders are not deducted from the stock", r.Lost)
 	case r.Sold != r.Orders:
 		wrong = fmt.Sprintf("%d were sold, %d orders written", r.Sold, r.Orders)
 	case r.Left < 0:
@@ -84,14 +85,14 @@ func (r *Row) judge(way Way, items int) {
 	default:
 		r.Ok, r.Verdict = true, "oversold, as expected"
 		if wrong == "" {
-			r.Verdict = "lucky: nothing was oversold"
+			r.Verdict = "nothing was oversold, by chance"
 		} else if r.Oversold == 0 {
 			r.Verdict = "lost updates, as expected"
 		}
 	}
 }
 
-// Broken are the ways that did not keep their claim.
+// Broken returns the ways whose outcome is not the expected one.
 func (r Report) Broken() (list []Row) {
 	for _, w := range r.Ways {
 		if !w.Ok {
@@ -101,17 +102,17 @@ func (r Report) Broken() (list []Row) {
 	return list
 }
 
-// enough is how many points of a way are kept.
-const enough = 150
+// maxPoints is how many points of a way are kept.
+const maxPoints = 150
 
-// thin keeps as many points as can be seen, the first and the last among them.
+// thin returns at most maxPoints of the points, with the first and the last.
 func thin(points []Point) []Point {
-	if len(points) <= enough {
+	if len(points) <= maxPoints {
 		return append([]Point{}, points...)
 	}
-	list := make([]Point, 0, enough)
-	for i := range enough {
-		list = append(list, points[i*(len(points)-1)/(enough-1)])
+	list := make([]Point, 0, maxPoints)
+	for i := range maxPoints {
+		list = append(list, points[i*(len(points)-1)/(maxPoints-1)])
 	}
 	return list
 }
@@ -125,10 +126,10 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 }).Parse(page))
 
-// WriteHTML writes the report as one page that needs nothing but itself.
+// WriteHTML writes the report as one HTML page without external resources.
 func (r Report) WriteHTML(w io.Writer) error { return pageTemplate.Execute(w, r) }
 
-// count is a number that may not be known.
+// count formats a number that may be unknown.
 func count(n *uint64) string {
 	if n == nil {
 		return "-"
@@ -136,17 +137,17 @@ func count(n *uint64) string {
 	return fmt.Sprint(*n)
 }
 
-// plot is a way's small picture: the orders, the stock, and the line above which
-// there is nothing to sell.
+// plot is the diagram of a way: the orders, the stock, and a line at the number
+// of items.
 type plot struct {
 	W, H          int
 	Orders, Stock string // polylines
 	Items         float64
-	Top           int // the largest number in it
+	Top           int // the largest value
 	LastsMs       int64
 }
 
-// newPlot draws a way on a field of 220 by 70.
+// newPlot returns the diagram of a way.
 func newPlot(r Row, items int) plot {
 	p := plot{W: 220, H: 70, Top: items, LastsMs: max(1, r.TookMs)}
 	for _, at := range r.Points {

@@ -9,26 +9,26 @@ import (
 	"conclave/elector/rowlock"
 )
 
-// running are tasks of the workers' locks that run beside the sale.
+// running are the background tasks of the workers' locks.
 type running struct {
 	workers []*worker
 	stop    context.CancelFunc
 	group   sync.WaitGroup
 }
 
-// begin starts run, which ends with its context.
+// begin starts a task that ends with its context.
 func (r *running) begin(ctx context.Context, run func(context.Context) error) {
-	r.group.Go(func() { _ = run(ctx) }) // it ends with ctx, and says so
+	r.group.Go(func() { _ = run(ctx) }) // returns ctx's error
 }
 
-func (r *running) close(context.Context) error { //nolint:unparam // as a counter has it
+func (r *running) close(context.Context) error { //nolint:unparam // it implements queue
 	r.stop()
 	r.group.Wait()
 	return nil
 }
 
-// tally counts the statements of the locks; nobody is woken by a row.
-func (r *running) tally() (wakeUps, requests *uint64) {
+// cost counts the statements of the locks. Rows wake no waiters.
+func (r *running) cost() (wakeUps, requests *uint64) {
 	var n uint64
 	for _, w := range r.workers {
 		n += w.locks.Statements()
@@ -36,23 +36,24 @@ func (r *running) tally() (wakeUps, requests *uint64) {
 	return nil, &n
 }
 
-// articleRows is article 001's lock to the letter.
+// articleRows is article 001's lock as published.
 type articleRows struct {
 	running
 	key        string
 	registries []*rowlock.Registry
-	turns      []chan struct{} // cap 1 each: one thread at a time; nil: all at once
+	turns      []chan struct{} // of each worker, cap 1: one thread at a time; nil if threads are not limited
 }
 
-func openArticle(oneThread bool) func(context.Context, *floor) (counter, error) {
-	return func(ctx context.Context, f *floor) (counter, error) {
-		if err := rowlock.MigrateArticle(ctx, f.workers[0].locks); err != nil {
+func openArticle(oneThread bool) func(context.Context, *sale) (queue, error) {
+	return func(ctx context.Context, sale *sale) (queue, error) {
+		if err := rowlock.MigrateArticle(ctx, sale.workers[0].locks); err != nil {
 			return nil, err
 		}
 		run, stop := context.WithCancel(context.WithoutCancel(ctx))
-		c := &articleRows{running: running{workers: f.workers, stop: stop}, key: f.workers[0].shop.goods}
-		for _, w := range f.workers {
-			// The article waits 2 s between two tries, and expires by its processes' clocks.
+		c := &articleRows{running: running{workers: sale.workers, stop: stop}, key: sale.workers[0].shop.goods}
+		for _, w := range sale.workers {
+			// The article waits 2 s between two tries, and rows expire by the
+			// processes' clocks.
 			r, err := rowlock.NewRegistry(rowlock.RegistryConfig{DB: w.locks, Owner: w.id.String(), Interval: 10 * time.Millisecond, Expire: time.Minute})
 			if err != nil {
 				stop()
@@ -84,7 +85,7 @@ func (c *articleRows) serve(ctx context.Context, w *worker, work func(context.Co
 		return err
 	}
 	h := plain(w)
-	if c.turns != nil { // another thread's release drops the key that this one holds by
+	if c.turns != nil { // with more threads, another thread's release would remove the key
 		h.good = func() bool { return r.Holds(c.key) }
 	}
 	return errors.Join(work(ctx, h), r.Release(ctx, c.key))
@@ -95,19 +96,19 @@ type lockRows struct {
 	running
 	key    string
 	locks  []*rowlock.Locks
-	tokens bool // the stock's row names the holder's
+	tokens bool // the holder's token is written to the stock's row
 }
 
-func openRows(tokens bool) func(context.Context, *floor) (counter, error) {
-	return func(ctx context.Context, f *floor) (counter, error) {
-		if err := rowlock.Migrate(ctx, f.workers[0].locks); err != nil {
+func openRows(tokens bool) func(context.Context, *sale) (queue, error) {
+	return func(ctx context.Context, sale *sale) (queue, error) {
+		if err := rowlock.Migrate(ctx, sale.workers[0].locks); err != nil {
 			return nil, err
 		}
 		run, stop := context.WithCancel(context.WithoutCancel(ctx))
-		c := &lockRows{running: running{workers: f.workers, stop: stop}, key: f.workers[0].shop.goods, tokens: tokens}
-		for _, w := range f.workers {
-			lease := f.lease(w)
-			// Refresh also says how often a waiter looks: four times in it.
+		c := &lockRows{running: running{workers: sale.workers, stop: stop}, key: sale.workers[0].shop.goods, tokens: tokens}
+		for _, w := range sale.workers {
+			lease := sale.lease(w)
+			// A waiter checks the lock four times per Refresh.
 			locks, err := rowlock.NewLocks(rowlock.LocksConfig{DB: w.locks, Owner: w.id, Lease: lease, Refresh: min(lease/3, time.Second)})
 			if err != nil {
 				stop()
@@ -135,7 +136,7 @@ func (c *lockRows) serve(ctx context.Context, w *worker, work func(context.Conte
 		h.write = func(ctx context.Context, stock int) (bool, error) { return w.shop.writeToken(ctx, stock, k.Token()) }
 	}
 	err = work(ctx, h)
-	if released := k.Release(ctx); !errors.Is(released, rowlock.ErrNotHeld) { // a frozen one has nothing to give back
+	if released := k.Release(ctx); !errors.Is(released, rowlock.ErrNotHeld) { // a frozen holder has lost the lock already
 		err = errors.Join(err, released)
 	}
 	return err

@@ -15,71 +15,72 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// Config is a run of the lab. DSN is required; DefaultConfig has the article's shop.
+// Config configures a run. DSN is required.
 type Config struct {
-	DSN      string // a MySQL database in which tables may be made
-	Database string // what it is called in the report
+	DSN      string // of a MySQL database, in which tables are created
+	Database string // its name in the report
 
 	Buyers int // more than items
 	Items  int // at least one
-	// Workers are the processes among which the buyers are spread. At least two: one
-	// alone has nobody to race with.
+	// Workers is the number of processes that the buyers are divided among, at
+	// least two.
 	Workers int
-	// Think is the longest that a buyer thinks between reading and writing: each draws
-	// his own. The article's buyers think up to a second; with a lock the sale then lasts
-	// as long as all thoughts together.
+	// Think is the maximum time between a buyer's read and its write; each
+	// buyer's is random. In the article it is one second, and with a lock the
+	// sale lasts as long as all these times together.
 	Think time.Duration
-	Seed  uint64 // of the thoughts
+	Seed  uint64 // of the random times
 
-	// ZooKeeper is the address of a real one, for the locks that are built on it. Empty:
-	// a tree in memory.
+	// ZooKeeper is the address of a real ZooKeeper for the locks that use one.
+	// If it is empty they use a tree in memory.
 	ZooKeeper string
-	// Only names the ways to play; none: all.
+	// Only names the ways to run. If it is empty, all are run.
 	Only []string
-	// Limit is how long one way may take. Default two minutes.
+	// Limit is the maximum time of one way. Default two minutes.
 	Limit time.Duration
 
-	// AfterRead is called by each buyer who has read the stock, before he thinks: tests
-	// let all of them read before one writes. It may wait.
+	// AfterRead is called by each buyer after it has read the stock. It may
+	// block: tests let all buyers read before one writes.
 	AfterRead func(ctx context.Context, way string, buyer int)
-	// Progress hears what is done; nil: nobody listens.
+	// Progress gets a line for each way. It may be nil.
 	Progress io.Writer
 
-	onTree func(*memtree.Server) // a test's look at the tree in memory; nil: nobody looks
+	onTree func(*memtree.Server) // gets the tree in memory before it is used; nil except in tests
 }
 
-// DefaultConfig is the article's shop; only its buyers think faster.
+// DefaultConfig returns the article's shop, with buyers that think faster.
 func DefaultConfig() Config {
 	return Config{Buyers: 1500, Items: 100, Workers: 6, Think: 20 * time.Millisecond, Seed: 1}
 }
 
-// ErrConfig: a Config that cannot be played.
+// ErrConfig is wrapped by the errors of Validate.
 var ErrConfig = errors.New("oversell")
 
-// Validate names what cannot be.
+// Validate reports the first invalid field.
 func (c Config) Validate() error {
 	switch {
 	case c.DSN == "":
 		return fmt.Errorf("%w: DSN is missing", ErrConfig)
 	case c.Items < 1:
-		return fmt.Errorf("%w: %d items: want at least 1", ErrConfig, c.Items)
+		return fmt.Errorf("%w: %d items (want at least 1)", ErrConfig, c.Items)
 	case c.Buyers <= c.Items:
-		return fmt.Errorf("%w: %d buyers of %d items: want more than there are items, or there is nothing to sell twice", ErrConfig, c.Buyers, c.Items)
+		return fmt.Errorf("%w: %d buyers of %d items (want more than items, so that items can be sold twice)", ErrConfig, c.Buyers, c.Items)
 	case c.Workers < 2:
-		return fmt.Errorf("%w: %d workers: want at least 2, who race", ErrConfig, c.Workers)
+		return fmt.Errorf("%w: %d workers (want at least 2)", ErrConfig, c.Workers)
 	case c.Think < 0 || c.Think > 10*time.Second:
-		return fmt.Errorf("%w: thinking for %v: want 0 to 10s", ErrConfig, c.Think)
+		return fmt.Errorf("%w: thinking time %v (want 0 to 10s)", ErrConfig, c.Think)
 	}
 	for _, name := range c.Only {
 		if !slices.ContainsFunc(Ways(), func(w Way) bool { return w.Name == name }) {
-			return fmt.Errorf("%w: no way is called %q; there are %s", ErrConfig, name, strings.Join(names(), ", "))
+			return fmt.Errorf("%w: unknown way %q (want %s)", ErrConfig, name, strings.Join(names(), ", "))
 		}
 	}
 	return nil
 }
 
-// Run plays the ways one after the other, each in a shop of its own, and judges them.
-// An error means that a way could not be played; the report has those before it.
+// Run runs the ways one after the other, each in its own shop, and checks their
+// outcomes. If a way fails, it returns the error and a report of the ways
+// before it.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return Report{}, err
@@ -104,7 +105,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, way.Name) {
 			continue
 		}
-		row, err := play(ctx, cfg, way, "lab-"+hex.EncodeToString(nonce[:])+"-"+way.Name)
+		row, err := runWay(ctx, cfg, way, "lab-"+hex.EncodeToString(nonce[:])+"-"+way.Name)
 		report.TookMs = time.Since(began).Milliseconds()
 		if err != nil {
 			return report, fmt.Errorf("%s: %w", way.Name, err)
@@ -115,15 +116,15 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, nil
 }
 
-// errSlow: a way took longer than Config.Limit.
-var errSlow = errors.New("it takes too long")
+// errSlow reports that a way took longer than Config.Limit.
+var errSlow = errors.New("the way takes too long")
 
-// play is one way, from an empty shop to an empty one.
-func play(ctx context.Context, cfg Config, way Way, goods string) (row Row, err error) {
+// runWay runs one way in a new shop, and deletes the shop's rows afterwards.
+func runWay(ctx context.Context, cfg Config, way Way, goods string) (row Row, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Limit, fmt.Errorf("%w: more than %v", errSlow, cfg.Limit))
 	defer cancel()
-	f, err := openFloor(ctx, cfg, way, goods)
-	defer func() { err = errors.Join(err, f.close(ctx)) }()
+	s, err := openSale(ctx, cfg, way, goods)
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	if err != nil {
 		return Row{}, err
 	}
@@ -131,8 +132,8 @@ func play(ctx context.Context, cfg Config, way Way, goods string) (row Row, err 
 	if most := way.most(cfg); most > 0 {
 		buyers = min(buyers, max(most, cfg.Items+1))
 	}
-	return f.sell(ctx, buyers)
+	return s.sell(ctx, buyers)
 }
 
-// lockOf names the election of a way's run.
+// lockOf returns the lock of a way's election.
 func lockOf(goods string) conclavesql.Lock { return conclavesql.Lock{DataCenter: "lab", Name: goods} }

@@ -13,18 +13,18 @@ import (
 	conclavesql "conclave/sql"
 )
 
-// shop is the product: a stock and its orders, in MySQL. It knows nothing of locks,
-// and comes to its database by its own way, as a product does.
+// shop is the product that the locks protect: a stock and its orders, in MySQL.
+// It does not depend on the locks, and has its own connections.
 type shop struct {
 	db    *stdsql.DB
-	goods string // which article
+	goods string // the item's name in the tables
 }
 
-// patience is how long one statement may take: with some hundred buyers at one small
-// server they queue.
-const patience = 30 * time.Second
+// dbTimeout is the time-out of a statement. Statements of hundreds of buyers
+// queue at a small server.
+const dbTimeout = 30 * time.Second
 
-// openDB is one worker's own pool.
+// openDB opens one worker's pool.
 func openDB(dsn string) (*stdsql.DB, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -42,14 +42,14 @@ func openDB(dsn string) (*stdsql.DB, error) {
 	return db, nil
 }
 
-// quiet drops what the driver would print: its errors are returned, too.
+// quiet discards the driver's log: it also returns its errors.
 type quiet struct{}
 
 func (quiet) Print(...any) {}
 
 // exec runs one statement and returns how many rows it changed.
 func (s shop) exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	result, err := s.db.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -58,19 +58,19 @@ func (s shop) exec(ctx context.Context, statement string, args ...any) (int64, e
 	return result.RowsAffected()
 }
 
-// number reads one number.
+// number returns the number that a query selects.
 func (s shop) number(ctx context.Context, statement string) (n int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	err = s.db.QueryRowContext(ctx, statement, s.goods).Scan(&n)
 	return n, err
 }
 
-// open makes the tables where they are missing, and puts the stock in.
+// open creates missing tables and writes the stock.
 func (s shop) open(ctx context.Context, items int) error {
 	for _, table := range []string{conclavesql.ShopStockTable, conclavesql.ShopOrderTable} {
 		if _, err := s.exec(ctx, table); err != nil {
-			return fmt.Errorf("make the shop's tables: %w", err)
+			return fmt.Errorf("create the shop's tables: %w", err)
 		}
 	}
 	if _, err := s.exec(ctx, conclavesql.ShopOpen, s.goods, items); err != nil {
@@ -79,7 +79,7 @@ func (s shop) open(ctx context.Context, items int) error {
 	return nil
 }
 
-// close takes the run's rows away; the tables stay.
+// close deletes the run's rows. The tables stay.
 func (s shop) close(ctx context.Context) error {
 	_, first := s.exec(ctx, conclavesql.ShopCloseStock, s.goods)
 	_, second := s.exec(ctx, conclavesql.ShopCloseOrders, s.goods)
@@ -89,7 +89,7 @@ func (s shop) close(ctx context.Context) error {
 	return nil
 }
 
-// read is a buyer's look at the stock.
+// read returns the stock.
 func (s shop) read(ctx context.Context) (int, error) {
 	n, err := s.number(ctx, conclavesql.ShopRead)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s shop) read(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// written turns a write's result into: has the buyer one?
+// written reports whether a write with this result changed the stock.
 func written(n int64, err error) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("write the stock: %w", err)
@@ -106,18 +106,18 @@ func written(n int64, err error) (bool, error) {
 	return n > 0, nil
 }
 
-// write puts the stock to what the buyer thinks it is: he has one, whatever happened.
+// write sets the stock without a guard: it always succeeds.
 func (s shop) write(ctx context.Context, stock int) (bool, error) {
 	_, err := written(s.exec(ctx, conclavesql.ShopWrite, stock, s.goods))
 	return err == nil, err
 }
 
-// take is the one statement that needs no lock.
+// take takes one item in one statement, which needs no lock.
 func (s shop) take(ctx context.Context, _ int) (bool, error) {
 	return written(s.exec(ctx, conclavesql.ShopTake, s.goods))
 }
 
-// claim puts a lock's token into the row, before it is read.
+// claim writes a lock's token to the stock's row. It must come before the read.
 func (s shop) claim(ctx context.Context, token uint64) error {
 	if _, err := s.exec(ctx, conclavesql.ShopClaim, token, s.goods, token); err != nil {
 		return fmt.Errorf("claim the stock: %w", err)
@@ -125,14 +125,14 @@ func (s shop) claim(ctx context.Context, token uint64) error {
 	return nil
 }
 
-// writeToken is write, for the holder whose token the row names.
+// writeToken sets the stock if the row has this token.
 func (s shop) writeToken(ctx context.Context, stock int, token uint64) (bool, error) {
 	return written(s.exec(ctx, conclavesql.ShopWriteToken, stock, s.goods, token))
 }
 
-// writeFenced is write, under a term. It returns false if the term has ended.
+// writeFenced sets the stock if the term has not ended.
 func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	n, err := fence.Exec(ctx, s.db, token, conclavesql.ShopWriteFenced, stock, s.goods)
 	if errors.Is(err, fence.ErrTermEnded) {
@@ -141,7 +141,7 @@ func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bo
 	return written(n, err)
 }
 
-// order writes down who has one.
+// order writes a buyer's order.
 func (s shop) order(ctx context.Context, buyer int) error {
 	if _, err := s.exec(ctx, conclavesql.ShopOrder, s.goods, buyer); err != nil {
 		return fmt.Errorf("write the order: %w", err)
@@ -149,7 +149,7 @@ func (s shop) order(ctx context.Context, buyer int) error {
 	return nil
 }
 
-// books are what is left, and how many orders there are.
+// books returns the stock and the number of orders.
 func (s shop) books(ctx context.Context) (left, orders int, err error) {
 	if left, err = s.read(ctx); err != nil {
 		return 0, 0, err

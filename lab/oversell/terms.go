@@ -11,14 +11,15 @@ import (
 	"conclave/elector/termcas"
 )
 
-// electionBeat bounds the beat: a leader renews, and a follower looks, at least so often.
+// electionBeat is the longest beat: the interval of a leader's renewals and of
+// a follower's checks.
 const electionBeat = time.Second
 
-// terms is an election as a lock: the workers lead by turns, and each leader serves
-// some buyers of the queue and resigns.
+// terms uses an election as a lock: the workers lead in turn, and each leader
+// serves some of the waiting buyers and then resigns.
 type terms struct {
 	workers []*worker
-	desks   []*desk
+	members []*member
 	fenced  bool
 	jobs    chan job // unbuffered; never closed
 	ctx     context.Context
@@ -33,43 +34,43 @@ type job struct {
 	done chan error // cap 1
 }
 
-// desk is one worker's place in the election.
-type desk struct {
+// member is one worker's part in the election.
+type member struct {
 	worker  *worker
 	elector *elector.Elector
 	start   sync.Once
-	jobs    chan job // those that it serves: everybody's, or its only buyer's, and then it is closed
-	only    bool
+	jobs    chan job // that it serves: terms.jobs, or a channel of its own, closed after its only buyer
+	only    bool     // it has only one buyer, which is to be frozen
 }
 
-func openTerms(fenced bool) func(context.Context, *floor) (counter, error) {
-	return func(ctx context.Context, f *floor) (counter, error) {
-		lock := lockOf(f.workers[0].shop.goods)
-		if err := f.workers[0].locks.Migrate(ctx, lock); err != nil {
+func openTerms(fenced bool) func(context.Context, *sale) (queue, error) {
+	return func(ctx context.Context, sale *sale) (queue, error) {
+		lock := lockOf(sale.workers[0].shop.goods)
+		if err := sale.workers[0].locks.Migrate(ctx, lock); err != nil {
 			return nil, err
 		}
-		c := &terms{workers: f.workers, fenced: fenced, jobs: make(chan job)}
+		c := &terms{workers: sale.workers, fenced: fenced, jobs: make(chan job)}
 		c.ctx, c.crash = context.WithCancel(context.WithoutCancel(ctx))
-		for _, w := range f.workers {
+		for _, w := range sale.workers {
 			strategy, err := termcas.New(termcas.Config{DB: w.locks, Lock: lock})
 			if err != nil {
 				c.crash()
 				return nil, err
 			}
-			d := &desk{worker: w, jobs: c.jobs, only: f.way.Paused && w.n == 0}
-			if d.only {
-				d.jobs = make(chan job)
+			m := &member{worker: w, jobs: c.jobs, only: sale.way.Paused && w.n == 0}
+			if m.only {
+				m.jobs = make(chan job)
 			}
-			d.elector, err = elector.New(elector.Config{
-				ID: w.id, Strategy: strategy, Lease: f.lease(w), Beat: min(f.lease(w)/3, electionBeat),
-				WakePeers: func(context.Context, elector.Term) { c.wake(d) },
-				Lead:      func(ctx context.Context, term elector.Term) error { return c.lead(ctx, d, fence.New(lock, term)) },
+			m.elector, err = elector.New(elector.Config{
+				ID: w.id, Strategy: strategy, Lease: sale.lease(w), Beat: min(sale.lease(w)/3, electionBeat),
+				WakePeers: func(context.Context, elector.Term) { c.wake(m) },
+				Lead:      func(ctx context.Context, term elector.Term) error { return c.lead(ctx, m, fence.New(lock, term)) },
 			})
 			if err != nil {
 				c.crash()
 				return nil, err
 			}
-			c.desks = append(c.desks, d)
+			c.members = append(c.members, m)
 		}
 		return c, nil
 	}
@@ -78,20 +79,21 @@ func openTerms(fenced bool) func(context.Context, *floor) (counter, error) {
 // perTerm is how many buyers a leader serves before it resigns.
 const perTerm = 10
 
-// lead serves some buyers; returning resigns. What a buyer does ends with the sale and
-// not with the leadership: who is frozen between his check and his write does not
-// notice that it has ended.
-func (c *terms) lead(ctx context.Context, d *desk, token fence.Token) error {
-	h := plain(d.worker)
-	h.good = func() bool { _, leading := d.elector.Leading(); return leading }
+// lead serves some buyers; when it returns, the term is resigned. A buyer's
+// work has the context of the sale, not that of the leadership, because a buyer
+// that is frozen between its check and its write does not notice that the term
+// has ended.
+func (c *terms) lead(ctx context.Context, m *member, token fence.Token) error {
+	h := plain(m.worker)
+	h.good = func() bool { _, leading := m.elector.Leading(); return leading }
 	if c.fenced {
 		h.write = func(ctx context.Context, stock int) (bool, error) {
-			return d.worker.shop.writeFenced(ctx, stock, token)
+			return m.worker.shop.writeFenced(ctx, stock, token)
 		}
 	}
 	for range perTerm {
 		select {
-		case j, open := <-d.jobs:
+		case j, open := <-m.jobs:
 			if !open {
 				return nil
 			}
@@ -103,48 +105,49 @@ func (c *terms) lead(ctx context.Context, d *desk, token fence.Token) error {
 	return nil
 }
 
-// wake tells the others that the term was given back, as the metas of a cluster tell
-// each other: a term of some milliseconds is over before they wait for its witness.
-func (c *terms) wake(but *desk) {
-	for _, d := range c.desks {
-		if d != but {
-			d.elector.Wake()
+// wake notifies the other members of a resignation, as the metas of a cluster
+// do. A term of some milliseconds ends before they wait for its witness.
+func (c *terms) wake(except *member) {
+	for _, m := range c.members {
+		if m != except {
+			m.elector.Wake()
 		}
 	}
 }
 
-// serve queues a buyer. Whoever leads serves him, so that no worker is left alone with
-// a queue: who has resigned lets others lead first, or waits for two leases.
+// serve queues a buyer. Any leader serves it, so that no buyer has to wait
+// until its own worker leads: a worker that has resigned abstains until another
+// has led, or for two leases.
 func (c *terms) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
-	d := c.desks[w.n]
-	d.start.Do(func() {
-		c.group.Go(func() { _ = d.elector.Run(c.ctx) }) // it ends with the counter
+	m := c.members[w.n]
+	m.start.Do(func() {
+		c.group.Go(func() { _ = m.elector.Run(c.ctx) }) // it ends when the queue is closed
 	})
 	j := job{work: work, ctx: ctx, done: make(chan error, 1)}
 	select {
-	case d.jobs <- j:
+	case m.jobs <- j:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	err := <-j.done
-	if d.only && !errors.Is(err, errEarly) { // it has no more buyers, and lets the others lead
-		close(d.jobs)
-		_ = d.elector.Quit(ctx) // it has lost its term already
+	if m.only && !errors.Is(err, errEarly) { // its only buyer has finished: it leaves the election
+		close(m.jobs)
+		_ = m.elector.Quit(ctx) // an error: it has lost its term already
 	}
 	return err
 }
 
 func (c *terms) close(ctx context.Context) error {
-	for _, d := range c.desks {
-		d.start.Do(func() {}) // one that never began begins no more
-		c.group.Go(func() { _ = d.elector.Shutdown(ctx) })
+	for _, m := range c.members {
+		m.start.Do(func() {}) // one that has not started will not start
+		c.group.Go(func() { _ = m.elector.Shutdown(ctx) })
 	}
 	c.group.Wait()
 	c.crash()
 	return nil
 }
 
-// tally counts the elections' statements.
-func (c *terms) tally() (wakeUps, requests *uint64) {
-	return (&running{workers: c.workers}).tally()
+// cost counts the elections' statements.
+func (c *terms) cost() (wakeUps, requests *uint64) {
+	return (&running{workers: c.workers}).cost()
 }

@@ -10,7 +10,7 @@ import (
 	"conclave/elector/zklatch/memtree"
 )
 
-// session is a worker's way to the tree.
+// session is a worker's ZooKeeper session.
 type session struct {
 	zklatch.Tree
 	client *zklatch.Client
@@ -21,11 +21,11 @@ type session struct {
 type treeLocks struct {
 	sessions []session
 	server   *memtree.Server // nil on a real ZooKeeper
-	path     string          // all of it is below this one
+	path     string          // of the node above all nodes of this run
 	make     func(c *zklatch.Client, path string) treeLock
 }
 
-// treeLock is what the three have in common.
+// treeLock is the interface of the three locks.
 type treeLock interface {
 	Acquire(ctx context.Context) error
 	Release(ctx context.Context) error
@@ -35,25 +35,26 @@ func single(c *zklatch.Client, path string) treeLock    { return c.SingleNode(pa
 func mutex(c *zklatch.Client, path string) treeLock     { return c.Mutex(path, nil) }
 func semaphore(c *zklatch.Client, path string) treeLock { return c.SemaphoreMutex(path) }
 
-// sessionTimeout is longer than any stall of a busy machine: nobody dies in here.
+// sessionTimeout is longer than any stall of a busy machine, so that no session
+// expires.
 const sessionTimeout = 30 * time.Second
 
-func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *floor) (counter, error) {
-	return func(ctx context.Context, f *floor) (counter, error) {
-		c := &treeLocks{path: "/" + f.workers[0].shop.goods, make: lock}
-		if f.cfg.ZooKeeper == "" {
+func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.Context, *sale) (queue, error) {
+	return func(ctx context.Context, sale *sale) (queue, error) {
+		c := &treeLocks{path: "/" + sale.workers[0].shop.goods, make: lock}
+		if sale.cfg.ZooKeeper == "" {
 			c.server = memtree.New()
-			if f.cfg.onTree != nil {
-				f.cfg.onTree(c.server)
+			if sale.cfg.onTree != nil {
+				sale.cfg.onTree(c.server)
 			}
 		}
-		for range f.workers {
+		for range sale.workers {
 			s := session{close: func() {}}
 			if c.server != nil {
 				local := c.server.Connect(sessionTimeout)
 				s.Tree, s.close = local, local.Close
 			} else {
-				conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{f.cfg.ZooKeeper}, Timeout: sessionTimeout})
+				conn, err := zklatch.Dial(zklatch.ConnConfig{Servers: []string{sale.cfg.ZooKeeper}, Timeout: sessionTimeout})
 				if err != nil {
 					return nil, errors.Join(err, c.close(ctx))
 				}
@@ -65,13 +66,14 @@ func openTree(lock func(c *zklatch.Client, path string) treeLock) func(context.C
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if _, err := c.sessions[0].Create(limited, c.path, nil, zklatch.Persistent); err != nil {
-			return nil, errors.Join(fmt.Errorf("make %s: %w", c.path, err), c.close(ctx))
+			return nil, errors.Join(fmt.Errorf("create %s: %w", c.path, err), c.close(ctx))
 		}
 		return c, nil
 	}
 }
 
-// serve has a handle for each buyer: a mutex is its handle's, however often it asks.
+// serve uses a new lock object for each buyer, because a mutex is reentrant for
+// its object.
 func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
 	l := c.make(c.sessions[w.n].client, c.path+"/goods")
 	if err := l.Acquire(ctx); err != nil {
@@ -85,13 +87,13 @@ func (c *treeLocks) serve(ctx context.Context, w *worker, work func(context.Cont
 }
 
 func (c *treeLocks) close(ctx context.Context) error {
-	for i := len(c.sessions) - 1; i >= 0; i-- { // the first deletes what the others have left
+	for i := len(c.sessions) - 1; i >= 0; i-- { // the first, which deletes the nodes, is the last to be closed
 		s := c.sessions[i]
 		s.client.Close()
 		if i == 0 && c.server == nil {
 			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 			for _, path := range []string{c.path + "/goods", c.path} {
-				_ = s.Delete(limited, path, zklatch.AnyVersion) // a real one keeps two empty nodes, at worst
+				_ = s.Delete(limited, path, zklatch.AnyVersion) // if it fails, two empty nodes stay
 			}
 			cancel()
 		}
@@ -100,8 +102,9 @@ func (c *treeLocks) close(ctx context.Context) error {
 	return nil
 }
 
-// tally counts how many waiters were woken, and what a tree in memory was asked.
-func (c *treeLocks) tally() (wakeUps, requests *uint64) {
+// cost counts the waiters that were woken and, for a tree in memory, the
+// requests.
+func (c *treeLocks) cost() (wakeUps, requests *uint64) {
 	var woken uint64
 	for _, s := range c.sessions {
 		woken += s.client.Woken()

@@ -1,0 +1,274 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"conclave"
+	"conclave/internal/signal"
+	conclavesql "conclave/sql"
+)
+
+// Spec is what a candidate's process is to do. It is the first line of its
+// standard input.
+type Spec struct {
+	Rule        string        `json:"rule"`
+	Name        string        `json:"name"`
+	Incarnation string        `json:"incarnation"`
+	Lab         string        `json:"lab"` // the name of the election: of a lock, a row's key or a node's path
+	DSN         string        `json:"dsn"`
+	Tree        string        `json:"tree"`           // ZooKeeper's address; may be empty
+	From        string        `json:"from"`           // the local address to dial from, by which the network identifies the candidate
+	ThroughSQL  string        `json:"throughSQL"`     // the address at which the database is dialled
+	ThroughTree string        `json:"throughTree"`    // the same for ZooKeeper
+	Times       Times         `json:"times"`          // the rule's
+	Act         time.Duration `json:"actNanos"`       // between two writes of a leader
+	StopLimit   time.Duration `json:"stopLimitNanos"` // how long a graceful stop may take
+}
+
+// ID returns the candidate's id as a node.
+func (s Spec) ID() conclave.NodeID {
+	return conclave.NodeID{Name: s.Name, Incarnation: s.Incarnation}
+}
+
+// Event is a line of a candidate's standard output. Times are on the machine's
+// shared clock (see stamp).
+type Event struct {
+	What   string `json:"what"` // ready, leads, extends, left, wake, cost, failed
+	At     int64  `json:"at"`
+	Until  int64  `json:"until,omitempty"`  // of leads and extends: when the leadership ends unless it is extended; 0 if only an event ends it
+	Number uint64 `json:"number,omitempty"` // of leads: the rule's number of the leadership; 0 if it has none
+	Why    string `json:"why,omitempty"`
+
+	Ask        uint64 `json:"ask,omitempty"`        // of cost: the number of the query; 0 if there was none and the candidate stops
+	Statements uint64 `json:"statements,omitempty"` // of cost: these and the following are totals so far
+	Turns      uint64 `json:"turns,omitempty"`
+	Refused    uint64 `json:"refused,omitempty"` // guarded writes that were refused
+	Landed     uint64 `json:"landed,omitempty"`  // guarded writes that took effect in ZooKeeper
+	Stale      uint64 `json:"stale,omitempty"`   // guarded writes of an older leader, found after one of this newer leader
+}
+
+// environment is what a rule works with in a candidate's process.
+type environment struct {
+	Spec
+	db             *conclavesql.DB // for the rule's statements
+	writes         *conclavesql.DB // for a leader's writes
+	perceived      *perceivedLeadership
+	address        string // at which peers ask whether this candidate leads
+	confirmLeading func(term uint64, lock string) bool
+	dial           func(ctx context.Context, network, addr string) (net.Conn, error)
+	report         func(Event)
+	turns          atomic.Uint64
+	refused        atomic.Uint64
+	landed         atomic.Uint64
+	stale          atomic.Uint64
+
+	lastWritten uint64 // the term of the last write to ZooKeeper; only writeWhileLeading's goroutine uses it
+}
+
+// Candidate is the main function of a candidate's process. It reads a Spec from
+// the first line of in, takes part in that election, and executes the commands
+// in the lines that follow ("cost 17", "wake"). When ctx ends it stops
+// gracefully; when in ends it crashes.
+func Candidate(ctx context.Context, in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	if !lines.Scan() {
+		return errors.New("no spec on standard input (a candidate is started by `conclave lab elections`)")
+	}
+	var spec Spec
+	if err := json.Unmarshal(lines.Bytes(), &spec); err != nil {
+		return fmt.Errorf("parse the candidate's spec: %w", err)
+	}
+	rule, ok := RuleNamed(spec.Rule)
+	if !ok {
+		return fmt.Errorf("unknown rule %q in the candidate's spec", spec.Rule)
+	}
+	env := &environment{Spec: spec, report: newEventWriter(out)}
+	err := env.run(ctx, rule, lines)
+	if err != nil {
+		env.report(Event{What: "failed", At: stamp(time.Now()), Why: err.Error()})
+	}
+	return err
+}
+
+// newEventWriter returns a function that writes events to out, one per line. It
+// may be called from any goroutine.
+func newEventWriter(out io.Writer) func(Event) {
+	var mu sync.Mutex
+	return func(e Event) {
+		line, err := json.Marshal(e)
+		if err != nil {
+			panic(err) // cannot happen: it has only numbers and text
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = out.Write(append(line, '\n')) // an error means that the lab has ended; then in ends, too
+	}
+}
+
+// run takes part until ctx or the lines end.
+func (env *environment) run(ctx context.Context, rule Rule, lines *bufio.Scanner) error {
+	if err := env.connect(); err != nil {
+		return err
+	}
+	defer env.db.Close()
+	defer env.writes.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	env.address = listener.Addr().String()
+	server := &http.Server{Handler: http.HandlerFunc(env.serveConfirm), ReadHeaderTimeout: time.Second}
+	var group sync.WaitGroup
+	group.Go(func() { _ = server.Serve(listener) }) // it ends with Close
+	defer group.Wait()
+	defer server.Close()
+
+	life, crash := context.WithCancel(context.WithoutCancel(ctx))
+	defer crash()
+	c, err := rule.start(life, env)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	group.Go(func() { ended <- c.Run(life) })
+	group.Go(func() { env.writeWhileLeading(life, c) })
+	labEnded := make(chan struct{})
+	go func() { // ends with in; it outlives this function only in a process that ends
+		defer close(labEnded)
+		env.serveCommands(c, lines)
+	}()
+	env.report(Event{What: "ready", At: stamp(time.Now())})
+
+	select {
+	case <-labEnded:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("%s ended: %w", rule.Name, err)
+	case <-ctx.Done():
+	}
+	limited, cancel := context.WithTimeout(life, env.StopLimit)
+	defer cancel()
+	err = c.Stop(limited)
+	env.perceived.leave("stopped")
+	env.reportCost(c, 0)
+	return err
+}
+
+// connect prepares the connections to the database, which go through the lab's
+// proxies.
+func (env *environment) connect() (err error) {
+	dialer := &net.Dialer{KeepAlive: 5 * time.Second}
+	if env.From != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(env.From)}
+	}
+	env.dial = dialer.DialContext
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if env.ThroughSQL != "" {
+			network, addr = "tcp", env.ThroughSQL
+		}
+		return env.dial(ctx, network, addr)
+	}
+	env.perceived = &perceivedLeadership{report: env.report, began: signal.New()}
+	limit := max(env.Times.Beat/2, 50*time.Millisecond)
+	if env.db, err = conclavesql.Open(env.DSN, conclavesql.Options{Dial: dial, Deadline: limit}); err != nil {
+		return err
+	}
+	env.writes, err = conclavesql.Open(env.DSN, conclavesql.Options{Dial: dial, Deadline: 500 * time.Millisecond, MaxConns: 1})
+	return err
+}
+
+// serveConfirm answers a peer that asks whether this candidate leads a term.
+func (env *environment) serveConfirm(w http.ResponseWriter, r *http.Request) {
+	term, err := strconv.ParseUint(r.FormValue("term"), 10, 64)
+	if err != nil || env.confirmLeading == nil {
+		http.Error(w, "term is missing or not a number", http.StatusBadRequest)
+		return
+	}
+	fmt.Fprint(w, env.confirmLeading(term, r.FormValue("lock")))
+}
+
+// serveCommands executes the lab's commands until there are no more.
+func (env *environment) serveCommands(c candidate, lines *bufio.Scanner) {
+	for lines.Scan() {
+		switch command, number, _ := strings.Cut(lines.Text(), " "); command {
+		case "cost":
+			if n, err := strconv.ParseUint(number, 10, 64); err == nil {
+				env.reportCost(c, n)
+			}
+		case "wake":
+			c.Wake()
+		}
+	}
+}
+
+// reportCost reports the totals so far, as the answer to a query.
+func (env *environment) reportCost(c candidate, query uint64) {
+	statements, turns := c.Cost()
+	env.report(Event{
+		What: "cost", At: stamp(time.Now()), Ask: query, Statements: statements, Turns: turns,
+		Refused: env.refused.Load(), Landed: env.landed.Load(), Stale: env.stale.Load(),
+	})
+}
+
+// writeWhileLeading writes to the store while the candidate believes that it
+// leads: at once when a leadership begins, and then at each tick. The write
+// follows its check directly; only the kernel can delay it.
+func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
+	tick := time.NewTicker(env.Act)
+	defer tick.Stop()
+	var number uint64 // of a leadership to which the rule gives no number
+	var of int        // the leadership that has it
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-env.perceived.began.C():
+		}
+		own, ok := c.Leading()
+		if !ok {
+			continue
+		}
+		if own == 0 {
+			if led := env.perceived.count(); led != of {
+				n, err := env.numberLeadership(ctx, led)
+				if err != nil {
+					continue // until the next tick
+				}
+				number, of = n, led
+			}
+			own = number
+		}
+		// The database counts the writes that take effect; if none does, the
+		// report lists that as a broken promise.
+		_, _ = env.writes.Exec(ctx, conclavesql.LabWrite, own, own, env.Lab)
+		if f, guards := c.(fencer); guards {
+			if done, err := f.fenced(ctx, env.writes, own); err == nil && !done {
+				env.refused.Add(1)
+			}
+		}
+	}
+}
+
+// numberLeadership gives a leadership a number. The numbers are in the order of
+// the leaderships' first writes.
+func (env *environment) numberLeadership(ctx context.Context, led int) (number uint64, err error) {
+	name := fmt.Sprintf("%s/%s/%d", env.Lab, env.ID(), led)
+	if _, err := env.writes.Exec(ctx, conclavesql.LabLeadershipBegin, name); err != nil {
+		return 0, err
+	}
+	err = env.writes.QueryRow(ctx, conclavesql.LabLeadershipNumber, []any{name}, &number)
+	return number, err
+}

@@ -1,0 +1,276 @@
+package oversell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"conclave"
+	conclavesql "conclave/sql"
+)
+
+// worker stands for one process of the shop. It has one connection pool for the
+// stock and another for the locks. Its buyers are goroutines.
+type worker struct {
+	n       int
+	id      conclave.NodeID
+	shop    shop
+	locks   *conclavesql.DB
+	freezer *freezer
+}
+
+// hold is what a buyer has during its turn.
+type hold struct {
+	// good reports whether the buyer still holds the lock. It is called before
+	// the write.
+	good func() bool
+	// write sets the stock. It returns false if the write was refused.
+	write func(ctx context.Context, stock int) (bool, error)
+}
+
+// plain returns a hold without a check and without a guard.
+func plain(w *worker) hold {
+	return hold{good: func() bool { return true }, write: w.shop.write}
+}
+
+// queue makes the buyers of one way take turns.
+type queue interface {
+	// serve runs a buyer's work when it has its turn. It returns the work's
+	// error, or why there was no turn.
+	serve(ctx context.Context, w *worker, work func(ctx context.Context, h hold) error) error
+	// close ends the goroutines that were started, and waits for them.
+	close(ctx context.Context) error
+	// cost returns how many waiters were woken and how many requests were sent
+	// to the lock's store; nil if that is not counted.
+	cost() (wakeUps, requests *uint64)
+}
+
+// sale is one run of one way: the shop, its workers and its buyers.
+type sale struct {
+	cfg     Config
+	way     Way
+	workers []*worker
+	opened  bool // the shop's rows have been written
+	queue   queue
+
+	frozen, wake, woken chan struct{} // closed when buyer 0 is frozen, shall continue, has finished
+
+	mu     sync.Mutex // guards what follows
+	began  time.Time
+	row    Row
+	frames []Point
+}
+
+// openSale creates what a run needs. The sale must be closed, also after an
+// error.
+func openSale(ctx context.Context, cfg Config, way Way, goods string) (*sale, error) {
+	s := &sale{cfg: cfg, way: way, frozen: make(chan struct{}), wake: make(chan struct{}), woken: make(chan struct{})}
+	for i := range cfg.Workers {
+		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}, freezer: &freezer{}}
+		db, err := openDB(cfg.DSN)
+		if err != nil {
+			return s, err
+		}
+		w.shop = shop{db, goods}
+		s.workers = append(s.workers, w)
+		if w.locks, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Dial: w.freezer.dial, Deadline: dbTimeout}); err != nil {
+			return s, err
+		}
+	}
+	if err := s.workers[0].shop.open(ctx, cfg.Items); err != nil {
+		return s, err
+	}
+	s.opened = true
+	c, err := way.open(ctx, s)
+	if err != nil {
+		return s, fmt.Errorf("prepare the lock: %w", err)
+	}
+	s.queue = c
+	return s, nil
+}
+
+// close ends the run and deletes its rows of the shop's tables.
+func (s *sale) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbTimeout)
+	defer cancel()
+	var errs []error
+	for _, w := range s.workers {
+		w.freezer.thaw()
+	}
+	if s.queue != nil {
+		errs = append(errs, s.queue.close(ctx))
+	}
+	if s.opened {
+		errs = append(errs, s.workers[0].shop.close(ctx))
+	}
+	for _, w := range s.workers {
+		if w.locks != nil {
+			errs = append(errs, w.locks.Close())
+		}
+		w.shop.db.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// sell starts all buyers and returns when all have finished.
+func (s *sale) sell(ctx context.Context, buyers int) (Row, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	visit := func(n int, w *worker) {
+		group.Go(func() {
+			work := func(ctx context.Context, h hold) error { return s.buy(ctx, w, n, h) }
+			err := s.queue.serve(ctx, w, work)
+			for errors.Is(err, errEarly) {
+				err = s.queue.serve(ctx, w, work)
+			}
+			if err != nil {
+				cancel(fmt.Errorf("buyer %d at %s: %w", n, w.id.Name, err))
+			}
+		})
+	}
+	s.began = time.Now()
+	workers := s.workers
+	next := 0
+	if s.way.Paused { // worker 0 has one buyer, which has its turn before the others come
+		visit(0, workers[0])
+		select {
+		case <-s.frozen:
+		case <-ctx.Done():
+		}
+		workers, next = workers[1:], 1
+	}
+	for n := next; n < buyers; n++ {
+		visit(n, workers[n%len(workers)])
+	}
+	group.Wait()
+	s.row.TookMs = time.Since(s.began).Milliseconds()
+	if err := context.Cause(ctx); err != nil {
+		return s.row, err
+	}
+	var err error
+	s.row.Buyers = buyers
+	s.row.Left, s.row.Orders, err = s.workers[0].shop.books(ctx)
+	s.row.WakeUps, s.row.Requests = s.queue.cost()
+	s.row.Points = thin(s.frames)
+	if buyers < s.cfg.Buyers {
+		s.row.Note = fmt.Sprintf("only %d buyers: %s", buyers, s.way.why)
+	}
+	s.row.check(s.way, s.cfg.Items)
+	return s.row, err
+}
+
+// errEarly reports that the machine stalled: the lease of the holder that was
+// to be frozen expired first. The buyer tries again.
+var errEarly = errors.New("the lease expired before its holder was frozen")
+
+// buy is what a buyer does in its turn: read the stock, think, write the stock.
+// If no other buyer has a turn at the same time, this is correct; otherwise it
+// is a lost update.
+func (s *sale) buy(ctx context.Context, w *worker, n int, h hold) error {
+	stock, err := w.shop.read(ctx)
+	if err != nil {
+		return err
+	}
+	if s.cfg.AfterRead != nil {
+		s.cfg.AfterRead(ctx, s.way.Name, n)
+	}
+	if stock <= 0 {
+		return nil
+	}
+	if err := s.think(ctx, n); err != nil {
+		return err
+	}
+	if !h.good() {
+		if s.way.Paused && n == 0 {
+			return errEarly
+		}
+		s.note(func() { s.row.Refused++ })
+		return nil
+	}
+	if s.way.Paused && n == 0 { // the worst moment: after the check and before the write
+		defer close(s.woken)
+		if err := s.freeze(ctx, w); err != nil {
+			return err
+		}
+	}
+	has, err := h.write(ctx, stock-1)
+	if err != nil {
+		return err
+	}
+	if !has {
+		s.note(func() { s.row.Refused++ })
+		return nil
+	}
+	if err := w.shop.order(ctx, n); err != nil {
+		return err
+	}
+	sold := 0
+	s.note(func() {
+		s.row.Sold++
+		sold = s.row.Sold
+		s.frames = append(s.frames, Point{AtMs: time.Since(s.began).Milliseconds(), Stock: stock - 1, Orders: sold})
+	})
+	if s.way.Paused && n != 0 && sold == s.half() {
+		return s.wakeUp(ctx)
+	}
+	return nil
+}
+
+// note runs a function that changes the row, with mu held.
+func (s *sale) note(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// think is the article's pause, of a random length for each buyer.
+func (s *sale) think(ctx context.Context, n int) error {
+	if s.cfg.Think <= 0 {
+		return ctx.Err()
+	}
+	random := rand.New(rand.NewPCG(s.cfg.Seed, uint64(n)))
+	timer := time.NewTimer(time.Duration(random.Int64N(int64(s.cfg.Think))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// half returns after how many purchases of the others the frozen buyer
+// continues.
+func (s *sale) half() int { return max(1, s.cfg.Items/2) }
+
+// freeze freezes buyer 0 and its process between its check and its write, until
+// the others have bought half the items. They get their turns only because its
+// lease expires.
+func (s *sale) freeze(ctx context.Context, w *worker) error {
+	w.freezer.freeze()
+	defer w.freezer.thaw()
+	close(s.frozen)
+	select {
+	case <-s.wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// wakeUp lets the frozen buyer continue and waits for it, so that its write
+// comes between two purchases of the others. Because it waits for an event and
+// does not sleep, the outcome is the same each time.
+func (s *sale) wakeUp(ctx context.Context) error {
+	close(s.wake)
+	select {
+	case <-s.woken:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,152 @@
+package oversell
+
+import (
+	"context"
+	"time"
+)
+
+// Claim is the expected outcome of a way.
+type Claim string
+
+// The expected outcomes. A way that misses one of the first two has failed.
+const (
+	Holds       Claim = "holds"        // nothing is oversold
+	Oversells   Claim = "oversells"    // something is oversold, because it is arranged
+	MayOversell Claim = "may oversell" // depends on the scheduler
+)
+
+// Way is one way to make the buyers take turns.
+type Way struct {
+	Name    string
+	About   string
+	Article string // the number of the article that describes it, or ""
+	Claim   Claim
+	// Paused freezes the first buyer between its check and its write until its
+	// lease has expired and others have bought half the items.
+	Paused bool
+
+	// few is the maximum number of buyers on a real ZooKeeper, for the reason
+	// why; 0 if there is none.
+	few  int
+	why  string
+	open func(ctx context.Context, s *sale) (queue, error)
+}
+
+// most returns the maximum number of buyers; 0 if there is none.
+func (w Way) most(cfg Config) int {
+	if cfg.ZooKeeper == "" {
+		return 0
+	}
+	return w.few
+}
+
+// The leases of the locks. The long one is longer than any stall of a busy
+// machine, because only the frozen process is to lose its lock.
+const (
+	longLease  = 15 * time.Second
+	shortLease = 1200 * time.Millisecond // of the process that will be frozen
+)
+
+// lease returns a worker's lease.
+func (s *sale) lease(w *worker) time.Duration {
+	if s.way.Paused && w.n == 0 {
+		return shortLease
+	}
+	return longLease
+}
+
+// Ways returns all ways, in the order of the report.
+func Ways() []Way {
+	return []Way{
+		{
+			Name: "no-lock", Article: "004", Claim: MayOversell,
+			About: "Read, think, write. Buyers that have read the same stock write the same stock: all but one of their purchases are lost.",
+			open:  func(context.Context, *sale) (queue, error) { return open{}, nil },
+		},
+		{
+			Name: "row-condition", Claim: Holds,
+			About: "No lock: one statement takes one item, where stock > 0, whatever was read before. If one row is all that is changed, this is the best way.",
+			open:  func(context.Context, *sale) (queue, error) { return condition{}, nil },
+		},
+		{
+			Name: "rowlock-article", Article: "001", Claim: Holds,
+			About: "Article 001's lock as published, with one thread in each process.",
+			open:  openArticle(true),
+		},
+		{
+			Name: "rowlock-article-threads", Article: "001", Claim: MayOversell,
+			About: "The same with many threads in each process: its map of held locks is filled once per key, and then all threads get the lock.",
+			open:  openArticle(false),
+		},
+		{
+			Name: "rowlock", Article: "001", Claim: Holds,
+			About: "The repaired lock on a unique key: one thread at a time, also within one process.",
+			open:  openRows(false),
+		},
+		{
+			Name: "zk-single", Article: "004", Claim: Holds, few: 300, why: "the thundering herd of all buyers takes minutes over a network",
+			About: "One node of one name is the lock; each release wakes all waiters.",
+			open:  openTree(single),
+		},
+		{
+			Name: "zk-mutex", Article: "004", Claim: Holds,
+			About: "The queue of sequential nodes; each release wakes the next waiter.",
+			open:  openTree(mutex),
+		},
+		{
+			Name: "zk-semaphore", Article: "004", Claim: Holds,
+			About: "The same queue as a semaphore of one: not reentrant, and without an owner.",
+			open:  openTree(semaphore),
+		},
+		{
+			Name: "term", Article: "000", Claim: Holds,
+			About: "An election as a lock: the workers lead in turn, and each leader serves ten buyers.",
+			open:  openTerms(false),
+		},
+		{
+			Name: "rowlock-paused", Article: "001", Claim: Oversells, Paused: true,
+			About: "The holder is frozen between its check and its write, for longer than its lease. Then it continues and writes what it read.",
+			open:  openRows(false),
+		},
+		{
+			Name: "rowlock-paused-token", Article: "001", Claim: Holds, Paused: true,
+			About: "The same, with the newest holder's token in the stock's row: the late write changes no row.",
+			open:  openRows(true),
+		},
+		{
+			Name: "term-paused", Article: "000", Claim: Oversells, Paused: true,
+			About: "The leader is frozen between its check and its write, for longer than its lease. Then it continues and writes what it read.",
+			open:  openTerms(false),
+		},
+		{
+			Name: "term-paused-fenced", Article: "000", Claim: Holds, Paused: true,
+			About: "The same, with the write fenced by the term (elector/fence): it is refused.",
+			open:  openTerms(true),
+		},
+	}
+}
+
+func names() (list []string) {
+	for _, w := range Ways() {
+		list = append(list, w.Name)
+	}
+	return list
+}
+
+// open is a queue without a lock: all buyers have their turns at once.
+type open struct{}
+
+func (open) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
+	return work(ctx, plain(w))
+}
+func (open) close(context.Context) error       { return nil }
+func (open) cost() (wakeUps, requests *uint64) { return nil, nil }
+
+// condition is one whose write has its own condition.
+type condition struct{ open }
+
+func (condition) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
+	h := plain(w)
+	h.write = w.shop.take
+	return work(ctx, h)
+}

@@ -1,0 +1,71 @@
+package lab
+
+import (
+	"sync"
+	"time"
+
+	"conclave/internal/signal"
+)
+
+// perceivedLeadership is whether this process believes that it leads. It
+// reports every change to the lab.
+type perceivedLeadership struct {
+	report func(Event)
+	began  signal.Signal // set when a leadership begins
+
+	mu          sync.Mutex // guards what follows; report is called with it held, so that events are in order
+	on          bool
+	number      uint64    // the rule's number of this leadership; 0 if it has none
+	leaderships int       // how many have begun
+	until       time.Time // when it ends unless it is extended; zero if nothing but an event ends it
+}
+
+// lead begins a leadership, or extends the present one if it has the same
+// number.
+func (p *perceivedLeadership) lead(number uint64, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	what := "extends"
+	if !p.on || p.number != number {
+		what = "leads"
+		p.leaderships++
+		if p.on {
+			p.report(Event{What: "left", At: stamp(time.Now()), Why: "another leadership"})
+		}
+	} else if until.Equal(p.until) {
+		return
+	}
+	p.on, p.number, p.until = true, number, until
+	e := Event{What: what, At: stamp(time.Now()), Number: number}
+	if !until.IsZero() {
+		e.Until = stamp(until)
+	}
+	p.report(e)
+	if what == "leads" {
+		p.began.Set()
+	}
+}
+
+// leave ends the leadership. Without one it does nothing.
+func (p *perceivedLeadership) leave(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.on {
+		p.on = false
+		p.report(Event{What: "left", At: stamp(time.Now()), Why: why})
+	}
+}
+
+// leading is the check that a leader makes before each write.
+func (p *perceivedLeadership) leading() (number uint64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.number, p.on && (p.until.IsZero() || time.Now().Before(p.until))
+}
+
+// count returns how many leaderships have begun.
+func (p *perceivedLeadership) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leaderships
+}
