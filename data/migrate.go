@@ -346,6 +346,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 	s.server.beatNow()
 	s.server.noteServing(m, fromSessions, unsure, now.Sub(m.began))
 	if len(partial) > 0 {
+		s.server.owners.noteGivenUp(partial)
 		s.server.notePartial(m, partial)
 	}
 }

@@ -45,6 +45,7 @@ type presence struct {
 	lastContact time.Time // when it last sent a request, or answered one
 	undialled   time.Time // since when every attempt to ask it was a failed dial; zero if the last one was not
 	unanswered  time.Time // since when no attempt to ask it was answered
+	givenUp     time.Time // the one of these two at which it was given up last; see giveUpAt
 }
 
 // of returns what is known of a session, and adds it if nothing is.

@@ -24,6 +24,9 @@ import (
 //  3. The fault is not this node's own: another session has answered it in this
 //     migration, or the session itself has sent it a request within a lease.
 //
+// A session that was given up once is given up for each later slot at once, as
+// long as no attempt to ask it succeeds.
+//
 // What the session had and the copy lacks is then missing: the slot is partial
 // until a diff with the session completes or the session is gone. Until then
 // the slot's data are marked unconfirmed.
@@ -49,7 +52,7 @@ func (o *owners) attempt(n conclave.NodeID, dialled, answered bool, now time.Tim
 
 // giveUpAt returns when a migration may give a session up if nothing changes
 // until then, or zero if the session must be waited for. Only attempts since
-// from count. answered reports whether another session has answered.
+// from count, unless it was given up before. answered reports whether another session has answered.
 func (o *owners) giveUpAt(n conclave.NodeID, from time.Time, answered bool, now time.Time) time.Time {
 	lease := o.server.lease()
 	listed := o.server.view.State().Members.Has(n)
@@ -59,17 +62,35 @@ func (o *owners) giveUpAt(n conclave.NodeID, from time.Time, answered bool, now 
 	if p == nil || !answered && now.Sub(p.lastContact) > lease {
 		return time.Time{}
 	}
-	since := p.undialled
-	if !listed {
-		since = p.unanswered
-	}
-	if since.IsZero() {
-		return time.Time{}
+	since := p.failing(listed)
+	if since.IsZero() || since.Equal(p.givenUp) {
+		return since
 	}
 	if since.Before(from) {
 		since = from
 	}
 	return since.Add(lease + o.server.config.SessionGrace)
+}
+
+// failing returns since when every attempt to ask the session has failed in the
+// way that counts, or zero if the last one did not.
+func (p *presence) failing(listed bool) time.Time {
+	if listed {
+		return p.undialled
+	}
+	return p.unanswered
+}
+
+// noteGivenUp records that a slot is served without these sessions. As long as
+// no attempt succeeds, they are not waited for again.
+func (o *owners) noteGivenUp(sessions []conclave.NodeID) {
+	members := o.server.view.State().Members
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, n := range sessions {
+		p := o.of(n)
+		p.givenUp = p.failing(members.Has(n))
+	}
 }
 
 // givenUp reports whether a migration continues without a session.

@@ -61,6 +61,26 @@ func TestGiveUp_MemberThatCannotBeDialled(t *testing.T) {
 	}
 }
 
+// A session that was given up is not waited for again, until it can be dialled.
+func TestGiveUp_IsNotRepeatedForEachSlot(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.session("session-1", true)
+		s2, a := c.session("session-2", true), c.data("data-1")
+		c.stable(1, lostLeader)
+		s2.silence()
+		c.net.Refuse("session-2")
+		assert.InDelta(t, 18*time.Second, served(t, c, a, 30*time.Second), float64(2500*time.Millisecond))
+		assert.Equal(t, []conclave.NodeID{s2.id}, partial(a))
+		assert.Less(t, served(t, c, a, 30*time.Second), 2*time.Second)
+		assert.Equal(t, []conclave.NodeID{s2.id}, partial(a))
+
+		c.net.Accept("session-2")
+		time.Sleep(5 * time.Second) // the repair dials it meanwhile
+		c.crash(0, a.id)
+		never(t, 30*time.Second, "served without a session that accepts dials", func() bool { return a.state(0) == slot.Serving })
+	})
+}
+
 // A member that accepts connections and does not answer is waited for.
 func TestGiveUp_SilentMemberIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {

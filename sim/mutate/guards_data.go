@@ -29,7 +29,9 @@ var dataGuards = []guard{
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
-		"data/unreached.go", "\tif !listed {\n", "\tif !listed || now.After(from) {\n"}},
+		"data/unreached.go", "\tif listed {\n", "\tif listed && p.feeds < 0 {\n"}},
+	{name: "a session is given up again for each slot", test: unit{"./data", "TestGiveUp_IsNotRepeatedForEachSlot"}, patch: patch{
+		"data/unreached.go", "if since.IsZero() || since.Equal(p.givenUp) {", "if since.IsZero() {"}},
 	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestGiveUp_NodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
 		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
