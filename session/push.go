@@ -58,7 +58,7 @@ func (t *topics) offer(tp *topic, s *subscription, now time.Time) {
 		return
 	}
 	if d.hash == s.hash {
-		s.held, s.sure = time.Time{}, max(s.sure, d.message.Version)
+		s.held, s.sure, s.publishers = time.Time{}, max(s.sure, d.message.Version), d.message.Publishers
 		return // equal content is not pushed again
 	}
 	if d.message.Version <= s.version {
