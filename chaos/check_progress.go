@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
 )
 
 // guardGrace is the longest time that the push guard adds to the session grace.
@@ -43,11 +47,13 @@ type guarded struct {
 	pushed map[string][]string        // list name -> values
 	live   map[string]map[string]bool // dataId -> tags
 	died   map[string]time.Duration   // tag -> when its client ended without withdrawing it
+
+	incomplete map[int][]time.Duration // slot -> when it was served without all registrations
 }
 
 func (g *guarded) note(at time.Duration, o Op) {
 	if g.pushed == nil {
-		*g = guarded{map[string][]string{}, map[string]map[string]bool{}, map[string]time.Duration{}}
+		*g = guarded{pushed: map[string][]string{}, live: map[string]map[string]bool{}, died: map[string]time.Duration{}}
 	}
 	if g.live[o.Name] == nil {
 		g.live[o.Name] = map[string]bool{}
@@ -65,21 +71,42 @@ func (g *guarded) note(at time.Duration, o Op) {
 	}
 }
 
-// mayHold reports whether the push guard may hold a list back (ADR 0048): less
-// than half of what the subscriber has is still published, and some of the rest
-// is of a client that ended without withdrawing. The guard may hold it for a
-// session grace and guardGrace after that client's registrations are removed.
+// mayHold reports whether the push guard may hold a list back: some of what the
+// subscriber has is of a client that ended without withdrawing, and either less
+// than half of it is still published (ADR 0048), or its slot was served
+// incomplete (ADR 0047). In the first case the guard may hold it for a session
+// grace and guardGrace after that client's registrations are removed, in the
+// second for a session grace after the slot was served.
 func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	_, name, _ := strings.Cut(list, " ")
 	has := g.pushed[list]
-	if 2*len(g.live[name]) >= len(has) {
-		return false
-	}
+	half := 2*len(g.live[name]) < len(has)
+	marked := slices.ContainsFunc(g.servedIncomplete(h, name), func(served time.Duration) bool {
+		return served <= at && at <= served+sessionGrace
+	})
 	return slices.ContainsFunc(has, func(value string) bool {
 		tag, _, ok := parseValue(value)
 		since, died := g.died[tag]
-		return ok && died && at <= h.goneBy(since)+sessionGrace+guardGrace
+		return ok && died && (marked || half && at <= h.goneBy(since)+sessionGrace+guardGrace)
 	})
+}
+
+// servedIncomplete returns when the slot of a dataId was served, from what the
+// sessions had, without all registrations.
+func (g *guarded) servedIncomplete(h *History, name string) []time.Duration {
+	if g.incomplete == nil {
+		g.incomplete = map[int][]time.Duration{}
+		h.events(func(_ int, at time.Duration, c trace.Claim) {
+			if c.Key == trace.Incomplete && !c.Flag {
+				g.incomplete[c.Slot] = append(g.incomplete[c.Slot], at)
+			}
+		}, trace.Serving)
+	}
+	id, err := conclave.NewDataInfoID(name, "", "")
+	if err != nil {
+		return nil
+	}
+	return g.incomplete[slot.Of(id.String(), max(1, h.Cluster.Slots))]
 }
 
 // goneBy returns the time by which the registrations of a client that ended at

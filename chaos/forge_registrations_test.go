@@ -61,6 +61,14 @@ var registrationsForgeries = map[string]forgery{
 			f.op(o)
 		},
 	},
+	"I10 incomplete": { // less than half is gone, and the slot was served without a copy
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 16*time.Second, false) },
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
+	},
+	"I10 complete": { // the source's copy was taken
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, true) },
+		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
+	},
 	"I11": {
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 6, "a#2") },
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 7, "a#2") },
@@ -259,6 +267,16 @@ func guestsDie(f *forger, dead int) *forger {
 		f.op(o)
 	}
 	return f
+}
+
+// guestDiesWhileSlotIsLost: a guest dies, whose registration is one of three that
+// client-2 has; the slot is served without a copy, or with that of its source, and
+// a while later the list still shows what the guest had.
+func guestDiesWhileSlotIsLost(f *forger, later time.Duration, copied bool) {
+	guestsDie(published(f, 1), 1)
+	f.pause(6 * time.Second)
+	f.claim("data-1", trace.Claim{Kind: trace.Serving, Key: trace.Incomplete, Flag: copied})
+	f.pause(later).op(short)
 }
 
 // listIsShort: the guest's session is stopped just before it dies, and a while

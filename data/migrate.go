@@ -335,7 +335,11 @@ func (s *slots) serve(m *migration, now time.Time) {
 		r.store.MarkIncomplete(marked)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
-	r.trace.Claim(trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions})
+	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
+	if r.store.Incomplete(now) > 0 {
+		serving.Key = trace.Incomplete
+	}
+	r.trace.Claim(serving)
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
 	r.partial = nodeSet(partial)
 	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)

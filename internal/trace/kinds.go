@@ -89,7 +89,7 @@ func Admission(admitted bool) Kind {
 const (
 	Migrating Kind = "migrating"  // the node was granted Slot at Epoch and answers no reads
 	Finishing Kind = "finishing"  // a Point before it asks Peer to finish the hand-over
-	Serving   Kind = "serving"    // it answers reads of Slot at Epoch from Version on; Count sessions have reported, Flag: the source's copy was taken
+	Serving   Kind = "serving"    // it answers reads of Slot at Epoch from Version on; Count sessions have reported, Flag: the source's copy was taken, Key: Incomplete if the slot is marked so
 	Finished  Kind = "finished"   // it does not serve Slot any more
 	Read      Kind = "read"       // it answered a read of Subject at Version with Count values
 	Storing   Kind = "storing"    // a Point: a write of Peer has arrived and has not been looked at
@@ -134,3 +134,7 @@ func (k Kind) Point() bool {
 func Points() []Kind {
 	return []Kind{Swapping, Swapped, Renewing, Renewed, Resigning, Resigned, Writing, Wrote, Publishing, Landing, Finishing, Storing, Merging, Answering, Expiring}
 }
+
+// Incomplete is the Key of a Serving whose slot is marked as incomplete: its
+// leader may never have had some of its registrations (docs/adr/0047).
+const Incomplete = "incomplete"
