@@ -76,19 +76,32 @@ func (g *guarded) note(at time.Duration, o Op) {
 // than half of it is still published (ADR 0048), or its slot was served
 // incomplete (ADR 0047). In the first case the guard may hold it for a session
 // grace and guardGrace after that client's registrations are removed, in the
-// second for a session grace after the slot was served.
+// second until the mark ends.
 func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	_, name, _ := strings.Cut(list, " ")
 	has := g.pushed[list]
 	half := 2*len(g.live[name]) < len(has)
 	marked := slices.ContainsFunc(g.servedIncomplete(h, name), func(served time.Duration) bool {
-		return served <= at && at <= served+sessionGrace
+		return served <= at && at <= h.markedUntil(served)
 	})
 	return slices.ContainsFunc(has, func(value string) bool {
 		tag, _, ok := parseValue(value)
 		since, died := g.died[tag]
 		return ok && died && (marked || half && at <= h.goneBy(since)+sessionGrace+guardGrace)
 	})
+}
+
+// markedUntil returns when the mark of a slot that was served incomplete ends:
+// a session grace later, or after the first session is back if none ran
+// meanwhile (ADR 0046).
+func (h *History) markedUntil(served time.Duration) time.Duration {
+	until := served + sessionGrace
+	for _, o := range merged(h.outages()) {
+		if o.from <= until && o.to > served {
+			until = max(until, o.to+reconnectLimit+sessionGrace)
+		}
+	}
+	return until
 }
 
 // servedIncomplete returns when the slot of a dataId was served, from what the

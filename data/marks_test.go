@@ -124,3 +124,28 @@ func TestMarks_AreInSnapshot(t *testing.T) {
 		assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
 	})
 }
+
+// A follower has no news of its leader's marks after its snapshot. While no
+// session lives it keeps them as its leader does: both know the member list.
+func TestMarks_OfAFollowerOutlastAnOutageOfAllSessions(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a := c.source("data-1")
+		b := c.data("data-2")
+		e1 := c.stable(1, a.id, b.id)
+		marked := whole(e1, 5)
+		marked.UnconfirmedMs, marked.IncompleteMs = 9000, 9000
+		a.events <- marked
+		eventually(t, time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
+		for range 60 {
+			time.Sleep(time.Second)
+			a.events <- &wirev1.ReplicateEvent{LeaderEpoch: wire.EpochOut(e1), From: 5, Position: 5, Beat: true}
+		}
+		s1 := c.session("session-1", true)
+		time.Sleep(time.Second)
+		c.crash(0, b.id)
+		eventually(t, 5*time.Second, "serving", func() bool { return b.state(0) == slot.Serving })
+		f, _, err := s1.fetch(s1.learn(0), dataIDIn(0, 1))
+		require.NoError(t, err)
+		assert.Greater(t, f.GetIncompleteMs(), int64(12_000))
+	})
+}

@@ -45,7 +45,8 @@ type presence struct {
 	lastContact time.Time // when it last sent a request, or answered one
 	undialled   time.Time // since when every attempt to ask it was a failed dial; zero if the last one was not
 	unanswered  time.Time // since when no attempt to ask it was answered
-	givenUp     time.Time // the one of these two at which it was given up last; see giveUpAt
+	failed      time.Time // when the last attempt failed
+	givenUp     time.Time // undialled or unanswered when it was given up last; see giveUpAt
 }
 
 // of returns what is known of a session, and adds it if nothing is.
@@ -226,11 +227,11 @@ func (s *Server) runSweep(ctx context.Context) {
 			r.mu.Lock()
 			if r.state == slot.Serving {
 				r.watchPartial(living, now)
-				if len(living) == 0 && r.store.Marked(now) > 0 {
-					until := now.Add(s.config.SessionGrace) // meanwhile no session could confirm anything
-					r.store.Mark(until)
-					r.store.Prolong(until, now)
-				}
+			}
+			if len(living) == 0 && r.store != nil && r.store.Marked(now) > 0 {
+				until := now.Add(s.config.SessionGrace) // meanwhile no session could confirm anything
+				r.store.Mark(until)
+				r.store.Prolong(until, now)
 			}
 			switch {
 			case n%5 != 0 || r.store == nil:

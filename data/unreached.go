@@ -24,8 +24,8 @@ import (
 //  3. The fault is not this node's own: another session has answered it in this
 //     migration, or the session itself has sent it a request within a lease.
 //
-// A session that was given up once is given up for each later slot at once, as
-// long as no attempt to ask it succeeds.
+// A session that was given up once is given up for each later slot after one
+// failed attempt, as long as no attempt to ask it succeeds.
 //
 // What the session had and the copy lacks is then missing: the slot is partial
 // until a diff with the session completes or the session is gone. Until then
@@ -46,6 +46,9 @@ func (o *owners) attempt(n conclave.NodeID, dialled, answered bool, now time.Tim
 		}
 		return t
 	}
+	if !answered {
+		p.failed = now
+	}
 	p.undialled = since(p.undialled, dialled)
 	p.unanswered = since(p.unanswered, answered)
 }
@@ -63,8 +66,8 @@ func (o *owners) giveUpAt(n conclave.NodeID, from time.Time, answered bool, now 
 		return time.Time{}
 	}
 	since := p.failing(listed)
-	if since.IsZero() || since.Equal(p.givenUp) {
-		return since
+	if since.IsZero() || since.Equal(p.givenUp) && !p.failed.Before(from) {
+		return since // it was given up before, and has just failed again
 	}
 	if since.Before(from) {
 		since = from
@@ -82,7 +85,7 @@ func (p *presence) failing(listed bool) time.Time {
 }
 
 // noteGivenUp records that a slot is served without these sessions. As long as
-// no attempt succeeds, they are not waited for again.
+// no attempt succeeds, one more failure is enough to give them up again.
 func (o *owners) noteGivenUp(sessions []conclave.NodeID) {
 	members := o.server.view.State().Members
 	o.mu.Lock()

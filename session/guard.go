@@ -113,11 +113,8 @@ func (s *subscription) exceeds(d *datum, withdrawn []uint32) bool {
 	if len(s.publishers) == 0 {
 		return d.count() < s.count
 	}
-	known := make(map[uint32]bool, len(d.message.Publishers)+len(withdrawn))
-	for _, p := range slices.Concat(d.message.Publishers, withdrawn) {
-		known[p] = true
-	}
-	return slices.ContainsFunc(s.publishers, func(p uint32) bool { return !known[p] })
+	has := d.set()
+	return slices.ContainsFunc(s.publishers, func(p uint32) bool { return !has[p] && !slices.Contains(withdrawn, p) })
 }
 
 // before returns how many values a subscription had when they were last

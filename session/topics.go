@@ -50,12 +50,14 @@ type topic struct {
 	lastRead time.Time
 }
 
-// datum is the content of a topic at a version. It is never changed once made,
-// and is shared by all its receivers.
+// datum is the content of a topic at a version. What is sent of it is never
+// changed once made, and is shared by all its receivers.
 type datum struct {
 	message *wirev1.Datum
 	hash    uint64
 	size    int // estimated bytes on the wire
+
+	publishers map[uint32]bool // of the message; made by set
 
 	unconfirmed time.Duration // how much longer the push guard would have held it back without the subscription's limit
 }
@@ -69,6 +71,17 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 		size += 4 + len(v)
 	}
 	return &datum{message: m, hash: hash, size: size}
+}
+
+// set returns the publishers of the message. The topics' mutex guards it.
+func (d *datum) set() map[uint32]bool {
+	if d.publishers == nil {
+		d.publishers = make(map[uint32]bool, len(d.message.Publishers))
+		for _, p := range d.message.Publishers {
+			d.publishers[p] = true
+		}
+	}
+	return d.publishers
 }
 
 func (d *datum) count() int { return len(d.message.Values) }

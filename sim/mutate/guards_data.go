@@ -31,7 +31,7 @@ var dataGuards = []guard{
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
 		"data/unreached.go", "\tif listed {\n", "\tif listed && p.feeds < 0 {\n"}},
 	{name: "a session is given up again for each slot", test: unit{"./data", "TestGiveUp_IsNotRepeatedForEachSlot"}, patch: patch{
-		"data/unreached.go", "if since.IsZero() || since.Equal(p.givenUp) {", "if since.IsZero() {"}},
+		"data/unreached.go", "if since.IsZero() || since.Equal(p.givenUp) && !p.failed.Before(from) {", "if since.IsZero() {"}},
 	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestGiveUp_NodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
 		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{

@@ -11,7 +11,7 @@ var sessionGuards = []guard{
 	{name: "a slot without a copy is served unmarked", test: unit{"./data", "TestMarks_GrantWithoutCopyIsMarked"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/migrate.go", "case m.r.copyEpoch.IsZero():\n\t\treturn true", "case m.r.copyEpoch.IsZero():\n\t\treturn owners.anyInGrace()"}},
 	{name: "marks end while no session lives", test: unit{"./data", "TestOwners_OutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
-		"data/owners.go", "if len(living) == 0 && r.store.Marked(now) > 0 {", "if len(living) == 0 && r.id < 0 {"}},
+		"data/owners.go", "if len(living) == 0 && r.store != nil && r.store.Marked(now) > 0 {", "if len(living) == 0 && r.id < 0 {"}},
 	{name: "a session pushes what has come back so far", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2", "power-cut-of-data-and-sessions@3"), patch: patch{
 		"session/guard.go", "case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):", "case m.until.IsZero() && s.exceeds(d, m.withdrawn):"}},
 	{name: "lists are compared by length", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("another-registers-while-they-are-back"), patch: patch{
