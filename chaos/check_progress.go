@@ -71,12 +71,12 @@ func (g *guarded) note(at time.Duration, o Op) {
 	}
 }
 
-// mayHold reports whether the push guard may hold a list back: some of what the
-// subscriber has is of a client that ended without withdrawing, and either less
-// than half of it is still published (ADR 0048), or its slot was served
-// incomplete (ADR 0047). In the first case the guard may hold it for a session
-// grace and guardGrace after that client's registrations are removed, in the
-// second until the mark ends.
+// mayHold reports whether the push guard may hold a list back. It may in two
+// cases. Less than half of what the subscriber has is still published, and some
+// of the rest is of a client that ended without withdrawing (ADR 0048): for a
+// session grace and guardGrace after that client's registrations are removed.
+// Or some of it is not published any more, and its slot was served incomplete
+// (ADR 0047): until the mark ends. A withdrawal may have been lost then, too.
 func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	_, name, _ := strings.Cut(list, " ")
 	has := g.pushed[list]
@@ -87,7 +87,7 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	return slices.ContainsFunc(has, func(value string) bool {
 		tag, _, ok := parseValue(value)
 		since, died := g.died[tag]
-		return ok && died && (marked || half && at <= h.goneBy(since)+sessionGrace+guardGrace)
+		return ok && (marked && !g.live[name][tag] || half && died && at <= h.goneBy(since)+sessionGrace+guardGrace)
 	})
 }
 
