@@ -90,11 +90,20 @@ func (h *History) forgotten() map[string][]span {
 			return
 		}
 		out[o.Name] = nil
-		if id, err := conclave.NewDataInfoID(o.Name, "", ""); err == nil {
-			out[o.Name] = slots[fmt.Sprint(slot.Of(id.String(), max(1, h.Cluster.Slots)))]
+		if n, ok := h.slotOf(o.Name); ok {
+			out[o.Name] = slots[fmt.Sprint(n)]
 		}
 	}, OpPush)
 	return out
+}
+
+// slotOf returns the slot of a dataId, and false if its name is not valid.
+func (h *History) slotOf(name string) (n int, ok bool) {
+	id, err := conclave.NewDataInfoID(name, "", "")
+	if err != nil {
+		return 0, false
+	}
+	return slot.Of(id.String(), max(1, h.Cluster.Slots)), true
 }
 
 // refillTime is how long a restarted data node may take to get its copies

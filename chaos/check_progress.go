@@ -5,9 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"conclave"
 	"conclave/internal/trace"
-	"conclave/slot"
 )
 
 // guardGrace is the longest time that the push guard adds to the session grace.
@@ -115,11 +113,11 @@ func (g *guarded) servedIncomplete(h *History, name string) []time.Duration {
 			}
 		}, trace.Serving)
 	}
-	id, err := conclave.NewDataInfoID(name, "", "")
-	if err != nil {
+	n, ok := h.slotOf(name)
+	if !ok {
 		return nil
 	}
-	return g.incomplete[slot.Of(id.String(), max(1, h.Cluster.Slots))]
+	return g.incomplete[n]
 }
 
 // goneBy returns the time by which the registrations of a client that ended at

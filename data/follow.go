@@ -295,8 +295,7 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 			return false, false, nil
 		}
 		r.store = store.Adopt(r.takeover, r.loading, now)
-		r.store.Mark(now.Add(wire.FromMs(e.GetUnconfirmedMs())))
-		r.store.MarkIncomplete(now.Add(wire.FromMs(e.GetIncompleteMs())))
+		r.store.inherit(marks{wire.FromMs(e.GetUnconfirmedMs()), wire.FromMs(e.GetIncompleteMs())}, now)
 		r.loading = nil
 	case r.copyEpoch != epoch || r.copyPosition != e.GetFrom():
 		r.detachAt(now)

@@ -2,8 +2,6 @@ package data
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -26,12 +24,11 @@ import (
 
 // heldCopy is a complete copy that another holder has sent.
 type heldCopy struct {
-	store       *Store
-	epoch       conclave.Epoch
-	position    uint64
-	counter     int64
-	unconfirmed time.Duration
-	incomplete  time.Duration
+	store    *Store
+	epoch    conclave.Epoch
+	position uint64
+	counter  int64
+	marks    marks
 }
 
 // isFurther reports whether a copy at a position of one epoch's feed is further
@@ -60,12 +57,7 @@ func (s *slots) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
 // granted to this node after a crash.
 func (s *slots) askHolders() {
 	byHolder := map[conclave.NodeID][]*migration{}
-	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
-		m := s.migrations[id]
-		if m.phase != collecting || m.sent {
-			continue
-		}
-		m.sent = true
+	for _, m := range s.unsent(collecting) {
 		for n := range m.holders {
 			byHolder[n] = append(byHolder[n], m)
 		}
@@ -132,7 +124,7 @@ func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.C
 		if e.GetSnapshotEnd() {
 			received(int(e.GetSlot()), heldCopy{
 				store: loading, epoch: wire.EpochIn(e.GetLeaderEpoch()), position: e.GetPosition(),
-				counter: e.GetCounter(), unconfirmed: wire.FromMs(e.GetUnconfirmedMs()), incomplete: wire.FromMs(e.GetIncompleteMs()),
+				counter: e.GetCounter(), marks: marks{wire.FromMs(e.GetUnconfirmedMs()), wire.FromMs(e.GetIncompleteMs())},
 			})
 			loading = nil
 		}
@@ -154,10 +146,7 @@ func (s *slots) take(m *migration, holder conclave.NodeID, c heldCopy) {
 	s.server.log.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
 		"copy", c.epoch, "position", c.position, "had", r.copyEpoch, "at", r.copyPosition)
 	r.store = r.store.Adopt(r.takeover, c.store, now)
-	r.store.Mark(now.Add(c.unconfirmed))
-	if c.incomplete > 0 {
-		r.store.MarkIncomplete(now.Add(c.incomplete))
-	}
+	r.store.inherit(c.marks, now)
 	r.store.TakeChanged() // a slot that migrates has no readers
 	r.store.Raise(c.counter)
 	r.copyEpoch, r.copyPosition = c.epoch, c.position
@@ -215,10 +204,7 @@ func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events
 		return nil, finished
 	}
 	copies, copyEpoch, position := r.store.All(), r.copyEpoch, r.copyPosition
-	counter, marked, incomplete := r.store.Counter(), r.store.Marked(now), r.store.Incomplete(now)
+	counter, left := r.store.Counter(), r.store.marksAt(now)
 	r.mu.Unlock()
-	events = snapshot(r.id, copyEpoch, copies, position, counter)
-	last := events[len(events)-1]
-	last.UnconfirmedMs, last.IncompleteMs = wire.Ms(marked), wire.Ms(incomplete)
-	return events, finished
+	return snapshot(r.id, copyEpoch, copies, position, counter, left), finished
 }

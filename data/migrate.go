@@ -98,16 +98,25 @@ func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	s.server.log.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
 }
 
+// unsent returns the migrations of a phase whose request was not sent yet, by
+// slot, and counts it as sent.
+func (s *slots) unsent(p phase) (all []*migration) {
+	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
+		if m := s.migrations[id]; m.phase == p && !m.sent {
+			m.sent = true
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // finishAll asks each source to stop, once for all slots that the table has
 // just moved from it to this node: a drain costs one request for each batch of
 // slots.
 func (s *slots) finishAll() {
 	bySource := map[conclave.NodeID][]*migration{}
-	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
-		if m := s.migrations[id]; m.phase == finishing && !m.sent {
-			m.sent = true
-			bySource[m.source] = append(bySource[m.source], m)
-		}
+	for _, m := range s.unsent(finishing) {
+		bySource[m.source] = append(bySource[m.source], m)
 	}
 	for _, source := range sortedNodes(bySource) {
 		s.finish(source, bySource[source])

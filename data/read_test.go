@@ -50,3 +50,11 @@ func TestRead_IncompleteNamesPublishers(t *testing.T) {
 	assert.Zero(t, f.GetIncompleteMs(), "one removal is unconfirmed, nothing else may be missing")
 	assert.Equal(t, []uint32{wire.PublisherHash("r1")}, f.GetDatum().GetPublishers())
 }
+
+func TestServe_MarksWholeSlot(t *testing.T) {
+	s, now := NewStore(15*time.Second), time.Now()
+	s.Serve(100, now.Add(15*time.Second), now)
+	f := s.Read(testData[1], 0, 0, now)
+	assert.Equal(t, int64(15_000), f.GetUnconfirmedMs())
+	assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
+}

@@ -247,15 +247,11 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 	from := at.sent
 	entries, ok := log.since(at.sent, partCopies)
 	if at.sent == 0 || !ok {
-		copies, position, now := r.store.All(), log.position, time.Now()
-		marked, incomplete := r.store.Marked(now), r.store.Incomplete(now)
+		copies, position, left := r.store.All(), log.position, r.store.marksAt(time.Now())
 		at.sent = position
 		r.noteRead(f, position)
 		r.mu.Unlock()
-		events = snapshot(r.id, at.epoch, copies, position, counter)
-		last := events[len(events)-1]
-		last.UnconfirmedMs, last.IncompleteMs = wire.Ms(marked), wire.Ms(incomplete)
-		return events, true, false
+		return snapshot(r.id, at.epoch, copies, position, counter, left), true, false
 	}
 	if len(entries) == 0 && !resumed {
 		r.mu.Unlock()
@@ -319,8 +315,9 @@ func (s *Store) describe(entries []logEntry, e *wirev1.ReplicateEvent) int {
 	return len(entries)
 }
 
-// snapshot splits a whole copy into messages; an empty copy is one message.
-func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, counter int64) []*wirev1.ReplicateEvent {
+// snapshot splits a whole copy into messages; an empty copy is one message. The
+// last one carries the marks.
+func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, counter int64, left marks) []*wirev1.ReplicateEvent {
 	var out []*wirev1.ReplicateEvent
 	for first := true; first || len(copies) > 0; first = false {
 		e := &wirev1.ReplicateEvent{
@@ -335,7 +332,9 @@ func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, coun
 		}
 		out = append(out, e)
 	}
-	out[0].SnapshotBegin, out[len(out)-1].SnapshotEnd = true, true
+	last := out[len(out)-1]
+	out[0].SnapshotBegin, last.SnapshotEnd = true, true
+	last.UnconfirmedMs, last.IncompleteMs = wire.Ms(left.unconfirmed), wire.Ms(left.incomplete)
 	return out
 }
 

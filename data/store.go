@@ -273,6 +273,18 @@ func (s *Store) Prolong(until, now time.Time) {
 	}
 }
 
+// marks are how much longer the marks of a slot last: what a hand-over, a
+// snapshot and a holder's copy pass on.
+type marks struct{ unconfirmed, incomplete time.Duration }
+
+func (s *Store) marksAt(now time.Time) marks { return marks{s.Marked(now), s.Incomplete(now)} }
+
+// inherit takes over the marks of the store that a copy came from.
+func (s *Store) inherit(m marks, now time.Time) {
+	s.Mark(now.Add(m.unconfirmed))
+	s.MarkIncomplete(now.Add(m.incomplete))
+}
+
 // Incomplete returns for how long the slot is still marked as incomplete.
 func (s *Store) Incomplete(now time.Time) time.Duration { return max(0, s.incomplete.Sub(now)) }
 

@@ -397,14 +397,6 @@ func TestRemove_UnconfirmedIsMarked(t *testing.T) {
 	}
 }
 
-func TestServe_MarksWholeSlot(t *testing.T) {
-	s, now := NewStore(15*time.Second), time.Now()
-	s.Serve(100, now.Add(15*time.Second), now)
-	f := s.Read(testData[1], 0, 0, now)
-	assert.Equal(t, int64(15_000), f.GetUnconfirmedMs())
-	assert.Equal(t, f.GetDatum().GetVersion(), f.GetUnexplainedVersion())
-}
-
 // What the owner wrote while a merge was pending wins over what was decided
 // before.
 func TestMerge_WriteOvertakesDiffAnswer(t *testing.T) {

@@ -55,7 +55,8 @@ func (o *owners) attempt(n conclave.NodeID, dialled, answered bool, now time.Tim
 
 // giveUpAt returns when a migration may give a session up if nothing changes
 // until then, or zero if the session must be waited for. Only attempts since
-// from count, unless it was given up before. answered reports whether another session has answered.
+// from count, unless it was given up before. answered reports whether another
+// session has answered.
 func (o *owners) giveUpAt(n conclave.NodeID, from time.Time, answered bool, now time.Time) time.Time {
 	lease := o.server.lease()
 	listed := o.server.view.State().Members.Has(n)
