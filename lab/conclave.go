@@ -14,7 +14,6 @@ import (
 	"conclave/elector/rowlock"
 	"conclave/elector/termcas"
 	"conclave/elector/versioncas"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -161,11 +160,11 @@ func (env *environment) elector(strategy elector.Strategy, requests func() uint6
 	e, err := elector.New(elector.Config{
 		ID: env.ID(), Address: env.address, Strategy: strategy, Lease: env.Times.Lease, Beat: env.Times.Beat,
 		WakePeers: func(context.Context, elector.Term) { env.report(Event{What: "wake", At: stamp(time.Now())}) },
-		Trace: func(c trace.Claim) {
+		Trace: func(c elector.Event) {
 			switch c.Kind {
-			case trace.Led, trace.Extended:
+			case elector.EventLed, elector.EventExtended:
 				env.perceived.lead(c.Term, c.Until)
-			case trace.Left:
+			case elector.EventLeft:
 				env.perceived.leave(c.Err.Error())
 			}
 		},

@@ -2,10 +2,10 @@ package rowlock_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
@@ -31,7 +31,7 @@ const key = "the leader"
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
 	Migrate: rowlock.Migrate,
-	Strategy: func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error) {
+	Strategy: func(db *conclavesql.DB, logger *slog.Logger) (elector.Strategy, error) {
 		return rowlock.New(rowlock.Config{DB: db, Key: key, Logger: logger})
 	},
 	Lock: "row_lock l ON l.lock_key = ?", Key: key, Term: "id",

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/elector"
@@ -18,14 +17,14 @@ type Config struct {
 	DB  *conclavesql.DB
 	Key string // of the row: 1 to 255 printable ASCII characters; Migrate creates it
 
-	Logger hclog.Logger // nil discards the log lines
+	Logger *slog.Logger // nil discards the log lines
 }
 
 // Strategy elects by a compare-and-swap of the version of one row. Its methods are
 // called by one goroutine.
 type Strategy struct {
 	cfg Config
-	log hclog.Logger
+	log *slog.Logger
 
 	version uint64          // of the row, as this node's last statement left it; only while a term is held
 	won     elector.Term    // the held term; zero if none is held
@@ -44,7 +43,7 @@ func New(cfg Config) (*Strategy, error) {
 		return nil, fmt.Errorf("versioncas: %w", err)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Strategy{cfg: cfg, log: cfg.Logger}, nil
 }
