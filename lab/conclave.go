@@ -68,7 +68,7 @@ var versionRule = Rule{
 			return nil, err
 		}
 		return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-			n, err := db.Exec(ctx, conclavesql.LabWriteVersion, term, env.Lab, env.ID().String(), term)
+			n, err := db.Exec(ctx, writeVersionSQL, term, env.Lab, env.ID().String(), term)
 			return n == 1, err
 		})
 	},
@@ -85,7 +85,7 @@ var rowRule = Rule{
 			return nil, err
 		}
 		return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-			n, err := db.Exec(ctx, conclavesql.LabWriteRow, term, env.Lab, env.ID().String(), term)
+			n, err := db.Exec(ctx, writeRowSQL, term, env.Lab, env.ID().String(), term)
 			return n == 1, err
 		})
 	},
@@ -107,7 +107,7 @@ func (env *environment) termcas(takeover termcas.Takeover) (candidate, error) {
 		return nil, err
 	}
 	return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-		n, err := db.Exec(ctx, conclavesql.LabWriteFenced, term, env.lock().DataCenter, env.Lab, env.ID().String(), term)
+		n, err := db.Exec(ctx, writeFencedSQL, term, env.lock().DataCenter, env.Lab, env.ID().String(), term)
 		return n == 1, err
 	})
 }

@@ -3,6 +3,7 @@ package rowlock_test
 import (
 	"context"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -27,6 +28,12 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 const key = "the leader"
+
+// What another process of the article's form sends.
+var (
+	articleAcquireSQL = conclavesql.Statement(os.DirFS("sql"), "article_acquire.sql")
+	articleFindSQL    = conclavesql.Statement(os.DirFS("sql"), "article_find.sql")
+)
 
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
