@@ -67,9 +67,10 @@ func (h *History) outages() []span {
 
 // forgotten returns, for each datum, the times in which it may fall back to an
 // earlier state: the leader of its slot was lost while no follower had all its
-// changes, and a session was lost just before or within a second. Then only the
-// clients have their last changes, until they have connected to another
-// session.
+// changes, and a session was lost just before or within a second; or the slot was
+// served incomplete, from what the sessions had, just after a session was lost.
+// Then only the clients have their last changes, until they have connected to
+// another session.
 func (h *History) forgotten() map[string][]span {
 	sessions := h.faultSpans(Kill, Stop, Pause)
 	slots := map[string][]span{}
@@ -84,6 +85,18 @@ func (h *History) forgotten() map[string][]span {
 			}
 		}
 	}, OpAhead)
+	h.events(func(_ int, at time.Duration, c trace.Claim) {
+		if c.Key != trace.Incomplete || c.Flag {
+			return
+		}
+		for n := range h.Cluster.Sessions {
+			began := func(s span) bool { return s.from >= at-reconnectLimit && s.from <= at }
+			if slices.ContainsFunc(sessions[fmt.Sprintf("session-%d", n+1)], began) {
+				slots[fmt.Sprint(c.Slot)] = append(slots[fmt.Sprint(c.Slot)], span{at, at + sessionGrace})
+				return
+			}
+		}
+	}, trace.Serving)
 	out := map[string][]span{}
 	h.ops(func(_ int, _ time.Duration, o Op) {
 		if _, known := out[o.Name]; known || len(slots) == 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"conclave/chaos"
+	"conclave/internal/trace"
 )
 
 // operatorForgeries are for the checks across subscribers, of copies, and of an
@@ -61,6 +62,36 @@ var operatorForgeries = map[string]forgery{
 		},
 		func(f *forger) {
 			f.aheadAndLost("session-1")
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 all copies lost": { // and a session: what its clients registered last is lost, too
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 4*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 all copies lost but the source's": {
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, true)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 all copies lost and no session": {
+		func(f *forger) {
+			f.servedWithoutCopy("data-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
 			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
 		},
 	},
@@ -125,6 +156,15 @@ func (f *forger) allAwayFor() {
 func (f *forger) aheadAndLost(other string) {
 	published(f, 1, 2).op(chaos.Op{Kind: chaos.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
 	f.fault(chaos.Act{Verb: chaos.Kill, Node: "data-2"}).fault(chaos.Act{Verb: chaos.Kill, Node: other})
+}
+
+// servedWithoutCopy kills a node; a while later every slot is served incomplete,
+// with the copy of its source or with what the sessions have.
+func (f *forger) servedWithoutCopy(lost string, later time.Duration, copied bool) {
+	published(f, 1, 2).fault(chaos.Act{Verb: chaos.Kill, Node: lost}).pause(later)
+	for n := range 4 {
+		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Key: trace.Incomplete, Flag: copied})
+	}
 }
 
 func (f *forger) connected(client string, sessions ...string) *forger {
