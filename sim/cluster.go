@@ -77,6 +77,7 @@ type process struct {
 	host   string // the node's name, or that of its twin's host
 	node   conclave.NodeID
 	server server
+	alive  context.Context // ends when it is killed, or has stopped
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
 	err    error         // what Run returned; valid after done
@@ -177,11 +178,11 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{host: host, node: spec.node, server: s, cancel: cancel, done: make(chan struct{}), advertise: advertise}
+	p := &process{host: host, node: spec.node, server: s, done: make(chan struct{}), advertise: advertise}
+	p.alive, p.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(p.done)
-		p.err = s.Run(ctx)
+		p.err = s.Run(p.alive)
 		c.net.Kill(host) // an ended process leaves no connections
 	}()
 	c.mu.Lock()
@@ -206,8 +207,8 @@ func (c *Cluster) process(host string) *process {
 	}
 }
 
-// kill ends a process as kill -9 does: first its connections, then its
-// goroutines. It returns when they have ended.
+// kill ends a process as kill -9 does, also one that is stopping: first its
+// connections, then its goroutines. It returns when they have ended.
 func (c *Cluster) kill(host string) {
 	p := c.process(host)
 	if p == nil {
@@ -233,7 +234,7 @@ func (c *Cluster) stop(host string) *process {
 		return nil
 	}
 	p.stop.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(p.alive, time.Minute)
 		defer cancel()
 		if err := p.server.Shutdown(ctx); err != nil {
 			c.logger(host).Info("stopped", "error", err)
