@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -69,7 +70,10 @@ type Cluster struct {
 	operators map[string]bool // hosts of operators at work
 }
 
-var _ chaos.Driver = (*Cluster)(nil)
+var (
+	_ chaos.Driver  = (*Cluster)(nil)
+	_ chaos.Stopper = (*Cluster)(nil)
+)
 
 // process is a node in the bubble: a server that runs until it is cancelled or
 // has shut down.
@@ -82,6 +86,7 @@ type process struct {
 	done   chan struct{} // closed when Run has returned
 	err    error         // what Run returned; valid after done
 	stop   sync.WaitGroup
+	asked  atomic.Bool // to stop gracefully
 
 	advertise string // instead of its own address
 }
@@ -233,6 +238,7 @@ func (c *Cluster) stop(host string) *process {
 	if p == nil {
 		return nil
 	}
+	p.asked.Store(true)
 	p.stop.Go(func() {
 		ctx, cancel := context.WithTimeout(p.alive, time.Minute)
 		defer cancel()
@@ -243,6 +249,12 @@ func (c *Cluster) stop(host string) *process {
 		<-p.done
 	})
 	return p
+}
+
+// Stopping reports whether a node has been asked to stop and still runs.
+func (c *Cluster) Stopping(name string) bool {
+	p := c.process(name)
+	return p != nil && p.asked.Load()
 }
 
 // Close closes the clients, then kills every node that still runs.
