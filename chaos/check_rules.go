@@ -266,6 +266,8 @@ func (h *History) stopsHandOver(v *Verdict) {
 			if stopped[f.Node] = (seenAt[time.Duration]{e.At, i}); was && e.At-at <= announcementLasts {
 				delete(stopped, f.Node)
 			}
+		case f != nil && f.Err == nil && f.Verb == Kill: // it no longer stops, and reports nothing
+			delete(stopped, f.Node)
 		case e.Claim != nil && e.Claim.Kind == trace.Emptied:
 			s, was := stopped[e.Claim.Node.Name]
 			delete(stopped, e.Claim.Node.Name)

@@ -61,6 +61,14 @@ type Dated interface {
 	TookHold(ctx context.Context, a Act, began time.Time) time.Time
 }
 
+// Stopper is a Driver that knows which nodes have been asked to stop and still
+// run. The player kills such a node before it starts it, and the history has
+// that kill. Other drivers kill it in Start.
+type Stopper interface {
+	// Stopping reports whether the named node is one of them.
+	Stopping(node string) bool
+}
+
 // PartialCounter is a Driver that can ask the data nodes how many slots they
 // serve without a session that could not be reached.
 type PartialCounter interface {

@@ -193,6 +193,17 @@ var slotsForgeries = map[string]forgery{
 			f.stoppedWith("data-1", false).pause(25*time.Second).stoppedWith("data-2", true)
 		},
 	},
+	"L14 after a stop that a kill ended": {
+		func(f *forger) {
+			f.fault(chaos.Act{Verb: chaos.Stop, Node: "data-2"}).fault(chaos.Act{Verb: chaos.Kill, Node: "data-2"})
+			f.fault(chaos.Act{Verb: chaos.Start, Node: "data-2"}).pause(25*time.Second).stoppedWith("data-1", false)
+		},
+		func(f *forger) { // the kill is a fault beside it
+			f.fault(chaos.Act{Verb: chaos.Stop, Node: "data-2"}).fault(chaos.Act{Verb: chaos.Kill, Node: "data-2"})
+			f.fault(chaos.Act{Verb: chaos.Start, Node: "data-2"}).pause(5*time.Second).stoppedWith("data-1", false)
+			f.pause(25*time.Second).stoppedWith("data-1", true)
+		},
+	},
 	"L14 two stops at once": {
 		func(f *forger) { f.stoppedWith("data-1", false).stoppedWith("data-2", true) },
 		func(f *forger) { // the other one waits for it

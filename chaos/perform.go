@@ -111,6 +111,11 @@ func (p *player) act(ctx context.Context, a Act, last time.Duration) error {
 	case Release:
 		p.gate.Release(a.Node, a.Point)
 	default:
+		if d, knows := p.driver.(Stopper); knows && a.Verb == Start && d.Stopping(a.Node) {
+			if err := p.act(ctx, Act{Verb: Kill, Node: a.Node}, 0); err != nil { // as a service manager does after its timeout
+				return err
+			}
+		}
 		if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
 			p.load.kill(a.Node)
 		}

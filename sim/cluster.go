@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -69,7 +70,10 @@ type Cluster struct {
 	operators map[string]bool // hosts of operators at work
 }
 
-var _ chaos.Driver = (*Cluster)(nil)
+var (
+	_ chaos.Driver  = (*Cluster)(nil)
+	_ chaos.Stopper = (*Cluster)(nil)
+)
 
 // process is a node in the bubble: a server that runs until it is cancelled or
 // has shut down.
@@ -77,10 +81,12 @@ type process struct {
 	host   string // the node's name, or that of its twin's host
 	node   conclave.NodeID
 	server server
+	alive  context.Context // ends when it is killed, or has stopped
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
 	err    error         // what Run returned; valid after done
 	stop   sync.WaitGroup
+	asked  atomic.Bool // to stop gracefully
 
 	advertise string // instead of its own address
 }
@@ -177,11 +183,11 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", host, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{host: host, node: spec.node, server: s, cancel: cancel, done: make(chan struct{}), advertise: advertise}
+	p := &process{host: host, node: spec.node, server: s, done: make(chan struct{}), advertise: advertise}
+	p.alive, p.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(p.done)
-		p.err = s.Run(ctx)
+		p.err = s.Run(p.alive)
 		c.net.Kill(host) // an ended process leaves no connections
 	}()
 	c.mu.Lock()
@@ -206,8 +212,8 @@ func (c *Cluster) process(host string) *process {
 	}
 }
 
-// kill ends a process as kill -9 does: first its connections, then its
-// goroutines. It returns when they have ended.
+// kill ends a process as kill -9 does, also one that is stopping: first its
+// connections, then its goroutines. It returns when they have ended.
 func (c *Cluster) kill(host string) {
 	p := c.process(host)
 	if p == nil {
@@ -232,8 +238,9 @@ func (c *Cluster) stop(host string) *process {
 	if p == nil {
 		return nil
 	}
+	p.asked.Store(true)
 	p.stop.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(p.alive, time.Minute)
 		defer cancel()
 		if err := p.server.Shutdown(ctx); err != nil {
 			c.logger(host).Info("stopped", "error", err)
@@ -242,6 +249,12 @@ func (c *Cluster) stop(host string) *process {
 		<-p.done
 	})
 	return p
+}
+
+// Stopping reports whether a node has been asked to stop and still runs.
+func (c *Cluster) Stopping(name string) bool {
+	p := c.process(name)
+	return p != nil && p.asked.Load()
 }
 
 // Close closes the clients, then kills every node that still runs.
