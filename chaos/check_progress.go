@@ -19,7 +19,7 @@ func progressMade(h *History, v *Verdict) {
 	h.ops(func(i int, at time.Duration, o Op) {
 		switch {
 		case o.Kind != OpProgress:
-			guard.note(at, o)
+			guard.note(h, at, o)
 		case o.Err == nil || o.Name != full || len(o.Values) == 0:
 			v.check(o.Err == nil, h, at, []int{i}, "%v", o.Err)
 		default:
@@ -27,7 +27,7 @@ func progressMade(h *History, v *Verdict) {
 			wrong := slices.DeleteFunc(slices.Clone(o.Values), may)
 			v.check(len(wrong) == 0, h, at, []int{i}, "%v; the push guard has no reason to hold %s", o.Err, strings.Join(wrong, ", "))
 		}
-	}, OpPublish, OpWithdraw, OpPush, OpProgress)
+	}, OpPublish, OpWithdraw, OpStored, OpPush, OpProgress)
 }
 
 // full is the expectation that every list is complete. The Values of its
@@ -45,20 +45,33 @@ type guarded struct {
 	pushed map[string][]string        // list name -> values
 	live   map[string]map[string]bool // dataId -> tags
 	died   map[string]time.Duration   // tag -> when its client ended without withdrawing it
+	stored map[string]time.Duration   // dataId -> when a change of it was acknowledged last
+	doubts map[string]doubt           // list name -> what was lost in small steps
 
 	incomplete map[int][]time.Duration // slot -> when it was served without all registrations
 }
 
-func (g *guarded) note(at time.Duration, o Op) {
+// doubt is how many values a list had before it lost some in small steps, while
+// the marks of these losses may follow one another.
+type doubt struct {
+	full  int
+	until time.Duration
+}
+
+func (g *guarded) note(h *History, at time.Duration, o Op) {
 	if g.pushed == nil {
-		*g = guarded{pushed: map[string][]string{}, live: map[string]map[string]bool{}, died: map[string]time.Duration{}}
+		*g = guarded{pushed: map[string][]string{}, live: map[string]map[string]bool{}, died: map[string]time.Duration{}, stored: map[string]time.Duration{}, doubts: map[string]doubt{}}
 	}
 	if g.live[o.Name] == nil {
 		g.live[o.Name] = map[string]bool{}
 	}
 	switch o.Kind {
 	case OpPush:
-		g.pushed[listName(o.Client, o.Name)] = o.Values
+		list := listName(o.Client, o.Name)
+		g.doubts[list] = g.doubted(h, list, at, o)
+		g.pushed[list] = o.Values
+	case OpStored:
+		g.stored[o.Name] = at
 	case OpPublish:
 		g.live[o.Name][o.ID] = true
 	case OpWithdraw:
@@ -69,16 +82,52 @@ func (g *guarded) note(at time.Duration, o Op) {
 	}
 }
 
+// doubted returns a list's doubt after a push, by the rule of the push guard:
+// what is lost adds up as long as each loss is pushed while the mark of one
+// before it may be valid; what was withdrawn was not lost. A list that may have
+// been held, and was pushed all the same, is not doubted any more.
+func (g *guarded) doubted(h *History, list string, at time.Duration, o Op) doubt {
+	has, count := g.pushed[list], len(o.Values)
+	before, until := len(has), time.Duration(0)
+	if d := g.doubts[list]; at < d.until {
+		before, until = d.full, d.until
+	}
+	left := map[string]bool{}
+	for _, value := range o.Values {
+		tag, _, _ := parseValue(value)
+		left[tag] = true
+	}
+	lost := slices.ContainsFunc(has, func(value string) bool {
+		tag, _, ok := parseValue(value)
+		_, died := g.died[tag]
+		return ok && !left[tag] && (died || g.live[o.Name][tag])
+	})
+	switch {
+	case lost && (count == 0 || 2*count < before):
+		return doubt{count, h.markedUntil(at)}
+	case lost:
+		return doubt{max(count, before), h.markedUntil(at)}
+	default:
+		return doubt{max(count, before-max(0, len(has)-count)), until}
+	}
+}
+
 // mayHold reports whether the push guard may hold a list back. It may in two
 // cases. Less than half of what the subscriber has is still published, and some
 // of the rest is of a client that ended without withdrawing (ADR 0048): for a
 // session grace and guardGrace after that client's registrations are removed.
+// What the subscriber lost in small steps before (doubted) counts as well if the
+// list did not change since the marks ended: the guard decides at each change.
 // Or some of it is not published any more, and its slot was served incomplete
 // (ADR 0047): until the mark ends. A withdrawal may have been lost then, too.
 func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	_, name, _ := strings.Cut(list, " ")
 	has := g.pushed[list]
-	half := 2*len(g.live[name]) < len(has)
+	full := len(has)
+	if d := g.doubts[list]; g.stored[name] < d.until {
+		full = d.full
+	}
+	half := 2*len(g.live[name]) < full
 	marked := slices.ContainsFunc(g.servedIncomplete(h, name), func(served time.Duration) bool {
 		return served <= at && at <= h.markedUntil(served)
 	})

@@ -65,6 +65,14 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { guestDiesWhileSlotIsLost(f, 16*time.Second, false) },
 		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
 	},
+	"I10 held by small steps": { // the last change was acknowledged after the mark of the first loss
+		func(f *forger) { listShrinks(f, 0, 16*time.Second) },
+		func(f *forger) { listShrinks(f, 0, 14*time.Second) },
+	},
+	"I10 held by withdrawals": { // the first step was no loss
+		func(f *forger) { listShrinks(f, 2, 14*time.Second) },
+		func(f *forger) { listShrinks(f, 0, 14*time.Second) },
+	},
 	"I10 complete": { // the source's copy was taken
 		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, true) },
 		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
@@ -277,6 +285,21 @@ func guestDiesWhileSlotIsLost(f *forger, later time.Duration, copied bool) {
 	f.pause(6 * time.Second)
 	f.claim("data-1", trace.Claim{Kind: trace.Serving, Key: trace.Incomplete, Flag: copied})
 	f.pause(later).op(short)
+}
+
+// listShrinks: client-2 has three values. It is pushed a list without that of
+// guest-1, which died, or withdrew it as version, and then guest-2 dies; a while
+// later a change is acknowledged, and the list still shows what guest-2 had.
+func listShrinks(f *forger, version int64, later time.Duration) {
+	for _, tag := range []string{"guest-1/1", "guest-2/2", "client-1/3"} {
+		f.op(chaos.Op{Client: tag[:len(tag)-2], Kind: chaos.OpPublish, Name: "s", ID: tag, Version: 1})
+	}
+	push(f, "client-2", 5, "guest-1/1#1", "guest-2/2#1", "client-1/3#1")
+	f.fault(chaos.Act{Verb: chaos.Stop, Node: "session-1"}).fault(chaos.Act{Verb: chaos.Start, Node: "session-1"})
+	f.op(chaos.Op{Client: "guest-1", Kind: chaos.OpWithdraw, Name: "s", ID: "guest-1/1", Version: version})
+	push(f, "client-2", 6, "guest-2/2#1", "client-1/3#1")
+	f.op(chaos.Op{Client: "guest-2", Kind: chaos.OpWithdraw, Name: "s", ID: "guest-2/2"})
+	f.pause(later).op(chaos.Op{Client: "client-1", Kind: chaos.OpStored, Name: "s", ID: "client-1/3", Version: 2}).op(short)
 }
 
 // listIsShort: the guest's session is stopped just before it dies, and a while
