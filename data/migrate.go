@@ -28,12 +28,14 @@ import (
 //	    ^                                have answered a fenced diff
 //	    | all have answered, or 300 ms
 //	    |
-//	 collecting: after a crash there is no source; the other holders are asked
+//	 collecting: after a crash there is no source, and one that does not answer
+//	 may have died; the other holders are asked
 //
 // From asking it may go back to finishing; see source.go. Without another live
 // holder, collecting is left out; see holders.go.
 type migration struct {
 	r     *replica
+	row   slot.Slot // the grant
 	epoch conclave.Epoch
 	phase phase
 
@@ -47,8 +49,9 @@ type migration struct {
 	deadline    time.Time // of finishing, applying and collecting
 	again       bool      // the source was asked again
 	taken       bool      // the copy has everything that the source had
+	collected   bool      // the source did not answer, and the other holders were asked instead
 
-	holders map[conclave.NodeID]bool // other live holders that have not answered yet, after a crash
+	holders map[conclave.NodeID]bool // other live holders that have not answered yet
 
 	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
 	asked       map[conclave.NodeID]bool // sessions that were ever asked
@@ -74,7 +77,7 @@ const (
 // the sessions, as a slot does whose source is silent.
 func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	m := &migration{
-		r: r, epoch: row.LeaderEpoch, began: now, warned: now,
+		r: r, row: row, epoch: row.LeaderEpoch, began: now, warned: now,
 		asked: map[conclave.NodeID]bool{}, pending: map[conclave.NodeID]bool{}, answered: map[conclave.NodeID]bool{}, absent: map[conclave.NodeID]bool{},
 	}
 	r.mu.Lock()
@@ -191,6 +194,7 @@ func (s *slots) askSessions(m *migration, why string) {
 	m.r.unfollow()
 	m.r.mu.Unlock()
 	s.refollow = true
+	s.collectInstead(m)
 }
 
 // advance moves a migration forward. It returns when it must be called again
