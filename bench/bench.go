@@ -166,7 +166,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 
 // report adds a figure and compares it with its target.
 func (r *run) report(f Figure, v Values, l Limit) {
-	f.Values = v
+	f.Values, f.Original = v, originals[f.Name]
 	if l != (Limit{}) {
 		holds := l.holds(v)
 		f.Reached = &holds

@@ -39,12 +39,12 @@ func (r *run) calm(ctx context.Context) error {
 	}
 	took := time.Since(start)
 	if r.Questions != nil {
-		r.report(Figure{Name: "sql-per-second", What: "SQL statements per second, idle", Unit: "per s", Original: "26.7"},
+		r.report(Figure{Name: "sql-per-second", What: "SQL statements per second, idle", Unit: "per s"},
 			One(float64(statementsAfter-statements)/took.Seconds()), Limit{Max: 5})
 	}
 	if r.LogLines != nil {
 		r.report(Figure{
-			Name: "log-lines-per-hour", What: "log lines of all processes, calm hour", Unit: "per h", Original: "hundreds of thousands",
+			Name: "log-lines-per-hour", What: "log lines of all processes, calm hour", Unit: "per h",
 			Note: fmt.Sprintf("%d lines in %s, extrapolated", linesAfter-lines, took.Round(time.Second)),
 		}, One(float64(linesAfter-lines)*float64(time.Hour)/float64(took)), Limit{Max: 1000})
 	}
@@ -85,10 +85,10 @@ func (r *run) memory(ctx context.Context) error {
 		}
 	}
 	r.report(Figure{
-		Name: "memory-each", What: "resident memory of a process, idle", Unit: "MiB", Original: "540-950",
+		Name: "memory-each", What: "resident memory of a process, idle", Unit: "MiB",
 		Note: strings.Join(parts, ", "),
 	}, each.Values(), Limit{Max: 40})
-	r.report(Figure{Name: "memory-all", What: "resident memory of all eight", Unit: "MiB", Original: "5,200"}, One(sum), Limit{Max: 320})
+	r.report(Figure{Name: "memory-all", What: "resident memory of all eight", Unit: "MiB"}, One(sum), Limit{Max: 320})
 	return nil
 }
 

@@ -24,20 +24,18 @@ func newAdmin(metas []string) *metaclient.Admin {
 }
 
 func (r *run) leaderKilled(ctx context.Context) error {
-	return r.leaderGone(ctx, syscall.SIGKILL, "leader-killed", "leader killed", Limit{P50: 50, P99: 300},
-		"20,500-21,300", "51,000-52,000")
+	return r.leaderGone(ctx, syscall.SIGKILL, "leader-killed", "leader killed", Limit{P50: 50, P99: 300})
 }
 
 func (r *run) leaderStopped(ctx context.Context) error {
-	return r.leaderGone(ctx, syscall.SIGTERM, "leader-stopped", "leader stopped (SIGTERM)", Limit{P50: 20, P99: 200},
-		"20,600-21,500", "51,000-52,000")
+	return r.leaderGone(ctx, syscall.SIGTERM, "leader-stopped", "leader stopped (SIGTERM)", Limit{P50: 20, P99: 200})
 }
 
 // leaderGone ends the leader N times and measures the leaderless time, by the
 // election history and by queries to the other metas, the time until the
 // history has the election, and the time until every session and data node has
 // its stream to the new leader.
-func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit, next, all string) error {
+func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit) error {
 	inHistory, outside, recorded, followed := NewDist(), NewDist(), NewDist(), NewDist()
 	for range r.N {
 		if err := r.settled(ctx); err != nil {
@@ -63,10 +61,10 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 			return err
 		}
 	}
-	r.report(Figure{Name: name + "-leaderless", What: what + ": leaderless, by the history", Original: next}, inHistory.Values(), limit)
+	r.report(Figure{Name: name + "-leaderless", What: what + ": leaderless, by the history"}, inHistory.Values(), limit)
 	r.report(Figure{Name: name + "-recorded", What: what + ": next leader to its record in the history, from outside"}, recorded.Values(), Limit{P99: 250})
-	r.report(Figure{Name: name + "-next-leader", What: what + ": signal to next leader, from outside", Original: next}, outside.Values(), limit)
-	r.report(Figure{Name: name + "-all-follow", What: what + ": signal to all sessions and data following", Original: all}, followed.Values(), limit)
+	r.report(Figure{Name: name + "-next-leader", What: what + ": signal to next leader, from outside"}, outside.Values(), limit)
+	r.report(Figure{Name: name + "-all-follow", What: what + ": signal to all sessions and data following"}, followed.Values(), limit)
 	return nil
 }
 

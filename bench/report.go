@@ -17,7 +17,7 @@ type Figure struct {
 	Values
 	Target   string `json:"target,omitempty"`   // as text
 	Reached  *bool  `json:"reached,omitempty"`  // nil: no target
-	Original string `json:"original,omitempty"` // the Java original, in words
+	Original string `json:"original,omitempty"` // of the Java original, see originals
 	Note     string `json:"note,omitempty"`
 }
 

@@ -4,18 +4,17 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave"
-	"conclave/internal/trace"
 )
 
 // Config is what an Elector needs. ID and Strategy are required.
 type Config struct {
-	// ID is this node; its incarnation must be new with each start.
+	// ID is this node. Its incarnation must be new with each start; if it is empty,
+	// New draws one (see Elector.ID).
 	ID conclave.NodeID
 	// Address is the address that other nodes reach this node at. It is stored
 	// beside the term.
@@ -69,9 +68,11 @@ type Config struct {
 	// Now is the wall clock, used only for Term.Since. Default time.Now.
 	Now func() time.Time
 	// Logger receives the log lines; nil discards them.
-	Logger hclog.Logger
-	// Trace receives the events of this node's leaderships; nil discards them.
-	Trace trace.Sink
+	Logger *slog.Logger
+	// Trace receives the events of this node's leaderships, for tests and
+	// measurements; nil discards them. It is called with the elector's lock held:
+	// it must not block and must not call the Elector.
+	Trace func(Event)
 }
 
 // withDefaults returns c with a default in each field that is zero.
@@ -105,25 +106,30 @@ func (c Config) withDefaults() Config {
 		crand.Read(seed[:])
 		c.Rand = rand.New(rand.NewChaCha8(seed))
 	}
+	if c.ID.Incarnation == "" {
+		c.ID.Incarnation = conclave.NewIncarnation(c.Rand)
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Trace == nil {
+		c.Trace = func(Event) {}
 	}
 	return c
 }
 
 // Validate reports the first invalid field and the constraint that it violates.
 // It applies the defaults first.
-func (c Config) Validate() error {
-	c = c.withDefaults()
+func (c Config) Validate() error { return c.withDefaults().validate() }
+
+func (c Config) validate() error {
 	if err := conclave.ValidateName(c.ID.Name); err != nil {
 		return fmt.Errorf("elector: ID: %w", err)
 	}
 	switch {
-	case c.ID.Incarnation == "":
-		return fmt.Errorf("elector: ID %q has no incarnation", c.ID.Name)
 	case c.Strategy == nil:
 		return fmt.Errorf("elector: Strategy is missing")
 	case c.Lease < 100*time.Millisecond:

@@ -2,8 +2,6 @@ package elector
 
 import (
 	"time"
-
-	"conclave/internal/trace"
 )
 
 // ConfirmLeading answers a peer that was given the lock that stands for the
@@ -25,7 +23,7 @@ func (e *Elector) ConfirmLeading(term uint64, lock string) bool {
 	} else if e.raise(term) { // so that every later win is above the promised term
 		e.stats.promised.Add(1)
 		s.left = max(s.left, term)
-		e.cfg.Trace.Claim(trace.Claim{Kind: trace.Promised, Node: e.cfg.ID, Term: term})
+		e.cfg.Trace(Event{Kind: EventPromised, Term: term})
 		if l != nil && l.term.Number <= term {
 			l.resigning = false
 			e.endLeadership(l, ErrPromised)

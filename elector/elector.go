@@ -3,12 +3,12 @@ package elector
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
+	"conclave"
 	"conclave/internal/signal"
 )
 
@@ -35,7 +35,7 @@ var (
 // from any goroutine.
 type Elector struct {
 	cfg Config
-	log hclog.Logger
+	log *slog.Logger
 
 	started  atomic.Bool
 	wake     signal.Signal // a round is worth playing now
@@ -95,10 +95,10 @@ func (e *Elector) unlock() {
 // New returns an elector that does nothing until Run, or an error if the
 // configuration is invalid.
 func New(cfg Config) (*Elector, error) {
-	if err := cfg.Validate(); err != nil {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
 	return &Elector{
 		cfg:      cfg,
 		log:      cfg.Logger,
@@ -242,6 +242,9 @@ func (e *Elector) TrustedUntil() time.Time {
 	}
 	return e.shared.lead.until
 }
+
+// ID returns this node, with its incarnation.
+func (e *Elector) ID() conclave.NodeID { return e.cfg.ID }
 
 // Highest returns the highest term that this node has seen anywhere.
 func (e *Elector) Highest() uint64 {

@@ -20,6 +20,20 @@ func ledBy(number, beat uint64) *store {
 	return &store{term: elector.Term{Number: number, Leader: other, Beat: beat, Lease: 3 * time.Second}}
 }
 
+func TestNew_DrawsTheIncarnation(t *testing.T) {
+	cfg := elector.Config{ID: conclave.NodeID{Name: "a"}, Strategy: strategy{&store{}}}
+	one, err := elector.New(cfg)
+	require.NoError(t, err)
+	two, err := elector.New(cfg)
+	require.NoError(t, err)
+	assert.NotEmpty(t, one.ID().Incarnation)
+	assert.NotEqual(t, one.ID(), two.ID())
+	cfg.ID.Incarnation = "1"
+	three, err := elector.New(cfg)
+	require.NoError(t, err)
+	assert.Equal(t, cfg.ID, three.ID())
+}
+
 func TestNew_ErrorNamesFieldAndConstraint(t *testing.T) {
 	good := elector.Config{ID: other, Strategy: strategy{&store{}}}
 	require.NoError(t, good.Validate())
@@ -28,7 +42,6 @@ func TestNew_ErrorNamesFieldAndConstraint(t *testing.T) {
 		names  []string
 	}{
 		"no name":           {func(c *elector.Config) { c.ID.Name = "" }, []string{"ID"}},
-		"no incarnation":    {func(c *elector.Config) { c.ID.Incarnation = "" }, []string{"incarnation"}},
 		"no strategy":       {func(c *elector.Config) { c.Strategy = nil }, []string{"Strategy"}},
 		"lease too short":   {func(c *elector.Config) { c.Lease = time.Millisecond }, []string{"Lease"}},
 		"beat too long":     {func(c *elector.Config) { c.Lease, c.Beat = 3*time.Second, 2*time.Second }, []string{"Beat 2s", "Lease 3s"}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -43,7 +42,7 @@ func Example() {
 	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock})
 	must(err)
 	worked := make(chan struct{})
-	me := conclave.NodeID{Name: "worker-1", Incarnation: conclave.NewIncarnation(rand.New(rand.NewPCG(1, 2)))}
+	me := conclave.NodeID{Name: "worker-1"} // New draws the incarnation
 	e, err := elector.New(elector.Config{ID: me, Strategy: strategy, Lease: 15 * time.Second, Lead: func(ctx context.Context, term elector.Term) error {
 		// 3. Write under the term.
 		n, err := fence.Exec(ctx, shop, fence.New(lock, term),

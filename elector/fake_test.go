@@ -3,11 +3,11 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
@@ -111,7 +111,7 @@ func prepare(t *testing.T, s *store, name string, options ...func(*elector.Confi
 	cfg := elector.Config{
 		ID:       conclave.NodeID{Name: name, Incarnation: "1"},
 		Strategy: strategy{s},
-		Logger:   hclog.New(&hclog.LoggerOptions{Name: name, Output: lines{t}, Level: hclog.Debug, DisableTime: true}),
+		Logger:   slog.New(slog.NewTextHandler(lines{t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", name),
 	}
 	for _, option := range options {
 		option(&cfg)

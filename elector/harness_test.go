@@ -12,7 +12,6 @@ import (
 	"conclave/elector/electortest"
 	"conclave/elector/electortest/sqlworld"
 	"conclave/elector/termcas"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -24,7 +23,7 @@ type harness struct {
 
 	mu    sync.Mutex // guards the fields below
 	dbs   []*conclavesql.DB
-	swaps []trace.Claim // each attempt to win, with its result
+	swaps []elector.Event // each attempt to win, with its result
 }
 
 // newHarness starts n candidates on w. change may be nil.
@@ -67,8 +66,8 @@ func (p pooled) Close() error {
 // pushed makes the leader push its beats to the others, as meta nodes do.
 func pushed(w *electortest.World) { w.Push = true }
 
-func (r *harness) record(c trace.Claim) {
-	if c.Kind == trace.Swapped {
+func (r *harness) record(c elector.Event) {
+	if c.Kind == elector.EventSwapped {
 		r.mu.Lock()
 		r.swaps = append(r.swaps, c)
 		r.mu.Unlock()
@@ -82,7 +81,7 @@ func (r *harness) attempts() (tried, won int) {
 	defer r.mu.Unlock()
 	for _, c := range r.swaps {
 		tried++
-		won += c.Count
+		won += c.Rows
 	}
 	r.swaps = nil
 	return tried, won

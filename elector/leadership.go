@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"conclave/internal/trace"
 )
 
 // leadership is one term led by this node, from the win until Lead has returned.
@@ -30,7 +28,7 @@ func (e *Elector) begin(won Term, until time.Time) *leadership {
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
 	e.shared.lead = l
 	e.stats.won.Add(1)
-	e.cfg.Trace.Claim(trace.Claim{Kind: trace.Led, Node: e.cfg.ID, Term: won.Number, Until: until})
+	e.cfg.Trace(Event{Kind: EventLed, Term: won.Number, Until: until})
 	return l
 }
 
@@ -38,7 +36,7 @@ func (e *Elector) begin(won Term, until time.Time) *leadership {
 func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 	l.term.Beat = beat
 	l.until = until
-	e.cfg.Trace.Claim(trace.Claim{Kind: trace.Extended, Node: e.cfg.ID, Term: l.term.Number, Beat: beat, Until: until})
+	e.cfg.Trace(Event{Kind: EventExtended, Term: l.term.Number, Beat: beat, Until: until})
 	l.timer.Reset(time.Until(until))
 }
 
@@ -102,7 +100,7 @@ func (e *Elector) endLeadership(l *leadership, why error) {
 		return
 	}
 	l.ended, l.endedAt = why, time.Now()
-	e.cfg.Trace.Claim(trace.Claim{Kind: trace.Left, Node: e.cfg.ID, Term: l.term.Number, Err: why})
+	e.cfg.Trace(Event{Kind: EventLeft, Term: l.term.Number, Err: why})
 	if l.stop != nil {
 		l.stop(why)
 	}

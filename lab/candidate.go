@@ -253,7 +253,7 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 		}
 		// The database counts the writes that take effect; if none does, the
 		// report lists that as a broken promise.
-		_, _ = env.writes.Exec(ctx, conclavesql.LabWrite, own, own, env.Lab)
+		_, _ = env.writes.Exec(ctx, writeSQL, own, own, env.Lab)
 		if f, guards := c.(fencer); guards {
 			if done, err := f.fenced(ctx, env.writes, own); err == nil && !done {
 				env.refused.Add(1)
@@ -266,9 +266,9 @@ func (env *environment) writeWhileLeading(ctx context.Context, c candidate) {
 // the leaderships' first writes.
 func (env *environment) numberLeadership(ctx context.Context, led int) (number uint64, err error) {
 	name := fmt.Sprintf("%s/%s/%d", env.Lab, env.ID(), led)
-	if _, err := env.writes.Exec(ctx, conclavesql.LabLeadershipBegin, name); err != nil {
+	if _, err := env.writes.Exec(ctx, leadershipBeginSQL, name); err != nil {
 		return 0, err
 	}
-	err = env.writes.QueryRow(ctx, conclavesql.LabLeadershipNumber, []any{name}, &number)
+	err = env.writes.QueryRow(ctx, leadershipNumberSQL, []any{name}, &number)
 	return number, err
 }

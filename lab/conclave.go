@@ -14,7 +14,6 @@ import (
 	"conclave/elector/rowlock"
 	"conclave/elector/termcas"
 	"conclave/elector/versioncas"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -69,7 +68,7 @@ var versionRule = Rule{
 			return nil, err
 		}
 		return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-			n, err := db.Exec(ctx, conclavesql.LabWriteVersion, term, env.Lab, env.ID().String(), term)
+			n, err := db.Exec(ctx, writeVersionSQL, term, env.Lab, env.ID().String(), term)
 			return n == 1, err
 		})
 	},
@@ -86,7 +85,7 @@ var rowRule = Rule{
 			return nil, err
 		}
 		return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-			n, err := db.Exec(ctx, conclavesql.LabWriteRow, term, env.Lab, env.ID().String(), term)
+			n, err := db.Exec(ctx, writeRowSQL, term, env.Lab, env.ID().String(), term)
 			return n == 1, err
 		})
 	},
@@ -108,7 +107,7 @@ func (env *environment) termcas(takeover termcas.Takeover) (candidate, error) {
 		return nil, err
 	}
 	return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-		n, err := db.Exec(ctx, conclavesql.LabWriteFenced, term, env.lock().DataCenter, env.Lab, env.ID().String(), term)
+		n, err := db.Exec(ctx, writeFencedSQL, term, env.lock().DataCenter, env.Lab, env.ID().String(), term)
 		return n == 1, err
 	})
 }
@@ -161,11 +160,11 @@ func (env *environment) elector(strategy elector.Strategy, requests func() uint6
 	e, err := elector.New(elector.Config{
 		ID: env.ID(), Address: env.address, Strategy: strategy, Lease: env.Times.Lease, Beat: env.Times.Beat,
 		WakePeers: func(context.Context, elector.Term) { env.report(Event{What: "wake", At: stamp(time.Now())}) },
-		Trace: func(c trace.Claim) {
+		Trace: func(c elector.Event) {
 			switch c.Kind {
-			case trace.Led, trace.Extended:
+			case elector.EventLed, elector.EventExtended:
 				env.perceived.lead(c.Term, c.Until)
-			case trace.Left:
+			case elector.EventLeft:
 				env.perceived.leave(c.Err.Error())
 			}
 		},

@@ -50,14 +50,13 @@
 //	                continues
 //	stale writes    that took effect after a newer leader's first write; decided
 //	                in the statement that writes, because the database orders
-//	                all of them (sql/lab/write.sql)
+//	                all of them (sql/write.sql)
 //	unasked         leaderships that began while there was no fault
 //
 // # The rules
 //
-// Each rule is a file. Its statements are under sql/lab; its loop, flag and
-// clock are as in the original's source; [Rule.Weakness] names its known
-// faults. All rules run with one lease, and scale their own beat and check
+// Each rule is a file. Its statements are in the folder sql; its loop, flag and
+// clock are as in the original's source; [Rule.Weakness] names its known faults. All rules run with one lease, and scale their own beat and check
 // intervals to it. Rules whose times cannot be configured (articles 003 and
 // 001) run with their own. A rule that counts in whole seconds does so here,
 // too.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
-	conclavesql "conclave/sql"
 )
 
 var dolphinRule = Rule{
@@ -14,7 +13,7 @@ var dolphinRule = Rule{
 	About:    "A row with a unique key; a client sends heartbeats with the time of its own wall clock, and each client purges those that seem dead, once per session timeout.",
 	Weakness: "Waiting nodes insert without a pause. The wall clocks of two machines are compared. A purge does not check whether the client has sent a heartbeat since; a purged client notices it only at its next heartbeats.",
 	Own:      Times{Lease: 60 * time.Second, Beat: 3 * time.Second, Check: 60 * time.Second}, Alone: true,
-	migrate: tables("", conclavesql.LabDolphinClientTable, conclavesql.LabDolphinLockTable),
+	migrate: tables("", dolphinClientTableSQL, dolphinLockTableSQL),
 	start: func(_ context.Context, env *environment) (candidate, error) {
 		return &dolphin{env: env, stop: make(chan struct{}), done: make(chan struct{})}, nil
 	},
@@ -41,7 +40,7 @@ func (d *dolphin) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
-		if _, err := d.env.db.Exec(ctx, conclavesql.LabDolphinRegister, d.env.Lab, d.name(), time.Now().UnixMilli()); err == nil {
+		if _, err := d.env.db.Exec(ctx, dolphinRegisterSQL, d.env.Lab, d.name(), time.Now().UnixMilli()); err == nil {
 			break
 		}
 		_ = sleep.For(ctx, d.env.Times.Beat)
@@ -68,7 +67,7 @@ func (d *dolphin) acquire(ctx context.Context) {
 			continue
 		}
 		d.env.turns.Add(1)
-		if _, err := d.env.db.Exec(ctx, conclavesql.LabDolphinAcquire, d.env.Lab, d.name()); err != nil {
+		if _, err := d.env.db.Exec(ctx, dolphinAcquireSQL, d.env.Lab, d.name()); err != nil {
 			continue
 		}
 		if id, client, err := d.holder(ctx); err == nil && client == d.name() {
@@ -87,7 +86,7 @@ func (d *dolphin) heartbeat(ctx context.Context) {
 	suspended := false
 	d.every(ctx, d.env.Times.Beat, func(ctx context.Context) {
 		now := time.Now()
-		n, err := d.env.db.Exec(ctx, conclavesql.LabDolphinBeat, now.UnixMilli(), d.env.Lab, d.name())
+		n, err := d.env.db.Exec(ctx, dolphinBeatSQL, now.UnixMilli(), d.env.Lab, d.name())
 		switch {
 		case err == nil && n == 1:
 			success, suspended = now, false
@@ -96,7 +95,7 @@ func (d *dolphin) heartbeat(ctx context.Context) {
 		case now.Sub(success) > d.env.Times.Lease:
 			d.hold(0)
 			d.env.perceived.leave("disconnected")
-			if _, err := d.env.db.Exec(ctx, conclavesql.LabDolphinRegister, d.env.Lab, d.name(), now.UnixMilli()); err == nil {
+			if _, err := d.env.db.Exec(ctx, dolphinRegisterSQL, d.env.Lab, d.name(), now.UnixMilli()); err == nil {
 				success, suspended = now, false
 			}
 		}
@@ -110,7 +109,7 @@ func (d *dolphin) purge(ctx context.Context) {
 	now := time.Now().UnixMilli()
 	alive := map[string]bool{}
 	var dead []string
-	err := d.env.db.Query(ctx, conclavesql.LabDolphinClients, []any{d.env.Lab}, func(scan func(...any) error) error {
+	err := d.env.db.Query(ctx, dolphinClientsSQL, []any{d.env.Lab}, func(scan func(...any) error) error {
 		var name string
 		var beat int64
 		if err := scan(&name, &beat); err != nil {
@@ -125,16 +124,16 @@ func (d *dolphin) purge(ctx context.Context) {
 		return
 	}
 	for _, name := range dead {
-		_, _ = d.env.db.Exec(ctx, conclavesql.LabDolphinForget, d.env.Lab, name) // if it fails, the next purge tries again
+		_, _ = d.env.db.Exec(ctx, dolphinForgetSQL, d.env.Lab, name) // if it fails, the next purge tries again
 	}
 	if id, client, err := d.holder(ctx); err == nil && !alive[client] {
-		_, _ = d.env.db.Exec(ctx, conclavesql.LabDolphinRelease, id)
+		_, _ = d.env.db.Exec(ctx, dolphinReleaseSQL, id)
 	}
 }
 
 // holder returns the lock's row and its client.
 func (d *dolphin) holder(ctx context.Context) (id int64, client string, err error) {
-	err = d.env.db.QueryRow(ctx, conclavesql.LabDolphinHolder, []any{d.env.Lab}, &id, &client)
+	err = d.env.db.QueryRow(ctx, dolphinHolderSQL, []any{d.env.Lab}, &id, &client)
 	return id, client, err
 }
 
@@ -164,9 +163,9 @@ func (d *dolphin) Stop(ctx context.Context) error {
 	<-d.done
 	d.env.perceived.leave("closed")
 	if id := d.holding(); id != 0 {
-		_, _ = d.env.db.Exec(ctx, conclavesql.LabDolphinRelease, id) // if it fails, another client's purge releases it
+		_, _ = d.env.db.Exec(ctx, dolphinReleaseSQL, id) // if it fails, another client's purge releases it
 	}
-	_, err := d.env.db.Exec(ctx, conclavesql.LabDolphinForget, d.env.Lab, d.name())
+	_, err := d.env.db.Exec(ctx, dolphinForgetSQL, d.env.Lab, d.name())
 	return err
 }
 

@@ -181,7 +181,7 @@ func (g *group) setUp(ctx context.Context) error {
 	if err := g.rule.migrate(ctx, g.db, g.lab); err != nil {
 		return fmt.Errorf("%s: %w", g.rule.Name, err)
 	}
-	if _, err := g.db.Exec(ctx, conclavesql.LabWriteSeed, g.lab); err != nil {
+	if _, err := g.db.Exec(ctx, writeSeedSQL, g.lab); err != nil {
 		return fmt.Errorf("%s: %w", g.rule.Name, err)
 	}
 	for place := range g.processes {
@@ -315,7 +315,7 @@ func (g *group) guardedWritesSince(ctx context.Context, before map[string]Event)
 type written struct{ newest, writes, stale, fenced, fencedStale uint64 }
 
 func (g *group) written(ctx context.Context) (w written, err error) {
-	err = g.db.QueryRow(ctx, conclavesql.LabWriteRead, []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
+	err = g.db.QueryRow(ctx, writeReadSQL, []any{g.lab}, &w.newest, &w.writes, &w.stale, &w.fenced, &w.fencedStale)
 	if err != nil {
 		return w, fmt.Errorf("%s: read the counts of the leaders' writes: %w", g.rule.Name, err)
 	}

@@ -91,24 +91,13 @@ type fencer interface {
 }
 
 // tables returns a migration that executes statements, and then seed (which may
-// be empty) with the election's name. It uses a connection without a time-out,
-// because creating a table takes longer than a beat on a slow disk.
+// be empty) with the election's name.
 func tables(seed string, statements ...string) func(context.Context, *conclavesql.DB, string) error {
 	return func(ctx context.Context, db *conclavesql.DB, lab string) error {
-		conn, err := db.Pin(ctx, nil)
-		if err != nil {
+		if err := db.Create(ctx, statements...); err != nil || seed == "" {
 			return err
 		}
-		defer conn.Close()
-		for _, s := range statements {
-			if _, err := conn.Exec(ctx, s); err != nil {
-				return err
-			}
-		}
-		if seed == "" {
-			return nil
-		}
-		_, err = conn.Exec(ctx, seed, lab)
+		_, err := db.Exec(ctx, seed, lab)
 		return err
 	}
 }

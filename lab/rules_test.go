@@ -36,15 +36,11 @@ func TestMain(m *testing.M) {
 }
 
 // newTestGroup returns a laboratory on the embedded server and a group in it
-// that runs a rule. Its time-outs are long, because the machine may be busy;
-// the tests do not check how long anything took.
+// that runs a rule. Its lease is long, because the machine may be busy; the
+// tests do not check how long anything took.
 func newTestGroup(t *testing.T, rule Rule) (*laboratory, *group) {
-	lease := time.Duration(0) // the default: the rules of others run only with TEST_ALL=1, when the machine is not busy
-	if rule.Fences {
-		lease = 3 * time.Second // the time-out of a statement is half a beat
-	}
 	cfg := Config{
-		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{rule}, Lease: lease, Repeat: 1, successorTimeout: time.Minute,
+		DSN: mysqltest.NewEmbedded(t).DSN, Rules: []Rule{rule}, Lease: 3 * time.Second, Repeat: 1, successorTimeout: time.Minute,
 		Spawn: func() *exec.Cmd {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), asCandidate+"=1")
@@ -62,15 +58,6 @@ func newTestGroup(t *testing.T, rule Rule) (*laboratory, *group) {
 	t.Cleanup(g.tearDown)
 	require.NoError(t, g.setUp(t.Context()))
 	return l, g
-}
-
-// skipUnlessAll skips the test of a rule that promises nothing, unless TEST_ALL
-// is set: it takes seconds.
-func skipUnlessAll(t *testing.T) {
-	t.Helper()
-	if os.Getenv("TEST_ALL") == "" {
-		t.Skip("the rules of other projects run only with TEST_ALL=1")
-	}
 }
 
 // Each rule elects one of three candidates, and shows its known weakness.
@@ -110,20 +97,17 @@ func TestRules(t *testing.T) {
 		{dolphinRule, Pause, overlaps},
 		{riverRule, Partition, exclusive},
 		{clientGoRule, Pause, overlaps},
-		{curatorRule, Kill, kept},
-		{article003Rule, "", nil},
+		{curatorRule, Kill, leased},
+		{article003Rule, Partition, overlaps},
 	} {
 		t.Run(test.rule.Name, func(t *testing.T) {
-			if !test.rule.Fences {
-				skipUnlessAll(t)
+			if !test.rule.Alone {
+				t.Parallel()
 			}
 			_, g := newTestGroup(t, test.rule)
 			leader, err := g.waitForLeader(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, []int{leader}, g.leadersAt(stamp(time.Now())))
-			if test.check == nil {
-				return
-			}
 			tr, err := g.runTrial(t.Context(), test.fault)
 			require.NoError(t, err)
 			require.True(t, tr.followed, "another candidate leads")
@@ -136,7 +120,7 @@ func TestRules(t *testing.T) {
 // Article 001: the row of a dead leader is not deleted, because only a process
 // that holds a lock deletes expired rows.
 func TestArticle001_DeadLeaderHasNoSuccessor(t *testing.T) {
-	skipUnlessAll(t)
+	t.Parallel()
 	_, g := newTestGroup(t, article001Rule)
 	g.cfg.successorTimeout = g.times.Lease + 2*g.times.Check
 	tr, err := g.runTrial(t.Context(), Kill)
@@ -161,10 +145,10 @@ func TestPolaris_OneSecondAcrossAMinuteCountsAs41(t *testing.T) {
 func TestWritten_CountsStaleWrites(t *testing.T) {
 	l, _ := newTestGroup(t, leaseRule)
 	lab := "test-" + time.Duration(rand.N(time.Hour)).String()
-	_, err := l.db.Exec(t.Context(), conclavesql.LabWriteSeed, lab)
+	_, err := l.db.Exec(t.Context(), writeSeedSQL, lab)
 	require.NoError(t, err)
 	for _, number := range []uint64{3, 3, 4, 3, 4, 3} {
-		n, err := l.db.Exec(t.Context(), conclavesql.LabWrite, number, number, lab)
+		n, err := l.db.Exec(t.Context(), writeSQL, number, number, lab)
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), n)
 	}

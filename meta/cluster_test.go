@@ -20,6 +20,7 @@ import (
 	"conclave/elector"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
+	"conclave/internal/logging"
 	"conclave/meta"
 	"conclave/meta/metaclient"
 	"conclave/sim/simnet"
@@ -143,7 +144,7 @@ func (c *cluster) startMeta(name string) *metaNode {
 	cfg.Slots = 16
 	cfg.Store, cfg.History, cfg.Statements = conclavesql.NewStateStore(db, lock), conclavesql.NewHistory(db, lock), db.Statements
 	cfg.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-		return termcas.New(termcas.Config{DB: db, Lock: lock, Rand: rand.New(rand.NewPCG(c.rand.Uint64(), 1)), Logger: cfg.Logger.Named("termcas"), Ask: ask})
+		return termcas.New(termcas.Config{DB: db, Lock: lock, Rand: rand.New(rand.NewPCG(c.rand.Uint64(), 1)), Logger: logging.Slog(cfg.Logger.Named("termcas")), Ask: ask})
 	}
 	c.setup(&cfg)
 	n.Server, err = meta.New(cfg)

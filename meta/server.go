@@ -16,6 +16,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/logging"
 	"conclave/internal/stage"
 	"conclave/meta/metaclient"
 	"conclave/wire"
@@ -183,7 +184,7 @@ func (s *Server) assemble(ln net.Listener) error {
 	s.elector, err = elector.New(elector.Config{
 		ID: s.cfg.Node, Address: s.address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
 		Lead: s.lead, OnBeat: s.renewed, WakePeers: s.wakePeers,
-		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: s.log.Named("elector"), Trace: s.cfg.Trace,
+		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: logging.Slog(s.log.Named("elector")), Trace: TraceElection(s.cfg.Trace, s.cfg.Node),
 	})
 	if err != nil {
 		return fmt.Errorf("make the elector: %w", err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"conclave"
+	"conclave/elector"
 	"conclave/internal/trace"
 	"conclave/slot"
 	conclavesql "conclave/sql"
@@ -74,4 +75,19 @@ func (a *arranger) decoded(row conclavesql.State) error {
 		a.l.s.cfg.Trace(trace.Claim{Kind: trace.Listed, Term: row.Term, Epoch: epoch, Key: strings.Join(names, ",")})
 	}
 	return nil
+}
+
+// TraceElection returns what takes the events of a node's election (see
+// elector.Config.Trace) and claims them, under the node's name, to sink. It is
+// nil if sink is.
+func TraceElection(sink trace.Sink, node conclave.NodeID) func(elector.Event) {
+	if sink == nil {
+		return nil
+	}
+	return func(e elector.Event) {
+		sink(trace.Claim{
+			Node: node, Kind: trace.Kind(e.Kind), Term: e.Term, Beat: e.Beat, Until: e.Until, Err: e.Err,
+			Peer: e.Owner, Epoch: conclave.Epoch{Term: e.Next}, Count: e.Rows, Flag: e.SameBeat,
+		})
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"conclave/elector"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
+	"conclave/internal/logging"
 	"conclave/internal/trace"
 	"conclave/meta"
 	"conclave/session"
@@ -100,7 +101,7 @@ func (c *Cluster) newMeta(spec nodeSpec) (server, error) {
 	strategy := func(ask meta.AskWitness) (elector.Strategy, error) {
 		return termcas.New(termcas.Config{
 			DB: db, Lock: lock, Takeover: termcas.Takeover(c.size.Takeover), Ask: ask,
-			Rand: c.stream(spec.host + "/termcas"), Logger: spec.log.Named("termcas"), Trace: spec.trace.Of(spec.node),
+			Rand: c.stream(spec.host + "/termcas"), Logger: logging.Slog(spec.log.Named("termcas")), Trace: meta.TraceElection(spec.trace, spec.node),
 		})
 	}
 	s, err := meta.New(meta.Config{

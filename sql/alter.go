@@ -9,11 +9,35 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Widen changes the TIMESTAMP columns of a table to DATETIME with the given
-// statement, if the table still has any. (Tables that are created on demand
-// have no schema version.) Any number of processes may call it at once and
-// repeatedly, while others use the table.
-func Widen(ctx context.Context, conn *Pinned, table, alter string) error {
+// Create runs statements that create tables, on a connection of their own: on a
+// slow disk that may take longer than the deadline of Options, so that only ctx
+// bounds it. Tables that are created on demand are not part of the schema of
+// Migrate: a cluster does not need them, and with a schema version of their own
+// every older program would refuse the database.
+func (db *DB) Create(ctx context.Context, statements ...string) error {
+	conn, err := db.Pin(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("create a table: %w", err)
+	}
+	defer conn.Close()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("create a table: %w", err)
+		}
+	}
+	return nil
+}
+
+// Widen changes the TIMESTAMP columns of a table that was created on demand by
+// an older program to DATETIME with the given statement, if the table still has
+// any. Any number of processes may call it at once and repeatedly, while others
+// use the table.
+func (db *DB) Widen(ctx context.Context, table, alter string) error {
+	conn, err := db.Pin(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("migrate the times of %s: %w", table, err)
+	}
+	defer conn.Close()
 	var narrow int
 	if err := conn.QueryRow(ctx, schemaNarrow, []any{table}, &narrow); err != nil {
 		return fmt.Errorf("read the columns of %s: %w", table, err)

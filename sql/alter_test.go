@@ -188,17 +188,15 @@ func TestSchema_SurvivesFileOfEmbeddedServer(t *testing.T) {
 func TestWiden_MigratesTablesCreatedOnDemand(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s *mysqltest.Server) {
 		db := open(t, s.DSN)
-		for table, alter := range map[string]string{"row_lock": conclavesql.RowTimes, "leader_version": conclavesql.VersionTimes} {
-			made := map[string]string{"row_lock": conclavesql.RowTable, "leader_version": conclavesql.VersionTable}[table]
+		for table, folder := range map[string]string{"row_lock": "../elector/rowlock/sql", "leader_version": "../elector/versioncas/sql"} {
+			made := conclavesql.Statement(os.DirFS(folder), "table.sql")
+			alter := conclavesql.Statement(os.DirFS(folder), "times.sql")
 			narrow := strings.ReplaceAll(made, "DEFAULT (UTC_TIMESTAMP(3))", "DEFAULT CURRENT_TIMESTAMP(3)")
 			_, err := db.Exec(t.Context(), strings.ReplaceAll(narrow, "datetime(3)", "timestamp(3)"))
 			require.NoError(t, err)
 			before := columns(t, db)
 			for range 2 {
-				conn, err := db.Pin(t.Context(), nil)
-				require.NoError(t, err)
-				require.NoError(t, conclavesql.Widen(t.Context(), conn, table, alter))
-				require.NoError(t, conn.Close())
+				require.NoError(t, db.Widen(t.Context(), table, alter))
 			}
 			widened := columns(t, db)
 			assert.NotEqual(t, before, widened)

@@ -12,9 +12,9 @@
 //	election_history   election            winner, cause, time without leader history/*.sql
 //	schema_version     database            newest schema file applied here    schema/*.sql
 //
-// The package also has the statements of the articles' other elections and
-// locks (version/*.sql, row/*.sql), of the fence (fence/*.sql), and of the lab
-// (lab/*.sql) and its shop (shop/*.sql). Their users create the tables.
+// The other elections, the fence and the lab have their statements beside them,
+// under the same rule ([Statement]), and create their tables on demand
+// ([DB.Create]).
 //
 // # Pool and pinned connections
 //

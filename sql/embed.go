@@ -2,6 +2,7 @@ package sql
 
 import (
 	"embed"
+	"io/fs"
 	"strings"
 )
 
@@ -10,7 +11,7 @@ import (
 // schema file is the version that the schema has after it, and the order of
 // application.
 //
-//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql version/*.sql row/*.sql fence/*.sql shop/*.sql lab/*.sql
+//go:embed schema/*.sql lock/*.sql state/*.sql history/*.sql
 var files embed.FS
 
 // The statements of the election and of the fenced writes. Their comments are
@@ -48,8 +49,7 @@ var (
 	HistoryList   = statement("history/list.sql")
 )
 
-// The statements of the original's election, of the other articles, and of the
-// fence.
+// The statements of the original's election.
 var (
 	SofaLook    = statement("lock/sofa_look.sql")
 	SofaInsert  = statement("lock/sofa_insert.sql")
@@ -57,55 +57,18 @@ var (
 	SofaWin     = statement("lock/sofa_win.sql")
 	SofaBeat    = statement("lock/sofa_beat.sql")
 	SofaRefresh = statement("lock/sofa_refresh.sql")
-
-	VersionTable      = statement("version/table.sql")
-	VersionTimes      = statement("version/times.sql")
-	VersionSeed       = statement("version/seed.sql")
-	VersionLook       = statement("version/look.sql")
-	VersionWin        = statement("version/win.sql")
-	VersionWinExpired = statement("version/win_expired.sql")
-	VersionRenew      = statement("version/renew.sql")
-	VersionResign     = statement("version/resign.sql")
-
-	ArticleVersionTable = statement("version/article_table.sql")
-	ArticleVersionSeed  = statement("version/article_seed.sql")
-	ArticleVersionLook  = statement("version/article_look.sql")
-	ArticleVersionElect = statement("version/article_elect.sql")
-	ArticleVersionTick  = statement("version/article_tick.sql")
-
-	RowTable        = statement("row/table.sql")
-	RowTimes        = statement("row/times.sql")
-	RowAcquire      = statement("row/acquire.sql")
-	RowLook         = statement("row/look.sql")
-	RowRefresh      = statement("row/refresh.sql")
-	RowRemove       = statement("row/remove.sql")
-	RowClean        = statement("row/clean.sql")
-	RowCleanOverdue = statement("row/clean_overdue.sql")
-
-	ArticleRowTable   = statement("row/article_table.sql")
-	ArticleRowAcquire = statement("row/article_acquire.sql")
-	ArticleRowFind    = statement("row/article_find.sql")
-	ArticleRowRefresh = statement("row/article_refresh.sql")
-	ArticleRowClean   = statement("row/article_clean.sql")
-	ArticleRowRelease = statement("row/article_release.sql")
-
-	ArticleDataTable   = statement("row/article_data_table.sql")
-	ArticleDataPut     = statement("row/article_data_put.sql")
-	ArticleDataFind    = statement("row/article_data_find.sql")
-	ArticleDataList    = statement("row/article_data_list.sql")
-	ArticleDataRefresh = statement("row/article_data_refresh.sql")
-	ArticleDataClean   = statement("row/article_data_clean.sql")
-	ArticleDataDelete  = statement("row/article_data_delete.sql")
-
-	FenceTable = statement("fence/table.sql")
-	FenceCheck = statement("fence/check.sql")
 )
 
-// statement returns the content of a file without its comment lines, because
+// statement returns a statement of this package.
+func statement(path string) string { return Statement(files, path) }
+
+// Statement returns the content of a file without its comment lines, because
 // the driver would count question marks in comments as parameters. It panics if
-// the file does not exist, which every test would show.
-func statement(path string) string {
-	text, err := files.ReadFile(path)
+// the file does not exist, which every test would show. A package with tables
+// of its own embeds its statements by the same rule: one in each file, which
+// begins with the reason for every predicate.
+func Statement(files fs.FS, path string) string {
+	text, err := fs.ReadFile(files, path)
 	if err != nil {
 		panic(err)
 	}

@@ -2,6 +2,9 @@ package sql
 
 import (
 	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,23 +12,70 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStatements_HaveComments(t *testing.T) {
-	require.NoError(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+// SQLFiles returns the paths of all statements of the module, from its root:
+// those of this package, and those that stand beside their owners.
+func SQLFiles(t *testing.T) (files []string) {
+	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
+		case entry.IsDir() && (entry.Name() == "testdata" || len(path) > 1 && entry.Name()[0] == '.'):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".sql"):
+			files = append(files, path)
 		}
-		text, err := files.ReadFile(path)
+		return nil
+	}))
+	require.Greater(t, len(files), 120, "the walk reaches all places")
+	return files
+}
+
+// Each statement of the module begins with the reason for its predicates.
+func TestStatements_HaveComments(t *testing.T) {
+	for _, path := range SQLFiles(t) {
+		text, err := os.ReadFile(filepath.Join("..", path))
 		require.NoError(t, err)
-		assert.True(t, strings.HasPrefix(string(text), "-- "), "%s must begin with a comment", path)
-		sent := statement(path)
+		comment, _, _ := strings.Cut(string(text), "\n"+firstLine(string(text)))
+		assert.True(t, strings.HasPrefix(comment, "-- "), "%s must begin with a comment", path)
+		sent := Statement(os.DirFS(".."), path)
 		assert.NotEmpty(t, sent, path)
 		assert.NotContains(t, sent, "--", "%s: comments must not be sent", path)
 		assert.NotContains(t, sent, ";", "%s must be one statement", path)
 		if strings.HasPrefix(sent, "UPDATE ") || strings.HasPrefix(sent, "DELETE ") {
 			assert.Contains(t, sent, "WHERE", path)
+			assert.Contains(t, comment, "predicate", "%s must give the reason for its predicates", path)
 		}
-		return nil
-	}))
+	}
+}
+
+// firstLine returns the first line that is not a comment.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "--") {
+			return line
+		}
+	}
+	return ""
+}
+
+// Each statement is named in the package that owns it, so none is left behind.
+func TestStatements_AreNamedByTheirOwners(t *testing.T) {
+	for _, file := range SQLFiles(t) {
+		owner := path.Dir(path.Dir(file))
+		name := strings.TrimPrefix(file, owner+"/")
+		if strings.HasPrefix(name, "schema/0") {
+			continue // found by its number
+		}
+		sources, err := filepath.Glob(filepath.Join("..", owner, "*.go"))
+		require.NoError(t, err)
+		named := 0
+		for _, source := range sources {
+			text, err := os.ReadFile(source)
+			require.NoError(t, err)
+			named += strings.Count(string(text), `"`+name+`"`)
+		}
+		assert.Equal(t, 1, named, "%s names %s", owner, name)
+	}
 }
 
 func TestSchemaFiles_NumberedWithoutGaps(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"conclave"
 	"conclave/elector"
 	"conclave/elector/termcas"
+	"conclave/internal/logging"
 	conclavesql "conclave/sql"
 )
 
@@ -101,12 +102,12 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 	defer db.Close()
 	// No witness: with the lease alone, perceived leaderships never overlap, so
 	// two commands never run at the same time. That is worth a slower takeover.
-	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease, Logger: log})
+	strategy, err := termcas.New(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease, Logger: logging.Slog(log)})
 	if err != nil {
 		return err
 	}
 	w := &worker{leadOptions: s, leads: lock, log: log, stdout: a.stdout, stderr: a.stderr, hurry: make(chan struct{}), finished: make(chan error, 1)}
-	w.elector, err = elector.New(elector.Config{ID: candidate(), Strategy: strategy, Lease: s.lease, Lead: w.lead, Logger: log})
+	w.elector, err = elector.New(elector.Config{ID: candidate(), Strategy: strategy, Lease: s.lease, Lead: w.lead, Logger: logging.Slog(log)})
 	if err != nil {
 		return usageError{err}
 	}

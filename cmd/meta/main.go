@@ -14,6 +14,7 @@ import (
 	"conclave/elector"
 	"conclave/elector/termcas"
 	"conclave/internal/cli"
+	"conclave/internal/logging"
 	"conclave/meta"
 	conclavesql "conclave/sql"
 )
@@ -65,7 +66,7 @@ func process() cli.Process {
 			}
 			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: common.Rand, Logger: common.Logger.Named("termcas"), Trace: common.Trace.Of(common.Node)}
+				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: common.Rand, Logger: logging.Slog(common.Logger.Named("termcas")), Trace: meta.TraceElection(common.Trace, common.Node)}
 				if profile == "sofa" {
 					return termcas.NewSofa(election)
 				}

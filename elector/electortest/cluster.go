@@ -3,13 +3,13 @@ package electortest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
@@ -56,7 +56,7 @@ type NodeSpec struct {
 	Beat   time.Duration
 	Cable  *Cable
 	Rand   *rand.Rand
-	Logger hclog.Logger
+	Logger *slog.Logger
 	// Ask asks the node with this address whether it leads term. answered is false if
 	// there was no answer; a closed port counts as the answer that it is not alive.
 	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
@@ -118,11 +118,10 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 		Cable: NewCable(c.world.Dial),
 		c:     c,
 	}
-	level := hclog.Debug
-	if c.world.Quiet {
-		level = hclog.Off
+	logger := slog.New(slog.DiscardHandler)
+	if !c.world.Quiet {
+		logger = slog.New(slog.NewTextHandler(lines{c.t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", name)
 	}
-	logger := hclog.New(&hclog.LoggerOptions{Name: name, Level: level, Output: lines{c.t}, DisableTime: true})
 	cfg := elector.Config{
 		ID:      n.ID,
 		Address: n.ID.String(),
@@ -150,7 +149,7 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 	}
 	n.Strategy = c.world.Strategy(c.t, NodeSpec{
 		ID: n.ID, Beat: c.world.Lease / 3, Cable: n.Cable,
-		Rand: rand.New(rand.NewPCG(uint64(count)+1, 9)), Logger: logger.Named("strategy"), Ask: c.ask,
+		Rand: rand.New(rand.NewPCG(uint64(count)+1, 9)), Logger: logger.With("part", "strategy"), Ask: c.ask,
 	})
 	cfg.Strategy = n.Strategy
 	for _, option := range options {

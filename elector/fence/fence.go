@@ -84,7 +84,7 @@ func (t Token) String() string {
 // that are built by other means. The arguments must be placed where the table is among
 // the statement's own.
 func (t Token) Table() (text string, args []any) {
-	return "(" + conclavesql.FenceTable + ") AS fence", []any{t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term}
+	return "(" + tableSQL + ") AS fence", []any{t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term}
 }
 
 // DB executes the statements. *sql.DB, *sql.Conn and *sql.Tx implement it; for *sql.Tx
@@ -126,7 +126,7 @@ func Exec(ctx context.Context, db DB, token Token, query string, args ...any) (c
 // when the caller reads the answer.
 func (t Token) Check(ctx context.Context, db DB) error {
 	var valid int
-	err := db.QueryRowContext(ctx, conclavesql.FenceCheck, t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term).Scan(&valid)
+	err := db.QueryRowContext(ctx, checkSQL, t.Lock.DataCenter, t.Lock.Name, t.Owner, t.Term).Scan(&valid)
 	switch {
 	case err != nil:
 		return fmt.Errorf("fence: check %s: %w", t, err)

@@ -66,7 +66,10 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 
 // MigrateArticle creates the article's tables.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB) error {
-	return migrate(ctx, db, conclavesql.ArticleRowTable, conclavesql.ArticleDataTable)
+	if err := db.Create(ctx, articleTableSQL, articleDataTableSQL); err != nil {
+		return fmt.Errorf("rowlock: %w", err)
+	}
+	return nil
 }
 
 // Run runs the three managers (ephemeral data, subscriptions, locks) until ctx ends.
@@ -135,9 +138,9 @@ const errDuplicate = 1062
 // insert tries until it succeeds. A unique violation means that the lock is held.
 func (r *Registry) insert(ctx context.Context, key string) (id int64, err error) {
 	for {
-		_, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleRowAcquire, key, r.cfg.Owner, r.now())
+		_, err := r.cfg.DB.Exec(ctx, articleAcquireSQL, key, r.cfg.Owner, r.now())
 		if err == nil {
-			err = r.cfg.DB.QueryRow(ctx, conclavesql.ArticleRowFind, []any{key, r.cfg.Owner}, &id)
+			err = r.cfg.DB.QueryRow(ctx, articleFindSQL, []any{key, r.cfg.Owner}, &id)
 			return id, err
 		}
 		if !conclavesql.RefusedAs(err, errDuplicate, errDeadlock) {
@@ -191,7 +194,7 @@ func (r *Registry) Release(ctx context.Context, key string) error {
 		return nil
 	}
 	<-e.ready
-	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleRowRelease, e.id); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, articleReleaseSQL, e.id); err != nil {
 		return fmt.Errorf("release lock %s: %w", key, err)
 	}
 	return nil
@@ -206,11 +209,11 @@ func (r *Registry) refreshLocks(ctx context.Context) error {
 		return nil
 	}
 	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleRowRefresh, r.now(), id); err != nil {
+		if _, err := r.cfg.DB.Exec(ctx, articleRefreshSQL, r.now(), id); err != nil {
 			return fmt.Errorf("refresh lock row %d: %w", id, err)
 		}
 	}
-	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleRowClean, r.expired()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, articleCleanSQL, r.expired()); err != nil {
 		return fmt.Errorf("clean expired locks: %w", err)
 	}
 	return nil

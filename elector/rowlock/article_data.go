@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	conclavesql "conclave/sql"
 )
 
 // DataType is how long a value lives.
@@ -44,11 +42,11 @@ type listener struct {
 
 // Put stores a value under a key. If it is ephemeral, this process refreshes it.
 func (r *Registry) Put(ctx context.Context, key, value string, kind DataType) error {
-	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataPut, key, value, int(kind), r.now()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, articleDataPutSQL, key, value, int(kind), r.now()); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	var id int64
-	if err := r.cfg.DB.QueryRow(ctx, conclavesql.ArticleDataFind, []any{key}, &id); err != nil {
+	if err := r.cfg.DB.QueryRow(ctx, articleDataFindSQL, []any{key}, &id); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	r.mu.Lock()
@@ -66,7 +64,7 @@ func (r *Registry) Delete(ctx context.Context, key string) error {
 	r.mu.Lock()
 	delete(r.ephemeral, key)
 	r.mu.Unlock()
-	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataDelete, key); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, articleDataDeleteSQL, key); err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
 	return nil
@@ -94,11 +92,11 @@ func (r *Registry) refreshData(ctx context.Context) error {
 		return nil
 	}
 	for _, id := range ids {
-		if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataRefresh, r.now(), id); err != nil {
+		if _, err := r.cfg.DB.Exec(ctx, articleDataRefreshSQL, r.now(), id); err != nil {
 			return fmt.Errorf("refresh value %d: %w", id, err)
 		}
 	}
-	if _, err := r.cfg.DB.Exec(ctx, conclavesql.ArticleDataClean, r.expired()); err != nil {
+	if _, err := r.cfg.DB.Exec(ctx, articleDataCleanSQL, r.expired()); err != nil {
 		return fmt.Errorf("clean expired values: %w", err)
 	}
 	return nil
@@ -116,7 +114,7 @@ func (r *Registry) runSubscriptions(ctx context.Context) {
 	seen := map[string]datum{}
 	r.every(ctx, func(ctx context.Context) error {
 		now := map[string]datum{}
-		err := r.cfg.DB.Query(ctx, conclavesql.ArticleDataList, nil, func(scan func(...any) error) error {
+		err := r.cfg.DB.Query(ctx, articleDataListSQL, nil, func(scan func(...any) error) error {
 			var key string
 			var d datum
 			err := scan(&key, &d.value, &d.updated)

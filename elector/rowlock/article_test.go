@@ -14,7 +14,6 @@ import (
 	"conclave/elector/electortest/sqlworld"
 	"conclave/elector/rowlock"
 	"conclave/internal/mysqltest"
-	conclavesql "conclave/sql"
 )
 
 // One test per statement of article 001, which is retold in its comment; then one per
@@ -74,7 +73,7 @@ func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
 			require.NoError(t, w.DB.QueryRow(t.Context(), "SELECT COUNT("+column+") FROM t_ds_jdbc_registry_lock", nil, &n))
 			assert.Equal(t, 1, n, column)
 		}
-		_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "other", 0)
+		_, err := w.DB.Exec(t.Context(), articleAcquireSQL, "k", "other", 0)
 		assert.Error(t, err, "the unique key refuses a second row")
 	})
 }
@@ -311,14 +310,14 @@ func TestArticleFaultRefusedTryUsesUpAnID(t *testing.T) {
 		w := &world{sqlworld.New(t, s)}
 		require.NoError(t, rowlock.MigrateArticle(t.Context(), w.DB))
 		id := func(key string) (id int) {
-			_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, key, "a", 0)
+			_, err := w.DB.Exec(t.Context(), articleAcquireSQL, key, "a", 0)
 			require.NoError(t, err)
-			require.NoError(t, w.DB.QueryRow(t.Context(), conclavesql.ArticleRowFind, []any{key, "a"}, &id))
+			require.NoError(t, w.DB.QueryRow(t.Context(), articleFindSQL, []any{key, "a"}, &id))
 			return id
 		}
 		first := id("k")
 		for range 10 {
-			_, err := w.DB.Exec(t.Context(), conclavesql.ArticleRowAcquire, "k", "b", 0)
+			_, err := w.DB.Exec(t.Context(), articleAcquireSQL, "k", "b", 0)
 			require.Error(t, err)
 		}
 		assert.Equal(t, first+11, id("another"))

@@ -2,10 +2,11 @@ package rowlock_test
 
 import (
 	"context"
+	"log/slog"
+	"os"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
@@ -28,10 +29,16 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 
 const key = "the leader"
 
+// What another process of the article's form sends.
+var (
+	articleAcquireSQL = conclavesql.Statement(os.DirFS("sql"), "article_acquire.sql")
+	articleFindSQL    = conclavesql.Statement(os.DirFS("sql"), "article_find.sql")
+)
+
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
 	Migrate: rowlock.Migrate,
-	Strategy: func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error) {
+	Strategy: func(db *conclavesql.DB, logger *slog.Logger) (elector.Strategy, error) {
 		return rowlock.New(rowlock.Config{DB: db, Key: key, Logger: logger})
 	},
 	Lock: "row_lock l ON l.lock_key = ?", Key: key, Term: "id",

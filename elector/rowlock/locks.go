@@ -5,13 +5,12 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	conclavesql "conclave/sql"
@@ -39,7 +38,7 @@ type LocksConfig struct {
 	Margin time.Duration
 
 	Rand   *rand.Rand   // for the jitter of waiters; nil draws a seed from the system
-	Logger hclog.Logger // nil discards the log lines
+	Logger *slog.Logger // nil discards the log lines
 }
 
 // withDefaults returns c with its defaults, or an error if it is invalid.
@@ -59,7 +58,7 @@ func (c LocksConfig) withDefaults() (LocksConfig, error) {
 		c.Rand = rand.New(rand.NewChaCha8(seed))
 	}
 	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	switch {
 	case c.DB == nil:

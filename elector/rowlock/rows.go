@@ -23,24 +23,12 @@ type row struct {
 // Migrate creates the table if it is missing. Any number of processes may call it at
 // the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB) error {
-	return migrate(ctx, db, conclavesql.RowTable)
-}
-
-// migrate uses a separate connection without a deadline of its own, because creating a
-// table may take longer than a beat on a slow disk. ctx bounds it.
-func migrate(ctx context.Context, db *conclavesql.DB, tables ...string) error {
-	conn, err := db.Pin(ctx, nil)
+	err := db.Create(ctx, tableSQL)
+	if err == nil {
+		err = db.Widen(ctx, "row_lock", timesSQL)
+	}
 	if err != nil {
-		return fmt.Errorf("rowlock: migrate: %w", err)
-	}
-	defer conn.Close()
-	for _, table := range tables {
-		if _, err := conn.Exec(ctx, table); err != nil {
-			return fmt.Errorf("rowlock: create a table: %w", err)
-		}
-	}
-	if err := conclavesql.Widen(ctx, conn, "row_lock", conclavesql.RowTimes); err != nil {
-		return fmt.Errorf("rowlock: migrate: %w", err)
+		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
 }
@@ -62,7 +50,7 @@ func validateKey(key string) error {
 func (t rows) look(ctx context.Context, key string) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
-	err := t.db.QueryRow(ctx, conclavesql.RowLook, []any{key}, &r.id, &r.owner, &r.address, &r.beat, &leaseMs, &ageUs)
+	err := t.db.QueryRow(ctx, lookSQL, []any{key}, &r.id, &r.owner, &r.address, &r.beat, &leaseMs, &ageUs)
 	if err != nil {
 		return row{}, fmt.Errorf("look at lock %s: %w", key, err)
 	}
@@ -79,7 +67,7 @@ const errDeadlock = 1213
 // zero, the row gets this id. After an error the row may have been inserted, or may be
 // later; it names the owner, but the lock is not held.
 func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string, lease time.Duration) (uint64, error) {
-	n, err := t.db.Exec(ctx, conclavesql.RowAcquire, stdsql.Null[uint64]{V: id, Valid: id != 0}, key, owner, address, lease.Milliseconds())
+	n, err := t.db.Exec(ctx, acquireSQL, stdsql.Null[uint64]{V: id, Valid: id != 0}, key, owner, address, lease.Milliseconds())
 	switch {
 	case conclavesql.RefusedAs(err, errDeadlock):
 		return 0, nil // the insert was rolled back
@@ -101,7 +89,7 @@ func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string
 // refresh raises the beat of a held row. It returns false if the row is not as
 // expected.
 func (t rows) refresh(ctx context.Context, id uint64, owner string, beat uint64) (bool, error) {
-	n, err := t.db.Exec(ctx, conclavesql.RowRefresh, id, owner, beat)
+	n, err := t.db.Exec(ctx, refreshSQL, id, owner, beat)
 	if err != nil {
 		return false, fmt.Errorf("refresh lock row %d: %w", id, err)
 	}
@@ -135,7 +123,7 @@ func (t rows) renew(ctx context.Context, key string, id uint64, owner string, be
 
 // remove deletes a row of this owner. It can be repeated safely.
 func (t rows) remove(ctx context.Context, id uint64, owner string) error {
-	if _, err := t.db.Exec(ctx, conclavesql.RowRemove, id, owner); err != nil {
+	if _, err := t.db.Exec(ctx, removeSQL, id, owner); err != nil {
 		return fmt.Errorf("remove lock row %d: %w", id, err)
 	}
 	return nil
@@ -145,9 +133,9 @@ func (t rows) remove(ctx context.Context, id uint64, owner string) error {
 // or whatever that clock says if overdue is set. It returns false if the row has
 // changed since it was read, or has not expired.
 func (t rows) clean(ctx context.Context, r row, overdue bool) (bool, error) {
-	statement := conclavesql.RowClean
+	statement := cleanSQL
 	if overdue {
-		statement = conclavesql.RowCleanOverdue
+		statement = cleanOverdueSQL
 	}
 	n, err := t.db.Exec(ctx, statement, r.id, r.beat)
 	if err != nil {

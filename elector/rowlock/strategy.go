@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/elector"
@@ -18,7 +17,7 @@ type Config struct {
 	DB  *conclavesql.DB
 	Key string // of the row: 1 to 256 printable ASCII characters
 
-	Logger hclog.Logger // nil discards the log lines
+	Logger *slog.Logger // nil discards the log lines
 }
 
 // Strategy elects by inserting a row under a unique key. Its methods are called by one
@@ -26,7 +25,7 @@ type Config struct {
 type Strategy struct {
 	key   string
 	table rows
-	log   hclog.Logger
+	log   *slog.Logger
 
 	beat  uint64          // of the held row, as this node's last statement left it
 	won   elector.Term    // the held term; zero if none is held
@@ -45,7 +44,7 @@ func New(cfg Config) (*Strategy, error) {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Strategy{key: cfg.Key, table: rows{cfg.DB}, log: cfg.Logger}, nil
 }

@@ -20,7 +20,6 @@ import (
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/internal/trace"
 	"conclave/sim/simnet"
 )
 
@@ -52,8 +51,8 @@ type leadership struct {
 	left  bool // it may not act any more; it is renewed only until it is handed over
 }
 
-// claim is a trace.Sink.
-func (b *overlapChecker) claim(c trace.Claim) {
+// event takes an event of a node.
+func (b *overlapChecker) event(node conclave.NodeID, c elector.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -62,28 +61,28 @@ func (b *overlapChecker) claim(c trace.Claim) {
 		until = now.Add(b.late)
 	}
 	switch c.Kind {
-	case trace.Led, trace.Extended:
-		mine := b.of[c.Node]
-		if c.Kind == trace.Extended && mine.left {
+	case elector.EventLed, elector.EventExtended:
+		mine := b.of[node]
+		if c.Kind == elector.EventExtended && mine.left {
 			return
 		}
-		if c.Kind == trace.Led || !mine.until.After(now) { // a leadership begins
+		if c.Kind == elector.EventLed || !mine.until.After(now) { // a leadership begins
 			for other, o := range b.of {
-				if other != c.Node && !o.left && o.until.After(now) {
+				if other != node && !o.left && o.until.After(now) {
 					b.overlaps = append(b.overlaps, fmt.Sprintf("%s trusts itself in term %d for %v more when %s leads term %d",
-						other, o.term, o.until.Sub(now), c.Node, c.Term))
+						other, o.term, o.until.Sub(now), node, c.Term))
 				}
 			}
 		}
-		if c.Kind == trace.Led {
+		if c.Kind == elector.EventLed {
 			b.led++
 		}
-		b.of[c.Node] = leadership{term: c.Term, until: until}
-	case trace.Left:
+		b.of[node] = leadership{term: c.Term, until: until}
+	case elector.EventLeft:
 		if b.late > 0 && errors.Is(c.Err, elector.ErrTrust) {
 			return // a mutant trusts itself longer
 		}
-		b.of[c.Node] = leadership{term: c.Term, left: true}
+		b.of[node] = leadership{term: c.Term, left: true}
 	}
 }
 
@@ -159,7 +158,8 @@ func overlap(t *testing.T, seed uint64) (sum overlapping) {
 	option := func(cfg *elector.Config) {
 		cfg.Margin = margin - time.Duration(random.Float64()*drift*float64(b.Lease))
 		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(nodeClock.Load())) }
-		cfg.Trace = func(c trace.Claim) { checker.claim(c); mutant.claim(c) }
+		id := cfg.ID
+		cfg.Trace = func(ev elector.Event) { checker.event(id, ev); mutant.event(id, ev) }
 	}
 	c := electortest.NewCluster(t, b.World, 3, option)
 	defer c.Stop()

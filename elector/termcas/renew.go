@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"conclave/elector"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -23,8 +22,8 @@ func (s *Strategy) renew(ctx context.Context, me elector.Candidate) (elector.Ter
 	if h.conn.lost.Load() {
 		return s.reacquire(ctx, me, h.term)
 	}
-	expects := trace.Claim{Term: h.term, Beat: s.beat, Peer: me.ID}
-	n, err := s.cfg.traced(trace.Renewing, trace.Renewed, expects, func() (int64, error) {
+	expects := elector.Event{Term: h.term, Beat: s.beat, Owner: me.ID}
+	n, err := s.cfg.traced(elector.EventRenewing, elector.EventRenewed, expects, func() (int64, error) {
 		return h.conn.pinned.Exec(ctx, conclavesql.LockRenew,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), h.term, s.beat)
 	})
@@ -98,8 +97,8 @@ func (s *Strategy) replaceWitness(ctx context.Context, me elector.Candidate, r r
 		}
 	}
 	witness := stdsql.NullString{String: lock, Valid: lock != ""}
-	expects := trace.Claim{Term: r.number, Beat: r.beat, Peer: me.ID}
-	n, err := s.cfg.traced(trace.Reparking, trace.Reparked, expects, func() (int64, error) {
+	expects := elector.Event{Term: r.number, Beat: r.beat, Owner: me.ID}
+	n, err := s.cfg.traced(elector.EventReparking, elector.EventReparked, expects, func() (int64, error) {
 		return c.exec(ctx, me.Beat/2, conclavesql.LockRepark,
 			r.beat+2, witness, connID,
 			s.cfg.Lock.DataCenter, s.cfg.Lock.Name, r.owner, r.number, r.lock, r.beat, r.beat+1,

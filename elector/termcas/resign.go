@@ -7,7 +7,6 @@ import (
 
 	"conclave"
 	"conclave/elector"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -16,7 +15,7 @@ import (
 // sent again on another connection. If no row matches, the term had ended before.
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	args := []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name, held.Leader.String(), held.Number}
-	expects := trace.Claim{Term: held.Number, Peer: held.Leader}
+	expects := elector.Event{Term: held.Number, Owner: held.Leader}
 	h := s.held.Swap(nil)
 	s.leftAt, s.election, s.owner, s.ownerOf = time.Now(), nil, held.Leader, held.Number
 	if h != nil {
@@ -24,13 +23,13 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	}
 	acknowledged := false
 	if h != nil && !h.conn.lost.Load() {
-		_, err := s.cfg.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
+		_, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
 			return h.conn.pinned.Exec(ctx, conclavesql.LockResign, args...)
 		})
 		acknowledged = err == nil
 	}
 	if !acknowledged {
-		if _, err := s.cfg.traced(trace.Resigning, trace.Resigned, expects, func() (int64, error) {
+		if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, expects, func() (int64, error) {
 			return s.cfg.DB.Exec(ctx, conclavesql.LockResign, args...)
 		}); err != nil {
 			return fmt.Errorf("resign term %d: %w", held.Number, err)

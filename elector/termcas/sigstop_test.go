@@ -24,7 +24,6 @@ import (
 	"conclave/elector/fence"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -99,14 +98,14 @@ func reporter() {
 	began, anchor := bothClocks()
 	at := func(moment time.Time) time.Duration { return anchor + moment.Sub(began) }
 	var last uint64 // guarded by mu
-	e, err := elector.New(elector.Config{ID: id, Strategy: strategy, Lease: lease, Trace: func(c trace.Claim) {
+	e, err := elector.New(elector.Config{ID: id, Strategy: strategy, Lease: lease, Trace: func(c elector.Event) {
 		line := reported{At: at(time.Now()), Until: at(c.Until), Term: c.Term}
 		switch c.Kind {
-		case trace.Led:
+		case elector.EventLed:
 			line.Kind = "led"
-		case trace.Extended:
+		case elector.EventExtended:
 			line.Kind = "extended"
-		case trace.Left:
+		case elector.EventLeft:
 			line.Kind, line.Until = "left", line.At
 		default:
 			return

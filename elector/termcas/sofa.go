@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/elector"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -31,7 +29,7 @@ import (
 //     used twice; the Elector does not lead one that it has left.
 type Sofa struct {
 	cfg     Config
-	log     hclog.Logger
+	log     *slog.Logger
 	history *conclavesql.History
 
 	beat     uint64       // of the held term, as this node's last statement left it
@@ -57,9 +55,7 @@ func NewSofa(cfg Config) (*Sofa, error) {
 	if cfg.Takeover == Witness {
 		return nil, errors.New("termcas: the original's statements have no witness")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
-	}
+	cfg = cfg.quiet()
 	return &Sofa{cfg: cfg, log: cfg.Logger, history: conclavesql.NewHistory(cfg.DB, cfg.Lock)}, nil
 }
 
@@ -99,11 +95,11 @@ func (s *Sofa) Round(ctx context.Context, me elector.Candidate, _ elector.Term) 
 func (s *Sofa) look(ctx context.Context) (row, error) {
 	r := row{at: time.Now()}
 	var leaseMs, ageS int64
-	s.cfg.Trace.Claim(trace.Claim{Kind: trace.Looking})
+	s.cfg.Trace(elector.Event{Kind: elector.EventLooking})
 	err := s.cfg.DB.QueryRow(ctx, conclavesql.SofaLook, []any{s.cfg.Lock.DataCenter, s.cfg.Lock.Name},
 		&r.owner, &r.address, &r.number, &r.beat, &leaseMs, &ageS)
 	owner, _ := conclave.ParseNodeID(r.owner) // an invalid owner counts as none
-	s.cfg.Trace.Claim(trace.Claim{Kind: trace.Looked, Peer: owner, Term: r.number, Beat: r.beat, Err: err})
+	s.cfg.Trace(elector.Event{Kind: elector.EventLooked, Owner: owner, Term: r.number, Beat: r.beat, Err: err})
 	if err != nil {
 		return row{}, fmt.Errorf("look at lock %s: %w", s.cfg.Lock, err)
 	}
@@ -119,7 +115,7 @@ func (s *Sofa) swap(ctx context.Context, me elector.Candidate, r row, cause elec
 	if cause == elector.CauseExpired {
 		why = reasonExpired
 	}
-	n, err := s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(elector.Candidate{ID: me.ID}, why), func() (int64, error) {
+	n, err := s.cfg.traced(elector.EventSwapping, elector.EventSwapped, r.expects(elector.Candidate{ID: me.ID}, why), func() (int64, error) {
 		return s.cfg.DB.Exec(ctx, statement, args...)
 	})
 	switch {
@@ -150,7 +146,7 @@ func (s *Sofa) renew(ctx context.Context, me elector.Candidate) (elector.Term, e
 		return elector.Term{}, fmt.Errorf("asked to renew term %d, which is not held here", me.Holding)
 	}
 	for range 3 {
-		n, err := s.cfg.traced(trace.Renewing, trace.Renewed, trace.Claim{Term: me.Holding, Beat: s.beat, Peer: me.ID}, func() (int64, error) {
+		n, err := s.cfg.traced(elector.EventRenewing, elector.EventRenewed, elector.Event{Term: me.Holding, Beat: s.beat, Owner: me.ID}, func() (int64, error) {
 			return s.cfg.DB.Exec(ctx, conclavesql.SofaBeat, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, me.ID.String(), me.Holding, s.beat)
 		})
 		switch {

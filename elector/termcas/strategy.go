@@ -5,16 +5,14 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave"
 	"conclave/elector"
 	"conclave/internal/signal"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -57,15 +55,17 @@ type Config struct {
 	Ask func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 
 	Rand   *rand.Rand   // for nonces and jitter; nil draws a seed from the system
-	Logger hclog.Logger // nil discards the log lines
-	Trace  trace.Sink   // receives the events of each statement about the row, under the node's name (Sink.Of); nil discards them
+	Logger *slog.Logger // nil discards the log lines
+	// Trace receives the events of each statement about the row, for tests and
+	// measurements; nil discards them.
+	Trace func(elector.Event)
 }
 
 // Strategy elects by a compare-and-swap of the term in one row. Round, Resign and
 // Record are called by one goroutine; Wake, Suspended and Doubt by any.
 type Strategy struct {
 	cfg     Config
-	log     hclog.Logger
+	log     *slog.Logger
 	history *conclavesql.History
 
 	waitsFor atomic.Uint64        // the term for whose witness runWait waits; 0: none
@@ -137,9 +137,7 @@ func New(cfg Config) (*Strategy, error) {
 		crand.Read(seed[:])
 		cfg.Rand = rand.New(rand.NewChaCha8(seed))
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
-	}
+	cfg = cfg.quiet()
 	s := &Strategy{
 		cfg:       cfg,
 		log:       cfg.Logger,
@@ -149,6 +147,17 @@ func New(cfg Config) (*Strategy, error) {
 	}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s, nil
+}
+
+// quiet returns c with a logger and a trace that discard, where there is none.
+func (c Config) quiet() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Trace == nil {
+		c.Trace = func(elector.Event) {}
+	}
+	return c
 }
 
 // Wake returns a channel that receives when a lock was acquired, a connection broke,
@@ -239,7 +248,7 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (
 	if row.owner != me.ID.String() {
 		return row.term(me), nil
 	}
-	if _, err := s.cfg.traced(trace.Resigning, trace.Resigned, trace.Claim{Term: row.number, Peer: me.ID}, func() (int64, error) {
+	if _, err := s.cfg.traced(elector.EventResigning, elector.EventResigned, elector.Event{Term: row.number, Owner: me.ID}, func() (int64, error) {
 		return s.cfg.DB.Exec(ctx, conclavesql.LockResign, s.cfg.Lock.DataCenter, s.cfg.Lock.Name, row.owner, row.number)
 	}); err != nil {
 		return elector.Term{}, fmt.Errorf("give up term %d: %w", row.number, err)

@@ -8,7 +8,6 @@ import (
 
 	"conclave"
 	"conclave/elector"
-	"conclave/internal/trace"
 	conclavesql "conclave/sql"
 )
 
@@ -184,7 +183,7 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why re
 	case reasonKilled:
 		args = append(args, r.lock.String, r.lock.String)
 	}
-	return s.cfg.traced(trace.Swapping, trace.Swapped, r.expects(me, why), func() (int64, error) {
+	return s.cfg.traced(elector.EventSwapping, elector.EventSwapped, r.expects(me, why), func() (int64, error) {
 		return c.exec(ctx, me.Beat/2, why.statement(), args...)
 	})
 }

@@ -59,7 +59,7 @@ func NewService(cfg ServiceConfig) (*Service, error) {
 
 // MigrateArticle creates the article's table and the key's row, at version 0.
 func MigrateArticle(ctx context.Context, db *conclavesql.DB, key string) error {
-	return migrate(ctx, db, key, conclavesql.ArticleVersionTable, conclavesql.ArticleVersionSeed)
+	return create(ctx, db, key, articleTableSQL, articleSeedSQL)
 }
 
 // ServiceID returns this node's number (getServiceId in article 003).
@@ -98,7 +98,7 @@ func (s *Service) swap(ctx context.Context, version int64) (bool, error) {
 	s.mu.Lock()
 	s.swaps++
 	s.mu.Unlock()
-	n, err := s.cfg.DB.Exec(ctx, conclavesql.ArticleVersionElect, s.cfg.ID, s.cfg.Key, version)
+	n, err := s.cfg.DB.Exec(ctx, articleElectSQL, s.cfg.ID, s.cfg.Key, version)
 	if err != nil {
 		return false, fmt.Errorf("elect from version %d: %w", version, err)
 	}
@@ -116,7 +116,7 @@ func (s *Service) Tick(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	version := s.version
 	s.mu.Unlock()
-	n, err := s.cfg.DB.Exec(ctx, conclavesql.ArticleVersionTick, s.cfg.Key, version)
+	n, err := s.cfg.DB.Exec(ctx, articleTickSQL, s.cfg.Key, version)
 	if err != nil {
 		return false, fmt.Errorf("tick from version %d: %w", version, err)
 	}
@@ -135,7 +135,7 @@ func (s *Service) Tick(ctx context.Context) (bool, error) {
 func (s *Service) LeaderCrashed(ctx context.Context) (bool, error) {
 	var version, leader int64
 	var ticked time.Time
-	err := s.cfg.DB.QueryRow(ctx, conclavesql.ArticleVersionLook, []any{s.cfg.Key}, &version, &leader, &ticked)
+	err := s.cfg.DB.QueryRow(ctx, articleLookSQL, []any{s.cfg.Key}, &version, &leader, &ticked)
 	if err != nil {
 		return false, fmt.Errorf("look at %s: %w", s.cfg.Key, err)
 	}

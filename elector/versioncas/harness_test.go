@@ -3,10 +3,10 @@ package versioncas_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector"
@@ -31,7 +31,7 @@ const key = "the leader"
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
 	Migrate: func(ctx context.Context, db *conclavesql.DB) error { return versioncas.Migrate(ctx, db, key) },
-	Strategy: func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error) {
+	Strategy: func(db *conclavesql.DB, logger *slog.Logger) (elector.Strategy, error) {
 		return versioncas.New(versioncas.Config{DB: db, Key: key, Logger: logger})
 	},
 	Lock: "leader_version l ON l.elect_key = ?", Key: key, Term: "term",

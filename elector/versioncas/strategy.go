@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/elector"
@@ -18,14 +17,14 @@ type Config struct {
 	DB  *conclavesql.DB
 	Key string // of the row: 1 to 255 printable ASCII characters; Migrate creates it
 
-	Logger hclog.Logger // nil discards the log lines
+	Logger *slog.Logger // nil discards the log lines
 }
 
 // Strategy elects by a compare-and-swap of the version of one row. Its methods are
 // called by one goroutine.
 type Strategy struct {
 	cfg Config
-	log hclog.Logger
+	log *slog.Logger
 
 	version uint64          // of the row, as this node's last statement left it; only while a term is held
 	won     elector.Term    // the held term; zero if none is held
@@ -44,7 +43,7 @@ func New(cfg Config) (*Strategy, error) {
 		return nil, fmt.Errorf("versioncas: %w", err)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Strategy{cfg: cfg, log: cfg.Logger}, nil
 }
@@ -65,27 +64,24 @@ func validateKey(key string) error {
 // Migrate creates the table and the key's row if they are missing. Any number of
 // processes may call it at the same time, and repeatedly.
 func Migrate(ctx context.Context, db *conclavesql.DB, key string) error {
-	return migrate(ctx, db, key, conclavesql.VersionTable, conclavesql.VersionSeed)
+	if err := create(ctx, db, key, tableSQL, seedSQL); err != nil {
+		return err
+	}
+	if err := db.Widen(ctx, "leader_version", timesSQL); err != nil {
+		return fmt.Errorf("versioncas: %w", err)
+	}
+	return nil
 }
 
-// migrate uses a separate connection without a deadline of its own, because creating a
-// table may take longer than a beat on a slow disk. ctx bounds it.
-func migrate(ctx context.Context, db *conclavesql.DB, key, table, seed string) error {
+// create creates a table and a key's row in it.
+func create(ctx context.Context, db *conclavesql.DB, key, table, seed string) error {
 	if err := validateKey(key); err != nil {
 		return fmt.Errorf("versioncas: %w", err)
 	}
-	conn, err := db.Pin(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("versioncas: migrate: %w", err)
+	if err := db.Create(ctx, table); err != nil {
+		return fmt.Errorf("versioncas: %w", err)
 	}
-	defer conn.Close()
-	if _, err := conn.Exec(ctx, table); err != nil {
-		return fmt.Errorf("versioncas: create the table: %w", err)
-	}
-	if err := conclavesql.Widen(ctx, conn, "leader_version", conclavesql.VersionTimes); err != nil {
-		return fmt.Errorf("versioncas: migrate: %w", err)
-	}
-	if _, err := conn.Exec(ctx, seed, key); err != nil {
+	if _, err := db.Exec(ctx, seed, key); err != nil {
 		return fmt.Errorf("versioncas: seed %s: %w", key, err)
 	}
 	return nil
@@ -127,7 +123,7 @@ func (s *Strategy) Round(ctx context.Context, me elector.Candidate, last elector
 func (s *Strategy) look(ctx context.Context) (row, error) {
 	var r row
 	var leaseMs, ageUs int64
-	err := s.cfg.DB.QueryRow(ctx, conclavesql.VersionLook, []any{s.cfg.Key}, &r.version, &r.term, &r.owner, &r.address, &leaseMs, &ageUs)
+	err := s.cfg.DB.QueryRow(ctx, lookSQL, []any{s.cfg.Key}, &r.version, &r.term, &r.owner, &r.address, &leaseMs, &ageUs)
 	if err != nil {
 		return row{}, fmt.Errorf("look at %s: %w", s.cfg.Key, err)
 	}
@@ -147,7 +143,7 @@ func (s *Strategy) createRow(ctx context.Context, me elector.Candidate) (row, er
 		return row{lease: me.Lease}, nil
 	}
 	s.log.Warn("the row is missing, creating it", "key", s.cfg.Key, "highest", me.Highest)
-	if _, err := s.cfg.DB.Exec(ctx, conclavesql.VersionSeed, s.cfg.Key); err != nil {
+	if _, err := s.cfg.DB.Exec(ctx, seedSQL, s.cfg.Key); err != nil {
 		return row{}, fmt.Errorf("seed %s: %w", s.cfg.Key, err)
 	}
 	return s.look(ctx)
@@ -170,7 +166,7 @@ func (r row) termFor(me elector.Candidate) elector.Term {
 // so that the candidates need not wait for its lease.
 func (s *Strategy) observe(ctx context.Context, me elector.Candidate, r row) (elector.Term, error) {
 	if r.owner == me.ID.String() {
-		if _, err := s.cfg.DB.Exec(ctx, conclavesql.VersionResign, s.cfg.Key, r.owner, r.term); err != nil {
+		if _, err := s.cfg.DB.Exec(ctx, resignSQL, s.cfg.Key, r.owner, r.term); err != nil {
 			return elector.Term{}, fmt.Errorf("give up term %d: %w", r.term, err)
 		}
 		s.log.Info("an observer gave up its term", "term", r.term)
@@ -183,9 +179,9 @@ func (s *Strategy) observe(ctx context.Context, me elector.Candidate, r row) (el
 func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	s.won, s.owner = elector.Term{}, held.Leader
 	args := []any{s.cfg.Key, held.Leader.String(), held.Number}
-	_, err := s.cfg.DB.Exec(ctx, conclavesql.VersionResign, args...)
+	_, err := s.cfg.DB.Exec(ctx, resignSQL, args...)
 	if err != nil {
-		_, err = s.cfg.DB.Exec(ctx, conclavesql.VersionResign, args...)
+		_, err = s.cfg.DB.Exec(ctx, resignSQL, args...)
 	}
 	if err != nil {
 		return fmt.Errorf("resign term %d: %w", held.Number, err)

@@ -4,13 +4,12 @@ import (
 	"context"
 	crand "crypto/rand"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 )
 
 // ErrSuspended is the cause that ends a holder's context when the connection breaks, or
@@ -23,14 +22,14 @@ type ClientConfig struct {
 	// relying on what it holds. Default a tenth of the session's timeout.
 	Margin time.Duration
 	Rand   *rand.Rand   // for ids; nil draws a seed from the system
-	Logger hclog.Logger // nil discards the log lines
+	Logger *slog.Logger // nil discards the log lines
 }
 
 // Client makes recipes (locks, latches, selectors) on one Tree, and deletes the nodes
 // that they leave behind.
 type Client struct {
 	tree   Tree
-	log    hclog.Logger
+	log    *slog.Logger
 	margin time.Duration
 	ctx    context.Context // ends with Close; used by background work
 	stop   context.CancelFunc
@@ -45,7 +44,7 @@ type Client struct {
 // NewClient returns a Client on tree, which it does not close.
 func NewClient(tree Tree, cfg ClientConfig) *Client {
 	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Rand == nil {
 		var seed [32]byte

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/hashicorp/go-hclog"
 )
 
 // ConnConfig configures a Conn. Servers and Timeout are required.
@@ -19,7 +19,7 @@ type ConnConfig struct {
 	// They may grant another one: see Session.Timeout.
 	Timeout time.Duration
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP
-	Logger  hclog.Logger                                                      // nil discards the log lines
+	Logger  *slog.Logger                                                      // nil discards the log lines
 }
 
 // Conn is a Tree on a real ZooKeeper: go-zookeeper's connection, with contexts, a count
@@ -31,7 +31,7 @@ type ConnConfig struct {
 // always a watch to set again, each session begins with a watch on the root.
 type Conn struct {
 	cfg   ConnConfig
-	log   hclog.Logger
+	log   *slog.Logger
 	zk    *zk.Conn
 	ctx   context.Context // ends with Close: dials
 	stop  context.CancelFunc
@@ -64,7 +64,7 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Conn{cfg: cfg, log: cfg.Logger, changed: make(chan struct{}), ended: make(chan struct{})}
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -88,7 +88,7 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 }
 
 // printer passes the library's log lines on.
-type printer struct{ log hclog.Logger }
+type printer struct{ log *slog.Logger }
 
 func (p printer) Printf(format string, args ...any) { p.log.Debug(fmt.Sprintf(format, args...)) }
 

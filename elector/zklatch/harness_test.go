@@ -3,6 +3,7 @@ package zklatch_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector/electortest"
@@ -111,8 +111,8 @@ func (b *bench) user() *user {
 	return u
 }
 
-func (b *bench) logger(name string) hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{Name: name, Output: lines{b.t}, Level: hclog.Debug, DisableTime: true})
+func (b *bench) logger(name string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("part", name)
 }
 
 // until waits for a claim to become true.

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/elector"
@@ -21,14 +20,14 @@ type StrategyConfig struct {
 	Path string // of the election: /conclave/elections/meta
 
 	Rand   *rand.Rand   // for ids; nil draws a seed from the system
-	Logger hclog.Logger // nil discards the log lines
+	Logger *slog.Logger // nil discards the log lines
 }
 
 // Strategy elects by a Latch, and numbers the terms in a record beside it. Round and
 // Resign are called by one goroutine; Wake and Suspended by any.
 type Strategy struct {
 	cfg    StrategyConfig
-	log    hclog.Logger
+	log    *slog.Logger
 	client *Client
 	wake   signal.Signal
 	held   atomic.Pointer[hold] // nil unless this node leads; stored by the rounds only
@@ -63,7 +62,7 @@ func NewStrategy(cfg StrategyConfig) (*Strategy, error) {
 		return nil, fmt.Errorf("zklatch: Path %q must begin with a slash and not end with one", cfg.Path)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Strategy{
 		cfg: cfg, log: cfg.Logger, wake: signal.New(),

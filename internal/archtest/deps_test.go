@@ -25,14 +25,15 @@ const rules = `
 	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 
-	internal/trace < elector;
+	NONE < internal/logging;
+	conclave < elector;
 	elector < elector/electortest;
 	elector, sql < elector/termcas, elector/versioncas, elector/rowlock, elector/fence;
 	elector < elector/zklatch < elector/zklatch/memtree;
 	NONE < internal/zktest;
 
 	wire < meta/metaclient, client, sim/simnet;
-	wire, elector, sql, internal/stage, lease, meta/metaclient < meta;
+	wire, elector, sql, internal/stage, internal/logging, internal/trace, lease, meta/metaclient < meta;
 	wire, meta/metaclient, internal/stage < data, session;
 
 	internal/trace, slot, client < chaos;
@@ -51,10 +52,10 @@ const rules = `
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
-	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, elector/termcas, elector/fence < cmd/conclave;
+	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	chaos/processes, chaos/containers, chaos/soak < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
-	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
+	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb, internal/logging < sim;
 	NONE < sim/onetrace, sim/mutate;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;

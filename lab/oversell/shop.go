@@ -68,12 +68,12 @@ func (s shop) number(ctx context.Context, statement string) (n int, err error) {
 
 // open creates missing tables and writes the stock.
 func (s shop) open(ctx context.Context, items int) error {
-	for _, table := range []string{conclavesql.ShopStockTable, conclavesql.ShopOrderTable} {
+	for _, table := range []string{stockTableSQL, orderTableSQL} {
 		if _, err := s.exec(ctx, table); err != nil {
 			return fmt.Errorf("create the shop's tables: %w", err)
 		}
 	}
-	if _, err := s.exec(ctx, conclavesql.ShopOpen, s.goods, items); err != nil {
+	if _, err := s.exec(ctx, openSQL, s.goods, items); err != nil {
 		return fmt.Errorf("open the shop: %w", err)
 	}
 	return nil
@@ -81,8 +81,8 @@ func (s shop) open(ctx context.Context, items int) error {
 
 // close deletes the run's rows. The tables stay.
 func (s shop) close(ctx context.Context) error {
-	_, first := s.exec(ctx, conclavesql.ShopCloseStock, s.goods)
-	_, second := s.exec(ctx, conclavesql.ShopCloseOrders, s.goods)
+	_, first := s.exec(ctx, closeStockSQL, s.goods)
+	_, second := s.exec(ctx, closeOrdersSQL, s.goods)
 	if err := errors.Join(first, second); err != nil {
 		return fmt.Errorf("close the shop: %w", err)
 	}
@@ -91,7 +91,7 @@ func (s shop) close(ctx context.Context) error {
 
 // read returns the stock.
 func (s shop) read(ctx context.Context) (int, error) {
-	n, err := s.number(ctx, conclavesql.ShopRead)
+	n, err := s.number(ctx, readSQL)
 	if err != nil {
 		return 0, fmt.Errorf("read the stock: %w", err)
 	}
@@ -108,18 +108,18 @@ func written(n int64, err error) (bool, error) {
 
 // write sets the stock without a guard: it always succeeds.
 func (s shop) write(ctx context.Context, stock int) (bool, error) {
-	_, err := written(s.exec(ctx, conclavesql.ShopWrite, stock, s.goods))
+	_, err := written(s.exec(ctx, writeSQL, stock, s.goods))
 	return err == nil, err
 }
 
 // take takes one item in one statement, which needs no lock.
 func (s shop) take(ctx context.Context, _ int) (bool, error) {
-	return written(s.exec(ctx, conclavesql.ShopTake, s.goods))
+	return written(s.exec(ctx, takeSQL, s.goods))
 }
 
 // claim writes a lock's token to the stock's row. It must come before the read.
 func (s shop) claim(ctx context.Context, token uint64) error {
-	if _, err := s.exec(ctx, conclavesql.ShopClaim, token, s.goods, token); err != nil {
+	if _, err := s.exec(ctx, claimSQL, token, s.goods, token); err != nil {
 		return fmt.Errorf("claim the stock: %w", err)
 	}
 	return nil
@@ -127,14 +127,14 @@ func (s shop) claim(ctx context.Context, token uint64) error {
 
 // writeToken sets the stock if the row has this token.
 func (s shop) writeToken(ctx context.Context, stock int, token uint64) (bool, error) {
-	return written(s.exec(ctx, conclavesql.ShopWriteToken, stock, s.goods, token))
+	return written(s.exec(ctx, writeTokenSQL, stock, s.goods, token))
 }
 
 // writeFenced sets the stock if the term has not ended.
 func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	n, err := fence.Exec(ctx, s.db, token, conclavesql.ShopWriteFenced, stock, s.goods)
+	n, err := fence.Exec(ctx, s.db, token, writeFencedSQL, stock, s.goods)
 	if errors.Is(err, fence.ErrTermEnded) {
 		return false, nil
 	}
@@ -143,7 +143,7 @@ func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bo
 
 // order writes a buyer's order.
 func (s shop) order(ctx context.Context, buyer int) error {
-	if _, err := s.exec(ctx, conclavesql.ShopOrder, s.goods, buyer); err != nil {
+	if _, err := s.exec(ctx, orderSQL, s.goods, buyer); err != nil {
 		return fmt.Errorf("write the order: %w", err)
 	}
 	return nil
@@ -154,7 +154,7 @@ func (s shop) books(ctx context.Context) (left, orders int, err error) {
 	if left, err = s.read(ctx); err != nil {
 		return 0, 0, err
 	}
-	if orders, err = s.number(ctx, conclavesql.ShopOrders); err != nil {
+	if orders, err = s.number(ctx, ordersSQL); err != nil {
 		return 0, 0, fmt.Errorf("count the orders: %w", err)
 	}
 	return left, orders, nil

@@ -12,9 +12,7 @@
 --                            later.
 --   CONNECTION_ID, IS_USED   as in the wins: the lock that is published is
 --                            held.
--- The index is named because MariaDB would otherwise look up the owner and lock
--- that index before the row; a winner locks them in the other order, and the
--- two would deadlock.
+-- The index is named because of MariaDB: see renew.sql.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
 SET term_duration = ?, gmt_modified = UTC_TIMESTAMP(3), witness_lock = ?, witness_conn = ?
 WHERE data_center = ? AND lock_name = ?

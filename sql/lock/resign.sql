@@ -4,9 +4,7 @@
 -- from it. The predicates:
 --   owner, term              mine: a late resignation must not affect a newer
 --                            term.
--- The index is named because MariaDB would otherwise look up the owner and lock
--- that index before the row; a winner locks them in the other order, and the
--- two would deadlock.
+-- The index is named because of MariaDB: see renew.sql.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
 SET owner = '', address = '', resigned = 1, gmt_modified = UTC_TIMESTAMP(3), witness_lock = NULL, witness_conn = NULL
 WHERE data_center = ? AND lock_name = ?

@@ -2,18 +2,9 @@
 -- of elector/termcas): as win_expired, without the database's clock. Otherwise
 -- a database clock that was set back an hour would prevent elections for an
 -- hour. The predicates:
---   owner, term, nonce       as read. Of all that have read the same row one
---                            changes it, since it changes all three. The nonce
---                            distinguishes two wins of the same name.
---   CONNECTION_ID, IS_USED   if there is a witness: this statement runs on the
---                            connection that I remember, and that connection
---                            holds the lock whose name the statement publishes.
---                            It matches nothing if a proxy sends it on another
---                            connection, or if the lock was lost.
+--   owner ... IS_USED        those of every win: see win_own.sql.
 --   term_duration            the beat as read: this alone makes the win safe.
--- The index is named because MariaDB would otherwise look up the owner and lock
--- that index before the row; a winner locks them in the other order, and the
--- two would deadlock.
+-- The index is named because of MariaDB: see renew.sql.
 UPDATE distribute_lock FORCE INDEX (uk_data_center_lock_name)
 SET owner = ?, address = ?, term = GREATEST(term, ?) + 1, term_duration = 0, duration = ?, gmt_modified = UTC_TIMESTAMP(3),
     nonce = ?, witness_lock = ?, witness_conn = ?, resigned = 0

@@ -2,10 +2,10 @@ package sqlworld
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
@@ -21,7 +21,7 @@ type Suite struct {
 	// Migrate creates the strategy's table.
 	Migrate func(ctx context.Context, db *conclavesql.DB) error
 	// Strategy makes the strategy of one node.
-	Strategy func(db *conclavesql.DB, logger hclog.Logger) (elector.Strategy, error)
+	Strategy func(db *conclavesql.DB, logger *slog.Logger) (elector.Strategy, error)
 	// Lock is the SQL that selects the strategy's row as l, with Key as its argument.
 	Lock, Key string
 	// Term is the row's column with the term. The owner is in l.owner.

@@ -1,5 +1,5 @@
 -- For a table that was created by an older program: see
--- schema/004_lock_times.sql.
+-- sql/schema/004_lock_times.sql.
 ALTER TABLE leader_version
   MODIFY tick_time   datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
   MODIFY create_time datetime(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3))

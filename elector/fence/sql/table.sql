@@ -7,7 +7,8 @@
 -- every isolation level: an election and this write wait for each other. (At
 -- READ COMMITTED an INSERT ... SELECT would otherwise read an old version.) The
 -- index is named so that the owner's index is not locked before the row,
--- because an election locks them in the other order: see lock/renew.sql.
+-- because an election locks them in the other order: see
+-- sql/lock/renew.sql.
 SELECT owner, term FROM distribute_lock FORCE INDEX (uk_data_center_lock_name)
 WHERE data_center = ? AND lock_name = ? AND owner = ? AND term = ?
 LOCK IN SHARE MODE

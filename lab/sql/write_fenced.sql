@@ -2,7 +2,8 @@
 -- predicates:
 --   l.owner, l.term          the lock row names this owner and term, in the
 --                            same statement that writes. It comes first in the
---                            join and is locked first: see state/write.sql.
+--                            join and is locked first: see
+--                            sql/state/write.sql.
 --   w.lab                    the lock's name: one row.
 UPDATE distribute_lock l
 JOIN lab_write w ON w.lab = l.lock_name

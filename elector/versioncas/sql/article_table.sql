@@ -1,7 +1,5 @@
 -- Article 003's table, with all its columns. Its times have whole seconds
--- (datetime), and the reader compares them with its own clock. The table is not
--- part of the schema of Migrate: a cluster does not need it, and with a schema
--- version of its own every older program would refuse the database. A datetime
+-- (datetime), and the reader compares them with its own clock. A datetime
 -- does not end in 2038, and has no time zone: these are in the session's.
 CREATE TABLE IF NOT EXISTS leader_election (
   elect_key   varchar(255) NOT NULL,

@@ -1,9 +1,7 @@
 -- Article 001's table of locks, with all its columns: DolphinScheduler's.
--- last_term is a time in milliseconds by the holder's clock. The table is not
--- part of the schema of Migrate: a cluster does not need it, and with a schema
--- version of its own every older program would refuse the database. The types
--- are the article's too: a TIMESTAMP ends at 2038-01-19 03:14:07 UTC, and after
--- that no lock can be acquired or refreshed here.
+-- last_term is a time in milliseconds by the holder's clock. The types are the
+-- article's: a TIMESTAMP ends at 2038-01-19 03:14:07 UTC, and after that no lock
+-- can be acquired or refreshed here.
 CREATE TABLE IF NOT EXISTS t_ds_jdbc_registry_lock (
   id               bigint       NOT NULL AUTO_INCREMENT,
   lock_key         varchar(256) NOT NULL,

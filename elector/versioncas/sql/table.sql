@@ -9,7 +9,6 @@
 --   lease_ms      the leader's own lease; observers use this one
 --   tick_time     the last win or renewal, by the database's clock, in
 --                 milliseconds
--- It is created on demand, for the same reason as article_table.sql.
 CREATE TABLE IF NOT EXISTS leader_version (
   elect_key   varchar(255)    NOT NULL,
   version     bigint unsigned NOT NULL DEFAULT 0,

@@ -7,7 +7,6 @@
 --   beat        the number of refreshes since the row was inserted
 --   lease_ms    how long the lock is held without a refresh
 --   refreshed   by the database's clock, in milliseconds
--- It is created on demand, for the same reason as article_table.sql.
 CREATE TABLE IF NOT EXISTS row_lock (
   id        bigint unsigned NOT NULL AUTO_INCREMENT,
   lock_key  varchar(256)    NOT NULL,

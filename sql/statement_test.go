@@ -1,0 +1,42 @@
+package sql_test
+
+import (
+	stdsql "database/sql"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	conclavesql "conclave/sql"
+)
+
+// Every server accepts every statement of the module: it knows the syntax, the
+// tables and the columns.
+func TestStatements_AreAcceptedByEveryServer(t *testing.T) {
+	files := os.DirFS("..")
+	servers(t, func(t *testing.T, dsn string) {
+		migrated(t, dsn)
+		db, err := stdsql.Open("mysql", dsn)
+		require.NoError(t, err)
+		defer db.Close()
+		for _, create := range []bool{true, false} {
+			for _, path := range conclavesql.SQLFiles(t) {
+				sent := conclavesql.Statement(files, path)
+				switch isTable := strings.HasPrefix(sent, "CREATE TABLE"); {
+				case create && isTable:
+					_, err := db.ExecContext(t.Context(), sent)
+					assert.NoError(t, err, path)
+				case !create && !isTable:
+					// The shop's write under a term joins the fence's table.
+					fence := conclavesql.Statement(files, "elector/fence/sql/table.sql")
+					prepared, err := db.PrepareContext(t.Context(), strings.ReplaceAll(sent, "{fence}", "("+fence+") AS fence"))
+					if assert.NoError(t, err, path) {
+						assert.NoError(t, prepared.Close())
+					}
+				}
+			}
+		}
+	})
+}
