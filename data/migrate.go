@@ -182,8 +182,9 @@ func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 }
 
 // askSessions continues a migration without its source: the copy is kept as it
-// is, and the sessions are asked. A feed that was followed again may have
-// replaced what they had answered before.
+// is, and the sessions are asked, after the other holders if these were not asked
+// yet. A feed that was followed again may have replaced what the sessions had
+// answered before.
 func (s *slots) askSessions(m *migration, why string) {
 	if !m.source.IsZero() && !m.again {
 		s.server.log.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
@@ -215,6 +216,9 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 			return m.deadline
 		}
 		s.askSessions(m, "the source was silent, or its feed too slow")
+		if m.phase == collecting {
+			return m.deadline
+		}
 	}
 	missing := s.unanswered(m, now)
 	switch {
