@@ -140,9 +140,17 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 
 // markedUntil returns when the mark of a slot that was served incomplete ends:
 // a session grace later, or after the first session is back if none ran
-// meanwhile (ADR 0046).
+// meanwhile (ADR 0046), or after a session can be dialled again that was given
+// up (ADR 0035).
 func (h *History) markedUntil(served time.Duration) time.Duration {
 	until := served + sessionGrace
+	for _, spans := range h.faultSpans(ClosePort, StartWrong) {
+		for _, o := range spans {
+			if o.from < served && served < o.to {
+				until = max(until, o.to+reconnectLimit+sessionGrace)
+			}
+		}
+	}
 	for _, o := range merged(h.outages()) {
 		if o.from <= until && o.to > served {
 			until = max(until, o.to+reconnectLimit+sessionGrace)

@@ -77,6 +77,10 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, true) },
 		func(f *forger) { guestDiesWhileSlotIsLost(f, 14*time.Second, false) },
 	},
+	"I10 partial": { // a session that was given up keeps the mark until it can be dialled again
+		func(f *forger) { guestDiesWhileSessionIsUndialled(f, 19*time.Second) },
+		func(f *forger) { guestDiesWhileSessionIsUndialled(f, 17*time.Second) },
+	},
 	"I11": {
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 6, "a#2") },
 		func(f *forger) { push(push(f, "c", 6, "a#1"), "c", 7, "a#2") },
@@ -284,6 +288,16 @@ func guestDiesWhileSlotIsLost(f *forger, later time.Duration, copied bool) {
 	guestsDie(published(f, 1), 1)
 	f.pause(6 * time.Second)
 	f.claim("data-1", trace.Claim{Kind: trace.Serving, Key: trace.Incomplete, Flag: copied})
+	f.pause(later).op(short)
+}
+
+// guestDiesWhileSessionIsUndialled is guestDiesWhileSlotIsLost while no data node
+// can dial session-1; "later" begins when its port opens.
+func guestDiesWhileSessionIsUndialled(f *forger, later time.Duration) {
+	guestsDie(published(f, 1).fault(chaos.Act{Verb: chaos.ClosePort, Node: "session-1"}), 1)
+	f.pause(6 * time.Second)
+	f.claim("data-1", trace.Claim{Kind: trace.Serving, Key: trace.Incomplete})
+	f.pause(10 * time.Second).fault(chaos.Act{Verb: chaos.OpenPort, Node: "session-1"})
 	f.pause(later).op(short)
 }
 

@@ -172,13 +172,7 @@ func refused(err error) bool {
 
 // isCommand reports whether v is a command of an operator. If it is refused,
 // that is in the history and does not fail the scenario.
-func isCommand(v Verb) bool {
-	switch v {
-	case Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch:
-		return true
-	}
-	return false
-}
+func isCommand(v Verb) bool { return slices.Contains(operatorVerbs, v) }
 
 // undoAct returns the act that ends a, or an empty one.
 func undoAct(a Act) Act {

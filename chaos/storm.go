@@ -48,6 +48,10 @@ func Storm(seed uint64, on *Ground) Scenario {
 	t := themes[r.IntN(len(themes))]
 	s.About = fmt.Sprintf("Storm of seed %d: %s.", seed, t.about)
 	t.build(&b)
+	b.r = rand.New(rand.NewPCG(seed, 0x570b))
+	if b.r.IntN(8) == 0 && !b.limited {
+		misconfigured[b.r.IntN(len(misconfigured))](&b)
+	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s.withDefaults()
 }

@@ -207,3 +207,37 @@ func (b *stormBuilder) loseTheLastCopy(at time.Duration) {
 		b.add(soon, Deed{Verb: Kill, Who: Selector(fmt.Sprintf("session-%d", lost+1)), For: last})
 	}
 }
+
+// misconfigured are episodes that every eighth storm has in addition to those
+// of its theme. They are drawn from a generator of their own.
+var misconfigured = []func(*stormBuilder){(*stormBuilder).unreachable, (*stormBuilder).announce}
+
+// unreachable makes it impossible to dial a session, for a time below or above
+// that after which data nodes give it up, and kills a data node meanwhile.
+func (b *stormBuilder) unreachable() {
+	at := between(b.r, time.Second, 20*time.Second)
+	session := Selector(b.any("session"))
+	last := []time.Duration{between(b.r, 2*time.Second, 8*time.Second), between(b.r, 22*time.Second, 35*time.Second)}[b.r.IntN(2)]
+	b.add(at, Deed{Verb: ClosePort, Who: session, For: last})
+	b.add(at, Deed{Verb: Reset, Who: "datas", Whom: session})
+	b.add(at+between(b.r, 0, 2*time.Second), Deed{Verb: Kill, Who: Selector(b.any("data")), For: last})
+}
+
+// announce announces a stop of the whole cluster to a few nodes, which does not
+// come. One of them is stopped: soon, or after the faults of the storm, when the
+// announcement has ended (announcementLasts) and nothing else happens.
+func (b *stormBuilder) announce() {
+	at := between(b.r, time.Second, 15*time.Second)
+	var stopped string
+	for range 1 + b.r.IntN(3) {
+		stopped = b.any("data", "data", "session")
+		b.add(at+between(b.r, 0, time.Second), Deed{Verb: AnnounceStop, Who: Selector(stopped)})
+	}
+	stop := at + between(b.r, 2*time.Second, 20*time.Second)
+	if b.r.IntN(2) == 0 {
+		stop = b.s.Until + sessionGrace + between(b.r, 6*time.Second, 10*time.Second)
+		stop = max(stop, at+announcementLasts+2*time.Second)
+		b.s.Until = stop + 10*time.Second
+	}
+	b.add(stop, Deed{Verb: Stop, Who: Selector(stopped), For: between(b.r, 4*time.Second, 8*time.Second)})
+}

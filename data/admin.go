@@ -77,7 +77,10 @@ func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
 			Counter: rep.GetCounter(), LagMs: rep.GetLagMs(), Owners: []conclave.NodeID{},
 		}
 		r.mu.Lock()
-		info.Leader, info.Partial = r.leader.Name, sortedNodes(r.partial)
+		info.Leader = r.leader.Name
+		if r.state == slot.Serving {
+			info.Partial = sortedNodes(r.partial)
+		}
 		if r.store != nil {
 			info.Publishers, info.Owners = r.store.Visible(), r.store.Owners()
 		}

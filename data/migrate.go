@@ -41,15 +41,16 @@ type migration struct {
 
 	source      conclave.NodeID
 	sourceEpoch conclave.Epoch
-	sent        bool      // Finish was sent, or the holders were asked
-	position    uint64    // the source's last position
-	counter     int64     // the source's counter, or the highest version that a session has pushed
-	marked      time.Time // when the source's marks end
-	incomplete  time.Time // when the source's mark as incomplete ends
-	deadline    time.Time // of finishing, applying and collecting
-	again       bool      // the source was asked again
-	taken       bool      // the copy has everything that the source had
-	collected   bool      // the source did not answer, and the other holders were asked instead
+	sent        bool              // Finish was sent, or the holders were asked
+	position    uint64            // the source's last position
+	counter     int64             // the source's counter, or the highest version that a session has pushed
+	marked      time.Time         // when the source's marks end
+	incomplete  time.Time         // when the source's mark as incomplete ends
+	without     []conclave.NodeID // sessions without which the source served
+	deadline    time.Time         // of finishing, applying and collecting
+	again       bool              // the source was asked again
+	taken       bool              // the copy has everything that the source had
+	collected   bool              // the source did not answer, and the other holders were asked instead
 
 	holders map[conclave.NodeID]bool // other live holders that have not answered yet
 
@@ -178,6 +179,10 @@ func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 		m.phase, m.position, m.counter = applying, answer.GetPosition(), max(m.counter, answer.GetCounter())
 		now := time.Now()
 		m.marked, m.incomplete = now.Add(wire.FromMs(answer.GetUnconfirmedMs())), now.Add(wire.FromMs(answer.GetIncompleteMs()))
+		m.without = nil
+		for _, n := range answer.GetPartial() {
+			m.without = append(m.without, wire.NodeIn(n))
+		}
 	}
 }
 
@@ -359,6 +364,12 @@ func (s *slots) serve(m *migration, now time.Time) {
 	r.trace.Claim(serving)
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
 	r.partial = nodeSet(partial)
+	for _, n := range m.without {
+		if !m.answered[n] {
+			r.partial[n] = true
+			s.server.differ.enqueue(diffJob{r: r, epoch: r.epoch, session: n})
+		}
+	}
 	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
 	r.mu.Unlock()
 	delete(s.migrations, r.id)

@@ -50,7 +50,9 @@ func newMetrics(s *Server) *metrics {
 		n := 0
 		for _, r := range s.slots.all() {
 			r.mu.Lock()
-			n += min(1, len(r.partial))
+			if r.state == slot.Serving && len(r.partial) > 0 {
+				n++
+			}
 			r.mu.Unlock()
 		}
 		return float64(n)

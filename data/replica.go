@@ -82,8 +82,8 @@ func (r *replica) ensureStore() *Store {
 // ends what belongs to the leadership that is left: reads and writes, the
 // sessions' feeds, the pending merges (so that no diff and no takeover outlives
 // the leadership for which it was begun), the sessions' request numbers, the
-// reported removals, and the list of sessions that were given up. The copy
-// stays, with its last position. Migrating and serving at one epoch are one
+// reported removals, and the list of sessions that were given up, which a
+// finished slot keeps for its successor. The copy stays, with its last position. Migrating and serving at one epoch are one
 // leadership: only the takeover ends between them. mu is held.
 func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watchers) {
 	if r.state == slot.Serving {
@@ -94,7 +94,10 @@ func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watcher
 	r.state, r.epoch = state, epoch
 	sameLeadership := led && r.leads() && before == epoch
 	if !sameLeadership {
-		r.numbers, r.reported, r.partial = nil, nil, nil
+		r.numbers, r.reported = nil, nil
+		if state != slot.Finished {
+			r.partial = nil
+		}
 	}
 	switch {
 	case r.store == nil:

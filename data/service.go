@@ -187,6 +187,9 @@ func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishReq
 				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
 				Position: r.store.log.position, Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
 			}
+			for _, n := range sortedNodes(r.partial) {
+				out.Slots[i].Partial = append(out.Slots[i].Partial, wire.NodeOut(n))
+			}
 		}
 		r.mu.Unlock()
 		if stopped && out.Slots[i].Access == wirev1.Access_ACCESS_ACCEPT {

@@ -164,3 +164,37 @@ func TestGiveUp_ReturningSessionCompletesSlot(t *testing.T) {
 		assert.Equal(t, p.Values, values)
 	})
 }
+
+// A hand-over passes on which session is missing, and the successor compares
+// with it as soon as it serves.
+func TestGiveUp_HandOverKeepsPartial(t *testing.T) {
+	for name, back := range map[string]bool{"still unreachable": false, "reachable again": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
+				c.session("session-1", true)
+				s2, a, b := c.session("session-2", true), c.data("data-1"), c.data("data-2")
+				p := pub(dataIDIn(0, 1), "r1", 1, "v1")
+				s2.put(p)
+				c.stable(1, lostLeader)
+				for _, n := range []string{"data-1", "data-2"} {
+					c.net.Cut(n, "session-2")
+				}
+				c.net.Cut("session-2", "data-1")
+				served(t, c, a, 30*time.Second)
+				require.Equal(t, []conclave.NodeID{s2.id}, partial(a))
+				c.prepare(0, b.id)
+				eventually(t, 5*time.Second, "caught up", func() bool { return b.state(0) == slot.CaughtUp })
+				if back {
+					c.net.Heal("data-2", "session-2")
+				}
+				c.switchTo(0, b.id)
+				eventually(t, time.Second, "handed over", func() bool { return b.state(0) == slot.Serving })
+				if back {
+					eventually(t, time.Second, "compared", func() bool { return len(partial(b)) == 0 })
+				} else {
+					assert.Equal(t, []conclave.NodeID{s2.id}, partial(b))
+				}
+			})
+		})
+	}
+}

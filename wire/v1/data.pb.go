@@ -1571,6 +1571,7 @@ type FinishedSlot struct {
 	Counter       int64                  `protobuf:"varint,4,opt,name=counter,proto3" json:"counter,omitempty"`
 	UnconfirmedMs int64                  `protobuf:"varint,5,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"` // how long the last of the slot's marks still lasts; 0: none
 	IncompleteMs  int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`    // how long the slot is still marked as incomplete; 0: it is not
+	Partial       []*Node                `protobuf:"bytes,7,rep,name=partial,proto3" json:"partial,omitempty"`                                   // sessions without which the slot is served, because no data node could dial them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1645,6 +1646,13 @@ func (x *FinishedSlot) GetIncompleteMs() int64 {
 		return x.IncompleteMs
 	}
 	return 0
+}
+
+func (x *FinishedSlot) GetPartial() []*Node {
+	if x != nil {
+		return x.Partial
+	}
+	return nil
 }
 
 type CollectRequest struct {
@@ -1881,14 +1889,15 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\"A\n" +
 	"\x0eFinishResponse\x12/\n" +
-	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xf4\x01\n" +
+	"\x05slots\x18\x05 \x03(\v2\x19.conclave.v1.FinishedSlotR\x05slots\"\xa1\x02\n" +
 	"\fFinishedSlot\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fsource_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vsourceEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12\x18\n" +
 	"\acounter\x18\x04 \x01(\x03R\acounter\x12%\n" +
 	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\x12#\n" +
-	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs\"h\n" +
+	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs\x12+\n" +
+	"\apartial\x18\a \x03(\v2\x11.conclave.v1.NodeR\apartial\"h\n" +
 	"\x0eCollectRequest\x12)\n" +
 	"\x06leader\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\x06leader\x12+\n" +
 	"\x05slots\x18\x02 \x03(\v2\x15.conclave.v1.HeldCopyR\x05slots\"\xa4\x01\n" +
@@ -2002,27 +2011,28 @@ var file_wire_v1_data_proto_depIdxs = []int32{
 	24, // 36: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
 	30, // 37: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
 	27, // 38: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	29, // 39: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
-	26, // 40: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	27, // 41: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	27, // 42: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	3,  // 43: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 44: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 45: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 46: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	21, // 47: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	25, // 48: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	4,  // 49: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 50: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 51: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 52: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	23, // 53: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	18, // 54: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	49, // [49:55] is the sub-list for method output_type
-	43, // [43:49] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	29, // 39: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	29, // 40: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	26, // 41: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	27, // 42: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	27, // 43: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 44: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 45: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 46: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 47: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	21, // 48: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	25, // 49: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 50: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 51: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 52: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 53: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	23, // 54: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	18, // 55: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	50, // [50:56] is the sub-list for method output_type
+	44, // [44:50] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }
