@@ -68,8 +68,8 @@ func (h *History) outages() []span {
 // forgotten returns, for each datum, the times in which it may fall back to an
 // earlier state: the leader of its slot was lost while no follower had all its
 // changes, and a session was lost just before, or before the slot was served
-// again (within a second at least); or the slot was served incomplete, from what
-// the sessions had, just after a session was lost. Then only the clients have
+// again (within a second at least); or the slot was served without a copy, from
+// what the sessions had, just after a session was lost. Then only the clients have
 // their last changes, until they have connected to another session.
 func (h *History) forgotten() map[string][]span {
 	sessions := h.faultSpans(Kill, Stop, Pause)
@@ -87,7 +87,7 @@ func (h *History) forgotten() map[string][]span {
 		}
 	}, OpAhead)
 	h.events(func(_ int, at time.Duration, c trace.Claim) {
-		if c.Key != trace.Incomplete || c.Flag {
+		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
 			return
 		}
 		for n := range h.Cluster.Sessions {

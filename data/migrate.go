@@ -357,7 +357,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 		r.store.MarkIncomplete(marked)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
-	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
+	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Base: r.copyEpoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
 	if r.store.Incomplete(now) > 0 {
 		serving.Key = trace.Incomplete
 	}
