@@ -67,26 +67,27 @@ func (h *History) outages() []span {
 
 // forgotten returns, for each datum, the times in which it may fall back to an
 // earlier state: the leader of its slot was lost while no follower had all its
-// changes, and a session was lost just before or within a second; or the slot was
-// served incomplete, from what the sessions had, just after a session was lost.
-// Then only the clients have their last changes, until they have connected to
-// another session.
+// changes, and a session was lost just before, or before the slot was served
+// again (within a second at least); or the slot was served without a copy, from
+// what the sessions had, just after a session was lost. Then only the clients have
+// their last changes, until they have connected to another session.
 func (h *History) forgotten() map[string][]span {
 	sessions := h.faultSpans(Kill, Stop, Pause)
 	slots := map[string][]span{}
-	h.ops(func(_ int, at time.Duration, o Op) {
-		for n := range h.Cluster.Sessions {
-			began := func(s span) bool { return s.from >= at-reconnectLimit && s.from <= at+time.Second }
-			if slices.ContainsFunc(sessions[fmt.Sprintf("session-%d", n+1)], began) {
-				for _, id := range o.Values {
-					slots[id] = append(slots[id], span{at, at + sessionGrace})
+	h.ops(func(i int, at time.Duration, o Op) {
+		for _, id := range o.Values {
+			until := max(at+time.Second, h.servedAfter(i, id))
+			for n := range h.Cluster.Sessions {
+				for _, s := range sessions[fmt.Sprintf("session-%d", n+1)] {
+					if s.from >= at-reconnectLimit && s.from <= until {
+						slots[id] = append(slots[id], span{at, max(at, s.from) + sessionGrace})
+					}
 				}
-				return
 			}
 		}
 	}, OpAhead)
 	h.events(func(_ int, at time.Duration, c trace.Claim) {
-		if c.Key != trace.Incomplete || c.Flag {
+		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
 			return
 		}
 		for n := range h.Cluster.Sessions {
@@ -108,6 +109,16 @@ func (h *History) forgotten() map[string][]span {
 		}
 	}, OpPush)
 	return out
+}
+
+// servedAfter returns when a slot was served first after an entry, or zero.
+func (h *History) servedAfter(i int, id string) time.Duration {
+	for _, e := range h.Entries[i:] {
+		if c := e.Claim; c != nil && c.Kind == trace.Serving && fmt.Sprint(c.Slot) == id {
+			return e.At
+		}
+	}
+	return 0
 }
 
 // slotOf returns the slot of a dataId, and false if its name is not valid.

@@ -114,7 +114,9 @@
 // ran and the copies of a slot were lost meanwhile, only the clients had the
 // registrations; then the push guard's rule holds for one session grace. And if
 // a leader that is ahead of every copy is lost at about the same moment as a
-// session, its last changes are lost until their clients have connected again.
+// session, or before the slot is served again, its last changes are lost until
+// their clients have connected again. The same holds if a slot is served without
+// a copy within three seconds after a session was lost.
 // The player looks at the copies before it kills or pauses a leader, and when
 // the slot of a leader that was evicted while it lives is granted to another
 // node.

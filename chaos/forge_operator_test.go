@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"time"
 
+	"conclave"
 	"conclave/chaos"
 	"conclave/internal/trace"
 )
@@ -65,6 +66,20 @@ var operatorForgeries = map[string]forgery{
 			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
 		},
 	},
+	"L7 a session lost later": { // before the slot is served again, or after it
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(3 * time.Second).served()
+			f.pause(time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"})
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(3 * time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"})
+			f.pause(time.Second).served()
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
 	"L7 all copies lost": { // and a session: what its clients registered last is lost, too
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 4*time.Second, false)
@@ -78,6 +93,16 @@ var operatorForgeries = map[string]forgery{
 	"L7 all copies lost but the source's": {
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, true)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 a copy is left": { // which is marked as incomplete
+		func(f *forger) {
+			f.servedFrom(epoch(7, 2), "session-1", 2*time.Second, false)
 			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
 		},
 		func(f *forger) {
@@ -161,9 +186,21 @@ func (f *forger) aheadAndLost(other string) {
 // servedWithoutCopy kills a node; a while later every slot is served incomplete,
 // with the copy of its source or with what the sessions have.
 func (f *forger) servedWithoutCopy(lost string, later time.Duration, copied bool) {
+	f.servedFrom(conclave.Epoch{}, lost, later, copied)
+}
+
+// servedFrom is the same with a copy of its own.
+func (f *forger) servedFrom(copyEpoch conclave.Epoch, lost string, later time.Duration, copied bool) {
 	published(f, 1, 2).fault(chaos.Act{Verb: chaos.Kill, Node: lost}).pause(later)
 	for n := range 4 {
-		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Key: trace.Incomplete, Flag: copied})
+		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Base: copyEpoch, Key: trace.Incomplete, Flag: copied})
+	}
+}
+
+// served lets another node serve every slot.
+func (f *forger) served() {
+	for n := range 4 {
+		f.claim("data-3", trace.Claim{Kind: trace.Serving, Slot: n, Flag: true})
 	}
 }
 

@@ -63,8 +63,9 @@
 //
 // After a crash this node's copy may not be the furthest: the meta leader chooses
 // by heartbeats. Before the diffs, this node asks the other live holders in its
-// row and takes the furthest copy; a holder that is silent for 300 ms is left out
-// (holders.go, docs/adr/0064).
+// row and takes the furthest copy; a holder that is silent for 300 ms is left out.
+// The successor of a source that does not answer does the same (holders.go,
+// docs/adr/0064).
 //
 // # Copies and versions
 //

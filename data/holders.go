@@ -17,7 +17,8 @@ import (
 // further than the node that is granted it. What that holder is further by may
 // be with no session any more. So the new leader first asks every other live
 // holder in its row, and takes the furthest copy as a whole, as a follower
-// installs a snapshot; then it compares with the sessions (docs/adr/0064).
+// installs a snapshot; then it compares with the sessions (docs/adr/0064). The
+// successor of a source that does not answer does so as well.
 //
 // A holder that does not answer within FinishTimeout is left out, as a silent
 // source is. A slot without another live holder waits for nothing.
@@ -53,8 +54,23 @@ func (s *slots) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
 	return out
 }
 
-// askHolders asks each holder once, for all slots that the table has just
-// granted to this node after a crash.
+// collectInstead makes a migration whose source has not answered, and was not
+// asked again, ask the other holders once: the source may have died, and the
+// feed that this node had of it may have been slow.
+func (s *slots) collectInstead(m *migration) {
+	if m.source.IsZero() || m.again || m.collected {
+		return
+	}
+	m.collected = true
+	m.holders = s.otherHolders(m.row)
+	delete(m.holders, m.source)
+	if len(m.holders) > 0 {
+		m.phase, m.sent, m.deadline = collecting, false, time.Now().Add(s.server.config.FinishTimeout)
+	}
+}
+
+// askHolders asks each holder once, for all slots that were granted to this node
+// after a crash, or whose source does not answer.
 func (s *slots) askHolders() {
 	byHolder := map[conclave.NodeID][]*migration{}
 	for _, m := range s.unsent(collecting) {
@@ -81,7 +97,7 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 		})
 	}
 	member, _ := s.server.view.State().Members.Find(n.Name)
-	deadline := all[0].deadline // one table granted them all
+	deadline := all[0].deadline // one round began them all
 	s.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
@@ -152,7 +168,8 @@ func (s *slots) take(m *migration, holder conclave.NodeID, c heldCopy) {
 	r.copyEpoch, r.copyPosition = c.epoch, c.position
 }
 
-// Collect is called by a node that was granted slots after a crash. A higher
+// Collect is called by a node that was granted slots after a crash, or whose
+// source does not answer. A higher
 // leader epoch in the request is sufficient proof of that: from the answer on,
 // this node neither serves the slot at an older epoch nor follows an older
 // leader. Calling it again has no effect.

@@ -146,6 +146,54 @@ func TestCrash_WriteOvertakesTheCopyThatIsTaken(t *testing.T) {
 	})
 }
 
+// A successor whose source does not answer, or whose feed of it is too slow, takes
+// the furthest copy of the other holders before it compares with the sessions: what
+// they have is newer.
+func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
+	for name, how := range map[string]func(*crashed){
+		"dead": func(s *crashed) { s.net.Kill(s.old.id.Name) },
+		"silent": func(s *crashed) {
+			s.old.finish = func() (*wirev1.FinishedSlot, error) {
+				time.Sleep(time.Second)
+				return nil, wire.Errorf(wire.CodeUnavailable, "too late")
+			}
+		},
+		"finished, and its feed is too slow": func(s *crashed) {
+			s.old.finish = func() (*wirev1.FinishedSlot, error) {
+				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 7}, nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *cluster) {
+				s := &crashed{
+					cluster: c, old: c.source("data-1"), c1: c.source("data-3"),
+					lost: c.session("session-1", true), alive: c.session("session-2", true), id: dataIDIn(0, 1),
+				}
+				s.b = c.data("data-2")
+				s.from = c.stable(1, s.old.id, s.b.id, s.c1.id)
+				s.old.events <- whole(s.from, 5, copyOf(s.lost.id, pub(s.id, "r1", 1, "old")))
+				eventually(t, time.Second, "caught up", func() bool { return s.b.state(0) == slot.CaughtUp })
+				s.alive.put(pub(s.id, "r2", 1, "new"))
+				s.c1.collect = func(*wirev1.CollectRequest) ([]*wirev1.ReplicateEvent, error) {
+					time.Sleep(100 * time.Millisecond) // the sessions would answer sooner
+					return []*wirev1.ReplicateEvent{whole(s.from, 7, copyOf(s.lost.id, pub(s.id, "r1", 3, "last")), copyOf(s.alive.id, pub(s.id, "r3", 1, "withdrawn")))}, nil
+				}
+				how(s)
+				c.switchTo(0, s.b.id)
+				if name != "dead" {
+					eventually(t, 100*time.Millisecond, "the source is asked", func() bool { return s.old.finished() > 0 })
+				}
+				s.lost.kill()
+				c.evict("session-1")
+				c.evict("data-1")
+				eventually(t, 2*time.Second, "serving", s.serves)
+				assert.Equal(t, []string{"last", "new"}, s.values(t))
+			})
+		})
+	}
+}
+
 // collectFrom asks a node as the leader of slot 0 at an epoch does.
 func (c *cluster) collectFrom(n *node, epoch, copyEpoch conclave.Epoch, position uint64) (out []*wirev1.ReplicateEvent) {
 	peers := wire.NewPeers(c.host("asker"), &wire.Interceptor{})

@@ -28,12 +28,14 @@ import (
 //	    ^                                have answered a fenced diff
 //	    | all have answered, or 300 ms
 //	    |
-//	 collecting: after a crash there is no source; the other holders are asked
+//	 collecting: after a crash there is no source, and one that does not answer
+//	 may have died; the other holders are asked
 //
 // From asking it may go back to finishing; see source.go. Without another live
 // holder, collecting is left out; see holders.go.
 type migration struct {
 	r     *replica
+	row   slot.Slot // the grant
 	epoch conclave.Epoch
 	phase phase
 
@@ -48,8 +50,9 @@ type migration struct {
 	deadline    time.Time         // of finishing, applying and collecting
 	again       bool              // the source was asked again
 	taken       bool              // the copy has everything that the source had
+	collected   bool              // the source did not answer, and the other holders were asked instead
 
-	holders map[conclave.NodeID]bool // other live holders that have not answered yet, after a crash
+	holders map[conclave.NodeID]bool // other live holders that have not answered yet
 
 	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
 	asked       map[conclave.NodeID]bool // sessions that were ever asked
@@ -75,7 +78,7 @@ const (
 // the sessions, as a slot does whose source is silent.
 func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
 	m := &migration{
-		r: r, epoch: row.LeaderEpoch, began: now, warned: now,
+		r: r, row: row, epoch: row.LeaderEpoch, began: now, warned: now,
 		asked: map[conclave.NodeID]bool{}, pending: map[conclave.NodeID]bool{}, answered: map[conclave.NodeID]bool{}, absent: map[conclave.NodeID]bool{},
 	}
 	r.mu.Lock()
@@ -184,8 +187,9 @@ func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
 }
 
 // askSessions continues a migration without its source: the copy is kept as it
-// is, and the sessions are asked. A feed that was followed again may have
-// replaced what they had answered before.
+// is, and the sessions are asked, after the other holders if these were not asked
+// yet. A feed that was followed again may have replaced what the sessions had
+// answered before.
 func (s *slots) askSessions(m *migration, why string) {
 	if !m.source.IsZero() && !m.again {
 		s.server.log.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
@@ -196,6 +200,7 @@ func (s *slots) askSessions(m *migration, why string) {
 	m.r.unfollow()
 	m.r.mu.Unlock()
 	s.refollow = true
+	s.collectInstead(m)
 }
 
 // advance moves a migration forward. It returns when it must be called again
@@ -216,6 +221,9 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 			return m.deadline
 		}
 		s.askSessions(m, "the source was silent, or its feed too slow")
+		if m.phase == collecting {
+			return m.deadline
+		}
 	}
 	missing := s.unanswered(m, now)
 	switch {
@@ -349,7 +357,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 		r.store.MarkIncomplete(marked)
 	}
 	r.store.Serve(max(r.base, m.counter), marked, now)
-	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
+	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Base: r.copyEpoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
 	if r.store.Incomplete(now) > 0 {
 		serving.Key = trace.Incomplete
 	}

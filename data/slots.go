@@ -105,6 +105,7 @@ func (s *slots) round(now time.Time) (next time.Time) {
 		earliest(s.advance(s.migrations[id], now))
 	}
 	s.finishAll()
+	s.askHolders()
 	for _, id := range slices.Sorted(maps.Keys(s.leaving)) {
 		earliest(s.leave(id, now))
 	}

@@ -89,7 +89,7 @@ func Admission(admitted bool) Kind {
 const (
 	Migrating Kind = "migrating"  // the node was granted Slot at Epoch and answers no reads
 	Finishing Kind = "finishing"  // a Point before it asks Peer to finish the hand-over
-	Serving   Kind = "serving"    // it answers reads of Slot at Epoch from Version on; Count sessions have reported, Flag: the source's copy was taken, Key: Incomplete if the slot is marked so
+	Serving   Kind = "serving"    // it answers reads of Slot at Epoch from Version on, with a copy of epoch Base (zero: none); Count sessions have reported, Flag: the source's copy was taken, Key: Incomplete if the slot is marked so
 	Finished  Kind = "finished"   // it does not serve Slot any more
 	Read      Kind = "read"       // it answered a read of Subject at Version with Count values
 	Storing   Kind = "storing"    // a Point: a write of Peer has arrived and has not been looked at
