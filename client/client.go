@@ -6,11 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/wire"
@@ -20,7 +19,7 @@ import (
 // registered at a session. All methods may be called from any goroutine.
 type Client struct {
 	config Config
-	log    hclog.Logger
+	log    *slog.Logger
 	id     string
 	peers  *wire.Peers
 

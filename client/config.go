@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"conclave"
 	"conclave/wire"
@@ -37,7 +36,7 @@ type Config struct {
 	// Network is what the client dials with. Default: TCP.
 	Network wire.Network
 	// Logger receives the client's log. Default: none.
-	Logger hclog.Logger
+	Logger *slog.Logger
 	// Rand is the source of ids and jitter; the client must be its only user.
 	// Default: a random seed.
 	Rand *rand.Rand
@@ -60,7 +59,7 @@ func (c Config) withDefaults() Config {
 		c.Network = wire.NewTCP()
 	}
 	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Rand == nil {
 		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,8 +15,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/gorilla/mux"
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"conclave/client"
@@ -29,7 +29,7 @@ import (
 type fakeSession struct {
 	name    string
 	address string
-	server  *wire.HTTPServer
+	server  *http.Server
 	served  sync.WaitGroup
 
 	mu     sync.Mutex // guards the rest
@@ -74,11 +74,11 @@ func (w *world) session(name string) *fakeSession {
 
 func newFakeSession(name string, ln net.Listener) *fakeSession {
 	s := &fakeSession{name: name, address: ln.Addr().String()}
-	r := mux.NewRouter()
-	path, h := wirev1connect.NewClientServiceHandler(s, wire.HandlerOptions(&wire.Interceptor{}))
-	wire.Mount(r, path, h)
-	s.server = wire.NewHTTPServer(ln, r)
-	s.served.Go(func() { _ = s.server.Serve() })
+	r := http.NewServeMux()
+	r.Handle(wirev1connect.NewClientServiceHandler(s, connect.WithInterceptors(&wire.Interceptor{})))
+	s.server = &http.Server{Handler: r, Protocols: new(http.Protocols)}
+	s.server.Protocols.SetUnencryptedHTTP2(true)
+	s.served.Go(func() { _ = s.server.Serve(ln) })
 	return s
 }
 
@@ -109,7 +109,7 @@ func (w *world) client(sessions ...*fakeSession) *client.Client {
 
 func (w *world) configured(c client.Config) *client.Client {
 	c.Network, c.Rand = w.net.Host("app"), rand.New(rand.NewPCG(1, 2))
-	c.Logger = hclog.New(&hclog.LoggerOptions{Name: "client", Level: hclog.Debug, Output: testWriter{w.t}, TimeFn: time.Now})
+	c.Logger = slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	x, err := client.New(c)
 	require.NoError(w.t, err)
 	x.Start()

@@ -9,6 +9,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // SlotInfo is one slot as this node sees it: GET /v1/slots.
@@ -87,7 +88,7 @@ func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
 		r.mu.Unlock()
 		out = append(out, info)
 	}
-	wire.WriteJSON(w, http.StatusOK, map[string]any{"node": s.config.Node.Name, "epoch": s.view.TableEpoch(), "slots": out})
+	serve.WriteJSON(w, http.StatusOK, map[string]any{"node": s.config.Node.Name, "epoch": s.view.TableEpoch(), "slots": out})
 }
 
 // getDatums lists the data that this node serves, of ids that begin with
@@ -112,5 +113,5 @@ func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	sortDatums(out)
-	wire.WriteJSON(w, http.StatusOK, out)
+	serve.WriteJSON(w, http.StatusOK, out)
 }

@@ -10,6 +10,7 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // Config configures a data node. Start from DefaultConfig and set Node, Listen
@@ -112,7 +113,7 @@ func (c Config) Validate() error {
 	if c.RepairAll < c.RepairEvery {
 		return fmt.Errorf("RepairAll %s must be at least RepairEvery %s", c.RepairAll, c.RepairEvery)
 	}
-	return wire.CheckListen(c.Listen, c.Token, c.Insecure)
+	return serve.CheckListen(c.Listen, c.Token, c.Insecure)
 }
 
 func (c Config) withDefaults() Config {

@@ -14,6 +14,7 @@ import (
 	"conclave/blacklist"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -24,7 +25,7 @@ type fakeMeta struct {
 	wirev1connect.UnimplementedMetaServiceHandler
 	id      conclave.NodeID
 	address string
-	server  *wire.HTTPServer
+	server  *serve.HTTPServer
 	served  chan struct{}
 
 	mu      sync.Mutex // guards the rest
@@ -57,9 +58,9 @@ func (m *fakeMeta) start(c *cluster) {
 	ln := c.listen(m.id.Name, ":9615")
 	m.address = ln.Addr().String()
 	r := mux.NewRouter()
-	path, h := wirev1connect.NewMetaServiceHandler(m, wire.HandlerOptions(&wire.Interceptor{}))
-	wire.Mount(r, path, h)
-	server, served := wire.NewHTTPServer(ln, r), make(chan struct{})
+	path, h := wirev1connect.NewMetaServiceHandler(m, serve.HandlerOptions(&wire.Interceptor{}))
+	serve.Mount(r, path, h)
+	server, served := serve.NewHTTPServer(ln, r), make(chan struct{})
 	m.server, m.served = server, served
 	go func() {
 		defer close(served)

@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -28,7 +29,7 @@ type session struct {
 	id      conclave.NodeID
 	address string
 	peers   *wire.Peers
-	server  *wire.HTTPServer
+	server  *serve.HTTPServer
 	served  chan struct{}
 
 	mu     sync.Mutex // guards the rest
@@ -57,9 +58,9 @@ func (c *cluster) session(name string, listed bool) *session {
 	i := &wire.Interceptor{Address: s.address}
 	s.peers = wire.NewPeers(c.host(name), i)
 	r := mux.NewRouter()
-	path, h := wirev1connect.NewSessionServiceHandler(s, wire.HandlerOptions(i))
-	wire.Mount(r, path, h)
-	s.server = wire.NewHTTPServer(ln, r)
+	path, h := wirev1connect.NewSessionServiceHandler(s, serve.HandlerOptions(i))
+	serve.Mount(r, path, h)
+	s.server = serve.NewHTTPServer(ln, r)
 	go func() {
 		defer close(s.served)
 		_ = s.server.Serve()

@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -40,9 +41,9 @@ func (c *cluster) source(name string) *fakeSource {
 	ln, err := c.net.Host(name).Listen(c.t.Context(), "tcp", ":9622")
 	require.NoError(c.t, err)
 	r := mux.NewRouter()
-	path, h := wirev1connect.NewDataServiceHandler(f, wire.HandlerOptions(&wire.Interceptor{}))
-	wire.Mount(r, path, h)
-	server, served := wire.NewHTTPServer(ln, http.Handler(r)), make(chan struct{})
+	path, h := wirev1connect.NewDataServiceHandler(f, serve.HandlerOptions(&wire.Interceptor{}))
+	serve.Mount(r, path, h)
+	server, served := serve.NewHTTPServer(ln, http.Handler(r)), make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = server.Serve()

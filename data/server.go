@@ -19,6 +19,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -29,7 +30,7 @@ type Server struct {
 	log     hclog.Logger
 	view    *wire.View
 	fence   *wire.Fence
-	events  *wire.Events
+	events  *serve.Events
 	metrics *metrics
 
 	slots    *slots
@@ -72,7 +73,7 @@ func New(c Config) (*Server, error) {
 	c.Trace = c.Trace.Of(c.Node)
 	s := &Server{
 		config: c, log: c.Logger,
-		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(c.Node.Name, c.Now),
+		view: wire.NewView(), fence: &wire.Fence{}, events: serve.NewEvents(c.Node.Name, c.Now),
 		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}), metaRan: make(chan struct{}),
 		seeds: c.Rand,
 	}
@@ -94,7 +95,7 @@ func (s *Server) Started() <-chan struct{} { return s.started }
 func (s *Server) Address() string { return s.address }
 
 // Events returns the log of this node's events.
-func (s *Server) Events() *wire.Events { return s.events }
+func (s *Server) Events() *serve.Events { return s.events }
 
 // View returns what this node knows of the cluster.
 func (s *Server) View() *wire.View { return s.view }
@@ -136,7 +137,7 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	metaCtx, endMeta := context.WithCancel(ctx)
 	s.endMeta = endMeta
-	server := wire.NewHTTPServer(ln, s.router(interceptor))
+	server := serve.NewHTTPServer(ln, s.router(interceptor))
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel(nil)
@@ -206,7 +207,7 @@ func (s *Server) warnWhileWaiting(ctx context.Context, line string, args ...any)
 }
 
 func (s *Server) router(i *wire.Interceptor) *mux.Router {
-	r := wire.NewRouter(wire.RouterConfig{
+	r := serve.NewRouter(serve.RouterConfig{
 		Node: s.config.Node, Role: conclave.RoleData, Version: s.config.Version, Token: s.config.Token,
 		Metrics: s.metrics.registry, Events: s.events, Ready: s.isReady,
 	})
@@ -215,15 +216,15 @@ func (s *Server) router(i *wire.Interceptor) *mux.Router {
 	r.Handle("/v1/stopping", s.stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
 	for _, mount := range []func() (string, http.Handler){
 		func() (string, http.Handler) {
-			return wirev1connect.NewDataServiceHandler(s, wire.HandlerOptions(i))
+			return wirev1connect.NewDataServiceHandler(s, serve.HandlerOptions(i))
 		},
 		func() (string, http.Handler) {
 			node := metaclient.NewNodeService(s.config.Node, conclave.RoleData, s.view, s.fence, s.meta.Announced)
-			return wirev1connect.NewNodeServiceHandler(node, wire.HandlerOptions(i))
+			return wirev1connect.NewNodeServiceHandler(node, serve.HandlerOptions(i))
 		},
 	} {
 		path, h := mount()
-		wire.Mount(r, path, h)
+		serve.Mount(r, path, h)
 	}
 	return r
 }

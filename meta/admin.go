@@ -18,6 +18,7 @@ import (
 	"conclave/elector"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 	"conclave/wire/v1/wirev1connect"
 )
 
@@ -27,7 +28,7 @@ import (
 // Every other node forwards to the leader what only the leader answers. Only
 // /leaderz and /v1/election are about the node that is asked.
 func (s *Server) routes() http.Handler {
-	r := wire.NewRouter(wire.RouterConfig{
+	r := serve.NewRouter(serve.RouterConfig{
 		Node: s.cfg.Node, Role: conclave.RoleMeta, Version: s.cfg.Version, Token: s.cfg.Token,
 		Metrics: s.metrics, Events: s.events, Ready: s.ready,
 	})
@@ -53,12 +54,12 @@ func (s *Server) routes() http.Handler {
 	r.HandleFunc("/leaderz", s.getLeaderz).Methods(http.MethodGet)
 	r.HandleFunc("/v1/election/{act:quit|join}", s.postElection).Methods(http.MethodPost)
 
-	options := wire.HandlerOptions(s.interceptor)
+	options := serve.HandlerOptions(s.interceptor)
 	path, h := wirev1connect.NewMetaServiceHandler(s, options)
-	wire.Mount(r, path, h)
+	serve.Mount(r, path, h)
 	path, h = wirev1connect.NewNodeServiceHandler(
 		metaclient.NewNodeService(s.cfg.Node, conclave.RoleMeta, s.view, s.fence, s.announced), options)
-	wire.Mount(r, path, h)
+	serve.Mount(r, path, h)
 	return r
 }
 
@@ -76,17 +77,17 @@ func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Hand
 		select { // until then this leader knows no member
 		case <-l.loaded:
 		case <-l.ctx.Done():
-			wire.WriteError(w, wire.NotLeader("", ""))
+			serve.WriteError(w, wire.NotLeader("", ""))
 			return
 		case <-r.Context().Done():
 			return
 		}
 		body, err := h(l, r)
 		if err != nil {
-			wire.WriteError(w, err)
+			serve.WriteError(w, err)
 			return
 		}
-		wire.WriteJSON(w, http.StatusOK, body)
+		serve.WriteJSON(w, http.StatusOK, body)
 	})
 }
 
@@ -337,10 +338,10 @@ func (l *leader) postResign(r *http.Request) (any, error) {
 func (s *Server) getLeaderz(w http.ResponseWriter, _ *http.Request) {
 	l, err := s.asLeader()
 	if err != nil {
-		wire.WriteError(w, err)
+		serve.WriteError(w, err)
 		return
 	}
-	wire.WriteJSON(w, http.StatusOK, map[string]any{"leader": s.cfg.Node.Name, "term": l.term.Number})
+	serve.WriteJSON(w, http.StatusOK, map[string]any{"leader": s.cfg.Node.Name, "term": l.term.Number})
 }
 
 // readBody reads a JSON document; an empty body reads as an empty document.

@@ -27,6 +27,7 @@ import (
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -272,7 +273,7 @@ type fakeNode struct {
 	id     conclave.NodeID
 	view   *wire.View
 	fence  *wire.Fence
-	server *wire.HTTPServer
+	server *serve.HTTPServer
 	stop   func()
 	mute   func()     // stops the beats; the node still answers at its port
 	err    chan error // Run's result
@@ -308,13 +309,13 @@ func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change 
 	}
 	n.Client = metaclient.New(cfg)
 	icpt.Behind = n.Behind
-	r := wire.NewRouter(wire.RouterConfig{
-		Node: n.id, Role: role, Metrics: prometheus.NewRegistry(), Events: wire.NewEvents(name, time.Now),
+	r := serve.NewRouter(serve.RouterConfig{
+		Node: n.id, Role: role, Metrics: prometheus.NewRegistry(), Events: serve.NewEvents(name, time.Now),
 		Ready: func() (bool, []string) { return true, nil },
 	})
-	path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	n.server = wire.NewHTTPServer(ln, r)
+	path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	n.server = serve.NewHTTPServer(ln, r)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // StateStore keeps the five kinds of cluster state, each written under the term
@@ -149,7 +150,7 @@ func (c Config) Validate() error {
 	if err := conclave.ValidateName(c.Node.Name); err != nil {
 		return fmt.Errorf("meta: Node: %w", err)
 	}
-	if err := wire.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
+	if err := serve.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
 		return fmt.Errorf("meta: Listen: %w", err)
 	}
 	if err := slot.ValidateCount(c.Slots); err != nil {

@@ -13,6 +13,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 	"conclave/wire/v1/wirev1connect"
 )
 
@@ -107,9 +108,9 @@ func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
 				ln, err := c.net.Host("elsewhere").Listen(t.Context(), "tcp", ":9000")
 				require.NoError(t, err)
 				r := mux.NewRouter()
-				path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), wire.HandlerOptions(&wire.Interceptor{}))
-				wire.Mount(r, path, h)
-				server, served := wire.NewHTTPServer(ln, r), make(chan struct{})
+				path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), serve.HandlerOptions(&wire.Interceptor{}))
+				serve.Mount(r, path, h)
+				server, served := serve.NewHTTPServer(ln, r), make(chan struct{})
 				go func() { defer close(served); _ = server.Serve() }()
 				stop := sync.OnceFunc(func() { server.Close(); <-served })
 				t.Cleanup(stop)

@@ -12,6 +12,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // Leaving and joining the election at an operator's request. Whether a meta
@@ -98,7 +99,7 @@ func (l *leader) meta(name string) (conclave.NodeID, bool) {
 func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
 	opts, err := parseActOptions(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		serve.WriteError(w, err)
 		return
 	}
 	quit := mux.Vars(r)["act"] == "quit"
@@ -115,10 +116,10 @@ func (s *Server) postElection(w http.ResponseWriter, r *http.Request) {
 		err = s.joinElection(r.Context())
 	}
 	if err != nil {
-		wire.WriteError(w, err)
+		serve.WriteError(w, err)
 		return
 	}
-	wire.WriteJSON(w, http.StatusOK, out)
+	serve.WriteJSON(w, http.StatusOK, out)
 }
 
 // quitElection makes this node an observer if the leader grants it. For a dry

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // headerProxied marks a request that a meta has forwarded. It is not forwarded
@@ -28,7 +29,7 @@ func (s *Server) proxyLimit() time.Duration { return max(10*time.Second, 3*s.cfg
 func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
 	var leader *wire.Error
 	if !errors.As(refusal, &leader) || leader.Address == "" || r.Header.Get(headerProxied) != "" {
-		wire.WriteError(w, wire.NotLeader("", ""))
+		serve.WriteError(w, wire.NotLeader("", ""))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.proxyLimit())
@@ -37,7 +38,7 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
 	url.Scheme, url.Host = "http", leader.Address
 	out, err := http.NewRequestWithContext(ctx, r.Method, url.String(), r.Body)
 	if err != nil {
-		wire.WriteError(w, wire.Errorf(wire.CodeInternal, "forward to %s: %v", leader.Address, err))
+		serve.WriteError(w, wire.Errorf(wire.CodeInternal, "forward to %s: %v", leader.Address, err))
 		return
 	}
 	out.ContentLength = r.ContentLength
@@ -51,7 +52,7 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
 	if err != nil {
 		// The node that this one takes for the leader does not answer. Whether
 		// another one leads is not known here yet.
-		wire.WriteError(w, wire.Errorf(wire.CodeNoLeader, "the leader %s at %s does not answer", leader.Leader, leader.Address))
+		serve.WriteError(w, wire.Errorf(wire.CodeNoLeader, "the leader %s at %s does not answer", leader.Leader, leader.Address))
 		return
 	}
 	defer res.Body.Close()

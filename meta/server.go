@@ -20,6 +20,7 @@ import (
 	"conclave/internal/stage"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // Server is one meta node.
@@ -28,7 +29,7 @@ type Server struct {
 	log    hclog.Logger
 	view   *wire.View
 	fence  *wire.Fence
-	events *wire.Events
+	events *serve.Events
 	seeds  *rand.Rand // source of the random streams of the loops; used by New and Run only
 	nonces *rand.Rand // source of those of the arrangers; used by Lead only
 
@@ -69,7 +70,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Trace = cfg.Trace.Of(cfg.Node)
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, seeds: seeds, nonces: derive(seeds),
-		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(cfg.Node.Name, cfg.Now),
+		view: wire.NewView(), fence: &wire.Fence{}, events: serve.NewEvents(cfg.Node.Name, cfg.Now),
 		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
 		changed: make(chan struct{}),
 	}
@@ -84,7 +85,7 @@ func (s *Server) Started() <-chan struct{} { return s.started }
 func (s *Server) Address() string { return s.address }
 
 // Events returns what happened at this node.
-func (s *Server) Events() *wire.Events { return s.events }
+func (s *Server) Events() *serve.Events { return s.events }
 
 // View returns what this node knows of the cluster's state.
 func (s *Server) View() *wire.View { return s.view }
@@ -111,7 +112,7 @@ func (s *Server) Run(ctx context.Context) error {
 		ln.Close()
 		return err
 	}
-	server := wire.NewHTTPServer(ln, s.routes())
+	server := serve.NewHTTPServer(ln, s.routes())
 	loops, endLoops := context.WithCancel(context.Background())
 	defer endLoops()
 	electing, endElecting := context.WithCancel(context.Background())

@@ -21,6 +21,7 @@ import (
 	"conclave"
 	"conclave/client"
 	"conclave/data"
+	"conclave/internal/logging"
 	"conclave/internal/trace"
 	"conclave/session"
 	"conclave/sim/simnet"
@@ -267,7 +268,7 @@ func (c *cluster) client(name string, sessions ...string) *client.Client {
 	for i, n := range sessions {
 		sessions[i] = c.sessions[n].server.Address()
 	}
-	x, err := client.New(client.Config{Sessions: sessions, Name: name, Network: c.host(name), Logger: c.logger(name), Rand: c.seed()})
+	x, err := client.New(client.Config{Sessions: sessions, Name: name, Network: c.host(name), Logger: logging.Slog(c.logger(name)), Rand: c.seed()})
 	require.NoError(c.t, err)
 	ctx, crash := context.WithCancel(c.ctx)
 	c.all.Go(func() { _ = x.Run(ctx) }) // returns the error of ctx

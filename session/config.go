@@ -11,6 +11,7 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // Config configures a session. Zero durations take the values of DefaultConfig.
@@ -125,7 +126,7 @@ func (c Config) Validate() error {
 	if c.Node.Incarnation == "" {
 		return fmt.Errorf("session %s has no incarnation", c.Node.Name)
 	}
-	if err := wire.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
+	if err := serve.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
 		return err
 	}
 	if c.Advertise != "" {

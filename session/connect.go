@@ -13,6 +13,7 @@ import (
 	"conclave"
 	"conclave/internal/signal"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -59,7 +60,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn := &connection{
 		client: first.Hello.Client, name: first.Hello.Name, remote: stream.Peer().Addr, since: s.Now(), linger: s.ClientLease,
-		authorized: wire.Authorized(stream.RequestHeader(), s.Token),
+		authorized: serve.Authorized(stream.RequestHeader(), s.Token),
 		out:        newOutbox(), settled: signal.New(), subs: map[string]*subscription{},
 		abort: func() { _ = response.SetReadDeadline(past) },
 	}

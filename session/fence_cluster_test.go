@@ -16,6 +16,7 @@ import (
 	"conclave/client"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -53,11 +54,11 @@ func (c *cluster) fakeData(name string) *fakeData {
 		Metas: []string{c.meta.address}, Peers: p.peers, View: p.view, Fence: fence, Rand: c.seed(), Report: p.report,
 	})
 	r := mux.NewRouter()
-	path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(p.node, conclave.RoleData, p.view, fence, meta.Announced), wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	path, h = wirev1connect.NewDataServiceHandler(p, wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	server := wire.NewHTTPServer(ln, r)
+	path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(p.node, conclave.RoleData, p.view, fence, meta.Announced), serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	path, h = wirev1connect.NewDataServiceHandler(p, serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	server := serve.NewHTTPServer(ln, r)
 	c.all.Go(func() { _ = server.Serve() })
 	c.all.Go(func() {
 		_ = meta.Run(c.ctx)

@@ -9,6 +9,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -25,7 +26,7 @@ func (s *Server) connectParts(ln net.Listener) {
 	})
 	interceptor.Behind = s.meta.Behind
 
-	r := wire.NewRouter(wire.RouterConfig{
+	r := serve.NewRouter(serve.RouterConfig{
 		Node: s.Node, Role: conclave.RoleSession, Version: s.Version, Token: s.Token,
 		Metrics: s.metrics.registry, Events: s.events, Ready: s.ready,
 	})
@@ -33,15 +34,15 @@ func (s *Server) connectParts(ln net.Listener) {
 	r.HandleFunc("/v1/publishers", s.getPublishers).Methods(http.MethodGet)
 	r.HandleFunc("/v1/subscribers", s.getSubscribers).Methods(http.MethodGet)
 	r.Handle("/v1/stopping", s.clusterStop).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
-	options := wire.HandlerOptions(interceptor)
+	options := serve.HandlerOptions(interceptor)
 	nodes := metaclient.NewNodeService(s.Node, conclave.RoleSession, s.view, s.terms, s.meta.Announced)
 	path, handler := wirev1connect.NewNodeServiceHandler(nodes, options)
-	wire.Mount(r, path, handler)
+	serve.Mount(r, path, handler)
 	path, handler = wirev1connect.NewSessionServiceHandler(&sessionService{s}, options)
-	wire.Mount(r, path, handler)
-	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, wire.ClientHandlerOptions())
-	wire.Mount(r, path, withResponder(handler))
-	s.server = wire.NewHTTPServer(ln, r)
+	serve.Mount(r, path, handler)
+	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, serve.ClientHandlerOptions())
+	serve.Mount(r, path, withResponder(handler))
+	s.server = serve.NewHTTPServer(ln, r)
 }
 
 // responderKey is the context key under which the Connect handler finds its
@@ -78,7 +79,7 @@ func (s *Server) getClients(w http.ResponseWriter, _ *http.Request) {
 		_, n := s.registry.counts(c)
 		out = append(out, clientView{c.client, c.name, c.remote, c.since.UTC().Truncate(time.Millisecond), n})
 	}
-	wire.WriteJSON(w, http.StatusOK, out)
+	serve.WriteJSON(w, http.StatusOK, out)
 }
 
 type publisherView struct {
@@ -97,9 +98,9 @@ func (s *Server) getPublishers(w http.ResponseWriter, r *http.Request) {
 		}
 		out = append(out, v)
 	}
-	wire.WriteJSON(w, http.StatusOK, out)
+	serve.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Server) getSubscribers(w http.ResponseWriter, r *http.Request) {
-	wire.WriteJSON(w, http.StatusOK, s.topics.snapshot(r.URL.Query().Get("dataId"), time.Now()))
+	serve.WriteJSON(w, http.StatusOK, s.topics.snapshot(r.URL.Query().Get("dataId"), time.Now()))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/client"
+	"conclave/internal/logging"
 )
 
 // lingering starts a client with a linger, which ends without a good-bye.
@@ -17,7 +18,7 @@ func (c *cluster) lingering(name string, linger time.Duration, sessions ...strin
 		sessions[i] = c.sessions[n].server.Address()
 	}
 	x, err := client.New(client.Config{
-		Sessions: sessions, Name: name, Linger: linger, Network: c.host(name), Logger: c.logger(name), Rand: c.seed(),
+		Sessions: sessions, Name: name, Linger: linger, Network: c.host(name), Logger: logging.Slog(c.logger(name)), Rand: c.seed(),
 	})
 	require.NoError(c.t, err)
 	ctx, leave := context.WithCancel(c.ctx)

@@ -16,6 +16,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -30,7 +31,7 @@ type fakeMeta struct {
 	data    int // data nodes to wait for before the first table
 	view    *wire.View
 	fence   *wire.Fence
-	server  *wire.HTTPServer
+	server  *serve.HTTPServer
 	served  sync.WaitGroup
 	wake    signal.Signal // there may be something to arrange
 
@@ -62,11 +63,11 @@ func newFakeMeta(network wire.Network, listen string, slots, data int) *fakeMeta
 	m.address = ln.Addr().String()
 	icpt := &wire.Interceptor{Address: m.address, View: m.view, Fence: m.fence}
 	r := mux.NewRouter()
-	path, h := wirev1connect.NewMetaServiceHandler(m, wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(m.id, conclave.RoleMeta, m.view, m.fence, nil), wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	m.server = wire.NewHTTPServer(ln, r)
+	path, h := wirev1connect.NewMetaServiceHandler(m, serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(m.id, conclave.RoleMeta, m.view, m.fence, nil), serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	m.server = serve.NewHTTPServer(ln, r)
 	return m
 }
 

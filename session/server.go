@@ -12,6 +12,7 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // Server is one session node.
@@ -20,7 +21,7 @@ type Server struct {
 	log     hclog.Logger
 	view    *wire.View
 	terms   *wire.Fence // refuses commands of older terms
-	events  *wire.Events
+	events  *serve.Events
 	metrics *metrics
 	// clusterStop is what this session knows of a stop of the whole cluster, in
 	// which no session is left that the clients could move to.
@@ -41,7 +42,7 @@ type Server struct {
 	address string
 	peers   *wire.Peers
 	meta    *metaclient.Client
-	server  *wire.HTTPServer
+	server  *serve.HTTPServer
 	cancel  context.CancelCauseFunc // ends Run
 	leave   context.CancelFunc      // ends the membership
 	left    chan struct{}           // closed when the membership's loop has returned
@@ -73,7 +74,7 @@ func New(c Config) (*Server, error) {
 		log:      c.Logger,
 		view:     wire.NewView(),
 		terms:    &wire.Fence{},
-		events:   wire.NewEvents(c.Node.Name, c.Now),
+		events:   serve.NewEvents(c.Node.Name, c.Now),
 		registry: newRegistry(c.SessionGrace),
 		fences:   &fences{trace: c.Trace},
 		clients:  newClients(c.SessionGrace),
@@ -209,7 +210,7 @@ func (s *Server) Address() string {
 }
 
 // Events returns the log of this session's events.
-func (s *Server) Events() *wire.Events { return s.events }
+func (s *Server) Events() *serve.Events { return s.events }
 
 // View returns what this session knows of the cluster.
 func (s *Server) View() *wire.View { return s.view }

@@ -7,6 +7,7 @@ import (
 	"conclave"
 	"conclave/chaos"
 	"conclave/client"
+	"conclave/internal/logging"
 )
 
 // Client is a client of the cluster on its own host.
@@ -35,7 +36,7 @@ func (c *Cluster) newClient(name string) (*Client, error) {
 	}
 	c.applyStanding(name)
 	inner, err := client.New(client.Config{
-		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: c.logger(name),
+		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
 	})
 	if err != nil {
 		return nil, err

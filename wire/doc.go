@@ -8,8 +8,8 @@
 // Then read network.go, the only interface between a node and the world
 // outside; interceptor.go and fence.go, which run before every call; view.go,
 // what a node knows of the cluster; and error.go, how errors are transmitted.
-// peers.go and server.go are the two ends of a connection; router.go and
-// events.go are what all roles serve over HTTP.
+// peers.go is the calling end of a connection. Package wire/serve is the other
+// end, and what all roles serve over HTTP.
 //
 // # What a receiver does
 //

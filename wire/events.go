@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"conclave"
@@ -24,100 +26,40 @@ type Event struct {
 	Data  map[string]any  `json:"data,omitempty"`
 }
 
-// eventsKept is the number of events that a reader that reconnects can still
-// read.
-const eventsKept = 2048
-
-// Events is a node's event log, served as server-sent events.
-type Events struct {
-	node string
-	now  func() time.Time
-
-	mu      sync.Mutex // guards the rest
-	ring    []Event    // the newest, oldest first
-	last    uint64
-	changed chan struct{} // closed, and replaced, at each event
-}
-
-// NewEvents returns the log of a node. now is only used for the time of each
-// event.
-func NewEvents(node string, now func() time.Time) *Events {
-	return &Events{node: node, now: now, changed: make(chan struct{})}
-}
-
-// Add appends an event. It never blocks.
-func (e *Events) Add(ev Event) {
-	at := e.now().UTC().Truncate(time.Millisecond)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last++
-	ev.ID, ev.At, ev.Node = e.last, at, e.node
-	e.ring = append(e.ring, ev)
-	if len(e.ring) > eventsKept {
-		e.ring = append([]Event(nil), e.ring[len(e.ring)-eventsKept/2:]...)
+// ReadEvents calls each for a node's events after an id: those that the node
+// keeps and, if follow is set, new ones, until ctx ends, the connection breaks,
+// or each returns an error. It is the client of serve.Events.
+func ReadEvents(ctx context.Context, c *http.Client, address string, after uint64, follow bool, each func(Event) error) error {
+	url := "http://" + address + "/v1/events?follow=" + strconv.FormatBool(follow)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
 	}
-	close(e.changed)
-	e.changed = make(chan struct{})
-}
-
-// Since returns the kept events after id, and a channel that is closed when an
-// event is added.
-func (e *Events) Since(id uint64) ([]Event, <-chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i, ev := range e.ring {
-		if ev.ID > id {
-			return append([]Event(nil), e.ring[i:]...), e.changed
-		}
+	if after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
 	}
-	return nil, e.changed
-}
-
-// ServeHTTP streams the events after Last-Event-ID (a header, or the query
-// parameter lastEventId), or all that are kept, and then new ones as they are
-// added. With ?follow=false it ends after the kept ones.
-func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	after := uint64(0)
-	for _, s := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("lastEventId")} {
-		if s == "" {
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("events of %s: %s", address, res.Status)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
 			continue
 		}
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			WriteError(w, Errorf(CodeBadRequest, "Last-Event-ID %q is not an event id", s))
-			return
+		var e Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("events of %s: invalid event: %w", address, err)
 		}
-		after = n
-	}
-	follow := r.URL.Query().Get("follow") != "false"
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	flush := http.NewResponseController(w)
-	keepAlive := time.NewTicker(15 * time.Second)
-	defer keepAlive.Stop()
-	for {
-		events, more := e.Since(after)
-		for _, ev := range events {
-			body, err := json.Marshal(ev)
-			if err != nil {
-				return
-			}
-			if _, err := fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", ev.ID, ev.Type, body); err != nil {
-				return
-			}
-			after = ev.ID
-		}
-		if flush.Flush() != nil || !follow {
-			return
-		}
-		select {
-		case <-more:
-		case <-keepAlive.C:
-			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil {
-				return
-			}
-		case <-r.Context().Done():
-			return
+		if err := each(e); err != nil {
+			return err
 		}
 	}
+	return lines.Err()
 }

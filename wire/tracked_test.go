@@ -43,13 +43,14 @@ func (l *late) DialContext(_ context.Context, network, address string) (net.Conn
 func TestPeers_DialThatCompletesAfterCloseIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnet.New(1)
-		b, stop := start(t, n, "b", "")
-		defer stop()
+		b, err := n.Host("b").Listen(t.Context(), "tcp", ":80")
+		require.NoError(t, err)
+		defer b.Close()
 		l := &late{Network: n.Host("a"), dialling: make(chan struct{}), allowed: make(chan struct{}), closed: make(chan error, 1)}
 		peers := wire.NewPeers(l, &wire.Interceptor{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := peers.Node(b.address).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))
+		_, err = peers.Node(b.Addr().String()).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))
 		require.Error(t, err)
 		<-l.dialling
 		peers.Close()

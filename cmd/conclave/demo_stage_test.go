@@ -14,6 +14,7 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // asked is a demo with metas that give prepared answers.
@@ -28,10 +29,10 @@ func asked(t *testing.T, metas ...string) *demo {
 func leaderz(leads bool, term uint64) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if !leads {
-			wire.WriteError(w, wire.NotLeader("", ""))
+			serve.WriteError(w, wire.NotLeader("", ""))
 			return
 		}
-		wire.WriteJSON(w, http.StatusOK, map[string]any{"leader": "meta-2", "term": term})
+		serve.WriteJSON(w, http.StatusOK, map[string]any{"leader": "meta-2", "term": term})
 	}
 }
 
@@ -60,7 +61,7 @@ func TestAwaitElection_WaitsForTheHistory(t *testing.T) {
 		if calls.Add(1) > 3 { // it was written a beat later
 			list = append([]metaclient.Election{{Term: 11, Owner: "meta-2", LeaderlessMs: 33}}, list...)
 		}
-		wire.WriteJSON(w, http.StatusOK, list)
+		serve.WriteJSON(w, http.StatusOK, list)
 	})})
 	row, err := asked(t, meta).awaitElection(t.Context(), 11)
 	require.NoError(t, err)
@@ -76,7 +77,7 @@ func TestCommandTo_IsNotForwarded(t *testing.T) {
 	var seen http.Header
 	refusing := fakeMeta(t, map[string]any{"PUT /v1/switches/protection-floor": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen = r.Header
-		wire.WriteError(w, wire.NotLeader("", ""))
+		serve.WriteError(w, wire.NotLeader("", ""))
 	})})
 	o := &outages{demo: asked(t, refusing)}
 	assert.Equal(t, "no_leader", o.commandTo(t.Context(), refusing))

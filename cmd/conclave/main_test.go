@@ -17,6 +17,7 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // asTool makes the test binary run as the tool, because `up --detach` starts
@@ -56,14 +57,14 @@ func fakeMeta(t *testing.T, routes map[string]any) string {
 	for route, body := range routes {
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			if err, ok := body.(*wire.Error); ok {
-				wire.WriteError(w, err)
+				serve.WriteError(w, err)
 				return
 			}
 			if f, ok := body.(http.HandlerFunc); ok {
 				f(w, r)
 				return
 			}
-			wire.WriteJSON(w, http.StatusOK, body)
+			serve.WriteJSON(w, http.StatusOK, body)
 		})
 	}
 	s := httptest.NewServer(mux)
@@ -169,7 +170,7 @@ func TestChanges_SendTheTokenAndKeepErrorCodes(t *testing.T) {
 	meta := fakeMeta(t, map[string]any{
 		"PUT /v1/switches/{key}": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			shown = r.Header.Get("Authorization")
-			wire.WriteJSON(w, http.StatusOK, wire.Switch{Key: r.PathValue("key"), Value: "on", Version: 2})
+			serve.WriteJSON(w, http.StatusOK, wire.Switch{Key: r.PathValue("key"), Value: "on", Version: 2})
 		}),
 		"PUT /v1/blacklist/data-1": wire.Errorf(wire.CodeUnauthorized, "this request needs the header"),
 		"PUT /v1/blacklist/data-9": wire.Errorf(wire.CodeNotFound, `no node is named "data-9"`),
@@ -197,7 +198,7 @@ func TestEvents_AreMergedByTime(t *testing.T) {
 		return func() time.Time { *ms += 10; return at.Add(time.Duration(*ms) * time.Millisecond) }
 	}
 	early, late := 0, 5
-	one, two := wire.NewEvents("meta-1", clockOf(&early)), wire.NewEvents("data-1", clockOf(&late))
+	one, two := serve.NewEvents("meta-1", clockOf(&early)), serve.NewEvents("data-1", clockOf(&late))
 	for range 3 {
 		one.Add(wire.Event{Type: "leader.elected", Text: "first"})
 		two.Add(wire.Event{Type: "slot.serving", Text: "second"})

@@ -10,6 +10,7 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // A command that would end the service is refused with exit code 1 and one line
@@ -20,26 +21,26 @@ func TestOperatorCommands_ForceAndDryRun(t *testing.T) {
 	meta := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == "/v1/nodes":
-			wire.WriteJSON(w, http.StatusOK, []metaclient.NodeInfo{{Name: "session-1", Role: "session"}, {Name: "meta-1", Role: "meta", Address: r.Host}})
+			serve.WriteJSON(w, http.StatusOK, []metaclient.NodeInfo{{Name: "session-1", Role: "session"}, {Name: "meta-1", Role: "meta", Address: r.Host}})
 			return
 		case r.Method == http.MethodGet && r.URL.Path == "/v1/leader":
-			wire.WriteJSON(w, http.StatusOK, metaclient.LeaderInfo{Leader: "meta-1", Term: 3})
+			serve.WriteJSON(w, http.StatusOK, metaclient.LeaderInfo{Leader: "meta-1", Term: 3})
 			return
 		case r.Method == http.MethodGet && r.URL.Path == "/v1/blacklist":
-			wire.WriteJSON(w, http.StatusOK, []metaclient.BlacklistInfo{})
+			serve.WriteJSON(w, http.StatusOK, []metaclient.BlacklistInfo{})
 			return
 		case r.Method == http.MethodGet:
-			wire.WriteJSON(w, http.StatusOK, map[string]string{"name": "meta-1"})
+			serve.WriteJSON(w, http.StatusOK, map[string]string{"name": "meta-1"})
 			return
 		}
 		queries = append(queries, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
 		switch r.URL.RawQuery {
 		case "dryRun=true":
-			wire.WriteJSON(w, http.StatusOK, metaclient.Effect{DryRun: true, Effect: "nothing would lead", Refused: true, Code: wire.CodeUnsafe})
+			serve.WriteJSON(w, http.StatusOK, metaclient.Effect{DryRun: true, Effect: "nothing would lead", Refused: true, Code: wire.CodeUnsafe})
 		case "force=true":
-			wire.WriteJSON(w, http.StatusOK, map[string]any{})
+			serve.WriteJSON(w, http.StatusOK, map[string]any{})
 		default:
-			wire.WriteError(w, wire.Errorf(wire.CodeUnsafe, "nothing would lead"))
+			serve.WriteError(w, wire.Errorf(wire.CodeUnsafe, "nothing would lead"))
 		}
 	}))
 	defer meta.Close()

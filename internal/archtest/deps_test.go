@@ -32,6 +32,7 @@ const rules = `
 	elector < elector/zklatch < elector/zklatch/memtree;
 	NONE < internal/zktest;
 
+	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, sim/simnet;
 	wire, elector, sql, internal/stage, internal/logging, internal/trace, lease, meta/metaclient < meta;
 	wire, meta/metaclient, internal/stage < data, session;
@@ -134,22 +135,18 @@ func fields(s string) []string {
 }
 
 func list(t *testing.T) map[string][]string {
-	return golist(t, func(imp string) (string, bool) {
-		if imp == "conclave" {
-			return imp, true
-		}
-		return strings.CutPrefix(imp, "conclave/")
-	})
+	return golist(t, func(_, name string) (string, bool) { return name, name != "" })
 }
 
 func foreign(t *testing.T) map[string][]string {
-	return golist(t, func(imp string) (string, bool) { return imp, !strings.HasPrefix(imp, "conclave") })
+	return golist(t, func(imp, name string) (string, bool) { return imp, name == "" })
 }
 
 // golist asks the go command for every package and what it imports, tests not
-// counted.
-func golist(t *testing.T, keep func(string) (string, bool)) map[string][]string {
-	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "conclave/...")
+// counted. keep gets an import and its name in the table, which is empty for a
+// package of another module.
+func golist(t *testing.T, keep func(imp, name string) (string, bool)) map[string][]string {
+	cmd := exec.Command("go", "list", "-f", `{{.Module.Path}} {{.ImportPath}} {{join .Imports " "}}`, "conclave/...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -157,13 +154,20 @@ func golist(t *testing.T, keep func(string) (string, bool)) map[string][]string 
 	packages := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
-		name := "conclave"
-		if rest, ok := strings.CutPrefix(f[0], "conclave/"); ok {
-			name = rest
+		nameOf := func(imp string) string {
+			if imp == f[0] {
+				return "conclave"
+			}
+			name, ok := strings.CutPrefix(imp, f[0]+"/")
+			if !ok {
+				return ""
+			}
+			return name
 		}
+		name := nameOf(f[1])
 		packages[name] = nil
-		for _, imp := range f[1:] {
-			if p, ok := keep(imp); ok {
+		for _, imp := range f[2:] {
+			if p, ok := keep(imp, nameOf(imp)); ok {
 				packages[name] = append(packages[name], p)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // Common holds the settings that all processes share, checked and resolved.
@@ -80,7 +81,7 @@ func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, err
 	if err != nil {
 		return Common{}, err
 	}
-	if err := wire.CheckListen(f.listen, token, f.insecure); err != nil {
+	if err := serve.CheckListen(f.listen, token, f.insecure); err != nil {
 		return Common{}, fmt.Errorf("--listen: %w", err)
 	}
 	if err := checkAdvertise(f.listen, f.advertise); err != nil {

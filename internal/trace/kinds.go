@@ -5,7 +5,8 @@ package trace
 type Kind string
 
 // Claims of the election, made by elector under its mutex, so that their order
-// is the order in which they became true.
+// is the order in which they became true. They, and those of the statements
+// below, are elector.Events of the same kinds, which meta.TraceElection claims.
 const (
 	Led      Kind = "led"      // this node leads Term from now on and trusts itself until Until
 	Extended Kind = "extended" // the leader now trusts itself until Until

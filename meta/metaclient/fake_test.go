@@ -19,6 +19,7 @@ import (
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 
+	"conclave/wire/serve"
 	"github.com/gorilla/mux"
 )
 
@@ -29,7 +30,7 @@ type fakeMeta struct {
 	address string
 	view    *wire.View
 	fence   *wire.Fence
-	server  *wire.HTTPServer
+	server  *serve.HTTPServer
 	done    chan struct{}
 	readers sync.WaitGroup
 
@@ -59,11 +60,11 @@ func (b bubble) meta(name string) *fakeMeta {
 	}
 	icpt := &wire.Interceptor{Address: f.address, View: f.view, Fence: f.fence}
 	r := mux.NewRouter()
-	path, h := wirev1connect.NewMetaServiceHandler(f, wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(id, conclave.RoleMeta, f.view, f.fence, nil), wire.HandlerOptions(icpt))
-	wire.Mount(r, path, h)
-	f.server = wire.NewHTTPServer(ln, r)
+	path, h := wirev1connect.NewMetaServiceHandler(f, serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(id, conclave.RoleMeta, f.view, f.fence, nil), serve.HandlerOptions(icpt))
+	serve.Mount(r, path, h)
+	f.server = serve.NewHTTPServer(ln, r)
 	go func() {
 		defer close(f.done)
 		_ = f.server.Serve()

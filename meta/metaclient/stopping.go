@@ -11,6 +11,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // NodeStopping is how long an announcement to a single node is in force, where
@@ -24,7 +25,7 @@ const NodeStopping = time.Minute
 type Stopping struct {
 	Node   conclave.NodeID
 	View   *wire.View
-	Events *wire.Events
+	Events *serve.Events
 
 	mu    sync.Mutex // guards until
 	until time.Time  // of the announcement to this node alone; zero: there was none
@@ -81,16 +82,16 @@ func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.DisallowUnknownFields()
 		switch err := d.Decode(&in); {
 		case err != nil && !errors.Is(err, io.EOF):
-			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, "invalid body for %s: %v", r.URL.Path, err))
+			serve.WriteError(w, wire.Errorf(wire.CodeBadRequest, "invalid body for %s: %v", r.URL.Path, err))
 			return
 		case in.Incarnation == "":
-			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, `the body must name the incarnation that stops, as /healthz shows it: {"incarnation": "..."}`))
+			serve.WriteError(w, wire.Errorf(wire.CodeBadRequest, `the body must name the incarnation that stops, as /healthz shows it: {"incarnation": "..."}`))
 			return
 		case in.Incarnation != s.Node.Incarnation:
-			wire.WriteError(w, wire.Errorf(wire.CodeConflict, "incarnation %q is not this node's, which is %s", in.Incarnation, s.Node))
+			serve.WriteError(w, wire.Errorf(wire.CodeConflict, "incarnation %q is not this node's, which is %s", in.Incarnation, s.Node))
 			return
 		case in.ForMs < 0 || in.ForMs > wire.Ms(NodeStopping):
-			wire.WriteError(w, wire.Errorf(wire.CodeBadRequest, "forMs %d: want 1 to %d", in.ForMs, wire.Ms(NodeStopping)))
+			serve.WriteError(w, wire.Errorf(wire.CodeBadRequest, "forMs %d: want 1 to %d", in.ForMs, wire.Ms(NodeStopping)))
 			return
 		}
 		lasts := NodeStopping
@@ -106,7 +107,7 @@ func (s *Stopping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.set(time.Time{})
 		s.Events.Add(wire.Event{Type: "stop.ended", Text: "the announcement to this node was withdrawn"})
 	}
-	wire.WriteJSON(w, http.StatusOK, s.Info())
+	serve.WriteJSON(w, http.StatusOK, s.Info())
 }
 
 func (s *Stopping) set(until time.Time) {

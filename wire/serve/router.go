@@ -1,4 +1,4 @@
-package wire
+package serve
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"conclave"
+	"conclave/wire"
 )
 
 // RouterConfig configures what every role serves besides its own paths.
@@ -54,10 +55,10 @@ func NewRouter(c RouterConfig) *mux.Router {
 	r.Handle("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{})).Methods(http.MethodGet)
 	r.Handle("/v1/events", c.Events).Methods(http.MethodGet)
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		WriteError(w, Errorf(CodeNotFound, "no such path: %s", q.URL.Path))
+		WriteError(w, wire.Errorf(wire.CodeNotFound, "no such path: %s", q.URL.Path))
 	})
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		e := Errorf(CodeBadRequest, "method %s is not allowed at %s", q.Method, q.URL.Path)
+		e := wire.Errorf(wire.CodeBadRequest, "method %s is not allowed at %s", q.Method, q.URL.Path)
 		writeErrorStatus(w, http.StatusMethodNotAllowed, e)
 	})
 	return r
@@ -72,7 +73,7 @@ func Mount(r *mux.Router, path string, h http.Handler) {
 // HandlerOptions returns the options of the Connect services between roles. The
 // size limit is several times that of a client's request, so that a node can
 // always pass on what it has accepted.
-func HandlerOptions(i *Interceptor) connect.HandlerOption {
+func HandlerOptions(i *wire.Interceptor) connect.HandlerOption {
 	return handlerOptions(i, 4*conclave.MaxRequest)
 }
 
@@ -80,15 +81,15 @@ func HandlerOptions(i *Interceptor) connect.HandlerOption {
 // are not peers and need no token to subscribe, so terms and tables in their
 // headers are ignored.
 func ClientHandlerOptions() connect.HandlerOption {
-	return handlerOptions(&Interceptor{}, conclave.MaxRequest)
+	return handlerOptions(&wire.Interceptor{}, conclave.MaxRequest)
 }
 
-func handlerOptions(i *Interceptor, limit int) connect.HandlerOption {
+func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithInterceptors(i),
 		connect.WithReadMaxBytes(limit),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, v any) error {
-			return ToConnect(Errorf(CodeInternal, "a handler panicked: %v", v))
+			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "a handler panicked: %v", v))
 		}),
 	)
 }
@@ -104,7 +105,7 @@ func requireToken(token string) mux.MiddlewareFunc {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reads := r.Method == http.MethodGet || r.Method == http.MethodHead || strings.HasPrefix(r.URL.Path, clientServicePath)
 			if !reads && !Authorized(r.Header, token) {
-				WriteError(w, Errorf(CodeUnauthorized, "this request needs the header Authorization: Bearer TOKEN"))
+				WriteError(w, wire.Errorf(wire.CodeUnauthorized, "this request needs the header Authorization: Bearer TOKEN"))
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -134,14 +135,14 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 // WriteError sends {error:{code, message, details}} with the status of the
 // error's code.
 func WriteError(w http.ResponseWriter, err error) {
-	var e *Error
+	var e *wire.Error
 	if !errors.As(err, &e) {
-		e = Errorf(CodeInternal, "%v", err)
+		e = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
 	writeErrorStatus(w, e.Status(), e)
 }
 
-func writeErrorStatus(w http.ResponseWriter, status int, e *Error) {
+func writeErrorStatus(w http.ResponseWriter, status int, e *wire.Error) {
 	details := map[string]any{}
 	if e.Leader != "" {
 		details["leader"], details["address"] = e.Leader, e.Address

@@ -1,4 +1,4 @@
-package wire
+package serve
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/wire"
 )
 
 // HTTPServer serves a node's only port: Connect services, admin API, metrics
@@ -103,7 +104,7 @@ func (s *HTTPServer) begin() bool {
 func CheckListen(address, token string, insecure bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return Errorf(CodeBadRequest, "listen address %q: want HOST:PORT", address)
+		return wire.Errorf(wire.CodeBadRequest, "listen address %q: want HOST:PORT", address)
 	}
 	if token != "" || insecure || host == "localhost" {
 		return nil
@@ -111,14 +112,14 @@ func CheckListen(address, token string, insecure bool) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return Errorf(CodeBadRequest, "refusing to listen on %q without a token: configure one, listen on loopback, or use --insecure", address)
+	return wire.Errorf(wire.CodeBadRequest, "refusing to listen on %q without a token: configure one, listen on loopback, or use --insecure", address)
 }
 
 // limitBody refuses requests whose body exceeds the limit.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > conclave.MaxRequest && r.ProtoMajor == 1 {
-			WriteError(w, Errorf(CodeTooLarge, "the body has %d bytes, the limit is %d", r.ContentLength, conclave.MaxRequest))
+			WriteError(w, wire.Errorf(wire.CodeTooLarge, "the body has %d bytes, the limit is %d", r.ContentLength, conclave.MaxRequest))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,4 +1,4 @@
-package wire_test
+package serve_test
 
 import (
 	"bufio"
@@ -19,18 +19,28 @@ import (
 
 	"conclave"
 	"conclave/sim/simnet"
+	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
+
+var d1 = conclave.NodeID{Name: "data-1", Incarnation: "a"}
+
+// state returns a state whose slot table has an epoch of term 1.
+func state(seq uint64) *wirev1.State {
+	e := conclave.Epoch{Term: 1, Seq: seq}
+	return &wirev1.State{Table: wire.TableOut(slot.Table{Epoch: e, Slots: []slot.Slot{{Phase: slot.Stable, Leader: d1, LeaderEpoch: e}}}, 2)}
+}
 
 // node is a listening node whose handlers are functions of the test.
 type node struct {
 	view     *wire.View
 	fence    *wire.Fence
-	events   *wire.Events
+	events   *serve.Events
 	peers    *wire.Peers
-	server   *wire.HTTPServer
+	server   *serve.HTTPServer
 	address  string
 	announce func(*wirev1.AnnounceRequest) error
 	behind   chan string
@@ -57,7 +67,7 @@ var _ wirev1connect.NodeServiceHandler = (*node)(nil)
 // stops it.
 func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	n := &node{
-		view: wire.NewView(), fence: &wire.Fence{}, events: wire.NewEvents(host, time.Now),
+		view: wire.NewView(), fence: &wire.Fence{}, events: serve.NewEvents(host, time.Now),
 		behind: make(chan string, 8), announce: func(*wirev1.AnnounceRequest) error { return nil },
 	}
 	network := net.Host(host)
@@ -66,13 +76,13 @@ func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	n.address = ln.Addr().String()
 	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: token, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
 	n.peers = wire.NewPeers(network, i)
-	r := wire.NewRouter(wire.RouterConfig{
+	r := serve.NewRouter(serve.RouterConfig{
 		Node: d1, Role: conclave.RoleData, Version: "test", Token: token, Metrics: prometheus.NewRegistry(), Events: n.events,
 		Ready: func() (bool, []string) { return false, []string{"starting"} },
 	})
-	path, h := wirev1connect.NewNodeServiceHandler(n, wire.HandlerOptions(i))
-	wire.Mount(r, path, h)
-	n.server = wire.NewHTTPServer(ln, r)
+	path, h := wirev1connect.NewNodeServiceHandler(n, serve.HandlerOptions(i))
+	serve.Mount(r, path, h)
+	n.server = serve.NewHTTPServer(ln, r)
 	done := make(chan error, 1)
 	go func() { done <- n.server.Serve() }()
 	return n, func() {
@@ -153,11 +163,11 @@ func TestInterceptor_FencesAndComparesTables(t *testing.T) {
 
 		// The node with the older table is notified of the peer with the newer
 		// one, on either side of the call.
-		_, err := a.view.Apply(full(table(epoch(1, 1), d1)))
+		_, err := a.view.Apply(state(1))
 		require.NoError(t, err)
 		require.NoError(t, hello(t.Context()))
 		assert.Equal(t, a.address, <-b.behind)
-		_, err = b.view.Apply(full(table(epoch(1, 2), d1)))
+		_, err = b.view.Apply(state(2))
 		require.NoError(t, err)
 		require.NoError(t, hello(t.Context()))
 		assert.Equal(t, b.address, <-a.behind)
@@ -244,33 +254,13 @@ func TestEvents_ContinueAfterLastEventID(t *testing.T) {
 }
 
 func TestCheckListen_RequiresTokenBeyondLoopback(t *testing.T) {
-	assert.NoError(t, wire.CheckListen("127.0.0.1:0", "", false))
-	assert.NoError(t, wire.CheckListen("[::1]:9615", "", false))
-	assert.NoError(t, wire.CheckListen("0.0.0.0:9615", "secret", false))
-	assert.NoError(t, wire.CheckListen("0.0.0.0:9615", "", true))
-	assert.ErrorContains(t, wire.CheckListen("0.0.0.0:9615", "", false), "0.0.0.0:9615")
-	assert.ErrorContains(t, wire.CheckListen(":9615", "", false), "token")
-	assert.ErrorContains(t, wire.CheckListen("nonsense", "", false), "nonsense")
-}
-
-func TestPublisherIn_ChecksLimits(t *testing.T) {
-	ok := conclave.Publisher{ID: "r", Data: conclave.DataInfoID{DataID: "d", Instance: "i", Group: "g"}, Version: 1, Values: []string{"v"}}
-	got, err := wire.PublisherIn(wire.PublisherOut(ok))
-	require.NoError(t, err)
-	assert.Equal(t, ok, got)
-
-	for what, spoil := range map[string]func(*wirev1.Publisher){
-		"data info id": func(p *wirev1.Publisher) { p.DataInfoId = "no parts" },
-		"'='":          func(p *wirev1.Publisher) { p.DataInfoId = "a=b#@#i#@#g" },
-		"limit":        func(p *wirev1.Publisher) { p.Values = []string{strings.Repeat("x", conclave.MaxValue+1)} },
-		"version":      func(p *wirev1.Publisher) { p.Version = 1 << 53 },
-		"registration": func(p *wirev1.Publisher) { p.Id = "" },
-	} {
-		bad := wire.PublisherOut(ok)
-		spoil(bad)
-		_, err := wire.PublisherIn(bad)
-		assert.ErrorContains(t, err, what)
-	}
+	assert.NoError(t, serve.CheckListen("127.0.0.1:0", "", false))
+	assert.NoError(t, serve.CheckListen("[::1]:9615", "", false))
+	assert.NoError(t, serve.CheckListen("0.0.0.0:9615", "secret", false))
+	assert.NoError(t, serve.CheckListen("0.0.0.0:9615", "", true))
+	assert.ErrorContains(t, serve.CheckListen("0.0.0.0:9615", "", false), "0.0.0.0:9615")
+	assert.ErrorContains(t, serve.CheckListen(":9615", "", false), "token")
+	assert.ErrorContains(t, serve.CheckListen("nonsense", "", false), "nonsense")
 }
 
 // Broken frames, oversized bodies and other invalid input get an answer or a

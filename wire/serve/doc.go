@@ -1,0 +1,7 @@
+// Package serve is the serving half of package wire: what a role needs to
+// answer requests. Applications, which only call, do not import it.
+//
+// server.go is the HTTP server of a node's only port; router.go has the paths
+// that all roles serve, the token, and how an error is written as JSON;
+// events.go is a node's event log.
+package serve
