@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -171,13 +172,9 @@ func (l *Locks) Acquire(ctx context.Context, key string) (*Lock, error) {
 			}
 			return k, err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if err := sleep.For(ctx, wait); err != nil {
 			l.leave(key)
-			return nil, ctx.Err()
+			return nil, err
 		}
 	}
 }
@@ -187,7 +184,9 @@ func (l *Locks) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 	if err := validateKey(key); err != nil {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}
-	if g := l.join(key); !g.tryEnter() {
+	select {
+	case l.join(key).token <- struct{}{}:
+	default:
 		l.giveUp(key)
 		return nil, ErrHeld
 	}
@@ -307,15 +306,6 @@ func (l *Locks) join(key string) *gate {
 	}
 	g.users++
 	return g
-}
-
-func (g *gate) tryEnter() bool {
-	select {
-	case g.token <- struct{}{}:
-		return true
-	default:
-		return false
-	}
 }
 
 // giveUp removes a user that was not admitted.
