@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"conclave/internal/sleep"
 )
 
 // ErrSuspended is the cause that ends a holder's context when the connection breaks, or
@@ -139,12 +141,7 @@ func (c *Client) retry(what string, act func() error) {
 			return
 		}
 		c.log.Debug("will try again", "to", what, "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-c.ctx.Done():
-			timer.Stop()
-		}
+		_ = sleep.For(c.ctx, pause)
 	}
 }
 
