@@ -273,11 +273,16 @@ func (l *Locks) trustEnded(k *Lock) {
 // end ends a lock that is lost, and admits the next goroutine of this process. mu is
 // held.
 func (l *Locks) end(k *Lock) {
+	l.drop(k)
+	l.leaveLocked(k.key)
+}
+
+// drop ends a lock, so that no refresh extends it. mu is held.
+func (l *Locks) drop(k *Lock) {
 	k.ended = true
 	k.timer.Stop()
 	close(k.lost)
 	delete(l.held, k.key)
-	l.leaveLocked(k.key)
 }
 
 // enter waits until this goroutine is admitted to the key.
@@ -373,10 +378,7 @@ func (k *Lock) Release(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrNotHeld
 	}
-	k.ended = true // so that no refresh extends it; the next goroutine is admitted when the row is deleted
-	k.timer.Stop()
-	close(k.lost)
-	delete(l.held, k.key)
+	l.drop(k) // the next goroutine is admitted when the row is deleted
 	l.mu.Unlock()
 	err := l.table.remove(ctx, k.token, l.cfg.Owner.String())
 	l.leave(k.key)
