@@ -68,17 +68,6 @@ type Report struct {
 	Figures []Figure  `json:"figures"`
 }
 
-// Missed returns the figures that miss their target.
-func (r Report) Missed() []Figure {
-	var out []Figure
-	for _, f := range r.Figures {
-		if f.Reached != nil && !*f.Reached {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
 // Write prints the report as a table.
 func (r Report) Write(w io.Writer) {
 	head := []string{"FIGURE", "N", "MIN", "P50", "P99", "MAX", "", "TARGET", "", "JAVA ORIGINAL"}

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,12 +46,9 @@ func TestReport_NamesMissedTargets(t *testing.T) {
 		{Name: "bad", What: "a bad one", Unit: "per second", Values: bench.One(1234567), Reached: &no},
 		{Name: "free", What: "without a target", Values: bench.One(0)},
 	}}
-	missed := r.Missed()
-	assert.Len(t, missed, 1)
-	assert.Equal(t, "bad", missed[0].Name)
 	var out bytes.Buffer
 	r.Write(&out)
 	assert.Contains(t, out.String(), "1,234,567")
-	assert.Contains(t, out.String(), "MISSED")
+	assert.Equal(t, 1, strings.Count(out.String(), "MISSED"), "only the bad one")
 	assert.Contains(t, out.String(), "1,900 ms")
 }

@@ -7,6 +7,7 @@ import (
 
 	"conclave/elector/rowlock"
 	"conclave/elector/versioncas"
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -53,32 +54,28 @@ var article001Rule = Rule{
 	},
 }
 
-// articleCandidate is a candidate that runs an article's own form of an
-// election. The form has a flag for its perceived leadership, which the
-// candidate reads every millisecond.
-type articleCandidate struct {
+// tasks is a candidate whose loops run until their context ends.
+type tasks struct {
 	env     *environment
-	run     func(context.Context) error
-	leads   func() bool
-	release func(context.Context) error
+	run     func(context.Context)       // the loops; returns when its context has ended
+	release func(context.Context) error // releases what the rule holds
 	once    sync.Once
 	stop    chan struct{} // closed by Stop
 	done    chan struct{} // closed by Run
 }
 
-func (env *environment) article(run func(context.Context) error, leads func() bool, release func(context.Context) error) candidate {
-	return &articleCandidate{env: env, run: run, leads: leads, release: release, stop: make(chan struct{}), done: make(chan struct{})}
+func (env *environment) tasks(run func(context.Context), release func(context.Context) error) *tasks {
+	return &tasks{env: env, run: run, release: release, stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-func (a *articleCandidate) Run(ctx context.Context) error {
-	defer close(a.done)
+func (c *tasks) Run(ctx context.Context) error {
+	defer close(c.done)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
-	group.Go(func() { a.pollFlag(ctx) })
-	group.Go(func() { _ = a.run(ctx) }) // returns ctx's error
+	group.Go(func() { c.run(ctx) })
 	select {
-	case <-a.stop:
+	case <-c.stop:
 	case <-ctx.Done():
 	}
 	cancel()
@@ -86,37 +83,51 @@ func (a *articleCandidate) Run(ctx context.Context) error {
 	return nil
 }
 
+func (c *tasks) Stop(ctx context.Context) error {
+	c.once.Do(func() { close(c.stop) })
+	<-c.done
+	c.env.perceived.leave("stopped")
+	return c.release(ctx)
+}
+
+func (c *tasks) Leading() (uint64, bool) { return c.env.perceived.leading() }
+func (c *tasks) Wake()                   {}
+
+func (c *tasks) Cost() (statements, turns uint64) { return c.env.db.Statements(), c.env.turns.Load() }
+
+// articleCandidate is a candidate that runs an article's own form of an
+// election. The form has a flag for its perceived leadership, which the
+// candidate reads every millisecond.
+type articleCandidate struct {
+	*tasks
+	leads func() bool
+}
+
+func (env *environment) article(run func(context.Context) error, leads func() bool, release func(context.Context) error) candidate {
+	return articleCandidate{leads: leads, tasks: env.tasks(func(ctx context.Context) {
+		var group sync.WaitGroup
+		group.Go(func() { env.pollFlag(ctx, leads) })
+		_ = run(ctx) // returns ctx's error
+		group.Wait()
+	}, release)}
+}
+
 // pollFlag reports the changes of the flag.
-func (a *articleCandidate) pollFlag(ctx context.Context) {
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-poll.C:
-		}
-		if a.leads() {
-			a.env.perceived.lead(0, time.Time{})
+func (env *environment) pollFlag(ctx context.Context, leads func() bool) {
+	for sleep.For(ctx, time.Millisecond) == nil {
+		if leads() {
+			env.perceived.lead(0, time.Time{})
 		} else {
-			a.env.perceived.leave("the flag was cleared")
+			env.perceived.leave("the flag was cleared")
 		}
 	}
 }
 
-func (a *articleCandidate) Stop(ctx context.Context) error {
-	a.once.Do(func() { close(a.stop) })
-	<-a.done
-	a.env.perceived.leave("stopped")
-	return a.release(ctx)
-}
-
-func (a *articleCandidate) Leading() (uint64, bool) { return 0, a.leads() }
-func (a *articleCandidate) Wake()                   {}
+func (a articleCandidate) Leading() (uint64, bool) { return 0, a.leads() }
 
 // Cost counts each statement as a turn: a turn of these loops has one
 // statement.
-func (a *articleCandidate) Cost() (statements, turns uint64) {
+func (a articleCandidate) Cost() (statements, turns uint64) {
 	n := a.env.db.Statements()
 	return n, n
 }

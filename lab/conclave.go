@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -64,13 +65,7 @@ var versionRule = Rule{
 	migrate: versioncas.Migrate,
 	start: func(_ context.Context, env *environment) (candidate, error) {
 		strategy, err := versioncas.New(versioncas.Config{DB: env.db, Key: env.Lab})
-		if err != nil {
-			return nil, err
-		}
-		return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-			n, err := db.Exec(ctx, writeVersionSQL, term, env.Lab, env.ID().String(), term)
-			return n == 1, err
-		})
+		return env.joined(strategy, err, writeVersionSQL, env.Lab)
 	},
 }
 
@@ -81,13 +76,7 @@ var rowRule = Rule{
 	migrate: func(ctx context.Context, db *conclavesql.DB, _ string) error { return rowlock.Migrate(ctx, db) },
 	start: func(_ context.Context, env *environment) (candidate, error) {
 		strategy, err := rowlock.New(rowlock.Config{DB: env.db, Key: env.Lab})
-		if err != nil {
-			return nil, err
-		}
-		return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-			n, err := db.Exec(ctx, writeRowSQL, term, env.Lab, env.ID().String(), term)
-			return n == 1, err
-		})
+		return env.joined(strategy, err, writeRowSQL, env.Lab)
 	},
 }
 
@@ -103,11 +92,18 @@ func (env *environment) lock() conclavesql.Lock {
 // termcas returns a candidate with the cluster's own strategy.
 func (env *environment) termcas(takeover termcas.Takeover) (candidate, error) {
 	strategy, err := termcas.New(termcas.Config{DB: env.db, Lock: env.lock(), Takeover: takeover, Ask: askLeader})
+	return env.joined(strategy, err, writeFencedSQL, env.lock().DataCenter, env.Lab)
+}
+
+// joined returns a candidate whose guarded writes join the row of the election,
+// which key selects. err is that of making the strategy.
+func (env *environment) joined(strategy elector.Strategy, err error, statement string, key ...any) (candidate, error) {
 	if err != nil {
 		return nil, err
 	}
 	return env.elector(strategy, env.db.Statements, func(ctx context.Context, db *conclavesql.DB, term uint64) (bool, error) {
-		n, err := db.Exec(ctx, writeFencedSQL, term, env.lock().DataCenter, env.Lab, env.ID().String(), term)
+		args := slices.Concat([]any{term}, key, []any{env.ID().String(), term})
+		n, err := db.Exec(ctx, statement, args...)
 		return n == 1, err
 	})
 }

@@ -15,17 +15,15 @@ var dolphinRule = Rule{
 	Own:      Times{Lease: 60 * time.Second, Beat: 3 * time.Second, Check: 60 * time.Second}, Alone: true,
 	migrate: tables("", dolphinClientTableSQL, dolphinLockTableSQL),
 	start: func(_ context.Context, env *environment) (candidate, error) {
-		return &dolphin{env: env, stop: make(chan struct{}), done: make(chan struct{})}, nil
+		d := &dolphin{env: env}
+		return env.tasks(d.run, d.release), nil
 	},
 }
 
 // dolphin is DolphinScheduler's JDBC registry: three concurrent tasks. It gives
 // up its lock when no heartbeat has succeeded for a session timeout.
 type dolphin struct {
-	env  *environment
-	once sync.Once
-	stop chan struct{} // closed by Stop
-	done chan struct{} // closed by Run
+	env *environment
 
 	mu   sync.Mutex // guards what follows; never held across I/O
 	held int64      // the id of the lock's row; 0 if it is not held
@@ -33,12 +31,9 @@ type dolphin struct {
 
 func (d *dolphin) name() string { return d.env.ID().String() }
 
-// Run registers the client and then sends heartbeats, purges dead clients and
-// acquires the lock, until ctx ends or Stop is called.
-func (d *dolphin) Run(ctx context.Context) error {
-	defer close(d.done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// run registers the client and then sends heartbeats, purges dead clients and
+// acquires the lock, until ctx ends.
+func (d *dolphin) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if _, err := d.env.db.Exec(ctx, dolphinRegisterSQL, d.env.Lab, d.name(), time.Now().UnixMilli()); err == nil {
 			break
@@ -49,13 +44,7 @@ func (d *dolphin) Run(ctx context.Context) error {
 	group.Go(func() { d.heartbeat(ctx) })
 	group.Go(func() { d.every(ctx, d.env.Times.Check, d.purge) })
 	group.Go(func() { d.acquire(ctx) })
-	select {
-	case <-ctx.Done():
-	case <-d.stop:
-	}
-	cancel()
 	group.Wait()
-	return nil
 }
 
 // acquire inserts the lock's row until an insert succeeds. As in the original,
@@ -157,19 +146,11 @@ func (d *dolphin) hold(id int64) {
 	d.held = id
 }
 
-// Stop releases the lock and deregisters the client.
-func (d *dolphin) Stop(ctx context.Context) error {
-	d.once.Do(func() { close(d.stop) })
-	<-d.done
-	d.env.perceived.leave("closed")
+// release releases the lock and deregisters the client.
+func (d *dolphin) release(ctx context.Context) error {
 	if id := d.holding(); id != 0 {
 		_, _ = d.env.db.Exec(ctx, dolphinReleaseSQL, id) // if it fails, another client's purge releases it
 	}
 	_, err := d.env.db.Exec(ctx, dolphinForgetSQL, d.env.Lab, d.name())
 	return err
 }
-
-func (d *dolphin) Leading() (uint64, bool) { return d.env.perceived.leading() }
-func (d *dolphin) Wake()                   {}
-
-func (d *dolphin) Cost() (statements, turns uint64) { return d.env.db.Statements(), d.env.turns.Load() }

@@ -101,7 +101,9 @@ func TestRules(t *testing.T) {
 		{article003Rule, Partition, overlaps},
 	} {
 		t.Run(test.rule.Name, func(t *testing.T) {
-			if !test.rule.Alone {
+			if test.rule.Alone && os.Getenv("TEST_ALL") == "" {
+				t.Skip("its waiters spin, and its time-outs are too short for a busy machine; it runs with TEST_ALL=1")
+			} else if !test.rule.Alone {
 				t.Parallel()
 			}
 			_, g := newTestGroup(t, test.rule)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave/elector/zklatch"
@@ -20,17 +19,21 @@ var zookeeperRule = Rule{
 	Weakness: "A killed leader's session lasts until its time-out: a broken connection does not end it.",
 	migrate:  noMigration,
 	start: func(_ context.Context, env *environment) (candidate, error) {
-		tree, conn, err := env.tree()
+		conn, err := env.tree()
 		if err != nil {
 			return nil, err
 		}
-		strategy, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: tree, Path: "/" + env.Lab})
+		writes, err := env.tree() // they do not count as cost
 		if err != nil {
 			return nil, err
 		}
-		client := zklatch.NewClient(conn, zklatch.ClientConfig{}) // for the writes: they do not count as cost
-		return env.elector(closingTree{strategy, conn, client}, tree.requests.Load, func(ctx context.Context, _ *conclavesql.DB, term uint64) (bool, error) {
-			return env.writeToTree(ctx, conn, client, term)
+		strategy, err := zklatch.NewStrategy(zklatch.StrategyConfig{Tree: conn, Path: "/" + env.Lab})
+		if err != nil {
+			return nil, err
+		}
+		client := zklatch.NewClient(writes, zklatch.ClientConfig{})
+		return env.elector(closingTree{strategy, conn, writes, client}, conn.Requests, func(ctx context.Context, _ *conclavesql.DB, term uint64) (bool, error) {
+			return env.writeToTree(ctx, writes, client, term)
 		})
 	},
 }
@@ -42,12 +45,12 @@ var curatorRule = Rule{
 	Own:      Times{Lease: 40 * time.Second, Beat: 40 * time.Second / 3, Check: 40 * time.Second / 3}, Tree: true,
 	migrate: noMigration,
 	start: func(_ context.Context, env *environment) (candidate, error) {
-		tree, conn, err := env.tree()
+		conn, err := env.tree()
 		if err != nil {
 			return nil, err
 		}
-		client := zklatch.NewClient(tree, zklatch.ClientConfig{})
-		c := &latchCandidate{env: env, tree: tree, conn: conn, client: client, latch: client.Latch("/"+env.Lab, env.ID().String()), left: make(chan struct{})}
+		client := zklatch.NewClient(conn, zklatch.ClientConfig{})
+		c := &latchCandidate{env: env, conn: conn, client: client, latch: client.Latch("/"+env.Lab, env.ID().String()), left: make(chan struct{})}
 		c.latch.Listen(zklatch.Listener{
 			IsLeader:  func() { env.turns.Add(1); env.perceived.lead(0, time.Time{}) },
 			NotLeader: func() { env.turns.Add(1); env.perceived.leave("the latch lost its leadership") },
@@ -83,76 +86,34 @@ func (env *environment) writeToTree(ctx context.Context, conn *zklatch.Conn, cli
 func noMigration(context.Context, *conclavesql.DB, string) error { return nil }
 
 // tree connects to ZooKeeper through the lab's proxy.
-func (env *environment) tree() (*countedTree, *zklatch.Conn, error) {
-	conn, err := zklatch.Dial(zklatch.ConnConfig{
+func (env *environment) tree() (*zklatch.Conn, error) {
+	return zklatch.Dial(zklatch.ConnConfig{
 		Servers: []string{env.Tree}, Timeout: env.Times.Lease,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return env.dial(ctx, "tcp", env.ThroughTree) },
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return &countedTree{Tree: conn}, conn, nil
 }
 
-// countedTree counts requests, without the client's pings.
-type countedTree struct {
-	zklatch.Tree
-	requests atomic.Uint64
-}
-
-func (t *countedTree) Create(ctx context.Context, path string, data []byte, kind zklatch.Kind) (string, error) {
-	t.requests.Add(1)
-	return t.Tree.Create(ctx, path, data, kind)
-}
-
-func (t *countedTree) Delete(ctx context.Context, path string, version int32) error {
-	t.requests.Add(1)
-	return t.Tree.Delete(ctx, path, version)
-}
-
-func (t *countedTree) Get(ctx context.Context, path string) ([]byte, zklatch.Stat, error) {
-	t.requests.Add(1)
-	return t.Tree.Get(ctx, path)
-}
-
-func (t *countedTree) GetW(ctx context.Context, path string) ([]byte, zklatch.Stat, <-chan zklatch.Event, error) {
-	t.requests.Add(1)
-	return t.Tree.GetW(ctx, path)
-}
-
-func (t *countedTree) Set(ctx context.Context, path string, data []byte, version int32) (zklatch.Stat, error) {
-	t.requests.Add(1)
-	return t.Tree.Set(ctx, path, data, version)
-}
-
-func (t *countedTree) SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (zklatch.Stat, error) {
-	t.requests.Add(1)
-	return t.Tree.SetIf(ctx, path, data, version, fence, fenceVersion)
-}
-
-func (t *countedTree) Children(ctx context.Context, path string) ([]string, error) {
-	t.requests.Add(1)
-	return t.Tree.Children(ctx, path)
-}
-
-// closingTree is a strategy that also closes its connection.
+// closingTree is a strategy that also closes its connection, and that of the
+// leader's writes.
 type closingTree struct {
 	*zklatch.Strategy
-	conn   *zklatch.Conn
-	client *zklatch.Client
+	conn, writes *zklatch.Conn
+	client       *zklatch.Client
 }
 
 func (c closingTree) Close() error {
 	err := c.Strategy.Close()
 	c.client.Close()
-	c.conn.Close()
+	var group sync.WaitGroup // each may take a second
+	group.Go(func() { c.conn.Close() })
+	group.Go(func() { c.writes.Close() })
+	group.Wait()
 	return err
 }
 
 // latchCandidate is a candidate that uses a latch without an elector.
 type latchCandidate struct {
 	env    *environment
-	tree   *countedTree
 	conn   *zklatch.Conn
 	client *zklatch.Client
 	latch  *zklatch.Latch
@@ -190,5 +151,5 @@ func (c *latchCandidate) Wake()                   {}
 // Cost counts a change of the latch as a turn: the latch sleeps until a watch
 // fires.
 func (c *latchCandidate) Cost() (statements, turns uint64) {
-	return c.tree.requests.Load(), c.env.turns.Load()
+	return c.conn.Requests(), c.env.turns.Load()
 }

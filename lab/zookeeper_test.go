@@ -23,7 +23,7 @@ func TestWriteToTree_CountsStaleWriteOnce(t *testing.T) {
 	defer l.stopTree()
 	env := &environment{Spec: Spec{Name: "n1", Incarnation: "1", Lab: "line", Tree: address, ThroughTree: address, Times: Times{Lease: 3 * time.Second}}}
 	env.dial = (&net.Dialer{}).DialContext
-	_, conn, err := env.tree()
+	conn, err := env.tree()
 	require.NoError(t, err)
 	defer conn.Close()
 	client := zklatch.NewClient(conn, zklatch.ClientConfig{})

@@ -33,13 +33,22 @@ func (l Lock) Validate() error {
 		what, value string
 		limit       int
 	}{{"data center", l.DataCenter, 128}, {"lock name", l.Name, 1024}} {
-		if part.value == "" || len(part.value) > part.limit {
-			return fmt.Errorf("%s %q: want 1 to %d characters", part.what, part.value, part.limit)
+		if err := ValidateName(part.what, part.value, part.limit); err != nil {
+			return err
 		}
-		for _, c := range part.value {
-			if c < ' ' || c > '~' {
-				return fmt.Errorf("%s %q: want printable ASCII", part.what, part.value)
-			}
+	}
+	return nil
+}
+
+// ValidateName returns an error that begins with what if a name is empty, has
+// more than limit characters, or is not printable ASCII.
+func ValidateName(what, name string, limit int) error {
+	if name == "" || len(name) > limit {
+		return fmt.Errorf("%s %q: want 1 to %d characters", what, name, limit)
+	}
+	for _, c := range name {
+		if c < ' ' || c > '~' {
+			return fmt.Errorf("%s %q: want printable ASCII", what, name)
 		}
 	}
 	return nil

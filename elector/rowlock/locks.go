@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -170,13 +171,9 @@ func (l *Locks) Acquire(ctx context.Context, key string) (*Lock, error) {
 			}
 			return k, err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if err := sleep.For(ctx, wait); err != nil {
 			l.leave(key)
-			return nil, ctx.Err()
+			return nil, err
 		}
 	}
 }
@@ -186,7 +183,9 @@ func (l *Locks) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 	if err := validateKey(key); err != nil {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}
-	if g := l.join(key); !g.tryEnter() {
+	select {
+	case l.join(key).token <- struct{}{}:
+	default:
 		l.giveUp(key)
 		return nil, ErrHeld
 	}
@@ -273,11 +272,16 @@ func (l *Locks) trustEnded(k *Lock) {
 // end ends a lock that is lost, and admits the next goroutine of this process. mu is
 // held.
 func (l *Locks) end(k *Lock) {
+	l.drop(k)
+	l.leaveLocked(k.key)
+}
+
+// drop ends a lock, so that no refresh extends it. mu is held.
+func (l *Locks) drop(k *Lock) {
 	k.ended = true
 	k.timer.Stop()
 	close(k.lost)
 	delete(l.held, k.key)
-	l.leaveLocked(k.key)
 }
 
 // enter waits until this goroutine is admitted to the key.
@@ -306,15 +310,6 @@ func (l *Locks) join(key string) *gate {
 	}
 	g.users++
 	return g
-}
-
-func (g *gate) tryEnter() bool {
-	select {
-	case g.token <- struct{}{}:
-		return true
-	default:
-		return false
-	}
 }
 
 // giveUp removes a user that was not admitted.
@@ -382,10 +377,7 @@ func (k *Lock) Release(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrNotHeld
 	}
-	k.ended = true // so that no refresh extends it; the next goroutine is admitted when the row is deleted
-	k.timer.Stop()
-	close(k.lost)
-	delete(l.held, k.key)
+	l.drop(k) // the next goroutine is admitted when the row is deleted
 	l.mu.Unlock()
 	err := l.table.remove(ctx, k.token, l.cfg.Owner.String())
 	l.leave(k.key)

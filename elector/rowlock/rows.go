@@ -34,17 +34,7 @@ func Migrate(ctx context.Context, db *conclavesql.DB) error {
 }
 
 // validateKey returns an error if key cannot be stored.
-func validateKey(key string) error {
-	if key == "" || len(key) > 256 {
-		return fmt.Errorf("key %q: want 1 to 256 characters", key)
-	}
-	for _, c := range key {
-		if c < ' ' || c > '~' {
-			return fmt.Errorf("key %q: want printable ASCII", key)
-		}
-	}
-	return nil
-}
+func validateKey(key string) error { return conclavesql.ValidateName("key", key, 256) }
 
 // look reads a lock. It returns ErrNoRows if the lock is free.
 func (t rows) look(ctx context.Context, key string) (row, error) {
@@ -86,27 +76,17 @@ func (t rows) acquire(ctx context.Context, id uint64, key, owner, address string
 	return r.id, nil
 }
 
-// refresh raises the beat of a held row. It returns false if the row is not as
-// expected.
-func (t rows) refresh(ctx context.Context, id uint64, owner string, beat uint64) (bool, error) {
-	n, err := t.db.Exec(ctx, refreshSQL, id, owner, beat)
-	if err != nil {
-		return false, fmt.Errorf("refresh lock row %d: %w", id, err)
-	}
-	return n == 1, nil
-}
-
 // renew refreshes a held row. If the answer to an earlier refresh was lost, it
 // continues from the beat in the row, because no other process writes a row that
 // names this owner. It returns the new beat, and false if the row does not exist any
 // more.
 func (t rows) renew(ctx context.Context, key string, id uint64, owner string, beat uint64) (uint64, bool, error) {
 	for range 3 {
-		ok, err := t.refresh(ctx, id, owner, beat)
+		n, err := t.db.Exec(ctx, refreshSQL, id, owner, beat)
 		switch {
 		case err != nil:
-			return beat, true, err
-		case ok:
+			return beat, true, fmt.Errorf("refresh lock row %d: %w", id, err)
+		case n == 1:
 			return beat + 1, true, nil
 		}
 		r, err := t.look(ctx, key)

@@ -49,17 +49,7 @@ func New(cfg Config) (*Strategy, error) {
 }
 
 // validateKey returns an error if key cannot be stored.
-func validateKey(key string) error {
-	if key == "" || len(key) > 255 {
-		return fmt.Errorf("key %q: want 1 to 255 characters", key)
-	}
-	for _, c := range key {
-		if c < ' ' || c > '~' {
-			return fmt.Errorf("key %q: want printable ASCII", key)
-		}
-	}
-	return nil
-}
+func validateKey(key string) error { return conclavesql.ValidateName("key", key, 255) }
 
 // Migrate creates the table and the key's row if they are missing. Any number of
 // processes may call it at the same time, and repeatedly.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // ErrSuspended is the cause that ends a holder's context when the connection breaks, or
@@ -138,12 +140,7 @@ func (c *Client) retry(what string, act func() error) {
 			return
 		}
 		c.log.Debug("will try again", "to", what, "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-c.ctx.Done():
-			timer.Stop()
-		}
+		_ = sleep.For(c.ctx, pause)
 	}
 }
 

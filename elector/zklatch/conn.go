@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"conclave/internal/sleep"
 )
 
 // ConnConfig configures a Conn. Servers and Timeout are required.
@@ -38,6 +41,8 @@ type Conn struct {
 	ended chan struct{}  // closed when the library's loop has ended
 	group sync.WaitGroup // requests in progress, and watches; Close joins them
 	once  sync.Once
+
+	requests atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below
 	tap     *tap       // the present connection
@@ -115,11 +120,7 @@ func (c *Conn) dial(network, addr string, limit time.Duration) (net.Conn, error)
 	c.tries++
 	c.mu.Unlock()
 	if tries > 0 {
-		pause := time.NewTimer(min(10*time.Millisecond<<min(tries, 10), c.cfg.Timeout/10))
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-c.ctx.Done():
+		if sleep.For(c.ctx, min(10*time.Millisecond<<min(tries, 10), c.cfg.Timeout/10)) != nil {
 			return nil, ErrClosed
 		}
 	}
@@ -220,11 +221,7 @@ const settleTime = 5 * time.Millisecond
 
 // watchRoot sends a session's first request.
 func (c *Conn) watchRoot() {
-	timer := time.NewTimer(settleTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.ctx.Done():
+	if sleep.For(c.ctx, settleTime) != nil {
 		return
 	}
 	_, _, events, err := c.zk.ExistsW("/")
@@ -252,6 +249,9 @@ func (c *Conn) Session() (Session, <-chan struct{}) {
 	defer c.mu.Unlock()
 	return c.session, c.changed
 }
+
+// Requests returns how many requests were made so far, without the library's own.
+func (c *Conn) Requests() uint64 { return c.requests.Load() }
 
 // Close ends the session and deletes its nodes.
 func (c *Conn) Close() error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
 // ErrStarted is returned when a latch or a selector is started a second time, or
@@ -341,10 +343,5 @@ func (c *Client) pauseAfter(ctx context.Context, err error) {
 		return
 	}
 	c.log.Warn("will try again", "error", err)
-	timer := time.NewTimer(100 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = sleep.For(ctx, 100*time.Millisecond)
 }

@@ -35,6 +35,7 @@ func call[T any](ctx context.Context, c *Conn, request func() (T, error)) (T, er
 		value T
 		err   error
 	}
+	c.requests.Add(1)
 	results := make(chan result, 1) // so that the goroutine ends if ctx has ended
 	c.group.Go(func() {
 		value, err := request()

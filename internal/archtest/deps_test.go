@@ -21,7 +21,7 @@ const rules = `
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
 	NONE < internal/stage, internal/compose, internal/sleep, internal/signal;
-	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave;
+	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave, elector/rowlock, elector/zklatch;
 	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 

@@ -9,16 +9,29 @@ import (
 	"conclave/elector/rowlock"
 )
 
-// running are the background tasks of the workers' locks.
+// running are the workers' locks in the background.
 type running struct {
 	workers []*worker
 	stop    context.CancelFunc
 	group   sync.WaitGroup
 }
 
-// begin starts a task that ends with its context.
-func (r *running) begin(ctx context.Context, run func(context.Context) error) {
-	r.group.Go(func() { _ = run(ctx) }) // returns ctx's error
+// runLocks makes each worker's lock and runs them all until close.
+func runLocks[L interface{ Run(context.Context) error }](ctx context.Context, sale *sale, newLock func(w *worker) (L, error)) (*running, []L, error) {
+	var locks []L
+	for _, w := range sale.workers {
+		lock, err := newLock(w)
+		if err != nil {
+			return nil, nil, err
+		}
+		locks = append(locks, lock)
+	}
+	r := &running{workers: sale.workers}
+	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for _, lock := range locks {
+		r.group.Go(func() { _ = lock.Run(ctx) }) // returns ctx's error
+	}
+	return r, locks, nil
 }
 
 func (r *running) close(context.Context) error { //nolint:unparam // it implements queue
@@ -38,7 +51,7 @@ func (r *running) cost() (wakeUps, requests *uint64) {
 
 // articleRows is article 001's lock as published.
 type articleRows struct {
-	running
+	*running
 	key        string
 	registries []*rowlock.Registry
 	turns      []chan struct{} // of each worker, cap 1: one thread at a time; nil if threads are not limited
@@ -49,25 +62,19 @@ func openArticle(oneThread bool) func(context.Context, *sale) (queue, error) {
 		if err := rowlock.MigrateArticle(ctx, sale.workers[0].locks); err != nil {
 			return nil, err
 		}
-		run, stop := context.WithCancel(context.WithoutCancel(ctx))
-		c := &articleRows{running: running{workers: sale.workers, stop: stop}, key: sale.workers[0].shop.goods}
-		for _, w := range sale.workers {
-			// The article waits 2 s between two tries, and rows expire by the
-			// processes' clocks.
-			r, err := rowlock.NewRegistry(rowlock.RegistryConfig{DB: w.locks, Owner: w.id.String(), Interval: 10 * time.Millisecond, Expire: time.Minute})
-			if err != nil {
-				stop()
-				return nil, err
-			}
-			c.registries = append(c.registries, r)
-			if oneThread {
+		c := &articleRows{key: sale.workers[0].shop.goods}
+		if oneThread {
+			for range sale.workers {
 				c.turns = append(c.turns, make(chan struct{}, 1))
 			}
 		}
-		for _, r := range c.registries {
-			c.begin(run, r.Run)
-		}
-		return c, nil
+		var err error
+		c.running, c.registries, err = runLocks(ctx, sale, func(w *worker) (*rowlock.Registry, error) {
+			// The article waits 2 s between two tries, and rows expire by the
+			// processes' clocks.
+			return rowlock.NewRegistry(rowlock.RegistryConfig{DB: w.locks, Owner: w.id.String(), Interval: 10 * time.Millisecond, Expire: time.Minute})
+		})
+		return c, err
 	}
 }
 
@@ -93,7 +100,7 @@ func (c *articleRows) serve(ctx context.Context, w *worker, work func(context.Co
 
 // lockRows is the repaired lock.
 type lockRows struct {
-	running
+	*running
 	key    string
 	locks  []*rowlock.Locks
 	tokens bool // the holder's token is written to the stock's row
@@ -104,22 +111,14 @@ func openRows(tokens bool) func(context.Context, *sale) (queue, error) {
 		if err := rowlock.Migrate(ctx, sale.workers[0].locks); err != nil {
 			return nil, err
 		}
-		run, stop := context.WithCancel(context.WithoutCancel(ctx))
-		c := &lockRows{running: running{workers: sale.workers, stop: stop}, key: sale.workers[0].shop.goods, tokens: tokens}
-		for _, w := range sale.workers {
+		c := &lockRows{key: sale.workers[0].shop.goods, tokens: tokens}
+		var err error
+		c.running, c.locks, err = runLocks(ctx, sale, func(w *worker) (*rowlock.Locks, error) {
 			lease := sale.lease(w)
 			// A waiter checks the lock four times per Refresh.
-			locks, err := rowlock.NewLocks(rowlock.LocksConfig{DB: w.locks, Owner: w.id, Lease: lease, Refresh: min(lease/3, time.Second)})
-			if err != nil {
-				stop()
-				return nil, err
-			}
-			c.locks = append(c.locks, locks)
-		}
-		for _, l := range c.locks {
-			c.begin(run, l.Run)
-		}
-		return c, nil
+			return rowlock.NewLocks(rowlock.LocksConfig{DB: w.locks, Owner: w.id, Lease: lease, Refresh: min(lease/3, time.Second)})
+		})
+		return c, err
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
 
@@ -233,14 +234,10 @@ func (s *sale) think(ctx context.Context, n int) error {
 		return ctx.Err()
 	}
 	random := rand.New(rand.NewPCG(s.cfg.Seed, uint64(n)))
-	timer := time.NewTimer(time.Duration(random.Int64N(int64(s.cfg.Think))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if sleep.For(ctx, time.Duration(random.Int64N(int64(s.cfg.Think)))) != nil {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // half returns after how many purchases of the others the frozen buyer

@@ -110,7 +110,6 @@ const (
 	opExists      = 3
 	opGetData     = 4
 	opSetData     = 5
-	opSync        = 9
 	opPing        = 11
 	opChildren    = 12
 	opCheck       = 13

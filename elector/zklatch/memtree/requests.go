@@ -21,9 +21,6 @@ func (w *wireConn) execute(op int32, d *decoder, reply *encoder) error {
 	switch op {
 	case opPing, opClose:
 		return nil
-	case opSync:
-		reply.string(d.string())
-		return d.err
 	case opSetWatches:
 		return w.rewatch(d)
 	case opCreate:
@@ -186,7 +183,7 @@ func (w *wireConn) multi(d *decoder, reply *encoder) error {
 	}
 	return s.count(Multi, func(s *Server) error {
 		for _, step := range steps {
-			if err := s.check(step.path, step.version); err != nil {
+			if _, err := s.check(step.path, step.version); err != nil {
 				return err
 			}
 		}

@@ -15,11 +15,6 @@ import (
 // maxPacket is the maximum length of a client's packet, as in ZooKeeper.
 const maxPacket = 1 << 20
 
-// serving is the server's connections; Server.mu guards it.
-type serving struct {
-	conns map[*wireConn]bool
-}
-
 // wireConn is one connection of a client that uses ZooKeeper's protocol. Server.mu
 // guards its fields except conn.
 type wireConn struct {
@@ -51,7 +46,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		w := &wireConn{server: s, conn: conn, more: signal.New()}
 		s.mu.Lock()
-		s.serving.conns[w] = true
+		s.conns[w] = true
 		s.mu.Unlock()
 		group.Go(w.write)
 		group.Go(func() {
@@ -65,7 +60,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 func (s *Server) hangUpAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for w := range s.serving.conns {
+	for w := range s.conns {
 		w.hangUp()
 	}
 }
@@ -82,10 +77,10 @@ func (w *wireConn) end() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	w.hangUp()
-	delete(w.server.serving.conns, w)
+	delete(w.server.conns, w)
 	if w.ses != nil && w.ses.conn == w {
 		w.ses.conn = nil
-		w.server.unwatch(func(x *watch) bool { return x.owner == w.ses })
+		w.server.unwatch(w.ses)
 	}
 }
 
@@ -178,7 +173,7 @@ func (w *wireConn) greet(d *decoder) bool {
 	}
 	if old := ses.conn; old != nil {
 		old.hangUp() // the session has moved to this connection
-		s.unwatch(func(x *watch) bool { return x.owner == ses })
+		s.unwatch(ses)
 	}
 	ses.conn, w.ses = w, ses
 	s.touch(ses)

@@ -58,7 +58,7 @@ func (s *Server) expire(ses *session) {
 	if ses.timer != nil {
 		ses.timer.Stop()
 	}
-	s.unwatch(func(w *watch) bool { return w.owner == ses })
+	s.unwatch(ses)
 	paths := make([]string, 0, len(ses.nodes))
 	for path := range ses.nodes {
 		paths = append(paths, path)
@@ -309,7 +309,7 @@ func (c *Session) Set(ctx context.Context, path string, data []byte, version int
 // SetIf writes a node if the fence has the version given.
 func (c *Session) SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (stat zklatch.Stat, err error) {
 	err = c.do(ctx, Multi, path, func(s *Server) (err error) {
-		if err := s.check(fence, fenceVersion); err != nil {
+		if _, err := s.check(fence, fenceVersion); err != nil {
 			return err
 		}
 		stat, err = s.write(path, data, version)

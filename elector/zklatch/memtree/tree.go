@@ -20,11 +20,10 @@ type Server struct {
 	root     *node
 	sessions map[int64]*session
 	ids      int64
-	fired    uint64 // watches that have fired
 	writes   uint64 // transactions requested
 	reads    uint64 // reads requested
 	faults   []fault
-	serving  serving
+	conns    map[*wireConn]bool // of clients that use the protocol
 }
 
 // Limits sets the shortest and the longest session timeout that the server grants.
@@ -41,7 +40,7 @@ func New() *Server {
 		root:     &node{children: map[string]*node{}, path: "/"},
 		sessions: map[int64]*session{},
 		ids:      0x1000,
-		serving:  serving{conns: map[*wireConn]bool{}},
+		conns:    map[*wireConn]bool{},
 	}
 }
 
@@ -61,14 +60,14 @@ type watch struct {
 	fire  func(zklatch.Event)
 }
 
-// Counts are the numbers of requests and of watches that have fired.
-type Counts struct{ Reads, Writes, Fired uint64 }
+// Counts are the numbers of requests.
+type Counts struct{ Reads, Writes uint64 }
 
 // Counts returns the counts since New.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Counts{s.reads, s.writes, s.fired}
+	return Counts{s.reads, s.writes}
 }
 
 // find returns the node at path; mu is held.
@@ -139,12 +138,10 @@ func (s *Server) create(owner *session, path string, data []byte, kind zklatch.K
 
 // remove deletes a node and fires its watches; mu is held.
 func (s *Server) remove(path string, version int32) error {
-	n, err := s.find(path)
+	n, err := s.check(path, version)
 	switch {
 	case err != nil:
 		return err
-	case version != zklatch.AnyVersion && version != n.stat.Version:
-		return zklatch.ErrBadVersion
 	case len(n.children) > 0:
 		return zklatch.ErrNotEmpty
 	}
@@ -163,12 +160,9 @@ func (s *Server) remove(path string, version int32) error {
 
 // write sets a node's data and fires its watches; mu is held.
 func (s *Server) write(path string, data []byte, version int32) (zklatch.Stat, error) {
-	n, err := s.find(path)
-	switch {
-	case err != nil:
+	n, err := s.check(path, version)
+	if err != nil {
 		return zklatch.Stat{}, err
-	case version != zklatch.AnyVersion && version != n.stat.Version:
-		return zklatch.Stat{}, zklatch.ErrBadVersion
 	}
 	s.zxid++
 	n.data = slices.Clone(data)
@@ -178,16 +172,13 @@ func (s *Server) write(path string, data []byte, version int32) (zklatch.Stat, e
 	return n.stat, nil
 }
 
-// check is the version check of a transaction; mu is held.
-func (s *Server) check(path string, version int32) error {
+// check returns the node at path if it has that version; mu is held.
+func (s *Server) check(path string, version int32) (*node, error) {
 	n, err := s.find(path)
-	switch {
-	case err != nil:
-		return err
-	case version != zklatch.AnyVersion && version != n.stat.Version:
-		return zklatch.ErrBadVersion
+	if err == nil && version != zklatch.AnyVersion && version != n.stat.Version {
+		return nil, zklatch.ErrBadVersion
 	}
-	return nil
+	return n, err
 }
 
 // notify fires a node's watches, each once; mu is held.
@@ -195,34 +186,29 @@ func (s *Server) notify(n *node, what zklatch.EventType) {
 	watches := n.watches
 	n.watches = nil
 	for _, w := range watches {
-		s.fired++
 		w.fire(zklatch.Event{Type: what, Path: n.path})
 	}
 }
 
-// unwatch removes the watches for which which returns true; mu is held.
-func (s *Server) unwatch(which func(*watch) bool) {
-	var walk func(*node)
-	walk = func(n *node) {
-		n.watches = slices.DeleteFunc(n.watches, which)
-		for _, child := range n.children {
-			walk(child)
-		}
+// walk visits n and all nodes below it.
+func (n *node) walk(visit func(*node)) {
+	visit(n)
+	for _, child := range n.children {
+		child.walk(visit)
 	}
-	walk(s.root)
+}
+
+// unwatch removes a session's watches; mu is held.
+func (s *Server) unwatch(ses *session) {
+	s.root.walk(func(n *node) {
+		n.watches = slices.DeleteFunc(n.watches, func(w *watch) bool { return w.owner == ses })
+	})
 }
 
 // Watches returns how many watches are set below the root.
 func (s *Server) Watches() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var walk func(*node)
-	walk = func(at *node) {
-		for _, child := range at.children {
-			n += len(child.watches)
-			walk(child)
-		}
-	}
-	walk(s.root)
-	return n
+	s.root.walk(func(at *node) { n += len(at.watches) })
+	return n - len(s.root.watches)
 }
