@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/user"
 	"slices"
 	"strings"
 
@@ -17,12 +16,23 @@ import (
 
 func (a *app) slotsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "slots", Short: "Show the slot table", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "slots [SLOT...]", Short: "Show the slot table, or some of its slots", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
 				slots, err := admin.Slots(ctx)
 				if err != nil {
 					return err
+				}
+				if len(args) > 0 {
+					chosen := []metaclient.SlotInfo{}
+					for _, arg := range args {
+						i := slices.IndexFunc(slots.Slots, func(s metaclient.SlotInfo) bool { return fmt.Sprint(s.ID) == arg })
+						if i < 0 {
+							return usageError{fmt.Errorf("unknown slot %q: want 0 to %d", arg, len(slots.Slots)-1)}
+						}
+						chosen = append(chosen, slots.Slots[i])
+					}
+					slots.Slots = chosen
 				}
 				return a.show(slots, func(w io.Writer) { writeSlots(w, slots) })
 			})
@@ -84,13 +94,6 @@ func ranges(ids []int) string {
 	return strings.Join(parts, ",")
 }
 
-func either(yes bool, a, b string) string {
-	if yes {
-		return a
-	}
-	return b
-}
-
 func (a *app) nodesCommand() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
@@ -119,7 +122,11 @@ func (a *app) nodesCommand() *cobra.Command {
 						if n.Observer {
 							state += ", observes"
 						}
-						t.add(n.Name, n.Role, n.Address, n.Incarnation, state, ms(n.LeaseRemainingMs), n.Load)
+						lease := "" // only the leader's and the members' are known
+						if n.LeaseRemainingMs > 0 {
+							lease = ms(n.LeaseRemainingMs)
+						}
+						t.add(n.Name, n.Role, n.Address, n.Incarnation, state, lease, n.Load)
 					}
 					t.write(w)
 				})
@@ -143,6 +150,10 @@ func (a *app) blacklistCommand() *cobra.Command {
 				return err
 			}
 			return a.show(entries, func(w io.Writer) {
+				if len(entries) == 0 {
+					fmt.Fprintln(w, "the blacklist is empty")
+					return
+				}
 				t := newTable("NAME", "ROLE", "REASON", "SINCE", "BY")
 				for _, e := range entries {
 					t.add(e.Name, e.Role, e.Reason, clock(e.Since), e.By)
@@ -183,19 +194,14 @@ func (a *app) blacklistCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if !a.asJSON {
+					fmt.Fprintln(a.stdout, args[0], "is readmitted")
+				}
 				return list(cmd)
 			},
 		},
 	)
 	return cmd
-}
-
-// operator returns the user's name, which is recorded with the change.
-func operator() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
-	}
-	return "operator"
 }
 
 func (a *app) switchCommand() *cobra.Command {
@@ -256,7 +262,7 @@ func (a *app) switchCommand() *cobra.Command {
 							return a.show(s, print([]wire.Switch{s}))
 						}
 					}
-					return fmt.Errorf("unknown switch %q; list them with `conclave switch list`", args[0])
+					return fmt.Errorf("unknown switch %q; list them with %s", args[0], a.hint("switch list"))
 				})
 			},
 		},

@@ -14,26 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"conclave/internal/supervisor"
 )
-
-func (a *app) labCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "lab", Short: "Compare elections and locks under the same faults",
-		Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
-	}
-	for _, sub := range []*cobra.Command{
-		a.labElectionsCommand(),
-		a.labOversellCommand(),
-	} {
-		cmd.AddCommand(sub)
-		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
-	}
-	cmd.AddCommand(a.labCandidateCommand())
-	return cmd
-}
 
 // errLabInterrupted is the error of a run whose context has ended.
 var errLabInterrupted = errors.New("interrupted")

@@ -37,7 +37,7 @@ func (m *manner) options() []metaclient.Option {
 func (a *app) showEffect(e metaclient.Effect) error {
 	return a.show(e, func(w io.Writer) {
 		if e.Refused {
-			fmt.Fprintf(w, "refused without --force (%s): %s\n", e.Code, e.Effect)
+			fmt.Fprintf(w, "refused without --force: %s\n", e.Effect)
 			return
 		}
 		fmt.Fprintln(w, e.Effect)

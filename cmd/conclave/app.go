@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave/internal/supervisor"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// version is set by the Makefile with -ldflags.
+var version = "dev"
+
+// defaultDir is the folder of the local cluster unless --dir names another one.
+const defaultDir = ".conclave"
+
+// app is one call of the tool: its global flags and output streams.
+type app struct {
+	stdout, stderr io.Writer
+
+	dir        string
+	metas      []string
+	asJSON     bool
+	token      string
+	tokenFile  string
+	sessionsAt []string // of --session
+
+	entered bool // a command's own code was reached; later errors are not usage errors
+	http    *http.Client
+}
+
+// newHTTPClient returns a client with short timeouts, so that the next meta is
+// asked if one does not answer.
+func newHTTPClient() *http.Client {
+	dialer := &net.Dialer{Timeout: time.Second}
+	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}}
+}
+
+// readToken sets the token from the flag, the file or the environment.
+func (a *app) readToken() error {
+	if a.token != "" && a.tokenFile != "" {
+		return usageError{errors.New("--token and --token-file exclude each other")}
+	}
+	if a.tokenFile != "" {
+		body, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return fmt.Errorf("read token: %w", err)
+		}
+		a.token = strings.TrimSpace(string(body))
+	}
+	if a.token == "" {
+		a.token = os.Getenv("CONCLAVE_TOKEN")
+	}
+	return nil
+}
+
+// hint returns a call of the tool on the same cluster, to show to the user.
+func (a *app) hint(command string) string {
+	switch {
+	case len(a.metas) > 0:
+		command += " --meta " + strings.Join(a.metas, ",")
+	case a.dir != defaultDir:
+		command += " --dir " + a.dir
+	}
+	return "`" + program() + " " + command + "`"
+}
+
+// program returns the tool as the user called it: conclave or its path.
+func program() string {
+	if filepath.Base(os.Args[0]) == "conclave" {
+		return os.Args[0]
+	}
+	return "conclave"
+}
+
+// local returns the cluster in --dir.
+func (a *app) local() (*supervisor.Handle, error) {
+	h, err := supervisor.Open(a.dir)
+	if errors.Is(err, supervisor.ErrNone) {
+		return nil, fmt.Errorf("no cluster in %s: start one with %s, or choose another --dir", a.dir, a.hint("up"))
+	}
+	return h, err
+}
+
+// metaAddresses returns the addresses of --meta, or of the local cluster's
+// metas.
+func (a *app) metaAddresses() ([]string, error) {
+	if len(a.metas) > 0 {
+		for _, m := range a.metas {
+			if _, _, err := net.SplitHostPort(m); err != nil {
+				return nil, usageError{fmt.Errorf("--meta %q: want HOST:PORT", m)}
+			}
+		}
+		return a.metas, nil
+	}
+	h, err := supervisor.Open(a.dir)
+	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
+		return nil, fmt.Errorf("no cluster is running in %s: start one with %s, or name the metas of another with --meta", a.dir, a.hint("up"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.token == "" {
+		a.token = h.Token()
+	}
+	return h.Addresses("meta")
+}
+
+// admin returns a client for the metas' API.
+func (a *app) admin() (*metaclient.Admin, error) {
+	metas, err := a.metaAddresses()
+	if err != nil {
+		return nil, err
+	}
+	return a.adminAt(metas), nil
+}
+
+// nodeAddress is a node and where it answers.
+type nodeAddress struct{ name, address string }
+
+// nodeAddresses returns the nodes of these roles: those of the local cluster's
+// processes, running or not, or those that the metas list.
+func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAddress, err error) {
+	if len(a.metas) == 0 {
+		h, err := a.local()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := h.Rows()
+		for _, p := range rows {
+			if slices.Contains(roles, p.Role) {
+				out = append(out, nodeAddress{p.Name, p.HTTP})
+			}
+		}
+		return out, err
+	}
+	admin, err := a.admin()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := admin.Nodes(ctx, "")
+	for _, n := range nodes {
+		if slices.Contains(roles, string(n.Role)) {
+			out = append(out, nodeAddress{n.Name, n.Address})
+		}
+	}
+	return out, err
+}
+
+func (a *app) adminAt(metas []string) *metaclient.Admin {
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, Token: a.token})
+}
+
+// getJSON reads a document from the port of one node.
+func (a *app) getJSON(ctx context.Context, address, path string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := a.http.Do(req)
+	if err != nil {
+		return wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
+	}
+	return json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(out)
+}
+
+// requestWait is the time limit of one request to the cluster.
+const requestWait = 15 * time.Second
+
+// ask calls f with the admin client and a context that ends after requestWait.
+func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin) error) error {
+	admin, err := a.admin()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), requestWait)
+	defer cancel()
+	return f(ctx, admin)
+}
+
+// toolPath returns the path of this program and the folder of the other
+// programs.
+func toolPath() (path, dir string, err error) {
+	path, err = os.Executable()
+	if err != nil {
+		return "", "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && os.Getenv(binEnv) == "" {
+		path = real
+	}
+	if dir = os.Getenv(binEnv); dir == "" {
+		dir = filepath.Dir(path)
+	}
+	return path, dir, nil
+}
+
+// binEnv is the environment variable that names another folder of programs, for
+// tests.
+const binEnv = "CONCLAVE_BIN"
+
+// readyWait is how long `up` waits for its cluster, which is longer than the
+// metas wait for their database (a minute).
+const readyWait = 75 * time.Second
+
+// addSessionFlag adds the flag of commands that ask sessions.
+func (a *app) addSessionFlag(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&a.sessionsAt, "session", nil, "addresses of sessions, instead of those listed by the metas (ADDR,...)")
+}
+
+// operator returns the user's name, which is recorded with a change.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "operator"
+}
+
+// commandName returns a command's words without the program's.
+func commandName(cmd *cobra.Command) string {
+	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
+}
+
+// topCommand returns the command below the root that a command is or belongs to.
+func topCommand(cmd *cobra.Command) *cobra.Command {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd
+}
