@@ -51,7 +51,7 @@
 //   - health.go: the hidden health check of containers
 //   - secrets.go: the hidden command that creates their secrets
 //   - drain.go: drain, also for the demo
-//   - manner.go: --force and --dry-run
+//   - manner.go: what operators' commands share: a query, an action, --force and --dry-run
 //   - check.go: arguments and flags that are refused before anything is started
 //   - output.go: tables, JSON, progress, units
 //   - errors.go: an error as a line or a document, and its exit code

@@ -66,6 +66,8 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manne
 	if err != nil {
 		return d, err
 	}
+	give := func() error { return admin.Forbid(ctx, name, "drain", operator(), how.options()...) }
+	var gone func() (bool, error) // reports whether it has no work left
 	switch node.Role {
 	case conclave.RoleData:
 		slots, err := admin.Slots(ctx)
@@ -73,45 +75,31 @@ func drain(ctx context.Context, admin *metaclient.Admin, name string, how *manne
 			return d, err
 		}
 		d.MovedSlots = ledBy(slots, name)
-		if err := admin.Forbid(ctx, name, "drain", operator(), how.options()...); err != nil || how.dryRun {
-			return d, err
-		}
-		err = poll(ctx, func() (bool, error) {
+		gone = func() (bool, error) {
 			slots, err := admin.Slots(ctx)
 			progress(fmt.Sprintf("%s still leads %s of %d", name, plural(ledBy(slots, name), "slot"), d.MovedSlots))
 			return err == nil && holdsNothing(slots, name), err
-		})
-		if err != nil {
-			return d, err
 		}
 	case conclave.RoleSession:
 		d.MovedClients = int(node.Load)
-		if err := admin.Forbid(ctx, name, "drain", operator(), how.options()...); err != nil || how.dryRun {
-			return d, err
-		}
-		err = poll(ctx, func() (bool, error) {
+		gone = func() (bool, error) {
 			node, err := findNode(ctx, admin, name)
 			progress(fmt.Sprintf("%s still has %s of %d", name, plural(int(node.Load), "client"), d.MovedClients))
 			return err == nil && node.Load == 0, err
-		})
-		if err != nil {
-			return d, err
 		}
-	case conclave.RoleMeta:
-		progress(name + " becomes an observer")
-		if err := admin.Quit(ctx, name, how.options()...); err != nil || how.dryRun {
-			return d, err
-		}
-		err = poll(ctx, func() (bool, error) {
+	default:
+		give = func() error { return admin.Quit(ctx, name, how.options()...) }
+		gone = func() (bool, error) {
 			leader, err := admin.Leader(ctx)
 			return err == nil && leader.Leader != name, err
-		})
-		if err != nil {
-			return d, err
 		}
 	}
+	if err := give(); err != nil || how.dryRun {
+		return d, err
+	}
+	err = poll(ctx, gone)
 	d.TookMs = time.Since(start).Milliseconds()
-	return d, nil
+	return d, err
 }
 
 // poll calls done until it returns true. It ignores errors that there is no

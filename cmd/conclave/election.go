@@ -116,13 +116,7 @@ func (a *app) electionListCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: "List the elections, newest first", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-				elections, err := admin.Elections(ctx)
-				if err != nil {
-					return err
-				}
-				return a.show(elections, func(w io.Writer) { writeElections(w, elections) })
-			})
+			return query(a, cmd, (*metaclient.Admin).Elections, writeElections)
 		},
 	}
 }
@@ -144,19 +138,17 @@ func (a *app) resignCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Resign(ctx, how.options()...) })
-			switch {
-			case err != nil:
-				return err
-			case how.dryRun:
-				return a.showEffect(how.effect)
+			resign := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
+				return admin.Resign(ctx, options...)
 			}
-			after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
-			if err != nil {
-				return err
-			}
-			return a.show(after, func(w io.Writer) {
-				fmt.Fprintf(w, "%s resigned term %d; %s leads term %d\n", before.Leader, before.Term, after.Leader, after.Term)
+			return a.act(cmd, &how, resign, func() error {
+				after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
+				if err != nil {
+					return err
+				}
+				return a.show(after, func(w io.Writer) {
+					fmt.Fprintf(w, "%s resigned term %d; %s leads term %d\n", before.Leader, before.Term, after.Leader, after.Term)
+				})
 			})
 		},
 	}
@@ -179,14 +171,10 @@ func (a *app) electionCommand() *cobra.Command {
 		sub := &cobra.Command{
 			Use: use + " NAME", Short: short, Args: want("NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-					err := do(admin, ctx, args[0], how.options()...)
-					switch {
-					case err != nil:
-						return err
-					case how.dryRun:
-						return a.showEffect(how.effect)
-					}
+				doTo := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
+					return do(admin, ctx, args[0], options...)
+				}
+				return a.act(cmd, &how, doTo, func() error {
 					return a.show(map[string]string{"name": args[0], "election": cmd.CalledAs()}, func(w io.Writer) { fmt.Fprintln(w, args[0], done) })
 				})
 			},
