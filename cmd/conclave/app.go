@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave"
 	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
 	"conclave/wire"
@@ -152,13 +153,28 @@ func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAdd
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := admin.Nodes(ctx, "")
+	role := conclave.Role("")
+	if len(roles) == 1 {
+		role = conclave.Role(roles[0])
+	}
+	nodes, err := admin.Nodes(ctx, role)
 	for _, n := range nodes {
 		if slices.Contains(roles, string(n.Role)) {
 			out = append(out, nodeAddress{n.Name, n.Address})
 		}
 	}
 	return out, err
+}
+
+// sessionAddresses returns the sessions: those of --session, or the cluster's.
+func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err error) {
+	if len(a.sessionsAt) == 0 {
+		return a.nodeAddresses(ctx, "session")
+	}
+	for _, address := range a.sessionsAt {
+		out = append(out, nodeAddress{address, address})
+	}
+	return out, nil
 }
 
 func (a *app) adminAt(metas []string) *metaclient.Admin {
@@ -244,4 +260,17 @@ func topCommand(cmd *cobra.Command) *cobra.Command {
 		cmd = cmd.Parent()
 	}
 	return cmd
+}
+
+// devdbPath returns the path of the embedded database's program.
+func devdbPath() (string, error) {
+	_, bin, err := toolPath()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(bin, "devdb")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`, or use a MySQL server", bin)
+	}
+	return path, nil
 }

@@ -39,7 +39,7 @@ func (a *app) chaosListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows = append(rows, scenarioRow{Name: name, On: playableOn(s), About: firstSentence(s.About)})
+				rows = append(rows, scenarioRow{Name: name, On: playableOn(s), About: summary(s.About)})
 			}
 			rows = append(rows, scenarioRow{Name: stormName, On: []string{"simulator", "local", "compose"}, About: "Random faults, made from --seed."})
 			return a.show(rows, func(w io.Writer) {

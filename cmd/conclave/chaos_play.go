@@ -377,6 +377,17 @@ func firstSentence(s string) string {
 	return s
 }
 
+// summary returns the first sentence of a comment, and the second one if the
+// first is too short to say what happens.
+func summary(about string) string {
+	text := strings.Join(strings.Fields(about), " ")
+	first := firstSentence(text)
+	if rest := strings.TrimSpace(strings.TrimPrefix(text, first)); len(first) < 60 && rest != "" {
+		return first + " " + firstSentence(rest)
+	}
+	return first
+}
+
 // abbreviated reports whether a full stop after s belongs to an abbreviation.
 func abbreviated(s string) bool {
 	word := s[strings.LastIndexByte(s, ' ')+1:]

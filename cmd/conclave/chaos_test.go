@@ -91,6 +91,13 @@ func TestFirstSentence(t *testing.T) {
 	}
 }
 
+func TestSummary_AddsASentenceToAShortOne(t *testing.T) {
+	assert.Equal(t, "It is lost. Then it is back.", summary("It is\nlost. Then it is back. And more."))
+	assert.Equal(t, "It is lost.", summary("It is lost."))
+	long := "A session is killed, and its clients reconnect to the other sessions."
+	assert.Equal(t, long, summary(long+" More."))
+}
+
 func TestSightLine(t *testing.T) {
 	s := chaos.Sight{Leader: "meta-2", Term: 7, Leads: 2, Up: []string{"data-1", "meta-2"}, Ready: []string{"meta-2"}, Frozen: true,
 		Table: slot.Table{Slots: []slot.Slot{{Phase: slot.Crash}, {Phase: slot.Stable}}}}

@@ -51,7 +51,7 @@ func TestExamples(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for _, args := range [][]string{{"--version"}, {"version"}} {
+	for _, args := range [][]string{{"--version"}, {"version"}, {"--version", "--dir", "x"}} {
 		assert.Equal(t, version+"\n", tool(t, args...).stdout)
 	}
 	assert.JSONEq(t, `{"version":"`+version+`"}`, tool(t, "version", "--json").stdout)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -48,13 +47,9 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
 	}
-	_, bin, err := toolPath()
+	path, err := devdbPath()
 	if err != nil {
 		return "", "", nil, err
-	}
-	path := filepath.Join(bin, "devdb")
-	if _, err := os.Stat(path); err != nil {
-		return "", "", nil, fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`, or set --db to a DSN", bin)
 	}
 	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0", "--with-parent")
 	var complaints bytes.Buffer // copied at its end, because a.stderr has another writer

@@ -13,7 +13,6 @@ import (
 
 	"conclave"
 	"conclave/client"
-	"conclave/internal/supervisor"
 )
 
 // registryFlags are the flags for the tenant and the group.
@@ -40,26 +39,15 @@ func (f *registryFlags) check(dataID string) error {
 // sessions returns the function with which clients find sessions: those of the
 // local cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
-	if len(a.sessionsAt) > 0 { // the addresses that metas list may not be reachable from here
-		return func(context.Context) ([]string, error) { return a.sessionsAt, nil }, nil
-	}
-	metas, err := a.metaAddresses()
-	if err != nil {
-		return nil, err
-	}
-	if len(a.metas) == 0 {
-		h, err := supervisor.Open(a.dir)
-		if err != nil {
+	if len(a.sessionsAt) == 0 { // the addresses that metas list may not be reachable from here
+		if _, err := a.metaAddresses(); err != nil {
 			return nil, err
 		}
-		return func(context.Context) ([]string, error) { return h.Addresses("session") }, nil
 	}
-	admin := a.adminAt(metas)
-	return func(ctx context.Context) ([]string, error) {
-		nodes, err := admin.Nodes(ctx, conclave.RoleSession)
-		var out []string
+	return func(ctx context.Context) (out []string, err error) {
+		nodes, err := a.sessionAddresses(ctx)
 		for _, n := range nodes {
-			out = append(out, n.Address)
+			out = append(out, n.address)
 		}
 		return out, err
 	}, nil

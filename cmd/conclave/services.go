@@ -99,17 +99,6 @@ func (a *app) registrations(ctx context.Context, dataID string) (registrations, 
 	return all, nil
 }
 
-// sessionAddresses returns the sessions: those of --session, or the cluster's.
-func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err error) {
-	if len(a.sessionsAt) == 0 {
-		return a.nodeAddresses(ctx, "session")
-	}
-	for _, address := range a.sessionsAt {
-		out = append(out, nodeAddress{address, address})
-	}
-	return out, nil
-}
-
 func (a *app) askSession(ctx context.Context, s nodeAddress, dataID string) (r registrations, err error) {
 	query := "?dataId=" + url.QueryEscape(dataID)
 	err = errors.Join(
@@ -308,7 +297,7 @@ func (r registrations) of(name string) description {
 }
 
 func writeDescription(w io.Writer, d description) {
-	t := newTable("DATAID", "PUBLISHES", "CLIENT", "ADDRESS", "SESSION", "SLOT", "VERSION", "STORED")
+	t := newTable("DATAID", "VALUES", "PUBLISHER", "ADDRESS", "SESSION", "SLOT", "VERSION", "STORED")
 	for _, p := range d.Publishers {
 		t.add(shownID(p.Data), strings.Join(p.Values, ", "), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"))
 	}
@@ -321,9 +310,9 @@ func writeDescription(w io.Writer, d description) {
 	if len(d.Publishers) > 0 {
 		fmt.Fprintln(w)
 	}
-	t = newTable("DATAID", "SUBSCRIBES", "CLIENT", "ADDRESS", "SESSION", "LIST")
+	t = newTable("DATAID", "SUBSCRIBER", "ADDRESS", "SESSION", "LIST")
 	for _, s := range d.Subscribers {
-		t.add(shownID(s.DataInfoID), "", s.Client, s.Address, s.Session, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
+		t.add(shownID(s.DataInfoID), s.Client, s.Address, s.Session, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
 	}
 	t.write(w)
 }
