@@ -26,7 +26,7 @@ LINT_VERSION     := v2.15.0
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
 
 build: ## the programs, into bin/
 	@mkdir -p $(BIN)

@@ -84,9 +84,11 @@ func (s *Server) getClients(w http.ResponseWriter, _ *http.Request) {
 
 type publisherView struct {
 	conclave.Publisher
-	Client string         `json:"client,omitempty"` // "" for a tombstone without an owner
-	Slot   int            `json:"slot"`
-	Stored conclave.Epoch `json:"stored,omitzero"` // the leader epoch at which data accepted it
+	Client   string         `json:"client,omitempty"`   // name; "" for a tombstone without an owner
+	ClientID string         `json:"clientId,omitempty"` // as in /v1/clients
+	Address  string         `json:"address,omitempty"`  // from which the client is or was connected
+	Slot     int            `json:"slot"`
+	Stored   conclave.Epoch `json:"stored,omitzero"` // the leader epoch at which data accepted it
 }
 
 func (s *Server) getPublishers(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +96,7 @@ func (s *Server) getPublishers(w http.ResponseWriter, r *http.Request) {
 	for _, reg := range s.registry.snapshot(r.URL.Query().Get("dataId")) {
 		v := publisherView{Publisher: reg.pub, Slot: reg.slot, Stored: reg.stored}
 		if reg.owner != nil {
-			v.Client = reg.owner.name
+			v.Client, v.ClientID, v.Address = reg.owner.name, reg.owner.client, reg.owner.remote
 		}
 		out = append(out, v)
 	}

@@ -113,13 +113,15 @@ func (t *topics) configure(window time.Duration, stopped, guarded bool, now time
 // subscriberView is one row of /v1/subscribers.
 type subscriberView struct {
 	conclave.DataInfoID
-	ID      string `json:"id"`
-	Client  string `json:"client"`
-	Version int64  `json:"version"`
-	Values  int    `json:"values"`
-	Held    bool   `json:"held"` // the push guard is holding a newer list back
-	HeldMs  int64  `json:"heldMs,omitempty"`
-	Offered *int   `json:"heldValues,omitempty"` // number of values of that list
+	ID       string `json:"id"`
+	Client   string `json:"client"`   // name
+	ClientID string `json:"clientId"` // as in /v1/clients
+	Address  string `json:"address"`
+	Version  int64  `json:"version"`
+	Values   int    `json:"values"`
+	Held     bool   `json:"held"` // the push guard is holding a newer list back
+	HeldMs   int64  `json:"heldMs,omitempty"`
+	Offered  *int   `json:"heldValues,omitempty"` // number of values of that list
 }
 
 // snapshot returns the subscribers of a dataId, or all of them, sorted.
@@ -132,7 +134,9 @@ func (t *topics) snapshot(dataID string, now time.Time) []subscriberView {
 			continue
 		}
 		for _, s := range tp.subs {
-			v := subscriberView{DataInfoID: tp.data, ID: s.id, Client: s.to.name, Version: s.version, Values: s.count}
+			v := subscriberView{
+				DataInfoID: tp.data, ID: s.id, Client: s.to.name, ClientID: s.to.client, Address: s.to.remote, Version: s.version, Values: s.count,
+			}
 			if !s.held.IsZero() {
 				n := tp.held.count()
 				v.Held, v.HeldMs, v.Offered = true, now.Sub(s.held).Milliseconds(), &n

@@ -2,22 +2,32 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"conclave"
 	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
+	"conclave/wire"
 )
+
+// version is set by the Makefile with -ldflags.
+var version = "dev"
+
+// defaultDir is the folder of the local cluster unless --dir names another one.
+const defaultDir = ".conclave"
 
 // app is one call of the tool: its global flags and output streams.
 type app struct {
@@ -34,110 +44,11 @@ type app struct {
 	http    *http.Client
 }
 
-// run is the program without signal handling and exit. ctx ends at the first
-// signal.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr, http: newHTTPClient()}
-	defer a.http.CloseIdleConnections()
-	root := a.root()
-	root.SetArgs(signalFlags(args))
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	root.SetContext(ctx)
-	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !a.entered {
-		err = usageError{err}
-	}
-	return a.report(cmd, err)
-}
-
 // newHTTPClient returns a client with short timeouts, so that the next meta is
 // asked if one does not answer.
 func newHTTPClient() *http.Client {
 	dialer := &net.Dialer{Timeout: time.Second}
 	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}}
-}
-
-func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "conclave",
-		Short: "Run, operate, break and measure a service registry",
-		Long: `Start a local cluster of the registry, query and operate any cluster, publish and
-subscribe, inject faults and measure.
-
-Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			a.entered = true
-			if err := cmd.ValidateFlagGroups(); err != nil {
-				return usageError{err}
-			}
-			if err := refuseNegative(cmd.Flags()); err != nil {
-				return err
-			}
-			return a.readToken()
-		},
-	}
-	flags := root.PersistentFlags()
-	flags.StringVar(&a.dir, "dir", ".conclave", "folder of the local cluster")
-	flags.StringSliceVar(&a.metas, "meta", nil, "addresses of the cluster's metas, instead of the local cluster (ADDR,...)")
-	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one per line for streams")
-	flags.StringVar(&a.token, "token", "", "token of the cluster (default: CONCLAVE_TOKEN)")
-	flags.StringVar(&a.tokenFile, "token-file", "", "file that contains the token")
-
-	root.AddGroup(
-		&cobra.Group{ID: "local", Title: "The local cluster:"},
-		&cobra.Group{ID: "cluster", Title: "Any cluster:"},
-		&cobra.Group{ID: "registry", Title: "The registry:"},
-		&cobra.Group{ID: "tool", Title: "The tool:"},
-	)
-	group := func(id string, commands ...*cobra.Command) {
-		for _, c := range commands {
-			c.GroupID = id
-			root.AddCommand(c)
-		}
-	}
-	group("local", a.upCommand(), a.downCommand(), a.psCommand(), a.startCommand(), a.killCommand(), a.rollCommand(), a.logsCommand())
-	group("cluster", a.leaderCommand(), a.electionsCommand(), a.resignCommand(), a.electionCommand(), a.slotsCommand(), a.nodesCommand(),
-		a.blacklistCommand(), a.drainCommand(), a.switchCommand(), a.eventsCommand())
-	group("registry", a.publishCommand(), a.subscribeCommand(), a.getCommand())
-	group("tool", a.demoCommand(), a.leadCommand(), a.chaosCommand(), a.soakCommand(), a.benchCommand(), a.labCommand(), a.dbCommand(), a.versionCommand())
-	root.AddCommand(a.superviseCommand(), a.healthCommand(), a.secretsCommand(), a.clientsCommand()) // hidden: called by programs and in containers
-	root.SetHelpCommandGroupID("tool")
-	root.SetCompletionCommandGroupID("tool")
-	return root
-}
-
-// want returns the check of a command's arguments, given their names.
-func want(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == len(names):
-			return nil
-		case len(names) == 0:
-			return fmt.Errorf("%s takes no arguments, got %q", strings.TrimPrefix(cmd.CommandPath(), "conclave "), args)
-		}
-		return fmt.Errorf("%s takes %s, got %s", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(names, " "), plural(len(args), "argument"))
-	}
-}
-
-// needsSubcommand is run when no subcommand was given.
-func needsSubcommand(cmd *cobra.Command, _ []string) error {
-	return usageError{fmt.Errorf("%s needs a subcommand (one of %s)", strings.TrimPrefix(cmd.CommandPath(), "conclave "), strings.Join(cmd.ValidArgs, ", "))}
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: want(),
-		RunE: func(*cobra.Command, []string) error {
-			if a.asJSON {
-				return a.printJSON(map[string]string{"version": version})
-			}
-			_, err := fmt.Fprintln(a.stdout, version)
-			return err
-		},
-	}
 }
 
 // readToken sets the token from the flag, the file or the environment.
@@ -158,11 +69,30 @@ func (a *app) readToken() error {
 	return nil
 }
 
+// hint returns a call of the tool on the same cluster, to show to the user.
+func (a *app) hint(command string) string {
+	switch {
+	case len(a.metas) > 0:
+		command += " --meta " + strings.Join(a.metas, ",")
+	case a.dir != defaultDir:
+		command += " --dir " + a.dir
+	}
+	return "`" + program() + " " + command + "`"
+}
+
+// program returns the tool as the user called it: conclave or its path.
+func program() string {
+	if filepath.Base(os.Args[0]) == "conclave" {
+		return os.Args[0]
+	}
+	return "conclave"
+}
+
 // local returns the cluster in --dir.
 func (a *app) local() (*supervisor.Handle, error) {
 	h, err := supervisor.Open(a.dir)
 	if errors.Is(err, supervisor.ErrNone) {
-		return nil, fmt.Errorf("no cluster in %s: start one with `conclave up`, or choose another --dir", a.dir)
+		return nil, fmt.Errorf("no cluster in %s: start one with %s, or choose another --dir", a.dir, a.hint("up"))
 	}
 	return h, err
 }
@@ -180,7 +110,7 @@ func (a *app) metaAddresses() ([]string, error) {
 	}
 	h, err := supervisor.Open(a.dir)
 	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
-		return nil, fmt.Errorf("no cluster is running in %s: start one with `conclave up`, or name the metas of another with --meta", a.dir)
+		return nil, fmt.Errorf("no cluster is running in %s: start one with %s, or name the metas of another with --meta", a.dir, a.hint("up"))
 	}
 	if err != nil {
 		return nil, err
@@ -200,8 +130,72 @@ func (a *app) admin() (*metaclient.Admin, error) {
 	return a.adminAt(metas), nil
 }
 
+// nodeAddress is a node and where it answers.
+type nodeAddress struct{ name, address string }
+
+// nodeAddresses returns the nodes of these roles: those of the local cluster's
+// processes, running or not, or those that the metas list.
+func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAddress, err error) {
+	if len(a.metas) == 0 {
+		h, err := a.local()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := h.Rows()
+		for _, p := range rows {
+			if slices.Contains(roles, p.Role) {
+				out = append(out, nodeAddress{p.Name, p.HTTP})
+			}
+		}
+		return out, err
+	}
+	admin, err := a.admin()
+	if err != nil {
+		return nil, err
+	}
+	role := conclave.Role("")
+	if len(roles) == 1 {
+		role = conclave.Role(roles[0])
+	}
+	nodes, err := admin.Nodes(ctx, role)
+	for _, n := range nodes {
+		if slices.Contains(roles, string(n.Role)) {
+			out = append(out, nodeAddress{n.Name, n.Address})
+		}
+	}
+	return out, err
+}
+
+// sessionAddresses returns the sessions: those of --session, or the cluster's.
+func (a *app) sessionAddresses(ctx context.Context) (out []nodeAddress, err error) {
+	if len(a.sessionsAt) == 0 {
+		return a.nodeAddresses(ctx, "session")
+	}
+	for _, address := range a.sessionsAt {
+		out = append(out, nodeAddress{address, address})
+	}
+	return out, nil
+}
+
 func (a *app) adminAt(metas []string) *metaclient.Admin {
 	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: a.http, Token: a.token})
+}
+
+// getJSON reads a document from the port of one node.
+func (a *app) getJSON(ctx context.Context, address, path string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := a.http.Do(req)
+	if err != nil {
+		return wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
+	}
+	return json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(out)
 }
 
 // requestWait is the time limit of one request to the cluster.
@@ -216,25 +210,6 @@ func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin)
 	ctx, cancel := context.WithTimeout(cmd.Context(), requestWait)
 	defer cancel()
 	return f(ctx, admin)
-}
-
-var signalFlag = regexp.MustCompile(`^-([0-9]{1,2}|[A-Z]{2,})$`)
-
-// signalFlags translates the usual `kill NAME -9` and `-STOP` to the flag
-// --signal.
-func signalFlags(args []string) []string {
-	out := append([]string(nil), args...)
-	kill := false
-	for i, arg := range out {
-		if arg == "--" { // what follows are arguments of another command
-			break
-		}
-		if m := signalFlag.FindStringSubmatch(arg); kill && m != nil {
-			out[i] = "--signal=" + m[1]
-		}
-		kill = kill || arg == "kill"
-	}
-	return out
 }
 
 // toolPath returns the path of this program and the folder of the other
@@ -256,3 +231,46 @@ func toolPath() (path, dir string, err error) {
 // binEnv is the environment variable that names another folder of programs, for
 // tests.
 const binEnv = "CONCLAVE_BIN"
+
+// readyWait is how long `up` waits for its cluster, which is longer than the
+// metas wait for their database (a minute).
+const readyWait = 75 * time.Second
+
+// addSessionFlag adds the flag of commands that ask sessions.
+func (a *app) addSessionFlag(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&a.sessionsAt, "session", nil, "addresses of sessions, instead of those listed by the metas (ADDR,...)")
+}
+
+// operator returns the user's name, which is recorded with a change.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "operator"
+}
+
+// commandName returns a command's words without the program's.
+func commandName(cmd *cobra.Command) string {
+	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
+}
+
+// topCommand returns the command below the root that a command is or belongs to.
+func topCommand(cmd *cobra.Command) *cobra.Command {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd
+}
+
+// devdbPath returns the path of the embedded database's program.
+func devdbPath() (string, error) {
+	_, bin, err := toolPath()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(bin, "devdb")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`, or use a MySQL server", bin)
+	}
+	return path, nil
+}

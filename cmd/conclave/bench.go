@@ -226,6 +226,3 @@ func countLines(path string) (int, error) {
 		}
 	}
 }
-
-// since returns the time since t in whole milliseconds.
-func since(t time.Time) int64 { return time.Since(t).Milliseconds() }

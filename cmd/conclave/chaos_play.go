@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,58 @@ import (
 	"conclave/internal/compose"
 	"conclave/internal/supervisor"
 )
+
+// chaosOptions are the flags of `chaos run`.
+type chaosOptions struct {
+	on      string
+	seed    uint64
+	times   int
+	beside  int
+	html    string
+	compose composeOptions
+}
+
+func (o *chaosOptions) validate() error {
+	if o.times < 1 {
+		return fmt.Errorf("--times %d: want at least 1", o.times)
+	}
+	if o.beside < 1 || o.beside > 16 {
+		return fmt.Errorf("--parallel %d: want 1 to 16", o.beside)
+	}
+	return o.compose.validate(o.on)
+}
+
+// scenario returns the scenario of a name: a built-in one, a file, or a storm.
+func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, error) {
+	if name == stormName {
+		return chaos.Storm(o.seed, on), nil
+	}
+	s, err := chaos.Builtin(name)
+	if err == nil {
+		return s, nil
+	}
+	info, fileErr := os.Stat(name)
+	switch {
+	case errors.Is(fileErr, os.ErrNotExist):
+		return s, usageError{fmt.Errorf("%w, and no such file; list the scenarios with `"+program()+" chaos list`", err)}
+	case fileErr == nil && info.IsDir():
+		return s, usageError{fmt.Errorf("%s is a directory: want a file or a scenario of `conclave chaos list`", name)}
+	}
+	text, fileErr := os.ReadFile(name)
+	if fileErr != nil {
+		return s, fileErr
+	}
+	if s, err = chaos.Parse(name, string(text)); err != nil {
+		return s, usageError{err}
+	}
+	return s, nil
+}
+
+// playError is the error of a run that was begun and came to no result: its cluster
+// did not start, or the driver broke.
+type playError struct{ error }
+
+func (e *playError) Unwrap() error { return e.error }
 
 // chaosStage is the environment of a run: a driver and its capabilities.
 type chaosStage struct {
@@ -311,4 +364,32 @@ func lasting(a chaos.Act) string {
 		return a.Node + " is suspended"
 	}
 	return a.String()
+}
+
+// firstSentence returns the first sentence of a comment in one line.
+func firstSentence(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	for i := range s {
+		if strings.ContainsRune(".!?", rune(s[i])) && (i+1 == len(s) || s[i+1] == ' ' && !abbreviated(s[:i])) {
+			return s[:i+1]
+		}
+	}
+	return s
+}
+
+// summary returns the first sentence of a comment, and the second one if the
+// first is too short to say what happens.
+func summary(about string) string {
+	text := strings.Join(strings.Fields(about), " ")
+	first := firstSentence(text)
+	if rest := strings.TrimSpace(strings.TrimPrefix(text, first)); len(first) < 60 && rest != "" {
+		return first + " " + firstSentence(rest)
+	}
+	return first
+}
+
+// abbreviated reports whether a full stop after s belongs to an abbreviation.
+func abbreviated(s string) bool {
+	word := s[strings.LastIndexByte(s, ' ')+1:]
+	return slices.Contains([]string{"e.g", "i.e", "no", "vs", "etc"}, word)
 }

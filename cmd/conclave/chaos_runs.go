@@ -11,12 +11,6 @@ import (
 	"conclave/chaos"
 )
 
-// playError is the error of a run that was begun and came to no result: its cluster
-// did not start, or the driver broke.
-type playError struct{ error }
-
-func (e *playError) Unwrap() error { return e.error }
-
 // chaosRuns plays scenarios several times each, and counts what comes of it.
 type chaosRuns struct {
 	app    *app
@@ -35,8 +29,8 @@ type chaosRuns struct {
 
 // runsRow counts the runs of one scenario.
 type runsRow struct {
-	name                             string
-	runs, failed, violations, broken int
+	name                                   string
+	runs, failed, violations, slow, broken int
 }
 
 func (a *app) runChaos(ctx context.Context, names []string, attach bool, o chaosOptions) error {
@@ -99,7 +93,8 @@ func (s *chaosRuns) next(ctx context.Context) (more bool) {
 	if !r.Ok() {
 		s.failed++
 		row.failed++
-		row.violations += len(r.Problems())
+		row.slow += tooSlow(r)
+		row.violations += len(r.Problems()) - tooSlow(r)
 	}
 	err = s.app.show(report, func(w io.Writer) {
 		if o.beside > 1 {
@@ -127,9 +122,9 @@ func (s *chaosRuns) notPlayed(ctx context.Context, row *runsRow, o chaosOptions,
 
 // writeTable prints the counts by scenario.
 func (s *chaosRuns) writeTable(w io.Writer) {
-	t := newTable("SCENARIO", "RUNS", "FAILED", "VIOLATIONS", "NO RESULT")
+	t := newTable("SCENARIO", "RUNS", "FAILED", "VIOLATIONS", "TOO SLOW", "NO RESULT")
 	for _, r := range s.rows {
-		t.add(r.name, r.runs, r.failed, r.violations, r.broken)
+		t.add(r.name, r.runs, r.failed, r.violations, r.slow, r.broken)
 	}
 	fmt.Fprintln(w)
 	t.write(w)

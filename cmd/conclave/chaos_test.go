@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,12 +22,31 @@ import (
 
 func TestChaosList_NamesEveryScenario(t *testing.T) {
 	rows := decode[[]scenarioRow](t, tool(t, "chaos", "list", "--json"))
-	require.Len(t, rows, len(chaos.Scenarios()))
+	require.Len(t, rows, len(chaos.Scenarios())+1)
 	for i, r := range rows {
-		assert.Equal(t, chaos.Scenarios()[i], r.Name)
+		assert.Equal(t, append(chaos.Scenarios(), stormName)[i], r.Name)
 		assert.NotEmpty(t, r.About, r.Name)
 		assert.Contains(t, r.On, "simulator", r.Name)
 	}
+}
+
+func TestChaosList_FitsInATerminal(t *testing.T) {
+	for line := range strings.Lines(tool(t, "chaos", "list").stdout) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth+1, line)
+	}
+}
+
+func TestProblems_TooSlowIsNotBroken(t *testing.T) {
+	r := &chaos.Result{
+		Failures: []string{"line 4: expect new leader within 2s: no node leads", "line 3: expect same leader for 3s: false after 1s: no node leads"},
+		Verdicts: []chaos.Verdict{{ID: "I1", Says: "a term has one owner", Violations: []chaos.Violation{{What: "two"}}}},
+	}
+	got := problems(r)
+	require.Len(t, got, 3)
+	assert.Equal(t, "TOO SLOW: "+r.Failures[0], got[0])
+	assert.Equal(t, "BROKEN: "+r.Failures[1], got[1])
+	assert.Contains(t, got[2], "BROKEN: I1")
+	assert.Equal(t, 1, tooSlow(r))
 }
 
 func TestChaos_RefusesInvalidArguments(t *testing.T) {
@@ -69,6 +89,13 @@ func TestFirstSentence(t *testing.T) {
 	} {
 		assert.Equal(t, want, firstSentence(about))
 	}
+}
+
+func TestSummary_AddsASentenceToAShortOne(t *testing.T) {
+	assert.Equal(t, "It is lost. Then it is back.", summary("It is\nlost. Then it is back. And more."))
+	assert.Equal(t, "It is lost.", summary("It is lost."))
+	long := "A session is killed, and its clients reconnect to the other sessions."
+	assert.Equal(t, long, summary(long+" More."))
 }
 
 func TestSightLine(t *testing.T) {

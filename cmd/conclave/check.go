@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"conclave/internal/supervisor"
@@ -15,6 +16,44 @@ import (
 
 // The checks of this file run before a command starts a process or creates a
 // folder.
+
+// want returns the check of a command's arguments, given their names.
+func want(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == len(names):
+			return nil
+		case len(names) == 0:
+			return fmt.Errorf("%s takes no arguments, got %q", commandName(cmd), args)
+		}
+		return fmt.Errorf("%s takes %s, got %s", commandName(cmd), strings.Join(names, " "), plural(len(args), "argument"))
+	}
+}
+
+// atMost1 checks that there is at most one argument.
+func atMost1(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("%s takes at most one %s, got %s", cmd.Name(), name, plural(len(args), "argument"))
+		}
+		return nil
+	}
+}
+
+// want1 checks that there is at least one argument.
+func want1(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s takes one or more %s", cmd.Name(), name)
+		}
+		return nil
+	}
+}
+
+// needsSubcommand is run when no subcommand was given.
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	return usageError{fmt.Errorf("%s needs a subcommand (one of %s)", commandName(cmd), strings.Join(cmd.ValidArgs, ", "))}
+}
 
 // refuseNegative returns an error for a negative number or duration. No flag of
 // any command may be negative.

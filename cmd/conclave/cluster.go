@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/user"
 	"slices"
 	"strings"
 
@@ -17,15 +16,25 @@ import (
 
 func (a *app) slotsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "slots", Short: "Show the slot table", Args: want(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+		Use: "slots [SLOT...]", Short: "Show the slot table, or some of its slots", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			some := func(admin *metaclient.Admin, ctx context.Context) (metaclient.SlotsInfo, error) {
 				slots, err := admin.Slots(ctx)
-				if err != nil {
-					return err
+				if err != nil || len(args) == 0 {
+					return slots, err
 				}
-				return a.show(slots, func(w io.Writer) { writeSlots(w, slots) })
-			})
+				chosen := []metaclient.SlotInfo{}
+				for _, arg := range args {
+					i := slices.IndexFunc(slots.Slots, func(s metaclient.SlotInfo) bool { return fmt.Sprint(s.ID) == arg })
+					if i < 0 {
+						return slots, usageError{fmt.Errorf("unknown slot %q: want 0 to %d", arg, len(slots.Slots)-1)}
+					}
+					chosen = append(chosen, slots.Slots[i])
+				}
+				slots.Slots = chosen
+				return slots, nil
+			}
+			return query(a, cmd, some, writeSlots)
 		},
 	}
 }
@@ -84,13 +93,6 @@ func ranges(ids []int) string {
 	return strings.Join(parts, ",")
 }
 
-func either(yes bool, a, b string) string {
-	if yes {
-		return a
-	}
-	return b
-}
-
 func (a *app) nodesCommand() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
@@ -101,33 +103,36 @@ func (a *app) nodesCommand() *cobra.Command {
 					return usageError{err}
 				}
 			}
-			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-				nodes, err := admin.Nodes(ctx, conclave.Role(role))
-				if err != nil {
-					return err
-				}
-				return a.show(nodes, func(w io.Writer) {
-					t := newTable("NAME", "ROLE", "ADDRESS", "INCARNATION", "STATE", "LEASE", "LOAD")
-					for _, n := range nodes {
-						state := string(n.State)
-						if n.Leading {
-							state += ", leads"
-						}
-						if n.Last {
-							state += ", last of its role"
-						}
-						if n.Observer {
-							state += ", observes"
-						}
-						t.add(n.Name, n.Role, n.Address, n.Incarnation, state, ms(n.LeaseRemainingMs), n.Load)
-					}
-					t.write(w)
-				})
-			})
+			nodes := func(admin *metaclient.Admin, ctx context.Context) ([]metaclient.NodeInfo, error) {
+				return admin.Nodes(ctx, conclave.Role(role))
+			}
+			return query(a, cmd, nodes, writeNodes)
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "only this role: meta, session or data")
 	return cmd
+}
+
+func writeNodes(w io.Writer, nodes []metaclient.NodeInfo) {
+	t := newTable("NAME", "ROLE", "ADDRESS", "INCARNATION", "STATE", "LEASE", "LOAD")
+	for _, n := range nodes {
+		state := string(n.State)
+		if n.Leading {
+			state += ", leads"
+		}
+		if n.Last {
+			state += ", last of its role"
+		}
+		if n.Observer {
+			state += ", observes"
+		}
+		lease := "" // only the leader's and the members' are known
+		if n.LeaseRemainingMs > 0 {
+			lease = ms(n.LeaseRemainingMs)
+		}
+		t.add(n.Name, n.Role, n.Address, n.Incarnation, state, lease, n.Load)
+	}
+	t.write(w)
 }
 
 func (a *app) blacklistCommand() *cobra.Command {
@@ -136,36 +141,16 @@ func (a *app) blacklistCommand() *cobra.Command {
 		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "add", "remove"},
 		RunE: needsSubcommand,
 	}
-	list := func(cmd *cobra.Command) error {
-		return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-			entries, err := admin.Blacklist(ctx)
-			if err != nil {
-				return err
-			}
-			return a.show(entries, func(w io.Writer) {
-				t := newTable("NAME", "ROLE", "REASON", "SINCE", "BY")
-				for _, e := range entries {
-					t.add(e.Name, e.Role, e.Reason, clock(e.Since), e.By)
-				}
-				t.write(w)
-			})
-		})
-	}
+	list := func(cmd *cobra.Command) error { return query(a, cmd, (*metaclient.Admin).Blacklist, writeBlacklist) }
 	var reason string
 	var how manner
 	add := &cobra.Command{
 		Use: "add NAME", Short: "Exclude a server: it gets no slots and no clients", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-				return admin.Forbid(ctx, args[0], reason, operator(), how.options()...)
-			})
-			switch {
-			case err != nil:
-				return err
-			case how.dryRun:
-				return a.showEffect(how.effect)
+			forbid := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
+				return admin.Forbid(ctx, args[0], reason, operator(), options...)
 			}
-			return list(cmd)
+			return a.act(cmd, &how, forbid, func() error { return list(cmd) })
 		},
 	}
 	add.Flags().StringVar(&reason, "reason", "", "reason to show in the list")
@@ -183,6 +168,9 @@ func (a *app) blacklistCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if !a.asJSON {
+					fmt.Fprintln(a.stdout, args[0], "is readmitted")
+				}
 				return list(cmd)
 			},
 		},
@@ -190,13 +178,27 @@ func (a *app) blacklistCommand() *cobra.Command {
 	return cmd
 }
 
-// operator returns the user's name, which is recorded with the change.
-func operator() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
+func writeBlacklist(w io.Writer, entries []metaclient.BlacklistInfo) {
+	if len(entries) == 0 {
+		fmt.Fprintln(w, "the blacklist is empty")
+		return
 	}
-	return "operator"
+	t := newTable("NAME", "ROLE", "REASON", "SINCE", "BY")
+	for _, e := range entries {
+		t.add(e.Name, e.Role, e.Reason, clock(e.Since), e.By)
+	}
+	t.write(w)
 }
+
+func writeSwitches(w io.Writer, switches []wire.Switch) {
+	t := newTable("KEY", "VALUE", "VERSION")
+	for _, s := range switches {
+		t.add(s.Key, s.Value, s.Version)
+	}
+	t.write(w)
+}
+
+func writeSwitch(w io.Writer, s wire.Switch) { writeSwitches(w, []wire.Switch{s}) }
 
 func (a *app) switchCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -204,29 +206,16 @@ func (a *app) switchCommand() *cobra.Command {
 		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "get", "set"},
 		RunE: needsSubcommand,
 	}
-	print := func(switches []wire.Switch) func(io.Writer) {
-		return func(w io.Writer) {
-			t := newTable("KEY", "VALUE", "VERSION")
-			for _, s := range switches {
-				t.add(s.Key, s.Value, s.Version)
-			}
-			t.write(w)
-		}
-	}
 	var how manner
 	set := &cobra.Command{
 		Use: "set KEY VALUE", Short: "Change one setting", Args: want("KEY", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-				s, err := admin.SetSwitch(ctx, args[0], args[1], how.options()...)
-				switch {
-				case err != nil:
-					return err
-				case how.dryRun:
-					return a.showEffect(how.effect)
-				}
-				return a.show(s, print([]wire.Switch{s}))
-			})
+			var s wire.Switch
+			set := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) (err error) {
+				s, err = admin.SetSwitch(ctx, args[0], args[1], options...)
+				return err
+			}
+			return a.act(cmd, &how, set, func() error { return a.show(s, func(w io.Writer) { writeSwitch(w, s) }) })
 		},
 	}
 	how.flags(set)
@@ -234,30 +223,23 @@ func (a *app) switchCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "list", Short: "List the settings", Args: want(),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-					switches, err := admin.Switches(ctx)
-					if err != nil {
-						return err
-					}
-					return a.show(switches, print(switches))
-				})
+				return query(a, cmd, (*metaclient.Admin).Switches, writeSwitches)
 			},
 		},
 		&cobra.Command{
 			Use: "get KEY", Short: "Print one setting", Args: want("KEY"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+				one := func(admin *metaclient.Admin, ctx context.Context) (wire.Switch, error) {
 					switches, err := admin.Switches(ctx)
-					if err != nil {
-						return err
+					if i := slices.IndexFunc(switches, func(s wire.Switch) bool { return s.Key == args[0] }); i >= 0 {
+						return switches[i], nil
 					}
-					for _, s := range switches {
-						if s.Key == args[0] {
-							return a.show(s, print([]wire.Switch{s}))
-						}
+					if err == nil {
+						err = fmt.Errorf("unknown switch %q; list them with %s", args[0], a.hint("switch list"))
 					}
-					return fmt.Errorf("unknown switch %q; list them with `conclave switch list`", args[0])
-				})
+					return wire.Switch{}, err
+				}
+				return query(a, cmd, one, writeSwitch)
 			},
 		},
 		set,

@@ -24,7 +24,7 @@ func (d *demo) killLeader(ctx context.Context) error {
 	}
 	d.story.figure("the next leader is", k.next.Leader, fmt.Sprintf("term %d, cause %q", k.next.Term, k.next.Cause))
 	d.story.figure("leaderless for", ms(int64(k.leaderless)), fmt.Sprintf("observed from outside after %s; SOFARegistry: 21 s", ms(int64(k.outside))))
-	return d.after(ctx, leader.Leader, "conclave elections")
+	return d.after(ctx, leader.Leader, "election list")
 }
 
 func (d *demo) drainData(ctx context.Context) error {
@@ -38,7 +38,7 @@ func (d *demo) drainData(ctx context.Context) error {
 	d.gaps.Since(ctx, data)
 	waiting, cancel := context.WithTimeout(ctx, sceneWait)
 	defer cancel()
-	done, err := drain(waiting, d.admin, name, &manner{})
+	done, err := drain(waiting, d.admin, name, &manner{}, func(string) {})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (d *demo) drainData(ctx context.Context) error {
 	if err := d.judge(ctx); err != nil {
 		return err
 	}
-	d.story.look("conclave slots, conclave blacklist list")
+	d.lookAt("slots", "blacklist list")
 	if err := d.admin.Allow(ctx, name); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *demo) killData(ctx context.Context) error {
 		return fmt.Errorf("slots of %s are not served again: %w", name, err)
 	}
 	d.story.figure("unreadable for, at most", ms(served.Sub(began).Milliseconds()), "until all its slots were served by others; SOFARegistry: 22-24 s")
-	return d.after(ctx, name, "conclave slots")
+	return d.after(ctx, name, "slots")
 }
 
 // allServed reports whether every slot is served.
@@ -122,7 +122,7 @@ func (d *demo) killSession(ctx context.Context) error {
 		return fmt.Errorf("clients of %s found no other session: %w", name, err)
 	}
 	d.story.figure("its clients reconnected in", ms(found.Sub(began).Milliseconds()), "")
-	return d.after(ctx, name, "conclave nodes --role session")
+	return d.after(ctx, name, "nodes --role session")
 }
 
 // killBeside kills in the background, because the engine's call returns long

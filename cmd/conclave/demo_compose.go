@@ -225,7 +225,7 @@ func (s *composeStage) Token() string { return s.token }
 func (s *composeStage) Database() string { return s.image }
 
 func (s *composeStage) Tool() string {
-	return "conclave --meta " + strings.Join(s.Published("meta-"), ",")
+	return program() + " --meta " + strings.Join(s.Published("meta-"), ",")
 }
 
 func (s *composeStage) AwaitReady(ctx context.Context) error {

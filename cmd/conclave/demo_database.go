@@ -107,7 +107,7 @@ func (o *outages) leaderReturns(ctx context.Context, term uint64, from time.Time
 	if err := o.judge(ctx); err != nil {
 		return err
 	}
-	o.story.look("conclave elections")
+	o.lookAt("election list")
 	return o.settle(ctx)
 }
 

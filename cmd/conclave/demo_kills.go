@@ -55,7 +55,7 @@ func (d *demo) playKills(ctx context.Context, set scenery, o demoOptions) error 
 		wanted, reached = fmt.Sprintf("from outside at most the lease and 200 ms: %v", limit), outside.at(1) <= float64(limit.Milliseconds())
 	}
 	d.story.figure("wanted", either(reached, "reached", "MISSED"), wanted)
-	d.story.look("conclave elections")
+	d.lookAt("election list")
 	if err := d.terms.history(ctx, d.admin); err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (o *outages) freezeLeader(ctx context.Context) error {
 	if err := o.judge(ctx); err != nil {
 		return err
 	}
-	o.story.look("conclave elections, conclave events")
+	o.lookAt("election list", "events")
 	return o.settle(ctx)
 }
 
@@ -223,7 +223,7 @@ func (o *outages) cutLeader(ctx context.Context) error {
 	if err := o.judge(ctx); err != nil {
 		return err
 	}
-	o.story.look("conclave elections")
+	o.lookAt("election list")
 	if err := join(ctx); err != nil {
 		return err
 	}

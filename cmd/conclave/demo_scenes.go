@@ -216,6 +216,14 @@ func (d *demo) awaitElection(ctx context.Context, term uint64) (metaclient.Elect
 	return row, nil
 }
 
+// lookAt prints commands with which the user sees the same.
+func (d *demo) lookAt(commands ...string) {
+	for i, c := range commands {
+		commands[i] = d.stage.Tool() + " " + c
+	}
+	d.story.look(strings.Join(commands, ", "))
+}
+
 // after ends a scene with a kill: it prints what the subscribers received and
 // starts the process again.
 func (d *demo) after(ctx context.Context, name, look string) error {
@@ -225,7 +233,7 @@ func (d *demo) after(ctx context.Context, name, look string) error {
 	if err := d.judge(ctx); err != nil {
 		return err
 	}
-	d.story.look(look)
+	d.lookAt(look)
 	if err := d.stage.Start(ctx, name); err != nil {
 		return err
 	}

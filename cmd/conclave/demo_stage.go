@@ -118,7 +118,7 @@ func (s *localStage) Network() wire.Network { return s.network }
 
 func (s *localStage) Database() string { return "" }
 
-func (s *localStage) Tool() string { return "conclave --dir " + s.Dir() }
+func (s *localStage) Tool() string { return program() + " --dir " + s.Dir() }
 
 func (s *localStage) Kill(ctx context.Context, name string) error {
 	return s.ownCluster.Kill(ctx, name, syscall.SIGKILL)

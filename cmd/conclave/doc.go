@@ -3,36 +3,59 @@
 // injects faults and checks invariants (demo, chaos, soak), compares elections
 // (lab), and runs a command only while it leads (lead). `conclave help` lists
 // the commands. With the flag --json the tables of a cluster's state are printed
-// as the HTTP API returns them.
+// as the HTTP API returns them, and an error is a document on standard error.
 //
-// # Reading order
+// # Files, in reading order
 //
-// main.go handles signals; app.go is one call: the global flags, the groups of
-// commands, and where the token and the metas come from; errors.go turns an
-// error into a line and an exit code; check.go refuses invalid flags before
-// anything is started; output.go prints tables and JSON. Then, by group of
-// commands:
+// What a file uses is declared in it or below it; internal/archtest counts the
+// exceptions.
 //
-//	the local cluster  up.go         up, down; the supervisor's own process for --detach
-//	                   processes.go  ps, start, kill, logs, and db, the embedded database by itself
-//	                   drain.go      roll, and drain, which works on any cluster
-//	any cluster        election.go   leader, elections, resign, election
-//	                   cluster.go    slots, nodes, blacklist, switch
-//	                   events.go     events, of all nodes, merged
-//	the registry       registry.go   publish, subscribe, get
-//	the demo           demo.go       one run; demo_story.go, its output
-//	                   demo_stage.go the cluster as processes; demo_compose.go: as containers
-//	                   demo_scenes.go, demo_breaks.go  scenes for both
-//	                   demo_outages.go, demo_database.go  scenes that need containers
-//	                   demo_kills.go many kills of the leader; demo_terms.go, a checker
-//	chaos              chaos.go      the scenario; chaos_play.go, its cluster and its logs
-//	soak               soak.go       one run and its report; soak_local.go: processes;
-//	                   soak_compose.go: containers
-//	figures            bench.go      also the cluster that a call starts for itself
-//	                   lab.go        lab_elections.go and lab_oversell.go
-//	leading            lead.go       the election; lead_child.go, the command (lead_linux.go,
-//	                                 lead_other.go: how it ends with the tool)
-//	hidden             health.go, secrets.go, clients.go, for containers without a shell
+//   - main.go: signals and the exit code
+//   - root.go: one call; the commands in their groups
+//   - help.go: the global flags, where they apply, and the examples of each help
+//   - complete.go: the names that a shell completes
+//   - up.go: up and down; the supervisor's own process for --detach
+//   - processes.go: ps, start, kill, logs, and db, the embedded database by itself
+//   - roll.go: the restart of the local nodes one by one
+//   - election.go: leader, and election list, resign, observe, join
+//   - cluster.go: slots, nodes, blacklist, switch
+//   - events.go: the events of all nodes, merged
+//   - services.go: services, describe and clients: what all sessions have
+//   - workload.go: the hidden command with which containers have clients
+//   - registry.go: publish, subscribe, get
+//   - soak.go: a long run and its report
+//   - soak_compose.go: its cluster as containers
+//   - soak_local.go: its cluster as processes
+//   - chaos.go: the list of scenarios, and run
+//   - chaos_runs.go: several runs and their table
+//   - chaos_play.go: one run: the scenario, its cluster and its logs
+//   - chaos_result.go: what a run prints at its end
+//   - demo.go: one run of the demo
+//   - demo_kills.go: many kills of the leader
+//   - demo_breaks.go: scenes in which processes are killed and drained
+//   - demo_compose.go: the demo's cluster as containers
+//   - demo_database.go: scenes in which the database fails
+//   - demo_outages.go: scenes in which networks fail
+//   - demo_scenes.go: the first and last scenes, and what scenes share
+//   - demo_stage.go: the demo's cluster as processes
+//   - demo_terms.go: the checker of terms
+//   - demo_story.go: the demo's output
+//   - bench.go: the figures; also the cluster that a call starts for itself
+//   - lab_elections.go: the comparison of elections
+//   - lab_oversell.go: the comparison of locks
+//   - lab_database.go: the database of both
+//   - lead.go: the election for `lead`
+//   - lead_child.go: its command
+//   - lead_linux.go: how the command ends with the tool
+//   - lead_other.go: the same where the kernel cannot help
+//   - health.go: the hidden health check of containers
+//   - secrets.go: the hidden command that creates their secrets
+//   - drain.go: drain, also for the demo
+//   - manner.go: what operators' commands share: a query, an action, --force and --dry-run
+//   - check.go: arguments and flags that are refused before anything is started
+//   - output.go: tables, JSON, progress, units
+//   - errors.go: an error as a line or a document, and its exit code
+//   - app.go: what a call knows: the token, the metas, the nodes
 //
 // # What each command uses
 //
@@ -40,6 +63,7 @@
 //	ps, roll, kill leader            the same, and the nodes' ports
 //	any cluster, events              the nodes' ports; addresses from the folder or --meta
 //	publish, subscribe, get          the sessions' ports, like any client of the SDK
+//	services, describe, clients      the sessions' ports, by HTTP
 //	demo, chaos, soak, bench         a new cluster in the temporary folder, on any
 //	                                 free ports; --on compose: a project of containers.
 //	                                 chaos --dir: the cluster that is running there

@@ -109,17 +109,14 @@ func (a *app) findLeader(ctx context.Context) (metaclient.LeaderInfo, error) {
 	return a.awaitLeader(ctx, 0, 0)
 }
 
-func (a *app) electionsCommand() *cobra.Command {
+// electionsCommand is the former name of `election list`.
+func (a *app) electionsCommand() *cobra.Command { return a.electionListCommand("elections") }
+
+func (a *app) electionListCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: "elections", Short: "List the elections, newest first", Args: want(),
+		Use: use, Short: "List the elections, newest first", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-				elections, err := admin.Elections(ctx)
-				if err != nil {
-					return err
-				}
-				return a.show(elections, func(w io.Writer) { writeElections(w, elections) })
-			})
+			return query(a, cmd, (*metaclient.Admin).Elections, writeElections)
 		},
 	}
 }
@@ -141,19 +138,17 @@ func (a *app) resignCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return admin.Resign(ctx, how.options()...) })
-			switch {
-			case err != nil:
-				return err
-			case how.dryRun:
-				return a.showEffect(how.effect)
+			resign := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
+				return admin.Resign(ctx, options...)
 			}
-			after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
-			if err != nil {
-				return err
-			}
-			return a.show(after, func(w io.Writer) {
-				fmt.Fprintf(w, "%s resigned term %d; %s leads term %d\n", before.Leader, before.Term, after.Leader, after.Term)
+			return a.act(cmd, &how, resign, func() error {
+				after, err := a.awaitLeader(cmd.Context(), before.Term, requestWait)
+				if err != nil {
+					return err
+				}
+				return a.show(after, func(w io.Writer) {
+					fmt.Fprintf(w, "%s resigned term %d; %s leads term %d\n", before.Leader, before.Term, after.Leader, after.Term)
+				})
 			})
 		},
 	}
@@ -161,33 +156,36 @@ func (a *app) resignCommand() *cobra.Command {
 	return cmd
 }
 
+// electionCommand has what concerns the election of the meta leader. `elections`
+// and `resign` are also commands by themselves, and `quit` is the former name of
+// `observe`.
 func (a *app) electionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "election", Short: "Make a meta an observer or a candidate",
-		Args: cobra.OnlyValidArgs, ValidArgs: []string{"quit", "join"},
+		Use: "election", Short: "List elections, resign, observe, or compete again",
+		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "resign", "observe", "join"},
 		RunE: needsSubcommand,
 	}
-	act := func(use, short, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) {
+	cmd.AddCommand(a.electionListCommand("list"), a.resignCommand())
+	act := func(use, former, short, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) {
 		var how manner
 		sub := &cobra.Command{
 			Use: use + " NAME", Short: short, Args: want("NAME"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
-					err := do(admin, ctx, args[0], how.options()...)
-					switch {
-					case err != nil:
-						return err
-					case how.dryRun:
-						return a.showEffect(how.effect)
-					}
-					return a.show(map[string]string{"name": args[0], "election": use}, func(w io.Writer) { fmt.Fprintln(w, args[0], done) })
+				doTo := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
+					return do(admin, ctx, args[0], options...)
+				}
+				return a.act(cmd, &how, doTo, func() error {
+					return a.show(map[string]string{"name": args[0], "election": cmd.CalledAs()}, func(w io.Writer) { fmt.Fprintln(w, args[0], done) })
 				})
 			},
+		}
+		if former != "" {
+			sub.Aliases = []string{former}
 		}
 		how.flags(sub)
 		cmd.AddCommand(sub)
 	}
-	act("quit", "Make a meta an observer; it resigns if it leads", "observes", (*metaclient.Admin).Quit)
-	act("join", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)
+	act("observe", "quit", "Make a meta an observer; it resigns if it leads", "observes", (*metaclient.Admin).Quit)
+	act("join", "", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,7 +35,16 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // errTimedOut reports that a time limit given by the user has passed.
 var errTimedOut = errors.New("timed out")
 
-// report writes the error of cmd as one line and turns it into an exit code.
+// failure is the document that --json prints on standard error.
+type failure struct {
+	Code    string `json:"code"` // a node's code, or usage, timed_out, failed
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"`
+	Exit    int    `json:"exit"`
+}
+
+// report writes the error of cmd, as one line or as a document, and turns it
+// into an exit code.
 func (a *app) report(cmd *cobra.Command, err error) int {
 	var exit exitError
 	switch {
@@ -43,33 +53,66 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	case errors.As(err, &exit):
 		return exit.code
 	}
-	code, advice := classify(cmd, err)
-	line := strings.Join(strings.Fields(err.Error()), " ")
-	fmt.Fprintf(a.stderr, "conclave: %s%s\n", line, advice)
-	return code
+	f := a.classify(cmd, err)
+	f.Message = strings.Join(strings.Fields(message(err)), " ")
+	if a.asJSON {
+		enc := json.NewEncoder(a.stderr)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(map[string]failure{"error": f}) // the exit code still has the result
+		return f.Exit
+	}
+	advice := ""
+	switch {
+	case f.Code == "usage" && f.Advice != "":
+		advice = " (" + f.Advice + ")"
+	case f.Advice != "":
+		advice = "; " + f.Advice
+	}
+	fmt.Fprintf(a.stderr, "conclave: %s%s\n", f.Message, advice)
+	return f.Exit
 }
 
-// classify returns the exit code of err, and advice for the user unless the
-// message has it.
-func classify(cmd *cobra.Command, err error) (int, string) {
+// message returns the text of err for people: without a node's code, and
+// without its hint at the HTTP parameter that forces an action.
+func message(err error) string {
+	text := err.Error()
+	var e *wire.Error
+	if errors.As(err, &e) {
+		text = strings.ReplaceAll(text, string(e.Code)+": ", "")
+		text = strings.ReplaceAll(text, "; not done unless it is forced (?force=true)", "")
+	}
+	return text
+}
+
+// classify returns the code of err, the exit code, and advice for the user
+// unless the message has it.
+func (a *app) classify(cmd *cobra.Command, err error) failure {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage), errors.Is(err, supervisor.ErrConfig):
-		return exitUsage, fmt.Sprintf(" (see `conclave help%s`)", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
+		return failure{Code: "usage", Exit: exitUsage, Advice: fmt.Sprintf("see `%s`", strings.TrimSpace("conclave help "+commandName(cmd)))}
 	case errors.Is(err, errTimedOut), errors.Is(err, context.DeadlineExceeded):
-		return exitTimedOut, ""
+		return failure{Code: "timed_out", Exit: exitTimedOut}
 	}
-	switch wire.CodeOf(err) {
+	f := failure{Code: string(wire.CodeOf(err)), Exit: exitFailed}
+	switch wire.Code(f.Code) {
+	case "":
+		f.Code = "failed"
 	case wire.CodeNoLeader:
-		return exitNoLeader, "; wait for a leader with `conclave leader --wait 10s`"
+		f.Exit, f.Advice = exitNoLeader, "wait for a leader with "+a.hint("leader --wait 10s")
 	case wire.CodeNoSuccessor, wire.CodeUnsafe:
-		return exitFailed, "; show the effect with --dry-run, or do it with --force"
+		f.Advice = "show the effect with --dry-run, or do it with --force"
 	case wire.CodeBadRequest:
-		return exitUsage, ""
+		f.Exit = exitUsage
+	case wire.CodeNotFound:
+		f.Advice = "list the nodes with " + a.hint("nodes")
 	case wire.CodeUnauthorized:
-		return exitFailed, "; use --token or --token-file"
+		f.Advice = "use --token or --token-file"
 	case wire.CodeUnavailable:
-		return exitFailed, "; check that the cluster is running (`conclave ps`, `conclave up`, or --meta ADDR,...)"
+		f.Advice = "check that the cluster is running: " + a.hint("nodes")
+		if len(a.metas) == 0 {
+			f.Advice = "check that the cluster is running: " + a.hint("ps") + ", " + a.hint("up") + ", or --meta ADDR,..."
+		}
 	}
-	return exitFailed, ""
+	return f
 }

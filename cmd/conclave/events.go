@@ -1,12 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -14,91 +13,115 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/internal/supervisor"
 	"conclave/wire"
 )
 
+// eventTypes are the first words of the types, and the types themselves.
+var eventTypes = []string{
+	"act", "act.forced", "blacklist", "blacklist.added", "blacklist.removed", "data", "data.draining", "data.started",
+	"freeze", "freeze.begun", "freeze.ended", "leader", "leader.elected", "leader.lost", "leader.resigned",
+	"node", "node.evicted", "node.joined", "node.left", "node.lost", "node.refused", "node.suspect",
+	"session", "session.clients-gone", "session.draining", "session.gone", "session.last", "session.open", "session.stopping",
+	"slot", "slot.finished", "slot.partial", "slot.serving", "slot.table", "stop", "stop.announced", "stop.ended", "switch", "switch.set",
+}
+
+// eventFilter has the flags that choose events.
+type eventFilter struct {
+	types, nodes []string
+	since        time.Duration
+	after        time.Time // the time that since means
+}
+
+// wants reports whether an event is to be shown. A type is named with or
+// without what follows its first word.
+func (f *eventFilter) wants(e wire.Event) bool {
+	ofType := len(f.types) == 0 || slices.ContainsFunc(f.types, func(t string) bool { return e.Type == t || strings.HasPrefix(e.Type, t+".") })
+	return ofType && (len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) && !e.At.Before(f.after)
+}
+
 func (a *app) eventsCommand() *cobra.Command {
-	var follow bool
+	var follow, each bool
+	var f eventFilter
 	cmd := &cobra.Command{
 		Use: "events", Short: "Show the events of all nodes", Args: want(),
 		Long: `Show the events of all nodes, merged by time. A node keeps its newest 2048 events
-until its process ends. Ids are per node.`,
+until its process ends. Events of one type at one node that follow each other are one
+line with their number, as when a node hands over its slots; --each and --json show each.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.since > 0 {
+				f.after = time.Now().Add(-f.since)
+			}
 			nodes, err := a.eventSources(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if follow {
-				return a.followEvents(cmd.Context(), nodes)
+			out := &eventPrinter{app: a, each: each || a.asJSON}
+			past, seen, err := a.pastEvents(cmd.Context(), nodes)
+			switch {
+			case err != nil && !follow:
+				return err
+			case err == nil:
+				err = out.print(filter(past, f.wants))
+			default:
+				err = nil // the nodes may come
 			}
-			events, err := a.pastEvents(cmd.Context(), nodes)
-			if err != nil {
+			if err != nil || !follow {
 				return err
 			}
-			for _, e := range events {
-				if err := a.printEvent(e); err != nil {
-					return err
-				}
-			}
-			return nil
+			return a.followEvents(cmd.Context(), seen, &f, out)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new events as they happen")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new events as they happen, after those that are kept")
+	cmd.Flags().BoolVar(&each, "each", false, "print each event, also if many of one type follow each other")
+	cmd.Flags().StringSliceVar(&f.types, "type", nil, "only these types, or all that begin with such a word: slot, leader.elected (TYPE,...)")
+	cmd.Flags().StringSliceVar(&f.nodes, "node", nil, "only the events of these nodes (NAME,...)")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "only events that are not older than this")
 	return cmd
 }
 
 // eventSources returns the addresses of all nodes: those of the local cluster's
-// processes, members or not, or those that the metas list.
-func (a *app) eventSources(ctx context.Context) ([]string, error) {
+// processes, members or not, or those that the metas list and the metas' own.
+func (a *app) eventSources(ctx context.Context) (out []string, err error) {
 	if len(a.metas) > 0 {
-		metas, err := a.metaAddresses()
-		if err != nil {
+		if out, err = a.metaAddresses(); err != nil {
 			return nil, err
 		}
-		sources := slices.Clone(metas)
-		ctx, cancel := context.WithTimeout(ctx, requestWait)
-		defer cancel()
-		nodes, err := a.adminAt(metas).Nodes(ctx, "")
-		for _, n := range nodes {
-			sources = append(sources, n.Address)
-		}
-		slices.Sort(sources)
-		if code := wire.CodeOf(err); err != nil && code != wire.CodeNoLeader {
-			return nil, err
-		}
-		return slices.Compact(sources), nil
 	}
-	h, err := a.local()
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	nodes, err := a.nodeAddresses(ctx, "meta", "data", "session")
+	if err != nil && wire.CodeOf(err) != wire.CodeNoLeader {
 		return nil, err
 	}
-	return localNodes(ctx, h)
-}
-
-func localNodes(ctx context.Context, h *supervisor.Handle) ([]string, error) {
-	var out []string
-	for _, role := range []string{"meta", "data", "session"} {
-		addresses, err := h.Addresses(role)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, addresses...)
+	out = slices.Clone(out)
+	for _, n := range nodes {
+		out = append(out, n.address)
 	}
-	return out, ctx.Err()
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
-// pastEvents returns the events that all nodes keep, sorted by time. It ignores
-// nodes that are down, unless none answers.
-func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, error) {
+// source is one node while its events are followed.
+type source struct {
+	address string
+	life    string // incarnation
+	last    uint64 // id of its last event that was read
+}
+
+// pastEvents returns the events that all nodes keep, sorted by time, and how
+// far each node was read. It ignores nodes that are down, unless none answers.
+func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*source, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	var all sync.WaitGroup
-	events, errs := make([][]wire.Event, len(nodes)), make([]error, len(nodes))
+	events, errs, seen := make([][]wire.Event, len(nodes)), make([]error, len(nodes)), make([]*source, len(nodes))
 	for i, address := range nodes {
+		seen[i] = &source{address: address}
 		all.Go(func() {
+			seen[i].life = a.incarnation(ctx, address)
 			errs[i] = wire.ReadEvents(ctx, a.http, address, 0, false, func(e wire.Event) error {
 				events[i] = append(events[i], e)
+				seen[i].last = e.ID
 				return nil
 			})
 		})
@@ -106,50 +129,55 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, err
 	all.Wait()
 	merged := slices.Concat(events...)
 	if len(merged) == 0 && !slices.Contains(errs, nil) {
-		return nil, wire.Errorf(wire.CodeUnavailable, "no node answered (%v)", errors.Join(errs...))
+		return nil, seen, wire.Errorf(wire.CodeUnavailable, "no node answered (%v)", errors.Join(errs...))
 	}
-	slices.SortStableFunc(merged, func(x, y wire.Event) int {
-		if c := x.At.Compare(y.At); c != 0 {
-			return c
-		}
-		return strings.Compare(x.Node, y.Node)
-	})
-	return merged, nil
+	slices.SortStableFunc(merged, func(x, y wire.Event) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Node, y.Node)) })
+	return merged, seen, nil
 }
 
-// followEvents prints each node's events as they arrive until ctx ends. It
-// connects again to nodes that were down, and starts at the first event of a
-// restarted node.
-func (a *app) followEvents(ctx context.Context, nodes []string) error {
+// gatherFor is how long followed events are gathered before they are printed,
+// so that those of several nodes are in order and many of one type one line.
+const gatherFor = 300 * time.Millisecond
+
+// followEvents prints the nodes' new events until ctx ends. It connects again
+// to nodes that were down, and starts at the first event of a restarted node.
+func (a *app) followEvents(ctx context.Context, nodes []*source, f *eventFilter, out *eventPrinter) error {
 	events := make(chan wire.Event)
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	for _, address := range nodes {
-		all.Go(func() { a.followNode(ctx, address, events) })
+	for _, n := range nodes {
+		all.Go(func() { a.followNode(ctx, n, events) })
 	}
 	defer all.Wait()
 	defer cancel()
+	var gathered []wire.Event
+	tick := time.NewTicker(gatherFor)
+	defer tick.Stop()
 	for {
 		select {
 		case e := <-events:
-			if err := a.printEvent(e); err != nil {
+			if f.wants(e) {
+				gathered = append(gathered, e)
+			}
+		case <-tick.C:
+			slices.SortStableFunc(gathered, func(x, y wire.Event) int { return x.At.Compare(y.At) })
+			if err := out.print(gathered); err != nil {
 				return err
 			}
+			gathered = nil
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-func (a *app) followNode(ctx context.Context, address string, events chan<- wire.Event) {
-	var last uint64
-	life := ""
+func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Event) {
 	for ctx.Err() == nil {
-		if now := a.incarnation(ctx, address); now != life && now != "" {
-			life, last = now, 0
+		if now := a.incarnation(ctx, n.address); now != n.life && now != "" {
+			n.life, n.last = now, 0
 		}
-		_ = wire.ReadEvents(ctx, a.http, address, last, true, func(e wire.Event) error { // after any error the stream is opened again
-			last = e.ID
+		_ = wire.ReadEvents(ctx, a.http, n.address, n.last, true, func(e wire.Event) error { // after any error the stream is opened again
+			n.last = e.ID
 			select {
 			case events <- e:
 				return nil
@@ -169,30 +197,69 @@ func (a *app) followNode(ctx context.Context, address string, events chan<- wire
 func (a *app) incarnation(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
-	if err != nil {
-		return ""
-	}
-	res, err := a.http.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer res.Body.Close()
 	var health struct {
 		Incarnation string `json:"incarnation"`
 	}
-	if json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(&health) != nil {
+	if a.getJSON(ctx, address, "/healthz", &health) != nil {
 		return ""
 	}
 	return health.Incarnation
 }
 
-func (a *app) printEvent(e wire.Event) error {
-	return a.show(e, func(w io.Writer) {
-		term := ""
+// eventPrinter prints events, many of a kind as one line.
+type eventPrinter struct {
+	app  *app
+	each bool
+}
+
+// runLength is how long after the previous one an event may be of the same
+// line.
+const runLength = 2 * time.Second
+
+// print prints sorted events.
+func (p *eventPrinter) print(events []wire.Event) error {
+	for len(events) > 0 {
+		run, rest := events[:1], events[1:]
+		if !p.each {
+			run, rest = nextRun(events)
+		}
+		if err := p.line(run); err != nil {
+			return err
+		}
+		events = rest
+	}
+	return nil
+}
+
+// nextRun returns the first event with those of the same type, node and term
+// that follow it closely, and the rest in order. Other events may be between
+// them: while one node hands slots over, others take them.
+func nextRun(events []wire.Event) (run, rest []wire.Event) {
+	last := events[0]
+	for i, e := range events {
+		switch {
+		case e.Type == last.Type && e.Node == last.Node && e.Term == last.Term && e.At.Sub(last.At) <= runLength:
+			run, last = append(run, e), e
+		case e.At.Sub(last.At) > runLength:
+			return run, append(rest, events[i:]...)
+		default:
+			rest = append(rest, e)
+		}
+	}
+	return run, rest
+}
+
+// line prints one event, or several of a kind.
+func (p *eventPrinter) line(run []wire.Event) error {
+	e := run[0]
+	return p.app.show(e, func(w io.Writer) {
+		term, text := "", e.Text
 		if e.Term > 0 {
 			term = fmt.Sprintf("term %d", e.Term)
 		}
-		fmt.Fprintf(w, "%s  %-10s %-8s %-20s %s\n", clock(e.At), e.Node, term, e.Type, e.Text)
+		if n := len(run); n > 1 {
+			text = fmt.Sprintf("%d times in %s: %s ... %s", n, ms(run[n-1].At.Sub(e.At).Milliseconds()), e.Text, run[n-1].Text)
+		}
+		fmt.Fprintf(w, "%s  %-10s %-8s %-20s %s\n", clock(e.At), e.Node, term, e.Type, text)
 	})
 }

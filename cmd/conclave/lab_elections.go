@@ -17,6 +17,22 @@ import (
 	"conclave/lab"
 )
 
+func (a *app) labCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "lab", Short: "Compare elections and locks under the same faults",
+		Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
+	}
+	for _, sub := range []*cobra.Command{
+		a.labElectionsCommand(),
+		a.labOversellCommand(),
+	} {
+		cmd.AddCommand(sub)
+		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
+	}
+	cmd.AddCommand(a.labCandidateCommand())
+	return cmd
+}
+
 // labElections are the flags of `lab elections`.
 type labElections struct {
 	db, zookeeper, html string

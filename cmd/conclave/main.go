@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// version is set by the Makefile with -ldflags.
-var version = "dev"
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -8,6 +9,17 @@ import (
 
 	"conclave/meta/metaclient"
 )
+
+// query asks the metas, and prints the answer as JSON or by write.
+func query[T any](a *app, cmd *cobra.Command, get func(*metaclient.Admin, context.Context) (T, error), write func(io.Writer, T)) error {
+	return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
+		v, err := get(admin, ctx)
+		if err != nil {
+			return err
+		}
+		return a.show(v, func(w io.Writer) { write(w, v) })
+	})
+}
 
 // manner holds the flags --force and --dry-run of an operator's command.
 type manner struct {
@@ -33,11 +45,24 @@ func (m *manner) options() []metaclient.Option {
 	return out
 }
 
+// act does what an operator asks for and then calls done, or prints the effect
+// of a dry run.
+func (a *app) act(cmd *cobra.Command, how *manner, do func(context.Context, *metaclient.Admin, ...metaclient.Option) error, done func() error) error {
+	err := a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error { return do(ctx, admin, how.options()...) })
+	switch {
+	case err != nil:
+		return err
+	case how.dryRun:
+		return a.showEffect(how.effect)
+	}
+	return done()
+}
+
 // showEffect prints the answer to a dry run.
 func (a *app) showEffect(e metaclient.Effect) error {
 	return a.show(e, func(w io.Writer) {
 		if e.Refused {
-			fmt.Fprintf(w, "refused without --force (%s): %s\n", e.Code, e.Effect)
+			fmt.Fprintf(w, "refused without --force: %s\n", e.Effect)
 			return
 		}
 		fmt.Fprintln(w, e.Effect)

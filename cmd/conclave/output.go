@@ -47,6 +47,30 @@ func (a *app) show(v any, human func(w io.Writer)) error {
 	return err
 }
 
+// progress returns a function that shows how far a long command is, in one
+// line of a terminal that each call replaces, and one that removes the line.
+// Without a terminal, or with --json, nothing is shown.
+func (a *app) progress() (show func(string), done func()) {
+	f, ok := a.stderr.(*os.File)
+	if ok {
+		info, err := f.Stat()
+		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	if !ok || a.asJSON {
+		return func(string) {}, func() {}
+	}
+	last := ""
+	return func(text string) {
+		if text != last {
+			fmt.Fprintf(f, "\r\033[K%s", text)
+			last = text
+		}
+	}, func() { fmt.Fprint(f, "\r\033[K") }
+}
+
+// tableWidth is how wide a table may be: a longer last column is wrapped.
+const tableWidth = 120
+
 // table is a table of aligned columns. Columns of numbers are aligned right.
 type table struct {
 	head []string
@@ -77,13 +101,20 @@ func (t *table) write(w io.Writer) {
 			numeric[i] = numeric[i] && (cell == "-" || strings.Trim(cell, "0123456789.,") == "")
 		}
 	}
+	left := 0 // the width of all columns but the last
+	for _, n := range widths[:len(widths)-1] {
+		left += n + 3
+	}
 	for _, row := range append([][]string{t.head}, t.rows...) {
 		var line strings.Builder
 		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if numeric[i] {
+			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
+			switch {
+			case numeric[i]:
 				line.WriteString(pad + cell + "   ")
-			} else {
+			case i == len(row)-1:
+				line.WriteString(wrap(cell, max(tableWidth-left, 40), "\n"+strings.Repeat(" ", left)))
+			default:
 				line.WriteString(cell + pad + "   ")
 			}
 		}
@@ -91,13 +122,35 @@ func (t *table) write(w io.Writer) {
 	}
 }
 
-// ms formats a number of milliseconds for tables.
+// wrap breaks a text between words into lines of at most width characters.
+func wrap(text string, width int, newline string) string {
+	var out strings.Builder
+	used := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && used+1+n > width:
+			out.WriteString(newline)
+			used = 0
+		case i > 0:
+			out.WriteByte(' ')
+			used++
+		}
+		out.WriteString(word)
+		used += n
+	}
+	return out.String()
+}
+
+// ms formats a number of milliseconds for people.
 func ms(n int64) string {
 	switch d := time.Duration(n) * time.Millisecond; {
-	case d < 10*time.Second:
+	case d < time.Second:
 		return fmt.Sprintf("%d ms", n)
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
 	default:
-		return d.Round(100 * time.Millisecond).String()
+		return d.Round(time.Second).String()
 	}
 }
 
@@ -114,7 +167,7 @@ func plural(n int, noun string) string {
 	switch {
 	case n == 1:
 		return "1 " + noun
-	case strings.HasSuffix(noun, "sh"):
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "sh"):
 		noun += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
@@ -124,3 +177,16 @@ func plural(n int, noun string) string {
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
+
+func either(yes bool, a, b string) string {
+	if yes {
+		return a
+	}
+	return b
+}
+
+// now returns the time in UTC and whole milliseconds.
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// since returns the time since t in whole milliseconds.
+func since(t time.Time) int64 { return time.Since(t).Milliseconds() }

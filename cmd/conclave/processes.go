@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -179,13 +178,9 @@ func (a *app) dbCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "db", Short: "Run the embedded MySQL server (the program devdb)", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, bin, err := toolPath()
+			path, err := devdbPath()
 			if err != nil {
 				return err
-			}
-			path := filepath.Join(bin, "devdb")
-			if _, err := os.Stat(path); err != nil {
-				return fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`", bin)
 			}
 			args := []string{"--listen", listen}
 			if file != "" {

@@ -13,14 +13,13 @@ import (
 
 	"conclave"
 	"conclave/client"
-	"conclave/internal/supervisor"
 )
 
 // registryFlags are the flags for the tenant and the group.
 type registryFlags struct{ group, instance string }
 
 func (a *app) addRegistryFlags(cmd *cobra.Command, f *registryFlags) {
-	cmd.Flags().StringSliceVar(&a.sessionsAt, "session", nil, "addresses of sessions, instead of those listed by the metas (ADDR,...)")
+	a.addSessionFlag(cmd)
 	cmd.Flags().StringVar(&f.group, "group", conclave.DefaultGroup, "group of the data")
 	cmd.Flags().StringVar(&f.instance, "instance", conclave.DefaultInstance, "instance (tenant) of the data")
 }
@@ -40,26 +39,15 @@ func (f *registryFlags) check(dataID string) error {
 // sessions returns the function with which clients find sessions: those of the
 // local cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
-	if len(a.sessionsAt) > 0 { // the addresses that metas list may not be reachable from here
-		return func(context.Context) ([]string, error) { return a.sessionsAt, nil }, nil
-	}
-	metas, err := a.metaAddresses()
-	if err != nil {
-		return nil, err
-	}
-	if len(a.metas) == 0 {
-		h, err := supervisor.Open(a.dir)
-		if err != nil {
+	if len(a.sessionsAt) == 0 { // the addresses that metas list may not be reachable from here
+		if _, err := a.metaAddresses(); err != nil {
 			return nil, err
 		}
-		return func(context.Context) ([]string, error) { return h.Addresses("session") }, nil
 	}
-	admin := a.adminAt(metas)
-	return func(ctx context.Context) ([]string, error) {
-		nodes, err := admin.Nodes(ctx, conclave.RoleSession)
-		var out []string
+	return func(ctx context.Context) (out []string, err error) {
+		nodes, err := a.sessionAddresses(ctx)
 		for _, n := range nodes {
-			out = append(out, n.Address)
+			out = append(out, n.address)
 		}
 		return out, err
 	}, nil
@@ -186,7 +174,7 @@ func (a *app) publish(ctx context.Context, c *client.Client, f registryFlags, or
 	for i, p := range publications {
 		if err := p.Stored(waiting); err != nil {
 			if waiting.Err() != nil && ctx.Err() == nil {
-				return fmt.Errorf("%w after %s: %w; %s", errTimedOut, timeout, err, connection(c))
+				return fmt.Errorf("%w after %s: %w; %s", errTimedOut, timeout, err, a.connection(c))
 			}
 			return err
 		}
@@ -204,15 +192,15 @@ func (a *app) publish(ctx context.Context, c *client.Client, f registryFlags, or
 }
 
 // connection describes what a waiting client is connected to, with advice.
-func connection(c *client.Client) string {
+func (a *app) connection(c *client.Client) string {
 	var names []string
 	for _, n := range c.Connected() {
 		names = append(names, n.Name)
 	}
 	if len(names) == 0 {
-		return "no session can be reached; check them with `conclave ps`"
+		return "no session can be reached; check them with " + a.hint("nodes --role session")
 	}
-	return "connected to " + strings.Join(names, ", ") + "; check the data nodes with `conclave slots`"
+	return "connected to " + strings.Join(names, ", ") + "; check the data nodes with " + a.hint("slots")
 }
 
 // push is one line of the output of subscribe.
@@ -237,7 +225,7 @@ func (a *app) subscribeCommand() *cobra.Command {
 		Long: `Print one line per push until interrupted, until --count pushes were printed, or until
 --timeout has passed (exit code 4 if there were fewer than --count pushes or none).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.subscribe(cmd.Context(), f, args, count, timeout)
+			return a.subscribe(cmd.Context(), f, args, count, timeout, a.printPush)
 		},
 	}
 	a.addRegistryFlags(cmd, &f)
@@ -251,8 +239,21 @@ func (a *app) getCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "get DATAID", Short: "Print the published values", Args: want("DATAID"),
+		Long: `Print the published values and end. Exit with 1 if nothing is published under DATAID;
+with --json the document with an empty list is printed all the same.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.subscribe(cmd.Context(), f, args, 1, timeout, client.HoldAtMost(min(getHeld, timeout/2)))
+			found := 0
+			print := func(d conclave.Datum) error {
+				if found = len(d.Values); found == 0 && !a.asJSON {
+					return nil
+				}
+				return a.printPush(d)
+			}
+			err := a.subscribe(cmd.Context(), f, args, 1, timeout, print, client.HoldAtMost(min(getHeld, timeout/2)))
+			if err == nil && found == 0 && cmd.Context().Err() == nil {
+				err = fmt.Errorf("nothing is published under %s; list what is with %s", args[0], a.hint("services"))
+			}
+			return err
 		},
 	}
 	a.addRegistryFlags(cmd, &f)
@@ -264,19 +265,9 @@ func (a *app) getCommand() *cobra.Command {
 // before it prints the values without them.
 const getHeld = 2 * time.Second
 
-// want1 checks that there is at least one argument.
-func want1(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return fmt.Errorf("%s takes one or more %s", cmd.Name(), name)
-		}
-		return nil
-	}
-}
-
-// subscribe prints pushes until ctx ends, count of them were printed, or the
-// timeout has passed.
-func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, count int, timeout time.Duration, more ...client.Option) (err error) {
+// subscribe calls print for each push until ctx ends, count of them were
+// printed, or the timeout has passed.
+func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, count int, timeout time.Duration, print func(conclave.Datum) error, more ...client.Option) (err error) {
 	for _, dataID := range dataIDs {
 		if err := f.check(dataID); err != nil {
 			return err
@@ -312,7 +303,7 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 	for printed := 0; ; {
 		select {
 		case d := <-pushes:
-			if err := a.printPush(d); err != nil {
+			if err := print(d); err != nil {
 				return err
 			}
 			if printed++; printed == count {
@@ -326,7 +317,7 @@ func (a *app) subscribe(ctx context.Context, f registryFlags, dataIDs []string, 
 			}
 		case <-over:
 			if count > 0 || printed == 0 {
-				return fmt.Errorf("%w after %s with %s; %s", errTimedOut, timeout, plural(printed, "push"), connection(c))
+				return fmt.Errorf("%w after %s with %s; %s", errTimedOut, timeout, plural(printed, "push"), a.connection(c))
 			}
 			return nil
 		case <-ctx.Done():
@@ -347,6 +338,3 @@ func (a *app) printPush(d conclave.Datum) error {
 		}
 	})
 }
-
-// now returns the time in UTC and whole milliseconds.
-func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

@@ -106,6 +106,22 @@ func (o *soakOptions) capabilities() soak.Capabilities {
 	return c
 }
 
+// cluster returns the cluster of a soak.
+func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
+	size := soakCluster(o.takeover, o.seed)
+	if o.on == "compose" {
+		return newComposeSoak(dir, size, o.compose), nil
+	}
+	bin := o.bin
+	if bin == "" {
+		var err error
+		if _, bin, err = toolPath(); err != nil {
+			return nil, err
+		}
+	}
+	return newLocalSoak(bin, dir, size), nil
+}
+
 // again returns the command that repeats the seed.
 func (o *soakOptions) again() string {
 	line := fmt.Sprintf("conclave soak --for %s --seed %d --takeover %s --on %s", o.length, o.seed, o.takeover, o.on)

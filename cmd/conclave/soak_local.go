@@ -98,19 +98,3 @@ func resident(pid int) int64 {
 	}
 	return pages * int64(os.Getpagesize())
 }
-
-// cluster returns the cluster of a soak.
-func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
-	size := soakCluster(o.takeover, o.seed)
-	if o.on == "compose" {
-		return newComposeSoak(dir, size, o.compose), nil
-	}
-	bin := o.bin
-	if bin == "" {
-		var err error
-		if _, bin, err = toolPath(); err != nil {
-			return nil, err
-		}
-	}
-	return newLocalSoak(bin, dir, size), nil
-}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,10 +19,6 @@ import (
 
 	"conclave/internal/supervisor"
 )
-
-// readyWait is how long `up` waits for its cluster, which is longer than the
-// metas wait for their database (a minute).
-const readyWait = 75 * time.Second
 
 func (a *app) upCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
@@ -97,7 +94,7 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 			return errors.Join(err, <-ended)
 		}
 		if !a.asJSON {
-			fmt.Fprintf(a.stdout, "\nThe cluster is running. Try `conclave kill leader`, `conclave elections`, `conclave events -f`. Ctrl-C stops it.\n")
+			fmt.Fprintf(a.stdout, "\nThe cluster is running. Try %s, %s, %s. Ctrl-C stops it.\n", a.hint("kill leader"), a.hint("election list"), a.hint("events -f"))
 		}
 	}
 	return <-ended
@@ -175,7 +172,7 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 	}
 	ready, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	if err := h.AwaitReady(ready); err != nil {
+	if err := a.awaitReady(ready, h); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if down := h.Down(undo, true); down != nil && !errors.Is(down, supervisor.ErrNone) {
@@ -184,6 +181,41 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 		return err
 	}
 	return a.printProcesses(ctx, h)
+}
+
+// awaitReady waits until every process is ready, and shows which are not.
+func (a *app) awaitReady(ctx context.Context, h *supervisor.Handle) error {
+	show, done := a.progress()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { // joined below
+		defer close(ended)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			ps, err := h.Processes(ctx)
+			if err != nil {
+				continue
+			}
+			waiting := []string{}
+			for _, p := range ps {
+				if p.State != "ready" {
+					waiting = append(waiting, p.Name)
+				}
+			}
+			show(fmt.Sprintf("%d of %s ready; waiting for %s", len(ps)-len(waiting), plural(len(ps), "process"), strings.Join(waiting, ", ")))
+		}
+	}()
+	err := h.AwaitReady(ctx)
+	cancel()
+	<-ended
+	done()
+	return err
 }
 
 // supervising is the report of a new supervisor that has locked the folder.
@@ -228,13 +260,20 @@ func (a *app) downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "down", Short: "Stop the local cluster", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			began := time.Now()
 			h, err := supervisor.Open(a.dir)
 			if err == nil {
+				show, done := a.progress()
+				show("stopping the cluster in " + a.dir)
 				err = h.Down(cmd.Context(), now)
+				done()
 			}
-			if errors.Is(err, supervisor.ErrNone) {
+			switch {
+			case errors.Is(err, supervisor.ErrNone):
 				fmt.Fprintf(a.stderr, "conclave: no cluster is running in %s\n", a.dir)
 				return nil
+			case err == nil && !a.asJSON:
+				fmt.Fprintf(a.stdout, "the cluster in %s stopped in %s; its folder stays, and %s continues its terms\n", a.dir, ms(since(began)), a.hint("up"))
 			}
 			return err
 		},

@@ -76,10 +76,12 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 	cmd := &cobra.Command{
 		Use:           string(p.Role),
 		Short:         p.Short,
+		Version:       Version(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	common.bind(flags, p.Listen)

@@ -156,6 +156,7 @@ func TestExecute_ReportsWrongSettingsWithCodeUsage(t *testing.T) {
 		"no name":             {want: "--name is needed"},
 		"bad name":            {args: []string{"--name", "-"}, want: `node name "-"`},
 		"unknown environment": {environ: []string{"CONCLAVE_META_LEESE=1s"}, want: "unknown key CONCLAVE_META_LEESE"},
+		"not a setting":       {environ: []string{"CONCLAVE_META_VERSION=true"}, want: "unknown key CONCLAVE_META_VERSION"},
 		"unknown file key":    {args: []string{"--config", write("a.yaml", "leese: 1s\n")}, want: "unknown key leese"},
 		"bad file value":      {args: []string{"--config", write("b.yaml", "lease: soon\n")}, want: "lease: "},
 		"list for one":        {args: []string{"--config", write("c.yaml", "lease: [1s]\n")}, want: "a list"},
@@ -188,6 +189,13 @@ func TestExecute_PrintConfigHidesSecrets(t *testing.T) {
 	assert.Contains(t, out.String(), "lease: 3s")
 	assert.Contains(t, out.String(), "name: m\n")
 	assert.Contains(t, out.String(), "- a:1")
+	assert.NotContains(t, out.String(), "version")
+}
+
+func TestExecute_PrintsVersion(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, cli.Execute(t.Context(), (&process{}).spec(), []string{"--version"}, nil, &out, &out))
+	assert.Equal(t, cli.Version()+"\n", out.String())
 }
 
 func TestExecute_StopsGracefullyWhenContextEnds(t *testing.T) {

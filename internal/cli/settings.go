@@ -61,7 +61,7 @@ func applyLayers(flags *pflag.FlagSet, role conclave.Role, configFlag string, en
 		all := layer.k.All()
 		for _, key := range slices.Sorted(maps.Keys(all)) {
 			f := flags.Lookup(key)
-			if f == nil || key == "help" {
+			if f == nil || key == "help" || key == "version" {
 				return fmt.Errorf("%s: unknown key %s", layer.from, layer.name(key))
 			}
 			if given[key] {
@@ -105,7 +105,7 @@ func printConfig(w io.Writer, flags *pflag.FlagSet, secrets []string) error {
 	flags.VisitAll(func(f *pflag.Flag) {
 		list, isList := f.Value.(pflag.SliceValue)
 		switch {
-		case f.Name == "help" || f.Name == "config" || f.Name == "print-config":
+		case slices.Contains([]string{"help", "version", "config", "print-config"}, f.Name):
 		case slices.Contains(secrets, f.Name) && f.Value.String() != "":
 			settings[f.Name] = hidden
 		case isList:

@@ -96,8 +96,8 @@ func New(cfg Config) (*Cluster, error) {
 func (c *Cluster) prepare() error {
 	if old, err := load(c.cfg.Dir); err == nil {
 		if orphans := old.living(); len(orphans) > 0 {
-			return fmt.Errorf("%w: its supervisor (pid %d) was killed, but these processes are still running: %s; stop them with `conclave down`",
-				ErrBusy, old.Supervisor.PID, strings.Join(orphans, ", "))
+			return fmt.Errorf("%w: its supervisor (pid %d) was killed, but these processes are still running: %s; stop them with `conclave down --dir %s`",
+				ErrBusy, old.Supervisor.PID, strings.Join(orphans, ", "), c.cfg.Dir)
 		}
 	} else if !errors.Is(err, ErrNone) {
 		return err
@@ -119,7 +119,7 @@ func (c *Cluster) prepare() error {
 // busy returns ErrBusy with the pid of the supervisor that holds the folder.
 func busy(dir string) error {
 	if s, err := load(dir); err == nil && s.supervised() {
-		return fmt.Errorf("%w: %s is held by pid %d; stop it with `conclave down`, or choose another --dir", ErrBusy, dir, s.Supervisor.PID)
+		return fmt.Errorf("%w: %s is held by pid %d; stop it with `conclave down --dir %[2]s`, or choose another --dir", ErrBusy, dir, s.Supervisor.PID)
 	}
 	return fmt.Errorf("%w: %s is held by a process that is starting or stopping a cluster", ErrBusy, dir)
 }

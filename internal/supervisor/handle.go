@@ -311,7 +311,7 @@ func (h *Handle) Down(ctx context.Context, now bool) error {
 	}
 	if err := h.ask(ctx, s, fmt.Sprintf("/stop?now=%t", now)); err != nil {
 		if !now {
-			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now`", s.Supervisor.PID, err)
+			return fmt.Errorf("supervisor (pid %d) does not answer: %w; kill it and all processes with `conclave down --now --dir %s`", s.Supervisor.PID, err, h.dir)
 		}
 		_ = s.Supervisor.signal(syscall.SIGKILL) // fails only if it has ended
 		return h.downByPids(ctx, s, true)

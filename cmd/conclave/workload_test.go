@@ -15,11 +15,15 @@ import (
 	"conclave/internal/supervisor"
 )
 
-func TestClients_CountIsAtLeastOne(t *testing.T) {
-	r := tool(t, "--meta", "127.0.0.1:1", "clients", "--count", "0")
-	assert.Equal(t, exitUsage, r.code)
-	assert.Contains(t, r.stderr, "--count is 0")
-	assert.Equal(t, exitFailed, tool(t, "--dir", t.TempDir(), "clients").code, "there is no cluster to be a client of")
+// `clients --count` is the command's former name.
+func TestWorkload_CountIsAtLeastOne(t *testing.T) {
+	for _, command := range []string{"workload", "clients"} {
+		r := tool(t, "--meta", "127.0.0.1:1", command, "--count", "0")
+		assert.Equal(t, exitUsage, r.code)
+		assert.Contains(t, r.stderr, "--count is 0")
+		assert.Equal(t, command == "clients", strings.Contains(r.stderr, "`conclave workload --count`"), r.stderr)
+		assert.Equal(t, exitFailed, tool(t, "--dir", t.TempDir(), command, "--count", "1").code, "there is no cluster to be a client of")
+	}
 }
 
 // shared is a buffer that is safe for concurrent use.
@@ -41,7 +45,7 @@ func (s *shared) String() string {
 }
 
 // The clients of a container, which connect with --session only.
-func TestClients_RunUntilContextEnds(t *testing.T) {
+func TestWorkload_RunsUntilContextEnds(t *testing.T) {
 	if testing.Short() {
 		t.Log("short: without real processes")
 		return
@@ -61,7 +65,7 @@ func TestClients_RunUntilContextEnds(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	var out, complaints shared
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, []string{"--dir", dir, "clients", "--count", "2"}, &out, &complaints) }()
+	go func() { code <- run(ctx, []string{"--dir", dir, "workload", "--count", "2"}, &out, &complaints) }()
 	require.Eventually(t, func() bool {
 		said := out.String()
 		for _, want := range []string{"publisher-1  demo.echo = 10.0.0.1:8080", "publisher-2  demo.echo = 10.0.0.2:8080"} {
@@ -79,6 +83,7 @@ func TestClients_RunUntilContextEnds(t *testing.T) {
 	leave()
 	assert.Equal(t, exitDone, <-code, complaints.String())
 	require.Eventually(t, func() bool {
-		return len(decode[push](t, tool(t, "--json", "get", "demo.echo", "--session", session)).Values) == 0
+		r := tool(t, "get", "demo.echo", "--session", session)
+		return r.code == exitFailed && strings.Contains(r.stderr, "nothing is published under demo.echo")
 	}, 30*time.Second, 20*time.Millisecond, "they said good-bye")
 }

@@ -9,31 +9,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"conclave/internal/supervisor"
 )
-
-func (a *app) labCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "lab", Short: "Compare elections and locks under the same faults",
-		Args: cobra.ArbitraryArgs, RunE: needsSubcommand,
-	}
-	for _, sub := range []*cobra.Command{
-		a.labElectionsCommand(),
-		a.labOversellCommand(),
-	} {
-		cmd.AddCommand(sub)
-		cmd.ValidArgs = append(cmd.ValidArgs, sub.Name())
-	}
-	cmd.AddCommand(a.labCandidateCommand())
-	return cmd
-}
 
 // errLabInterrupted is the error of a run whose context has ended.
 var errLabInterrupted = errors.New("interrupted")
@@ -66,13 +47,9 @@ func (a *app) labDatabase(ctx context.Context, db string) (dsn, name string, end
 	if db != supervisor.Embedded {
 		return db, "", func() error { return nil }, nil
 	}
-	_, bin, err := toolPath()
+	path, err := devdbPath()
 	if err != nil {
 		return "", "", nil, err
-	}
-	path := filepath.Join(bin, "devdb")
-	if _, err := os.Stat(path); err != nil {
-		return "", "", nil, fmt.Errorf("program \"devdb\" is not in %s: build it with `make build`, or set --db to a DSN", bin)
 	}
 	server := exec.CommandContext(context.WithoutCancel(ctx), path, "--listen", "127.0.0.1:0", "--with-parent")
 	var complaints bytes.Buffer // copied at its end, because a.stderr has another writer

@@ -13,26 +13,24 @@ import (
 	"conclave/client"
 )
 
-// clientsCommand runs publishers and subscribers in one process, for
+// workloadCommand runs publishers and subscribers in one process, for
 // containers. `up --clients` starts a process for each instead.
-func (a *app) clientsCommand() *cobra.Command {
+func (a *app) workloadCommand() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
-		Use: "clients", Hidden: true, Args: want(),
+		Use: "workload", Hidden: true, Args: want(),
 		Short: "Run publishers and subscribers of demo.echo",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if count < 1 {
-				return usageError{fmt.Errorf("--count is %d: want at least 1", count)}
-			}
-			return a.clients(cmd.Context(), count)
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.workload(cmd.Context(), count) },
 	}
 	cmd.Flags().IntVar(&count, "count", 2, "number of publishers, and also of subscribers")
 	return cmd
 }
 
-// clients runs them until ctx ends or one of them fails; then all end.
-func (a *app) clients(ctx context.Context, count int) error {
+// workload runs them until ctx ends or one of them fails; then all end.
+func (a *app) workload(ctx context.Context, count int) error {
+	if count < 1 {
+		return usageError{fmt.Errorf("--count is %d: want at least 1", count)}
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var printing sync.Mutex // guards a.stdout

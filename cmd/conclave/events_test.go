@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// drainEvents are two data nodes of which one hands eight slots over to the
+// other, ten milliseconds apart, and a meta with an older event.
+func drainEvents(t *testing.T) (meta string, add func(wire.Event)) {
+	base, passed := time.Now().Add(-time.Minute), time.Duration(0)
+	now := func() time.Time { return base.Add(passed) }
+	one, two, three := wire.NewEvents("data-1", now), wire.NewEvents("data-2", now), wire.NewEvents("meta-1", now)
+	three.Add(wire.Event{Type: "leader.elected", Term: 3, Text: "meta-1 leads"})
+	passed = 50 * time.Second
+	for i := range 8 {
+		passed += 10 * time.Millisecond
+		one.Add(wire.Event{Type: "slot.finished", Term: 3, Text: fmt.Sprintf("slot %d finished for data-2", i)})
+		two.Add(wire.Event{Type: "slot.serving", Term: 3, Text: fmt.Sprintf("slot %d served", i)})
+	}
+	serve := func(e *wire.Events) map[string]any {
+		return map[string]any{"GET /v1/events": http.HandlerFunc(e.ServeHTTP), "GET /healthz": map[string]string{"incarnation": "x"}}
+	}
+	routes := serve(three)
+	routes["GET /v1/nodes"] = []metaclient.NodeInfo{
+		{Name: "data-1", Role: "data", Address: fakeMeta(t, serve(one))}, {Name: "data-2", Role: "data", Address: fakeMeta(t, serve(two))},
+	}
+	return fakeMeta(t, routes), three.Add
+}
+
+func TestEvents_ADrainIsOneLineForEachNode(t *testing.T) {
+	meta, _ := drainEvents(t)
+	lines := func(args ...string) []string {
+		r := tool(t, append([]string{"--meta", meta, "events"}, args...)...)
+		require.Equal(t, exitDone, r.code, r.stderr)
+		return strings.Split(strings.TrimSpace(r.stdout), "\n")
+	}
+	all := lines()
+	require.Len(t, all, 3, all)
+	assert.Contains(t, all[0], "leader.elected")
+	assert.Regexp(t, `data-1 +term 3 +slot\.finished +8 times in 70 ms: slot 0 finished for data-2 \.\.\. slot 7 finished for data-2$`, all[1])
+	assert.Regexp(t, `data-2 +term 3 +slot\.serving +8 times`, all[2])
+	assert.Len(t, lines("--each"), 17)
+	assert.Len(t, lines("--json"), 17)
+	assert.Len(t, lines("--type", "leader"), 1)
+	assert.Len(t, lines("--type", "slot.serving,leader.elected"), 2)
+	assert.Len(t, lines("--node", "data-1", "--each"), 8)
+	assert.Len(t, lines("--since", "30s"), 2)
+	assert.Equal(t, []string{""}, lines("--type", "slo"))
+}
+
+// With -f the kept events come first, sorted, and each only once.
+func TestEvents_FollowBeginsWithTheSortedPast(t *testing.T) {
+	meta, add := drainEvents(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var out shared
+	var stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() { code <- run(ctx, []string{"--meta", meta, "events", "-f"}, &out, &stderr) }()
+	require.Eventually(t, func() bool { return strings.Count(out.String(), "\n") == 3 }, 20*time.Second, 10*time.Millisecond)
+	add(wire.Event{Type: "leader.resigned", Term: 3, Text: "resigned"})
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "leader.resigned") }, 20*time.Second, 10*time.Millisecond)
+	stop()
+	assert.Equal(t, exitDone, <-code, stderr.String())
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 4, out.String())
+	for i, want := range []string{"leader.elected", "slot.finished", "slot.serving", "leader.resigned"} {
+		assert.Contains(t, lines[i], want)
+	}
+}
+
+func TestEventFilter_TypeIsAWordOrAll(t *testing.T) {
+	f := eventFilter{types: []string{"slot"}}
+	assert.True(t, f.wants(wire.Event{Type: "slot.serving"}))
+	assert.False(t, f.wants(wire.Event{Type: "slots"}))
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// addGlobals adds the flags that many commands have. They may stand before the
+// command, so the root knows all of them.
+func (a *app) addGlobals(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.dir, "dir", defaultDir, "folder of the local cluster")
+	flags.StringSliceVar(&a.metas, "meta", nil, "addresses of the cluster's metas, instead of the local cluster (ADDR,...)")
+	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one per line for streams")
+	flags.StringVar(&a.token, "token", "", "token of the cluster (default: CONCLAVE_TOKEN)")
+	flags.StringVar(&a.tokenFile, "token-file", "", "file that contains the token")
+}
+
+// globals are the global flags that a command uses, by its name or group.
+var globals = map[string]string{
+	"cluster":   "dir meta json token token-file",
+	"registry":  "dir meta json token token-file",
+	"local":     "dir json",
+	"break":     "json",
+	"up":        "dir json token token-file",
+	"down":      "dir",
+	"logs":      "dir",
+	"roll":      "dir json token token-file",
+	"chaos run": "dir json",
+	"version":   "json",
+	"workload":  "dir meta token token-file",
+}
+
+// usesGlobal reports whether a global flag has a meaning for a command.
+func usesGlobal(cmd *cobra.Command, flag string) bool {
+	names, ok := globals[commandName(cmd)]
+	if !ok {
+		names, ok = globals[topCommand(cmd).Name()]
+	}
+	if !ok {
+		names = globals[topCommand(cmd).GroupID]
+	}
+	return slices.Contains(strings.Fields(names), flag)
+}
+
+// showGlobalsInUse makes the help of each command show only the global flags
+// that it uses. Others are accepted, as always.
+func showGlobalsInUse(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		for name := range strings.FieldsSeq(globals["cluster"]) {
+			root.PersistentFlags().Lookup(name).Hidden = cmd.HasParent() && !usesGlobal(cmd, name)
+		}
+		help(cmd, args)
+	})
+}
+
+// addExamples adds to each command the examples of its help.
+func addExamples(root *cobra.Command) {
+	for name, text := range examples {
+		cmd, _, err := root.Find(strings.Fields(name))
+		if err != nil || commandName(cmd) != name {
+			panic("examples of an unknown command: " + name)
+		}
+		cmd.Example = "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
+	}
+}
+
+// examples are calls that work as they are written, on the cluster of `conclave
+// up`. TestExamples parses them.
+var examples = map[string]string{
+	"up": `
+conclave up                               3 metas, 3 data nodes, 2 sessions and a database, until Ctrl-C
+conclave up --detach --clients 2          in the background, with two publishers and two subscribers
+conclave up --restart 1s                  killed processes come back by themselves
+conclave up --db 'u:p@tcp(db:3306)/c'     with a MySQL server of yours`,
+	"down": `
+conclave down
+conclave down --now                       kill -9 instead of a graceful stop`,
+	"ps":    "conclave ps",
+	"start": "conclave start meta-1",
+	"kill": `
+conclave kill leader                      kill -9 of the meta leader
+conclave kill data-2 -STOP                suspend a process ...
+conclave kill data-2 -CONT                ... and resume it`,
+	"roll": `
+conclave roll
+conclave roll --role data`,
+	"logs": `
+conclave logs meta-1 -f
+conclave logs supervisor`,
+	"leader": `
+conclave leader
+conclave leader --after 7 --wait 10s      wait for a leader of a term above 7
+conclave leader --meta 10.0.0.1:9615,10.0.0.2:9615`,
+	"elections": "conclave election list              the same under its other name",
+	"resign":    "conclave election resign            the same under its other name",
+	"election list": `
+conclave election list
+conclave election list --json`,
+	"election resign": `
+conclave election resign --dry-run
+conclave election resign`,
+	"election observe": "conclave election observe meta-1",
+	"election join":    "conclave election join meta-1",
+	"slots": `
+conclave slots
+conclave slots 17 18                      only these, one row each`,
+	"nodes":          "conclave nodes --role session",
+	"blacklist list": "conclave blacklist list",
+	"blacklist add": `
+conclave blacklist add data-1 --reason 'disk is failing'
+conclave blacklist add data-1 --dry-run`,
+	"blacklist remove": "conclave blacklist remove data-1",
+	"drain": `
+conclave drain data-1                     hand over all its slots while it serves
+conclave blacklist remove data-1          let it have slots again`,
+	"switch list": "conclave switch list",
+	"switch get":  "conclave switch get push-guard",
+	"switch set":  "conclave switch set stop-push on",
+	"events": `
+conclave events --since 5m
+conclave events -f --type slot            slots as they move
+conclave events --node meta-1 --node data-1
+conclave events --each --json             each event of each node`,
+	"publish": `
+conclave publish demo=10.0.0.1:8080       for the client lease
+conclave publish demo=10.0.0.1:8080 --hold`,
+	"subscribe": `
+conclave subscribe demo
+conclave subscribe demo --count 1 --timeout 10s`,
+	"get": `
+conclave get demo
+conclave get demo --json`,
+	"services": `
+conclave services                         all of the cluster
+conclave services shop.                   those whose names begin so
+conclave services --address 10.0.0.7      those with a value or a client there`,
+	"describe": `
+conclave describe demo                    its publishers and subscribers
+conclave describe 10.0.0.7                what is registered with or from that address`,
+	"clients": `
+conclave clients
+conclave clients --address 10.0.0.7
+conclave clients publisher-1              those with that name`,
+	"demo": `
+conclave demo
+conclave demo --kills 20                  only kill the leader, and print the distribution
+conclave demo --on compose                in containers (first: make image)`,
+	"chaos list": "conclave chaos list",
+	"chaos run": `
+conclave chaos run f01                    kill -9 the leader, again and again
+conclave chaos run storm --seed 7         random faults, made from a seed
+conclave chaos run f16 f19 --times 20 --parallel 3
+conclave chaos run mine.txt --html report.html`,
+	"bench": `
+conclave bench
+conclave bench --only leader-killed --repeat 5`,
+	"lab elections": `
+conclave lab elections
+conclave lab elections --rules article-000,article-003 --html report.html`,
+	"lab oversell": "conclave lab oversell --buyers 300",
+	"lead": `
+conclave lead --dsn-file db.dsn --lock nightly -- ./nightly-job
+conclave lead --dsn-file db.dsn --once -- sh -c 'echo term $CONCLAVE_TERM'`,
+	"db":      "conclave db --listen 127.0.0.1:3307 --file db.sql",
+	"version": "conclave version",
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/chaos"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// commands calls f for every command that is shown.
+func commands(cmd *cobra.Command, f func(*cobra.Command)) {
+	for _, sub := range cmd.Commands() {
+		if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
+			continue
+		}
+		if sub.Runnable() && !sub.HasSubCommands() {
+			f(sub)
+		}
+		commands(sub, f)
+	}
+}
+
+// Each command has examples, and they are valid calls of it.
+func TestExamples(t *testing.T) {
+	commands((&app{}).root(), func(cmd *cobra.Command) {
+		assert.NotEmpty(t, cmd.Example, commandName(cmd))
+		assert.NotContains(t, strings.ToLower(cmd.Short[:1]), cmd.Short[:1], "a verb that begins the line: %s", cmd.Short)
+		assert.LessOrEqual(t, len(cmd.Short), 60, cmd.Short)
+		for line := range strings.Lines(cmd.Example) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")
+			if strings.Contains(line, "'") { // a shell's quotes
+				continue
+			}
+			root := (&app{}).root()
+			args := signalFlags(strings.Fields(strings.TrimPrefix(line, "conclave ")))
+			found, rest, err := root.Find(args)
+			require.NoError(t, err, line)
+			assert.Equal(t, strings.Fields(commandName(found))[0], args[0], line)
+			require.NoError(t, found.ParseFlags(rest), line)
+			if found.Name() != "lead" {
+				assert.NoError(t, found.ValidateArgs(found.Flags().Args()), line)
+			}
+		}
+	})
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"--version"}, {"version"}, {"--version", "--dir", "x"}} {
+		assert.Equal(t, version+"\n", tool(t, args...).stdout)
+	}
+	assert.JSONEq(t, `{"version":"`+version+`"}`, tool(t, "version", "--json").stdout)
+}
+
+// A global flag is shown only where it has a meaning. Elsewhere it is accepted,
+// but not --meta where another cluster would be affected.
+func TestHelp_ShowsGlobalFlagsInUse(t *testing.T) {
+	for args, flags := range map[string]string{
+		"help leader": "--dir --meta --json --token --token-file", "help ps": "--dir --json", "help lead": "", "help demo": "--json",
+		"chaos run -h": "--dir --json", "help chaos list": "--json", "help version": "--json", "help": "--dir --meta --json --token --token-file",
+	} {
+		text := tool(t, strings.Fields(args)...).stdout
+		for _, flag := range []string{"--dir", "--meta", "--json", "--token", "--token-file"} {
+			shown := strings.Contains(text, "      "+flag+" ")
+			assert.Equal(t, strings.Contains(" "+flags+" ", " "+flag+" "), shown, "%s: %s", args, flag)
+		}
+	}
+	r := tool(t, "demo", "--meta", "127.0.0.1:1")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Contains(t, r.stderr, "--meta does not apply to demo")
+}
+
+func TestCompletion_OfNames(t *testing.T) {
+	meta := fakeMeta(t, map[string]any{
+		"GET /v1/nodes": []metaclient.NodeInfo{
+			{Name: "meta-1", Role: "meta"}, {Name: "data-1", Role: "data"}, {Name: "data-2", Role: "data"}, {Name: "session-1", Role: "session"},
+		},
+		"GET /v1/switches":  []wire.Switch{{Key: "push-guard"}, {Key: "stop-push"}},
+		"GET /v1/blacklist": []metaclient.BlacklistInfo{{Name: "data-2"}},
+		"GET /v1/slots":     metaclient.SlotsInfo{Slots: []metaclient.SlotInfo{{ID: 0}, {ID: 1}, {ID: 17}}},
+	})
+	for line, want := range map[string]string{
+		"drain ":                "data-1 data-2 meta-1 session-1",
+		"drain data-1 ":         "",
+		"blacklist add data":    "data-1 data-2",
+		"blacklist remove ":     "data-2",
+		"election observe ":     "meta-1",
+		"switch set s":          "stop-push",
+		"slots 1":               "1 17",
+		"events --node session": "session-1",
+		"events --type leader":  "leader leader.elected leader.lost leader.resigned",
+		"nodes --role m":        "meta",
+		"chaos run stor":        "storm",
+		"chaos run f01":         chaos.Scenarios()[0],
+		"lead --lock ":          "",
+	} {
+		words := strings.Split(line, " ")
+		r := tool(t, append([]string{"__complete", "--meta", meta}, words...)...)
+		var got []string
+		for word := range strings.Lines(r.stdout) {
+			if word = strings.TrimSpace(word); !strings.HasPrefix(word, ":") {
+				got = append(got, word)
+			}
+		}
+		if line != "chaos run f01" {
+			assert.Equal(t, want, strings.Join(got, " "), "%s\n%s", line, r.stderr)
+		} else {
+			assert.Equal(t, []string{"f01-kill-the-leader"}, got)
+		}
+	}
+}

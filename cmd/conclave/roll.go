@@ -1,0 +1,129 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave"
+	"conclave/internal/supervisor"
+	"conclave/meta/metaclient"
+)
+
+func (a *app) rollCommand() *cobra.Command {
+	var role string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "roll", Short: "Restart the local nodes one by one, draining each", Args: want(),
+		Long: `Restart the local cluster's nodes one by one. Each node gets SIGTERM, hands over all
+its work and ends, and is started again. The next node follows when the whole cluster
+is ready and no slot is being handed over.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if role != "" {
+				if _, err := conclave.ParseRole(role); err != nil {
+					return usageError{err}
+				}
+			}
+			h, err := a.local()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			err = a.roll(ctx, h, role)
+			if ctx.Err() != nil && cmd.Context().Err() == nil {
+				return fmt.Errorf("%w after %s: %w", errTimedOut, timeout, err)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "", "only this role: meta, session or data")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "give up after this long")
+	return cmd
+}
+
+// rolled is the result of roll for one node.
+type rolled struct {
+	Name    string `json:"name"`
+	StopMs  int64  `json:"stopMs"`  // from SIGTERM to the end of the process
+	ReadyMs int64  `json:"readyMs"` // from the start until the cluster is ready and the slots are stable
+}
+
+// roll restarts the nodes of one role or all: data nodes, sessions, metas, and
+// the leader last, so that there is one election.
+func (a *app) roll(ctx context.Context, h *supervisor.Handle, role string) error {
+	admin, err := a.admin()
+	if err != nil {
+		return err
+	}
+	if err := h.AwaitReady(ctx); err != nil {
+		return fmt.Errorf("not every process is ready, as roll requires: %w", err)
+	}
+	ps, err := h.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	leader, err := admin.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	order := map[string]int{"data": 1, "session": 2, "meta": 3}
+	ps = slices.DeleteFunc(ps, func(p supervisor.Process) bool { return order[p.Role] == 0 || role != "" && p.Role != role })
+	place := func(p supervisor.Process) int {
+		if p.Name == leader.Leader {
+			return len(order) + 1
+		}
+		return order[p.Role]
+	}
+	slices.SortStableFunc(ps, func(x, y supervisor.Process) int { return cmp.Compare(place(x), place(y)) })
+	for _, p := range ps {
+		r, err := a.rollOne(ctx, h, admin, p)
+		if err != nil {
+			return err
+		}
+		err = a.show(r, func(w io.Writer) {
+			fmt.Fprintf(w, "%-10s stopped in %s, ready again in %s\n", r.Name, ms(r.StopMs), ms(r.ReadyMs))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) rollOne(ctx context.Context, h *supervisor.Handle, admin *metaclient.Admin, p supervisor.Process) (rolled, error) {
+	r := rolled{Name: p.Name}
+	start := time.Now()
+	if err := h.Kill(ctx, p.Name, syscall.SIGTERM); err != nil {
+		return r, err
+	}
+	ended, err := h.AwaitEnd(ctx, p.Name, p.PID)
+	if err != nil {
+		return r, err
+	}
+	r.StopMs = time.Since(start).Milliseconds()
+	if ended.Code != 0 {
+		return r, fmt.Errorf("%s stopped with exit code %d, roll aborted; see %s", p.Name, ended.Code, a.hint("logs "+p.Name))
+	}
+	start = time.Now()
+	if ended.PID == 0 { // with --restart the supervisor starts it
+		if err := h.Start(ctx, p.Name); err != nil {
+			return r, err
+		}
+	}
+	if err := h.AwaitReady(ctx); err != nil {
+		return r, err
+	}
+	err = poll(ctx, func() (bool, error) {
+		slots, err := admin.Slots(ctx)
+		return err == nil && slots.Stable, err
+	})
+	r.ReadyMs = time.Since(start).Milliseconds()
+	return r, err
+}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"conclave"
+	"conclave/wire"
+)
+
+// What is registered in the whole cluster: the sessions are asked, since each
+// is the source of truth about its own clients.
+
+// publisher is one registration: a row of a session's /v1/publishers.
+type publisher struct {
+	conclave.Publisher
+	Client   string         `json:"client,omitempty"`
+	ClientID string         `json:"clientId,omitempty"`
+	Address  string         `json:"address,omitempty"`
+	Slot     int            `json:"slot"`
+	Stored   conclave.Epoch `json:"stored,omitzero"`
+	Session  string         `json:"session"` // added here
+}
+
+// subscriber is a row of a session's /v1/subscribers.
+type subscriber struct {
+	conclave.DataInfoID
+	ID       string `json:"id"`
+	Client   string `json:"client"`
+	ClientID string `json:"clientId"`
+	Address  string `json:"address"`
+	Version  int64  `json:"version"`
+	Values   int    `json:"values"`
+	Held     bool   `json:"held"`
+	Session  string `json:"session"` // added here
+}
+
+// clientRow is a row of a session's /v1/clients.
+type clientRow struct {
+	Client        string    `json:"client"`
+	Name          string    `json:"name"`
+	Address       string    `json:"address"`
+	Since         time.Time `json:"since"`
+	Registrations int       `json:"registrations"`
+	Subscriptions int       `json:"subscriptions"` // added here
+	Session       string    `json:"session"`       // added here
+}
+
+// registrations are those of all sessions that answered.
+type registrations struct {
+	publishers  []publisher
+	subscribers []subscriber
+	clients     []clientRow
+	silent      []string // sessions that did not answer
+}
+
+// registrations asks all sessions what is registered under a dataId, or under
+// all of them for "". It fails if no session answers.
+func (a *app) registrations(ctx context.Context, dataID string) (registrations, error) {
+	sessions, err := a.sessionAddresses(ctx)
+	if err != nil {
+		return registrations{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	answers, errs := make([]registrations, len(sessions)), make([]error, len(sessions))
+	var asking sync.WaitGroup
+	for i, s := range sessions {
+		asking.Go(func() { answers[i], errs[i] = a.askSession(ctx, s, dataID) })
+	}
+	asking.Wait()
+	var all registrations
+	for i, s := range sessions {
+		if errs[i] != nil {
+			all.silent = append(all.silent, s.name)
+			continue
+		}
+		all.publishers = append(all.publishers, answers[i].publishers...)
+		all.subscribers = append(all.subscribers, answers[i].subscribers...)
+		all.clients = append(all.clients, answers[i].clients...)
+	}
+	switch {
+	case len(sessions) == 0:
+		return all, errors.New("the cluster has no session")
+	case len(all.silent) == len(sessions):
+		return all, wire.Errorf(wire.CodeUnavailable, "no session answers (%v)", errors.Join(errs...))
+	}
+	return all, nil
+}
+
+func (a *app) askSession(ctx context.Context, s nodeAddress, dataID string) (r registrations, err error) {
+	query := "?dataId=" + url.QueryEscape(dataID)
+	err = errors.Join(
+		a.getJSON(ctx, s.address, "/v1/publishers"+query, &r.publishers),
+		a.getJSON(ctx, s.address, "/v1/subscribers"+query, &r.subscribers),
+		a.getJSON(ctx, s.address, "/v1/clients", &r.clients))
+	r.publishers = slices.DeleteFunc(r.publishers, func(p publisher) bool { return p.Withdrawn })
+	subscriptions := map[string]int{}
+	for i := range r.publishers {
+		r.publishers[i].Session = s.name
+	}
+	for i := range r.subscribers {
+		r.subscribers[i].Session = s.name
+		subscriptions[r.subscribers[i].ClientID]++
+	}
+	for i := range r.clients {
+		r.clients[i].Session, r.clients[i].Subscriptions = s.name, subscriptions[r.clients[i].Client]
+	}
+	return r, err
+}
+
+// at returns the part that has to do with an address (HOST or HOST:PORT): a
+// value or a client that is there. For "" it is everything.
+func (r registrations) at(address string) registrations {
+	if address == "" {
+		return r
+	}
+	is := func(s string) bool { return isAt(s, address) }
+	return registrations{
+		publishers:  filter(r.publishers, func(p publisher) bool { return is(p.Address) || slices.ContainsFunc(p.Values, is) }),
+		subscribers: filter(r.subscribers, func(s subscriber) bool { return is(s.Address) }),
+		clients:     filter(r.clients, func(c clientRow) bool { return is(c.Address) }),
+		silent:      r.silent,
+	}
+}
+
+// isAt reports whether s is at an address: the same HOST:PORT, or on that HOST.
+func isAt(s, address string) bool {
+	host, _, err := net.SplitHostPort(s)
+	return s == address || err == nil && host == address
+}
+
+func filter[T any](all []T, keep func(T) bool) []T {
+	out := []T{} // so that JSON has a list
+	for _, x := range all {
+		if keep(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// service is one DataInfoID: a row of `services`.
+type service struct {
+	conclave.DataInfoID
+	Publishers  int      `json:"publishers"`
+	Subscribers int      `json:"subscribers"`
+	Values      int      `json:"values"`
+	Sessions    []string `json:"sessions"` // through which it is registered or subscribed
+}
+
+// services counts the registrations by DataInfoID, sorted.
+func (r registrations) services() []service {
+	byID := map[conclave.DataInfoID]*service{}
+	of := func(id conclave.DataInfoID, session string) *service {
+		s := byID[id]
+		if s == nil {
+			s = &service{DataInfoID: id}
+			byID[id] = s
+		}
+		if !slices.Contains(s.Sessions, session) {
+			s.Sessions = append(s.Sessions, session)
+			slices.Sort(s.Sessions)
+		}
+		return s
+	}
+	for _, p := range r.publishers {
+		s := of(p.Data, p.Session)
+		s.Publishers++
+		s.Values += len(p.Values)
+	}
+	for _, x := range r.subscribers {
+		of(x.DataInfoID, x.Session).Subscribers++
+	}
+	out := []service{}
+	for _, s := range byID {
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(x, y service) int { return strings.Compare(x.String(), y.String()) })
+	return out
+}
+
+// warnSilent reports sessions whose registrations are missing in an answer.
+func (a *app) warnSilent(r registrations) {
+	if len(r.silent) > 0 {
+		fmt.Fprintf(a.stderr, "conclave: %s did not answer: what is registered there is missing here\n", strings.Join(r.silent, ", "))
+	}
+}
+
+// shownID formats a DataInfoID without the defaults.
+func shownID(id conclave.DataInfoID) string {
+	text := id.DataID
+	if id.Group != conclave.DefaultGroup {
+		text += ", group " + id.Group
+	}
+	if id.Instance != conclave.DefaultInstance {
+		text += ", instance " + id.Instance
+	}
+	return text
+}
+
+func (a *app) servicesCommand() *cobra.Command {
+	var address string
+	cmd := &cobra.Command{
+		Use: "services [PREFIX]", Short: "List what is registered in the cluster", Args: atMost1("PREFIX"),
+		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
+beginning of the dataIds to list.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, err := a.registrations(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			a.warnSilent(found)
+			prefix := strings.Join(args, "")
+			rows := filter(found.at(address).services(), func(s service) bool { return strings.HasPrefix(s.DataID, prefix) })
+			return a.show(rows, func(w io.Writer) {
+				if len(rows) == 0 {
+					fmt.Fprintln(w, "nothing is registered")
+					return
+				}
+				t := newTable("DATAID", "PUBLISHERS", "VALUES", "SUBSCRIBERS", "SESSIONS")
+				for _, s := range rows {
+					t.add(shownID(s.DataInfoID), s.Publishers, s.Values, s.Subscribers, strings.Join(s.Sessions, ","))
+				}
+				t.write(w)
+			})
+		},
+	}
+	a.addSessionFlag(cmd)
+	cmd.Flags().StringVar(&address, "address", "", "only those with a value or a client at this HOST or HOST:PORT")
+	return cmd
+}
+
+// description is the output of `describe`.
+type description struct {
+	Publishers  []publisher  `json:"publishers"`
+	Subscribers []subscriber `json:"subscribers"`
+}
+
+func (a *app) describeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "describe DATAID|CLIENT|ADDRESS", Short: "Show who publishes and who subscribes", Args: want("DATAID|CLIENT|ADDRESS"),
+		Long: `Show the publishers and subscribers of a dataId with their clients, and the session
+through which each is registered. If there is no such dataId, show those of the clients
+with that name, or those with a value or a client at that address (HOST or HOST:PORT).
+Exit with 1 if there is nothing.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := a.registrations(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			a.warnSilent(all)
+			found := all.of(args[0])
+			if len(found.Publishers)+len(found.Subscribers) == 0 {
+				return fmt.Errorf("no dataId, client or address %q has a registration; list what has with %s", args[0], a.hint("services"))
+			}
+			return a.show(found, func(w io.Writer) { writeDescription(w, found) })
+		},
+	}
+	a.addSessionFlag(cmd)
+	return cmd
+}
+
+// of returns what has to do with a dataId, a client's name or an address: the
+// first of these that there is.
+func (r registrations) of(name string) description {
+	for _, is := range []func(dataID, client, address string, values []string) bool{
+		func(dataID, _, _ string, _ []string) bool { return dataID == name },
+		func(_, client, _ string, _ []string) bool { return client == name },
+		func(_, _, address string, values []string) bool {
+			return isAt(address, name) || slices.ContainsFunc(values, func(v string) bool { return isAt(v, name) })
+		},
+	} {
+		d := description{
+			filter(r.publishers, func(p publisher) bool { return is(p.Data.DataID, p.Client, p.Address, p.Values) }),
+			filter(r.subscribers, func(s subscriber) bool { return is(s.DataID, s.Client, s.Address, nil) }),
+		}
+		if len(d.Publishers)+len(d.Subscribers) > 0 {
+			slices.SortStableFunc(d.Publishers, func(x, y publisher) int {
+				return cmp.Or(strings.Compare(x.Data.String(), y.Data.String()), slices.Compare(x.Values, y.Values))
+			})
+			return d
+		}
+	}
+	return description{[]publisher{}, []subscriber{}}
+}
+
+func writeDescription(w io.Writer, d description) {
+	t := newTable("DATAID", "VALUES", "PUBLISHER", "ADDRESS", "SESSION", "SLOT", "VERSION", "STORED")
+	for _, p := range d.Publishers {
+		t.add(shownID(p.Data), strings.Join(p.Values, ", "), p.Client, p.Address, p.Session, p.Slot, p.Version, either(p.Stored.IsZero(), "not yet", "yes"))
+	}
+	if len(d.Publishers) > 0 {
+		t.write(w)
+	}
+	if len(d.Subscribers) == 0 {
+		return
+	}
+	if len(d.Publishers) > 0 {
+		fmt.Fprintln(w)
+	}
+	t = newTable("DATAID", "SUBSCRIBER", "ADDRESS", "SESSION", "LIST")
+	for _, s := range d.Subscribers {
+		t.add(shownID(s.DataInfoID), s.Client, s.Address, s.Session, either(s.Version == 0, "none yet", plural(s.Values, "value"))+either(s.Held, ", a newer one is held back", ""))
+	}
+	t.write(w)
+}
+
+func (a *app) clientsCommand() *cobra.Command {
+	var address string
+	var count int
+	cmd := &cobra.Command{
+		Use: "clients [NAME]", Short: "List the clients of all sessions", Args: atMost1("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("count") { // the former name of workload
+				fmt.Fprintln(a.stderr, "conclave: `conclave clients --count` is now `conclave workload --count`; the old name will be removed in the next version")
+				return a.workload(cmd.Context(), count)
+			}
+			found, err := a.registrations(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			a.warnSilent(found)
+			name := strings.Join(args, "")
+			rows := filter(found.at(address).clients, func(c clientRow) bool { return name == "" || c.Name == name })
+			return a.show(rows, func(w io.Writer) {
+				if len(rows) == 0 {
+					fmt.Fprintln(w, "no client is connected")
+					return
+				}
+				t := newTable("NAME", "ADDRESS", "SESSION", "PUBLISHES", "SUBSCRIBES", "SINCE")
+				for _, c := range rows {
+					t.add(c.Name, c.Address, c.Session, c.Registrations, c.Subscriptions, clock(c.Since))
+				}
+				t.write(w)
+			})
+		},
+	}
+	a.addSessionFlag(cmd)
+	cmd.Flags().StringVar(&address, "address", "", "only those at this HOST or HOST:PORT")
+	cmd.Flags().IntVar(&count, "count", 0, "")
+	cmd.Flags().Lookup("count").Hidden = true
+	return cmd
+}
