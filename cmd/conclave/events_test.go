@@ -14,6 +14,7 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 // drainEvents are two data nodes of which one hands eight slots over to the
@@ -21,7 +22,7 @@ import (
 func drainEvents(t *testing.T) (meta string, add func(wire.Event)) {
 	base, passed := time.Now().Add(-time.Minute), time.Duration(0)
 	now := func() time.Time { return base.Add(passed) }
-	one, two, three := wire.NewEvents("data-1", now), wire.NewEvents("data-2", now), wire.NewEvents("meta-1", now)
+	one, two, three := serve.NewEvents("data-1", now), wire.NewEvents("data-2", now), wire.NewEvents("meta-1", now)
 	three.Add(wire.Event{Type: "leader.elected", Term: 3, Text: "meta-1 leads"})
 	passed = 50 * time.Second
 	for i := range 8 {
