@@ -18,7 +18,7 @@ var dataGuards = []guard{
 		"data/source.go", "now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {", "now.Before(m.began) {"}},
 	{name: "a copy that is further stays where it is", test: unit{"./data", "TestCrash_FurthestCopyIsTaken"}, by: on("the-furthest-copy-is-being-drained", "the-furthest-copy-is-being-drained@2", "storm@112"), patch: patch{
 		"data/migrate.go", "len(m.holders) > 0 {", "len(m.holders) > 9 {"}},
-	{name: "the successor of a dead source asks no other holder", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, by: on("storm@4415"), patch: patch{
+	{name: "the successor of a dead source asks no other holder", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, by: on("the-source-dies-and-a-follower-has-everything@4415", "storm@4415"), patch: patch{
 		"data/holders.go", "if m.source.IsZero() || m.again || m.collected {", "if m.epoch.Term > 0 {"}},
 	{name: "the sessions are asked while the holders of a silent source's slot are", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, patch: patch{
 		"data/migrate.go", "\t\tif m.phase == collecting {\n\t\t\treturn m.deadline", "\t\tif m.phase == collecting && m.r.id < 0 {\n\t\t\treturn m.deadline"}},
