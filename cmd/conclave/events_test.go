@@ -22,7 +22,7 @@ import (
 func drainEvents(t *testing.T) (meta string, add func(wire.Event)) {
 	base, passed := time.Now().Add(-time.Minute), time.Duration(0)
 	now := func() time.Time { return base.Add(passed) }
-	one, two, three := serve.NewEvents("data-1", now), wire.NewEvents("data-2", now), wire.NewEvents("meta-1", now)
+	one, two, three := serve.NewEvents("data-1", now), serve.NewEvents("data-2", now), serve.NewEvents("meta-1", now)
 	three.Add(wire.Event{Type: "leader.elected", Term: 3, Text: "meta-1 leads"})
 	passed = 50 * time.Second
 	for i := range 8 {
@@ -30,7 +30,7 @@ func drainEvents(t *testing.T) (meta string, add func(wire.Event)) {
 		one.Add(wire.Event{Type: "slot.finished", Term: 3, Text: fmt.Sprintf("slot %d finished for data-2", i)})
 		two.Add(wire.Event{Type: "slot.serving", Term: 3, Text: fmt.Sprintf("slot %d served", i)})
 	}
-	serve := func(e *wire.Events) map[string]any {
+	serve := func(e *serve.Events) map[string]any {
 		return map[string]any{"GET /v1/events": http.HandlerFunc(e.ServeHTTP), "GET /healthz": map[string]string{"incarnation": "x"}}
 	}
 	routes := serve(three)
