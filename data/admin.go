@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/slot"
 	"conclave/wire"
 )
@@ -94,7 +95,7 @@ func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
 	now := time.Now()
 	out := []DatumInfo{}
 	for _, r := range s.slots.all() {
-		var data []Datum
+		var data []store.Datum
 		r.mu.Lock()
 		if r.state == slot.Serving {
 			data = r.store.Data(now, func(id string) bool { return strings.HasPrefix(id, prefix) })

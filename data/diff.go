@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
@@ -227,7 +228,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 }
 
 // request builds the question, and begins a merge that apply or abandon ends.
-func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy, *pendingMerge, bool) {
+func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []store.Copy, *store.PendingMerge, bool) {
 	r := j.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,19 +241,19 @@ func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy
 		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(j.epoch), Session: wire.NodeOut(j.session),
 		Count: count, Digest: sum, Summarized: summarize,
 	}
-	var held []Copy
+	var held []store.Copy
 	if summarize {
 		held = r.store.Of(j.session)
 		req.Entries = make([]*wirev1.DiffEntry, len(held))
 		for i, c := range held {
-			req.Entries[i] = &wirev1.DiffEntry{Id: c.id, Version: c.version}
+			req.Entries[i] = &wirev1.DiffEntry{Id: c.ID, Version: c.Version}
 		}
 	}
 	return req, held, r.store.Begin(), true
 }
 
 // abandon ends a merge without an answer.
-func (r *replica) abandon(merge *pendingMerge) {
+func (r *replica) abandon(merge *store.PendingMerge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store != nil {
@@ -262,7 +263,7 @@ func (r *replica) abandon(merge *pendingMerge) {
 
 // apply merges one answer. It returns whether to ask again, and how many copies
 // it added and removed.
-func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
+func (d *differ) apply(j diffJob, merge *store.PendingMerge, held []store.Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
 	puts := make([]conclave.Publisher, len(m.GetPuts()))
 	for i, p := range m.GetPuts() {
 		if puts[i], err = wire.PublisherIn(p); err != nil {
@@ -271,13 +272,13 @@ func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.Di
 		}
 	}
 	again = m.GetSummarize() || m.GetMore() && len(puts) > 0
-	var removed []Copy
+	var removed []store.Copy
 	if !again {
 		removed = match(held, m.GetRemoved())
 	}
 	r := j.r
 	r.mu.Lock()
-	if r.store == nil || !r.store.isOpen(merge) { // the leadership that asked has ended
+	if r.store == nil || !r.store.IsOpen(merge) { // the leadership that asked has ended
 		r.mu.Unlock()
 		return false, 0, 0, errNotAwaited
 	}
@@ -298,7 +299,7 @@ func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.Di
 
 // match returns the copies that a session reports as unknown: its entries name
 // the id and the version that they were sent with.
-func match(held []Copy, removed []*wirev1.DiffEntry) []Copy {
+func match(held []store.Copy, removed []*wirev1.DiffEntry) []store.Copy {
 	if len(removed) == 0 {
 		return nil
 	}
@@ -306,9 +307,9 @@ func match(held []Copy, removed []*wirev1.DiffEntry) []Copy {
 	for _, e := range removed {
 		unknown[e.GetId()] = e.GetVersion()
 	}
-	var out []Copy
+	var out []store.Copy
 	for _, c := range held {
-		if v, ok := unknown[c.id]; ok && c.version <= v {
+		if v, ok := unknown[c.ID]; ok && c.Version <= v {
 			out = append(out, c)
 		}
 	}

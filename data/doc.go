@@ -68,17 +68,13 @@
 //
 // # Copies and versions
 //
-// Store keeps one copy for each registration and owner session. The highest
-// version is visible. A removal touches only its owner's copy. A tombstone is a
-// version like any other. Applying the same changes twice, late or in another
-// order results in the same store, so feeds, diffs and writes may run at the
-// same time. Order matters in one case only: a session writes something while
-// an older decision about the same copy is still on its way here. A
-// pendingMerge (merge.go) lets the session's write win. It ends with the
-// leadership that it was begun for: every change of state or leader epoch goes
-// through replica.enter, which ends all pending merges, and what a diff returns
-// after that is dropped. A follower has none: its leader's feed decides
-// everything.
+// The copies of a slot, their versions and the feed's log are in package
+// data/store, which is pure; a replica owns a store and guards it. What a diff
+// or an old leader's feed brings is merged under a store.PendingMerge. It ends
+// with the leadership that it was begun for: every change of state or leader
+// epoch goes through replica.enter, which ends all pending merges, and what a
+// diff returns after that is dropped. A follower has none: its leader's feed
+// decides everything.
 //
 // Datum versions are counted per slot. A new leader epoch begins above its
 // base, above its own counter, above the source's counter, and above everything

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/slot"
@@ -272,11 +273,11 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 		r.detachAt(now)
 		return false, false, errRefused
 	}
-	store := r.ensureStore()
+	held := r.ensureStore()
 	switch {
 	case e.GetSnapshot():
 		if e.GetSnapshotBegin() {
-			r.loading = NewStore(r.grace)
+			r.loading = store.NewLoading(r.grace)
 		}
 		if r.loading == nil {
 			// The end of a snapshot whose beginning was dropped: if it were
@@ -288,31 +289,17 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 			r.detachAt(now)
 			return false, false, errGap
 		}
-		for _, c := range e.GetCopies() {
-			r.loading.put(copyIn(c), now)
-		}
-		if !e.GetSnapshotEnd() {
+		if !r.loading.Add(e, now) {
 			return false, false, nil
 		}
-		r.store = store.Adopt(r.takeover, r.loading, now)
-		r.store.inherit(marks{wire.FromMs(e.GetUnconfirmedMs()), wire.FromMs(e.GetIncompleteMs())}, now)
+		r.store = held.Install(r.takeover, r.loading, now)
 		r.loading = nil
 	case r.copyEpoch != epoch || r.copyPosition != e.GetFrom():
 		r.detachAt(now)
 		return false, false, errGap
 	default:
-		removals := make([]Removal, len(e.GetRemovals()))
-		for i, x := range e.GetRemovals() {
-			removals[i] = Removal{copyKey{wire.NodeIn(x.GetOwner()), x.GetDataInfoId(), x.GetId()}, x.GetCause()}
-		}
-		puts := make([]Copy, len(e.GetCopies()))
-		for i, c := range e.GetCopies() {
-			puts[i] = copyIn(c)
-		}
-		store.Follow(r.takeover, puts, removals, now)
+		held.Follow(r.takeover, e, now)
 	}
-	r.store.TakeChanged() // a copy has no readers
-	r.store.Raise(e.GetCounter())
 	caughtUp = r.copyEpoch != epoch || !r.attached
 	r.copyEpoch, r.copyPosition = epoch, e.GetPosition()
 	r.attached, r.fresh = true, now

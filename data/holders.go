@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -21,15 +22,6 @@ import (
 //
 // A holder that does not answer within FinishTimeout is left out, as a silent
 // source is. A slot without another live holder waits for nothing.
-
-// heldCopy is a complete copy that another holder has sent.
-type heldCopy struct {
-	store    *Store
-	epoch    conclave.Epoch
-	position uint64
-	counter  int64
-	marks    marks
-}
 
 // isFurther reports whether a copy at a position of one epoch's feed is further
 // than another.
@@ -85,7 +77,7 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 	s.tasks.Go(func() {
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
-		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c heldCopy) {
+		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c *store.Loading) {
 			if m := bySlot[id]; m != nil {
 				s.post(func() { s.take(m, n, c) })
 			}
@@ -102,30 +94,21 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 }
 
 // receiveCopies calls received with each copy that has arrived as a whole.
-func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, heldCopy)) error {
+func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, *store.Loading)) error {
 	stream, err := s.server.peers.Data(address).Collect(ctx, connect.NewRequest(ask))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stream.Close() }() // it has ended, or is given up
-	var loading *Store
+	var loading *store.Loading
 	now := time.Now()
 	for stream.Receive() {
 		e := stream.Msg()
 		if e.GetSnapshotBegin() {
-			loading = NewStore(s.server.config.SessionGrace)
+			loading = store.NewLoading(s.server.config.SessionGrace)
 		}
-		if loading == nil {
-			continue
-		}
-		for _, c := range e.GetCopies() {
-			loading.put(copyIn(c), now)
-		}
-		if e.GetSnapshotEnd() {
-			received(int(e.GetSlot()), heldCopy{
-				store: loading, epoch: wire.EpochIn(e.GetLeaderEpoch()), position: e.GetPosition(),
-				counter: e.GetCounter(), marks: marks{wire.FromMs(e.GetUnconfirmedMs()), wire.FromMs(e.GetIncompleteMs())},
-			})
+		if loading != nil && loading.Add(e, now) {
+			received(int(e.GetSlot()), loading)
 			loading = nil
 		}
 	}
@@ -133,23 +116,20 @@ func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.C
 }
 
 // take replaces the copy with a holder's if that is further.
-func (s *slots) take(m *migration, holder conclave.NodeID, c heldCopy) {
+func (s *slots) take(m *migration, holder conclave.NodeID, c *store.Loading) {
 	if s.migrations[m.r.id] != m || m.phase != collecting {
 		return
 	}
 	r, now := m.r, time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !isFurther(c.epoch, c.position, r.copyEpoch, r.copyPosition) {
+	if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {
 		return
 	}
 	s.server.log.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
-		"copy", c.epoch, "position", c.position, "had", r.copyEpoch, "at", r.copyPosition)
-	r.store = r.store.Adopt(r.takeover, c.store, now)
-	r.store.inherit(c.marks, now)
-	r.store.TakeChanged() // a slot that migrates has no readers
-	r.store.Raise(c.counter)
-	r.copyEpoch, r.copyPosition = c.epoch, c.position
+		"copy", c.Epoch, "position", c.Position, "had", r.copyEpoch, "at", r.copyPosition)
+	r.store = r.store.Install(r.takeover, c, now)
+	r.copyEpoch, r.copyPosition = c.Epoch, c.Position
 }
 
 // Collect is called by a node that was granted slots after a crash. A higher
@@ -203,8 +183,7 @@ func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events
 		r.mu.Unlock()
 		return nil, finished
 	}
-	copies, copyEpoch, position := r.store.All(), r.copyEpoch, r.copyPosition
-	counter, left := r.store.Counter(), r.store.marksAt(now)
+	copyEpoch, whole := r.copyEpoch, r.store.Snapshot(r.copyPosition, now)
 	r.mu.Unlock()
-	return snapshot(r.id, copyEpoch, copies, position, counter, left), finished
+	return whole.Messages(r.id, copyEpoch), finished
 }

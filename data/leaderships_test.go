@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/meta/metaclient"
 	"conclave/slot"
@@ -33,9 +34,15 @@ type leaderships struct {
 	diffs      []*openDiff
 	now        time.Time
 
-	handed  map[string][]Copy // what the source had at its Finish, by registration id
-	written map[string]bool   // since the last grant
+	handed  map[string][]store.Copy // what the source had at its Finish, by registration id
+	written map[string]bool         // since the last grant
 }
+
+var (
+	testOwners = []conclave.NodeID{{Name: "session-1", Incarnation: "a"}, {Name: "session-1", Incarnation: "b"}, {Name: "session-2", Incarnation: "c"}}
+	testData   = conclave.DataInfoID{DataID: "x", Instance: conclave.DefaultInstance, Group: conclave.DefaultGroup}
+	testIDs    = []string{"r1", "r2", "r3"}
+)
 
 type leadershipNode struct {
 	*Server
@@ -54,8 +61,8 @@ type openDiff struct {
 	node     *leadershipNode
 	job      diffJob
 	req      *wirev1.DiffRequest
-	held     []Copy
-	f        *pendingMerge
+	held     []store.Copy
+	f        *store.PendingMerge
 	answer   *wirev1.DiffResponse
 	answered bool
 }
@@ -128,16 +135,16 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 	old, has := w.registered[owner][id]
 	switch {
 	case gone && has:
-		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData[0], Version: old.Version, Cause: withdrawn}}
+		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData.String(), Version: old.Version, Cause: wirev1.Cause_CAUSE_WITHDRAWN}}
 		delete(w.registered[owner], id)
 	default:
 		version := int64(1)
 		for _, o := range testOwners {
 			version = max(version, w.registered[o][id].Version+1)
 		}
-		p := publisher(testData[0], id, version, false)
+		p := conclave.Publisher{ID: id, Data: testData, Version: version, Values: []string{fmt.Sprintf("%s=%d", id, version)}}
 		w.registered[owner][id] = p
-		b.puts = []Copy{copyFrom(owner, p)}
+		b.puts = []store.Copy{store.CopyOf(owner, p)}
 	}
 	access, _ := n.r.write(owner, 0, b, &n.watchers, w.now)
 	require.Equal(w.t, wirev1.Access_ACCESS_ACCEPT, access)
@@ -229,10 +236,10 @@ func (w *leaderships) carryOn(n *leadershipNode) {
 	assert.Equal(w.t, w.handed, served, "what %s serves, except for what was written to it, is what %s had", n.id.Name, m.source.Name)
 }
 
-func byID(s *Store) map[string][]Copy {
-	out := map[string][]Copy{}
+func byID(s *store.Store) map[string][]store.Copy {
+	out := map[string][]store.Copy{}
 	for _, c := range s.All() {
-		out[c.id] = append(out[c.id], c)
+		out[c.ID] = append(out[c.ID], c)
 	}
 	return out
 }
@@ -283,15 +290,14 @@ func (w *leaderships) check(t *rapid.T) {
 	for _, n := range w.nodes {
 		r := n.r
 		if r.store != nil && !r.leads() {
-			assert.Empty(t, r.store.merges, "%s does not lead: it has no pending merge", n.id.Name)
-			assert.Empty(t, r.store.touched, n.id.Name)
+			assert.False(t, r.store.Pending(), "%s does not lead: it has no pending merge", n.id.Name)
 			assert.Nil(t, r.takeover, n.id.Name)
 		}
 		if r.state != "" || r.leader.IsZero() || r.leaderEpoch != r.copyEpoch {
 			continue
 		}
 		l := w.of(r.leader).r
-		if led := l.state == slot.Serving || l.state == slot.Finished; led && l.epoch == r.copyEpoch && l.store.log.position == r.copyPosition {
+		if led := l.state == slot.Serving || l.state == slot.Finished; led && l.epoch == r.copyEpoch && l.store.Position() == r.copyPosition {
 			assert.Equal(t, l.store.All(), r.store.All(), "%s has all of %s up to %d", n.id.Name, r.leader.Name, r.copyPosition)
 		}
 	}

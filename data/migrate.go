@@ -349,9 +349,9 @@ func (s *slots) serve(m *migration, now time.Time) {
 		serving.Key = trace.Incomplete
 	}
 	r.trace.Claim(serving)
-	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+	r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
 	r.partial = nodeSet(partial)
-	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
+	s.server.watchers.reset(r.id, r.epoch, r.store.Position())
 	r.mu.Unlock()
 	delete(s.migrations, r.id)
 	s.refollow = true

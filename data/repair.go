@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/sleep"
 	"conclave/slot"
 )
@@ -32,21 +33,21 @@ func (r *replica) repairWith(session conclave.NodeID) {
 // cause, and the write may still be on its way; so a copy is removed as
 // "missing in a diff" only when two diffs, one round apart, report it. mu is
 // held.
-func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (confirmed []Copy) {
+func (r *replica) confirmRemovals(session conclave.NodeID, removed []store.Copy) (confirmed []store.Copy) {
 	before := r.reported[session]
 	delete(r.reported, session)
 	for _, c := range removed {
-		if v, ok := before[c.copyKey]; ok && v == c.version {
+		if v, ok := before[c.Key]; ok && v == c.Version {
 			confirmed = append(confirmed, c)
 			continue
 		}
 		if r.reported == nil {
-			r.reported = map[conclave.NodeID]map[copyKey]int64{}
+			r.reported = map[conclave.NodeID]map[store.Key]int64{}
 		}
 		if r.reported[session] == nil {
-			r.reported[session] = map[copyKey]int64{}
+			r.reported[session] = map[store.Key]int64{}
 		}
-		r.reported[session][c.copyKey] = c.version
+		r.reported[session][c.Key] = c.Version
 		r.repairWith(session)
 	}
 	return confirmed

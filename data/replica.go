@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
@@ -25,7 +26,7 @@ type replica struct {
 	// it. epoch is the leader epoch of Migrating, Serving or Finished.
 	state slot.ReportState
 	epoch conclave.Epoch
-	store *Store // nil if there is no copy
+	store *store.Store // nil if there is no copy
 
 	// The copy is complete up to this position of the feed of this leader
 	// epoch. Zero epoch: there is no complete copy.
@@ -37,18 +38,18 @@ type replica struct {
 	// position.
 	leader      conclave.NodeID
 	leaderEpoch conclave.Epoch
-	loading     *Store        // a snapshot that is being received
-	fresh       time.Time     // when the copy was last known to be current
-	attached    bool          // the feed is being read and the copy is current
-	takeover    *pendingMerge // open while migrating: begun with the grant
+	loading     *store.Loading      // a snapshot that is being received
+	fresh       time.Time           // when the copy was last known to be current
+	attached    bool                // the feed is being read and the copy is current
+	takeover    *store.PendingMerge // open while migrating: begun with the grant
 
-	base     int64                                 // the floor of the versions at epoch
-	first    bool                                  // nothing was published in the slot before this epoch
-	dirty    map[conclave.NodeID]bool              // sessions to compare with (repair.go)
-	reported map[conclave.NodeID]map[copyKey]int64 // removals that one repair has reported (repair.go)
-	numbers  map[conclave.NodeID]uint64            // the highest request number accepted from each session at epoch
-	partial  map[conclave.NodeID]bool              // sessions that were given up when it began to serve (unreached.go)
-	streams  map[*feedStream]uint64                // followers' streams, and how far each has read
+	base     int64                                   // the floor of the versions at epoch
+	first    bool                                    // nothing was published in the slot before this epoch
+	dirty    map[conclave.NodeID]bool                // sessions to compare with (repair.go)
+	reported map[conclave.NodeID]map[store.Key]int64 // removals that one repair has reported (repair.go)
+	numbers  map[conclave.NodeID]uint64              // the highest request number accepted from each session at epoch
+	partial  map[conclave.NodeID]bool                // sessions that were given up when it began to serve (unreached.go)
+	streams  map[*feedStream]uint64                  // followers' streams, and how far each has read
 }
 
 // leads reports whether this node is the slot's leader at r.epoch, serving or
@@ -71,9 +72,9 @@ func (r *replica) access(epoch conclave.Epoch, writes bool) (wirev1.Access, conc
 }
 
 // ensureStore returns the store; it makes one if there is none.
-func (r *replica) ensureStore() *Store {
+func (r *replica) ensureStore() *store.Store {
 	if r.store == nil {
-		r.store = NewStore(r.grace)
+		r.store = store.New(r.grace)
 	}
 	return r.store
 }
@@ -88,7 +89,7 @@ func (r *replica) ensureStore() *Store {
 func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watchers) {
 	if r.state == slot.Serving {
 		w.ended(r.id, r.epoch)
-		r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+		r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
 	}
 	led, before := r.leads(), r.epoch
 	r.state, r.epoch = state, epoch
@@ -147,7 +148,7 @@ func (r *replica) behind(now time.Time) time.Duration {
 // position returns the copy's position in the feed that it leads or follows.
 func (r *replica) position() uint64 {
 	if r.state == slot.Serving || r.state == slot.Finished {
-		return r.store.log.position
+		return r.store.Position()
 	}
 	return r.copyPosition
 }
@@ -160,7 +161,7 @@ func (r *replica) publish(w *watchers) {
 		f.mark(r.id)
 	}
 	if len(ids) > 0 && r.state == slot.Serving {
-		w.change(r.id, r.epoch, r.store.log.position, ids)
+		w.change(r.id, r.epoch, r.store.Position(), ids)
 	}
 }
 

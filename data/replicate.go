@@ -21,12 +21,7 @@ import (
 // The leader's side of replication: one stream for each node that follows, with
 // any number of slots. A slot's feed begins with a snapshot, unless the
 // follower has everything up to a position that the log still holds; then every
-// change follows at once. A message ends once it exceeds partBytes or has
-// partCopies copies.
-const (
-	partCopies = 512
-	partBytes  = 1 << 20
-)
+// change follows at once (data/store/feed.go).
 
 // feedStream is the stream of one follower node.
 type feedStream struct {
@@ -197,7 +192,7 @@ func (s *Server) detach(f *feedStream, id int) {
 	defer r.mu.Unlock()
 	delete(r.streams, f)
 	if len(r.streams) == 0 && r.store != nil {
-		r.store.log.follow(false)
+		r.store.SetFollowed(false)
 	}
 }
 
@@ -240,31 +235,24 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 		}
 		return nil, false, false
 	}
-	log, counter := &r.store.log, r.store.Counter()
-	log.follow(true)
+	r.store.SetFollowed(true)
 	resumed := !at.attached
 	at.attached = true
-	from := at.sent
-	entries, ok := log.since(at.sent, partCopies)
-	if at.sent == 0 || !ok {
-		copies, position, left := r.store.All(), log.position, r.store.marksAt(time.Now())
-		at.sent = position
-		r.noteRead(f, position)
+	e, ok := r.store.Changes(at.sent)
+	if !ok {
+		whole := r.store.Snapshot(r.store.Position(), time.Now())
+		at.sent = whole.Position
+		r.noteRead(f, at.sent)
 		r.mu.Unlock()
-		return snapshot(r.id, at.epoch, copies, position, counter, left), true, false
+		return whole.Messages(r.id, at.epoch), true, false
 	}
-	if len(entries) == 0 && !resumed {
+	if e.GetBeat() && !resumed {
 		r.mu.Unlock()
 		return nil, false, false
 	}
-	e := &wirev1.ReplicateEvent{
-		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(at.epoch), Access: wirev1.Access_ACCESS_ACCEPT,
-		From: from, Counter: counter, Beat: len(entries) == 0,
-	}
-	n := r.store.describe(entries, e)
-	at.sent += uint64(n)
-	e.Position = at.sent
-	more = at.sent < log.position
+	e.Slot, e.LeaderEpoch, e.Access = uint32(r.id), wire.EpochOut(at.epoch), wirev1.Access_ACCESS_ACCEPT
+	at.sent = e.GetPosition()
+	more = at.sent < r.store.Position()
 	r.noteRead(f, at.sent)
 	r.mu.Unlock()
 	return []*wirev1.ReplicateEvent{e}, more, false
@@ -280,80 +268,5 @@ func (r *replica) noteRead(f *feedStream, position uint64) {
 			slowest = min(slowest, p)
 		}
 	}
-	r.store.log.trim(slowest)
-}
-
-// describe adds the present state of the copies named by entries to e, each
-// once, until the message is large enough. It returns how many entries it
-// covered.
-func (s *Store) describe(entries []logEntry, e *wirev1.ReplicateEvent) int {
-	last := make(map[copyKey]int, len(entries)) // the latest entry of each copy
-	for i, x := range entries {
-		last[x.copyKey] = i
-	}
-	done := make(map[copyKey]bool, len(last))
-	size := 0
-	for i, x := range entries {
-		if done[x.copyKey] {
-			continue
-		}
-		if size > partBytes {
-			return i
-		}
-		done[x.copyKey] = true
-		if _, r, at := s.find(x.copyKey); at >= 0 {
-			c := copyOf(x.data, r, r.copies[at])
-			e.Copies = append(e.Copies, copyOut(c))
-			size += c.size()
-		} else {
-			e.Removals = append(e.Removals, &wirev1.CopyRemoval{
-				Id: x.id, DataInfoId: x.data, Owner: wire.NodeOut(x.owner), Cause: entries[last[x.copyKey]].cause,
-			})
-			size += 64 + len(x.id) + len(x.data)
-		}
-	}
-	return len(entries)
-}
-
-// snapshot splits a whole copy into messages; an empty copy is one message. The
-// last one carries the marks.
-func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, counter int64, left marks) []*wirev1.ReplicateEvent {
-	var out []*wirev1.ReplicateEvent
-	for first := true; first || len(copies) > 0; first = false {
-		e := &wirev1.ReplicateEvent{
-			Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch), Access: wirev1.Access_ACCESS_ACCEPT,
-			Position: position, Counter: counter, Snapshot: true,
-		}
-		size := 0
-		for len(copies) > 0 && size < partBytes && len(e.Copies) < partCopies {
-			e.Copies = append(e.Copies, copyOut(copies[0]))
-			size += copies[0].size()
-			copies = copies[1:]
-		}
-		out = append(out, e)
-	}
-	last := out[len(out)-1]
-	out[0].SnapshotBegin, last.SnapshotEnd = true, true
-	last.UnconfirmedMs, last.IncompleteMs = wire.Ms(left.unconfirmed), wire.Ms(left.incomplete)
-	return out
-}
-
-func copyOut(c Copy) *wirev1.Copy {
-	return &wirev1.Copy{
-		Publisher: &wirev1.Publisher{Id: c.id, DataInfoId: c.data, Version: c.version, Values: c.values, Withdrawn: c.withdrawn},
-		Owner:     wire.NodeOut(c.owner),
-	}
-}
-
-func copyIn(m *wirev1.Copy) Copy {
-	p := m.GetPublisher()
-	return Copy{copyKey{wire.NodeIn(m.GetOwner()), p.GetDataInfoId(), p.GetId()}, p.GetVersion(), p.GetValues(), p.GetWithdrawn()}
-}
-
-func (c Copy) size() int {
-	n := 64 + len(c.id) + len(c.data)
-	for _, v := range c.values {
-		n += 4 + len(v)
-	}
-	return n
+	r.store.Trim(slowest)
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
@@ -47,7 +48,7 @@ func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteReque
 type batch struct {
 	replica  *replica
 	epoch    conclave.Epoch
-	puts     []Copy
+	puts     []store.Copy
 	removals []*wirev1.Removal
 }
 
@@ -66,15 +67,15 @@ func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch,
 		if id >= len(all) {
 			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
 		}
-		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]Copy, len(in.GetPuts()))}
+		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]store.Copy, len(in.GetPuts()))}
 		for i, m := range in.GetPuts() {
 			p, err := wire.PublisherIn(m)
 			if err != nil {
 				return nil, err
 			}
-			b.puts[i] = copyFrom(session, p)
-			if of := slot.Of(b.puts[i].data, len(all)); of != id {
-				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].data, of, id)
+			b.puts[i] = store.CopyOf(session, p)
+			if of := slot.Of(b.puts[i].Data, len(all)); of != id {
+				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].Data, of, id)
 			}
 		}
 		out = append(out, b)
@@ -102,13 +103,13 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 		r.numbers[session] = number
 	}
 	for _, c := range b.puts {
-		if !r.store.write(c, now) {
+		if !r.store.Write(c, now) {
 			continue // not newer than what is here
 		}
-		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
+		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.ID, Key: c.Data, Version: c.Version, Flag: c.Withdrawn})
 	}
 	for _, x := range b.removals {
-		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)
+		r.store.Remove(store.Key{Owner: session, Data: x.GetDataInfoId(), ID: x.GetId()}, x.GetVersion(), x.GetCause(), now)
 		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
 	r.repairWith(session)
@@ -185,7 +186,7 @@ func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishReq
 			r.finish(&s.watchers)
 			out.Slots[i] = &wirev1.FinishedSlot{
 				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-				Position: r.store.log.position, Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
+				Position: r.store.Position(), Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
 			}
 		}
 		r.mu.Unlock()

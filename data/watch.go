@@ -154,7 +154,7 @@ func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchReq
 	for _, r := range s.slots.all() {
 		r.mu.Lock()
 		if r.state == slot.Serving {
-			s.watchers.show(w, r.id, r.epoch, r.store.log.position)
+			s.watchers.show(w, r.id, r.epoch, r.store.Position())
 			r.repairWith(session) // it may have been without this feed for a while
 			if count, _ := r.store.Digest(session); count == 0 || r.partial[session] {
 				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})

@@ -33,6 +33,8 @@ const rules = `
 
 	wire < meta/metaclient, client, sim/simnet;
 	wire, elector, sql, internal/stage, lease, meta/metaclient < meta;
+	wire < data/store;
+	data/store < data;
 	wire, meta/metaclient, internal/stage < data, session;
 
 	internal/trace, slot, client < chaos;

@@ -1,4 +1,4 @@
-package data
+package store
 
 import wirev1 "conclave/wire/v1"
 
@@ -17,7 +17,7 @@ type feedLog struct {
 }
 
 type logEntry struct {
-	copyKey
+	Key
 	cause wirev1.Cause
 }
 
@@ -27,7 +27,7 @@ const longestLog = 1 << 16
 
 func (l *feedLog) restart() { *l = feedLog{position: 1, follows: l.follows} }
 
-func (l *feedLog) append(key copyKey, cause wirev1.Cause) {
+func (l *feedLog) append(key Key, cause wirev1.Cause) {
 	l.position++
 	if !l.follows {
 		return
@@ -37,6 +37,17 @@ func (l *feedLog) append(key copyKey, cause wirev1.Cause) {
 	}
 	l.entries = append(l.entries, logEntry{key, cause})
 }
+
+// Position returns the position of the newest change in the feed. It is 1 when
+// the leader begins to serve, so that 0 means "none".
+func (s *Store) Position() uint64 { return s.log.position }
+
+// SetFollowed sets whether followers read the feed. If none does, its changes
+// are counted and not kept.
+func (s *Store) SetFollowed(is bool) { s.log.follow(is) }
+
+// Trim drops the changes up to a position, which all followers have read.
+func (s *Store) Trim(read uint64) { s.log.trim(read) }
 
 // follow sets whether there are followers.
 func (l *feedLog) follow(is bool) {

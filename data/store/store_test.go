@@ -1,4 +1,4 @@
-package data
+package store
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type modelCopy struct {
 	withdrawn bool
 }
 
-type model map[copyKey]modelCopy
+type model map[Key]modelCopy
 
 func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("%s=%d", id, version)} }
 
@@ -32,8 +32,8 @@ func valuesOf(id string, version int64) []string { return []string{fmt.Sprintf("
 func (m model) visible(data string) (values []string) {
 	best := map[string]modelCopy{}
 	for k, c := range m {
-		if old := best[k.id]; k.data == data && (c.version > old.version || c.version == old.version && old.withdrawn) {
-			best[k.id] = c
+		if old := best[k.ID]; k.Data == data && (c.version > old.version || c.version == old.version && old.withdrawn) {
+			best[k.ID] = c
 		}
 	}
 	ids := slices.Sorted(maps.Keys(best))
@@ -45,9 +45,9 @@ func (m model) visible(data string) (values []string) {
 	return values
 }
 
-func (m model) hides(key copyKey, version int64) bool {
+func (m model) hides(key Key, version int64) bool {
 	for k, c := range m {
-		if k.data == key.data && k.id == key.id && k.owner != key.owner && c.version < version {
+		if k.Data == key.Data && k.ID == key.ID && k.Owner != key.Owner && c.version < version {
 			return true
 		}
 	}
@@ -55,23 +55,23 @@ func (m model) hides(key copyKey, version int64) bool {
 }
 
 // take removes a copy, and hides older ones.
-func (m model) take(key copyKey) {
+func (m model) take(key Key) {
 	m.hide(key, m[key].version)
 	delete(m, key)
 }
 
 // hide puts a tombstone of noOwner above what is older than a removed version.
-func (m model) hide(key copyKey, version int64) {
-	if tombstone := (copyKey{noOwner, key.data, key.id}); m.hides(key, version) && version > m[tombstone].version {
+func (m model) hide(key Key, version int64) {
+	if tombstone := (Key{noOwner, key.Data, key.ID}); m.hides(key, version) && version > m[tombstone].version {
 		m[tombstone] = modelCopy{version, true}
 	}
 }
 
 func (m model) digest(owner conclave.NodeID) (count, sum uint64) {
 	for k, c := range m {
-		if k.owner == owner {
+		if k.Owner == owner {
 			count++
-			sum += wire.EntryHash(k.id, c.version)
+			sum += wire.EntryHash(k.ID, c.version)
 		}
 	}
 	return count, sum
@@ -102,6 +102,15 @@ func publisher(data, id string, version int64, gone bool) conclave.Publisher {
 	return p
 }
 
+// loaded returns a snapshot of these copies as a follower has received it.
+func loaded(copies []Copy, now time.Time) *Loading {
+	l := NewLoading(time.Second)
+	for _, e := range (Snapshot{Position: 1, copies: copies}).Messages(0, conclave.Epoch{}) {
+		l.Add(e, now)
+	}
+	return l
+}
+
 // storeMachine drives store, model and a follower's store side by side.
 type storeMachine struct {
 	leader, follower *Store
@@ -116,31 +125,31 @@ type storeMachine struct {
 func TestStore_AgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &storeMachine{
-			leader: NewStore(15 * time.Second), follower: NewStore(15 * time.Second), model: model{}, now: time.Now(),
+			leader: New(15 * time.Second), follower: New(15 * time.Second), model: model{}, now: time.Now(),
 			versions: map[string]int64{}, contents: map[string][]string{},
 		}
 		m.leader.Serve(100, time.Time{}, m.now)
-		m.leader.log.follow(true)
-		m.read, m.counter = m.leader.log.position, m.leader.Counter()
+		m.leader.SetFollowed(true)
+		m.read, m.counter = m.leader.Position(), m.leader.Counter()
 		owner, data, id := rapid.SampledFrom(testOwners), rapid.SampledFrom(testData), rapid.SampledFrom(testIDs)
 		version := rapid.Int64Range(1, 9)
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
-				key := copyKey{owner.Draw(t, "owner"), data.Draw(t, "data"), id.Draw(t, "id")}
+				key := Key{owner.Draw(t, "owner"), data.Draw(t, "data"), id.Draw(t, "id")}
 				v := version.Draw(t, "version")
 				had, ok := m.model[key]
-				took := m.leader.Put(key.owner, publisher(key.data, key.id, v, v%3 == 0), m.now)
+				took := m.leader.Write(CopyOf(key.Owner, publisher(key.Data, key.ID, v, v%3 == 0)), m.now)
 				assert.Equal(t, !ok || v > had.version, took)
 				if took {
 					m.model[key] = modelCopy{v, v%3 == 0}
 				}
 			},
 			"remove": func(t *rapid.T) {
-				key := copyKey{owner.Draw(t, "owner"), data.Draw(t, "data"), id.Draw(t, "id")}
+				key := Key{owner.Draw(t, "owner"), data.Draw(t, "data"), id.Draw(t, "id")}
 				v := version.Draw(t, "version")
 				c, ok := m.model[key]
 				goes := ok && c.version <= v && !(c.withdrawn && m.model.hides(key, c.version))
-				assert.Equal(t, goes, m.leader.Remove(key.owner, key.data, key.id, v, clientGone, m.now))
+				assert.Equal(t, goes, m.leader.Remove(key, v, clientGone, m.now))
 				if goes {
 					m.model.take(key)
 				}
@@ -152,7 +161,7 @@ func TestStore_AgreesWithModel(t *testing.T) {
 				o := owner.Draw(t, "owner")
 				m.leader.RemoveOwner(o, ownerGone, m.now)
 				for k, c := range maps.Clone(m.model) {
-					if k.owner == o && !(c.withdrawn && m.model.hides(k, c.version)) {
+					if k.Owner == o && !(c.withdrawn && m.model.hides(k, c.version)) {
 						m.model.take(k)
 					}
 				}
@@ -177,18 +186,16 @@ func TestStore_AgreesWithModel(t *testing.T) {
 				}
 			},
 			"follow": func(t *rapid.T) {
-				n := rapid.IntRange(1, 20).Draw(t, "n")
 				for {
-					entries, ok := m.leader.log.since(m.read, n)
+					e, ok := m.leader.Changes(m.read)
 					require.True(t, ok)
-					if len(entries) == 0 {
+					if e.GetBeat() {
 						break
 					}
-					var e wirev1.ReplicateEvent
-					m.read += uint64(m.leader.describe(entries, &e))
-					apply(m.follower, &e, m.now)
+					m.read = e.GetPosition()
+					m.follower.Follow(nil, e, m.now)
 				}
-				m.leader.log.trim(m.read)
+				m.leader.Trim(m.read)
 				assert.Equal(t, m.leader.All(), m.follower.All(), "snapshot and feed make the same copy")
 			},
 			"": m.check,
@@ -196,22 +203,10 @@ func TestStore_AgreesWithModel(t *testing.T) {
 	})
 }
 
-func apply(s *Store, e *wirev1.ReplicateEvent, now time.Time) {
-	var puts []Copy
-	for _, c := range e.GetCopies() {
-		puts = append(puts, copyIn(c))
-	}
-	var removals []Removal
-	for _, x := range e.GetRemovals() {
-		removals = append(removals, Removal{copyKey{wire.NodeIn(x.GetOwner()), x.GetDataInfoId(), x.GetId()}, x.GetCause()})
-	}
-	s.Follow(nil, puts, removals, now)
-}
-
 func (m *storeMachine) check(t *rapid.T) {
 	got := model{}
 	for _, c := range m.leader.All() {
-		got[c.copyKey] = modelCopy{c.version, c.withdrawn}
+		got[c.Key] = modelCopy{c.Version, c.Withdrawn}
 	}
 	assert.Equal(t, m.model, got)
 	visible := 0
@@ -247,9 +242,9 @@ func TestDigest_AgreesExactlyWhenSetsDo(t *testing.T) {
 		entries := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.Int64Range(1, 4))
 		x, y := entries.Draw(t, "x"), entries.Draw(t, "y")
 		digest := func(m map[string]int64) [2]uint64 {
-			s := NewStore(time.Second)
+			s := New(time.Second)
 			for id, v := range m {
-				s.Put(testOwners[0], publisher(testData[0], id, v, false), time.Now())
+				s.Write(CopyOf(testOwners[0], publisher(testData[0], id, v, false)), time.Now())
 			}
 			count, sum := s.Digest(testOwners[0])
 			return [2]uint64{count, sum}
@@ -264,28 +259,28 @@ func TestDigest_AgreesExactlyWhenSetsDo(t *testing.T) {
 
 // The client has moved from S1 to S2; S1 removes it late.
 func TestRemove_TouchesOnlyOwnersCopy(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
-	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
-	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
+	s, now := New(time.Second), time.Now()
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
+	s.Write(CopyOf(testOwners[2], publisher(testData[0], "r1", 1, false)), now)
 	s.TakeChanged()
-	require.True(t, s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now))
+	require.True(t, s.Remove(Key{testOwners[0], testData[0], "r1"}, 1, clientGone, now))
 	assert.Equal(t, valuesOf("r1", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 	assert.Empty(t, s.TakeChanged(), "subscribers see no difference")
 }
 
 // A registration is withdrawn at one session while another has an older copy.
 func TestTombstone_HidesLowerCopiesUntilTheyAreGone(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
-	s.Put(testOwners[2], publisher(testData[0], "r1", 1, false), now)
-	s.Put(testOwners[0], publisher(testData[0], "r1", 2, true), now)
+	s, now := New(time.Second), time.Now()
+	s.Write(CopyOf(testOwners[2], publisher(testData[0], "r1", 1, false)), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 2, true)), now)
 	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 	s.Compact(now.Add(time.Hour), now)
-	assert.False(t, s.Remove(testOwners[0], testData[0], "r1", 2, clientGone, now), "it still hides the older copy")
+	assert.False(t, s.Remove(Key{testOwners[0], testData[0], "r1"}, 2, clientGone, now), "it still hides the older copy")
 	assert.Zero(t, s.RemoveOwner(testOwners[0], ownerGone, now))
 	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
-	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
 	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "an older put of the owner changes nothing")
-	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 1, clientGone, now))
+	require.True(t, s.Remove(Key{testOwners[2], testData[0], "r1"}, 1, clientGone, now))
 	s.Compact(now.Add(time.Hour), now)
 	assert.Empty(t, s.All())
 }
@@ -293,31 +288,27 @@ func TestTombstone_HidesLowerCopiesUntilTheyAreGone(t *testing.T) {
 // Found by storms: a client moved from S1, which was killed, to S2, changed its
 // value there, and died. S1's copies stay for the session grace.
 func TestRemove_ShowsNoOlderVersion(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
+	s, now := New(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
-	s.log.follow(true)
-	from := s.log.position
-	s.Put(testOwners[0], publisher(testData[0], "r1", 20, false), now)
-	s.Put(testOwners[2], publisher(testData[0], "r1", 22, false), now)
-	require.True(t, s.Remove(testOwners[2], testData[0], "r1", 22, clientGone, now))
+	s.SetFollowed(true)
+	from := s.Position()
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 20, false)), now)
+	s.Write(CopyOf(testOwners[2], publisher(testData[0], "r1", 22, false)), now)
+	require.True(t, s.Remove(Key{testOwners[2], testData[0], "r1"}, 22, clientGone, now))
 	read := func(s *Store) []string { return s.Read(testData[0], 0, 0, now).GetDatum().GetValues() }
 	assert.Empty(t, read(s), "version 20 was changed long ago")
 	assert.Equal(t, testOwners[:1], s.Owners(), "no session is asked for it")
 
-	entries, _ := s.log.since(from, 100)
-	var e wirev1.ReplicateEvent
-	s.describe(entries, &e)
-	follower, late := NewStore(time.Second), NewStore(time.Second)
-	apply(follower, &e, now)
-	for _, c := range s.All() {
-		late.put(c, now)
-	}
+	e, _ := s.Changes(from)
+	follower := New(time.Second)
+	follower.Follow(nil, e, now)
+	late := New(time.Second).Install(nil, loaded(s.All(), now), now)
 	assert.Empty(t, read(follower))
 	assert.Empty(t, read(late), "nor does a snapshot")
 
-	s.Put(testOwners[1], publisher(testData[0], "r1", 22, false), now)
+	s.Write(CopyOf(testOwners[1], publisher(testData[0], "r1", 22, false)), now)
 	assert.Equal(t, valuesOf("r1", 22), read(s), "a session that offers the removed version is accepted")
-	s.Remove(testOwners[1], testData[0], "r1", 22, clientGone, now)
+	s.Remove(Key{testOwners[1], testData[0], "r1"}, 22, clientGone, now)
 	assert.Equal(t, 1, s.RemoveOwner(testOwners[0], ownerGone, now))
 	s.Compact(now.Add(time.Hour), now)
 	assert.Empty(t, s.All(), "and in the end nothing is left")
@@ -328,24 +319,26 @@ func TestRemove_ShowsNoOlderVersion(t *testing.T) {
 // node that compares itself with the sessions.
 func TestRemove_BeforeItsCopyHidesOlderVersions(t *testing.T) {
 	now := time.Now()
-	newer := copyFrom(testOwners[2], publisher(testData[0], "r1", 3, false))
-	for name, arrives := range map[string]func(s *Store, f *pendingMerge){
-		"never":       func(*Store, *pendingMerge) {},
-		"by the feed": func(s *Store, f *pendingMerge) { s.Follow(f, []Copy{newer}, nil, now) },
-		"by an older diff": func(s *Store, f *pendingMerge) {
+	newer := CopyOf(testOwners[2], publisher(testData[0], "r1", 3, false))
+	for name, arrives := range map[string]func(s *Store, f *PendingMerge){
+		"never": func(*Store, *PendingMerge) {},
+		"by the feed": func(s *Store, f *PendingMerge) {
+			s.Follow(f, &wirev1.ReplicateEvent{Copies: []*wirev1.Copy{copyOut(newer)}}, now)
+		},
+		"by an older diff": func(s *Store, f *PendingMerge) {
 			s.Merge(f, testOwners[2], []conclave.Publisher{publisher(testData[0], "r1", 3, false)}, nil, now)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewStore(time.Second)
-			s.put(copyFrom(testOwners[0], publisher(testData[0], "r1", 1, false)), now) // of a lost session
+			s := New(time.Second)
+			s.put(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now) // of a lost session
 			f := s.Begin()
-			s.Remove(testOwners[2], testData[0], "r1", 3, clientGone, now)
+			s.Remove(Key{testOwners[2], testData[0], "r1"}, 3, clientGone, now)
 			arrives(s, f)
 			s.End(f)
 			s.Serve(1, time.Time{}, now)
 			assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
-			s.Put(testOwners[1], publisher(testData[0], "r1", 3, false), now)
+			s.Write(CopyOf(testOwners[1], publisher(testData[0], "r1", 3, false)), now)
 			assert.Equal(t, valuesOf("r1", 3), s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "a session that offers the removed version is accepted")
 		})
 	}
@@ -353,15 +346,15 @@ func TestRemove_BeforeItsCopyHidesOlderVersions(t *testing.T) {
 
 // A datum that is deleted and returns has no version twice.
 func TestDatum_VersionIsHigherWhenItReturns(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
+	s, now := New(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
-	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
 	first := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
-	s.Remove(testOwners[0], testData[0], "r1", 1, clientGone, now)
+	s.Remove(Key{testOwners[0], testData[0], "r1"}, 1, clientGone, now)
 	s.TakeChanged()
 	s.Compact(now, now)
 	empty := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
-	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
 	again := s.Read(testData[0], 0, 0, now).GetDatum().GetVersion()
 	assert.Less(t, first, empty)
 	assert.Less(t, empty, again)
@@ -372,11 +365,11 @@ func TestRemove_UnconfirmedIsMarked(t *testing.T) {
 		withdrawn: false, clientGone: false, ownerGone: true,
 		wirev1.Cause_CAUSE_CLIENTS_GONE: true, wirev1.Cause_CAUSE_DIFF: true,
 	} {
-		s, now := NewStore(15*time.Second), time.Now()
+		s, now := New(15*time.Second), time.Now()
 		s.Serve(100, time.Time{}, now)
-		s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
-		s.Put(testOwners[0], publisher(testData[0], "r2", 1, false), now)
-		s.Remove(testOwners[0], testData[0], "r1", 1, cause, now)
+		s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
+		s.Write(CopyOf(testOwners[0], publisher(testData[0], "r2", 1, false)), now)
+		s.Remove(Key{testOwners[0], testData[0], "r1"}, 1, cause, now)
 		f := s.Read(testData[0], 0, 0, now.Add(5*time.Second))
 		if !marked {
 			assert.Zero(t, f.GetUnconfirmedMs(), cause)
@@ -387,7 +380,7 @@ func TestRemove_UnconfirmedIsMarked(t *testing.T) {
 		assert.Zero(t, s.Read(testData[0], 0, 0, now.Add(15*time.Second)).GetUnconfirmedMs(), "the mark ends")
 
 		// An empty datum keeps its mark, and a new leader epoch keeps it too.
-		s.Remove(testOwners[0], testData[0], "r2", 1, cause, now)
+		s.Remove(Key{testOwners[0], testData[0], "r2"}, 1, cause, now)
 		s.TakeChanged()
 		s.Compact(now, now)
 		s.Serve(1000, time.Time{}, now)
@@ -400,15 +393,15 @@ func TestRemove_UnconfirmedIsMarked(t *testing.T) {
 // What the owner wrote while a merge was pending wins over what was decided
 // before.
 func TestMerge_WriteOvertakesDiffAnswer(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
+	s, now := New(time.Second), time.Now()
 	o := testOwners[0]
-	s.Put(o, publisher(testData[0], "r1", 1, false), now)
+	s.Write(CopyOf(o, publisher(testData[0], "r1", 1, false)), now)
 	f := s.Begin()
-	s.Remove(o, testData[0], "r1", 1, clientGone, now)
-	s.Put(o, publisher(testData[0], "r2", 1, false), now)
+	s.Remove(Key{o, testData[0], "r1"}, 1, clientGone, now)
+	s.Write(CopyOf(o, publisher(testData[0], "r2", 1, false)), now)
 	// The session computed this before it wrote either.
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)},
-		[]Copy{{copyKey: copyKey{o, testData[0], "r2"}, version: 1}}, now)
+		[]Copy{{Key: Key{o, testData[0], "r2"}, Version: 1}}, now)
 	s.End(f)
 	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 
@@ -421,20 +414,21 @@ func TestMerge_WriteOvertakesDiffAnswer(t *testing.T) {
 
 // The same holds for the feed of an old leader and for its snapshot.
 func TestFollow_WriteOvertakesOldLeadersFeed(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
+	s, now := New(time.Second), time.Now()
 	o := testOwners[0]
-	s.Put(o, publisher(testData[0], "r1", 1, false), now)
+	s.Write(CopyOf(o, publisher(testData[0], "r1", 1, false)), now)
 	f := s.Begin()
-	s.Remove(o, testData[0], "r1", 1, clientGone, now)
-	s.Put(o, publisher(testData[0], "r2", 1, false), now)
-	s.Follow(f, []Copy{{copyKey{o, testData[0], "r1"}, 1, valuesOf("r1", 1), false}},
-		[]Removal{{copyKey{o, testData[0], "r2"}, clientGone}}, now)
+	s.Remove(Key{o, testData[0], "r1"}, 1, clientGone, now)
+	s.Write(CopyOf(o, publisher(testData[0], "r2", 1, false)), now)
+	s.Follow(f, &wirev1.ReplicateEvent{
+		Copies:   []*wirev1.Copy{copyOut(CopyOf(o, publisher(testData[0], "r1", 1, false)))},
+		Removals: []*wirev1.CopyRemoval{{Owner: wire.NodeOut(o), DataInfoId: testData[0], Id: "r2", Cause: clientGone}},
+	}, now)
 	assert.Equal(t, valuesOf("r2", 1), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 
-	loaded := NewStore(time.Second)
-	loaded.put(Copy{copyKey{o, testData[0], "r1"}, 1, valuesOf("r1", 1), false}, now)
-	loaded.put(Copy{copyKey{o, testData[0], "r3"}, 1, valuesOf("r3", 1), false}, now)
-	s = s.Adopt(f, loaded, now)
+	s = s.Install(f, loaded([]Copy{
+		CopyOf(o, publisher(testData[0], "r1", 1, false)), CopyOf(o, publisher(testData[0], "r3", 1, false)),
+	}, now), now)
 	assert.Equal(t, append(valuesOf("r2", 1), valuesOf("r3", 1)...), s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
 	s.End(f)
 	assert.Nil(t, s.touched)
@@ -443,26 +437,26 @@ func TestFollow_WriteOvertakesOldLeadersFeed(t *testing.T) {
 // A merge that EndAll has ended ends no other one, and nothing is merged under
 // it.
 func TestPendingMerge_EndedTwiceEndsNoOther(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
+	s, now := New(time.Second), time.Now()
 	o := testOwners[0]
 	old := s.Begin()
 	s.EndAll()
 	f := s.Begin()
-	assert.False(t, s.isOpen(old))
-	s.Remove(o, testData[0], "r1", 1, clientGone, now)
+	assert.False(t, s.IsOpen(old))
+	s.Remove(Key{o, testData[0], "r1"}, 1, clientGone, now)
 	s.End(old)
-	assert.True(t, s.isOpen(f))
+	assert.True(t, s.IsOpen(f))
 	s.Merge(f, o, []conclave.Publisher{publisher(testData[0], "r1", 1, false)}, nil, now)
 	assert.Empty(t, s.All(), "the session removed it since the answer was computed")
 	s.End(f)
-	assert.False(t, s.isOpen(f))
+	assert.False(t, s.IsOpen(f))
 	assert.Nil(t, s.touched)
 }
 
 func TestFeedLog_IsCutWithoutFollowersAndForSlowOnes(t *testing.T) {
 	var l feedLog
 	l.restart()
-	key := copyKey{testOwners[0], testData[0], "r1"}
+	key := Key{testOwners[0], testData[0], "r1"}
 	l.append(key, withdrawn)
 	_, ok := l.since(1, 10)
 	assert.False(t, ok, "no follower: nothing was kept")
@@ -481,13 +475,15 @@ func TestFeedLog_IsCutWithoutFollowersAndForSlowOnes(t *testing.T) {
 
 // A follower decides nothing, but keeps no records of deleted copies.
 func TestPrune_FreesDeletedCopies(t *testing.T) {
-	s, now := NewStore(15*time.Second), time.Now()
-	key := func(id string) copyKey { return copyKey{testOwners[0], testData[0], id} }
-	s.Follow(nil, []Copy{{key("r1"), 1, nil, true}, {copyKey{testOwners[0], testData[1], "r2"}, 1, nil, true}}, nil, now)
-	s.Follow(nil, nil, []Removal{{key("r1"), withdrawn}}, now)
-	s.TakeChanged()
+	s, now := New(15*time.Second), time.Now()
+	s.Follow(nil, &wirev1.ReplicateEvent{Copies: []*wirev1.Copy{
+		copyOut(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, true))), copyOut(CopyOf(testOwners[0], publisher(testData[1], "r2", 1, true))),
+	}}, now)
+	s.Follow(nil, &wirev1.ReplicateEvent{Removals: []*wirev1.CopyRemoval{
+		{Owner: wire.NodeOut(testOwners[0]), DataInfoId: testData[0], Id: "r1", Cause: withdrawn},
+	}}, now)
 	s.Prune(now.Add(time.Hour))
 	require.Len(t, s.tombstones, 1)
-	assert.Equal(t, "r2", s.tombstones[0].id, "the leader has not removed that tombstone")
+	assert.Equal(t, "r2", s.tombstones[0].ID, "the leader has not removed that tombstone")
 	assert.Len(t, s.data, 1)
 }

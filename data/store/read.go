@@ -1,4 +1,4 @@
-package data
+package store
 
 import (
 	"cmp"
@@ -102,7 +102,7 @@ func (s *Store) Of(owner conclave.NodeID) []Copy {
 	return out
 }
 
-// All returns every copy, sorted.
+// All returns every copy, sorted by data, registration id and owner.
 func (s *Store) All() []Copy {
 	var out []Copy
 	for id, d := range s.data {
@@ -114,18 +114,4 @@ func (s *Store) All() []Copy {
 	}
 	slices.SortFunc(out, compareCopies)
 	return out
-}
-
-func copyOf(data string, r *registration, c ownerCopy) Copy {
-	return Copy{copyKey{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
-}
-
-func compareCopies(a, b Copy) int {
-	if c := cmp.Compare(a.data, b.data); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(a.id, b.id); c != 0 {
-		return c
-	}
-	return a.owner.Compare(b.owner)
 }
