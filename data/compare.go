@@ -23,7 +23,7 @@ type CopyInfo struct {
 // example while it takes the slot over.
 func (s *Server) Copies() []CopyInfo {
 	var out []CopyInfo
-	for _, r := range s.slots.all() {
+	for _, r := range s.replicas.all() {
 		r.mu.Lock()
 		info := CopyInfo{Slot: r.id}
 		switch {

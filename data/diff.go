@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // differ compares slots with sessions. A diff names one session incarnation and
@@ -29,8 +31,15 @@ import (
 // more (a failed MigratingTask in article 002 is retried, too); a repair is
 // tried once.
 type differ struct {
-	server *Server
-	wake   signal.Signal
+	config  Config
+	owners  *owners
+	feeds   *feeds
+	metrics *metrics
+	rand    func() *rand.Rand // a random source for one worker
+	address func() string     // of this node
+	session func(address string) wirev1connect.SessionServiceClient
+	dial    func(ctx context.Context, address string) error
+	wake    signal.Signal
 
 	mu     sync.Mutex // guards queues and their content
 	queues map[conclave.NodeID]*diffQueue
@@ -101,7 +110,7 @@ func (d *differ) run(ctx context.Context) {
 
 // work does the jobs of one session until there is none left.
 func (d *differ) work(ctx context.Context, session conclave.NodeID) {
-	rng := d.server.newRand()
+	rng := d.rand()
 	for {
 		j, ok := d.next(session)
 		if !ok {
@@ -119,7 +128,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 				err = fmt.Errorf("%w: %w", errNotAwaited, err)
 				break
 			}
-			d.server.log.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
+			d.config.Logger.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
 			if sleep.For(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) != nil {
 				break
 			}
@@ -128,6 +137,22 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 		if j.done != nil {
 			j.done(highest, err)
 		}
+	}
+}
+
+// noteFailure records why a session did not answer. To distinguish a failed
+// dial from silence it dials once more, because a call may end before its dial
+// does.
+func (d *differ) noteFailure(ctx context.Context, session conclave.NodeID, err error) {
+	dialled := !wire.DialFailed(err)
+	if address := d.owners.address(session); dialled && address != "" {
+		err = d.dial(ctx, address)
+		dialled = !wire.DialFailed(err)
+	} else if address == "" {
+		dialled = false // it never said at which address it can be asked
+	}
+	if ctx.Err() == nil {
+		d.owners.attempt(session, dialled, false, time.Now())
 	}
 }
 
@@ -167,12 +192,14 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 }
 
 // isAwaited reports whether a migration still waits for that session, whose last
-// attempt ended with err.
+// attempt ended with err. A session that need not answer is not asked again once
+// it has shown that it cannot: it could not be dialled, or another incarnation
+// has taken its place.
 func (d *differ) isAwaited(j diffJob, err error) bool {
 	j.r.mu.Lock()
 	migrating := j.r.state == slot.Migrating && j.r.epoch == j.epoch
 	j.r.mu.Unlock()
-	return migrating && (d.server.owners.alive(j.session) || time.Now().Before(j.until) && !d.server.owners.isRefused(j.session, err))
+	return migrating && (d.owners.alive(j.session) || time.Now().Before(j.until) && !errors.Is(err, errNotThatOwner) && !d.owners.isRefused(j.session))
 }
 
 // compare is one diff: first the digest, then the summary, and again while the
@@ -187,15 +214,15 @@ func (d *differ) isAwaited(j diffJob, err error) bool {
 //
 // It returns the highest version that the session has pushed.
 func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err error) {
-	address := d.server.owners.address(j.session)
+	address := d.owners.address(j.session)
 	if address == "" {
 		return 0, errNoAddress
 	}
-	client := d.server.peers.Session(address)
+	client := d.session(address)
 	added, removed := 0, 0
 	defer func() {
 		if added+removed > 0 && !j.fence {
-			d.server.log.Info("slot repaired from a session", "slot", j.r.id, "session", j.session.Name, "added", added, "removed", removed)
+			d.config.Logger.Info("slot repaired from a session", "slot", j.r.id, "session", j.session.Name, "added", added, "removed", removed)
 		}
 	}()
 	for summarize := false; ; {
@@ -203,7 +230,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 		if !ok {
 			return highest, errNotAwaited
 		}
-		cctx, cancel := context.WithTimeout(ctx, d.server.config.DiffTimeout)
+		cctx, cancel := context.WithTimeout(ctx, d.config.DiffTimeout)
 		res, err := client.Diff(cctx, connect.NewRequest(req))
 		cancel()
 		if err == nil && wire.NodeIn(res.Msg.GetSession()) != j.session {
@@ -213,10 +240,10 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 			j.r.abandon(merge)
 			return highest, wire.FromConnect(err)
 		}
-		d.server.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
-		d.server.owners.noteContact(j.session, address)
-		d.server.owners.attempt(j.session, true, true, time.Now())
-		d.server.metrics.diffs.Inc()
+		d.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
+		d.owners.noteContact(j.session, address)
+		d.owners.attempt(j.session, true, true, time.Now())
+		d.metrics.diffs.Inc()
 		highest = max(highest, res.Msg.GetHighestPushed())
 		again, a, r, err := d.apply(j, merge, held, res.Msg)
 		added, removed = added+a, removed+r
@@ -237,7 +264,7 @@ func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []stor
 	}
 	count, sum := r.store.Digest(j.session)
 	req := &wirev1.DiffRequest{
-		Asker: wire.NodeOut(d.server.config.Node), AskerAddress: d.server.address,
+		Asker: wire.NodeOut(d.config.Node), AskerAddress: d.address(),
 		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(j.epoch), Session: wire.NodeOut(j.session),
 		Count: count, Digest: sum, Summarized: summarize,
 	}
@@ -291,9 +318,9 @@ func (d *differ) apply(j diffJob, merge *store.PendingMerge, held []store.Copy, 
 	}
 	r.trace.Claim(trace.Claim{Kind: trace.Merged, Slot: r.id, Epoch: r.epoch, Peer: j.session, Key: m.GetSession().GetIncarnation(), Count: added + taken})
 	r.store.End(merge)
-	r.publish(&d.server.watchers)
+	r.publish()
 	r.mu.Unlock()
-	d.server.wakeFeeds()
+	d.feeds.wake()
 	return again, added, taken, nil
 }
 

@@ -83,13 +83,13 @@
 //
 // # What runs
 //
-//	slots.run    the state loop: the table, and the migrations        slots.go
-//	follows.run  one stream to each leader that this node follows     follow.go
-//	runFeed      one for each follower's stream                       replicate.go
-//	Watch        one for each session's change feed                   watch.go
-//	differ.run   diffs, at most 16 at a time with one session         diff.go
-//	runSweep     lost owners each beat, old tombstones each fifth     owners.go
-//	runRepair    comparisons in the background                        repair.go
+//	slots.run     the state loop: the table, and the migrations        slots.go
+//	follows.run   one stream to each leader that this node follows     follow.go
+//	runFeed       one for each follower's stream                       replicate.go
+//	Watch         one for each session's change feed                   service.go
+//	differ.run    diffs, at most 16 at a time with one session         diff.go
+//	sweeper.run   lost owners each beat, old tombstones each fifth     sweep.go
+//	repairer.run  comparisons in the background                        repair.go
 //
 // A slot has no goroutine of its own, and no lock is held across a call.
 //
@@ -142,4 +142,36 @@
 //   - The network to one other node: its feeds are resumed where they broke, or
 //     loaded again; a successor that receives nothing for 300 ms asks the
 //     sessions, and if one of them does not answer, the source again.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare: callers come first, nouns last. No part
+// knows the server; each is given the parts below it and the functions that it
+// needs.
+//
+//   - stop.go: a stop hands over every slot first.
+//   - compare.go: what tests compare of the copies of several nodes.
+//   - server.go: the list of the parts, and how a node starts.
+//   - admin.go: what operators are shown.
+//   - service.go: what this node answers to sessions and to other data nodes.
+//   - slots.go: the state loop, which applies the slot table.
+//   - holders.go: after a crash, the furthest copy of the other holders is taken.
+//   - source.go: in a hand-over, the source finishes and gives its last position.
+//   - migrate.go: from the grant of a slot to the moment at which it serves.
+//   - sweep.go: what time ends: copies of lost sessions, tombstones, marks.
+//   - repair.go: which slots are compared with which sessions, and when.
+//   - diff.go: one slot is compared with one session.
+//   - follow.go: a follower reads its leaders' feeds.
+//   - replicate.go: a leader sends its followers' feeds.
+//   - notes.go: log lines and events of the slots.
+//   - migration.go: how far a migration is.
+//   - metrics.go: what is measured.
+//   - tasks.go: calls in progress, and their results.
+//   - replica.go: one slot: its state, its copy, and who may read and write it.
+//   - feeds.go: what is pending for each follower's stream.
+//   - watch.go: what is pending for each session's feed.
+//   - unreached.go: when a session that cannot be reached is given up.
+//   - owners.go: which sessions are alive, and at which addresses.
+//   - config.go: the configuration and its defaults.
+//   - sorted.go: sets of nodes in a fixed order.
 package data

@@ -32,22 +32,9 @@ func isFurther(epoch conclave.Epoch, position uint64, than conclave.Epoch, thanP
 	return position > thanPosition
 }
 
-// otherHolders returns the live nodes in a row that this node has just been
-// granted.
-func (s *slots) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
-	members := s.server.view.State().Members
-	out := map[conclave.NodeID]bool{}
-	for _, n := range row.Holders() {
-		if n != s.server.config.Node && members.Has(n) {
-			out[n] = true
-		}
-	}
-	return out
-}
-
 // askHolders asks each holder once, for all slots that the table has just
 // granted to this node after a crash.
-func (s *slots) askHolders() {
+func (s *migrations) askHolders() {
 	byHolder := map[conclave.NodeID][]*migration{}
 	for _, m := range s.unsent(collecting) {
 		for n := range m.holders {
@@ -60,8 +47,8 @@ func (s *slots) askHolders() {
 }
 
 // askHolder requests one holder's copies and posts them to the loop.
-func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
-	ask := &wirev1.CollectRequest{Leader: wire.NodeOut(s.server.config.Node)}
+func (s *migrations) askHolder(n conclave.NodeID, all []*migration) {
+	ask := &wirev1.CollectRequest{Leader: wire.NodeOut(s.config.Node)}
 	bySlot := map[int]*migration{}
 	for _, m := range all {
 		bySlot[m.r.id] = m
@@ -72,20 +59,20 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 			Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch), CopyEpoch: wire.EpochOut(epoch), Position: position,
 		})
 	}
-	member, _ := s.server.view.State().Members.Find(n.Name)
+	member, _ := s.view.State().Members.Find(n.Name)
 	deadline := all[0].deadline // one table granted them all
-	s.tasks.Go(func() {
-		ctx, cancel := context.WithDeadline(s.ctx, deadline)
+	s.tasks.run(func(ctx context.Context) {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
 		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c *store.Loading) {
 			if m := bySlot[id]; m != nil {
-				s.post(func() { s.take(m, n, c) })
+				s.tasks.post(func() { s.take(m, n, c) })
 			}
 		})
 		if err != nil {
-			s.server.log.Info("a holder did not send its copies", "holder", n.Name, "slots", len(all), "error", err)
+			s.config.Logger.Info("a holder did not send its copies", "holder", n.Name, "slots", len(all), "error", err)
 		}
-		s.post(func() {
+		s.tasks.post(func() {
 			for _, m := range all {
 				delete(m.holders, n)
 			}
@@ -94,8 +81,8 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 }
 
 // receiveCopies calls received with each copy that has arrived as a whole.
-func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, *store.Loading)) error {
-	stream, err := s.server.peers.Data(address).Collect(ctx, connect.NewRequest(ask))
+func (s *migrations) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, *store.Loading)) error {
+	stream, err := s.data(address).Collect(ctx, connect.NewRequest(ask))
 	if err != nil {
 		return err
 	}
@@ -105,7 +92,7 @@ func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.C
 	for stream.Receive() {
 		e := stream.Msg()
 		if e.GetSnapshotBegin() {
-			loading = store.NewLoading(s.server.config.SessionGrace)
+			loading = store.NewLoading(s.config.SessionGrace)
 		}
 		if loading != nil && loading.Add(e, now) {
 			received(int(e.GetSlot()), loading)
@@ -116,8 +103,8 @@ func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.C
 }
 
 // take replaces the copy with a holder's if that is further.
-func (s *slots) take(m *migration, holder conclave.NodeID, c *store.Loading) {
-	if s.migrations[m.r.id] != m || m.phase != collecting {
+func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading) {
+	if s.running[m.r.id] != m || m.phase != collecting {
 		return
 	}
 	r, now := m.r, time.Now()
@@ -126,45 +113,16 @@ func (s *slots) take(m *migration, holder conclave.NodeID, c *store.Loading) {
 	if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {
 		return
 	}
-	s.server.log.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
+	s.config.Logger.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
 		"copy", c.Epoch, "position", c.Position, "had", r.copyEpoch, "at", r.copyPosition)
 	r.store = r.store.Install(r.takeover, c, now)
 	r.copyEpoch, r.copyPosition = c.Epoch, c.Position
 }
 
-// Collect is called by a node that was granted slots after a crash. A higher
-// leader epoch in the request is sufficient proof of that: from the answer on,
-// this node neither serves the slot at an older epoch nor follows an older
-// leader. Calling it again has no effect.
-func (s *Server) Collect(_ context.Context, req *connect.Request[wirev1.CollectRequest], stream *connect.ServerStream[wirev1.ReplicateEvent]) error {
-	leader := wire.NodeIn(req.Msg.GetLeader())
-	var events []*wirev1.ReplicateEvent
-	for _, in := range req.Msg.GetSlots() {
-		r := s.slots.of(int(in.GetSlot()))
-		if r == nil {
-			continue
-		}
-		out, finished := r.yield(in, &s.watchers, time.Now())
-		events = append(events, out...)
-		if !finished.IsZero() {
-			s.noteFinished(r.id, finished, leader)
-		}
-	}
-	s.slots.post(func() { s.slots.refollow = true })
-	s.wakeFeeds()
-	s.beatNow()
-	for _, e := range events {
-		if err := stream.Send(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // yield ends what the replica does at older leader epochs than the asking
 // leader's, and returns its copy if that is complete and further. finished is
 // the epoch at which it served until now, or zero.
-func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
+func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
 	epoch := wire.EpochIn(in.GetLeaderEpoch())
 	r.mu.Lock()
 	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) {
@@ -173,7 +131,7 @@ func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events
 	}
 	if r.state == slot.Serving {
 		finished = r.epoch
-		r.finish(w)
+		r.finish()
 	}
 	if r.leaderEpoch.Less(epoch) {
 		r.detachAt(now)

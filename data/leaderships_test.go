@@ -77,9 +77,9 @@ func newLeaderships(t *rapid.T) *leaderships {
 		s, err := New(c)
 		require.NoError(t, err)
 		s.meta = metaclient.New(metaclient.Config{Rand: rand.New(rand.NewPCG(2, uint64(i)))})
-		r := &replica{id: 0, grace: c.SessionGrace}
+		r := &replica{id: 0, grace: c.SessionGrace, watchers: &s.service.feeds.watchers}
 		list := []*replica{r}
-		s.slots.list.Store(&list)
+		s.replicas.set(list)
 		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{wake: signal.New(), dirty: map[int]bool{}}})
 	}
 	for _, o := range testOwners {
@@ -146,7 +146,7 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 		w.registered[owner][id] = p
 		b.puts = []store.Copy{store.CopyOf(owner, p)}
 	}
-	access, _ := n.r.write(owner, 0, b, &n.watchers, w.now)
+	access, _ := n.r.write(owner, 0, b, w.now)
 	require.Equal(w.t, wirev1.Access_ACCESS_ACCEPT, access)
 	if n.id == w.row.Leader && n.r.epoch == w.row.LeaderEpoch {
 		w.written[id] = true
@@ -156,7 +156,7 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 // ask begins a diff at a leader.
 func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bool) {
 	fence := n.r.state == slot.Migrating
-	if m := n.slots.migrations[0]; fence && m != nil && m.phase != asking {
+	if m := n.slots.running[0]; fence && m != nil && m.phase != asking {
 		return
 	}
 	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
@@ -205,12 +205,12 @@ func (w *leaderships) arrive(i int) {
 
 // finish sends Finish to the source of a hand-over, as its successor does.
 func (w *leaderships) finish(n *leadershipNode) {
-	m := n.slots.migrations[0]
+	m := n.slots.running[0]
 	if m == nil || m.phase != finishing {
 		return
 	}
 	source := w.of(m.source)
-	res, err := source.Finish(w.t.Context(), connect.NewRequest(&wirev1.FinishRequest{
+	res, err := source.service.Finish(w.t.Context(), connect.NewRequest(&wirev1.FinishRequest{
 		Successor: wire.NodeOut(n.id), Slots: []*wirev1.FinishSlot{{LeaderEpoch: wire.EpochOut(m.epoch)}},
 	}))
 	require.NoError(w.t, err)
@@ -223,7 +223,7 @@ func (w *leaderships) finish(n *leadershipNode) {
 // carryOn runs a node's loop once, and checks that a slot which was handed over
 // is served with everything that its source had.
 func (w *leaderships) carryOn(n *leadershipNode) {
-	m := n.slots.migrations[0]
+	m := n.slots.running[0]
 	n.slots.round(w.now)
 	if m == nil || m.phase != applying || n.r.state != slot.Serving || m.epoch != w.row.LeaderEpoch {
 		return
@@ -280,8 +280,8 @@ func (w *leaderships) hangUp(n *leadershipNode) {
 	if n.at == nil {
 		return
 	}
-	w.of(n.leader).detach(n.stream, 0)
-	n.detachCopies(n.leader)
+	w.of(n.leader).service.detach(n.stream, 0)
+	n.replicas.detach(n.leader)
 	n.at = nil
 }
 
@@ -381,7 +381,7 @@ func TestPendingMerge_NeverOutlivesItsLeadership(t *testing.T) {
 			"feed":    func(t *rapid.T) { w.pull(node(t), rapid.IntRange(0, 9).Draw(t, "breaks") == 0) },
 			"silent source": func(t *rapid.T) {
 				n := node(t)
-				if m := n.slots.migrations[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
+				if m := n.slots.running[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
 					n.slots.askSessions(m, "the test")
 				}
 			},

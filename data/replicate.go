@@ -23,15 +23,6 @@ import (
 // follower has everything up to a position that the log still holds; then every
 // change follows at once (data/store/feed.go).
 
-// feedStream is the stream of one follower node.
-type feedStream struct {
-	wake signal.Signal
-
-	mu       sync.Mutex // guards the fields below; taken inside a replica's lock
-	requests []*wirev1.ReplicateRequest
-	dirty    map[int]bool // slots that may have something to send
-}
-
 // feedSlot is one slot on one stream. Only the stream's sender uses it.
 type feedSlot struct {
 	epoch    conclave.Epoch
@@ -39,50 +30,16 @@ type feedSlot struct {
 	attached bool // the slot serves at epoch, and sent is a position of it
 }
 
-// mark records that a slot may have something to send. A replica's lock is
-// held; call feedStreams.wake after it has been released.
-func (f *feedStream) mark(slot int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dirty[slot] = true
-}
-
-// feedStreams are all open streams.
-type feedStreams struct {
-	mu  sync.Mutex    // guards all
-	all []*feedStream // in the order in which they were opened
-}
-
-// wake wakes every stream that has something to send. No replica's lock is
-// held.
-func (fs *feedStreams) wake() {
-	fs.mu.Lock()
-	due := slices.Clone(fs.all)
-	fs.mu.Unlock()
-	for _, f := range due {
-		f.mu.Lock()
-		waits := len(f.dirty)+len(f.requests) > 0
-		f.mu.Unlock()
-		if waits {
-			f.wake.Set()
-		}
-	}
-}
-
-// set adds a stream, or removes it.
-func (fs *feedStreams) set(f *feedStream, open bool) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if open {
-		fs.all = append(fs.all, f)
-		return
-	}
-	fs.all = slices.DeleteFunc(fs.all, func(x *feedStream) bool { return x == f })
+// feeder sends the feeds of the slots that this node leads.
+type feeder struct {
+	replicas *replicas
+	streams  *feedStreams
+	beat     time.Duration // between two messages on a stream without changes
 }
 
 // Replicate serves one follower until its stream ends: this goroutine receives
 // requests, another one sends.
-func (s *Server) Replicate(ctx context.Context, stream *connect.BidiStream[wirev1.ReplicateRequest, wirev1.ReplicateEvent]) error {
+func (s *feeder) Replicate(ctx context.Context, stream *connect.BidiStream[wirev1.ReplicateRequest, wirev1.ReplicateEvent]) error {
 	f := &feedStream{wake: signal.New(), dirty: map[int]bool{}}
 	s.streams.set(f, true)
 	defer s.streams.set(f, false)
@@ -108,19 +65,19 @@ func (s *Server) Replicate(ctx context.Context, stream *connect.BidiStream[wirev
 
 // runFeed sends until ctx ends or the stream breaks; in the latter case the
 // receiving goroutine gets an error, too.
-func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.ReplicateEvent) error) {
+func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.ReplicateEvent) error) {
 	follows := map[int]*feedSlot{}
 	defer func() {
 		for id := range follows {
 			s.detach(f, id)
 		}
 	}()
-	ticker := time.NewTicker(s.config.Beat)
+	ticker := time.NewTicker(s.beat)
 	defer ticker.Stop()
 	for {
 		var requests []*wirev1.ReplicateRequest
 		dirty := map[int]bool{}
-		if s.slots.all() != nil { // before the first table, requests stay queued
+		if s.replicas.all() != nil { // before the first table, requests stay queued
 			requests, dirty = f.takePending()
 		}
 		for _, a := range requests {
@@ -148,24 +105,15 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 	}
 }
 
-// takePending returns what is queued, and empties the queue.
-func (f *feedStream) takePending() (requests []*wirev1.ReplicateRequest, dirty map[int]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	requests, dirty = f.requests, f.dirty
-	f.requests, f.dirty = nil, map[int]bool{}
-	return requests, dirty
-}
-
 // applyRequest begins or ends a slot on the stream, as a follower requested.
-func (s *Server) applyRequest(f *feedStream, follows map[int]*feedSlot, m *wirev1.ReplicateRequest) {
+func (s *feeder) applyRequest(f *feedStream, follows map[int]*feedSlot, m *wirev1.ReplicateRequest) {
 	if u := m.GetUnfollow(); u != nil {
 		delete(follows, int(u.GetSlot()))
 		s.detach(f, int(u.GetSlot()))
 	}
 	if a := m.GetFollow(); a != nil {
 		s.detach(f, int(a.GetSlot()))
-		if r := s.slots.of(int(a.GetSlot())); r != nil {
+		if r := s.replicas.of(int(a.GetSlot())); r != nil {
 			follows[r.id] = &feedSlot{epoch: wire.EpochIn(a.GetLeaderEpoch()), sent: a.GetPosition()}
 			r.mu.Lock()
 			r.attach(f, 0) // reads nothing yet, but is marked when the slot begins to serve
@@ -183,8 +131,8 @@ func (r *replica) attach(f *feedStream, read uint64) {
 }
 
 // detach removes a slot from a follower's stream.
-func (s *Server) detach(f *feedStream, id int) {
-	r := s.slots.of(id)
+func (s *feeder) detach(f *feedStream, id int) {
+	r := s.replicas.of(id)
 	if r == nil {
 		return
 	}
@@ -197,9 +145,9 @@ func (s *Server) detach(f *feedStream, id int) {
 }
 
 // feed sends everything that is pending of one slot.
-func (s *Server) feed(f *feedStream, follows map[int]*feedSlot, id int, send func(*wirev1.ReplicateEvent) error) error {
+func (s *feeder) feed(f *feedStream, follows map[int]*feedSlot, id int, send func(*wirev1.ReplicateEvent) error) error {
 	at := follows[id]
-	r := s.slots.of(id)
+	r := s.replicas.of(id)
 	if at == nil || r == nil {
 		return nil
 	}

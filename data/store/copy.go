@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"time"
 
 	"conclave"
 	"conclave/wire"
@@ -29,6 +30,14 @@ type Copy struct {
 // CopyOf returns an owner's copy of a registration.
 func CopyOf(owner conclave.NodeID, p conclave.Publisher) Copy {
 	return Copy{Key{owner, p.Data.String(), p.ID}, p.Version, p.Values, p.Withdrawn}
+}
+
+// tombstoneRecord is the arrival of a tombstone, so that Compact can find the
+// old ones.
+type tombstoneRecord struct {
+	Key
+	version int64
+	at      time.Time
 }
 
 func copyOf(data string, r *registration, c ownerCopy) Copy {

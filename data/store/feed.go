@@ -18,6 +18,17 @@ const (
 	partBytes  = 1 << 20
 )
 
+// Position returns the position of the newest change in the feed. It is 1 when
+// the leader begins to serve, so that 0 means "none".
+func (s *Store) Position() uint64 { return s.log.position }
+
+// SetFollowed sets whether followers read the feed. If none does, its changes
+// are counted and not kept.
+func (s *Store) SetFollowed(is bool) { s.log.follow(is) }
+
+// Trim drops the changes up to a position, which all followers have read.
+func (s *Store) Trim(read uint64) { s.log.trim(read) }
+
 // Changes returns the message that continues the feed after a position, and
 // whether there is one: the log may not reach back that far any more, or the
 // position may be one that this feed has not reached. The follower then needs a

@@ -38,17 +38,6 @@ func (l *feedLog) append(key Key, cause wirev1.Cause) {
 	l.entries = append(l.entries, logEntry{key, cause})
 }
 
-// Position returns the position of the newest change in the feed. It is 1 when
-// the leader begins to serve, so that 0 means "none".
-func (s *Store) Position() uint64 { return s.log.position }
-
-// SetFollowed sets whether followers read the feed. If none does, its changes
-// are counted and not kept.
-func (s *Store) SetFollowed(is bool) { s.log.follow(is) }
-
-// Trim drops the changes up to a position, which all followers have read.
-func (s *Store) Trim(read uint64) { s.log.trim(read) }
-
 // follow sets whether there are followers.
 func (l *feedLog) follow(is bool) {
 	l.follows = is

@@ -49,14 +49,6 @@ func (s *Store) IsOpen(m *PendingMerge) bool { return s.merges[m] }
 // Pending reports whether a merge is open.
 func (s *Store) Pending() bool { return len(s.merges) > 0 }
 
-// noteWrite records that a session has written one of its own copies.
-func (s *Store) noteWrite(key Key) {
-	if s.Pending() {
-		s.writes++
-		s.touched[key] = s.writes
-	}
-}
-
 // overtaken reports whether the owner has written the copy since m began.
 func (s *Store) overtaken(m *PendingMerge, key Key) bool {
 	return m != nil && s.touched[key] > m.since

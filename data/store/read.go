@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -114,4 +115,25 @@ func (s *Store) All() []Copy {
 	}
 	slices.SortFunc(out, compareCopies)
 	return out
+}
+
+// Digest returns what a diff compares first: the number of an owner's copies,
+// tombstones included, and the sum of their wire.EntryHash.
+func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
+	if o := s.owners[owner]; o != nil {
+		return o.count, o.sum
+	}
+	return 0, 0
+}
+
+// Checksum returns the sum over all copies of all owners, in no order, and their
+// number: two stores with the same copies have the same.
+func (s *Store) Checksum() (sum uint64, entries int) {
+	for owner, o := range s.owners {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(owner.String())) // never fails
+		sum += o.sum * (h.Sum64() | 1)
+		entries += int(o.count)
+	}
+	return sum, entries
 }

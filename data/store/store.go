@@ -54,6 +54,14 @@ func (s *Store) Write(c Copy, now time.Time) bool {
 	return s.put(c, now)
 }
 
+// noteWrite records that a session has written one of its own copies.
+func (s *Store) noteWrite(key Key) {
+	if s.Pending() {
+		s.writes++
+		s.touched[key] = s.writes
+	}
+}
+
 // put stores a copy, wherever it comes from.
 func (s *Store) put(c Copy, now time.Time) bool {
 	o := s.owner(c.Owner)

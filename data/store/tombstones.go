@@ -7,14 +7,6 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// tombstoneRecord is the arrival of a tombstone, so that Compact can find the
-// old ones.
-type tombstoneRecord struct {
-	Key
-	version int64
-	at      time.Time
-}
-
 // Compact deletes the tombstones that arrived at or before the given time and
 // hide nothing any more, and then prunes.
 func (s *Store) Compact(before, now time.Time) {

@@ -7,25 +7,25 @@ var dataGuards = []guard{
 	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestWrite_RefusedRequestChangesNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
-		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
+		"data/replica.go", "r.enter(slot.Finished, r.epoch)", "r.enter(slot.Serving, r.epoch)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
 	{name: "a silent source is given up though it lives", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, by: on("successor-misses-the-end", "successor-misses-the-end@2", "successor-misses-the-end@3"), patch: patch{
-		"data/source.go", "if m.source.IsZero() || m.taken ||", "if m.source.IsZero() || m.phase == asking ||"}},
+		"data/migrate.go", "if m.source.IsZero() || m.taken ||", "if m.source.IsZero() || m.phase == asking ||"}},
 	{name: "what sessions answered before the source's copy was taken is kept as it is", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, patch: patch{
 		"data/migrate.go", "if len(m.answered) == 0 {\n\t\t\ts.serve", "if len(m.answered) >= 0 {\n\t\t\ts.serve"}},
 	{name: "a silent source is waited for without end", test: unit{"./data", "TestHandOver_SilentSourceIsGivenUp"}, patch: patch{
-		"data/source.go", "now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {", "now.Before(m.began) {"}},
+		"data/migrate.go", "now.Sub(m.began) >= s.lease()+s.config.SessionGrace {", "now.Before(m.began) {"}},
 	{name: "a copy that is further stays where it is", test: unit{"./data", "TestCrash_FurthestCopyIsTaken"}, by: on("the-furthest-copy-is-being-drained", "the-furthest-copy-is-being-drained@2", "storm@112"), patch: patch{
 		"data/migrate.go", "len(m.holders) > 0 {", "len(m.holders) > 9 {"}},
 	{name: "a copy that is not further is taken", test: unit{"./data", "TestCrash_CopyThatIsNotFurtherIsNotTaken"}, patch: patch{
 		"data/holders.go", "if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {", "if c.Epoch.IsZero() {"}},
 	{name: "a silent holder is waited for without end", test: unit{"./data", "TestCrash_SilentHolderIsLeftOut"}, patch: patch{
-		"data/migrate.go", "collecting, now.Add(s.server.config.FinishTimeout)", "collecting, now.Add(1000*s.server.config.FinishTimeout)"}},
+		"data/migrate.go", "collecting, now.Add(s.config.FinishTimeout)", "collecting, now.Add(1000*s.config.FinishTimeout)"}},
 	{name: "a holder that was asked reads its old feed on", test: unit{"./data", "TestCollect_FollowerSendsItsCopyAndFollowsNoLonger"}, patch: patch{
 		"data/holders.go", "if r.leaderEpoch.Less(epoch) {", "if r.leaderEpoch.Less(epoch) && r.id < 0 {"}},
 	{name: "an old leader that was asked serves on", test: unit{"./data", "TestCollect_OldLeaderFinishes"}, patch: patch{
-		"data/holders.go", "\t\tr.finish(w)\n", ""}},
+		"data/holders.go", "\t\tr.finish()\n", ""}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
@@ -43,7 +43,7 @@ var dataGuards = []guard{
 	{name: "a new leader forgets the lost sessions", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone"), patch: patch{
 		"meta/members.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
 	{name: "a lost session that is silent is waited for without end", test: unit{"./data", "TestLostSession_IsWaitedForNoLongerThanALease"}, patch: patch{
-		"data/unreached.go", "return m.began.Add(s.server.lease())", "return m.began.Add(1000 * s.server.lease())"}},
+		"data/migrate.go", "return m.began.Add(s.lease())", "return m.began.Add(1000 * s.lease())"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
 		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
@@ -73,7 +73,7 @@ var dataGuards = []guard{
 	{name: "a removal hides only what it takes away", test: unit{"./data/store", "TestRemove_BeforeItsCopyHidesOlderVersions"}, patch: patch{
 		"data/store/store.go", "\tif at < 0 {\n\t\ts.hide(key, version, now)\n", "\tif at < 0 {\n"}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
-		"data/owners.go", "case now.Sub(p.goneSince) >= o.server.config.SessionGrace:", "case now.Sub(p.goneSince) >= 0:"}},
+		"data/owners.go", "case now.Sub(p.goneSince) >= o.grace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/freshness.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh.valid(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
