@@ -44,8 +44,10 @@ func copyOf(data string, r *registration, c ownerCopy) Copy {
 	return Copy{Key{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
 }
 
-func compareCopies(a, b Copy) int {
-	return cmp.Or(cmp.Compare(a.Data, b.Data), cmp.Compare(a.ID, b.ID), a.Owner.Compare(b.Owner))
+func compareCopies(a, b Copy) int { return a.Key.compare(b.Key) }
+
+func (k Key) compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Data, other.Data), cmp.Compare(k.ID, other.ID), k.Owner.Compare(other.Owner))
 }
 
 func copyOut(c Copy) *wirev1.Copy {

@@ -164,6 +164,7 @@ func (s *Store) Install(m *PendingMerge, l *Loading, now time.Time) *Store {
 		}
 	}
 	next.merges, next.writes, next.touched = s.merges, s.writes, s.touched
+	next.hideRemoved(m, now)
 	next.unexplained, next.until, next.incomplete = s.unexplained, s.until, s.incomplete
 	next.inherit(l.marks, now)
 	next.TakeChanged()
@@ -196,6 +197,7 @@ func (s *Store) Follow(m *PendingMerge, e *wirev1.ReplicateEvent, now time.Time)
 			s.delete(d, r, at, in.GetCause(), now)
 		}
 	}
+	s.hideRemoved(m, now)
 	s.TakeChanged()
 	s.raise(e.GetCounter())
 }

@@ -109,3 +109,43 @@ func consistent(t *testing.T, s *Store) {
 	assert.Equal(t, entries, n)
 	assert.Equal(t, wantSum, sum)
 }
+
+// What a session withdrew at a successor hides older versions, also those that
+// the successor does not have yet: in a snapshot that it installs, and in the
+// rest of its source's feed.
+func TestInstall_RemovalByASessionHidesOlderVersions(t *testing.T) {
+	now := time.Now()
+	older, removed := CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), CopyOf(testOwners[2], publisher(testData[0], "r1", 3, false))
+	for _, c := range []struct {
+		name   string
+		has    []Copy
+		arrive func(s *Store, m *PendingMerge) *Store
+	}{
+		{"snapshot", nil, func(s *Store, m *PendingMerge) *Store {
+			return s.Install(m, loaded([]Copy{older, removed}, now), now)
+		}},
+		{"snapshot, the older one is here", []Copy{older}, func(s *Store, m *PendingMerge) *Store {
+			return s.Install(m, loaded([]Copy{older, removed}, now), now)
+		}},
+		{"snapshot without it, the older one is here", []Copy{older}, func(s *Store, m *PendingMerge) *Store {
+			return s.Install(m, loaded([]Copy{older}, now), now)
+		}},
+		{"feed", nil, func(s *Store, m *PendingMerge) *Store {
+			s.Follow(m, &wirev1.ReplicateEvent{Copies: []*wirev1.Copy{copyOut(older), copyOut(removed)}}, now)
+			return s
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := New(time.Second)
+			for _, have := range c.has {
+				s.put(have, now)
+			}
+			m := s.Begin()
+			s.Remove(removed.Key, removed.Version, withdrawn, now)
+			s = c.arrive(s, m)
+			s.End(m)
+			s.Serve(1, time.Time{}, now)
+			assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"conclave"
@@ -25,7 +26,7 @@ type PendingMerge struct{ since uint64 } // s.writes when it began
 // Begin begins a merge. It is open until End or EndAll.
 func (s *Store) Begin() *PendingMerge {
 	if s.merges == nil {
-		s.merges, s.touched = map[*PendingMerge]bool{}, map[Key]uint64{}
+		s.merges, s.touched = map[*PendingMerge]bool{}, map[Key]lastWrite{}
 	}
 	m := &PendingMerge{s.writes}
 	s.merges[m] = true
@@ -49,9 +50,31 @@ func (s *Store) IsOpen(m *PendingMerge) bool { return s.merges[m] }
 // Pending reports whether a merge is open.
 func (s *Store) Pending() bool { return len(s.merges) > 0 }
 
+// lastWrite is the number of a session's last write to a copy, and the highest
+// version that the session has removed.
+type lastWrite struct {
+	number  uint64
+	removed int64
+}
+
+// hideRemoved hides what is older than what sessions have removed since m began:
+// it may have arrived after the removal.
+func (s *Store) hideRemoved(m *PendingMerge, now time.Time) {
+	var keys []Key
+	for key := range s.touched {
+		if s.overtaken(m, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, Key.compare)
+	for _, key := range keys {
+		s.hide(key, s.touched[key].removed, now)
+	}
+}
+
 // overtaken reports whether the owner has written the copy since m began.
 func (s *Store) overtaken(m *PendingMerge, key Key) bool {
-	return m != nil && s.touched[key] > m.since
+	return m != nil && s.touched[key].number > m.since
 }
 
 // Merge applies one owner's answer to a diff, additions before removals, so

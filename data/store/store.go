@@ -34,7 +34,7 @@ type Store struct {
 	// while there is none. See PendingMerge.
 	merges  map[*PendingMerge]bool // those that are open
 	writes  uint64                 // number of the last write
-	touched map[Key]uint64         // number of the last write to each copy
+	touched map[Key]lastWrite      // to each copy
 
 	// The mark on every datum of the slot; see Mark.
 	unexplained int64
@@ -50,15 +50,16 @@ func New(grace time.Duration) *Store {
 // Write stores what an owner session has written, a registration or its
 // tombstone. It reports whether that was newer than the owner's copy.
 func (s *Store) Write(c Copy, now time.Time) bool {
-	s.noteWrite(c.Key)
+	s.noteWrite(c.Key, 0)
 	return s.put(c, now)
 }
 
-// noteWrite records that a session has written one of its own copies.
-func (s *Store) noteWrite(key Key) {
+// noteWrite records that a session has written one of its own copies, or has
+// removed it up to a version.
+func (s *Store) noteWrite(key Key, removed int64) {
 	if s.Pending() {
 		s.writes++
-		s.touched[key] = s.writes
+		s.touched[key] = lastWrite{s.writes, max(removed, s.touched[key].removed)}
 	}
 }
 
@@ -104,7 +105,7 @@ func (s *Store) put(c Copy, now time.Time) bool {
 // the same version, so that a session which offers that version again is
 // accepted.
 func (s *Store) Remove(key Key, version int64, cause wirev1.Cause, now time.Time) bool {
-	s.noteWrite(key)
+	s.noteWrite(key, version)
 	return s.remove(key, version, cause, now)
 }
 
