@@ -1,12 +1,14 @@
 package data
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/slot"
 	"conclave/wire"
 	"conclave/wire/serve"
@@ -36,40 +38,20 @@ type DatumInfo struct {
 	UnconfirmedMs int64    `json:"unconfirmedMs,omitempty"`
 }
 
-// isReady reports whether this node has registered and none of its slots is
-// migrating, and the reasons if not. The reasons also include a drain or stop
-// in progress.
-func (s *Server) isReady() (bool, []string) {
-	var reasons []string
-	if err := s.meta.Refusal(); !s.ready.Load() && err != nil {
-		reasons = append(reasons, "refused by the leader: "+err.Error())
-	} else if !s.ready.Load() {
-		reasons = append(reasons, "starting: no leader has registered this node yet")
-	}
-	migrating := 0
-	for _, r := range s.slots.all() {
-		r.mu.Lock()
-		if r.state == slot.Migrating {
-			migrating++
-		}
-		r.mu.Unlock()
-	}
-	if migrating > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d slots are migrating", migrating))
-	}
-	ready := len(reasons) == 0
-	if s.draining.Load() { // it serves until its slots have been handed over
-		reasons = append(reasons, "draining")
-	}
-	return ready, append(reasons, s.stopping.Reasons()...)
+// admin answers the questions of operators about the slots.
+type admin struct {
+	node     conclave.NodeID
+	view     *wire.View
+	replicas *replicas
+	lag      func(leader conclave.NodeID) time.Duration // how long a leader has sent nothing
 }
 
 // getSlots lists the slots in which this node has a place or a copy.
-func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
+func (s *admin) getSlots(w http.ResponseWriter, _ *http.Request) {
 	now := time.Now()
 	out := []SlotInfo{}
-	for _, r := range s.slots.all() {
-		rep := r.report(s.follows.lag, now)
+	for _, r := range s.replicas.all() {
+		rep := r.report(s.lag, now)
 		if rep == nil {
 			continue
 		}
@@ -88,17 +70,17 @@ func (s *Server) getSlots(w http.ResponseWriter, _ *http.Request) {
 		r.mu.Unlock()
 		out = append(out, info)
 	}
-	serve.WriteJSON(w, http.StatusOK, map[string]any{"node": s.config.Node.Name, "epoch": s.view.TableEpoch(), "slots": out})
+	serve.WriteJSON(w, http.StatusOK, map[string]any{"node": s.node.Name, "epoch": s.view.TableEpoch(), "slots": out})
 }
 
 // getDatums lists the data that this node serves, of ids that begin with
 // ?prefix=.
-func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
+func (s *admin) getDatums(w http.ResponseWriter, req *http.Request) {
 	prefix := req.URL.Query().Get("prefix")
 	now := time.Now()
 	out := []DatumInfo{}
-	for _, r := range s.slots.all() {
-		var data []Datum
+	for _, r := range s.replicas.all() {
+		var data []store.Datum
 		r.mu.Lock()
 		if r.state == slot.Serving {
 			data = r.store.Data(now, func(id string) bool { return strings.HasPrefix(id, prefix) })
@@ -112,6 +94,6 @@ func (s *Server) getDatums(w http.ResponseWriter, req *http.Request) {
 			out = append(out, DatumInfo{id, r.id, d.Version, d.Publishers, d.Values, wire.Ms(d.Unconfirmed)})
 		}
 	}
-	sortDatums(out)
+	slices.SortFunc(out, func(a, b DatumInfo) int { return cmp.Compare(a.String(), b.String()) })
 	serve.WriteJSON(w, http.StatusOK, out)
 }

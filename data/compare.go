@@ -1,8 +1,6 @@
 package data
 
 import (
-	"hash/fnv"
-
 	"conclave"
 	"conclave/slot"
 )
@@ -25,35 +23,23 @@ type CopyInfo struct {
 // example while it takes the slot over.
 func (s *Server) Copies() []CopyInfo {
 	var out []CopyInfo
-	for _, r := range s.slots.all() {
+	for _, r := range s.replicas.all() {
 		r.mu.Lock()
 		info := CopyInfo{Slot: r.id}
 		switch {
 		case r.store == nil:
 		case r.state == slot.Serving:
-			info.Leads, info.Epoch, info.Position = true, r.epoch, r.store.log.position
+			info.Leads, info.Epoch, info.Position = true, r.epoch, r.store.Position()
 		case r.state == "" && r.attached && !r.leader.IsZero() && r.copyEpoch == r.leaderEpoch:
 			info.Epoch, info.Position = r.copyEpoch, r.copyPosition
 		default:
 			info.Detached, info.Epoch, info.Position = true, r.copyEpoch, r.copyPosition
 		}
 		if !info.Epoch.IsZero() {
-			info.Digest, info.Entries = r.store.digest()
+			info.Digest, info.Entries = r.store.Checksum()
 			out = append(out, info)
 		}
 		r.mu.Unlock()
 	}
 	return out
-}
-
-// digest returns the sum over all copies of all owners, in no order, and their
-// number.
-func (s *Store) digest() (sum uint64, entries int) {
-	for owner, o := range s.owners {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(owner.String())) // never fails
-		sum += o.sum * (h.Sum64() | 1)
-		entries += int(o.count)
-	}
-	return sum, entries
 }

@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // differ compares slots with sessions. A diff names one session incarnation and
@@ -28,8 +31,15 @@ import (
 // more (a failed MigratingTask in article 002 is retried, too); a repair is
 // tried once.
 type differ struct {
-	server *Server
-	wake   signal.Signal
+	config  Config
+	owners  *owners
+	feeds   *feeds
+	metrics *metrics
+	rand    func() *rand.Rand // a random source for one worker
+	address func() string     // of this node
+	session func(address string) wirev1connect.SessionServiceClient
+	dial    func(ctx context.Context, address string) error
+	wake    signal.Signal
 
 	mu     sync.Mutex // guards queues and their content
 	queues map[conclave.NodeID]*diffQueue
@@ -100,7 +110,7 @@ func (d *differ) run(ctx context.Context) {
 
 // work does the jobs of one session until there is none left.
 func (d *differ) work(ctx context.Context, session conclave.NodeID) {
-	rng := d.server.newRand()
+	rng := d.rand()
 	for {
 		j, ok := d.next(session)
 		if !ok {
@@ -118,7 +128,7 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 				err = fmt.Errorf("%w: %w", errNotAwaited, err)
 				break
 			}
-			d.server.log.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
+			d.config.Logger.Debug("diff is tried again", "slot", j.r.id, "epoch", j.epoch, "session", session.Name, "error", err)
 			if sleep.For(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) != nil {
 				break
 			}
@@ -127,6 +137,22 @@ func (d *differ) work(ctx context.Context, session conclave.NodeID) {
 		if j.done != nil {
 			j.done(highest, err)
 		}
+	}
+}
+
+// noteFailure records why a session did not answer. To distinguish a failed
+// dial from silence it dials once more, because a call may end before its dial
+// does.
+func (d *differ) noteFailure(ctx context.Context, session conclave.NodeID, err error) {
+	dialled := !wire.DialFailed(err)
+	if address := d.owners.address(session); dialled && address != "" {
+		err = d.dial(ctx, address)
+		dialled = !wire.DialFailed(err)
+	} else if address == "" {
+		dialled = false // it never said at which address it can be asked
+	}
+	if ctx.Err() == nil {
+		d.owners.attempt(session, dialled, false, time.Now())
 	}
 }
 
@@ -166,12 +192,14 @@ func (d *differ) next(session conclave.NodeID) (j diffJob, ok bool) {
 }
 
 // isAwaited reports whether a migration still waits for that session, whose last
-// attempt ended with err.
+// attempt ended with err. A session that need not answer is not asked again once
+// it has shown that it cannot: it could not be dialled, or another incarnation
+// has taken its place.
 func (d *differ) isAwaited(j diffJob, err error) bool {
 	j.r.mu.Lock()
 	migrating := j.r.state == slot.Migrating && j.r.epoch == j.epoch
 	j.r.mu.Unlock()
-	return migrating && (d.server.owners.alive(j.session) || time.Now().Before(j.until) && !d.server.owners.isRefused(j.session, err))
+	return migrating && (d.owners.alive(j.session) || time.Now().Before(j.until) && !errors.Is(err, errNotThatOwner) && !d.owners.isRefused(j.session))
 }
 
 // compare is one diff: first the digest, then the summary, and again while the
@@ -186,15 +214,15 @@ func (d *differ) isAwaited(j diffJob, err error) bool {
 //
 // It returns the highest version that the session has pushed.
 func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err error) {
-	address := d.server.owners.address(j.session)
+	address := d.owners.address(j.session)
 	if address == "" {
 		return 0, errNoAddress
 	}
-	client := d.server.peers.Session(address)
+	client := d.session(address)
 	added, removed := 0, 0
 	defer func() {
 		if added+removed > 0 && !j.fence {
-			d.server.log.Info("slot repaired from a session", "slot", j.r.id, "session", j.session.Name, "added", added, "removed", removed)
+			d.config.Logger.Info("slot repaired from a session", "slot", j.r.id, "session", j.session.Name, "added", added, "removed", removed)
 		}
 	}()
 	for summarize := false; ; {
@@ -202,7 +230,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 		if !ok {
 			return highest, errNotAwaited
 		}
-		cctx, cancel := context.WithTimeout(ctx, d.server.config.DiffTimeout)
+		cctx, cancel := context.WithTimeout(ctx, d.config.DiffTimeout)
 		res, err := client.Diff(cctx, connect.NewRequest(req))
 		cancel()
 		if err == nil && wire.NodeIn(res.Msg.GetSession()) != j.session {
@@ -212,10 +240,10 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 			j.r.abandon(merge)
 			return highest, wire.FromConnect(err)
 		}
-		d.server.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
-		d.server.owners.noteContact(j.session, address)
-		d.server.owners.attempt(j.session, true, true, time.Now())
-		d.server.metrics.diffs.Inc()
+		d.config.Trace.Claim(trace.Claim{Kind: trace.Merging, Slot: j.r.id, Epoch: j.epoch, Peer: j.session})
+		d.owners.noteContact(j.session, address)
+		d.owners.attempt(j.session, true, true, time.Now())
+		d.metrics.diffs.Inc()
 		highest = max(highest, res.Msg.GetHighestPushed())
 		again, a, r, err := d.apply(j, merge, held, res.Msg)
 		added, removed = added+a, removed+r
@@ -227,7 +255,7 @@ func (d *differ) compare(ctx context.Context, j diffJob) (highest int64, err err
 }
 
 // request builds the question, and begins a merge that apply or abandon ends.
-func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy, *pendingMerge, bool) {
+func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []store.Copy, *store.PendingMerge, bool) {
 	r := j.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,23 +264,23 @@ func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy
 	}
 	count, sum := r.store.Digest(j.session)
 	req := &wirev1.DiffRequest{
-		Asker: wire.NodeOut(d.server.config.Node), AskerAddress: d.server.address,
+		Asker: wire.NodeOut(d.config.Node), AskerAddress: d.address(),
 		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(j.epoch), Session: wire.NodeOut(j.session),
 		Count: count, Digest: sum, Summarized: summarize,
 	}
-	var held []Copy
+	var held []store.Copy
 	if summarize {
 		held = r.store.Of(j.session)
 		req.Entries = make([]*wirev1.DiffEntry, len(held))
 		for i, c := range held {
-			req.Entries[i] = &wirev1.DiffEntry{Id: c.id, Version: c.version}
+			req.Entries[i] = &wirev1.DiffEntry{Id: c.ID, Version: c.Version}
 		}
 	}
 	return req, held, r.store.Begin(), true
 }
 
 // abandon ends a merge without an answer.
-func (r *replica) abandon(merge *pendingMerge) {
+func (r *replica) abandon(merge *store.PendingMerge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store != nil {
@@ -262,7 +290,7 @@ func (r *replica) abandon(merge *pendingMerge) {
 
 // apply merges one answer. It returns whether to ask again, and how many copies
 // it added and removed.
-func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
+func (d *differ) apply(j diffJob, merge *store.PendingMerge, held []store.Copy, m *wirev1.DiffResponse) (again bool, added, taken int, err error) {
 	puts := make([]conclave.Publisher, len(m.GetPuts()))
 	for i, p := range m.GetPuts() {
 		if puts[i], err = wire.PublisherIn(p); err != nil {
@@ -271,13 +299,13 @@ func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.Di
 		}
 	}
 	again = m.GetSummarize() || m.GetMore() && len(puts) > 0
-	var removed []Copy
+	var removed []store.Copy
 	if !again {
 		removed = match(held, m.GetRemoved())
 	}
 	r := j.r
 	r.mu.Lock()
-	if r.store == nil || !r.store.isOpen(merge) { // the leadership that asked has ended
+	if r.store == nil || !r.store.IsOpen(merge) { // the leadership that asked has ended
 		r.mu.Unlock()
 		return false, 0, 0, errNotAwaited
 	}
@@ -290,15 +318,15 @@ func (d *differ) apply(j diffJob, merge *pendingMerge, held []Copy, m *wirev1.Di
 	}
 	r.trace.Claim(trace.Claim{Kind: trace.Merged, Slot: r.id, Epoch: r.epoch, Peer: j.session, Key: m.GetSession().GetIncarnation(), Count: added + taken})
 	r.store.End(merge)
-	r.publish(&d.server.watchers)
+	r.publish()
 	r.mu.Unlock()
-	d.server.wakeFeeds()
+	d.feeds.wake()
 	return again, added, taken, nil
 }
 
 // match returns the copies that a session reports as unknown: its entries name
 // the id and the version that they were sent with.
-func match(held []Copy, removed []*wirev1.DiffEntry) []Copy {
+func match(held []store.Copy, removed []*wirev1.DiffEntry) []store.Copy {
 	if len(removed) == 0 {
 		return nil
 	}
@@ -306,9 +334,9 @@ func match(held []Copy, removed []*wirev1.DiffEntry) []Copy {
 	for _, e := range removed {
 		unknown[e.GetId()] = e.GetVersion()
 	}
-	var out []Copy
+	var out []store.Copy
 	for _, c := range held {
-		if v, ok := unknown[c.id]; ok && c.version <= v {
+		if v, ok := unknown[c.ID]; ok && c.Version <= v {
 			out = append(out, c)
 		}
 	}

@@ -69,17 +69,13 @@
 //
 // # Copies and versions
 //
-// Store keeps one copy for each registration and owner session. The highest
-// version is visible. A removal touches only its owner's copy. A tombstone is a
-// version like any other. Applying the same changes twice, late or in another
-// order results in the same store, so feeds, diffs and writes may run at the
-// same time. Order matters in one case only: a session writes something while
-// an older decision about the same copy is still on its way here. A
-// pendingMerge (merge.go) lets the session's write win. It ends with the
-// leadership that it was begun for: every change of state or leader epoch goes
-// through replica.enter, which ends all pending merges, and what a diff returns
-// after that is dropped. A follower has none: its leader's feed decides
-// everything.
+// The copies of a slot, their versions and the feed's log are in package
+// data/store, which is pure; a replica owns a store and guards it. What a diff
+// or an old leader's feed brings is merged under a store.PendingMerge. It ends
+// with the leadership that it was begun for: every change of state or leader
+// epoch goes through replica.enter, which ends all pending merges, and what a
+// diff returns after that is dropped. A follower has none: its leader's feed
+// decides everything.
 //
 // Datum versions are counted per slot. A new leader epoch begins above its
 // base, above its own counter, above the source's counter, and above everything
@@ -88,13 +84,13 @@
 //
 // # What runs
 //
-//	slots.run    the state loop: the table, and the migrations        slots.go
-//	follows.run  one stream to each leader that this node follows     follow.go
-//	runFeed      one for each follower's stream                       replicate.go
-//	Watch        one for each session's change feed                   watch.go
-//	differ.run   diffs, at most 16 at a time with one session         diff.go
-//	runSweep     lost owners each beat, old tombstones each fifth     owners.go
-//	runRepair    comparisons in the background                        repair.go
+//	slots.run     the state loop: the table, and the migrations        slots.go
+//	follows.run   one stream to each leader that this node follows     follow.go
+//	runFeed       one for each follower's stream                       replicate.go
+//	Watch         one for each session's change feed                   service.go
+//	differ.run    diffs, at most 16 at a time with one session         diff.go
+//	sweeper.run   lost owners each beat, old tombstones each fifth     sweep.go
+//	repairer.run  comparisons in the background                        repair.go
 //
 // A slot has no goroutine of its own, and no lock is held across a call.
 //
@@ -147,4 +143,36 @@
 //   - The network to one other node: its feeds are resumed where they broke, or
 //     loaded again; a successor that receives nothing for 300 ms asks the
 //     sessions, and if one of them does not answer, the source again.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare: callers come first, nouns last. No part
+// knows the server; each is given the parts below it and the functions that it
+// needs.
+//
+//   - stop.go: a stop hands over every slot first.
+//   - compare.go: what tests compare of the copies of several nodes.
+//   - server.go: the list of the parts, and how a node starts.
+//   - admin.go: what operators are shown.
+//   - service.go: what this node answers to sessions and to other data nodes.
+//   - slots.go: the state loop, which applies the slot table.
+//   - holders.go: after a crash, the furthest copy of the other holders is taken.
+//   - source.go: in a hand-over, the source finishes and gives its last position.
+//   - migrate.go: from the grant of a slot to the moment at which it serves.
+//   - sweep.go: what time ends: copies of lost sessions, tombstones, marks.
+//   - repair.go: which slots are compared with which sessions, and when.
+//   - diff.go: one slot is compared with one session.
+//   - follow.go: a follower reads its leaders' feeds.
+//   - replicate.go: a leader sends its followers' feeds.
+//   - notes.go: log lines and events of the slots.
+//   - migration.go: how far a migration is.
+//   - metrics.go: what is measured.
+//   - tasks.go: calls in progress, and their results.
+//   - replica.go: one slot: its state, its copy, and who may read and write it.
+//   - feeds.go: what is pending for each follower's stream.
+//   - watch.go: what is pending for each session's feed.
+//   - unreached.go: when a session that cannot be reached is given up.
+//   - owners.go: which sessions are alive, and at which addresses.
+//   - config.go: the configuration and its defaults.
+//   - sorted.go: sets of nodes in a fixed order.
 package data

@@ -11,18 +11,26 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // follows keeps this node's copies current: it has one puller, with one stream,
 // for each node that leads slots which this node follows.
 type follows struct {
-	server *Server
-	wake   signal.Signal
+	config    Config
+	view      *wire.View
+	replicas  *replicas
+	rand      func() *rand.Rand // a random source for one puller
+	data      func(address string) wirev1connect.DataServiceClient
+	caughtUp  func() // is called when a copy has become complete
+	migrating func() // is called when a slot that is handed over has got a part of its feed
+	wake      signal.Signal
 
 	mu   sync.Mutex // guards the rest
 	want map[conclave.NodeID]map[int]conclave.Epoch
@@ -33,7 +41,7 @@ type follows struct {
 type puller struct {
 	*follows
 	leader conclave.NodeID
-	rand   *rand.Rand
+	random *rand.Rand
 	wake   signal.Signal
 	stop   context.CancelFunc
 
@@ -63,7 +71,7 @@ func (f *follows) lag(leader conclave.NodeID) time.Duration {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if silent := time.Since(p.lastReceived); silent > f.server.config.Beat*3/2 {
+	if silent := time.Since(p.lastReceived); silent > f.config.Beat*3/2 {
 		return silent
 	}
 	return 0
@@ -81,7 +89,7 @@ func (f *follows) run(ctx context.Context) {
 			p := f.all[leader]
 			if p == nil {
 				pctx, stop := context.WithCancel(ctx)
-				p = &puller{follows: f, leader: leader, rand: f.server.newRand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, lastReceived: time.Now()}
+				p = &puller{follows: f, leader: leader, random: f.rand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, lastReceived: time.Now()}
 				f.all[leader] = p
 				pulling.Go(func() { p.run(pctx) })
 			}
@@ -116,17 +124,17 @@ func (p *puller) set(want map[int]conclave.Epoch) {
 func (p *puller) run(ctx context.Context) {
 	pause := 10 * time.Millisecond
 	for {
-		if m, ok := p.server.view.State().Members.Find(p.leader.Name); ok && m.Node == p.leader {
+		if m, ok := p.view.State().Members.Find(p.leader.Name); ok && m.Node == p.leader {
 			received, err := p.pull(ctx, m.Address)
 			if ctx.Err() != nil {
 				return
 			}
-			p.server.log.Debug("feed broke", "leader", p.leader.Name, "error", err)
+			p.config.Logger.Debug("feed broke", "leader", p.leader.Name, "error", err)
 			if received {
 				pause = 10 * time.Millisecond
 			}
 		}
-		timer := time.NewTimer(pause/2 + time.Duration(p.rand.Int64N(int64(pause))))
+		timer := time.NewTimer(pause/2 + time.Duration(p.random.Int64N(int64(pause))))
 		select {
 		case <-timer.C:
 		case <-p.wake.C():
@@ -149,7 +157,7 @@ func (p *puller) pull(ctx context.Context, address string) (received bool, err e
 	var messages atomic.Bool
 	defer func() { received = messages.Load() }()
 	ctx, cancel := context.WithCancelCause(ctx)
-	stream := p.server.peers.Data(address).Replicate(ctx)
+	stream := p.data(address).Replicate(ctx)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for {
@@ -168,10 +176,10 @@ func (p *puller) pull(ctx context.Context, address string) (received bool, err e
 		_ = stream.CloseRequest() // it is broken, or given up
 		reading.Wait()
 		_ = stream.CloseResponse()
-		p.server.detachCopies(p.leader)
+		p.replicas.detach(p.leader)
 	}()
 
-	ticker := time.NewTicker(p.server.config.Beat)
+	ticker := time.NewTicker(p.config.Beat)
 	defer ticker.Stop()
 	for {
 		for _, ask := range p.changes(asked) {
@@ -195,7 +203,7 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 	want, retry := p.want, p.retry
 	p.retry = map[int]bool{}
 	p.mu.Unlock()
-	self := wire.NodeOut(p.server.config.Node)
+	self := wire.NodeOut(p.config.Node)
 	var out []*wirev1.ReplicateRequest
 	for _, id := range slices.Sorted(maps.Keys(asked)) {
 		if _, ok := want[id]; !ok {
@@ -210,7 +218,7 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 		}
 		asked[id] = epoch
 		out = append(out, &wirev1.ReplicateRequest{Follower: self, Ask: &wirev1.ReplicateRequest_Follow{Follow: &wirev1.Follow{
-			Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch), Position: p.server.slots.of(id).resume(epoch),
+			Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch), Position: p.replicas.of(id).resume(epoch),
 		}}})
 	}
 	return out
@@ -222,7 +230,7 @@ func (p *puller) apply(e *wirev1.ReplicateEvent) {
 	p.mu.Lock()
 	p.lastReceived = now
 	p.mu.Unlock()
-	r := p.server.slots.of(int(e.GetSlot()))
+	r := p.replicas.of(int(e.GetSlot()))
 	if r == nil || e.GetAccess() == wirev1.Access_ACCESS_UNSPECIFIED {
 		return // a beat of the whole stream
 	}
@@ -236,9 +244,9 @@ func (p *puller) apply(e *wirev1.ReplicateEvent) {
 			p.wake.Set() // at once; what was refused waits for the next tick
 		}
 	case migrating:
-		p.server.slots.wake.Set() // the source's last position may be reached
+		p.migrating() // the source's last position may be reached
 	case caughtUp:
-		p.server.beatNow()
+		p.caughtUp()
 	}
 }
 
@@ -272,11 +280,11 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 		r.detachAt(now)
 		return false, false, errRefused
 	}
-	store := r.ensureStore()
+	held := r.ensureStore()
 	switch {
 	case e.GetSnapshot():
 		if e.GetSnapshotBegin() {
-			r.loading = NewStore(r.grace)
+			r.loading = store.NewLoading(r.grace)
 		}
 		if r.loading == nil {
 			// The end of a snapshot whose beginning was dropped: if it were
@@ -288,31 +296,17 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 			r.detachAt(now)
 			return false, false, errGap
 		}
-		for _, c := range e.GetCopies() {
-			r.loading.put(copyIn(c), now)
-		}
-		if !e.GetSnapshotEnd() {
+		if !r.loading.Add(e, now) {
 			return false, false, nil
 		}
-		r.store = store.Adopt(r.takeover, r.loading, now)
-		r.store.inherit(marks{wire.FromMs(e.GetUnconfirmedMs()), wire.FromMs(e.GetIncompleteMs())}, now)
+		r.store = held.Install(r.takeover, r.loading, now)
 		r.loading = nil
 	case r.copyEpoch != epoch || r.copyPosition != e.GetFrom():
 		r.detachAt(now)
 		return false, false, errGap
 	default:
-		removals := make([]Removal, len(e.GetRemovals()))
-		for i, x := range e.GetRemovals() {
-			removals[i] = Removal{copyKey{wire.NodeIn(x.GetOwner()), x.GetDataInfoId(), x.GetId()}, x.GetCause()}
-		}
-		puts := make([]Copy, len(e.GetCopies()))
-		for i, c := range e.GetCopies() {
-			puts[i] = copyIn(c)
-		}
-		store.Follow(r.takeover, puts, removals, now)
+		held.Follow(r.takeover, e, now)
 	}
-	r.store.TakeChanged() // a copy has no readers
-	r.store.Raise(e.GetCounter())
 	caughtUp = r.copyEpoch != epoch || !r.attached
 	r.copyEpoch, r.copyPosition = epoch, e.GetPosition()
 	r.attached, r.fresh = true, now
@@ -327,10 +321,10 @@ func (r *replica) detachAt(now time.Time) {
 	r.loading = nil
 }
 
-// detachCopies records that the stream of a leader broke.
-func (s *Server) detachCopies(leader conclave.NodeID) {
+// detach records that the stream of a leader broke.
+func (rs *replicas) detach(leader conclave.NodeID) {
 	now := time.Now()
-	for _, r := range s.slots.all() {
+	for _, r := range rs.all() {
 		r.mu.Lock()
 		if r.leader == leader {
 			r.detachAt(now)

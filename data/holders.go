@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -23,15 +24,6 @@ import (
 // A holder that does not answer within FinishTimeout is left out, as a silent
 // source is. A slot without another live holder waits for nothing.
 
-// heldCopy is a complete copy that another holder has sent.
-type heldCopy struct {
-	store    *Store
-	epoch    conclave.Epoch
-	position uint64
-	counter  int64
-	marks    marks
-}
-
 // isFurther reports whether a copy at a position of one epoch's feed is further
 // than another.
 func isFurther(epoch conclave.Epoch, position uint64, than conclave.Epoch, thanPosition uint64) bool {
@@ -41,23 +33,10 @@ func isFurther(epoch conclave.Epoch, position uint64, than conclave.Epoch, thanP
 	return position > thanPosition
 }
 
-// otherHolders returns the live nodes in a row that this node has just been
-// granted.
-func (s *slots) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
-	members := s.server.view.State().Members
-	out := map[conclave.NodeID]bool{}
-	for _, n := range row.Holders() {
-		if n != s.server.config.Node && members.Has(n) {
-			out[n] = true
-		}
-	}
-	return out
-}
-
 // collectInstead makes a migration whose source has not answered, and was not
 // asked again, ask the other holders once: the source may have died, and the
 // feed that this node had of it may have been slow.
-func (s *slots) collectInstead(m *migration) {
+func (s *migrations) collectInstead(m *migration) {
 	if m.source.IsZero() || m.again || m.collected {
 		return
 	}
@@ -65,13 +44,13 @@ func (s *slots) collectInstead(m *migration) {
 	m.holders = s.otherHolders(m.row)
 	delete(m.holders, m.source)
 	if len(m.holders) > 0 {
-		m.phase, m.sent, m.deadline = collecting, false, time.Now().Add(s.server.config.FinishTimeout)
+		m.phase, m.sent, m.deadline = collecting, false, time.Now().Add(s.config.FinishTimeout)
 	}
 }
 
 // askHolders asks each holder once, for all slots that were granted to this node
 // after a crash, or whose source does not answer.
-func (s *slots) askHolders() {
+func (s *migrations) askHolders() {
 	byHolder := map[conclave.NodeID][]*migration{}
 	for _, m := range s.unsent(collecting) {
 		for n := range m.holders {
@@ -84,8 +63,8 @@ func (s *slots) askHolders() {
 }
 
 // askHolder requests one holder's copies and posts them to the loop.
-func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
-	ask := &wirev1.CollectRequest{Leader: wire.NodeOut(s.server.config.Node)}
+func (s *migrations) askHolder(n conclave.NodeID, all []*migration) {
+	ask := &wirev1.CollectRequest{Leader: wire.NodeOut(s.config.Node)}
 	bySlot := map[int]*migration{}
 	for _, m := range all {
 		bySlot[m.r.id] = m
@@ -96,20 +75,20 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 			Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch), CopyEpoch: wire.EpochOut(epoch), Position: position,
 		})
 	}
-	member, _ := s.server.view.State().Members.Find(n.Name)
+	member, _ := s.view.State().Members.Find(n.Name)
 	deadline := all[0].deadline // one round began them all
-	s.tasks.Go(func() {
-		ctx, cancel := context.WithDeadline(s.ctx, deadline)
+	s.tasks.run(func(ctx context.Context) {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c heldCopy) {
+		err := s.receiveCopies(ctx, member.Address, ask, func(id int, c *store.Loading) {
 			if m := bySlot[id]; m != nil {
-				s.post(func() { s.take(m, n, c) })
+				s.tasks.post(func() { s.take(m, n, c) })
 			}
 		})
 		if err != nil {
-			s.server.log.Info("a holder did not send its copies", "holder", n.Name, "slots", len(all), "error", err)
+			s.config.Logger.Info("a holder did not send its copies", "holder", n.Name, "slots", len(all), "error", err)
 		}
-		s.post(func() {
+		s.tasks.post(func() {
 			for _, m := range all {
 				delete(m.holders, n)
 			}
@@ -118,30 +97,21 @@ func (s *slots) askHolder(n conclave.NodeID, all []*migration) {
 }
 
 // receiveCopies calls received with each copy that has arrived as a whole.
-func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, heldCopy)) error {
-	stream, err := s.server.peers.Data(address).Collect(ctx, connect.NewRequest(ask))
+func (s *migrations) receiveCopies(ctx context.Context, address string, ask *wirev1.CollectRequest, received func(int, *store.Loading)) error {
+	stream, err := s.data(address).Collect(ctx, connect.NewRequest(ask))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stream.Close() }() // it has ended, or is given up
-	var loading *Store
+	var loading *store.Loading
 	now := time.Now()
 	for stream.Receive() {
 		e := stream.Msg()
 		if e.GetSnapshotBegin() {
-			loading = NewStore(s.server.config.SessionGrace)
+			loading = store.NewLoading(s.config.SessionGrace)
 		}
-		if loading == nil {
-			continue
-		}
-		for _, c := range e.GetCopies() {
-			loading.put(copyIn(c), now)
-		}
-		if e.GetSnapshotEnd() {
-			received(int(e.GetSlot()), heldCopy{
-				store: loading, epoch: wire.EpochIn(e.GetLeaderEpoch()), position: e.GetPosition(),
-				counter: e.GetCounter(), marks: marks{wire.FromMs(e.GetUnconfirmedMs()), wire.FromMs(e.GetIncompleteMs())},
-			})
+		if loading != nil && loading.Add(e, now) {
+			received(int(e.GetSlot()), loading)
 			loading = nil
 		}
 	}
@@ -149,59 +119,26 @@ func (s *slots) receiveCopies(ctx context.Context, address string, ask *wirev1.C
 }
 
 // take replaces the copy with a holder's if that is further.
-func (s *slots) take(m *migration, holder conclave.NodeID, c heldCopy) {
-	if s.migrations[m.r.id] != m || m.phase != collecting {
+func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading) {
+	if s.running[m.r.id] != m || m.phase != collecting {
 		return
 	}
 	r, now := m.r, time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !isFurther(c.epoch, c.position, r.copyEpoch, r.copyPosition) {
+	if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {
 		return
 	}
-	s.server.log.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
-		"copy", c.epoch, "position", c.position, "had", r.copyEpoch, "at", r.copyPosition)
-	r.store = r.store.Adopt(r.takeover, c.store, now)
-	r.store.inherit(c.marks, now)
-	r.store.TakeChanged() // a slot that migrates has no readers
-	r.store.Raise(c.counter)
-	r.copyEpoch, r.copyPosition = c.epoch, c.position
-}
-
-// Collect is called by a node that was granted slots after a crash, or whose
-// source does not answer. A higher
-// leader epoch in the request is sufficient proof of that: from the answer on,
-// this node neither serves the slot at an older epoch nor follows an older
-// leader. Calling it again has no effect.
-func (s *Server) Collect(_ context.Context, req *connect.Request[wirev1.CollectRequest], stream *connect.ServerStream[wirev1.ReplicateEvent]) error {
-	leader := wire.NodeIn(req.Msg.GetLeader())
-	var events []*wirev1.ReplicateEvent
-	for _, in := range req.Msg.GetSlots() {
-		r := s.slots.of(int(in.GetSlot()))
-		if r == nil {
-			continue
-		}
-		out, finished := r.yield(in, &s.watchers, time.Now())
-		events = append(events, out...)
-		if !finished.IsZero() {
-			s.noteFinished(r.id, finished, leader)
-		}
-	}
-	s.slots.post(func() { s.slots.refollow = true })
-	s.wakeFeeds()
-	s.beatNow()
-	for _, e := range events {
-		if err := stream.Send(e); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.config.Logger.Info("another holder's copy is further", "slot", r.id, "epoch", m.epoch, "holder", holder.Name,
+		"copy", c.Epoch, "position", c.Position, "had", r.copyEpoch, "at", r.copyPosition)
+	r.store = r.store.Install(r.takeover, c, now)
+	r.copyEpoch, r.copyPosition = c.Epoch, c.Position
 }
 
 // yield ends what the replica does at older leader epochs than the asking
 // leader's, and returns its copy if that is complete and further. finished is
 // the epoch at which it served until now, or zero.
-func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
+func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
 	epoch := wire.EpochIn(in.GetLeaderEpoch())
 	r.mu.Lock()
 	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) {
@@ -210,7 +147,7 @@ func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events
 	}
 	if r.state == slot.Serving {
 		finished = r.epoch
-		r.finish(w)
+		r.finish()
 	}
 	if r.leaderEpoch.Less(epoch) {
 		r.detachAt(now)
@@ -220,8 +157,7 @@ func (r *replica) yield(in *wirev1.HeldCopy, w *watchers, now time.Time) (events
 		r.mu.Unlock()
 		return nil, finished
 	}
-	copies, copyEpoch, position := r.store.All(), r.copyEpoch, r.copyPosition
-	counter, left := r.store.Counter(), r.store.marksAt(now)
+	copyEpoch, whole := r.copyEpoch, r.store.Snapshot(r.copyPosition, now)
 	r.mu.Unlock()
-	return snapshot(r.id, copyEpoch, copies, position, counter, left), finished
+	return whole.Messages(r.id, copyEpoch), finished
 }

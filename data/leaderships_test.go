@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/meta/metaclient"
 	"conclave/slot"
@@ -33,9 +34,15 @@ type leaderships struct {
 	diffs      []*openDiff
 	now        time.Time
 
-	handed  map[string][]Copy // what the source had at its Finish, by registration id
-	written map[string]bool   // since the last grant
+	handed  map[string][]store.Copy // what the source had at its Finish, by registration id
+	written map[string]bool         // since the last grant
 }
+
+var (
+	testOwners = []conclave.NodeID{{Name: "session-1", Incarnation: "a"}, {Name: "session-1", Incarnation: "b"}, {Name: "session-2", Incarnation: "c"}}
+	testData   = conclave.DataInfoID{DataID: "x", Instance: conclave.DefaultInstance, Group: conclave.DefaultGroup}
+	testIDs    = []string{"r1", "r2", "r3"}
+)
 
 type leadershipNode struct {
 	*Server
@@ -54,8 +61,8 @@ type openDiff struct {
 	node     *leadershipNode
 	job      diffJob
 	req      *wirev1.DiffRequest
-	held     []Copy
-	f        *pendingMerge
+	held     []store.Copy
+	f        *store.PendingMerge
 	answer   *wirev1.DiffResponse
 	answered bool
 }
@@ -70,9 +77,9 @@ func newLeaderships(t *rapid.T) *leaderships {
 		s, err := New(c)
 		require.NoError(t, err)
 		s.meta = metaclient.New(metaclient.Config{Rand: rand.New(rand.NewPCG(2, uint64(i)))})
-		r := &replica{id: 0, grace: c.SessionGrace}
+		r := &replica{id: 0, grace: c.SessionGrace, watchers: &s.service.feeds.watchers}
 		list := []*replica{r}
-		s.slots.list.Store(&list)
+		s.replicas.set(list)
 		w.nodes = append(w.nodes, &leadershipNode{Server: s, id: c.Node, r: r, stream: &feedStream{wake: signal.New(), dirty: map[int]bool{}}})
 	}
 	for _, o := range testOwners {
@@ -128,18 +135,18 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 	old, has := w.registered[owner][id]
 	switch {
 	case gone && has:
-		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData[0], Version: old.Version, Cause: withdrawn}}
+		b.removals = []*wirev1.Removal{{Id: id, DataInfoId: testData.String(), Version: old.Version, Cause: wirev1.Cause_CAUSE_WITHDRAWN}}
 		delete(w.registered[owner], id)
 	default:
 		version := int64(1)
 		for _, o := range testOwners {
 			version = max(version, w.registered[o][id].Version+1)
 		}
-		p := publisher(testData[0], id, version, false)
+		p := conclave.Publisher{ID: id, Data: testData, Version: version, Values: []string{fmt.Sprintf("%s=%d", id, version)}}
 		w.registered[owner][id] = p
-		b.puts = []Copy{copyFrom(owner, p)}
+		b.puts = []store.Copy{store.CopyOf(owner, p)}
 	}
-	access, _ := n.r.write(owner, 0, b, &n.watchers, w.now)
+	access, _ := n.r.write(owner, 0, b, w.now)
 	require.Equal(w.t, wirev1.Access_ACCESS_ACCEPT, access)
 	if n.id == w.row.Leader && n.r.epoch == w.row.LeaderEpoch {
 		w.written[id] = true
@@ -149,7 +156,7 @@ func (w *leaderships) write(n *leadershipNode, owner conclave.NodeID, id string,
 // ask begins a diff at a leader.
 func (w *leaderships) ask(n *leadershipNode, owner conclave.NodeID, summarize bool) {
 	fence := n.r.state == slot.Migrating
-	if m := n.slots.migrations[0]; fence && m != nil && m.phase != asking {
+	if m := n.slots.running[0]; fence && m != nil && m.phase != asking {
 		return
 	}
 	d := &openDiff{node: n, job: diffJob{r: n.r, epoch: n.r.epoch, session: owner, fence: fence}}
@@ -198,12 +205,12 @@ func (w *leaderships) arrive(i int) {
 
 // finish sends Finish to the source of a hand-over, as its successor does.
 func (w *leaderships) finish(n *leadershipNode) {
-	m := n.slots.migrations[0]
+	m := n.slots.running[0]
 	if m == nil || m.phase != finishing {
 		return
 	}
 	source := w.of(m.source)
-	res, err := source.Finish(w.t.Context(), connect.NewRequest(&wirev1.FinishRequest{
+	res, err := source.service.Finish(w.t.Context(), connect.NewRequest(&wirev1.FinishRequest{
 		Successor: wire.NodeOut(n.id), Slots: []*wirev1.FinishSlot{{LeaderEpoch: wire.EpochOut(m.epoch)}},
 	}))
 	require.NoError(w.t, err)
@@ -216,7 +223,7 @@ func (w *leaderships) finish(n *leadershipNode) {
 // carryOn runs a node's loop once, and checks that a slot which was handed over
 // is served with everything that its source had.
 func (w *leaderships) carryOn(n *leadershipNode) {
-	m := n.slots.migrations[0]
+	m := n.slots.running[0]
 	n.slots.round(w.now)
 	if m == nil || m.phase != applying || n.r.state != slot.Serving || m.epoch != w.row.LeaderEpoch {
 		return
@@ -229,10 +236,10 @@ func (w *leaderships) carryOn(n *leadershipNode) {
 	assert.Equal(w.t, w.handed, served, "what %s serves, except for what was written to it, is what %s had", n.id.Name, m.source.Name)
 }
 
-func byID(s *Store) map[string][]Copy {
-	out := map[string][]Copy{}
+func byID(s *store.Store) map[string][]store.Copy {
+	out := map[string][]store.Copy{}
 	for _, c := range s.All() {
-		out[c.id] = append(out[c.id], c)
+		out[c.ID] = append(out[c.ID], c)
 	}
 	return out
 }
@@ -273,8 +280,8 @@ func (w *leaderships) hangUp(n *leadershipNode) {
 	if n.at == nil {
 		return
 	}
-	w.of(n.leader).detach(n.stream, 0)
-	n.detachCopies(n.leader)
+	w.of(n.leader).service.detach(n.stream, 0)
+	n.replicas.detach(n.leader)
 	n.at = nil
 }
 
@@ -283,15 +290,14 @@ func (w *leaderships) check(t *rapid.T) {
 	for _, n := range w.nodes {
 		r := n.r
 		if r.store != nil && !r.leads() {
-			assert.Empty(t, r.store.merges, "%s does not lead: it has no pending merge", n.id.Name)
-			assert.Empty(t, r.store.touched, n.id.Name)
+			assert.False(t, r.store.Pending(), "%s does not lead: it has no pending merge", n.id.Name)
 			assert.Nil(t, r.takeover, n.id.Name)
 		}
 		if r.state != "" || r.leader.IsZero() || r.leaderEpoch != r.copyEpoch {
 			continue
 		}
 		l := w.of(r.leader).r
-		if led := l.state == slot.Serving || l.state == slot.Finished; led && l.epoch == r.copyEpoch && l.store.log.position == r.copyPosition {
+		if led := l.state == slot.Serving || l.state == slot.Finished; led && l.epoch == r.copyEpoch && l.store.Position() == r.copyPosition {
 			assert.Equal(t, l.store.All(), r.store.All(), "%s has all of %s up to %d", n.id.Name, r.leader.Name, r.copyPosition)
 		}
 	}
@@ -375,7 +381,7 @@ func TestPendingMerge_NeverOutlivesItsLeadership(t *testing.T) {
 			"feed":    func(t *rapid.T) { w.pull(node(t), rapid.IntRange(0, 9).Draw(t, "breaks") == 0) },
 			"silent source": func(t *rapid.T) {
 				n := node(t)
-				if m := n.slots.migrations[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
+				if m := n.slots.running[0]; m != nil && m.phase != asking && rapid.IntRange(0, 3).Draw(t, "silent") == 0 {
 					n.slots.askSessions(m, "the test")
 				}
 			},

@@ -1,112 +1,83 @@
 package data
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"connectrpc.com/connect"
 
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
-	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
-// migration takes one slot from its grant to the moment at which this node
-// serves it. It belongs to the state loop. (syncMigrating in article 002, where
-// one task for each session must succeed.)
-//
-//	             Finish answered            position reached
-//	finishing ------------------> applying ------------------> (serve)
-//	    |  refused, or 300 ms        |  300 ms                    ^
-//	    v                            v                            |
-//	 asking <------------------------+   all sessions that must --+
-//	    ^                                have answered a fenced diff
-//	    | all have answered, or 300 ms
-//	    |
-//	 collecting: after a crash there is no source, and one that does not answer
-//	 may have died; the other holders are asked
-//
-// From asking it may go back to finishing; see source.go. Without another live
-// holder, collecting is left out; see holders.go.
-type migration struct {
-	r     *replica
-	row   slot.Slot // the grant
-	epoch conclave.Epoch
-	phase phase
+// migrations are the slots that this node was granted and does not serve yet.
+// They belong to the state loop, which calls everything here.
+type migrations struct {
+	config     Config
+	view       *wire.View
+	owners     *owners
+	differ     *differ
+	feeds      *feeds
+	notes      *notes
+	tasks      *tasks
+	lease      func() time.Duration // how long the cluster waits for a silent node
+	leaderLost func() bool          // no meta leader has answered for a lease
+	beatNow    func()               // sends the next beat at once
+	data       func(address string) wirev1connect.DataServiceClient
 
-	source      conclave.NodeID
-	sourceEpoch conclave.Epoch
-	sent        bool              // Finish was sent, or the holders were asked
-	position    uint64            // the source's last position
-	counter     int64             // the source's counter, or the highest version that a session has pushed
-	marked      time.Time         // when the source's marks end
-	incomplete  time.Time         // when the source's mark as incomplete ends
-	without     []conclave.NodeID // sessions without which the source served
-	deadline    time.Time         // of finishing, applying and collecting
-	again       bool              // the source was asked again
-	taken       bool              // the copy has everything that the source had
-	collected   bool              // the source did not answer, and the other holders were asked instead
-
-	holders map[conclave.NodeID]bool // other live holders that have not answered yet
-
-	began       time.Time                // the grant: since then no node serves the slot, as far as this node knows
-	asked       map[conclave.NodeID]bool // sessions that were ever asked
-	pending     map[conclave.NodeID]bool // asked, and not yet answered or given up
-	answered    map[conclave.NodeID]bool // sessions whose diff is complete
-	firstAnswer time.Time                // when the first session answered
-	absent      map[conclave.NodeID]bool // not on the list, not connected, and did not answer
-	warned      time.Time                // when the sessions that are waited for were last logged
+	running  map[int]*migration
+	refollow bool // the leaders that copies follow have changed
 }
-
-// phase is how far a migration is; see migration.
-type phase int
-
-const (
-	finishing phase = iota
-	applying
-	asking
-	collecting
-)
 
 // grant begins a migration. A slot that is handed over takes what its source
 // has; after a crash it takes the furthest copy that other holders have, and asks
 // the sessions, as a slot does whose source is silent.
-func (s *slots) grant(row slot.Slot, r *replica, now time.Time) {
+func (s *migrations) grant(row slot.Slot, r *replica, now time.Time) {
 	m := &migration{
 		r: r, row: row, epoch: row.LeaderEpoch, began: now, warned: now,
 		asked: map[conclave.NodeID]bool{}, pending: map[conclave.NodeID]bool{}, answered: map[conclave.NodeID]bool{}, absent: map[conclave.NodeID]bool{},
 	}
 	r.mu.Lock()
 	was := r.state
-	r.enter(slot.Migrating, row.LeaderEpoch, &s.server.watchers)
+	r.enter(slot.Migrating, row.LeaderEpoch)
 	r.base, r.first = row.VersionBase, row.First
 	r.trace.Claim(trace.Claim{Kind: trace.Migrating, Slot: r.id, Epoch: r.epoch})
 	if row.Phase == slot.Switching && !row.Source.IsZero() {
 		m.source, m.sourceEpoch = row.Source, row.SourceEpoch
-		m.deadline = now.Add(s.server.config.FinishTimeout)
+		m.deadline = now.Add(s.config.FinishTimeout)
 		r.follow(m.source, m.sourceEpoch, now) // as before: no change
 	} else {
 		m.phase = asking
 		r.unfollow()
 		if m.holders = s.otherHolders(row); len(m.holders) > 0 {
-			m.phase, m.deadline = collecting, now.Add(s.server.config.FinishTimeout)
+			m.phase, m.deadline = collecting, now.Add(s.config.FinishTimeout)
 		}
 	}
 	r.mu.Unlock()
-	s.migrations[r.id] = m
-	s.server.log.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
+	s.running[r.id] = m
+	s.config.Logger.Debug("slot granted", "slot", r.id, "epoch", m.epoch, "phase", row.Phase, "source", m.source.Name, "was", was)
+}
+
+// otherHolders returns the live nodes in a row that this node has just been
+// granted.
+func (s *migrations) otherHolders(row slot.Slot) map[conclave.NodeID]bool {
+	members := s.view.State().Members
+	out := map[conclave.NodeID]bool{}
+	for _, n := range row.Holders() {
+		if n != s.config.Node && members.Has(n) {
+			out[n] = true
+		}
+	}
+	return out
 }
 
 // unsent returns the migrations of a phase whose request was not sent yet, by
 // slot, and counts it as sent.
-func (s *slots) unsent(p phase) (all []*migration) {
-	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
-		if m := s.migrations[id]; m.phase == p && !m.sent {
+func (s *migrations) unsent(p phase) (all []*migration) {
+	for _, id := range slices.Sorted(maps.Keys(s.running)) {
+		if m := s.running[id]; m.phase == p && !m.sent {
 			m.sent = true
 			all = append(all, m)
 		}
@@ -114,85 +85,13 @@ func (s *slots) unsent(p phase) (all []*migration) {
 	return all
 }
 
-// finishAll asks each source to stop, once for all slots that the table has
-// just moved from it to this node: a drain costs one request for each batch of
-// slots.
-func (s *slots) finishAll() {
-	bySource := map[conclave.NodeID][]*migration{}
-	for _, m := range s.unsent(finishing) {
-		bySource[m.source] = append(bySource[m.source], m)
-	}
-	for _, source := range sortedNodes(bySource) {
-		s.finish(source, bySource[source])
-	}
-}
-
-// finish sends Finish to one source and posts the result to the loop.
-func (s *slots) finish(source conclave.NodeID, all []*migration) {
-	member, listed := s.server.view.State().Members.Find(source.Name)
-	if !listed || member.Node != source {
-		for _, m := range all {
-			s.askSessions(m, "the source is not on the member list")
-		}
-		return
-	}
-	ask := &wirev1.FinishRequest{Successor: wire.NodeOut(s.server.config.Node)}
-	for _, m := range all {
-		ask.Slots = append(ask.Slots, &wirev1.FinishSlot{Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch)})
-	}
-	deadline := all[0].deadline // one table granted them all, or one round asks again; counted from before the request is sent
-	s.tasks.Go(func() {
-		ctx, cancel := context.WithDeadline(s.ctx, deadline)
-		defer cancel()
-		s.server.config.Trace.Claim(trace.Claim{Kind: trace.Finishing, Peer: source, Count: len(all)})
-		res, err := s.server.peers.Data(member.Address).Finish(ctx, connect.NewRequest(ask))
-		if err == nil && len(res.Msg.GetSlots()) != len(all) {
-			err = fmt.Errorf("asked for %d slots, answered for %d", len(all), len(res.Msg.GetSlots()))
-		}
-		s.post(func() {
-			for i, m := range all {
-				if m.deadline != deadline {
-					continue // the source has been asked again since
-				}
-				if err != nil {
-					s.finished(m, nil, err)
-				} else {
-					s.finished(m, res.Msg.GetSlots()[i], nil)
-				}
-			}
-		})
-	})
-}
-
-// finished handles the source's answer, or the error of the request.
-func (s *slots) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
-	if s.migrations[m.r.id] != m || m.phase != finishing {
-		return
-	}
-	switch {
-	case err != nil:
-		s.askSessions(m, "the source did not finish: "+err.Error())
-	case answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(answer.GetSourceEpoch()) != m.sourceEpoch:
-		s.askSessions(m, "the source does not have the copy that this node follows")
-		m.source = conclave.NodeID{} // it is not asked again
-	default:
-		m.phase, m.position, m.counter = applying, answer.GetPosition(), max(m.counter, answer.GetCounter())
-		now := time.Now()
-		m.marked, m.incomplete = now.Add(wire.FromMs(answer.GetUnconfirmedMs())), now.Add(wire.FromMs(answer.GetIncompleteMs()))
-		m.without = nil
-		for _, n := range answer.GetPartial() {
-			m.without = append(m.without, wire.NodeIn(n))
-		}
-	}
-}
-
 // askSessions continues a migration without its source: the copy is kept as it
 // is, and the sessions are asked, after the other holders if these were not asked
 // yet. A feed that was followed again may have replaced what the sessions had
 // answered before.
-func (s *slots) askSessions(m *migration, why string) {
+func (s *migrations) askSessions(m *migration, why string) {
 	if !m.source.IsZero() && !m.again {
-		s.server.log.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
+		s.config.Logger.Info("slot is taken over from the sessions", "slot", m.r.id, "epoch", m.epoch, "why", why)
 	}
 	m.phase = asking
 	clear(m.answered)
@@ -205,7 +104,7 @@ func (s *slots) askSessions(m *migration, why string) {
 
 // advance moves a migration forward. It returns when it must be called again
 // even if nothing happens; zero if it need not.
-func (s *slots) advance(m *migration, now time.Time) time.Time {
+func (s *migrations) advance(m *migration, now time.Time) time.Time {
 	if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {
 		if len(m.answered) == 0 {
 			s.serve(m, now)
@@ -240,14 +139,14 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	for _, session := range missing {
 		if !m.pending[session] {
 			m.asked[session], m.pending[session] = true, true
-			s.server.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, until: s.lostUntil(m), done: func(highest int64, err error) {
-				s.post(func() { m.noteAnswer(session, highest, err) })
+			s.differ.enqueue(diffJob{r: m.r, epoch: m.epoch, session: session, fence: true, until: s.lostUntil(m), done: func(highest int64, err error) {
+				s.tasks.post(func() { m.noteAnswer(session, highest, err) })
 			}})
 		}
 	}
 	if now.Sub(m.warned) >= 5*time.Second {
 		m.warned = now
-		s.server.log.Warn("slot waits for sessions", "slot", m.r.id, "epoch", m.epoch, "sessions", missing)
+		s.config.Logger.Warn("slot waits for sessions", "slot", m.r.id, "epoch", m.epoch, "sessions", missing)
 	}
 	next := m.warned.Add(5 * time.Second)
 	for _, session := range missing {
@@ -262,19 +161,39 @@ func (s *slots) advance(m *migration, now time.Time) time.Time {
 	return next
 }
 
-// noteAnswer records the result of a session's fenced diff.
-func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error) {
-	delete(m.pending, session)
-	if err != nil {
-		m.absent[session] = true // asked again if it returns; see unanswered
-		return
+// needsSource reports whether a migration that has the answers of all sessions
+// that are alive must ask its source again.
+func (s *migrations) needsSource(m *migration, now time.Time) bool {
+	if m.source.IsZero() || m.taken || !s.view.State().Members.Has(m.source) ||
+		now.Sub(m.began) >= s.lease()+s.config.SessionGrace {
+		return false
 	}
-	if len(m.answered) == 0 {
-		m.firstAnswer = time.Now()
+	m.r.mu.Lock()
+	may := m.r.store.Owners()
+	m.r.mu.Unlock()
+	may = append(may, s.owners.allKnown()...)
+	return slices.ContainsFunc(may, func(n conclave.NodeID) bool { return !m.answered[n] })
+}
+
+// askSource goes back from asking to finishing. No other node can give what is
+// missing, so the source has as long to answer as a session.
+func (s *migrations) askSource(m *migration, now time.Time) {
+	if !m.again {
+		s.config.Logger.Warn("slot waits for its old leader: a session did not answer", "slot", m.r.id, "epoch", m.epoch, "source", m.source)
 	}
-	m.answered[session] = true
-	delete(m.absent, session)
-	m.counter = max(m.counter, highest)
+	m.phase, m.sent, m.deadline = finishing, false, now.Add(s.config.DiffTimeout)
+	m.again = true
+	m.r.mu.Lock()
+	m.r.follow(m.source, m.sourceEpoch, now)
+	m.r.mu.Unlock()
+	s.refollow = true
+}
+
+// compareAgain continues a migration that has taken the source's copy after
+// sessions had answered: their newer registrations come last.
+func (s *migrations) compareAgain(m *migration) {
+	m.taken = true
+	s.askSessions(m, "the source's copy is older than what they answered")
 }
 
 // unanswered returns the sessions that must still answer before the slot may
@@ -285,9 +204,9 @@ func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error
 // block, and its copies stay for their grace. A session that was given up
 // (unreached.go) does not block either. A slot without a copy also waits for
 // the lost sessions, for a node lease at most.
-func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
+func (s *migrations) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	var out []conclave.NodeID
-	need := s.server.owners.living()
+	need := s.owners.living()
 	for _, n := range need {
 		if !m.answered[n] && !s.givenUp(m, n, now) {
 			out = append(out, n)
@@ -297,14 +216,64 @@ func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 	owners := m.r.store.Owners()
 	m.r.mu.Unlock()
 	if now.Before(s.lostUntil(m)) {
-		owners = append(owners, s.server.owners.lost()...)
+		owners = append(owners, s.owners.lost()...)
 	}
 	for _, n := range owners {
-		if !m.answered[n] && !m.absent[n] && !containsNode(need, n) && s.server.owners.address(n) != "" {
+		if !m.answered[n] && !m.absent[n] && !containsNode(need, n) && s.owners.address(n) != "" {
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// givenUp reports whether a migration continues without a session.
+func (s *migrations) givenUp(m *migration, n conclave.NodeID, now time.Time) bool {
+	if s.leaderLost() {
+		return false
+	}
+	at := s.givenUpAt(m, n, now)
+	return !at.IsZero() && !now.Before(at)
+}
+
+// givenUpAt returns when a migration will continue without a session if nothing
+// changes until then, or zero if the session must be waited for.
+func (s *migrations) givenUpAt(m *migration, n conclave.NodeID, now time.Time) time.Time {
+	from := m.began
+	if len(m.answered) > 0 {
+		from = m.firstAnswer // earlier failures may have been this node's own fault
+	}
+	return s.owners.giveUpAt(n, from, len(m.answered) > 0, now)
+}
+
+// unreached returns the living sessions that have not answered a migration that
+// asks sessions. When the slot begins to serve, these are the ones that were
+// given up.
+func (s *migrations) unreached(m *migration) []conclave.NodeID {
+	var out []conclave.NodeID
+	for _, n := range s.owners.living() {
+		if m.phase == asking && !m.answered[n] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// A session that is off the member list may be alive: its lease ends while it is
+// cut off from the meta leader alone. A slot with a copy lacks nothing of it. A
+// slot without a copy has only what sessions answer, so it asks the lost
+// sessions as well, and waits until each has answered, a dial has failed,
+// another incarnation has answered at its address, or a node lease has passed
+// since the grant (docs/adr/0037).
+
+// lostUntil returns until when a migration waits for the lost sessions, or zero
+// if it has a copy.
+func (s *migrations) lostUntil(m *migration) time.Time {
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
+	if !m.r.copyEpoch.IsZero() {
+		return time.Time{}
+	}
+	return m.began.Add(s.lease())
 }
 
 // partial reports whether a slot that has asked all sessions may still lack
@@ -312,8 +281,8 @@ func (s *slots) unanswered(m *migration, now time.Time) []conclave.NodeID {
 // no complete copy, or its leader crashed and no session could answer. A slot
 // that had no leader before lacks nothing, unless this node knows of a session
 // that was lost since. The replica's lock is held.
-func (s *slots) partial(m *migration) bool {
-	owners := s.server.owners
+func (s *migrations) partial(m *migration) bool {
+	owners := s.owners
 	switch {
 	case m.r.first:
 		return m.r.copyEpoch.IsZero() && owners.anyInGrace()
@@ -323,15 +292,8 @@ func (s *slots) partial(m *migration) bool {
 	return m.source.IsZero() && len(owners.living()) == 0
 }
 
-// reached reports whether the copy is complete up to a position of an epoch.
-func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.copyEpoch == epoch && r.copyPosition >= position
-}
-
 // serve ends a migration: from now on reads are answered.
-func (s *slots) serve(m *migration, now time.Time) {
+func (s *migrations) serve(m *migration, now time.Time) {
 	r := m.r
 	fromSessions := m.phase == asking
 	partial := s.unreached(m)
@@ -346,7 +308,7 @@ func (s *slots) serve(m *migration, now time.Time) {
 			unsure = unsure || !m.answered[n]
 		}
 	}
-	r.enter(slot.Serving, r.epoch, &s.server.watchers)
+	r.enter(slot.Serving, r.epoch)
 	r.unfollow()
 	marked := m.marked
 	if unsure {
@@ -362,23 +324,23 @@ func (s *slots) serve(m *migration, now time.Time) {
 		serving.Key = trace.Incomplete
 	}
 	r.trace.Claim(serving)
-	r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+	r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
 	r.partial = nodeSet(partial)
 	for _, n := range m.without {
 		if !m.answered[n] {
 			r.partial[n] = true
-			s.server.differ.enqueue(diffJob{r: r, epoch: r.epoch, session: n})
+			s.differ.enqueue(diffJob{r: r, epoch: r.epoch, session: n})
 		}
 	}
-	s.server.watchers.reset(r.id, r.epoch, r.store.log.position)
+	r.watchers.reset(r.id, r.epoch, r.store.Position())
 	r.mu.Unlock()
-	delete(s.migrations, r.id)
+	delete(s.running, r.id)
 	s.refollow = true
-	s.server.wakeFeeds()
-	s.server.beatNow()
-	s.server.noteServing(m, fromSessions, unsure, now.Sub(m.began))
+	s.feeds.wake()
+	s.beatNow()
+	s.notes.serving(m, fromSessions, unsure, now.Sub(m.began))
 	if len(partial) > 0 {
-		s.server.owners.noteGivenUp(partial)
-		s.server.notePartial(m, partial)
+		s.owners.noteGivenUp(partial)
+		s.notes.partial(m, partial)
 	}
 }

@@ -5,74 +5,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/hashicorp/go-hclog"
 
 	"conclave"
-	"conclave/slot"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
-// metrics are the few that an operator of a data node needs first.
-type metrics struct {
-	registry   *prometheus.Registry
-	writes     prometheus.Counter
-	diffs      prometheus.Counter
-	unreadable prometheus.Histogram
+// notes are what an operator sees of the slots: log lines, events, metrics.
+type notes struct {
+	log     hclog.Logger
+	events  *serve.Events
+	metrics *metrics
+	term    func() uint64 // the highest that was received
+	grace   time.Duration // the session grace
 }
 
-func newMetrics(s *Server) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		writes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
-		diffs:    prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
-		unreadable: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which no node served a slot before this one did.",
-			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .3, 1, 3, 10},
-		}),
-	}
-	m.registry.MustRegister(m.writes, m.diffs, m.unreadable)
-	for _, state := range []slot.ReportState{slot.Following, slot.CaughtUp, slot.Migrating, slot.Serving, slot.Finished} {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "conclave_data_slots", Help: "Slots by their state on this node.", ConstLabels: prometheus.Labels{"state": string(state)},
-		}, func() float64 {
-			n, now := 0, time.Now()
-			for _, r := range s.slots.all() {
-				if rep := r.report(s.follows.lag, now); rep.GetState() == string(state) {
-					n++
-				}
-			}
-			return float64(n)
-		}))
-	}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "conclave_data_slots_partial", Help: "Slots that are served without a session that could not be reached: what it has may be missing.",
-	}, func() float64 {
-		n := 0
-		for _, r := range s.slots.all() {
-			r.mu.Lock()
-			if r.state == slot.Serving && len(r.partial) > 0 {
-				n++
-			}
-			r.mu.Unlock()
-		}
-		return float64(n)
-	}))
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "conclave_data_publishers", Help: "Registrations that subscribers see, in the slots served here.",
-	}, func() float64 {
-		_, load, _, _ := s.report()
-		return float64(load)
-	}))
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "conclave_stale_commands_refused_total", Help: "Commands of older terms, and states of older epochs, that were refused.",
-	}, func() float64 { return float64(s.fence.Refused() + s.view.Refused()) }))
-	return m
-}
-
-// noteServing records that a slot begins to be served. gap is the time during
+// serving records that a slot begins to be served. gap is the time during
 // which no node served it as far as this node knows: since it learned of its
 // grant (the source stops a moment later, when it receives Finish).
-func (s *Server) noteServing(m *migration, fromSessions, incomplete bool, gap time.Duration) {
+func (s *notes) serving(m *migration, fromSessions, incomplete bool, gap time.Duration) {
 	s.metrics.unreadable.Observe(gap.Seconds())
 	how := "handed over by " + m.source.Name
 	if fromSessions {
@@ -91,9 +43,9 @@ func (s *Server) noteServing(m *migration, fromSessions, incomplete bool, gap ti
 	})
 }
 
-// notePartial records that a slot is served although some sessions could not be
+// partial records that a slot is served although some sessions could not be
 // asked what they have.
-func (s *Server) notePartial(m *migration, without []conclave.NodeID) {
+func (s *notes) partial(m *migration, without []conclave.NodeID) {
 	names := make([]string, len(without))
 	for i, n := range without {
 		names[i] = n.Name
@@ -106,7 +58,7 @@ func (s *Server) notePartial(m *migration, without []conclave.NodeID) {
 	})
 }
 
-func (s *Server) noteFinished(id int, epoch conclave.Epoch, successor conclave.NodeID) {
+func (s *notes) finished(id int, epoch conclave.Epoch, successor conclave.NodeID) {
 	s.log.Debug("slot finished", "slot", id, "epoch", epoch, "successor", successor.Name)
 	s.events.Add(wire.Event{
 		Type: "slot.finished", Term: epoch.Term, Epoch: &epoch, Text: fmt.Sprintf("slot %d finished for %s", id, successor.Name),
@@ -114,10 +66,10 @@ func (s *Server) noteFinished(id int, epoch conclave.Epoch, successor conclave.N
 	})
 }
 
-func (s *Server) noteOwnerGone(owner conclave.NodeID, removed int) {
-	s.log.Info("lost session's publishers removed", "session", owner, "publishers", removed, "grace", s.config.SessionGrace)
+func (s *notes) ownerGone(owner conclave.NodeID, removed int) {
+	s.log.Info("lost session's publishers removed", "session", owner, "publishers", removed, "grace", s.grace)
 	s.events.Add(wire.Event{
-		Type: "session.gone", Term: s.fence.Highest(), Text: fmt.Sprintf("%d publishers of session %s removed, its grace has ended", removed, owner),
+		Type: "session.gone", Term: s.term(), Text: fmt.Sprintf("%d publishers of session %s removed, its grace has ended", removed, owner),
 		Data: map[string]any{"session": owner.Name, "incarnation": owner.Incarnation, "publishers": removed},
 	})
 }

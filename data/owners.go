@@ -1,16 +1,12 @@
 package data
 
 import (
-	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"conclave"
-	"conclave/internal/trace"
-	"conclave/slot"
-	wirev1 "conclave/wire/v1"
+	"conclave/wire"
 )
 
 // owners tracks which session incarnations are alive and at which addresses
@@ -29,7 +25,9 @@ import (
 // therefore stay for one more grace from the first session that is back: its
 // settling time.
 type owners struct {
-	server *Server
+	view  *wire.View
+	grace time.Duration        // the session grace
+	lease func() time.Duration // how long the cluster waits for a silent node
 
 	mu    sync.Mutex // guards known
 	known map[conclave.NodeID]*presence
@@ -91,7 +89,7 @@ func (o *owners) disconnected(n conclave.NodeID) {
 // address returns a session's address: from the member list, or as the session
 // itself advertised it; "" if neither is known.
 func (o *owners) address(n conclave.NodeID) string {
-	members := o.server.view.State().Members
+	members := o.view.State().Members
 	for _, m := range slices.Concat(members.List, members.Lost) {
 		if m.Node == n {
 			return m.Address
@@ -109,7 +107,7 @@ func (o *owners) address(n conclave.NodeID) string {
 // the ones that a migration waits for.
 func (o *owners) living() []conclave.NodeID {
 	set := map[conclave.NodeID]bool{}
-	for _, m := range o.server.view.State().Members.Of(conclave.RoleSession) {
+	for _, m := range o.view.State().Members.Of(conclave.RoleSession) {
 		set[m.Node] = true
 	}
 	o.mu.Lock()
@@ -126,7 +124,7 @@ func (o *owners) living() []conclave.NodeID {
 // dead, in the order in which they were removed.
 func (o *owners) lost() []conclave.NodeID {
 	var out []conclave.NodeID
-	for _, m := range o.server.view.State().Members.Lost {
+	for _, m := range o.view.State().Members.Lost {
 		out = append(out, m.Node)
 	}
 	return out
@@ -134,7 +132,7 @@ func (o *owners) lost() []conclave.NodeID {
 
 // anyInGrace reports whether some session is away and its grace has not ended.
 func (o *owners) anyInGrace() bool {
-	members := o.server.view.State().Members
+	members := o.view.State().Members
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for n, p := range o.known {
@@ -156,7 +154,7 @@ func (o *owners) allKnown() []conclave.NodeID {
 // isBack reports whether a session whose grace has ended has shown a sign of
 // life since.
 func (o *owners) isBack(n conclave.NodeID) bool {
-	members := o.server.view.State().Members
+	members := o.view.State().Members
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.known[n]
@@ -178,7 +176,7 @@ func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(),
 // no session is alive: then an owner's absence is no evidence against its
 // clients.
 func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Time) (expired []conclave.NodeID) {
-	members := o.server.view.State().Members
+	members := o.view.State().Members
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for n := range copies {
@@ -197,7 +195,7 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 			p.goneSince = time.Time{}
 		case p.goneSince.IsZero():
 			p.goneSince = now
-		case now.Sub(p.goneSince) >= o.server.config.SessionGrace:
+		case now.Sub(p.goneSince) >= o.grace:
 			if copies[n] == 0 {
 				delete(o.known, n)
 			} else {
@@ -206,74 +204,4 @@ func (o *owners) sweep(copies map[conclave.NodeID]int, unsure bool, now time.Tim
 		}
 	}
 	return expired
-}
-
-// runSweep removes the copies of lost owners and drops tombstones that hide
-// nothing any more. Copies are removed only in slots that are served: the feeds
-// carry the removals to the followers, whose stores are merely pruned.
-func (s *Server) runSweep(ctx context.Context) {
-	ticker := time.NewTicker(s.config.Beat)
-	defer ticker.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		now := time.Now()
-		copies := map[conclave.NodeID]int{}
-		living := s.owners.living()
-		for _, r := range s.slots.all() {
-			r.mu.Lock()
-			if r.state == slot.Serving {
-				r.watchPartial(living, now)
-			}
-			if len(living) == 0 && r.store != nil && r.store.Marked(now) > 0 {
-				until := now.Add(s.config.SessionGrace) // meanwhile no session could confirm anything
-				r.store.Mark(until)
-				r.store.Prolong(until, now)
-			}
-			switch {
-			case n%5 != 0 || r.store == nil:
-			case r.state == slot.Serving:
-				r.store.Compact(now.Add(-s.config.SessionGrace), now)
-				maps.DeleteFunc(r.numbers, func(session conclave.NodeID, _ uint64) bool { return !s.owners.isKnown(session) })
-				r.publish(&s.watchers)
-			default:
-				r.store.Prune(now)
-			}
-			if r.store != nil {
-				for _, owner := range r.store.Owners() {
-					n, _ := r.store.Digest(owner)
-					copies[owner] += int(n)
-				}
-			}
-			r.mu.Unlock()
-		}
-		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now) {
-			s.removeOwner(owner, now)
-		}
-		s.wakeFeeds()
-	}
-}
-
-// removeOwner removes a lost session's copies slot by slot, and stops if the
-// session returns. It checks that with the slot's lock held: a session that
-// opens its feed is first recorded as connected, then shown the slot, then
-// compared with it.
-func (s *Server) removeOwner(owner conclave.NodeID, now time.Time) {
-	removed := 0
-	for _, r := range s.slots.all() {
-		r.mu.Lock()
-		if r.state == slot.Serving && !s.owners.isBack(owner) {
-			n := r.store.RemoveOwner(owner, wirev1.Cause_CAUSE_OWNER_GONE, now)
-			removed += n
-			r.trace.Claim(trace.Claim{Kind: trace.OwnerGone, Slot: r.id, Epoch: r.epoch, Peer: owner, Count: n})
-			r.publish(&s.watchers)
-		}
-		r.mu.Unlock()
-	}
-	if removed > 0 {
-		s.noteOwnerGone(owner, removed)
-	}
 }

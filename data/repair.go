@@ -2,9 +2,9 @@ package data
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
-	"conclave"
 	"conclave/internal/sleep"
 	"conclave/slot"
 )
@@ -19,49 +19,25 @@ import (
 // opening of its feed, and otherwise once in RepairAll. In an idle cluster of
 // 256 slots and 2 sessions that makes 2 small calls a second instead of 85.
 
-// repairWith records that a slot should be compared with a session. mu is held.
-func (r *replica) repairWith(session conclave.NodeID) {
-	if r.dirty == nil {
-		r.dirty = map[conclave.NodeID]bool{}
-	}
-	r.dirty[session] = true
+// repairer compares slots with sessions in the background.
+type repairer struct {
+	config   Config
+	replicas *replicas
+	owners   *owners
+	differ   *differ
+	rand     func() *rand.Rand
 }
 
-// confirmRemovals returns those removals of a repair that the repair before it
-// reported, too. A session that drops a registration writes that with its
-// cause, and the write may still be on its way; so a copy is removed as
-// "missing in a diff" only when two diffs, one round apart, report it. mu is
-// held.
-func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (confirmed []Copy) {
-	before := r.reported[session]
-	delete(r.reported, session)
-	for _, c := range removed {
-		if v, ok := before[c.copyKey]; ok && v == c.version {
-			confirmed = append(confirmed, c)
-			continue
-		}
-		if r.reported == nil {
-			r.reported = map[conclave.NodeID]map[copyKey]int64{}
-		}
-		if r.reported[session] == nil {
-			r.reported[session] = map[copyKey]int64{}
-		}
-		r.reported[session][c.copyKey] = c.version
-		r.repairWith(session)
-	}
-	return confirmed
-}
-
-// runRepair enqueues the comparisons that are due.
-func (s *Server) runRepair(ctx context.Context) {
-	rng := s.newRand()
+// run enqueues the comparisons that are due.
+func (s *repairer) run(ctx context.Context) {
+	rng := s.rand()
 	next := 0 // where the slow round over all slots continues
 	for {
 		every := s.config.RepairEvery
 		if sleep.For(ctx, every*4/5+time.Duration(rng.Int64N(int64(every)*2/5+1))) != nil {
 			return
 		}
-		all := s.slots.all()
+		all := s.replicas.all()
 		if len(all) == 0 {
 			continue
 		}

@@ -2,22 +2,67 @@ package data
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
+
+// replicas are the slots of this node. There are none before the first slot
+// table.
+type replicas struct {
+	list atomic.Pointer[[]*replica] // set once, by the first table
+}
+
+// all returns the replicas by slot, or nil before the first table.
+func (rs *replicas) all() []*replica {
+	if p := rs.list.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// of returns one slot's replica, or nil if there is no such slot.
+func (rs *replicas) of(id int) *replica {
+	if all := rs.all(); id < len(all) {
+		return all[id]
+	}
+	return nil
+}
+
+// set makes the replicas.
+func (rs *replicas) set(all []*replica) { rs.list.Store(&all) }
+
+// report returns what a beat carries: every slot that this node has a copy of,
+// and how many registrations it serves. lag returns how long a leader has sent
+// nothing.
+func (rs *replicas) report(lag func(conclave.NodeID) time.Duration, now time.Time) (reports []*wirev1.SlotReport, load uint32) {
+	for _, r := range rs.all() {
+		if rep := r.report(lag, now); rep != nil {
+			reports = append(reports, rep)
+		}
+		r.mu.Lock()
+		if r.state == slot.Serving {
+			load += uint32(r.store.Visible())
+		}
+		r.mu.Unlock()
+	}
+	return reports, load
+}
 
 // replica is one slot on this node: its copies, and what may be done with them
 // (SlotState in the article). Handlers and streams take its lock briefly, to
 // read or to change something; only the state loop (slots.go) changes its
 // state.
 type replica struct {
-	id    int
-	grace time.Duration
-	trace trace.Sink // claims are made with mu held
+	id       int
+	grace    time.Duration // the session grace
+	trace    trace.Sink    // claims are made with mu held
+	watchers *watchers     // the sessions' feeds
 
 	mu sync.Mutex // guards the fields below; no lock but those of feeds is taken inside it; never held across I/O
 
@@ -25,7 +70,7 @@ type replica struct {
 	// it. epoch is the leader epoch of Migrating, Serving or Finished.
 	state slot.ReportState
 	epoch conclave.Epoch
-	store *Store // nil if there is no copy
+	store *store.Store // nil if there is no copy
 
 	// The copy is complete up to this position of the feed of this leader
 	// epoch. Zero epoch: there is no complete copy.
@@ -37,18 +82,18 @@ type replica struct {
 	// position.
 	leader      conclave.NodeID
 	leaderEpoch conclave.Epoch
-	loading     *Store        // a snapshot that is being received
-	fresh       time.Time     // when the copy was last known to be current
-	attached    bool          // the feed is being read and the copy is current
-	takeover    *pendingMerge // open while migrating: begun with the grant
+	loading     *store.Loading      // a snapshot that is being received
+	fresh       time.Time           // when the copy was last known to be current
+	attached    bool                // the feed is being read and the copy is current
+	takeover    *store.PendingMerge // open while migrating: begun with the grant
 
-	base     int64                                 // the floor of the versions at epoch
-	first    bool                                  // nothing was published in the slot before this epoch
-	dirty    map[conclave.NodeID]bool              // sessions to compare with (repair.go)
-	reported map[conclave.NodeID]map[copyKey]int64 // removals that one repair has reported (repair.go)
-	numbers  map[conclave.NodeID]uint64            // the highest request number accepted from each session at epoch
-	partial  map[conclave.NodeID]bool              // sessions that were given up when it began to serve (unreached.go)
-	streams  map[*feedStream]uint64                // followers' streams, and how far each has read
+	base     int64                                   // the floor of the versions at epoch
+	first    bool                                    // nothing was published in the slot before this epoch
+	dirty    map[conclave.NodeID]bool                // sessions to compare with; see repairWith
+	reported map[conclave.NodeID]map[store.Key]int64 // removals that one repair has reported; see confirmRemovals
+	numbers  map[conclave.NodeID]uint64              // the highest request number accepted from each session at epoch
+	partial  map[conclave.NodeID]bool                // sessions that were given up when it began to serve (unreached.go)
+	streams  map[*feedStream]uint64                  // followers' streams, and how far each has read
 }
 
 // leads reports whether this node is the slot's leader at r.epoch, serving or
@@ -71,9 +116,9 @@ func (r *replica) access(epoch conclave.Epoch, writes bool) (wirev1.Access, conc
 }
 
 // ensureStore returns the store; it makes one if there is none.
-func (r *replica) ensureStore() *Store {
+func (r *replica) ensureStore() *store.Store {
 	if r.store == nil {
-		r.store = NewStore(r.grace)
+		r.store = store.New(r.grace)
 	}
 	return r.store
 }
@@ -83,12 +128,13 @@ func (r *replica) ensureStore() *Store {
 // sessions' feeds, the pending merges (so that no diff and no takeover outlives
 // the leadership for which it was begun), the sessions' request numbers, the
 // reported removals, and the list of sessions that were given up, which a
-// finished slot keeps for its successor. The copy stays, with its last position. Migrating and serving at one epoch are one
-// leadership: only the takeover ends between them. mu is held.
-func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watchers) {
+// finished slot keeps for its successor. The copy stays, with its last position.
+// Migrating and serving at one epoch are one leadership: only the takeover ends
+// between them. mu is held.
+func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch) {
 	if r.state == slot.Serving {
-		w.ended(r.id, r.epoch)
-		r.copyEpoch, r.copyPosition = r.epoch, r.store.log.position
+		r.watchers.ended(r.id, r.epoch)
+		r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
 	}
 	led, before := r.leads(), r.epoch
 	r.state, r.epoch = state, epoch
@@ -115,9 +161,18 @@ func (r *replica) enter(state slot.ReportState, epoch conclave.Epoch, w *watcher
 	}
 }
 
+// finish ends reads and writes for good and keeps the copy. mu is held.
+func (r *replica) finish() {
+	if r.state != slot.Serving {
+		return
+	}
+	r.trace.Claim(trace.Claim{Kind: trace.Finished, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter()})
+	r.enter(slot.Finished, r.epoch)
+}
+
 // forget drops the copy.
-func (r *replica) forget(w *watchers) {
-	r.enter("", conclave.Epoch{}, w)
+func (r *replica) forget() {
+	r.enter("", conclave.Epoch{})
 	r.store = nil
 	r.copyEpoch, r.copyPosition = conclave.Epoch{}, 0
 	r.unfollow()
@@ -150,20 +205,27 @@ func (r *replica) behind(now time.Time) time.Duration {
 // position returns the copy's position in the feed that it leads or follows.
 func (r *replica) position() uint64 {
 	if r.state == slot.Serving || r.state == slot.Finished {
-		return r.store.log.position
+		return r.store.Position()
 	}
 	return r.copyPosition
 }
 
+// reached reports whether the copy is complete up to a position of an epoch.
+func (r *replica) reached(epoch conclave.Epoch, position uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copyEpoch == epoch && r.copyPosition >= position
+}
+
 // publish notifies the followers' and the sessions' feeds of a change. mu is
-// held; call Server.wakeFeeds after it has been released.
-func (r *replica) publish(w *watchers) {
+// held; call feeds.wake after it has been released.
+func (r *replica) publish() {
 	ids := r.store.TakeChanged()
 	for f := range r.streams {
 		f.mark(r.id)
 	}
 	if len(ids) > 0 && r.state == slot.Serving {
-		w.change(r.id, r.epoch, r.store.log.position, ids)
+		r.watchers.change(r.id, r.epoch, r.store.Position(), ids)
 	}
 }
 
@@ -191,4 +253,37 @@ func (r *replica) report(lag func(conclave.NodeID) time.Duration, now time.Time)
 	}
 	out.LeaderEpoch = &wirev1.Epoch{Term: epoch.Term, Seq: epoch.Seq}
 	return out
+}
+
+// repairWith records that a slot should be compared with a session. mu is held.
+func (r *replica) repairWith(session conclave.NodeID) {
+	if r.dirty == nil {
+		r.dirty = map[conclave.NodeID]bool{}
+	}
+	r.dirty[session] = true
+}
+
+// confirmRemovals returns those removals of a repair that the repair before it
+// reported, too. A session that drops a registration writes that with its
+// cause, and the write may still be on its way; so a copy is removed as
+// "missing in a diff" only when two diffs, one round apart, report it. mu is
+// held.
+func (r *replica) confirmRemovals(session conclave.NodeID, removed []store.Copy) (confirmed []store.Copy) {
+	before := r.reported[session]
+	delete(r.reported, session)
+	for _, c := range removed {
+		if v, ok := before[c.Key]; ok && v == c.Version {
+			confirmed = append(confirmed, c)
+			continue
+		}
+		if r.reported == nil {
+			r.reported = map[conclave.NodeID]map[store.Key]int64{}
+		}
+		if r.reported[session] == nil {
+			r.reported[session] = map[store.Key]int64{}
+		}
+		r.reported[session][c.Key] = c.Version
+		r.repairWith(session)
+	}
+	return confirmed
 }

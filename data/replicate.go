@@ -21,21 +21,7 @@ import (
 // The leader's side of replication: one stream for each node that follows, with
 // any number of slots. A slot's feed begins with a snapshot, unless the
 // follower has everything up to a position that the log still holds; then every
-// change follows at once. A message ends once it exceeds partBytes or has
-// partCopies copies.
-const (
-	partCopies = 512
-	partBytes  = 1 << 20
-)
-
-// feedStream is the stream of one follower node.
-type feedStream struct {
-	wake signal.Signal
-
-	mu       sync.Mutex // guards the fields below; taken inside a replica's lock
-	requests []*wirev1.ReplicateRequest
-	dirty    map[int]bool // slots that may have something to send
-}
+// change follows at once (data/store/feed.go).
 
 // feedSlot is one slot on one stream. Only the stream's sender uses it.
 type feedSlot struct {
@@ -44,50 +30,16 @@ type feedSlot struct {
 	attached bool // the slot serves at epoch, and sent is a position of it
 }
 
-// mark records that a slot may have something to send. A replica's lock is
-// held; call feedStreams.wake after it has been released.
-func (f *feedStream) mark(slot int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dirty[slot] = true
-}
-
-// feedStreams are all open streams.
-type feedStreams struct {
-	mu  sync.Mutex    // guards all
-	all []*feedStream // in the order in which they were opened
-}
-
-// wake wakes every stream that has something to send. No replica's lock is
-// held.
-func (fs *feedStreams) wake() {
-	fs.mu.Lock()
-	due := slices.Clone(fs.all)
-	fs.mu.Unlock()
-	for _, f := range due {
-		f.mu.Lock()
-		waits := len(f.dirty)+len(f.requests) > 0
-		f.mu.Unlock()
-		if waits {
-			f.wake.Set()
-		}
-	}
-}
-
-// set adds a stream, or removes it.
-func (fs *feedStreams) set(f *feedStream, open bool) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if open {
-		fs.all = append(fs.all, f)
-		return
-	}
-	fs.all = slices.DeleteFunc(fs.all, func(x *feedStream) bool { return x == f })
+// feeder sends the feeds of the slots that this node leads.
+type feeder struct {
+	replicas *replicas
+	streams  *feedStreams
+	beat     time.Duration // between two messages on a stream without changes
 }
 
 // Replicate serves one follower until its stream ends: this goroutine receives
 // requests, another one sends.
-func (s *Server) Replicate(ctx context.Context, stream *connect.BidiStream[wirev1.ReplicateRequest, wirev1.ReplicateEvent]) error {
+func (s *feeder) Replicate(ctx context.Context, stream *connect.BidiStream[wirev1.ReplicateRequest, wirev1.ReplicateEvent]) error {
 	f := &feedStream{wake: signal.New(), dirty: map[int]bool{}}
 	s.streams.set(f, true)
 	defer s.streams.set(f, false)
@@ -113,19 +65,19 @@ func (s *Server) Replicate(ctx context.Context, stream *connect.BidiStream[wirev
 
 // runFeed sends until ctx ends or the stream breaks; in the latter case the
 // receiving goroutine gets an error, too.
-func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.ReplicateEvent) error) {
+func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.ReplicateEvent) error) {
 	follows := map[int]*feedSlot{}
 	defer func() {
 		for id := range follows {
 			s.detach(f, id)
 		}
 	}()
-	ticker := time.NewTicker(s.config.Beat)
+	ticker := time.NewTicker(s.beat)
 	defer ticker.Stop()
 	for {
 		var requests []*wirev1.ReplicateRequest
 		dirty := map[int]bool{}
-		if s.slots.all() != nil { // before the first table, requests stay queued
+		if s.replicas.all() != nil { // before the first table, requests stay queued
 			requests, dirty = f.takePending()
 		}
 		for _, a := range requests {
@@ -153,24 +105,15 @@ func (s *Server) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 	}
 }
 
-// takePending returns what is queued, and empties the queue.
-func (f *feedStream) takePending() (requests []*wirev1.ReplicateRequest, dirty map[int]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	requests, dirty = f.requests, f.dirty
-	f.requests, f.dirty = nil, map[int]bool{}
-	return requests, dirty
-}
-
 // applyRequest begins or ends a slot on the stream, as a follower requested.
-func (s *Server) applyRequest(f *feedStream, follows map[int]*feedSlot, m *wirev1.ReplicateRequest) {
+func (s *feeder) applyRequest(f *feedStream, follows map[int]*feedSlot, m *wirev1.ReplicateRequest) {
 	if u := m.GetUnfollow(); u != nil {
 		delete(follows, int(u.GetSlot()))
 		s.detach(f, int(u.GetSlot()))
 	}
 	if a := m.GetFollow(); a != nil {
 		s.detach(f, int(a.GetSlot()))
-		if r := s.slots.of(int(a.GetSlot())); r != nil {
+		if r := s.replicas.of(int(a.GetSlot())); r != nil {
 			follows[r.id] = &feedSlot{epoch: wire.EpochIn(a.GetLeaderEpoch()), sent: a.GetPosition()}
 			r.mu.Lock()
 			r.attach(f, 0) // reads nothing yet, but is marked when the slot begins to serve
@@ -188,8 +131,8 @@ func (r *replica) attach(f *feedStream, read uint64) {
 }
 
 // detach removes a slot from a follower's stream.
-func (s *Server) detach(f *feedStream, id int) {
-	r := s.slots.of(id)
+func (s *feeder) detach(f *feedStream, id int) {
+	r := s.replicas.of(id)
 	if r == nil {
 		return
 	}
@@ -197,14 +140,14 @@ func (s *Server) detach(f *feedStream, id int) {
 	defer r.mu.Unlock()
 	delete(r.streams, f)
 	if len(r.streams) == 0 && r.store != nil {
-		r.store.log.follow(false)
+		r.store.SetFollowed(false)
 	}
 }
 
 // feed sends everything that is pending of one slot.
-func (s *Server) feed(f *feedStream, follows map[int]*feedSlot, id int, send func(*wirev1.ReplicateEvent) error) error {
+func (s *feeder) feed(f *feedStream, follows map[int]*feedSlot, id int, send func(*wirev1.ReplicateEvent) error) error {
 	at := follows[id]
-	r := s.slots.of(id)
+	r := s.replicas.of(id)
 	if at == nil || r == nil {
 		return nil
 	}
@@ -240,31 +183,24 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 		}
 		return nil, false, false
 	}
-	log, counter := &r.store.log, r.store.Counter()
-	log.follow(true)
+	r.store.SetFollowed(true)
 	resumed := !at.attached
 	at.attached = true
-	from := at.sent
-	entries, ok := log.since(at.sent, partCopies)
-	if at.sent == 0 || !ok {
-		copies, position, left := r.store.All(), log.position, r.store.marksAt(time.Now())
-		at.sent = position
-		r.noteRead(f, position)
+	e, ok := r.store.Changes(at.sent)
+	if !ok {
+		whole := r.store.Snapshot(r.store.Position(), time.Now())
+		at.sent = whole.Position
+		r.noteRead(f, at.sent)
 		r.mu.Unlock()
-		return snapshot(r.id, at.epoch, copies, position, counter, left), true, false
+		return whole.Messages(r.id, at.epoch), true, false
 	}
-	if len(entries) == 0 && !resumed {
+	if e.GetBeat() && !resumed {
 		r.mu.Unlock()
 		return nil, false, false
 	}
-	e := &wirev1.ReplicateEvent{
-		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(at.epoch), Access: wirev1.Access_ACCESS_ACCEPT,
-		From: from, Counter: counter, Beat: len(entries) == 0,
-	}
-	n := r.store.describe(entries, e)
-	at.sent += uint64(n)
-	e.Position = at.sent
-	more = at.sent < log.position
+	e.Slot, e.LeaderEpoch, e.Access = uint32(r.id), wire.EpochOut(at.epoch), wirev1.Access_ACCESS_ACCEPT
+	at.sent = e.GetPosition()
+	more = at.sent < r.store.Position()
 	r.noteRead(f, at.sent)
 	r.mu.Unlock()
 	return []*wirev1.ReplicateEvent{e}, more, false
@@ -280,80 +216,5 @@ func (r *replica) noteRead(f *feedStream, position uint64) {
 			slowest = min(slowest, p)
 		}
 	}
-	r.store.log.trim(slowest)
-}
-
-// describe adds the present state of the copies named by entries to e, each
-// once, until the message is large enough. It returns how many entries it
-// covered.
-func (s *Store) describe(entries []logEntry, e *wirev1.ReplicateEvent) int {
-	last := make(map[copyKey]int, len(entries)) // the latest entry of each copy
-	for i, x := range entries {
-		last[x.copyKey] = i
-	}
-	done := make(map[copyKey]bool, len(last))
-	size := 0
-	for i, x := range entries {
-		if done[x.copyKey] {
-			continue
-		}
-		if size > partBytes {
-			return i
-		}
-		done[x.copyKey] = true
-		if _, r, at := s.find(x.copyKey); at >= 0 {
-			c := copyOf(x.data, r, r.copies[at])
-			e.Copies = append(e.Copies, copyOut(c))
-			size += c.size()
-		} else {
-			e.Removals = append(e.Removals, &wirev1.CopyRemoval{
-				Id: x.id, DataInfoId: x.data, Owner: wire.NodeOut(x.owner), Cause: entries[last[x.copyKey]].cause,
-			})
-			size += 64 + len(x.id) + len(x.data)
-		}
-	}
-	return len(entries)
-}
-
-// snapshot splits a whole copy into messages; an empty copy is one message. The
-// last one carries the marks.
-func snapshot(id int, epoch conclave.Epoch, copies []Copy, position uint64, counter int64, left marks) []*wirev1.ReplicateEvent {
-	var out []*wirev1.ReplicateEvent
-	for first := true; first || len(copies) > 0; first = false {
-		e := &wirev1.ReplicateEvent{
-			Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch), Access: wirev1.Access_ACCESS_ACCEPT,
-			Position: position, Counter: counter, Snapshot: true,
-		}
-		size := 0
-		for len(copies) > 0 && size < partBytes && len(e.Copies) < partCopies {
-			e.Copies = append(e.Copies, copyOut(copies[0]))
-			size += copies[0].size()
-			copies = copies[1:]
-		}
-		out = append(out, e)
-	}
-	last := out[len(out)-1]
-	out[0].SnapshotBegin, last.SnapshotEnd = true, true
-	last.UnconfirmedMs, last.IncompleteMs = wire.Ms(left.unconfirmed), wire.Ms(left.incomplete)
-	return out
-}
-
-func copyOut(c Copy) *wirev1.Copy {
-	return &wirev1.Copy{
-		Publisher: &wirev1.Publisher{Id: c.id, DataInfoId: c.data, Version: c.version, Values: c.values, Withdrawn: c.withdrawn},
-		Owner:     wire.NodeOut(c.owner),
-	}
-}
-
-func copyIn(m *wirev1.Copy) Copy {
-	p := m.GetPublisher()
-	return Copy{copyKey{wire.NodeIn(m.GetOwner()), p.GetDataInfoId(), p.GetId()}, p.GetVersion(), p.GetValues(), p.GetWithdrawn()}
-}
-
-func (c Copy) size() int {
-	n := 64 + len(c.id) + len(c.data)
-	for _, v := range c.values {
-		n += 4 + len(v)
-	}
-	return n
+	r.store.Trim(slowest)
 }

@@ -26,19 +26,22 @@ import (
 
 // Server is one data node.
 type Server struct {
-	config  Config
-	log     hclog.Logger
-	view    *wire.View
-	fence   *wire.Fence
-	events  *serve.Events
-	metrics *metrics
+	config Config
+	log    hclog.Logger
+	view   *wire.View
+	fence  *wire.Fence
+	events *serve.Events
+	notes  *notes
 
-	slots    *slots
-	watchers watchers
-	streams  feedStreams
+	// The parts, which do not know the server.
+	replicas *replicas
+	owners   *owners
 	follows  *follows
 	differ   *differ
-	owners   *owners
+	slots    *slots
+	sweeper  *sweeper
+	repairer *repairer
+	service  *service
 
 	// Made by Run before started is closed.
 	address string
@@ -79,12 +82,45 @@ func New(c Config) (*Server, error) {
 	}
 	s.view.Trace, s.fence.Trace = c.Trace, c.Trace
 	s.stopping = &metaclient.Stopping{Node: c.Node, View: s.view, Events: s.events}
-	s.slots = newSlots(s)
-	s.follows = &follows{server: s, wake: signal.New(), all: map[conclave.NodeID]*puller{}}
-	s.differ = &differ{server: s, wake: signal.New(), queues: map[conclave.NodeID]*diffQueue{}}
-	s.owners = &owners{server: s, known: map[conclave.NodeID]*presence{}}
-	s.metrics = newMetrics(s)
+	s.connectParts()
 	return s, nil
+}
+
+// connectParts makes the parts and gives each what it needs. What Run makes
+// later (the peers, the link to meta, the address) they get by functions.
+func (s *Server) connectParts() {
+	dataNode := func(address string) wirev1connect.DataServiceClient { return s.peers.Data(address) }
+	feeds, tasks := &feeds{}, &tasks{wake: signal.New()}
+	s.replicas = &replicas{}
+	s.owners = &owners{view: s.view, grace: s.config.SessionGrace, lease: s.lease, known: map[conclave.NodeID]*presence{}}
+	s.follows = &follows{
+		config: s.config, view: s.view, replicas: s.replicas, rand: s.newRand, data: dataNode,
+		caughtUp: s.beatNow, migrating: tasks.wake.Set,
+		wake: signal.New(), all: map[conclave.NodeID]*puller{},
+	}
+	s.notes = &notes{
+		log: s.log, events: s.events, term: s.fence.Highest, grace: s.config.SessionGrace,
+		metrics: newMetrics(s.replicas, s.follows.lag, func() uint64 { return s.fence.Refused() + s.view.Refused() }),
+	}
+	s.differ = &differ{
+		config: s.config, owners: s.owners, feeds: feeds, metrics: s.notes.metrics, rand: s.newRand, address: s.Address,
+		session: func(address string) wirev1connect.SessionServiceClient { return s.peers.Session(address) },
+		dial:    func(ctx context.Context, address string) error { return s.peers.Dial(ctx, address) },
+		wake:    signal.New(), queues: map[conclave.NodeID]*diffQueue{},
+	}
+	s.slots = &slots{
+		migrations: &migrations{
+			config: s.config, view: s.view, owners: s.owners, differ: s.differ, feeds: feeds, notes: s.notes, tasks: tasks,
+			lease: s.lease, leaderLost: s.leaderLost, beatNow: s.beatNow, data: dataNode, running: map[int]*migration{},
+		},
+		replicas: s.replicas, follow: s.follows.set, leaving: map[int]time.Time{},
+	}
+	s.sweeper = &sweeper{config: s.config, replicas: s.replicas, owners: s.owners, feeds: feeds, notes: s.notes, leaderLost: s.leaderLost}
+	s.repairer = &repairer{config: s.config, replicas: s.replicas, owners: s.owners, differ: s.differ, rand: s.newRand}
+	s.service = &service{
+		feeder: &feeder{replicas: s.replicas, streams: &feeds.streams, beat: s.config.Beat},
+		config: s.config, replicas: s.replicas, owners: s.owners, feeds: feeds, differ: s.differ, slots: s.slots, notes: s.notes, beatNow: s.beatNow,
+	}
 }
 
 // Started returns a channel that is closed once the listener is open; Address
@@ -152,7 +188,7 @@ func (s *Server) Run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
-	for _, run := range []func(context.Context){s.slots.run, s.follows.run, s.differ.run, s.runSweep, s.runRepair, s.runStart} {
+	for _, run := range []func(context.Context){s.slots.run, s.follows.run, s.differ.run, s.sweeper.run, s.repairer.run, s.runStart} {
 		loops.Go(func() { run(ctx) })
 	}
 	close(s.started)
@@ -209,14 +245,15 @@ func (s *Server) warnWhileWaiting(ctx context.Context, line string, args ...any)
 func (s *Server) router(i *wire.Interceptor) *mux.Router {
 	r := serve.NewRouter(serve.RouterConfig{
 		Node: s.config.Node, Role: conclave.RoleData, Version: s.config.Version, Token: s.config.Token,
-		Metrics: s.metrics.registry, Events: s.events, Ready: s.isReady,
+		Metrics: s.notes.metrics.registry, Events: s.events, Ready: s.isReady,
 	})
-	r.HandleFunc("/v1/slots", s.getSlots).Methods(http.MethodGet)
-	r.HandleFunc("/v1/datums", s.getDatums).Methods(http.MethodGet)
+	admin := &admin{node: s.config.Node, view: s.view, replicas: s.replicas, lag: s.follows.lag}
+	r.HandleFunc("/v1/slots", admin.getSlots).Methods(http.MethodGet)
+	r.HandleFunc("/v1/datums", admin.getDatums).Methods(http.MethodGet)
 	r.Handle("/v1/stopping", s.stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
 	for _, mount := range []func() (string, http.Handler){
 		func() (string, http.Handler) {
-			return wirev1connect.NewDataServiceHandler(s, serve.HandlerOptions(i))
+			return wirev1connect.NewDataServiceHandler(s.service, serve.HandlerOptions(i))
 		},
 		func() (string, http.Handler) {
 			node := metaclient.NewNodeService(s.config.Node, conclave.RoleData, s.view, s.fence, s.meta.Announced)
@@ -232,25 +269,36 @@ func (s *Server) router(i *wire.Interceptor) *mux.Router {
 // report returns what a beat carries: every slot that this node has a copy of,
 // and the node's own state.
 func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
-	now := time.Now()
-	for _, r := range s.slots.all() {
-		if rep := r.report(s.follows.lag, now); rep != nil {
-			reports = append(reports, rep)
-		}
-		r.mu.Lock()
-		if r.state == slot.Serving {
-			load += uint32(r.store.Visible())
-		}
-		r.mu.Unlock()
-	}
+	reports, load = s.replicas.report(s.follows.lag, time.Now())
 	return reports, load, s.ready.Load(), s.draining.Load()
 }
 
-// wakeFeeds wakes every feed that has something to send. No replica's lock is
-// held.
-func (s *Server) wakeFeeds() {
-	s.watchers.wake()
-	s.streams.wake()
+// isReady reports whether this node has registered and none of its slots is
+// migrating, and the reasons if not. The reasons also include a drain or stop
+// in progress.
+func (s *Server) isReady() (bool, []string) {
+	var reasons []string
+	if err := s.meta.Refusal(); !s.ready.Load() && err != nil {
+		reasons = append(reasons, "refused by the leader: "+err.Error())
+	} else if !s.ready.Load() {
+		reasons = append(reasons, "starting: no leader has registered this node yet")
+	}
+	migrating := 0
+	for _, r := range s.replicas.all() {
+		r.mu.Lock()
+		if r.state == slot.Migrating {
+			migrating++
+		}
+		r.mu.Unlock()
+	}
+	if migrating > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d slots are migrating", migrating))
+	}
+	ready := len(reasons) == 0
+	if s.draining.Load() { // it serves until its slots have been handed over
+		reasons = append(reasons, "draining")
+	}
+	return ready, append(reasons, s.stopping.Reasons()...)
 }
 
 // beatNow sends the next beat at once.

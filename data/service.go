@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"conclave"
+	"conclave/data/store"
 	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
@@ -15,14 +16,27 @@ import (
 	"conclave/wire/v1/wirev1connect"
 )
 
-var _ wirev1connect.DataServiceHandler = (*Server)(nil)
+// service answers the calls of sessions and of other data nodes.
+type service struct {
+	*feeder  // Replicate
+	config   Config
+	replicas *replicas
+	owners   *owners
+	feeds    *feeds
+	differ   *differ
+	slots    *slots
+	notes    *notes
+	beatNow  func() // sends the next beat at once
+}
+
+var _ wirev1connect.DataServiceHandler = (*service)(nil)
 
 // Write stores a session's registrations. Each slot's batch is accepted or
 // refused on its own. When the answer is sent, an accepted batch is stored, and
 // queued for the followers and for the sessions' feeds. A slot that is
 // migrating accepts writes, too: what a session writes at the new epoch is
 // newer than everything that is still being collected.
-func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
+func (s *service) Write(_ context.Context, req *connect.Request[wirev1.WriteRequest]) (*connect.Response[wirev1.WriteResponse], error) {
 	session := wire.NodeIn(req.Msg.GetSession())
 	batches, err := s.read(session, req.Msg)
 	if err != nil {
@@ -33,13 +47,13 @@ func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteReque
 	now := time.Now()
 	results := make([]*wirev1.SlotResult, len(batches))
 	for i, b := range batches {
-		access, epoch := b.replica.write(session, req.Msg.GetNumber(), b, &s.watchers, now)
+		access, epoch := b.replica.write(session, req.Msg.GetNumber(), b, now)
 		results[i] = &wirev1.SlotResult{Slot: uint32(b.replica.id), Access: access, LeaderEpoch: wire.EpochOut(epoch)}
 		if access == wirev1.Access_ACCESS_ACCEPT {
-			s.metrics.writes.Add(float64(len(b.puts) + len(b.removals)))
+			s.notes.metrics.writes.Add(float64(len(b.puts) + len(b.removals)))
 		}
 	}
-	s.wakeFeeds()
+	s.feeds.wake()
 	return connect.NewResponse(&wirev1.WriteResponse{Results: results}), nil
 }
 
@@ -47,16 +61,16 @@ func (s *Server) Write(_ context.Context, req *connect.Request[wirev1.WriteReque
 type batch struct {
 	replica  *replica
 	epoch    conclave.Epoch
-	puts     []Copy
+	puts     []store.Copy
 	removals []*wirev1.Removal
 }
 
 // read checks a whole request before any of it is applied.
-func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch, error) {
+func (s *service) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch, error) {
 	if session.Name == "" || session.Incarnation == "" {
 		return nil, wire.Errorf(wire.CodeBadRequest, "the write does not name its session and incarnation")
 	}
-	all := s.slots.all()
+	all := s.replicas.all()
 	out := make([]batch, 0, len(m.GetBatches()))
 	for _, in := range m.GetBatches() {
 		if len(all) == 0 {
@@ -66,15 +80,15 @@ func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch,
 		if id >= len(all) {
 			return nil, wire.Errorf(wire.CodeBadRequest, "slot %d: there are %d", id, len(all))
 		}
-		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]Copy, len(in.GetPuts()))}
+		b := batch{replica: all[id], epoch: wire.EpochIn(in.GetLeaderEpoch()), removals: in.GetRemovals(), puts: make([]store.Copy, len(in.GetPuts()))}
 		for i, m := range in.GetPuts() {
 			p, err := wire.PublisherIn(m)
 			if err != nil {
 				return nil, err
 			}
-			b.puts[i] = copyFrom(session, p)
-			if of := slot.Of(b.puts[i].data, len(all)); of != id {
-				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].data, of, id)
+			b.puts[i] = store.CopyOf(session, p)
+			if of := slot.Of(b.puts[i].Data, len(all)); of != id {
+				return nil, wire.Errorf(wire.CodeBadRequest, "%s belongs to slot %d, not to slot %d", b.puts[i].Data, of, id)
 			}
 		}
 		out = append(out, b)
@@ -85,7 +99,7 @@ func (s *Server) read(session conclave.NodeID, m *wirev1.WriteRequest) ([]batch,
 // write applies one batch. It refuses a batch of an older request than one that
 // was accepted: the session may since have withdrawn or replaced what it
 // contains. The session sends what is still valid again, in a new request.
-func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watchers, now time.Time) (wirev1.Access, conclave.Epoch) {
+func (r *replica) write(session conclave.NodeID, number uint64, b batch, now time.Time) (wirev1.Access, conclave.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	access, epoch := r.access(b.epoch, true)
@@ -102,17 +116,17 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 		r.numbers[session] = number
 	}
 	for _, c := range b.puts {
-		if !r.store.write(c, now) {
+		if !r.store.Write(c, now) {
 			continue // not newer than what is here
 		}
-		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.id, Key: c.data, Version: c.version, Flag: c.withdrawn})
+		r.trace.Claim(trace.Claim{Kind: trace.Stored, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: c.ID, Key: c.Data, Version: c.Version, Flag: c.Withdrawn})
 	}
 	for _, x := range b.removals {
-		r.store.Remove(session, x.GetDataInfoId(), x.GetId(), x.GetVersion(), x.GetCause(), now)
+		r.store.Remove(store.Key{Owner: session, Data: x.GetDataInfoId(), ID: x.GetId()}, x.GetVersion(), x.GetCause(), now)
 		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
 	r.repairWith(session)
-	r.publish(w)
+	r.publish()
 	return access, epoch
 }
 
@@ -121,8 +135,8 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, w *watc
 const largestAnswer = conclave.MaxRequest
 
 // Fetch reads data of slots that this node serves.
-func (s *Server) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
-	all := s.slots.all()
+func (s *service) Fetch(_ context.Context, req *connect.Request[wirev1.FetchRequest]) (*connect.Response[wirev1.FetchResponse], error) {
+	all := s.replicas.all()
 	if session := wire.NodeIn(req.Msg.GetSession()); !session.IsZero() {
 		s.owners.noteContact(session, wire.CallerAddress(req.Header()))
 	}
@@ -170,22 +184,22 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 //
 // A higher leader epoch in the request is sufficient proof that the table has
 // changed, even if this node has not received it yet.
-func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishRequest]) (*connect.Response[wirev1.FinishResponse], error) {
+func (s *service) Finish(_ context.Context, req *connect.Request[wirev1.FinishRequest]) (*connect.Response[wirev1.FinishResponse], error) {
 	successor, now := wire.NodeIn(req.Msg.GetSuccessor()), time.Now()
 	out := &wirev1.FinishResponse{Slots: make([]*wirev1.FinishedSlot, len(req.Msg.GetSlots()))}
 	for i, in := range req.Msg.GetSlots() {
 		out.Slots[i] = &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_MOVED}
-		r := s.slots.of(int(in.GetSlot()))
+		r := s.replicas.of(int(in.GetSlot()))
 		if r == nil {
 			continue
 		}
 		r.mu.Lock()
 		stopped := r.state == slot.Serving
 		if (stopped || r.state == slot.Finished) && r.epoch.Less(wire.EpochIn(in.GetLeaderEpoch())) {
-			r.finish(&s.watchers)
+			r.finish()
 			out.Slots[i] = &wirev1.FinishedSlot{
 				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),
-				Position: r.store.log.position, Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
+				Position: r.store.Position(), Counter: r.store.Counter(), UnconfirmedMs: wire.Ms(r.store.Marked(now)), IncompleteMs: wire.Ms(r.store.Incomplete(now)),
 			}
 			for _, n := range sortedNodes(r.partial) {
 				out.Slots[i].Partial = append(out.Slots[i].Partial, wire.NodeOut(n))
@@ -193,19 +207,92 @@ func (s *Server) Finish(_ context.Context, req *connect.Request[wirev1.FinishReq
 		}
 		r.mu.Unlock()
 		if stopped && out.Slots[i].Access == wirev1.Access_ACCESS_ACCEPT {
-			s.noteFinished(r.id, wire.EpochIn(out.Slots[i].SourceEpoch), successor)
+			s.notes.finished(r.id, wire.EpochIn(out.Slots[i].SourceEpoch), successor)
 		}
 	}
-	s.wakeFeeds()
+	s.feeds.wake()
 	s.beatNow()
 	return connect.NewResponse(out), nil
 }
 
-// finish ends reads and writes for good and keeps the copy. mu is held.
-func (r *replica) finish(w *watchers) {
-	if r.state != slot.Serving {
-		return
+// Watch is a session's change feed from every slot that this node serves. While
+// it is open the session counts as connected.
+func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
+	session := wire.NodeIn(req.Msg.GetSession())
+	if session.IsZero() {
+		return wire.Errorf(wire.CodeBadRequest, "the watch does not name its session")
 	}
-	r.trace.Claim(trace.Claim{Kind: trace.Finished, Slot: r.id, Epoch: r.epoch, Version: r.store.Counter()})
-	r.enter(slot.Finished, r.epoch, w)
+	s.owners.connected(session, wire.CallerAddress(req.Header()))
+	defer s.owners.disconnected(session)
+
+	// The feed is opened first and shown every slot afterwards: what changes in
+	// between is pending already, and replaced by the reset.
+	w := s.feeds.watchers.open(session)
+	defer s.feeds.watchers.close(w)
+	var missed []diffJob
+	for _, r := range s.replicas.all() {
+		r.mu.Lock()
+		if r.state == slot.Serving {
+			s.feeds.watchers.show(w, r.id, r.epoch, r.store.Position())
+			r.repairWith(session) // it may have been without this feed for a while
+			if count, _ := r.store.Digest(session); count == 0 || r.partial[session] {
+				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})
+			}
+		}
+		r.mu.Unlock()
+	}
+	for _, j := range missed {
+		s.differ.enqueue(j) // at once: what it had may have been removed when its grace ended
+	}
+	s.slots.tasks.wake.Set() // migrations may have one more session to ask
+	ticker := time.NewTicker(s.config.Beat)
+	defer ticker.Stop()
+	if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
+		return err
+	}
+	for {
+		if event := s.feeds.watchers.take(w); len(event.Changes) > 0 {
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-w.wake.C():
+		case <-ticker.C:
+			if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return wire.Errorf(wire.CodeUnavailable, "the watch has ended: %v", context.Cause(ctx))
+		}
+	}
+}
+
+// Collect is called by a node that was granted slots after a crash, or whose
+// source does not answer. A higher leader epoch in the request is sufficient
+// proof of that: from the answer on, this node neither serves the slot at an
+// older epoch nor follows an older leader. Calling it again has no effect.
+func (s *service) Collect(_ context.Context, req *connect.Request[wirev1.CollectRequest], stream *connect.ServerStream[wirev1.ReplicateEvent]) error {
+	leader := wire.NodeIn(req.Msg.GetLeader())
+	var events []*wirev1.ReplicateEvent
+	for _, in := range req.Msg.GetSlots() {
+		r := s.replicas.of(int(in.GetSlot()))
+		if r == nil {
+			continue
+		}
+		out, finished := r.yield(in, time.Now())
+		events = append(events, out...)
+		if !finished.IsZero() {
+			s.notes.finished(r.id, finished, leader)
+		}
+	}
+	s.slots.tasks.post(func() { s.slots.refollow = true })
+	s.feeds.wake()
+	s.beatNow()
+	for _, e := range events {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

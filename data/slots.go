@@ -4,12 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave"
-	"conclave/internal/signal"
 	"conclave/slot"
 	"conclave/wire"
 )
@@ -19,66 +16,30 @@ import (
 // time (Finish at a source, diffs, feeds) runs elsewhere and returns its result
 // as a function that the loop calls.
 type slots struct {
-	server *Server
-	wake   signal.Signal
-	list   atomic.Pointer[[]*replica] // set once, by the first table
+	*migrations
+	replicas *replicas
+	follow   func(map[conclave.NodeID]map[int]conclave.Epoch) // sets which leaders the copies follow
 
-	mu    sync.Mutex // guards inbox
-	inbox []func()   // results of tasks; called by the loop
-
-	// Used by the loop only.
-	ctx        context.Context // of run; the tasks' calls end with it
-	tasks      sync.WaitGroup
-	applied    slot.Table
-	migrations map[int]*migration
-	leaving    map[int]time.Time // slots that the table has given to another node and whose Finish has not come, and since when
-	refollow   bool              // the leaders that copies follow have changed
-}
-
-func newSlots(s *Server) *slots {
-	return &slots{server: s, wake: signal.New(), migrations: map[int]*migration{}, leaving: map[int]time.Time{}}
-}
-
-// all returns the replicas by slot, or nil before the first table.
-func (s *slots) all() []*replica {
-	if p := s.list.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
-
-// of returns one slot's replica, or nil if there is no such slot.
-func (s *slots) of(id int) *replica {
-	if all := s.all(); id < len(all) {
-		return all[id]
-	}
-	return nil
-}
-
-// post queues a task's result for the loop.
-func (s *slots) post(f func()) {
-	s.mu.Lock()
-	s.inbox = append(s.inbox, f)
-	s.mu.Unlock()
-	s.wake.Set()
+	applied slot.Table
+	leaving map[int]time.Time // slots that the table has given to another node and whose Finish has not come, and since when
 }
 
 // run is the loop (syncWatch in article 002). It waits for its tasks at the
 // end.
 func (s *slots) run(ctx context.Context) {
-	s.ctx = ctx
-	defer s.tasks.Wait()
+	s.tasks.ctx = ctx
+	defer s.tasks.running.Wait()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		changed := s.server.view.Changed()
-		s.apply(s.server.view.State())
+		changed := s.view.Changed()
+		s.apply(s.view.State())
 		if next := s.round(time.Now()); !next.IsZero() {
 			timer.Reset(max(0, time.Until(next)))
 		}
 		select {
 		case <-changed:
-		case <-s.wake.C():
+		case <-s.tasks.wake.C():
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -89,11 +50,7 @@ func (s *slots) run(ctx context.Context) {
 // round handles the tasks' results and advances every migration. It returns the
 // next deadline, or zero if there is none.
 func (s *slots) round(now time.Time) (next time.Time) {
-	s.mu.Lock()
-	inbox := s.inbox
-	s.inbox = nil
-	s.mu.Unlock()
-	for _, f := range inbox {
+	for _, f := range s.tasks.results() {
 		f()
 	}
 	earliest := func(t time.Time) {
@@ -101,8 +58,8 @@ func (s *slots) round(now time.Time) (next time.Time) {
 			next = t
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.migrations)) {
-		earliest(s.advance(s.migrations[id], now))
+	for _, id := range slices.Sorted(maps.Keys(s.running)) {
+		earliest(s.advance(s.running[id], now))
 	}
 	s.finishAll()
 	s.askHolders()
@@ -111,7 +68,7 @@ func (s *slots) round(now time.Time) (next time.Time) {
 	}
 	if s.refollow {
 		s.refollow = false
-		s.server.follows.set(s.wanted())
+		s.follow(s.wanted())
 	}
 	return next
 }
@@ -123,19 +80,19 @@ func (s *slots) apply(st wire.State) {
 	if !s.applied.Epoch.Less(table.Epoch) || len(table.Slots) == 0 {
 		return // known already; or sealed by a new leader that has decided nothing yet
 	}
-	if s.all() == nil {
+	if s.replicas.all() == nil {
 		list := make([]*replica, len(table.Slots))
 		for i := range list {
-			list[i] = &replica{id: i, grace: s.server.config.SessionGrace, trace: s.server.config.Trace}
+			list[i] = &replica{id: i, grace: s.config.SessionGrace, trace: s.config.Trace, watchers: &s.feeds.watchers}
 		}
-		s.list.Store(&list)
+		s.replicas.set(list)
 	}
 	now := time.Now()
-	all := s.all()
+	all := s.replicas.all()
 	changed := false
 	for i, row := range table.Slots {
 		if i >= len(all) {
-			s.server.log.Error("the slot table has grown; its size is fixed when a cluster is made", "slots", len(table.Slots), "known", len(all))
+			s.config.Logger.Error("the slot table has grown; its size is fixed when a cluster is made", "slots", len(table.Slots), "known", len(all))
 			break
 		}
 		if i < len(s.applied.Slots) && row.Equal(s.applied.Slots[i]) {
@@ -149,8 +106,8 @@ func (s *slots) apply(st wire.State) {
 	s.askHolders()
 	if changed {
 		s.refollow = true
-		s.server.wakeFeeds()
-		s.server.beatNow()
+		s.feeds.wake()
+		s.beatNow()
 	}
 }
 
@@ -161,7 +118,7 @@ func (s *slots) apply(st wire.State) {
 //	follower    the copy follows the leader; so does a successor's
 //	none        the copy is kept until a node with a complete copy serves
 func (s *slots) step(row slot.Slot, r *replica, now time.Time) {
-	me := s.server.config.Node
+	me := s.config.Node
 	if row.Leader == me {
 		delete(s.leaving, r.id)
 		if r.epoch.Less(row.LeaderEpoch) {
@@ -170,14 +127,14 @@ func (s *slots) step(row slot.Slot, r *replica, now time.Time) {
 		return
 	}
 	if was := s.follower(row, r, now); was == slot.Serving {
-		s.server.log.Info("another node leads the slot", "slot", r.id, "leader", row.Leader.Name, "epoch", row.LeaderEpoch, "phase", row.Phase)
+		s.config.Logger.Info("another node leads the slot", "slot", r.id, "leader", row.Leader.Name, "epoch", row.LeaderEpoch, "phase", row.Phase)
 	}
 }
 
 // follower applies a row that another node leads. It returns the replica's
 // previous state.
 func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.ReportState) {
-	me := s.server.config.Node
+	me := s.config.Node
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if row.Phase == slot.Switching && row.Source == me && r.state == slot.Serving && r.epoch == row.SourceEpoch {
@@ -190,10 +147,10 @@ func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.Rep
 	case row.Phase == slot.Switching && row.Source == me:
 		r.unfollow()
 	case row.Holds(me):
-		r.enter("", r.epoch, &s.server.watchers)
+		r.enter("", r.epoch)
 		r.follow(row.Leader, row.LeaderEpoch, now)
 	case row.Phase == slot.Stable || row.Phase == slot.Preparing:
-		r.forget(&s.server.watchers)
+		r.forget()
 	default:
 		r.unfollow() // the copy may be the last complete one
 	}
@@ -204,12 +161,12 @@ func (s *slots) follower(row slot.Slot, r *replica, now time.Time) (was slot.Rep
 // The replica's lock is held.
 func (s *slots) stopLeading(r *replica) {
 	delete(s.leaving, r.id)
-	delete(s.migrations, r.id)
+	delete(s.running, r.id)
 	switch r.state {
 	case slot.Serving:
-		r.finish(&s.server.watchers)
+		r.finish()
 	case slot.Migrating:
-		r.enter("", r.epoch, &s.server.watchers)
+		r.enter("", r.epoch)
 	}
 }
 
@@ -217,14 +174,14 @@ func (s *slots) stopLeading(r *replica) {
 // until Finish comes, or one lease. The successor does not wait that long; its
 // diffs are fences.
 func (s *slots) leave(id int, now time.Time) time.Time {
-	r := s.of(id)
-	end := s.leaving[id].Add(s.server.lease())
+	r := s.replicas.of(id)
+	end := s.leaving[id].Add(s.lease())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != slot.Serving || !now.Before(end) {
-		r.finish(&s.server.watchers)
+		r.finish()
 		delete(s.leaving, id)
-		s.server.beatNow()
+		s.beatNow()
 		return time.Time{}
 	}
 	return end
@@ -234,7 +191,7 @@ func (s *slots) leave(id int, now time.Time) time.Time {
 // their epochs.
 func (s *slots) wanted() map[conclave.NodeID]map[int]conclave.Epoch {
 	out := map[conclave.NodeID]map[int]conclave.Epoch{}
-	for _, r := range s.all() {
+	for _, r := range s.replicas.all() {
 		r.mu.Lock()
 		leader, epoch := r.leader, r.leaderEpoch
 		r.mu.Unlock()

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -16,10 +15,6 @@ func sortedNodes[V any](m map[conclave.NodeID]V) []conclave.NodeID {
 }
 
 func containsNode(nodes []conclave.NodeID, n conclave.NodeID) bool { return slices.Contains(nodes, n) }
-
-func sortDatums(d []DatumInfo) {
-	slices.SortFunc(d, func(a, b DatumInfo) int { return cmp.Compare(a.String(), b.String()) })
-}
 
 func nodeSet(all []conclave.NodeID) map[conclave.NodeID]bool {
 	set := make(map[conclave.NodeID]bool, len(all))

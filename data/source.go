@@ -1,10 +1,16 @@
 package data
 
 import (
-	"slices"
+	"context"
+	"fmt"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"conclave"
+	"conclave/internal/trace"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
 )
 
 // When the source of a hand-over is silent, the sessions are asked instead.
@@ -20,37 +26,74 @@ import (
 // from each other for longer, and by then the clients of a lost session have
 // registered elsewhere.
 
-// needsSource reports whether a migration that has the answers of all sessions
-// that are alive must ask its source again.
-func (s *slots) needsSource(m *migration, now time.Time) bool {
-	if m.source.IsZero() || m.taken || !s.server.view.State().Members.Has(m.source) ||
-		now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {
-		return false
+// finishAll asks each source to stop, once for all slots that the table has
+// just moved from it to this node: a drain costs one request for each batch of
+// slots.
+func (s *migrations) finishAll() {
+	bySource := map[conclave.NodeID][]*migration{}
+	for _, m := range s.unsent(finishing) {
+		bySource[m.source] = append(bySource[m.source], m)
 	}
-	m.r.mu.Lock()
-	may := m.r.store.Owners()
-	m.r.mu.Unlock()
-	may = append(may, s.server.owners.allKnown()...)
-	return slices.ContainsFunc(may, func(n conclave.NodeID) bool { return !m.answered[n] })
+	for _, source := range sortedNodes(bySource) {
+		s.finish(source, bySource[source])
+	}
 }
 
-// askSource goes back from asking to finishing. No other node can give what is
-// missing, so the source has as long to answer as a session.
-func (s *slots) askSource(m *migration, now time.Time) {
-	if !m.again {
-		s.server.log.Warn("slot waits for its old leader: a session did not answer", "slot", m.r.id, "epoch", m.epoch, "source", m.source)
+// finish sends Finish to one source and posts the result to the loop.
+func (s *migrations) finish(source conclave.NodeID, all []*migration) {
+	member, listed := s.view.State().Members.Find(source.Name)
+	if !listed || member.Node != source {
+		for _, m := range all {
+			s.askSessions(m, "the source is not on the member list")
+		}
+		return
 	}
-	m.phase, m.sent, m.deadline = finishing, false, now.Add(s.server.config.DiffTimeout)
-	m.again = true
-	m.r.mu.Lock()
-	m.r.follow(m.source, m.sourceEpoch, now)
-	m.r.mu.Unlock()
-	s.refollow = true
+	ask := &wirev1.FinishRequest{Successor: wire.NodeOut(s.config.Node)}
+	for _, m := range all {
+		ask.Slots = append(ask.Slots, &wirev1.FinishSlot{Slot: uint32(m.r.id), LeaderEpoch: wire.EpochOut(m.epoch)})
+	}
+	deadline := all[0].deadline // one table granted them all, or one round asks again; counted from before the request is sent
+	s.tasks.run(func(ctx context.Context) {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		s.config.Trace.Claim(trace.Claim{Kind: trace.Finishing, Peer: source, Count: len(all)})
+		res, err := s.data(member.Address).Finish(ctx, connect.NewRequest(ask))
+		if err == nil && len(res.Msg.GetSlots()) != len(all) {
+			err = fmt.Errorf("asked for %d slots, answered for %d", len(all), len(res.Msg.GetSlots()))
+		}
+		s.tasks.post(func() {
+			for i, m := range all {
+				if m.deadline != deadline {
+					continue // the source has been asked again since
+				}
+				if err != nil {
+					s.finished(m, nil, err)
+				} else {
+					s.finished(m, res.Msg.GetSlots()[i], nil)
+				}
+			}
+		})
+	})
 }
 
-// compareAgain continues a migration that has taken the source's copy after
-// sessions had answered: their newer registrations come last.
-func (s *slots) compareAgain(m *migration) {
-	m.taken = true
-	s.askSessions(m, "the source's copy is older than what they answered")
+// finished handles the source's answer, or the error of the request.
+func (s *migrations) finished(m *migration, answer *wirev1.FinishedSlot, err error) {
+	if s.running[m.r.id] != m || m.phase != finishing {
+		return
+	}
+	switch {
+	case err != nil:
+		s.askSessions(m, "the source did not finish: "+err.Error())
+	case answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(answer.GetSourceEpoch()) != m.sourceEpoch:
+		s.askSessions(m, "the source does not have the copy that this node follows")
+		m.source = conclave.NodeID{} // it is not asked again
+	default:
+		m.phase, m.position, m.counter = applying, answer.GetPosition(), max(m.counter, answer.GetCounter())
+		now := time.Now()
+		m.marked, m.incomplete = now.Add(wire.FromMs(answer.GetUnconfirmedMs())), now.Add(wire.FromMs(answer.GetIncompleteMs()))
+		m.without = nil
+		for _, n := range answer.GetPartial() {
+			m.without = append(m.without, wire.NodeIn(n))
+		}
+	}
 }

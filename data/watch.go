@@ -1,17 +1,12 @@
 package data
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
-	"time"
-
-	"connectrpc.com/connect"
 
 	"conclave"
 	"conclave/internal/signal"
-	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -134,59 +129,6 @@ func (ws *watchers) take(w *watcher) *wirev1.WatchEvent {
 		out.Changes = append(out.Changes, c)
 	}
 	return out
-}
-
-// Watch is a session's change feed from every slot that this node serves. While
-// it is open the session counts as connected.
-func (s *Server) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRequest], stream *connect.ServerStream[wirev1.WatchEvent]) error {
-	session := wire.NodeIn(req.Msg.GetSession())
-	if session.IsZero() {
-		return wire.Errorf(wire.CodeBadRequest, "the watch does not name its session")
-	}
-	s.owners.connected(session, wire.CallerAddress(req.Header()))
-	defer s.owners.disconnected(session)
-
-	// The feed is opened first and shown every slot afterwards: what changes in
-	// between is pending already, and replaced by the reset.
-	w := s.watchers.open(session)
-	defer s.watchers.close(w)
-	var missed []diffJob
-	for _, r := range s.slots.all() {
-		r.mu.Lock()
-		if r.state == slot.Serving {
-			s.watchers.show(w, r.id, r.epoch, r.store.log.position)
-			r.repairWith(session) // it may have been without this feed for a while
-			if count, _ := r.store.Digest(session); count == 0 || r.partial[session] {
-				missed = append(missed, diffJob{r: r, epoch: r.epoch, session: session})
-			}
-		}
-		r.mu.Unlock()
-	}
-	for _, j := range missed {
-		s.differ.enqueue(j) // at once: what it had may have been removed when its grace ended
-	}
-	s.slots.wake.Set() // migrations may have one more session to ask
-	ticker := time.NewTicker(s.config.Beat)
-	defer ticker.Stop()
-	if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
-		return err
-	}
-	for {
-		if event := s.watchers.take(w); len(event.Changes) > 0 {
-			if err := stream.Send(event); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-w.wake.C():
-		case <-ticker.C:
-			if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return wire.Errorf(wire.CodeUnavailable, "the watch has ended: %v", context.Cause(ctx))
-		}
-	}
 }
 
 // show makes a slot pending for one feed. A replica's lock is held.

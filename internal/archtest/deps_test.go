@@ -35,6 +35,8 @@ const rules = `
 	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, sim/simnet;
 	wire, elector, sql, internal/stage, internal/logging, internal/trace, lease, meta/metaclient < meta;
+	wire < data/store;
+	data/store < data;
 	wire, meta/metaclient, internal/stage < data, session;
 
 	internal/trace, slot, client < chaos;

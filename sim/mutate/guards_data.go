@@ -7,15 +7,15 @@ var dataGuards = []guard{
 	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestWrite_RefusedRequestChangesNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
-		"data/service.go", "r.enter(slot.Finished, r.epoch, w)", "r.enter(slot.Serving, r.epoch, w)"}},
+		"data/replica.go", "r.enter(slot.Finished, r.epoch)", "r.enter(slot.Serving, r.epoch)"}},
 	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
 	{name: "a silent source is given up though it lives", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, by: on("successor-misses-the-end", "successor-misses-the-end@2", "successor-misses-the-end@3"), patch: patch{
-		"data/source.go", "if m.source.IsZero() || m.taken ||", "if m.source.IsZero() || m.phase == asking ||"}},
+		"data/migrate.go", "if m.source.IsZero() || m.taken ||", "if m.source.IsZero() || m.phase == asking ||"}},
 	{name: "what sessions answered before the source's copy was taken is kept as it is", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, patch: patch{
 		"data/migrate.go", "if len(m.answered) == 0 {\n\t\t\ts.serve", "if len(m.answered) >= 0 {\n\t\t\ts.serve"}},
 	{name: "a silent source is waited for without end", test: unit{"./data", "TestHandOver_SilentSourceIsGivenUp"}, patch: patch{
-		"data/source.go", "now.Sub(m.began) >= s.server.lease()+s.server.config.SessionGrace {", "now.Before(m.began) {"}},
+		"data/migrate.go", "now.Sub(m.began) >= s.lease()+s.config.SessionGrace {", "now.Before(m.began) {"}},
 	{name: "a copy that is further stays where it is", test: unit{"./data", "TestCrash_FurthestCopyIsTaken"}, by: on("the-furthest-copy-is-being-drained", "the-furthest-copy-is-being-drained@2", "storm@112"), patch: patch{
 		"data/migrate.go", "len(m.holders) > 0 {", "len(m.holders) > 9 {"}},
 	{name: "the successor of a dead source asks no other holder", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, by: on("the-source-dies-and-a-follower-has-everything@4415", "storm@4415"), patch: patch{
@@ -23,13 +23,13 @@ var dataGuards = []guard{
 	{name: "the sessions are asked while the holders of a silent source's slot are", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, patch: patch{
 		"data/migrate.go", "\t\tif m.phase == collecting {\n\t\t\treturn m.deadline", "\t\tif m.phase == collecting && m.r.id < 0 {\n\t\t\treturn m.deadline"}},
 	{name: "a copy that is not further is taken", test: unit{"./data", "TestCrash_CopyThatIsNotFurtherIsNotTaken"}, patch: patch{
-		"data/holders.go", "if !isFurther(c.epoch, c.position, r.copyEpoch, r.copyPosition) {", "if c.epoch.IsZero() {"}},
+		"data/holders.go", "if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {", "if c.Epoch.IsZero() {"}},
 	{name: "a silent holder is waited for without end", test: unit{"./data", "TestCrash_SilentHolderIsLeftOut"}, patch: patch{
-		"data/migrate.go", "collecting, now.Add(s.server.config.FinishTimeout)", "collecting, now.Add(1000*s.server.config.FinishTimeout)"}},
+		"data/migrate.go", "collecting, now.Add(s.config.FinishTimeout)", "collecting, now.Add(1000*s.config.FinishTimeout)"}},
 	{name: "a holder that was asked reads its old feed on", test: unit{"./data", "TestCollect_FollowerSendsItsCopyAndFollowsNoLonger"}, patch: patch{
 		"data/holders.go", "if r.leaderEpoch.Less(epoch) {", "if r.leaderEpoch.Less(epoch) && r.id < 0 {"}},
 	{name: "an old leader that was asked serves on", test: unit{"./data", "TestCollect_OldLeaderFinishes"}, patch: patch{
-		"data/holders.go", "\t\tr.finish(w)\n", ""}},
+		"data/holders.go", "\t\tr.finish()\n", ""}},
 	{name: "a session that cannot be dialled is waited for without end", test: unit{"./data", "TestGiveUp_MemberThatCannotBeDialled"}, by: on("a-session-that-no-data-node-reaches", "a-session-whose-port-is-closed", "a-session-at-a-wrong-address"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {", "if !m.answered[n] {"}},
 	{name: "a silent session is given up", test: unit{"./data", "TestGiveUp_SilentMemberIsWaitedFor"}, patch: patch{
@@ -47,7 +47,7 @@ var dataGuards = []guard{
 	{name: "a new leader forgets the lost sessions", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone"), patch: patch{
 		"meta/members.go", "if r.nodes[m.Node.Name] == nil {\n\t\t\tr.absent", "if r.nodes[m.Node.Name] == nil && now.IsZero() {\n\t\t\tr.absent"}},
 	{name: "a lost session that is silent is waited for without end", test: unit{"./data", "TestLostSession_IsWaitedForNoLongerThanALease"}, patch: patch{
-		"data/unreached.go", "return m.began.Add(s.server.lease())", "return m.began.Add(1000 * s.server.lease())"}},
+		"data/migrate.go", "return m.began.Add(s.lease())", "return m.began.Add(1000 * s.lease())"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
 		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
@@ -55,29 +55,29 @@ var dataGuards = []guard{
 	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
 		"session/fence.go", "if row.epoch != epoch {", "if row.epoch != epoch && row.slot < 0 {"}},
 	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
-		"data/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
+		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
 		"data/migrate.go", "r.store.Serve(max(r.base, m.counter), marked, now)", "r.store.Serve(m.counter, marked, now)"}},
-	{name: "a copy of a lower version replaces", test: unit{"./data", "TestStore_AgreesWithModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
-		"data/store.go", "case at >= 0 && r.copies[at].version >= c.version:", "case at >= 0 && r.copies[at].version == c.version:"}},
+	{name: "a copy of a lower version replaces", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
+		"data/store/store.go", "case at >= 0 && r.copies[at].version >= c.Version:", "case at >= 0 && r.copies[at].version == c.Version:"}},
 	{name: "an older write overtakes", test: unit{"./data", "TestWrite_OlderRequestIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
 		"data/service.go", "if number < r.numbers[session] {", "if number < r.numbers[session] && number == 0 {"}},
-	{name: "an answer to a diff wins over what was written since", test: unit{"./data", "TestMerge_WriteOvertakesDiffAnswer"}, by: on("overtaken-answers"), patch: patch{
-		"data/merge.go", "s.touched[key] > m.since", "s.touched[key] > m.since && m.since > 1<<62"}},
+	{name: "an answer to a diff wins over what was written since", test: unit{"./data/store", "TestMerge_WriteOvertakesDiffAnswer"}, by: on("overtaken-answers"), patch: patch{
+		"data/store/merge.go", "s.touched[key].number > m.since", "s.touched[key].number > m.since && m.since > 1<<62"}},
 	{name: "a diff outlives the leadership that asked for it", test: unit{"./data", "TestPendingMerge_NeverOutlivesItsLeadership"}, by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"what was written to a follower overtakes its leader's feed"}, patch: patch{
 		"data/replica.go", "\t\tr.store.EndAll()\n", ""}},
 	{name: "what was written to a follower overtakes its leader's feed", by: on("handed-over-during-a-diff", "handed-over-during-a-diff@2"), covered: []string{"a diff outlives the leadership that asked for it"}, patch: patch{
-		"data/merge.go", "return m != nil && s.touched[key] > m.since", "return s.touched[key] > 0 && (m == nil || s.touched[key] > m.since)"}},
-	{name: "a removal takes newer versions", test: unit{"./data", "TestStore_AgreesWithModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
-		"data/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
-	{name: "a tombstone goes though it hides", test: unit{"./data", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
-		"data/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
+		"data/store/merge.go", "return m != nil && s.touched[key].number > m.since", "return s.touched[key].number > 0 && (m == nil || s.touched[key].number > m.since)"}},
+	{name: "a removal takes newer versions", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
+		"data/store/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
+	{name: "a tombstone goes though it hides", test: unit{"./data/store", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
+		"data/store/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
 	{name: "a removal shows what is older", by: on("mover-that-dies"), patch: patch{
-		"data/store.go", "found && d.regs[i].hides(version) {", "found && d.regs[i].hides(version) && i < 0 {"}},
-	{name: "a removal hides only what it takes away", test: unit{"./data", "TestRemove_BeforeItsCopyHidesOlderVersions"}, patch: patch{
-		"data/store.go", "\tif at < 0 {\n\t\ts.hide(key, version, now)\n", "\tif at < 0 {\n"}},
+		"data/store/store.go", "found && d.regs[i].hides(version) {", "found && d.regs[i].hides(version) && i < 0 {"}},
+	{name: "a removal hides only what it takes away", test: unit{"./data/store", "TestRemove_BeforeItsCopyHidesOlderVersions"}, patch: patch{
+		"data/store/store.go", "\tif at < 0 {\n\t\ts.hide(key, version, now)\n", "\tif at < 0 {\n"}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
-		"data/owners.go", "case now.Sub(p.goneSince) >= o.server.config.SessionGrace:", "case now.Sub(p.goneSince) >= 0:"}},
+		"data/owners.go", "case now.Sub(p.goneSince) >= o.grace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/freshness.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh.valid(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{

@@ -1,4 +1,4 @@
-package data
+package store
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ import (
 
 // A reader with a higher version makes the leader's counter rise above it.
 func TestRead_HigherVersionRaisesCounter(t *testing.T) {
-	s, now := NewStore(time.Second), time.Now()
+	s, now := New(time.Second), time.Now()
 	s.Serve(100, time.Time{}, now)
-	s.Put(testOwners[0], publisher(testData[0], "r1", 1, false), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
 	f := s.Read(testData[0], 5000, 42, now)
 	assert.Equal(t, int64(5001), f.GetDatum().GetVersion())
 	assert.Equal(t, int64(5001), s.Read(testData[0], 0, f.GetHash(), now).GetDatum().GetVersion())
@@ -26,11 +26,11 @@ func TestRead_HigherVersionRaisesCounter(t *testing.T) {
 // A slot's mark is passed to the guard as such, with what is known to be
 // withdrawn; a datum's own mark is not.
 func TestRead_IncompleteNamesPublishers(t *testing.T) {
-	s, now := NewStore(15*time.Second), time.Now()
+	s, now := New(15*time.Second), time.Now()
 	for _, id := range []string{"r1", "r2"} {
-		s.Put(testOwners[0], publisher(testData[0], id, 1, false), now)
+		s.Write(CopyOf(testOwners[0], publisher(testData[0], id, 1, false)), now)
 	}
-	s.Put(testOwners[0], publisher(testData[0], "r3", 1, true), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r3", 1, true)), now)
 	f := s.Read(testData[0], 0, 0, now)
 	assert.Equal(t, []uint32{wire.PublisherHash("r1"), wire.PublisherHash("r2")}, f.GetDatum().GetPublishers())
 	assert.Zero(t, f.GetIncompleteMs())
@@ -44,7 +44,7 @@ func TestRead_IncompleteNamesPublishers(t *testing.T) {
 	assert.Equal(t, []uint32{wire.PublisherHash("r3")}, f.GetWithdrawn())
 
 	now = now.Add(15 * time.Second)
-	s.Remove(testOwners[0], testData[0], "r2", 1, ownerGone, now)
+	s.Remove(Key{testOwners[0], testData[0], "r2"}, 1, ownerGone, now)
 	f = s.Read(testData[0], 0, 0, now)
 	assert.Positive(t, f.GetUnconfirmedMs())
 	assert.Zero(t, f.GetIncompleteMs(), "one removal is unconfirmed, nothing else may be missing")
@@ -52,7 +52,7 @@ func TestRead_IncompleteNamesPublishers(t *testing.T) {
 }
 
 func TestServe_MarksWholeSlot(t *testing.T) {
-	s, now := NewStore(15*time.Second), time.Now()
+	s, now := New(15*time.Second), time.Now()
 	s.Serve(100, now.Add(15*time.Second), now)
 	f := s.Read(testData[1], 0, 0, now)
 	assert.Equal(t, int64(15_000), f.GetUnconfirmedMs())

@@ -1,4 +1,4 @@
-package data
+package store
 
 import wirev1 "conclave/wire/v1"
 
@@ -17,7 +17,7 @@ type feedLog struct {
 }
 
 type logEntry struct {
-	copyKey
+	Key
 	cause wirev1.Cause
 }
 
@@ -27,7 +27,7 @@ const longestLog = 1 << 16
 
 func (l *feedLog) restart() { *l = feedLog{position: 1, follows: l.follows} }
 
-func (l *feedLog) append(key copyKey, cause wirev1.Cause) {
+func (l *feedLog) append(key Key, cause wirev1.Cause) {
 	l.position++
 	if !l.follows {
 		return

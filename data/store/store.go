@@ -1,4 +1,4 @@
-package data
+package store
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Store holds the copies of one slot. It has no clock, no lock and no I/O of
-// its own; the replica that owns it guards it.
+// Store holds the copies of one slot. It is not safe for concurrent use: the
+// slot's lock guards it.
 //
 // A copy is kept for each (registration id, owner session incarnation). A put
 // replaces a lower version of the same owner. A removal deletes the owner's own
@@ -31,10 +31,10 @@ type Store struct {
 	changed    []string          // data whose visible content changed since TakeChanged
 
 	// Merges that have begun, and what the sessions have written since; nil
-	// while there is none. See pendingMerge.
-	merges  map[*pendingMerge]bool // those that are open
+	// while there is none. See PendingMerge.
+	merges  map[*PendingMerge]bool // those that are open
 	writes  uint64                 // number of the last write
-	touched map[copyKey]uint64     // number of the last write to each copy
+	touched map[Key]lastWrite      // to each copy
 
 	// The mark on every datum of the slot; see Mark.
 	unexplained int64
@@ -42,84 +42,59 @@ type Store struct {
 	incomplete  time.Time // not after until; see MarkIncomplete
 }
 
-// copyKey names one copy.
-type copyKey struct {
-	owner    conclave.NodeID
-	data, id string
-}
-
-// noOwner is the owner of the tombstones that replace deleted copies.
-var noOwner conclave.NodeID
-
-// Copy is a registration as one owner holds it, outside of a store.
-type Copy struct {
-	copyKey
-	version   int64
-	values    []string
-	withdrawn bool
-}
-
-// tombstoneRecord is the arrival of a tombstone, so that Compact can find the
-// old ones.
-type tombstoneRecord struct {
-	copyKey
-	version int64
-	at      time.Time
-}
-
-// NewStore returns an empty store whose unconfirmed marks last for grace.
-func NewStore(grace time.Duration) *Store {
+// New returns an empty store whose unconfirmed marks last for grace.
+func New(grace time.Duration) *Store {
 	return &Store{grace: grace, data: map[string]*datum{}, owners: map[conclave.NodeID]*ownerSet{}}
 }
 
-// Put stores one owner's registration or its tombstone. It reports whether it
-// was newer than that owner's copy.
-func (s *Store) Put(owner conclave.NodeID, p conclave.Publisher, now time.Time) bool {
-	return s.write(copyFrom(owner, p), now)
-}
-
-func copyFrom(owner conclave.NodeID, p conclave.Publisher) Copy {
-	return Copy{copyKey{owner, p.Data.String(), p.ID}, p.Version, p.Values, p.Withdrawn}
-}
-
-// write stores a copy that its owner session has written, and put one from
-// elsewhere. Both report whether it was newer than that owner's copy.
-func (s *Store) write(c Copy, now time.Time) bool {
-	s.noteWrite(c.copyKey)
+// Write stores what an owner session has written, a registration or its
+// tombstone. It reports whether that was newer than the owner's copy.
+func (s *Store) Write(c Copy, now time.Time) bool {
+	s.noteWrite(c.Key, 0)
 	return s.put(c, now)
 }
 
+// noteWrite records that a session has written one of its own copies, or has
+// removed it up to a version.
+func (s *Store) noteWrite(key Key, removed int64) {
+	if s.Pending() {
+		s.writes++
+		s.touched[key] = lastWrite{s.writes, max(removed, s.touched[key].removed)}
+	}
+}
+
+// put stores a copy, wherever it comes from.
 func (s *Store) put(c Copy, now time.Time) bool {
-	o := s.owner(c.owner)
-	d := s.datum(c.data)
-	i, found := d.find(c.id)
+	o := s.owner(c.Owner)
+	d := s.datum(c.Data)
+	i, found := d.find(c.ID)
 	if !found {
-		d.regs = slices.Insert(d.regs, i, &registration{id: c.id})
+		d.regs = slices.Insert(d.regs, i, &registration{id: c.ID})
 	}
 	r := d.regs[i]
 	before, had := r.visible()
 	at := r.of(o)
 	switch {
-	case at >= 0 && r.copies[at].version >= c.version:
+	case at >= 0 && r.copies[at].version >= c.Version:
 		return false
 	case at >= 0:
-		o.remove(c.id, r.copies[at].version)
+		o.remove(c.ID, r.copies[at].version)
 	default:
 		at = len(r.copies)
 		r.copies = append(r.copies, ownerCopy{})
 	}
-	r.copies[at] = ownerCopy{owner: o, version: c.version, values: c.values, withdrawn: c.withdrawn}
-	o.add(c.id, c.version)
-	if c.withdrawn {
-		s.tombstones = append(s.tombstones, tombstoneRecord{c.copyKey, c.version, now})
+	r.copies[at] = ownerCopy{owner: o, version: c.Version, values: c.Values, withdrawn: c.Withdrawn}
+	o.add(c.ID, c.Version)
+	if c.Withdrawn {
+		s.tombstones = append(s.tombstones, tombstoneRecord{c.Key, c.Version, now})
 	}
-	s.log.append(c.copyKey, wirev1.Cause_CAUSE_WITHDRAWN)
+	s.log.append(c.Key, wirev1.Cause_CAUSE_WITHDRAWN)
 	s.noteChange(d, before, had, r)
 	return true
 }
 
-// Remove deletes an owner's copy of at most the given version, and reports
-// whether there was one. A tombstone stays as long as it hides a lower version
+// Remove deletes a copy of at most the given version, as its owner session has
+// asked, and reports whether there was one. A tombstone stays as long as it hides a lower version
 // of another owner. If the cause is no confirmation that the client is gone,
 // the datum is marked for grace.
 //
@@ -129,13 +104,12 @@ func (s *Store) put(c Copy, now time.Time) bool {
 // where the copy hides a lower one, a tombstone of noOwner replaces it. It has
 // the same version, so that a session which offers that version again is
 // accepted.
-func (s *Store) Remove(owner conclave.NodeID, data, id string, version int64, cause wirev1.Cause, now time.Time) bool {
-	key := copyKey{owner, data, id}
-	s.noteWrite(key)
+func (s *Store) Remove(key Key, version int64, cause wirev1.Cause, now time.Time) bool {
+	s.noteWrite(key, version)
 	return s.remove(key, version, cause, now)
 }
 
-func (s *Store) remove(key copyKey, version int64, cause wirev1.Cause, now time.Time) bool {
+func (s *Store) remove(key Key, version int64, cause wirev1.Cause, now time.Time) bool {
 	d, r, at := s.find(key)
 	if at < 0 {
 		s.hide(key, version, now)
@@ -154,13 +128,13 @@ func (s *Store) remove(key copyKey, version int64, cause wirev1.Cause, now time.
 // hide puts a tombstone of noOwner above all copies that are older than a
 // removed version. The removed copy may be missing: a removal may arrive before
 // the copy that it removes, which is then refused as outdated.
-func (s *Store) hide(key copyKey, version int64, now time.Time) {
-	d := s.data[key.data]
+func (s *Store) hide(key Key, version int64, now time.Time) {
+	d := s.data[key.Data]
 	if d == nil {
 		return
 	}
-	if i, found := d.find(key.id); found && d.regs[i].hides(version) {
-		s.put(Copy{copyKey: copyKey{noOwner, key.data, key.id}, version: version, withdrawn: true}, now)
+	if i, found := d.find(key.ID); found && d.regs[i].hides(version) {
+		s.put(Copy{Key: Key{noOwner, key.Data, key.ID}, Version: version, Withdrawn: true}, now)
 	}
 }
 
@@ -170,7 +144,7 @@ func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, no
 	before, had := r.visible()
 	r.copies = slices.Delete(r.copies, at, at+1)
 	c.owner.remove(r.id, c.version)
-	s.log.append(copyKey{c.owner.node, d.id, r.id}, cause)
+	s.log.append(Key{c.owner.node, d.id, r.id}, cause)
 	if s.noteChange(d, before, had, r) && unconfirmed(cause) {
 		d.unexplained, d.until = d.version, now.Add(s.grace)
 	}
@@ -189,36 +163,11 @@ func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, no
 func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.Time) int {
 	n := 0
 	for _, c := range s.Of(owner) {
-		if s.remove(c.copyKey, c.version, cause, now) {
+		if s.remove(c.Key, c.Version, cause, now) {
 			n++
 		}
 	}
 	return n
-}
-
-// Compact deletes the tombstones that arrived at or before the given time and
-// hide nothing any more, and then prunes.
-func (s *Store) Compact(before, now time.Time) {
-	for _, t := range s.tombstones {
-		_, r, at := s.find(t.copyKey)
-		if at >= 0 && r.copies[at].version == t.version && !t.at.After(before) && !r.hides(t.version) {
-			s.remove(t.copyKey, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
-		}
-	}
-	s.Prune(now)
-}
-
-// Prune frees the records of deleted copies, and data without copies whose
-// marks have ended. It deletes no copy: in a follower's store only its leader
-// decides that.
-func (s *Store) Prune(now time.Time) {
-	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
-		_, r, at := s.find(t.copyKey)
-		return at < 0 || r.copies[at].version != t.version // deleted or replaced
-	})
-	for _, d := range s.data {
-		s.forgetIfEmpty(d, now)
-	}
 }
 
 // Serve begins a new leader epoch. The counter rises above floor and above
@@ -245,79 +194,15 @@ func (s *Store) Serve(floor int64, marked, now time.Time) {
 	}
 }
 
-// Mark marks every datum as unconfirmed until the given time, or longer if it
-// already is.
-func (s *Store) Mark(until time.Time) {
-	if until.After(s.until) {
-		s.unexplained, s.until = s.counter, until
-	}
-}
+// raise raises the counter to a version that another leader has given out.
+func (s *Store) raise(counter int64) { s.counter = max(s.counter, counter) }
 
-// MarkIncomplete marks every datum like Mark, and the slot as incomplete:
-// registrations may be missing that no leader of this copy has ever had.
-func (s *Store) MarkIncomplete(until time.Time) {
-	s.Mark(until)
-	if until.After(s.incomplete) {
-		s.incomplete = until
-	}
-}
-
-// Prolong extends the slot's marks until the given time, if there are any.
-// Unlike Mark, it does not cover what changes in between.
-func (s *Store) Prolong(until, now time.Time) {
-	if now.Before(s.until) && until.After(s.until) {
-		s.until = until
-	}
-	if now.Before(s.incomplete) && until.After(s.incomplete) {
-		s.incomplete = until
-	}
-}
-
-// marks are how much longer the marks of a slot last: what a hand-over, a
-// snapshot and a holder's copy pass on.
-type marks struct{ unconfirmed, incomplete time.Duration }
-
-func (s *Store) marksAt(now time.Time) marks { return marks{s.Marked(now), s.Incomplete(now)} }
-
-// inherit takes over the marks of the store that a copy came from.
-func (s *Store) inherit(m marks, now time.Time) {
-	s.Mark(now.Add(m.unconfirmed))
-	s.MarkIncomplete(now.Add(m.incomplete))
-}
-
-// Incomplete returns for how long the slot is still marked as incomplete.
-func (s *Store) Incomplete(now time.Time) time.Duration { return max(0, s.incomplete.Sub(now)) }
-
-// Marked returns how long the last mark in the slot lasts from now; a hand-over
-// passes it on. One mark for the whole slot is more than is needed, but safe:
-// it only makes sessions hold back lists that have shrunk.
-func (s *Store) Marked(now time.Time) time.Duration {
-	until := s.until
-	for _, d := range s.data {
-		if d.until.After(until) {
-			until = d.until
-		}
-	}
-	return max(0, until.Sub(now))
-}
-
-// Raise raises the counter to a version that a leader has given out.
-func (s *Store) Raise(counter int64) { s.counter = max(s.counter, counter) }
-
-// Counter returns the highest version that was given out or passed to Raise.
+// Counter returns the highest version that was given out, here or by a leader
+// whose copy or feed was taken over.
 func (s *Store) Counter() int64 { return s.counter }
 
 // Visible returns the number of registrations that subscribers see.
 func (s *Store) Visible() int { return s.visible }
-
-// Digest returns what a diff compares first: the number of an owner's copies,
-// tombstones included, and the sum of their wire.EntryHash.
-func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
-	if o := s.owners[owner]; o != nil {
-		return o.count, o.sum
-	}
-	return 0, 0
-}
 
 // Owners returns the sessions that own a copy, sorted.
 func (s *Store) Owners() []conclave.NodeID {
@@ -368,25 +253,15 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	return true
 }
 
-// unconfirmed reports whether a removal for this cause came without a
-// confirmation, by the client or by its session, that the client is gone.
-func unconfirmed(c wirev1.Cause) bool {
-	switch c {
-	case wirev1.Cause_CAUSE_WITHDRAWN, wirev1.Cause_CAUSE_CLIENT_GONE:
-		return false
-	}
-	return true
-}
-
 // find returns the datum, the registration and the index of a copy; the index
 // is -1 if there is no such copy.
-func (s *Store) find(key copyKey) (*datum, *registration, int) {
-	d := s.data[key.data]
-	o := s.owners[key.owner]
+func (s *Store) find(key Key) (*datum, *registration, int) {
+	d := s.data[key.Data]
+	o := s.owners[key.Owner]
 	if d == nil || o == nil {
 		return d, nil, -1
 	}
-	i, found := d.find(key.id)
+	i, found := d.find(key.ID)
 	if !found {
 		return d, nil, -1
 	}

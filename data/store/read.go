@@ -1,7 +1,8 @@
-package data
+package store
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -102,7 +103,7 @@ func (s *Store) Of(owner conclave.NodeID) []Copy {
 	return out
 }
 
-// All returns every copy, sorted.
+// All returns every copy, sorted by data, registration id and owner.
 func (s *Store) All() []Copy {
 	var out []Copy
 	for id, d := range s.data {
@@ -116,16 +117,23 @@ func (s *Store) All() []Copy {
 	return out
 }
 
-func copyOf(data string, r *registration, c ownerCopy) Copy {
-	return Copy{copyKey{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
+// Digest returns what a diff compares first: the number of an owner's copies,
+// tombstones included, and the sum of their wire.EntryHash.
+func (s *Store) Digest(owner conclave.NodeID) (count, sum uint64) {
+	if o := s.owners[owner]; o != nil {
+		return o.count, o.sum
+	}
+	return 0, 0
 }
 
-func compareCopies(a, b Copy) int {
-	if c := cmp.Compare(a.data, b.data); c != 0 {
-		return c
+// Checksum returns the sum over all copies of all owners, in no order, and their
+// number: two stores with the same copies have the same.
+func (s *Store) Checksum() (sum uint64, entries int) {
+	for owner, o := range s.owners {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(owner.String())) // never fails
+		sum += o.sum * (h.Sum64() | 1)
+		entries += int(o.count)
 	}
-	if c := cmp.Compare(a.id, b.id); c != 0 {
-		return c
-	}
-	return a.owner.Compare(b.owner)
+	return sum, entries
 }

@@ -1,0 +1,44 @@
+// Package store keeps the copies of one slot: what each session has registered
+// in it, what subscribers see of that, at which version, and what followers are
+// sent. It is pure. It has no goroutine, no network, no lock, no logger and no
+// clock: it is given the time, and returns what has changed and what is to be
+// sent. Package data owns a store for each slot and guards it.
+//
+// # The rule
+//
+// A copy is kept for each registration id and owner session. The copy of the
+// highest version is visible; if it is a tombstone, nothing is. A session
+// changes only its own copies, and only to higher versions. The same changes in
+// another order, late or twice make the same store, so writes, diffs and feeds
+// need no order among each other. There is one exception: what a session writes
+// while an older decision about the same copy is on its way wins over that
+// decision (PendingMerge).
+//
+// # Versions
+//
+// A datum's version is taken from the slot's counter whenever its visible
+// content changes. The counter never falls, also not from one leader of the
+// slot to the next (Serve), nor when a session has pushed a higher version
+// (Read). One version therefore never stands for two contents.
+//
+// # Who calls what
+//
+//	a leader     Serve once; Write, Remove, Merge; Read, TakeChanged;
+//	             Changes, Snapshot and Trim for its followers; Compact
+//	a follower   Install, Follow; Prune
+//	a successor  follows, and at the same time takes writes: it opens a
+//	             PendingMerge before, and ends it when it serves
+//
+// # Files, in reading order
+//
+//   - feed.go: what a leader sends to its followers, and how they apply it.
+//   - merge.go: a session's answer to a diff, and what was written meanwhile.
+//   - read.go: what subscribers see.
+//   - tombstones.go: when a tombstone may be deleted.
+//   - store.go: the store, writes, removals, and a new leader's versions.
+//   - marks.go: since when and until when something may be missing.
+//   - log.go: which copies changed at which position of the feed.
+//   - copy.go: a copy outside of a store, and its message.
+//   - datum.go: a datum and its registrations.
+//   - digest.go: an owner's copies in two numbers.
+package store

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"time"
+
+	wirev1 "conclave/wire/v1"
+)
+
+// A mark tells the sessions' push guard (package session) that something may
+// be missing: a list that has shrunk is held back while it is marked. A datum
+// is marked by a removal without confirmation (delete), a whole slot by its
+// leader. Marks are times, so they end by themselves.
+
+// Marks are how much longer the marks of a slot last: what a hand-over, a
+// snapshot and a holder's copy pass on.
+type Marks struct{ Unconfirmed, Incomplete time.Duration }
+
+// MarksAt returns the marks of the slot; those of its data count as the slot's.
+func (s *Store) MarksAt(now time.Time) Marks { return Marks{s.Marked(now), s.Incomplete(now)} }
+
+// inherit takes over the marks of the store that a copy came from.
+func (s *Store) inherit(m Marks, now time.Time) {
+	s.Mark(now.Add(m.Unconfirmed))
+	s.MarkIncomplete(now.Add(m.Incomplete))
+}
+
+// Mark marks every datum as unconfirmed until the given time, or longer if it
+// already is.
+func (s *Store) Mark(until time.Time) {
+	if until.After(s.until) {
+		s.unexplained, s.until = s.counter, until
+	}
+}
+
+// MarkIncomplete marks every datum like Mark, and the slot as incomplete:
+// registrations may be missing that no leader of this copy has ever had.
+func (s *Store) MarkIncomplete(until time.Time) {
+	s.Mark(until)
+	if until.After(s.incomplete) {
+		s.incomplete = until
+	}
+}
+
+// Prolong extends the slot's marks until the given time, if there are any.
+// Unlike Mark, it does not cover what changes in between.
+func (s *Store) Prolong(until, now time.Time) {
+	if now.Before(s.until) && until.After(s.until) {
+		s.until = until
+	}
+	if now.Before(s.incomplete) && until.After(s.incomplete) {
+		s.incomplete = until
+	}
+}
+
+// Incomplete returns for how long the slot is still marked as incomplete.
+func (s *Store) Incomplete(now time.Time) time.Duration { return max(0, s.incomplete.Sub(now)) }
+
+// Marked returns how long the last mark in the slot lasts from now; a hand-over
+// passes it on. One mark for the whole slot is more than is needed, but safe:
+// it only makes sessions hold back lists that have shrunk.
+func (s *Store) Marked(now time.Time) time.Duration {
+	until := s.until
+	for _, d := range s.data {
+		if d.until.After(until) {
+			until = d.until
+		}
+	}
+	return max(0, until.Sub(now))
+}
+
+// unconfirmed reports whether a removal for this cause came without a
+// confirmation, by the client or by its session, that the client is gone.
+func unconfirmed(c wirev1.Cause) bool {
+	switch c {
+	case wirev1.Cause_CAUSE_WITHDRAWN, wirev1.Cause_CAUSE_CLIENT_GONE:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,33 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	wirev1 "conclave/wire/v1"
+)
+
+// Compact deletes the tombstones that arrived at or before the given time and
+// hide nothing any more, and then prunes.
+func (s *Store) Compact(before, now time.Time) {
+	for _, t := range s.tombstones {
+		_, r, at := s.find(t.Key)
+		if at >= 0 && r.copies[at].version == t.version && !t.at.After(before) && !r.hides(t.version) {
+			s.remove(t.Key, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
+		}
+	}
+	s.Prune(now)
+}
+
+// Prune frees the records of deleted copies, and data without copies whose
+// marks have ended. It deletes no copy: in a follower's store only its leader
+// decides that.
+func (s *Store) Prune(now time.Time) {
+	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
+		_, r, at := s.find(t.Key)
+		return at < 0 || r.copies[at].version != t.version // deleted or replaced
+	})
+	for _, d := range s.data {
+		s.forgetIfEmpty(d, now)
+	}
+}
