@@ -151,7 +151,7 @@ func (a *app) slotNumbers(ctx context.Context) []string {
 }
 
 func (a *app) serviceNames(ctx context.Context) (out []string) {
-	found, err := a.registrations(ctx, "")
+	found, err := a.registrations(ctx)
 	if err != nil {
 		return nil
 	}

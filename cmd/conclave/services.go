@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -65,9 +64,9 @@ type registrations struct {
 	silent      []string // sessions that did not answer
 }
 
-// registrations asks all sessions what is registered under a dataId, or under
-// all of them for "". It fails if no session answers.
-func (a *app) registrations(ctx context.Context, dataID string) (registrations, error) {
+// registrations asks all sessions what is registered. It fails if no session
+// answers.
+func (a *app) registrations(ctx context.Context) (registrations, error) {
 	sessions, err := a.sessionAddresses(ctx)
 	if err != nil {
 		return registrations{}, err
@@ -77,7 +76,7 @@ func (a *app) registrations(ctx context.Context, dataID string) (registrations, 
 	answers, errs := make([]registrations, len(sessions)), make([]error, len(sessions))
 	var asking sync.WaitGroup
 	for i, s := range sessions {
-		asking.Go(func() { answers[i], errs[i] = a.askSession(ctx, s, dataID) })
+		asking.Go(func() { answers[i], errs[i] = a.askSession(ctx, s) })
 	}
 	asking.Wait()
 	var all registrations
@@ -99,11 +98,10 @@ func (a *app) registrations(ctx context.Context, dataID string) (registrations, 
 	return all, nil
 }
 
-func (a *app) askSession(ctx context.Context, s nodeAddress, dataID string) (r registrations, err error) {
-	query := "?dataId=" + url.QueryEscape(dataID)
+func (a *app) askSession(ctx context.Context, s nodeAddress) (r registrations, err error) {
 	err = errors.Join(
-		a.getJSON(ctx, s.address, "/v1/publishers"+query, &r.publishers),
-		a.getJSON(ctx, s.address, "/v1/subscribers"+query, &r.subscribers),
+		a.getJSON(ctx, s.address, "/v1/publishers", &r.publishers),
+		a.getJSON(ctx, s.address, "/v1/subscribers", &r.subscribers),
 		a.getJSON(ctx, s.address, "/v1/clients", &r.clients))
 	r.publishers = slices.DeleteFunc(r.publishers, func(p publisher) bool { return p.Withdrawn })
 	subscriptions := map[string]int{}
@@ -217,7 +215,7 @@ func (a *app) servicesCommand() *cobra.Command {
 		Long: `List the dataIds that have publishers or subscribers, of all sessions. PREFIX is the
 beginning of the dataIds to list.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := a.registrations(cmd.Context(), "")
+			found, err := a.registrations(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -256,7 +254,7 @@ through which each is registered. If there is no such dataId, show those of the 
 with that name, or those with a value or a client at that address (HOST or HOST:PORT).
 Exit with 1 if there is nothing.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := a.registrations(cmd.Context(), "")
+			all, err := a.registrations(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -327,7 +325,7 @@ func (a *app) clientsCommand() *cobra.Command {
 				fmt.Fprintln(a.stderr, "conclave: `conclave clients --count` is now `conclave workload --count`; the old name will be removed in the next version")
 				return a.workload(cmd.Context(), count)
 			}
-			found, err := a.registrations(cmd.Context(), "")
+			found, err := a.registrations(cmd.Context())
 			if err != nil {
 				return err
 			}
