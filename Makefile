@@ -53,13 +53,13 @@ eight: build ## the defects that were found from outside, on processes: each sce
 test: ## all tests that need only Go
 	@echo '$(SAY_RACE)'
 	$(TEST_ENV) $(GO) test -timeout 30m $(RACE) ./...
-	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./sim/,@true) # all stories; the race detector sees four
+	$(if $(RACE),CGO_ENABLED=0 $(GO) test ./testbed/simulated/,@true) # all stories; the race detector sees four
 	@$(MAKE) --no-print-directory sim SEEDS=100
 	cd internal/devdb/goregex && $(TEST_ENV) $(GO) test $(RACE) ./...
 
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers.
-REAL := ./internal/mysqltest/ ./internal/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/ ./lab/...
+REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/ ./lab/...
 test-all: test test-real test-zookeeper ## those and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
 
 test-real: ## the tests of test-all that need a real MySQL and MariaDB
@@ -75,12 +75,12 @@ on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json 
 # seed gives one trace; onetrace reports if it does not fit the installed Go.
 SIM      := $(TOOLS)/sim
 SIM_CODE := ./meta/...,./data,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./wire/serve,./sql
-SIM_RUN   = cd sim && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
+SIM_RUN   = cd testbed/simulated && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
 	@mkdir -p '$(SIM)'
-	@if [ -z '$(RACED)' ] && $(GO) run ./sim/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
-	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./sim
+	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
+	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
 	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; echo "logs and histories: $(SIM)"; exit $$code
 else ifdef TWICE
@@ -97,7 +97,7 @@ else
 endif
 
 mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
-	$(GO) run ./sim/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
+	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
 
 check: ## seconds: format, vet, import rule, unit tests
 	@bad=$$(git ls-files '*.go' | xargs gofmt -l); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }

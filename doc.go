@@ -45,10 +45,11 @@
 //     diff.go, feed.go, topics.go and push.go (from a change to a push),
 //     guard.go, stop.go.
 //  8. client: client.go, link.go (reconnect and replay), publication.go.
-//  9. chaos: doc.go, one of scenarios/, player.go, then the checks of the
-//     recorded history. sim runs scenarios on a whole cluster in one bubble of
-//     virtual time; chaos/processes and chaos/containers run them for real.
-//  10. cmd/meta/main.go: how a process is assembled; internal/supervisor,
-//     internal/compose and cmd/conclave: how a cluster is. Then bench, which
-//     measures a cluster, and lab, which compares elections.
+//  9. testbed: doc.go and cluster.go; scenario/doc.go, one of
+//     scenario/library/, scenario/player.go; then check, the checks of the
+//     recorded history. simulated runs scenarios on a whole cluster in one
+//     bubble of virtual time; local and containers run them for real.
+//  10. cmd/meta/main.go: how a process is assembled; testbed/local/supervisor,
+//     testbed/containers/compose and cmd/conclave: how a cluster is. Then
+//     testbed/bench, which measures a cluster, and lab, which compares elections.
 package conclave

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/client"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"

@@ -13,7 +13,7 @@ import (
 
 	"conclave"
 	"conclave/data"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
 	"conclave/wire"
 )

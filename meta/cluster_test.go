@@ -23,7 +23,7 @@ import (
 	"conclave/internal/logging"
 	"conclave/meta"
 	"conclave/meta/metaclient"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"

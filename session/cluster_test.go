@@ -24,7 +24,7 @@ import (
 	"conclave/internal/logging"
 	"conclave/internal/trace"
 	"conclave/session"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 )
 

@@ -17,7 +17,7 @@ import (
 	"conclave"
 	"conclave/blacklist"
 	"conclave/client"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 )
 
 // TestStorm kills, restarts, stops and drains sessions and data nodes, and cuts

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave"
-	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
+	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 )
 

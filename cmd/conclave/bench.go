@@ -16,8 +16,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
-	"conclave/bench"
-	"conclave/internal/supervisor"
+	"conclave/testbed/bench"
+	"conclave/testbed/local/supervisor"
 )
 
 func (a *app) benchCommand() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/internal/supervisor"
+	"conclave/testbed/local/supervisor"
 )
 
 // The folder is removed, or its logs are kept and named once in the error.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/chaos"
+	"conclave/testbed/scenario"
 )
 
 func (a *app) chaosCommand() *cobra.Command {
@@ -34,8 +34,8 @@ func (a *app) chaosListCommand() *cobra.Command {
 		Use: "list", Short: "List the built-in scenarios", Args: want(),
 		RunE: func(*cobra.Command, []string) error {
 			var rows []scenarioRow
-			for _, name := range chaos.Scenarios() {
-				s, err := chaos.Builtin(name)
+			for _, name := range scenario.Names() {
+				s, err := scenario.Builtin(name)
 				if err != nil {
 					return err
 				}
@@ -54,10 +54,10 @@ func (a *app) chaosListCommand() *cobra.Command {
 }
 
 // playableOn returns where a scenario can run, as far as its actions show.
-func playableOn(s chaos.Scenario) []string {
+func playableOn(s scenario.Scenario) []string {
 	on := []string{"simulator"}
 	for _, name := range []string{"local", "compose"} {
-		if len(ground(name).Refuses(s)) == 0 {
+		if len(s.Refusals(ground(name))) == 0 {
 			on = append(on, name)
 		}
 	}

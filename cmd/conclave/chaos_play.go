@@ -13,11 +13,12 @@ import (
 	"sync"
 	"time"
 
-	"conclave/chaos"
-	"conclave/chaos/containers"
-	"conclave/chaos/processes"
-	"conclave/internal/compose"
-	"conclave/internal/supervisor"
+	"conclave/testbed"
+	"conclave/testbed/containers"
+	"conclave/testbed/containers/compose"
+	"conclave/testbed/local"
+	"conclave/testbed/local/supervisor"
+	"conclave/testbed/scenario"
 )
 
 // chaosOptions are the flags of `chaos run`.
@@ -41,11 +42,11 @@ func (o *chaosOptions) validate() error {
 }
 
 // scenario returns the scenario of a name: a built-in one, a file, or a storm.
-func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, error) {
+func (o *chaosOptions) scenario(name string, on *testbed.Capabilities) (scenario.Scenario, error) {
 	if name == stormName {
-		return chaos.Storm(o.seed, on), nil
+		return scenario.Storm(o.seed, on), nil
 	}
-	s, err := chaos.Builtin(name)
+	s, err := scenario.Builtin(name)
 	if err == nil {
 		return s, nil
 	}
@@ -60,7 +61,7 @@ func (o *chaosOptions) scenario(name string, on *chaos.Ground) (chaos.Scenario, 
 	if fileErr != nil {
 		return s, fileErr
 	}
-	if s, err = chaos.Parse(name, string(text)); err != nil {
+	if s, err = scenario.Parse(name, string(text)); err != nil {
 		return s, usageError{err}
 	}
 	return s, nil
@@ -74,18 +75,18 @@ func (e *playError) Unwrap() error { return e.error }
 
 // chaosStage is the environment of a run: a driver and its capabilities.
 type chaosStage struct {
-	driver chaos.Driver
-	ground *chaos.Ground
+	driver testbed.Cluster
+	ground *testbed.Capabilities
 	dir    string // the folder of this run
 	logs   string // the folder of the processes' logs
 }
 
 // ground returns the capabilities of a new cluster.
-func ground(on string) *chaos.Ground {
+func ground(on string) *testbed.Capabilities {
 	if on == "compose" {
-		return containers.Ground()
+		return containers.Capabilities()
 	}
-	return processes.Ground()
+	return local.Capabilities()
 }
 
 // errInterrupted is the error of a run that was ended by Ctrl-C.
@@ -94,7 +95,7 @@ var errInterrupted = errors.New("interrupted: this run was not checked and left 
 // playChaos runs the scenario once on a new cluster, or on the one in --dir. It
 // keeps the nodes' logs if an invariant did not hold. What happens is printed to
 // out, and where the logs are to stderr.
-func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions, out, stderr io.Writer) (*chaos.Result, error) {
+func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions, out, stderr io.Writer) (*scenario.Result, error) {
 	stage, err := a.chaosStage(attach, &o)
 	if err != nil {
 		return nil, err
@@ -113,11 +114,11 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	if attach {
 		s.Cluster = stage.ground.Size(s.Cluster) // the size of the running cluster
 	}
-	if why := stage.ground.Refuses(s); len(why) > 0 {
+	if why := s.Refusals(stage.ground); len(why) > 0 {
 		return nil, fmt.Errorf("%s cannot run on %s: it needs %s; run it in the simulator with `make sim SCENARIO=%s`", s.Name, o.on, strings.Join(why, ", "), s.Name)
 	}
 	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
-	var r *chaos.Result
+	var r *scenario.Result
 	r, keep, err = stage.play(ctx, s, out, stderr)
 	switch {
 	case err != nil:
@@ -131,8 +132,8 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 // play runs the scenario, and reports whether to keep the folder. A scenario
 // that has run to its end is checked even if a Ctrl-C came while its cluster
 // was being stopped.
-func (s *chaosStage) play(ctx context.Context, scenario chaos.Scenario, live, stderr io.Writer) (r *chaos.Result, keep bool, err error) {
-	r, err = chaos.Play(ctx, scenario, &narrator{Driver: s.driver, out: live})
+func (s *chaosStage) play(ctx context.Context, of scenario.Scenario, live, stderr io.Writer) (r *scenario.Result, keep bool, err error) {
+	r, err = scenario.Play(ctx, of, &narrator{Cluster: s.driver, out: live})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		if left := stillThere(err); left != nil {
@@ -157,7 +158,7 @@ func (s *chaosStage) play(ctx context.Context, scenario chaos.Scenario, live, st
 }
 
 // record writes the history of a run in which an invariant did not hold.
-func (s *chaosStage) record(r *chaos.Result) (err error) {
+func (s *chaosStage) record(r *scenario.Result) (err error) {
 	if r == nil || r.History == nil {
 		return nil
 	}
@@ -196,14 +197,14 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 		s.driver = containersDriver(dir, s.logs, o.compose)
 	case attach:
 		s.logs = filepath.Join(nodes.Dir(), "logs")
-		var running *processes.Driver
-		if running, err = processes.Attach(nodes, dir); err == nil {
-			s.driver, s.ground = running, running.Ground()
+		var running *local.Cluster
+		if running, err = local.Attach(nodes, dir); err == nil {
+			s.driver, s.ground = running, running.Capabilities()
 		}
 	default:
 		var bin string
 		if _, bin, err = toolPath(); err == nil {
-			s.driver = processes.New(processes.Config{Bin: bin, Dir: dir})
+			s.driver = local.New(local.Config{Bin: bin, Dir: dir})
 		}
 	}
 	if err != nil {
@@ -213,7 +214,7 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 }
 
 // containersDriver returns a driver for a new project.
-func containersDriver(dir, logs string, o composeOptions) *containers.Driver {
+func containersDriver(dir, logs string, o composeOptions) *containers.Cluster {
 	var stage *composeStage
 	return containers.New(containersConfig(dir, logs, o, &stage))
 }
@@ -223,7 +224,7 @@ func containersDriver(dir, logs string, o composeOptions) *containers.Driver {
 func containersConfig(dir, logs string, o composeOptions, stage **composeStage) containers.Config {
 	return containers.Config{
 		Dir: dir,
-		Start: func(ctx context.Context, c chaos.Cluster, nodes []string, file string) (*compose.Project, string, error) {
+		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, string, error) {
 			o.takeover, o.nodes, o.more, o.logs = c.Takeover, nodes, []string{file}, logs
 			opened, err := openCompose(ctx, o)
 			if err != nil {
@@ -261,18 +262,18 @@ func stillThere(err error) error {
 // narrator is a driver that prints its actions, changes of the cluster's state,
 // and the active faults.
 type narrator struct {
-	chaos.Driver
+	testbed.Cluster
 	out io.Writer
 
 	mu    sync.Mutex // guards the fields below
 	began time.Time
 	last  string
-	open  chaos.Underway
+	open  testbed.ActiveFaults
 }
 
 var (
-	_ chaos.Dated          = (*narrator)(nil)
-	_ chaos.PartialCounter = (*narrator)(nil)
+	_ testbed.EffectTimer    = (*narrator)(nil)
+	_ testbed.PartialCounter = (*narrator)(nil)
 )
 
 func (n *narrator) say(text string) {
@@ -285,9 +286,9 @@ func (n *narrator) say(text string) {
 }
 
 // Do prints the action and, if it fails, the error.
-func (n *narrator) Do(ctx context.Context, a chaos.Act) error {
+func (n *narrator) Do(ctx context.Context, a testbed.Action) error {
 	n.say("> " + a.String())
-	if err := n.Driver.Do(ctx, a); err != nil {
+	if err := n.Cluster.Do(ctx, a); err != nil {
 		n.say("  refused: " + err.Error())
 		return err
 	}
@@ -297,25 +298,25 @@ func (n *narrator) Do(ctx context.Context, a chaos.Act) error {
 	return nil
 }
 
-// TookHold returns the driver's time of effect if the driver knows it.
-func (n *narrator) TookHold(ctx context.Context, a chaos.Act, began time.Time) time.Time {
-	if d, knows := n.Driver.(chaos.Dated); knows {
-		return d.TookHold(ctx, a, began)
+// EffectTime returns the driver's time of effect if the driver knows it.
+func (n *narrator) EffectTime(ctx context.Context, a testbed.Action, began time.Time) time.Time {
+	if d, knows := n.Cluster.(testbed.EffectTimer); knows {
+		return d.EffectTime(ctx, a, began)
 	}
 	return time.Now()
 }
 
 // Partial returns the driver's count if the driver can count.
 func (n *narrator) Partial(ctx context.Context) int {
-	if c, can := n.Driver.(chaos.PartialCounter); can {
+	if c, can := n.Cluster.(testbed.PartialCounter); can {
 		return c.Partial(ctx)
 	}
 	return 0
 }
 
-// Look prints the state if it has changed.
-func (n *narrator) Look(ctx context.Context) chaos.Sight {
-	s := n.Driver.Look(ctx)
+// Observe prints the state if it has changed.
+func (n *narrator) Observe(ctx context.Context) testbed.Snapshot {
+	s := n.Cluster.Observe(ctx)
 	n.mu.Lock()
 	now := sightLine(s, n.open.List())
 	changed := now != n.last
@@ -328,7 +329,7 @@ func (n *narrator) Look(ctx context.Context) chaos.Sight {
 }
 
 // sightLine formats the observed state in one line.
-func sightLine(s chaos.Sight, open []chaos.Act) string {
+func sightLine(s testbed.Snapshot, open []testbed.Action) string {
 	now := "no leader"
 	if s.Leader != "" {
 		now = fmt.Sprintf("%s leads term %d", s.Leader, s.Term)
@@ -356,11 +357,11 @@ func sightLine(s chaos.Sight, open []chaos.Act) string {
 }
 
 // lasting describes an active fault.
-func lasting(a chaos.Act) string {
+func lasting(a testbed.Action) string {
 	switch a.Verb {
-	case chaos.Kill, chaos.Stop:
+	case testbed.Kill, testbed.Stop:
 		return a.Node + " is down"
-	case chaos.Pause:
+	case testbed.Pause:
 		return a.Node + " is suspended"
 	}
 	return a.String()

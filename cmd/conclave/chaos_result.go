@@ -6,14 +6,15 @@ import (
 	"regexp"
 	"strings"
 
-	"conclave/chaos"
+	"conclave/testbed/report"
+	"conclave/testbed/scenario"
 )
 
 // writeResult prints the invariants that were checked, and names the others.
-func writeResult(w io.Writer, r *chaos.Result) {
+func writeResult(w io.Writer, r *scenario.Result) {
 	t := newTable("INVARIANT", "CHECKS", "BROKEN", "")
 	idle := []string{}
-	for _, v := range r.Report().Verdicts {
+	for _, v := range report.New(r).Verdicts {
 		if v.Checks == 0 && len(v.Violations) == 0 {
 			idle = append(idle, v.ID)
 			continue
@@ -36,14 +37,14 @@ func writeResult(w io.Writer, r *chaos.Result) {
 }
 
 // writeOutcome prints the same in a line for each problem, or in one.
-func writeOutcome(w io.Writer, r *chaos.Result) {
+func writeOutcome(w io.Writer, r *scenario.Result) {
 	for _, p := range problems(r) {
 		fmt.Fprintf(w, "%s, seed %d: %s\n", r.Scenario.Name, r.Scenario.Cluster.Seed, p)
 	}
 	writeHeld(w, r)
 }
 
-func writeHeld(w io.Writer, r *chaos.Result) {
+func writeHeld(w io.Writer, r *scenario.Result) {
 	switch late := tooSlow(r); {
 	case r.Ok():
 		fmt.Fprintf(w, "%s, seed %d: all invariants held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
@@ -54,7 +55,7 @@ func writeHeld(w io.Writer, r *chaos.Result) {
 
 // problems lists what was not as it should: an expectation that was not met
 // within its time is too slow, everything else is broken.
-func problems(r *chaos.Result) (out []string) {
+func problems(r *scenario.Result) (out []string) {
 	for i, p := range r.Problems() {
 		late := i < len(r.Failures) && timeLimit.MatchString(p)
 		out = append(out, either(late, "TOO SLOW: ", "BROKEN: ")+p)
@@ -63,7 +64,7 @@ func problems(r *chaos.Result) (out []string) {
 }
 
 // tooSlow counts the expectations that were not met in time.
-func tooSlow(r *chaos.Result) (n int) {
+func tooSlow(r *scenario.Result) (n int) {
 	for _, f := range r.Failures {
 		if timeLimit.MatchString(f) {
 			n++

@@ -8,7 +8,7 @@ import (
 	"io"
 	"sync"
 
-	"conclave/chaos"
+	"conclave/testbed/report"
 )
 
 // chaosRuns plays scenarios several times each, and counts what comes of it.
@@ -21,7 +21,7 @@ type chaosRuns struct {
 	mu      sync.Mutex // guards the fields below, and what is printed
 	begun   int
 	rows    []*runsRow // by name
-	reports []chaos.Report
+	reports []report.Report
 	failed  int
 	stopped error // why no more runs are begun
 	broken  []error
@@ -48,7 +48,7 @@ func (a *app) runChaos(ctx context.Context, names []string, attach bool, o chaos
 	all.Wait()
 	err := errors.Join(append(s.broken, s.stopped)...)
 	if o.html != "" && len(s.reports) > 0 {
-		err = errors.Join(err, writePage(o.html, func(w io.Writer) error { return chaos.WriteHTML(w, s.reports...) }))
+		err = errors.Join(err, writePage(o.html, func(w io.Writer) error { return report.WriteHTML(w, s.reports...) }))
 	}
 	if len(s.reports) > 0 && o.times*len(names) > 1 && !a.asJSON {
 		s.writeTable(a.stdout)
@@ -87,8 +87,8 @@ func (s *chaosRuns) next(ctx context.Context) (more bool) {
 	if err != nil {
 		return s.notPlayed(ctx, row, o, err)
 	}
-	report := r.Report()
-	s.reports = append(s.reports, report)
+	page := report.New(r)
+	s.reports = append(s.reports, page)
 	row.runs++
 	if !r.Ok() {
 		s.failed++
@@ -96,7 +96,7 @@ func (s *chaosRuns) next(ctx context.Context) (more bool) {
 		row.slow += tooSlow(r)
 		row.violations += len(r.Problems()) - tooSlow(r)
 	}
-	err = s.app.show(report, func(w io.Writer) {
+	err = s.app.show(page, func(w io.Writer) {
 		if o.beside > 1 {
 			writeOutcome(w, r)
 			return

@@ -15,16 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/chaos"
 	"conclave/internal/trace"
 	"conclave/slot"
+	"conclave/testbed"
+	"conclave/testbed/check"
+	"conclave/testbed/report"
+	"conclave/testbed/scenario"
 )
 
 func TestChaosList_NamesEveryScenario(t *testing.T) {
 	rows := decode[[]scenarioRow](t, tool(t, "chaos", "list", "--json"))
-	require.Len(t, rows, len(chaos.Scenarios())+1)
+	require.Len(t, rows, len(scenario.Names())+1)
 	for i, r := range rows {
-		assert.Equal(t, append(chaos.Scenarios(), stormName)[i], r.Name)
+		assert.Equal(t, append(scenario.Names(), stormName)[i], r.Name)
 		assert.NotEmpty(t, r.About, r.Name)
 		assert.Contains(t, r.On, "simulator", r.Name)
 	}
@@ -37,9 +40,9 @@ func TestChaosList_FitsInATerminal(t *testing.T) {
 }
 
 func TestProblems_TooSlowIsNotBroken(t *testing.T) {
-	r := &chaos.Result{
+	r := &scenario.Result{
 		Failures: []string{"line 4: expect new leader within 2s: no node leads", "line 3: expect same leader for 3s: false after 1s: no node leads"},
-		Verdicts: []chaos.Verdict{{ID: "I1", Says: "a term has one owner", Violations: []chaos.Violation{{What: "two"}}}},
+		Verdicts: []check.Verdict{{ID: "I1", Says: "a term has one owner", Violations: []check.Violation{{What: "two"}}}},
 	}
 	got := problems(r)
 	require.Len(t, got, 3)
@@ -99,28 +102,28 @@ func TestSummary_AddsASentenceToAShortOne(t *testing.T) {
 }
 
 func TestSightLine(t *testing.T) {
-	s := chaos.Sight{Leader: "meta-2", Term: 7, Leads: 2, Up: []string{"data-1", "meta-2"}, Ready: []string{"meta-2"}, Frozen: true,
+	s := testbed.Snapshot{Leader: "meta-2", Term: 7, Leads: 2, Up: []string{"data-1", "meta-2"}, Ready: []string{"meta-2"}, Frozen: true,
 		Table: slot.Table{Slots: []slot.Slot{{Phase: slot.Crash}, {Phase: slot.Stable}}}}
 	assert.Equal(t, "meta-2 leads term 7, 2 report that they lead, 1 of 2 up are ready, 1 slot without a leader, protected; active: data-3 is down, cut meta-1 from db",
-		sightLine(s, []chaos.Act{{Verb: chaos.Kill, Node: "data-3"}, {Verb: chaos.Cut, Node: "meta-1", Peer: "db"}}))
-	assert.Equal(t, "no leader, 0 of 0 up are ready", sightLine(chaos.Sight{}, nil))
+		sightLine(s, []testbed.Action{{Verb: testbed.Kill, Node: "data-3"}, {Verb: testbed.Cut, Node: "meta-1", Peer: "db"}}))
+	assert.Equal(t, "no leader, 0 of 0 up are ready", sightLine(testbed.Snapshot{}, nil))
 }
 
 // The narrator returns the driver's time of effect.
 func TestNarrator_PassesOnTheTimeOfEffect(t *testing.T) {
 	at := time.Unix(7, 0)
-	n := &narrator{Driver: datedDriver{at: at}}
-	assert.Equal(t, at, n.TookHold(t.Context(), chaos.Act{}, time.Now()))
-	n.Driver = nil
-	assert.WithinDuration(t, time.Now(), n.TookHold(t.Context(), chaos.Act{}, at), time.Minute)
+	n := &narrator{Cluster: datedDriver{at: at}}
+	assert.Equal(t, at, n.EffectTime(t.Context(), testbed.Action{}, time.Now()))
+	n.Cluster = nil
+	assert.WithinDuration(t, time.Now(), n.EffectTime(t.Context(), testbed.Action{}, at), time.Minute)
 }
 
 type datedDriver struct {
-	chaos.Driver
+	testbed.Cluster
 	at time.Time
 }
 
-func (d datedDriver) TookHold(context.Context, chaos.Act, time.Time) time.Time { return d.at }
+func (d datedDriver) EffectTime(context.Context, testbed.Action, time.Time) time.Time { return d.at }
 
 // An interrupted run reports it and leaves nothing behind.
 func TestChaosRun_InterruptedLeavesNothing(t *testing.T) {
@@ -179,7 +182,7 @@ until 9s
 figure leaderless
 `), 0o644))
 	r := tool(t, "--json", "chaos", "run", file, "--html", page)
-	report := decode[chaos.Report](t, r)
+	report := decode[report.Report](t, r)
 	assert.True(t, report.Ok, r.stdout)
 	assert.Empty(t, report.Skipped)
 	checks := map[string]int{}
@@ -198,19 +201,19 @@ figure leaderless
 
 // calm is a driver of a cluster without faults.
 type calm struct {
-	chaos.Driver
+	testbed.Cluster
 	opens  error  // of Open
 	ending func() // called by Close
 }
 
-func (c *calm) Open(context.Context, chaos.Cluster, *trace.Gate) error { return c.opens }
+func (c *calm) Open(context.Context, testbed.Size, *trace.Gate) error { return c.opens }
 
-func (c *calm) Claims() bool { return false }
+func (c *calm) HasEvents() bool { return false }
 
-func (c *calm) Told(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+func (c *calm) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 
-func (c *calm) Look(context.Context) chaos.Sight {
-	s := chaos.Sight{Leader: "meta-1", Term: 1, Leads: 1, Up: []string{"data-1", "meta-1", "session-1"}}
+func (c *calm) Observe(context.Context) testbed.Snapshot {
+	s := testbed.Snapshot{Leader: "meta-1", Term: 1, Leads: 1, Up: []string{"data-1", "meta-1", "session-1"}}
 	s.Table.Slots = []slot.Slot{{Phase: slot.Stable, Leader: conclave.NodeID{Name: "data-1"}}}
 	return s
 }
@@ -223,7 +226,7 @@ func (c *calm) Close(context.Context) error {
 // The scenario has run to its end, so a Ctrl-C while the cluster is being
 // stopped has no effect on the result.
 func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
-	scenario, err := chaos.Parse("scenario.txt", "cluster 1 meta 1 session 1 data 1 slots 1 replicas\nat 1ms expect no leader within 1ms\nuntil 10ms\n")
+	scenario, err := scenario.Parse("scenario.txt", "cluster 1 meta 1 session 1 data 1 slots 1 replicas\nat 1ms expect no leader within 1ms\nuntil 10ms\n")
 	require.NoError(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"conclave/internal/supervisor"
 	conclavesql "conclave/sql"
+	"conclave/testbed/local/supervisor"
 )
 
 // The checks of this file run before a command starts a process or creates a

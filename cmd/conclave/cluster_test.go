@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
+	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/bench"
-	"conclave/chaos"
-	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
+	"conclave/testbed/local/supervisor"
+	"conclave/testbed/scenario"
 )
 
 // completeWait is how long a shell waits for the cluster's answer.
@@ -41,7 +41,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	} {
 		find(command).ValidArgsFunction = a.complete(from, slices.Contains([]string{"slots", "subscribe"}, command), cobra.ShellCompDirectiveNoFileComp)
 	}
-	find("chaos run").ValidArgsFunction = a.complete(fixed(append(chaos.Scenarios(), stormName)...), true, cobra.ShellCompDirectiveDefault)
+	find("chaos run").ValidArgsFunction = a.complete(fixed(append(scenario.Names(), stormName)...), true, cobra.ShellCompDirectiveDefault)
 	flag := func(command, flag string, from names) {
 		err := find(command).RegisterFlagCompletionFunc(flag, a.complete(from, true, cobra.ShellCompDirectiveNoFileComp))
 		if err != nil {

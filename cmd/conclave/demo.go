@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/bench"
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
 )
 
 // demoOptions are the flags of `demo`.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"conclave/bench"
 	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
 )
 
 // The scenes in which processes are killed and drained, for every stage.

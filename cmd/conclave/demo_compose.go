@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"conclave/internal/compose"
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
+	"conclave/testbed/containers/compose"
 	"conclave/wire"
 )
 

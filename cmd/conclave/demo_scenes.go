@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"conclave/bench"
 	"conclave/client"
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
 )
 
 // The first and last scenes of every demo, and what scenes share.

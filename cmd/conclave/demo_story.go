@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"conclave/bench"
+	"conclave/testbed/bench"
 )
 
 // story prints a demo while it runs: scenes with their figures and where to

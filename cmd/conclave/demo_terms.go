@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"conclave/bench"
 	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
 )
 
 // termWatch repeatedly asks every meta for the leader and checks the answers: a

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/bench"
 	"conclave/meta/metaclient"
+	"conclave/testbed/bench"
 )
 
 func TestTermWatch_FindsNothingInACorrectHistory(t *testing.T) {

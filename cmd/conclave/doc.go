@@ -59,7 +59,7 @@
 //
 // # What each command uses
 //
-//	up, down, start, kill, logs      the folder of --dir and its processes (internal/supervisor)
+//	up, down, start, kill, logs      the folder of --dir and its processes (testbed/local/supervisor)
 //	ps, roll, kill leader            the same, and the nodes' ports
 //	any cluster, events              the nodes' ports; addresses from the folder or --meta
 //	publish, subscribe, get          the sessions' ports, like any client of the SDK

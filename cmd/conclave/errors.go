@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/internal/supervisor"
+	"conclave/testbed/local/supervisor"
 	"conclave/wire"
 )
 

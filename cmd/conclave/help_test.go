@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/chaos"
 	"conclave/meta/metaclient"
+	"conclave/testbed/scenario"
 	"conclave/wire"
 )
 
@@ -96,7 +96,7 @@ func TestCompletion_OfNames(t *testing.T) {
 		"events --type leader":  "leader leader.elected leader.lost leader.resigned",
 		"nodes --role m":        "meta",
 		"chaos run stor":        "storm",
-		"chaos run f01":         chaos.Scenarios()[0],
+		"chaos run f01":         scenario.Names()[0],
 		"lead --lock ":          "",
 	} {
 		words := strings.Split(line, " ")

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"conclave/internal/supervisor"
+	"conclave/testbed/local/supervisor"
 )
 
 // errLabInterrupted is the error of a run whose context has ended.

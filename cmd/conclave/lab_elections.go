@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/internal/supervisor"
 	"conclave/lab"
+	"conclave/testbed/local/supervisor"
 )
 
 func (a *app) labCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/internal/supervisor"
+	"conclave/testbed/local/supervisor"
 )
 
 func (a *app) psCommand() *cobra.Command {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave"
-	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
+	"conclave/testbed/local/supervisor"
 )
 
 func (a *app) rollCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"conclave/chaos/soak"
+	"conclave/testbed/soak"
 )
 
 // soakOptions are the flags of `soak`.

@@ -8,16 +8,16 @@ import (
 	"syscall"
 	"time"
 
-	"conclave/chaos"
-	"conclave/chaos/containers"
-	"conclave/chaos/soak"
+	"conclave/testbed"
+	"conclave/testbed/containers"
+	"conclave/testbed/soak"
 )
 
 // composeSoak is a soak.Cluster of containers.
 type composeSoak struct {
-	*containers.Driver
+	*containers.Cluster
 	stage *composeStage // set by Open
-	size  chaos.Cluster
+	size  testbed.Size
 	logs  string
 
 	doing sync.Mutex // a driver executes one action at a time
@@ -27,23 +27,23 @@ type composeSoak struct {
 
 var _ soak.Cluster = (*composeSoak)(nil)
 
-func newComposeSoak(dir string, size chaos.Cluster, o composeOptions) *composeSoak {
+func newComposeSoak(dir string, size testbed.Size, o composeOptions) *composeSoak {
 	s := &composeSoak{size: size, logs: filepath.Join(dir, "logs")}
 	if o.logs != "" {
 		s.logs = o.logs
 	}
 	cfg := containersConfig(dir, s.logs, o, &s.stage)
-	cfg.NoClaims = true
-	s.Driver = containers.New(cfg)
+	cfg.NoEvents = true
+	s.Cluster = containers.New(cfg)
 	return s
 }
 
-func (s *composeSoak) Open(ctx context.Context) error { return s.Driver.Open(ctx, s.size, nil) }
+func (s *composeSoak) Open(ctx context.Context) error { return s.Cluster.Open(ctx, s.size, nil) }
 
 func (s *composeSoak) Do(ctx context.Context, f soak.Fault) error {
 	s.doing.Lock()
 	defer s.doing.Unlock()
-	return s.Driver.Do(ctx, act(f))
+	return s.Cluster.Do(ctx, act(f))
 }
 
 func (s *composeSoak) Client(host string) (soak.ClientConfig, error) {

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"conclave/chaos"
-	"conclave/chaos/processes"
-	"conclave/chaos/soak"
+	"conclave/testbed"
+	"conclave/testbed/local"
+	"conclave/testbed/soak"
 )
 
 // The size of the cluster, as in the demo.
@@ -24,8 +24,8 @@ const (
 	soakLease    = 3 * time.Second
 )
 
-func soakCluster(takeover string, seed uint64) chaos.Cluster {
-	return chaos.Cluster{
+func soakCluster(takeover string, seed uint64) testbed.Size {
+	return testbed.Size{
 		Metas: soakMetas, Sessions: soakSessions, Datas: soakDatas, Slots: soakSlots, Replicas: soakReplicas,
 		Takeover: takeover, Lease: soakLease, Seed: seed,
 	}
@@ -33,8 +33,8 @@ func soakCluster(takeover string, seed uint64) chaos.Cluster {
 
 // localSoak is a soak.Cluster of processes.
 type localSoak struct {
-	*processes.Driver
-	size   chaos.Cluster
+	*local.Cluster
+	size   testbed.Size
 	dialer net.Dialer
 
 	doing sync.Mutex // a driver executes one action at a time
@@ -42,21 +42,21 @@ type localSoak struct {
 
 var _ soak.Cluster = (*localSoak)(nil)
 
-func newLocalSoak(bin, dir string, size chaos.Cluster) *localSoak {
-	return &localSoak{Driver: processes.New(processes.Config{Bin: bin, Dir: dir, NoClaims: true}), size: size}
+func newLocalSoak(bin, dir string, size testbed.Size) *localSoak {
+	return &localSoak{Cluster: local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true}), size: size}
 }
 
-func (s *localSoak) Open(ctx context.Context) error { return s.Driver.Open(ctx, s.size, nil) }
+func (s *localSoak) Open(ctx context.Context) error { return s.Cluster.Open(ctx, s.size, nil) }
 
-// act converts a fault to an action of package chaos.
-func act(f soak.Fault) chaos.Act {
-	return chaos.Act{Verb: chaos.Verb(f.Act), Node: f.Node, Peer: f.Peer, By: f.By}
+// act converts a fault to an action of package testbed.
+func act(f soak.Fault) testbed.Action {
+	return testbed.Action{Verb: testbed.Verb(f.Act), Node: f.Node, Peer: f.Peer, By: f.By}
 }
 
 func (s *localSoak) Do(ctx context.Context, f soak.Fault) error {
 	s.doing.Lock()
 	defer s.doing.Unlock()
-	return s.Driver.Do(ctx, act(f))
+	return s.Cluster.Do(ctx, act(f))
 }
 
 func (s *localSoak) Dial(ctx context.Context, network, address string) (net.Conn, error) {

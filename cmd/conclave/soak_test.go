@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/chaos/soak"
+	"conclave/testbed/soak"
 )
 
 func TestSoak_RefusesInvalidFlags(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"conclave/internal/supervisor"
+	"conclave/testbed/local/supervisor"
 )
 
 func (a *app) upCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/internal/supervisor"
+	"conclave/testbed/local/supervisor"
 )
 
 // `clients --count` is the command's former name.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/cli"
-	"conclave/sim/simnet"
 	conclavesql "conclave/sql"
+	"conclave/testbed/simulated/simnet"
 )
 
 // A frozen mysqld: the kernel accepts the connection, and no byte follows.

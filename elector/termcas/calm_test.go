@@ -15,7 +15,7 @@ import (
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 )
 
 // calmDays makes TestCalm_NoElectionAcrossCalendarBoundaries simulate that many days in a

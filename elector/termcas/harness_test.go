@@ -18,7 +18,7 @@ import (
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	conclavesql "conclave/sql"
 )
 

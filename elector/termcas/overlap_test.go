@@ -20,7 +20,7 @@ import (
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 )
 
 // overlapSeeds is how many seeds TestTakeoverLease_PerceivedLeadershipsDoNotOverlap plays;

@@ -13,7 +13,7 @@ import (
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	conclavesql "conclave/sql"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector/zklatch"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 )
 
 // ConfirmedAt is from before the request was sent, however late its answer is; and

@@ -17,7 +17,7 @@ import (
 	"conclave/elector/zklatch"
 	"conclave/elector/zklatch/memtree"
 	"conclave/internal/zktest"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 )
 
 func TestMain(m *testing.M) { zktest.Main(m) }

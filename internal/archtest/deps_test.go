@@ -20,8 +20,8 @@ const rules = `
 	conclave < slot, lease, blacklist, internal/trace;
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
-	NONE < internal/stage, internal/compose, internal/sleep, internal/signal;
-	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave, elector/rowlock, elector/zklatch;
+	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet;
+	internal/sleep < data, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/zklatch;
 	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 
@@ -33,33 +33,34 @@ const rules = `
 	NONE < internal/zktest;
 
 	wire < wire/serve < meta/metaclient, internal/cli;
-	wire < meta/metaclient, client, sim/simnet;
+	wire < meta/metaclient, client, testbed/simulated/simnet;
 	wire, elector, sql, internal/stage, internal/logging, internal/trace, lease, meta/metaclient < meta;
 	wire < data/store;
 	data/store < data;
 	wire, meta/metaclient, internal/stage < data, session;
 
-	internal/trace, slot, client < chaos;
-	client, internal/sleep < chaos/soak;
 	conclave < internal/devdb < internal/mysqltest;
-	elector/electortest, sql, internal/mysqltest, sim/simnet < elector/electortest/sqlworld;
-	conclave, slot, meta/metaclient < internal/supervisor;
-	NONE < internal/faultnet;
-	chaos, meta/metaclient < chaos/outside;
-	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;
-	chaos/outside, internal/compose < chaos/containers;
+	elector/electortest, sql, internal/mysqltest, testbed/simulated/simnet < elector/electortest/sqlworld;
 	wire, internal/stage, internal/trace < internal/cli;
-	client, meta/metaclient, internal/supervisor < bench;
+
+	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
+	testbed, meta/metaclient < testbed/outside;
+	conclave, slot, meta/metaclient < testbed/local/supervisor;
+	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
+	NONE < testbed/containers/compose;
+	testbed/outside, testbed/containers/compose < testbed/containers;
+	meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
+	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
+	client, meta/metaclient, testbed/local/supervisor < testbed/bench;
+	client < testbed/soak;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
-	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
-	chaos/processes, chaos/containers, chaos/soak < cmd/conclave;
+	client, meta/metaclient, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
+	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
-	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb, internal/logging < sim;
-	NONE < sim/onetrace, sim/mutate;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;
 `
@@ -92,7 +93,7 @@ func TestForeignImports(t *testing.T) {
 		{"database/sql", []string{"sql", "elector/termcas", "elector/rowlock", "elector/fence", "internal/mysqltest", "cmd/conclave", "lab/oversell"}}, // the tool asks the database how much it was asked; the lab's shop is a product
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd/"}},
 		{"github.com/go-zookeeper/zk", []string{"elector/zklatch"}},
-		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "sim"}},
+		{"testing", []string{"internal/zktest", "elector/electortest", "internal/mysqltest", "testbed/simulated"}},
 		{"github.com/ory/dockertest", []string{"internal/zktest", "internal/mysqltest"}},
 	} {
 		for pkg, imports := range foreign(t) {
@@ -102,6 +103,33 @@ func TestForeignImports(t *testing.T) {
 				}
 				assert.True(t, slices.ContainsFunc(rule.may, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, strings.TrimSuffix(p, "/")+"/") }),
 					"%s imports %s: only %v may", pkg, imp, rule.may)
+			}
+		}
+	}
+}
+
+// registry are the packages that a cluster runs or an application imports.
+var registry = []string{".", "./slot", "./lease", "./blacklist", "./sql/...", "./elector/...", "./wire/...", "./meta/...", "./data/...", "./session/...", "./client", "./cmd/meta", "./cmd/session", "./cmd/data"}
+
+// TestRegistry_DoesNotKnowTheTestbed checks that no package of the registry
+// depends, directly or not, on the testbed, the lab, ZooKeeper, Docker or the
+// embedded database. Test files do not count, nor do elector/zklatch and the
+// helpers of elections' tests.
+func TestRegistry_DoesNotKnowTheTestbed(t *testing.T) {
+	cmd := exec.Command("go", append([]string{"list", "-f", `{{.Module.Path}} {{.ImportPath}} {{join .Deps " "}}`}, registry...)...)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		module, pkg := f[0], f[1]
+		for _, never := range []string{module + "/testbed", module + "/lab", module + "/internal/devdb", module + "/internal/mysqltest", module + "/internal/zktest",
+			"github.com/go-zookeeper", "github.com/ory/dockertest", "github.com/docker", "github.com/dolthub"} {
+			if strings.HasPrefix(pkg, module+"/elector/zklatch") || strings.HasPrefix(pkg, module+"/elector/electortest") {
+				continue
+			}
+			for _, dep := range f[2:] {
+				assert.False(t, dep == never || strings.HasPrefix(dep, never+"/"), "%s depends on %s", pkg, dep)
 			}
 		}
 	}

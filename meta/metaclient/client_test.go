@@ -11,7 +11,7 @@ import (
 
 	"conclave"
 	"conclave/meta/metaclient"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"

@@ -14,7 +14,7 @@ import (
 
 	"conclave"
 	"conclave/meta/metaclient"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
 	"conclave/wire"
 	"conclave/wire/serve"

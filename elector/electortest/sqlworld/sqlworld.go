@@ -11,7 +11,7 @@ import (
 
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 	conclavesql "conclave/sql"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"conclave/elector/zklatch"
 	"conclave/elector/zklatch/memtree"
-	"conclave/sim/simnet"
+	"conclave/testbed/simulated/simnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

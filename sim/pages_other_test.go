@@ -1,5 +1,0 @@
-//go:build !linux
-
-package sim_test
-
-func wantLargePages() {}

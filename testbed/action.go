@@ -1,0 +1,161 @@
+package testbed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+)
+
+// Database is the name of the database's host. Nodes are named meta-1..,
+// session-1.. and data-1..; clients have the names with which they were
+// started.
+const Database = "db"
+
+// Verb is a kind of Action.
+type Verb string
+
+// The acts. A is Action.Node, B is Action.Peer; an empty B means all other hosts.
+const (
+	// Processes. A is a node, Database, or (Kill only) a client.
+	Kill   Verb = "kill"   // kill -9: the kernel closes its connections
+	Stop   Verb = "stop"   // SIGTERM: a graceful stop begins
+	Start  Verb = "start"  // a node that was killed or has stopped, as a new incarnation
+	Pause  Verb = "pause"  // SIGSTOP: sockets stay open, nothing is read, sent or answered
+	Resume Verb = "resume" // SIGCONT
+	Twin   Verb = "twin"   // a second process with A's name at another address
+
+	// StartWrong starts A, which is down, with an advertised address at which
+	// nothing listens. Start ends it and starts A with its own address.
+	StartWrong Verb = "start at a wrong address"
+
+	// The network. Bytes that a cut holds back arrive once it is mended, as TCP
+	// retransmits them; dials across it hang until then.
+	Cut      Verb = "cut"       // nothing passes between A and B
+	CutOne   Verb = "cut-one"   // nothing passes from A to B
+	Mend     Verb = "mend"      // ends Cut, CutOne and Slow between A and B
+	Slow     Verb = "slow"      // each way takes By longer, with Jitter; Rate bytes a second when not 0
+	Reset    Verb = "reset"     // every connection between A and B breaks now, on both sides
+	HalfOpen Verb = "half-open" // every connection between A and B is closed at B; A does not notice
+
+	// ClosePort: dials to A, a session or a data node, are refused. A's
+	// connections stay, and A can still dial other nodes. OpenPort ends it.
+	ClosePort Verb = "close port"
+	OpenPort  Verb = "open port"
+
+	LoseNext Verb = "lose-next" // B executes A's next request, and the connection breaks before the answer
+
+	// Clocks. Only wall clocks can be set; monotonic clocks are not affected.
+	Skew Verb = "skew" // A's wall clock is By off; A may be Database; 0 ends it
+
+	// Points in the code, named by events (Action.Point). The player does these
+	// itself.
+	Hold    Verb = "hold"     // A waits whenever it reaches the point
+	HoldOne Verb = "hold one" // A waits when it next reaches the point; later calls pass
+	Release Verb = "release"  // A continues
+
+	// Commands of an operator.
+	Resign   Verb = "resign"   // the leader A is asked to hand over
+	Quit     Verb = "quit"     // A becomes an observer
+	Join     Verb = "join"     // A becomes a candidate again
+	Forbid   Verb = "forbid"   // A is put on the blacklist
+	Allow    Verb = "allow"    // A is removed from the blacklist
+	Freeze   Verb = "freeze"   // the switch arrange is turned off
+	Unfreeze Verb = "unfreeze" // and on again
+	Switch   Verb = "switch"   // the switch A is set to B
+
+	// AnnounceStop announces to A alone that the whole cluster stops, as
+	// `conclave down` does if no leader answers: POST /v1/stopping. The
+	// announcement expires after a minute.
+	AnnounceStop Verb = "announce stop"
+)
+
+// SwitchDefaults are the switches that a scenario can set, and their defaults.
+var SwitchDefaults = map[string]string{"stop-push": "off", "push-guard": "on", "push-window-ms": "10", "protection-floor": "0"}
+
+// HealAll ends every fault: it mends links, resumes and releases nodes, sets
+// the clocks right, and starts dead nodes.
+const HealAll Verb = "heal all"
+
+// Action is one action on one node at one moment. A fault that lasts is ended by
+// an act of its own; the player keeps track of the faults that it has to end.
+type Action struct {
+	Verb   Verb
+	Node   string // A
+	Peer   string // B; "": all other hosts
+	By     time.Duration
+	Jitter time.Duration
+	Rate   int // bytes per second
+	Point  trace.Kind
+	Force  bool // also a command that the leader would refuse as unsafe
+
+	// MustRefuse marks a command that the leader must refuse as unsafe. A driver
+	// sends it like any other; the player checks the result.
+	MustRefuse bool
+}
+
+// String returns the act in the words of the language.
+func (a Action) String() string {
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse}
+	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
+		d.Whom = "everyone"
+	}
+	return d.String()
+}
+
+// Undo returns the verb that ends what v begins, or "" if the effect does not
+// last.
+func (v Verb) Undo() Verb {
+	return map[Verb]Verb{
+		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
+		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
+		StartWrong: Start, ClosePort: OpenPort,
+	}[v]
+}
+
+// IsCommand reports whether v is a command of an operator. If it is refused,
+// that is in the history and does not fail the scenario.
+func (v Verb) IsCommand() bool { return slices.Contains(operatorVerbs, v) }
+
+// Undo returns the act that ends a, or an empty one.
+func (a Action) Undo() Action {
+	end := Action{Verb: a.Verb.Undo(), Node: a.Node, Peer: a.Peer, Point: a.Point}
+	if a.Verb == Kill && strings.HasPrefix(a.Node, "client-") {
+		return Action{} // a client stays dead
+	}
+	if a.Verb == Switch {
+		end.Peer = SwitchDefaults[a.Node]
+	}
+	return end
+}
+
+// EndsFault reports whether the act ends a fault.
+func (a Action) EndsFault() bool {
+	switch a.Verb {
+	case Start, Resume, Mend, OpenPort, Release, Join, Allow, Unfreeze:
+		return true
+	case Skew:
+		return a.By == 0
+	case Switch:
+		return a.Peer == SwitchDefaults[a.Node]
+	}
+	return false
+}
+
+// Key identifies a fault: its node, its peer, and the verb that would end it.
+func (a Action) Key() string {
+	verb := a.Verb
+	if !a.EndsFault() || a.Verb == Skew {
+		verb = a.Verb.Undo()
+	}
+	if verb == Switch {
+		a.Peer = "" // one fault, whatever the value
+	}
+	return fmt.Sprint(verb, "/", a.Node, "/", a.Peer, "/", a.Point)
+}
+
+// operatorVerbs are the commands of an operator, which the leader accepts or
+// refuses.
+var operatorVerbs = []Verb{Resign, Quit, Join, Forbid, Allow, Freeze, Unfreeze, Switch, AnnounceStop}

@@ -1,0 +1,389 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
+	"conclave/testbed"
+)
+
+// I6, I7, I10, I11 and I13: what clients see, and what sessions accept as read.
+var clientCheckers = []checker{
+	{"I6", "what live clients publish is readable once the cluster is at rest", readableOnceQuiet},
+	{"I7", "no empty or shrunken push while the publishers live", nothingMissing},
+	{"I10", "after the healing: a leader within one lease; even slots and full lists within ten seconds more; lists later only after a loss of all copies and sessions (by a session grace), and where the push guard holds them (until its time has ended)", progressMade},
+	{"I11", "versions rise per subscriber", versionsRise},
+	{"I13", "what a session has read of a slot never goes back", neverUnread},
+}
+
+func readableOnceQuiet(h *History, v *Verdict) {
+	read := map[string]seenAt[[]string]{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpRead {
+			read[o.Name] = seenAt[[]string]{o.Values, i}
+			return
+		}
+		r, any := read[o.Name]
+		v.check(any && slices.Equal(r.v, o.Values), h, at, []int{r.i, i}, "a new reader sees %s as %v, but live clients publish %v", o.Name, r.v, o.Values)
+	}, OpRead, OpWant)
+}
+
+// clientLease is how long a client may be without a session before its
+// registrations may be removed: the default of the processes.
+const clientLease = 5 * time.Second
+
+// reconnectLimit bounds how long a client needs to reconnect: its longest pause
+// between two attempts, and one attempt.
+const reconnectLimit = 3 * time.Second
+
+// outages returns the times in which no session ran because each was killed,
+// stopped or paused. A client that no session knows at such a time is still
+// live.
+func (h *History) outages() []span {
+	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	out := []span{{-time.Hour, h.End()}}
+	for n := range h.Cluster.Sessions {
+		var both []span
+		for _, a := range out {
+			for _, b := range merged(faults[fmt.Sprintf("session-%d", n+1)]) {
+				if x := (span{max(a.from, b.from), min(a.to, b.to)}); x.from < x.to {
+					both = append(both, x)
+				}
+			}
+		}
+		out = both
+	}
+	if h.Cluster.Sessions == 0 {
+		return nil
+	}
+	return out
+}
+
+// forgotten returns, for each datum, the times in which it may fall back to an
+// earlier state: the leader of its slot was lost while no follower had all its
+// changes, and a session was lost just before, or before the slot was served
+// again (within a second at least); or the slot was served without a copy, from
+// what the sessions had, just after a session was lost. Then only the clients have
+// their last changes, until they have connected to another session.
+func (h *History) forgotten() map[string][]span {
+	sessions := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	slots := map[string][]span{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		for _, id := range o.Values {
+			until := max(at+time.Second, h.servedAfter(i, id))
+			for n := range h.Cluster.Sessions {
+				for _, s := range sessions[fmt.Sprintf("session-%d", n+1)] {
+					if s.from >= at-reconnectLimit && s.from <= until {
+						slots[id] = append(slots[id], span{at, max(at, s.from) + SessionGrace})
+					}
+				}
+			}
+		}
+	}, OpAhead)
+	h.events(func(_ int, at time.Duration, c trace.Claim) {
+		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
+			return
+		}
+		for n := range h.Cluster.Sessions {
+			began := func(s span) bool { return s.from >= at-reconnectLimit && s.from <= at }
+			if slices.ContainsFunc(sessions[fmt.Sprintf("session-%d", n+1)], began) {
+				slots[fmt.Sprint(c.Slot)] = append(slots[fmt.Sprint(c.Slot)], span{at, at + SessionGrace})
+				return
+			}
+		}
+	}, trace.Serving)
+	out := map[string][]span{}
+	h.ops(func(_ int, _ time.Duration, o Op) {
+		if _, known := out[o.Name]; known || len(slots) == 0 {
+			return
+		}
+		out[o.Name] = nil
+		if n, ok := h.slotOf(o.Name); ok {
+			out[o.Name] = slots[fmt.Sprint(n)]
+		}
+	}, OpPush)
+	return out
+}
+
+// servedAfter returns when a slot was served first after an entry, or zero.
+func (h *History) servedAfter(i int, id string) time.Duration {
+	for _, e := range h.Entries[i:] {
+		if c := e.Event; c != nil && c.Kind == trace.Serving && fmt.Sprint(c.Slot) == id {
+			return e.At
+		}
+	}
+	return 0
+}
+
+// slotOf returns the slot of a dataId, and false if its name is not valid.
+func (h *History) slotOf(name string) (n int, ok bool) {
+	id, err := conclave.NewDataInfoID(name, "", "")
+	if err != nil {
+		return 0, false
+	}
+	return slot.Of(id.String(), max(1, h.Cluster.Slots)), true
+}
+
+// refillTime is how long a restarted data node may take to get its copies
+// again.
+const refillTime = 10 * time.Second
+
+// losses returns the times in which no node may have held the registrations of
+// live clients: no session ran, and enough data nodes were lost that a slot may
+// have lost every copy. Then only the subscribers have the lists, until the
+// clients have connected again; a session grace later the lists must be
+// complete.
+func (h *History) losses() (out []span) {
+	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	outages := h.outages()
+	for _, o := range outages {
+		lost := 0
+		for n := range h.Cluster.Datas {
+			if faults.any(o.from-refillTime, o.to, fmt.Sprintf("data-%d", n+1)) {
+				lost++
+			}
+		}
+		if lost >= max(1, h.Cluster.Replicas) {
+			out = append(out, span{o.from, o.to + SessionGrace})
+		}
+	}
+	return out
+}
+
+// within reports whether a time is in one of the spans.
+func within(all []span, at time.Duration) bool {
+	return slices.ContainsFunc(all, func(s span) bool { return s.from <= at && at <= s.to })
+}
+
+// merged joins the spans that overlap and returns them in order.
+func merged(all []span) (out []span) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range all {
+		if n := len(out); n > 0 && s.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// absences returns, for each client, the times in which nothing is required of
+// its registrations: no session knew it for so long that they may have been
+// removed, or a fault affected its own links. The time in which no session ran
+// at all does not count, nor the time that the client needs to reconnect after
+// it.
+func (h *History) absences() map[string][]span {
+	out := map[string][]span{}
+	since := map[string]time.Duration{}
+	outages := h.outages()
+	note := func(client string, from, to time.Duration) {
+		absent := to - from
+		for _, o := range outages {
+			absent -= max(0, min(to, o.to+reconnectLimit)-max(from, o.from))
+		}
+		if absent >= clientLease-time.Second {
+			out[client] = append(out[client], span{from, to})
+		}
+	}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		from, away := since[o.Client]
+		switch {
+		case len(o.Values) == 0 && !away:
+			since[o.Client] = at
+		case len(o.Values) > 0 && away:
+			note(o.Client, from, at)
+			delete(since, o.Client)
+		}
+	}, OpConnected)
+	for client, from := range since {
+		note(client, from, h.End())
+	}
+	for host, spans := range h.faultSpans() {
+		if strings.HasPrefix(host, "client-") {
+			out[host] = append(out[host], spans...)
+		}
+	}
+	return out
+}
+
+// nothingMissing checks that each push contains every registration that the
+// subscriber has seen before, until its client withdraws it or is absent; and
+// that once a version of a datum has shown a registration to any subscriber,
+// every higher version contains it, whichever subscriber receives it, new ones
+// included.
+//
+// While only the clients may have the last changes of a datum (forgotten), only
+// the push guard's rule is checked: no list becomes empty or falls under half
+// of what the subscriber has.
+func nothingMissing(h *History, v *Verdict) {
+	absences, losses, forgotten := h.absences(), h.losses(), h.forgotten()
+	h.laterVersionsHave(v, absences, losses, forgotten)
+	type sub struct{ client, name string }
+	knows := map[sub]map[string]int{} // tags seen -> the push that showed it
+	ended := map[string]bool{}        // tags withdrawn
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			ended[o.ID] = true
+			return
+		}
+		k := sub{o.Client, o.Name}
+		now := map[string]int{}
+		for _, value := range o.Values {
+			if tag, _, ok := ParseValue(value); ok {
+				now[tag] = i
+			}
+		}
+		if within(forgotten[o.Name], at) {
+			live := 0
+			for tag := range knows[k] {
+				if !ended[tag] {
+					live++
+				}
+			}
+			v.check(live == 0 || len(now) > 0 && 2*len(now) >= live, h, at, []int{i}, "%s is pushed %d values of %s; it has seen %d that are live", o.Client, len(now), o.Name, live)
+			knows[k] = now
+			return
+		}
+		for _, tag := range slices.Sorted(maps.Keys(knows[k])) {
+			seen := knows[k][tag]
+			client, _, _ := strings.Cut(tag, "/")
+			if _, still := now[tag]; still || ended[tag] || excused(absences, client, h.Entries[seen].At, at) {
+				v.Checks++
+				continue
+			}
+			v.check(false, h, at, []int{seen, i}, "%s is pushed %s without %s, which it has seen and which is live", o.Client, o.Name, tag)
+		}
+		knows[k] = now
+	}, OpPush, OpWithdraw)
+}
+
+// version is a version of a datum that was pushed.
+type version struct {
+	number int64
+	at     time.Duration // when it was first pushed
+	i      int
+}
+
+// shown returns the tags in a push, and updates in seen the highest version
+// that showed each of them.
+func shown(o Op, at time.Duration, i int, seen map[string]version) map[string]bool {
+	now := map[string]bool{}
+	for _, value := range o.Values {
+		tag, _, ok := ParseValue(value)
+		if !ok {
+			continue
+		}
+		now[tag] = true
+		if o.Version > seen[tag].number {
+			seen[tag] = version{o.Version, at, i}
+		}
+	}
+	return now
+}
+
+// laterVersionsHave compares the pushes of one datum to all subscribers by
+// their versions: each slot has one counter, which only rises.
+func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, losses []span, forgotten map[string][]span) {
+	top := map[string]map[string]version{} // by datum and tag
+	ended := map[string]bool{}
+	given := map[[2]string]bool{} // subscriptions that have received a list
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			ended[o.ID] = true
+			return
+		}
+		first := !given[[2]string{o.Client, o.Name}]
+		given[[2]string{o.Client, o.Name}] = true
+		if top[o.Name] == nil {
+			top[o.Name] = map[string]version{}
+		}
+		seen := top[o.Name]
+		now := shown(o, at, i, seen)
+		for _, tag := range slices.Sorted(maps.Keys(seen)) {
+			t := seen[tag]
+			client, _, _ := strings.Cut(tag, "/")
+			switch {
+			case ended[tag]:
+				delete(seen, tag)
+			case (len(now) > 0 || !first) && (within(losses, at) || within(forgotten[o.Name], at)):
+				v.Checks++
+			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
+				v.Checks++
+			default:
+				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
+			}
+		}
+	}, OpPush, OpWithdraw)
+}
+
+// excused reports whether the client was absent at any time between since and
+// at.
+func excused(absences map[string][]span, client string, since, at time.Duration) bool {
+	return slices.ContainsFunc(absences[client], func(s span) bool { return s.to >= since && s.from <= at })
+}
+
+func versionsRise(h *History, v *Verdict) {
+	last := map[[2]string]seenAt[int64]{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		k := [2]string{o.ID, o.Name}
+		before, known := last[k]
+		v.check(!known || o.Version > before.v, h, at, []int{before.i, i}, "%s is pushed %s at version %d after %d", o.Client, o.Name, o.Version, before.v)
+		last[k] = seenAt[int64]{o.Version, i}
+	}, OpPush)
+	// The same for the pushes that the sessions sent, by session and
+	// subscription. A client whose link to its session broke subscribes again,
+	// and may be sent again what it did not receive.
+	faults := h.faultSpans()
+	again := func(session string, from, to time.Duration) bool {
+		hosts := []string{"", session}
+		for host := range faults {
+			if strings.HasPrefix(host, "client-") {
+				hosts = append(hosts, host)
+			}
+		}
+		return faults.any(from-2*clientLease, to, hosts...) // a half-open link is noticed within a lease
+	}
+	type given struct {
+		session conclave.NodeID
+		sub     string
+	}
+	pushed := map[given]seenAt[int64]{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		k := given{c.Node, c.Key}
+		before, known := pushed[k]
+		v.check(!known || c.Version > before.v || c.Version == before.v && again(c.Node.Name, h.Entries[before.i].At, at), h, at, []int{before.i, i}, "%s pushes %s at version %d after %d", c.Node, c.Subject, c.Version, before.v)
+		pushed[k] = seenAt[int64]{c.Version, i}
+	}, trace.Pushed)
+}
+
+// neverUnread checks that for one incarnation of a session and one datum the
+// leader epoch of what the session reads and accepts never falls, and neither
+// does the version at that epoch. The version does not fall either when the
+// epoch rises, because a new leader begins above all versions that were pushed
+// (L6).
+func neverUnread(h *History, v *Verdict) {
+	type key struct {
+		session conclave.NodeID
+		name    string
+	}
+	type reading struct {
+		epoch   conclave.Epoch
+		version int64
+	}
+	last := map[key]seenAt[reading]{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		k := key{c.Node, c.Subject}
+		b, known := last[k]
+		fell := known && (c.Epoch.Less(b.v.epoch) || c.Epoch == b.v.epoch && c.Version < b.v.version)
+		v.check(!fell, h, at, []int{b.i, i}, "%s read %s at epoch %s as version %d, after version %d at epoch %s", c.Node, c.Subject, c.Epoch, c.Version, b.v.version, b.v.epoch)
+		last[k] = seenAt[reading]{reading{c.Epoch, c.Version}, i}
+	}, trace.Counted)
+}

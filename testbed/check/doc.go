@@ -1,0 +1,54 @@
+// Package check decides by the [History] of a run whether the cluster kept what
+// it promises. It starts nothing and sees no cluster.
+//
+// # Histories and checkers
+//
+// A History is a list of entries in the order in which they were recorded. A
+// node records an event while it holds the lock that guards the fact, so the
+// events of one lock are in the order of the facts. The order of two nodes'
+// events says only which was recorded first. A checker therefore compares
+// events of one node, or epochs, or the end of one statement with the beginning
+// of another; it never takes the order of two nodes' events for the order of
+// the facts.
+//
+// A checker is a function over a History that counts its checks. A checker that
+// checked nothing has shown nothing, and reports say so: without events (a
+// cluster that ran before the scenario began) many checkers have nothing to
+// check. Each has a forged history that it must reject, and a similar one that
+// it must accept (forge_test.go).
+//
+//	I1..I13  the invariants of ARCHITECTURE.md
+//	L1..L17  the rules that make the Java original lossless
+//	L18      at one position of a feed the follower's copy equals the leader's
+//	L19      an operator's commands leave a cluster that serves and has a leader
+//	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
+//	P2       each subscriber sees each registration as its publisher wrote it, possibly late
+//
+// I7 and L7 compare the pushes of one datum to all subscribers by their
+// versions, which only rise. What version 5 shows is also in version 6, to
+// whichever subscriber that is pushed, if its client lives and has not
+// withdrawn it; what was withdrawn and is missing in version 6 is in no later
+// version. A client that no session has known for a client lease does not count
+// as live, unless no session ran at that time: an outage of all sessions, and
+// the time that clients need to reconnect after it, excuses nothing.
+//
+// I7 and L7 allow for two situations in which that cannot hold. If no session
+// ran and the copies of a slot were lost meanwhile, only the clients had the
+// registrations; then the push guard's rule holds for one session grace. And if
+// a leader that is ahead of every copy is lost at about the same moment as a
+// session, or before the slot is served again, its last changes are lost until
+// their clients have connected again. The same holds if a slot is served without
+// a copy within three seconds after a session was lost.
+// The player looks at the copies before it kills or pauses a leader, and when
+// the slot of a leader that was evicted while it lives is granted to another
+// node.
+//
+// I13 in detail: for one incarnation of a session and one datum, the pair
+// (leader epoch, version) that the session has read and accepted never falls.
+//
+// L18 reads the memory of the data nodes, which only the bubble can (testbed.Comparer);
+// on processes and containers it has nothing to check. L19 looks at times in
+// which nothing has failed for a session grace and only an operator acts: every
+// change is stored in time, and there is a leader. A command that the cluster
+// could not survive must have been refused.
+package check

@@ -1,0 +1,334 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+)
+
+// Figure is a measurement of a run: a count, or how long something took.
+type Figure struct {
+	Name  string          `json:"name"`
+	Says  string          `json:"says"`
+	N     int             `json:"n"`
+	P50   time.Duration   `json:"p50,omitempty"`
+	P99   time.Duration   `json:"p99,omitempty"`
+	Max   time.Duration   `json:"max,omitempty"`
+	Times []time.Duration `json:"-"` // all of them, in order, so that runs can be added
+}
+
+// String returns the figure as one line of text.
+func (f Figure) String() string {
+	if len(f.Times) == 0 && f.Max == 0 {
+		return fmt.Sprintf("%s: %d (%s)", f.Name, f.N, f.Says)
+	}
+	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+	return fmt.Sprintf("%s: n %d, p50 %s, p99 %s, max %s (%s)", f.Name, f.N, round(f.P50), round(f.P99), round(f.Max), f.Says)
+}
+
+// MarshalJSON writes durations as milliseconds.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	row := map[string]any{"name": f.Name, "says": f.Says, "n": f.N}
+	if gauges[f.Name].times != nil {
+		row["p50Ms"], row["p99Ms"], row["maxMs"] = millis(f.P50), millis(f.P99), millis(f.Max)
+	}
+	return json.Marshal(row)
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+type gauge struct {
+	title string
+	times func(h *History) []time.Duration // how long something took, or
+	count func(h *History) int             // how often it happened
+}
+
+// gauges are the figures that a scenario can ask for.
+var gauges = map[string]gauge{
+	"leaderless": {title: "from the end of one leader's trust to the next leader", times: leaderless},
+	"overlap":    {title: "two nodes trust themselves at the same time", times: overlaps},
+	"elections":  {title: "terms won", count: counter(trace.Led)},
+	"refused":    {title: "commands and writes of an older term that were refused", count: refusedCount},
+	"demotion":   {title: "from the fault to the end of its leader's trust", times: demotion},
+	"unserved":   {title: "a slot that no node serves", times: unserved},
+	"moves":      {title: "slots granted to another leader or epoch", count: movesAfterStart},
+	"empty":      {title: "pushes without values", count: emptyPushes},
+	"push":       {title: "from a publication to each subscriber that sees it", times: pushTimes},
+	"stored":     {title: "from a publication to the acknowledgement of a data node", times: storedTimes},
+	"reconnect":  {title: "a client that no session knows", times: reconnects},
+	"statements": {title: "statements about the lock row in the first second after the first fault", count: statementsAfter},
+	"held":       {title: "pushes held back by the guard", count: counter(trace.Held)},
+	"healed":     {title: "from the end of the last fault to each kind of progress", times: healed},
+	"unheard":    {title: "changes without an acknowledgement in time", count: opCounter(OpUnheard)},
+}
+
+// FigureNames returns the names of all figures, sorted.
+func FigureNames() []string { return slices.Sorted(maps.Keys(gauges)) }
+
+// Figures returns the named figures of a history.
+func Figures(h *History, names []string) []Figure {
+	var out []Figure
+	for _, name := range names {
+		g, known := gauges[name]
+		if !known {
+			continue
+		}
+		f := Figure{Name: name, Says: g.title}
+		if g.count != nil {
+			f.N = g.count(h)
+		} else {
+			f = f.with(g.times(h))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// with returns the figure with the times and their percentiles.
+func (f Figure) with(times []time.Duration) Figure {
+	f.Times, f.N = times, len(times)
+	sorted := slices.Sorted(slices.Values(times))
+	if n := len(sorted); n > 0 {
+		f.P50, f.P99, f.Max = sorted[(n-1)/2], sorted[(n-1)*99/100], sorted[n-1]
+	}
+	return f
+}
+
+// Add adds the figures of another run of the same scenario to these.
+func Add(to, more []Figure) []Figure {
+	for _, m := range more {
+		i := slices.IndexFunc(to, func(f Figure) bool { return f.Name == m.Name })
+		switch {
+		case i < 0:
+			to = append(to, m)
+		case gauges[m.Name].count != nil:
+			to[i].N += m.N
+		default:
+			to[i] = to[i].with(slices.Concat(to[i].Times, m.Times))
+		}
+	}
+	return to
+}
+
+func counter(k trace.Kind) func(*History) int {
+	return func(h *History) (n int) {
+		h.events(func(_ int, at time.Duration, _ trace.Claim) {
+			if at >= 0 {
+				n++
+			}
+		}, k)
+		return n
+	}
+}
+
+func opCounter(k OpKind) func(*History) int {
+	return func(h *History) (n int) {
+		h.ops(func(int, time.Duration, Op) { n++ }, k)
+		return n
+	}
+}
+
+// leaderless returns the times in the scenario in which no node trusted itself
+// to lead; without events, those in which no node was observed to lead.
+func leaderless(h *History) (out []time.Duration) {
+	if !h.HasEvents {
+		since := time.Duration(-1)
+		for _, e := range h.Entries {
+			switch {
+			case e.Observed == nil || e.At < 0:
+			case e.Observed.Leader == "" && since < 0:
+				since = e.At
+			case e.Observed.Leader != "" && since >= 0:
+				out = append(out, e.At-since)
+				since = -1
+			}
+		}
+		return out
+	}
+	until := time.Duration(-1)
+	for _, b := range h.Leaderships() {
+		if until >= 0 && b.From > until {
+			out = append(out, b.From-until)
+		}
+		if b.To > 0 {
+			until = max(until, b.To)
+		}
+	}
+	return out
+}
+
+func overlaps(h *History) (out []time.Duration) {
+	all := h.Leaderships()
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if d := min(a.To, b.To) - max(a.From, b.From); d > 0 {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+func refusedCount(h *History) (n int) {
+	h.events(func(_ int, _ time.Duration, c trace.Claim) {
+		if refusal(c) {
+			n++
+		}
+	}, trace.Refused, trace.Wrote)
+	return n
+}
+
+// demotion returns the time from the first fault of the scenario to the end of
+// the perceived leadership of that moment.
+func demotion(h *History) (out []time.Duration) {
+	first := time.Duration(-1)
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		if first < 0 && !x.Undo {
+			first = at
+		}
+	})
+	for _, b := range h.Leaderships() {
+		if first >= 0 && b.From <= first && b.To > first && b.To < h.End() {
+			out = append(out, b.To-first)
+		}
+	}
+	return out
+}
+
+// unserved returns the gaps of each slot between the end of one node's service
+// and the next node's; a node that is killed serves no longer.
+func unserved(h *History) (out []time.Duration) {
+	type state struct {
+		by    string
+		since time.Duration // since when no node serves it; negative: a node does
+	}
+	slots := map[int]*state{}
+	end := func(name string, at time.Duration) {
+		for _, s := range slots {
+			if s.by == name && s.since < 0 {
+				s.since = at
+			}
+		}
+	}
+	for _, e := range h.Entries {
+		switch {
+		case e.Fault != nil && e.Fault.Err == nil && e.Fault.Verb == testbed.Kill:
+			end(e.Fault.Node, e.At)
+		case e.Event != nil && e.Event.Kind == trace.Finished:
+			if s := slots[e.Event.Slot]; s != nil && s.by == e.Event.Node.Name && s.since < 0 {
+				s.since = e.At
+			}
+		case e.Event != nil && e.Event.Kind == trace.Serving:
+			if s := slots[e.Event.Slot]; s != nil && s.since >= 0 && e.At > 0 {
+				out = append(out, e.At-s.since)
+			}
+			slots[e.Event.Slot] = &state{e.Event.Node.Name, -1}
+		}
+	}
+	return out
+}
+
+func movesAfterStart(h *History) (n int) {
+	for _, g := range h.grants() {
+		if h.Entries[g.i].At >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func emptyPushes(h *History) (n int) {
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if at >= 0 && len(o.Values) == 0 {
+			n++
+		}
+	}, OpPush)
+	return n
+}
+
+// pushTimes returns, for each publication and each subscriber, the time until
+// the subscriber first sees that value.
+func pushTimes(h *History) (out []time.Duration) {
+	began := map[string]map[int]time.Duration{}
+	seen := map[string]int{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if o.Kind == OpPublish {
+			if began[o.ID] == nil {
+				began[o.ID] = map[int]time.Duration{}
+			}
+			began[o.ID][int(o.Version)] = at
+			return
+		}
+		for _, value := range o.Values {
+			tag, n, ok := ParseValue(value)
+			if k := o.Client + " " + tag; ok && n > seen[k] && !strings.HasPrefix(o.Client, Reader) {
+				seen[k] = n
+				if since, known := began[tag][n]; known && since >= 0 {
+					out = append(out, at-since)
+				}
+			}
+		}
+	}, OpPublish, OpPush)
+	return out
+}
+
+func storedTimes(h *History) (out []time.Duration) {
+	began := map[string]time.Duration{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		k := fmt.Sprint(o.ID, "#", o.Version)
+		if o.Kind != OpStored {
+			began[k] = at
+		} else if since, known := began[k]; known && since >= 0 {
+			out = append(out, at-since)
+		}
+	}, OpPublish, OpWithdraw, OpStored)
+	return out
+}
+
+func reconnects(h *History) (out []time.Duration) {
+	since := map[string]time.Duration{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		from, away := since[o.Client]
+		switch {
+		case at < 0:
+		case len(o.Values) == 0 && !away:
+			since[o.Client] = at
+		case len(o.Values) > 0 && away:
+			out = append(out, at-from)
+			delete(since, o.Client)
+		}
+	}, OpConnected)
+	return out
+}
+
+func statementsAfter(h *History) (n int) {
+	first := time.Duration(-1)
+	for _, e := range h.Entries {
+		if e.Fault != nil && e.Fault.Err == nil && first < 0 {
+			first = e.At
+		}
+		if e.Event != nil && first >= 0 && e.At <= first+time.Second && strings.HasSuffix(string(e.Event.Kind), "ing") && outcomes[e.Event.Kind] != "" && e.Event.Kind != trace.Writing {
+			n++
+		}
+	}
+	return n
+}
+
+func healed(h *History) (out []time.Duration) {
+	since := time.Duration(-1)
+	h.ops(func(_ int, at time.Duration, o Op) {
+		switch {
+		case o.Kind == OpHealed:
+			since = at
+		case o.Err == nil && since >= 0:
+			out = append(out, at-since)
+		}
+	}, OpHealed, OpProgress)
+	return out
+}

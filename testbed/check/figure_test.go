@@ -1,0 +1,70 @@
+package check_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+func figure(t *testing.T, f *forger, name string) check.Figure {
+	all := check.Figures(&f.h, []string{name})
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+func TestFigures_MeasureForgedHistories(t *testing.T) {
+	f := forge()
+	f.claim("meta-1", led(7, 3*time.Second)).pause(time.Second)
+	f.claim("meta-1", trace.Claim{Kind: trace.Left, Term: 7}).pause(49 * time.Millisecond)
+	f.claim("meta-2", led(8, 3*time.Second))
+	leaderless := figure(t, f, "leaderless")
+	assert.Equal(t, 1, leaderless.N)
+	assert.Equal(t, 50*time.Millisecond, leaderless.Max)
+	assert.Equal(t, 2, figure(t, f, "elections").N)
+
+	f = forge()
+	f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 1, Epoch: epoch(7, 1)})
+	f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).pause(199 * time.Millisecond)
+	f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: 1, Epoch: epoch(7, 2)})
+	assert.Equal(t, 200*time.Millisecond, figure(t, f, "unserved").Max)
+
+	f = forge()
+	published(f, 1).pause(9 * time.Millisecond)
+	push(f, "c", 5, "client-1/1#1").pause(time.Second)
+	push(f, "c", 6, "client-1/1#1")
+	push(f, "c", 7)
+	assert.Equal(t, []time.Duration{10 * time.Millisecond}, figure(t, f, "push").Times)
+	assert.Equal(t, 1, figure(t, f, "empty").N)
+}
+
+// The figures of several runs are added: times are collected, counts are
+// summed.
+func TestAdd_CollectsTimesAndSumsCounts(t *testing.T) {
+	a := []check.Figure{{Name: "elections", N: 2}, {Name: "push", N: 1, Times: []time.Duration{time.Second}}}
+	b := []check.Figure{{Name: "elections", N: 3}, {Name: "push", N: 2, Times: []time.Duration{2 * time.Second, 3 * time.Second}}}
+	sum := check.Add(check.Add(nil, a), b)
+	assert.Equal(t, 5, sum[0].N)
+	assert.Equal(t, 3, sum[1].N)
+	assert.Equal(t, 2*time.Second, sum[1].P50)
+	assert.Equal(t, 3*time.Second, sum[1].Max)
+}
+
+// The time to progress counts from the healing, however long ago the last fault
+// was.
+func TestFigures_HealedCountsFromHealing(t *testing.T) {
+	f := forge()
+	f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-1"}).pause(20 * time.Second)
+	f.op(check.Op{Kind: check.OpHealed}).pause(time.Second)
+	f.op(check.Op{Kind: check.OpProgress, Name: "leader"}).pause(time.Second)
+	f.op(check.Op{Kind: check.OpProgress, Name: "even"}).op(check.Op{Kind: check.OpProgress, Name: "full", Err: errors.New("never")})
+	healed := check.Figures(&f.h, []string{"healed"})[0]
+	assert.Equal(t, 2, healed.N)
+	assert.InDelta(t, 2*time.Second, healed.Max, float64(100*time.Millisecond))
+}

@@ -1,0 +1,221 @@
+package check_test
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// operatorForgeries are for the checks across subscribers, of copies, and of an
+// operator's commands.
+var operatorForgeries = map[string]forgery{
+	"I7 first list": {
+		func(f *forger) {
+			push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+		func(f *forger) { // the new subscriber receives an earlier state
+			push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+			push(f, "reader-1", 4, "client-1/1#1")
+		},
+	},
+	"I7 empty first list": {
+		func(f *forger) { push(push(f, "c", 5, "client-1/1#1"), "reader-1", 6) },
+		func(f *forger) {
+			push(f, "c", 5, "client-1/1#1").op(check.Op{Client: "client-1", Kind: check.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})
+			push(f, "reader-1", 6)
+		},
+	},
+	"I7 all sessions are away": {
+		func(f *forger) { f.awayFor("session-1", "session-2"); push(f, "c", 6) },
+		func(f *forger) { // one session runs, and could have known the client
+			f.awayFor("session-1")
+			push(f, "c", 6)
+		},
+	},
+	"I7 no node has it": { // only the subscribers have the registrations
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f, "d", 6, "client-1/1#1") // d had received no list
+			push(f, "c", 7, "client-1/1#1", "client-2/2#1")
+		},
+	},
+	"I7 no node had it": { // a session grace later
+		func(f *forger) {
+			f.allAwayFor()
+			push(f.pause(16*time.Second), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.allAwayFor()
+			push(f.pause(16*time.Second), "c", 6, "client-1/1#1", "client-2/2#1")
+		},
+	},
+	"L7 a lost follower": { // changes that only the leader had are lost if a session is lost, too
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.aheadAndLost("session-1")
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 a session lost later": { // before the slot is served again, or after it
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(3 * time.Second).served()
+			f.pause(time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"})
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(3 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"})
+			f.pause(time.Second).served()
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 all copies lost": { // and a session: what its clients registered last is lost, too
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 4*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 all copies lost but the source's": {
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, true)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 a copy is left": { // which is marked as incomplete
+		func(f *forger) {
+			f.servedFrom(epoch(7, 2), "session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 all copies lost and no session": {
+		func(f *forger) {
+			f.servedWithoutCopy("data-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedWithoutCopy("session-1", 2*time.Second, false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 another subscriber": {
+		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 7, "client-1/1#1") },
+		func(f *forger) { f.withdrawnAt5(); push(push(f, "c", 6), "reader-1", 5, "client-1/1#1") },
+	},
+	"L18": {
+		func(f *forger) {
+			f.op(check.Op{Kind: check.OpCompared, Version: 9, Values: []string{"slot 1"}})
+		},
+		func(f *forger) { f.op(check.Op{Kind: check.OpCompared, Version: 9}) },
+	},
+	"L19": {
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-2"})
+			f.op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/1"})
+		},
+		func(f *forger) { // a command that was refused
+			f.fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"}).op(stored("client-1/1"))
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "session-2"}).op(check.Op{Client: "client-1", Kind: check.OpUnheard, ID: "client-1/2"})
+		},
+	},
+	"L19 no leader": {
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Quit, Node: "meta-1"}).leader("").pause(9 * time.Second).leader("meta-2")
+		},
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Quit, Node: "meta-1"}).leader("").pause(4 * time.Second).leader("meta-2")
+		},
+	},
+}
+
+// awayFor kills sessions for eight seconds. The client of a registration that
+// was seen connects again right after.
+func (f *forger) awayFor(sessions ...string) {
+	push(f, "c", 5, "client-1/1#1")
+	for _, s := range sessions {
+		f.fault(testbed.Action{Verb: testbed.Kill, Node: s})
+	}
+	f.connected("client-1").pause(8 * time.Second)
+	for _, s := range sessions {
+		f.fault(testbed.Action{Verb: testbed.Start, Node: s})
+	}
+	f.pause(time.Second).connected("client-1", "session-1@b")
+}
+
+// allAwayFor kills sessions and data nodes for two seconds; a subscriber has
+// seen two registrations.
+func (f *forger) allAwayFor() {
+	push(f, "c", 5, "client-1/1#1", "client-2/2#1")
+	all := []string{"data-1", "data-2", "session-1", "session-2"}
+	for _, verb := range []testbed.Verb{testbed.Kill, testbed.Start} {
+		for _, n := range all {
+			f.fault(testbed.Action{Verb: verb, Node: n})
+		}
+		f.pause(2 * time.Second)
+	}
+}
+
+// aheadAndLost kills a leader that is ahead of its followers, and another node.
+func (f *forger) aheadAndLost(other string) {
+	published(f, 1, 2).op(check.Op{Kind: check.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
+	f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-2"}).fault(testbed.Action{Verb: testbed.Kill, Node: other})
+}
+
+// servedWithoutCopy kills a node; a while later every slot is served incomplete,
+// with the copy of its source or with what the sessions have.
+func (f *forger) servedWithoutCopy(lost string, later time.Duration, copied bool) {
+	f.servedFrom(conclave.Epoch{}, lost, later, copied)
+}
+
+// servedFrom is the same with a copy of its own.
+func (f *forger) servedFrom(copyEpoch conclave.Epoch, lost string, later time.Duration, copied bool) {
+	published(f, 1, 2).fault(testbed.Action{Verb: testbed.Kill, Node: lost}).pause(later)
+	for n := range 4 {
+		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Base: copyEpoch, Key: trace.Incomplete, Flag: copied})
+	}
+}
+
+// served lets another node serve every slot.
+func (f *forger) served() {
+	for n := range 4 {
+		f.claim("data-3", trace.Claim{Kind: trace.Serving, Slot: n, Flag: true})
+	}
+}
+
+func (f *forger) connected(client string, sessions ...string) *forger {
+	return f.op(check.Op{Client: client, Kind: check.OpConnected, Values: sessions})
+}
+
+// withdrawnAt5 adds a registration that version 5 shows and that is withdrawn
+// afterwards.
+func (f *forger) withdrawnAt5() {
+	push(published(f, 1), "c", 5, "client-1/1#1")
+	f.op(check.Op{Client: "client-1", Kind: check.OpWithdraw, Name: "s", ID: "client-1/1", Version: 2})
+}
+
+func (f *forger) leader(name string) *forger {
+	return f.add(check.Entry{Observed: &check.Observation{Leader: name}})
+}

@@ -1,0 +1,335 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/testbed"
+)
+
+// History is everything that was recorded of one run, in the order in which it
+// was recorded: events under one lock of a node, and entries of one client, are
+// in the order of the facts. It is only data; checkers read it.
+type History struct {
+	Scenario  string
+	Cluster   testbed.Size
+	HasEvents bool      // whether it contains the nodes' events
+	Began     time.Time // the clock when the scenario began
+	Entries   []Entry
+}
+
+// Entry is one thing that happened. Exactly one of the pointers is set.
+type Entry struct {
+	At       time.Duration // since the scenario began; negative before that
+	Event    *trace.Claim
+	Fault    *Fault
+	Op       *Op
+	Observed *Observation
+}
+
+// Fault is an act that was carried out.
+type Fault struct {
+	testbed.Action
+	Undo bool // it ends a fault
+	Err  error
+}
+
+// Op is something that a client did, received or saw, or that the player found.
+type Op struct {
+	Client  string
+	Kind    OpKind
+	Name    string   // the dataId, for most kinds
+	ID      string   // of the registration; of the subscriber, for pushes
+	Version int64    // of the registration, or of the datum pushed
+	Values  []string // published, seen, or wanted
+	Err     error
+}
+
+// OpKind is a kind of Op.
+type OpKind string
+
+// The kinds.
+const (
+	OpPublish   OpKind = "publish"   // a new registration, or a new version of it
+	OpWithdraw  OpKind = "withdraw"  // from now on its values may be missing; Version is 0 if the client was killed instead
+	OpStored    OpKind = "stored"    // a data node has acknowledged Version
+	OpUnheard   OpKind = "unheard"   // no data node acknowledged Version in time
+	OpPush      OpKind = "push"      // a subscriber received Values
+	OpConnected OpKind = "connected" // Values are the sessions that know the client now
+	OpRead      OpKind = "read"      // after the healing: what a new reader sees
+	OpWant      OpKind = "want"      // and what live clients publish there
+	OpHealed    OpKind = "healed"    // all faults were ended; from now on progress is expected
+	OpCompared  OpKind = "compared"  // Version is how many pairs of a leader's and a follower's copy were compared since the last such entry; Values are those that differ
+	OpAhead     OpKind = "ahead"     // the node Client is about to be lost, or was evicted, and no other node has all its changes of the slots in Values
+	OpProgress  OpKind = "progress"  // the condition Name became true in time, or Err is set; Values are the lists that are not full ("client-1 service-2")
+)
+
+// Observation is what was observed from outside; it is recorded when it changes.
+type Observation struct {
+	Leader string
+	Term   uint64
+	Leads  int
+	Epoch  conclave.Epoch
+	Stable bool
+	Even   bool
+	Frozen bool
+	Unled  int // slots whose leader does not run
+	Up     []string
+}
+
+// Recorder writes a History. Its methods may be called from any goroutine and
+// with locks held, because they only append.
+type Recorder struct {
+	mu    sync.Mutex // guards the rest
+	start time.Time
+	h     History
+	shut  bool
+	late  bool // some entries are out of order
+	stale int  // commands and writes of an older term that were refused
+}
+
+// NewRecorder begins a history.
+func NewRecorder(scenario string, c testbed.Size) *Recorder {
+	return &Recorder{start: time.Now(), h: History{Scenario: scenario, Cluster: c}}
+}
+
+// Begin makes this moment the beginning of the scenario.
+func (r *Recorder) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for i := range r.h.Entries {
+		r.h.Entries[i].At -= now.Sub(r.start)
+	}
+	r.start = now
+}
+
+// Event records an event of a node; it is a trace.Sink.
+func (r *Recorder) Event(c trace.Claim) { r.add(Entry{Event: &c}) }
+
+// Late records an event that happened earlier.
+func (r *Recorder) Late(at time.Time, c trace.Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Event: &c})
+	r.late = true
+}
+
+// Earlier records a fault that took effect earlier.
+func (r *Recorder) Earlier(at time.Time, f Fault) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Entries = append(r.h.Entries, Entry{At: at.Sub(r.start), Fault: &f})
+	r.late = true
+}
+
+// Fault records an act.
+func (r *Recorder) Fault(f Fault) { r.add(Entry{Fault: &f}) }
+
+// Op records what a client did or saw.
+func (r *Recorder) Op(o Op) {
+	o.Values = slices.Clone(o.Values)
+	r.add(Entry{Op: &o})
+}
+
+// Observe records an observation from outside.
+func (r *Recorder) Observe(s Observation) { r.add(Entry{Observed: &s}) }
+
+func (r *Recorder) add(e Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shut {
+		return // the cluster is being closed, which is no part of the scenario
+	}
+	if e.Event != nil && refusal(*e.Event) {
+		r.stale++
+	}
+	e.At = time.Since(r.start)
+	r.h.Entries = append(r.h.Entries, e)
+}
+
+// Refused returns how many commands and writes of an older term were refused.
+func (r *Recorder) Refused() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stale
+}
+
+// refusal reports whether a command or a write was refused because its term is
+// stale.
+func refusal(c trace.Claim) bool {
+	return c.Kind == trace.Refused || c.Kind == trace.Wrote && !c.Flag && c.Err == nil && c.Subject != "seal"
+}
+
+// History ends the recording and returns the history. claims becomes
+// History.HasEvents: whether it contains the nodes' events.
+func (r *Recorder) History(claims bool) *History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shut = true
+	r.h.HasEvents, r.h.Began = claims, r.start
+	if r.late {
+		slices.SortStableFunc(r.h.Entries, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+	}
+	h := r.h
+	return &h
+}
+
+// GuardEnds returns until when the push guard may hold lists back because every
+// copy and every session were lost (losses), by what was recorded so far; 0: it
+// may not.
+func (r *Recorder) GuardEnds() (ends time.Duration) {
+	r.mu.Lock()
+	h := r.h
+	h.Entries = slices.Clone(h.Entries)
+	r.mu.Unlock()
+	for _, s := range h.losses() {
+		ends = max(ends, s.to+GuardGrace)
+	}
+	return ends
+}
+
+// events calls f with each event of the given kinds, in order; no kinds mean
+// all.
+func (h *History) events(f func(i int, at time.Duration, c trace.Claim), kinds ...trace.Kind) {
+	for i, e := range h.Entries {
+		if e.Event != nil && (len(kinds) == 0 || slices.Contains(kinds, e.Event.Kind)) {
+			f(i, e.At, *e.Event)
+		}
+	}
+}
+
+// ops calls f with each op of the given kinds, in order; no kinds mean all.
+func (h *History) ops(f func(i int, at time.Duration, o Op), kinds ...OpKind) {
+	for i, e := range h.Entries {
+		if e.Op != nil && (len(kinds) == 0 || slices.Contains(kinds, e.Op.Kind)) {
+			f(i, e.At, *e.Op)
+		}
+	}
+}
+
+// faults calls f with each act that succeeded.
+func (h *History) faults(f func(i int, at time.Duration, x Fault)) {
+	for i, e := range h.Entries {
+		if e.Fault != nil && e.Fault.Err == nil {
+			f(i, e.At, *e.Fault)
+		}
+	}
+}
+
+// String returns the entry as one line of text.
+func (e Entry) String() string {
+	at := fmt.Sprintf("%9.3fs ", e.At.Seconds())
+	switch {
+	case e.Event != nil:
+		return at + claimText(*e.Event)
+	case e.Fault != nil && e.Fault.Err != nil:
+		return at + "FAULT " + e.Fault.Action.String() + ": " + e.Fault.Err.Error()
+	case e.Fault != nil:
+		return at + "FAULT " + e.Fault.Action.String()
+	case e.Op != nil:
+		o := e.Op
+		out := fmt.Sprintf("%s%s %s %s", at, o.Client, o.Kind, o.Name)
+		if o.Version > 0 {
+			out += fmt.Sprintf(" version %d", o.Version)
+		}
+		if o.Kind != OpStored {
+			out += " [" + strings.Join(o.Values, " ") + "]"
+		}
+		if o.Err != nil {
+			out += ": " + o.Err.Error()
+		}
+		return out
+	case e.Observed != nil:
+		return fmt.Sprintf("%sseen: leader %q term %d table %s stable %t even %t", at, e.Observed.Leader, e.Observed.Term, e.Observed.Epoch, e.Observed.Stable, e.Observed.Even)
+	}
+	return at
+}
+
+func claimText(c trace.Claim) string {
+	out := fmt.Sprintf("%s %s", c.Node, c.Kind)
+	for _, p := range []struct {
+		name string
+		show bool
+		v    any
+	}{
+		{"term", c.Term != 0, c.Term}, {"beat", c.Beat != 0, c.Beat}, {"slot", slotted(c.Kind), c.Slot},
+		{"epoch", !c.Epoch.IsZero(), c.Epoch}, {"base", !c.Base.IsZero(), c.Base}, {"peer", !c.Peer.IsZero(), c.Peer},
+		{"of", c.Subject != "", c.Subject}, {"key", c.Key != "", c.Key}, {"version", c.Version != 0, c.Version},
+		{"count", c.Count != 0, c.Count}, {"flag", c.Flag, c.Flag}, {"error", c.Err != nil, c.Err},
+	} {
+		if p.show {
+			out += fmt.Sprintf(" %s %v", p.name, p.v)
+		}
+	}
+	return out
+}
+
+func slotted(k trace.Kind) bool {
+	switch k {
+	case trace.Granted, trace.Copied, trace.Migrating, trace.Serving, trace.Finished, trace.Read, trace.Stored, trace.Removed, trace.OwnerGone,
+		trace.Merging, trace.Merged, trace.Adopted, trace.Answering, trace.Answered, trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Held:
+		return true
+	}
+	return false
+}
+
+// Summarize summarizes an observation. leftOut reports whether a data node need
+// not lead its share of the slots; nil: those on the blacklist need not.
+func Summarize(s testbed.Snapshot, leftOut func(name string) bool) Observation {
+	if leftOut == nil {
+		leftOut = func(name string) bool { return slices.Contains(s.Forbid, name) }
+	}
+	out := Observation{Leader: s.Leader, Term: s.Term, Leads: s.Leads, Epoch: s.Table.Epoch, Frozen: s.Frozen, Up: s.Up}
+	out.Stable = len(s.Table.Slots) > 0 && s.Table.StableAll()
+	for _, row := range s.Table.Slots {
+		if !slices.Contains(s.Up, row.Leader.Name) {
+			out.Unled++
+		}
+	}
+	out.Even = out.Stable && out.Unled == 0 && even(s, leftOut)
+	return out
+}
+
+// even reports whether the data nodes that are not left out lead all slots, and
+// equally many of them, give or take one.
+func even(s testbed.Snapshot, leftOut func(name string) bool) bool {
+	leads := map[string]int{}
+	for _, n := range s.Up {
+		if strings.HasPrefix(n, "data-") && !leftOut(n) {
+			leads[n] = 0
+		}
+	}
+	for _, row := range s.Table.Slots {
+		if _, ok := leads[row.Leader.Name]; !ok {
+			return false
+		}
+		leads[row.Leader.Name]++
+	}
+	least, most := len(s.Table.Slots), 0
+	for _, n := range leads {
+		least, most = min(least, n), max(most, n)
+	}
+	return len(leads) > 0 && most-least <= 1
+}
+
+// storedTimeout is how long a client waits until a data node has acknowledged
+// its change.
+const StoredTimeout = 5 * time.Second
+
+// reader is the name of the client that reads at the end.
+const Reader = "reader"
+
+// parseValue reads "client-2/7#13".
+func ParseValue(v string) (tag string, n int, ok bool) {
+	tag, count, ok := strings.Cut(v, "#")
+	n, err := strconv.Atoi(count)
+	return tag, n, ok && err == nil
+}

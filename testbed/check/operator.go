@@ -1,0 +1,70 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"conclave/testbed"
+)
+
+// L18: where a follower's copy and its leader's were compared at one position
+// of one feed, they were equal.
+func copiesAreEqual(h *History, v *Verdict) {
+	h.ops(func(i int, at time.Duration, o Op) {
+		v.Checks += max(0, int(o.Version)-len(o.Values))
+		for _, pair := range o.Values {
+			v.check(false, h, at, []int{i}, "%s", pair)
+		}
+	}, OpCompared)
+}
+
+// electionLimit bounds how long a cluster without faults may be without a
+// leader, whatever an operator does: twice an election by the lease.
+func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*time.Second }
+
+// L19: while nothing has failed for a session grace and only an operator acts,
+// every change of a client is stored in time, and there is a leader. A command
+// that the cluster could not survive must have been refused.
+func operatorsBreakNothing(h *History, v *Verdict) {
+	var trouble []span
+	for _, spans := range h.faultSpansBut(testbed.Verb.IsCommand) {
+		trouble = append(trouble, spans...)
+	}
+	calm := func(from, to time.Duration) bool {
+		return from >= 0 && !slices.ContainsFunc(trouble, func(s span) bool { return s.from <= to && s.to >= from })
+	}
+	settles := SessionGrace + 5*time.Second
+	h.ops(func(i int, at time.Duration, o Op) {
+		if calm(max(0, at-StoredTimeout-settles), at) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although only an operator acted", o.Client, StoredTimeout, o.ID)
+		}
+	}, OpStored, OpUnheard)
+	since, began := time.Duration(-1), 0
+	for i, e := range h.Entries {
+		switch {
+		case e.Observed == nil || e.At < 0:
+		case e.Observed.Leader == "" && since < 0:
+			since, began = e.At, i
+		case e.Observed.Leader != "" && since >= 0:
+			if calm(max(0, since-settles), e.At) {
+				v.check(e.At-since <= h.electionLimit(), h, e.At, []int{began, i}, "no node led for %s, although only an operator acted", (e.At - since).Round(time.Millisecond))
+			}
+			since = -1
+		}
+	}
+}
+
+// faultSpansBut returns the times of all faults except those whose verb is left
+// out.
+func (h *History) faultSpansBut(leftOut func(testbed.Verb) bool) faultTimes {
+	var others []testbed.Verb
+	h.faults(func(_ int, _ time.Duration, x Fault) {
+		if !leftOut(x.Verb) && !slices.Contains(others, x.Verb) {
+			others = append(others, x.Verb)
+		}
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	return h.faultSpans(others...)
+}

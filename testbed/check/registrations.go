@@ -1,0 +1,264 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+)
+
+// L1: what a data node accepts by a write was accepted by that session before;
+// and what the session has removed there comes back only if it has accepted it
+// again.
+func storedWasAccepted(h *History, v *Verdict) {
+	onlyAccepted(h, v, trace.Stored, func(c trace.Claim, had int64) string {
+		return fmt.Sprintf("%s accepted version %d of %s from %s, which had accepted %d", c.Node, c.Version, c.Subject, c.Peer, had)
+	})
+	h.removedStays(v)
+}
+
+// removedStays checks that a registration that a session has dropped, and that
+// the leader of its slot has removed, comes back by no write that was sent
+// before. Each time a session accepts a registration, a life of it begins; a
+// write of a later life than the one that was removed may come at any time. A
+// removal that is executed after two lives have ended may belong to the first,
+// and the writes of the second may follow it.
+func (h *History) removedStays(v *Verdict) {
+	type key struct {
+		session conclave.NodeID
+		id      string
+	}
+	type place struct {
+		at nodeSlot
+		of key
+	}
+	type removal struct{ life, ended, i int } // ended: how many lives had ended then
+	lives, ended := map[key]int{}, map[key][]int{}
+	removed := map[place]removal{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		switch c.Kind {
+		case trace.Accepted:
+			lives[key{c.Node, c.Subject}]++
+		case trace.Dropped:
+			of := key{c.Node, c.Subject}
+			ended[of] = append(ended[of], lives[of])
+		case trace.Removed:
+			of := key{c.Peer, c.Subject}
+			at := place{nodeSlot{c.Node, c.Slot}, of}
+			life, all := removed[at].life, ended[of]
+			if since := all[removed[at].ended:]; len(since) > 0 {
+				life = since[0]
+			}
+			removed[at] = removal{life, len(all), i}
+		case trace.Stored:
+			of := key{c.Peer, c.Subject}
+			r := removed[place{nodeSlot{c.Node, c.Slot}, of}]
+			v.check(r.life == 0 || lives[of] > r.life, h, at, []int{r.i, i}, "%s accepts %s from %s, which has dropped it and had it removed", c.Node, c.Subject, c.Peer)
+		}
+	}, trace.Accepted, trace.Dropped, trace.Removed, trace.Stored)
+}
+
+// onlyAccepted checks that no event of a data node about a session names a
+// higher version of a registration than that session had accepted before.
+func onlyAccepted(h *History, v *Verdict, kind trace.Kind, describe func(c trace.Claim, had int64) string) {
+	type key struct {
+		session conclave.NodeID
+		id      string
+	}
+	accepted := map[key]seenAt[int64]{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		if c.Kind == trace.Accepted {
+			k := key{c.Node, c.Subject}
+			accepted[k] = seenAt[int64]{max(accepted[k].v, c.Version), i}
+			return
+		}
+		a, had := accepted[key{c.Peer, c.Subject}]
+		v.check(had && c.Version <= a.v, h, at, []int{a.i, i}, "%s", describe(c, a.v))
+	}, trace.Accepted, kind)
+}
+
+// withdrawnForAll checks withdrawals across subscribers: once a subscriber has
+// been pushed a version of a datum without a registration that was shown before
+// and has been withdrawn, no higher version shows it to any subscriber.
+func (h *History) withdrawnForAll(v *Verdict) {
+	absences, forgotten := h.absences(), h.forgotten()
+	top, gone := map[string]map[string]version{}, map[string]version{} // by datum and tag; by tag
+	withdrawn := map[string]bool{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpWithdraw {
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0
+			return
+		}
+		if top[o.Name] == nil {
+			top[o.Name] = map[string]version{}
+		}
+		seen := top[o.Name]
+		now := shown(o, at, i, seen)
+		for _, tag := range slices.Sorted(maps.Keys(now)) {
+			if within(forgotten[o.Name], at) {
+				delete(gone, tag)
+			}
+			if g, is := gone[tag]; is {
+				v.check(o.Version < g.number, h, at, []int{g.i, i}, "%s is pushed %s at version %d with %s, which was withdrawn and is not in version %d", o.Client, o.Name, o.Version, tag, g.number)
+			}
+		}
+		for _, tag := range slices.Sorted(maps.Keys(seen)) {
+			t := seen[tag]
+			client, _, _ := strings.Cut(tag, "/")
+			if !withdrawn[tag] || now[tag] || o.Version < t.number {
+				continue
+			}
+			delete(seen, tag)
+			if !excused(absences, client, t.at-clientLease, at) {
+				gone[tag] = version{o.Version, at, i}
+			}
+		}
+	}, OpPush, OpWithdraw)
+}
+
+// L7: a subscriber sees the values of one registration in the order in which
+// they were published, and not again after it has seen the withdrawal. The
+// versions that one leader of a slot accepts of it from one session never fall.
+func publishersInOrder(h *History, v *Verdict) {
+	forgotten := h.forgotten()
+	returned := map[string]bool{} // tags whose withdrawal was lost: they stay until their session's grace has ended
+	type key struct{ client, tag string }
+	type shown struct{ client, name string }
+	last := map[key]seenAt[int]{}
+	withdrawn := map[string]bool{}
+	before := map[shown][]string{} // what a subscriber was pushed last
+	gone := map[key]seenAt[bool]{} // the tags whose withdrawal the client has seen
+	published := map[string]int{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		if o.Kind == OpPublish {
+			published[o.ID] = max(published[o.ID], int(o.Version))
+			return
+		}
+		if o.Kind == OpWithdraw {
+			withdrawn[o.ID] = withdrawn[o.ID] || o.Version > 0 // 0: its client was killed
+			return
+		}
+		now := map[string]bool{}
+		for _, value := range o.Values {
+			tag, n, ok := ParseValue(value)
+			if !ok {
+				continue
+			}
+			k := key{o.Client, tag}
+			seen := last[k]
+			if within(forgotten[o.Name], at) {
+				returned[tag] = true
+				seen.v = min(seen.v, n)
+			}
+			v.check(n >= seen.v, h, at, []int{seen.i, i}, "%s sees value %d of %s after value %d", o.Client, n, tag, seen.v)
+			v.check(n <= published[tag], h, at, []int{i}, "%s sees value %d of %s, of which %d were published", o.Client, n, tag, published[tag])
+			last[k] = seenAt[int]{max(n, seen.v), i}
+			v.check(!gone[k].v || returned[tag], h, at, []int{gone[k].i, i}, "%s sees %s again, which was withdrawn and was gone", o.Client, tag)
+			now[tag] = true
+		}
+		of := shown{o.Client, o.Name}
+		for _, tag := range before[of] {
+			if withdrawn[tag] && !now[tag] {
+				gone[key{o.Client, tag}] = seenAt[bool]{true, i}
+			}
+		}
+		before[of] = slices.Sorted(maps.Keys(now))
+	}, OpPublish, OpWithdraw, OpPush)
+	h.withdrawnForAll(v)
+	h.storedRises(v)
+}
+
+// storedRises checks that the versions that one leader of a slot accepts of one
+// session's registration never fall.
+func (h *History) storedRises(v *Verdict) {
+	type key struct {
+		at      nodeSlot
+		epoch   conclave.Epoch
+		session conclave.NodeID
+		id      string
+	}
+	stored := map[key]seenAt[int64]{}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		k := key{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer, c.Subject}
+		before := stored[k]
+		v.check(c.Version >= before.v, h, at, []int{before.i, i}, "%s accepts version %d of %s from %s after version %d", c.Node, c.Version, c.Subject, c.Peer, before.v)
+		stored[k] = seenAt[int64]{c.Version, i}
+	}, trace.Stored)
+}
+
+// L8: a removal by a write comes from a session that had accepted the
+// registration, and names no higher version than the session had accepted.
+func ownersRemove(h *History, v *Verdict) {
+	onlyAccepted(h, v, trace.Removed, func(c trace.Claim, had int64) string {
+		return fmt.Sprintf("%s has %s removed at version %d, and had accepted %d", c.Peer, c.Subject, c.Version, had)
+	})
+}
+
+// L11: a read finds nothing only if data held no live copy: one of a session
+// that still has the registration and that no fault has affected. A session
+// that its client has left settles its old copy with every new leader until the
+// client lease has ended; that copy is live only if its version is not below
+// the one that withdrew the registration elsewhere. A leader that does not know
+// yet that its slot was granted to another node cannot know what was settled at
+// a higher epoch; whether a session accepts its answer is checked by L3.
+func nothingEmpty(h *History, v *Verdict) {
+	type copyOf struct {
+		session conclave.NodeID
+		id      string
+	}
+	type settled struct {
+		at    int            // index of the entry
+		epoch conclave.Epoch // the lowest at which it was settled
+	}
+	live := map[string]map[copyOf]settled{} // by dataId
+	withdrawn := map[string]int64{}         // by registration: the highest version that withdrew it
+	forget := func(gone func(copyOf) bool) {
+		for _, copies := range live {
+			maps.DeleteFunc(copies, func(c copyOf, _ settled) bool { return gone(c) })
+		}
+	}
+	for i, e := range h.Entries {
+		if f := e.Fault; f != nil && f.Err == nil && strings.HasPrefix(f.Node+" "+f.Peer, "session-") || f != nil && strings.HasPrefix(f.Peer, "session-") {
+			forget(func(c copyOf) bool { return c.session.Name == f.Node || c.session.Name == f.Peer })
+		}
+		c := e.Event
+		if c == nil {
+			continue
+		}
+		switch c.Kind {
+		case trace.Settled:
+			if live[c.Key] == nil {
+				live[c.Key] = map[copyOf]settled{}
+			}
+			if !c.Flag && c.Version >= withdrawn[c.Subject] {
+				this, epoch := copyOf{c.Node, c.Subject}, c.Epoch
+				if before, had := live[c.Key][this]; had && before.epoch.Less(epoch) {
+					epoch = before.epoch
+				}
+				live[c.Key][this] = settled{i, epoch}
+			}
+		case trace.Accepted, trace.Dropped:
+			if c.Flag {
+				withdrawn[c.Subject] = max(withdrawn[c.Subject], c.Version)
+			}
+			if c.Flag || c.Kind == trace.Dropped {
+				forget(func(x copyOf) bool { return x.id == c.Subject })
+			}
+		case trace.Read:
+			v.Checks++
+			if c.Count > 0 || c.Flag {
+				continue
+			}
+			for _, s := range live[c.Subject] {
+				if !c.Epoch.Less(s.epoch) {
+					v.check(false, h, e.At, []int{s.at, i}, "%s answers that nothing is published under %s", c.Node, c.Subject)
+					break
+				}
+			}
+		}
+	}
+}

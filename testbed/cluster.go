@@ -1,0 +1,172 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
+)
+
+// Cluster is a cluster that can be started, disturbed and observed. There are
+// three: simulated, of local processes, and of containers; the same scenario runs
+// on all of them.
+//
+// The player calls it from one goroutine; Observe may be called while Do is in
+// progress. No method checks anything: that is done on the History.
+type Cluster interface {
+	// Open starts the cluster, every node at once, and returns without waiting
+	// for a leader. The nodes' events go to the gate's Sink; a cluster whose
+	// nodes are other processes ignores the gate, and HasEvents returns false.
+	Open(ctx context.Context, c Size, gate *trace.Gate) error
+
+	// Do carries out one act. It returns when the act has taken effect, and
+	// does not wait for the consequences: Stop returns when the node has been
+	// asked to stop. The error is ErrUnsupported if this cluster cannot do it. It is no error if there is nothing to do (kill a dead node, start a
+	// running one, mend a link that is not cut).
+	Do(ctx context.Context, a Action) error
+
+	// Observe returns what can be observed from outside now. It does not take
+	// long.
+	Observe(ctx context.Context) Snapshot
+
+	// Client starts a client that knows every session. Names are unique, and
+	// are the client's host in Actions on links. Client may be called by several
+	// goroutines at once.
+	Client(name string) (Client, error)
+
+	// HasEvents reports whether the nodes' events reach the gate. If they do not,
+	// Hold is not possible, and checkers that need events have nothing to
+	// check.
+	HasEvents() bool
+
+	// Events passes on, at the end of the scenario, the nodes' events that have
+	// not reached the gate, each with its time by this machine's clock. had
+	// reports whether there is such a record; if so the history holds the
+	// events, although no node could be held at them.
+	Events(told func(at time.Time, c trace.Claim)) (had bool, err error)
+
+	// Close ends all nodes and clients that still run, and joins them.
+	Close(ctx context.Context) error
+}
+
+// EffectTimer is a Cluster whose actions take a while. EffectTime returns the time at which
+// an act that began a fault, and was carried out between began and now, took
+// effect: no consequence of a fault may be recorded with an earlier time than
+// the fault.
+type EffectTimer interface {
+	EffectTime(ctx context.Context, a Action, began time.Time) time.Time
+}
+
+// Stopper is a Cluster that knows which nodes have been asked to stop and still
+// run. The player kills such a node before it starts it, and the history has
+// that kill. Other clusters kill it in Start.
+type Stopper interface {
+	// Stopping reports whether the named node is one of them.
+	Stopping(node string) bool
+}
+
+// PartialCounter is a Cluster that can ask the data nodes how many slots they
+// serve without a session that could not be reached.
+type PartialCounter interface {
+	// Partial returns that number. Data nodes that do not answer count as 0.
+	Partial(ctx context.Context) int
+}
+
+// Comparer is a Cluster that can read the copies of the data nodes' slots at one
+// moment. The bubble can. Processes and containers cannot, because what the
+// HTTP API returns of two nodes is never of the same moment.
+type Comparer interface {
+	// SlotCopies returns the complete copies: of leaders that serve, of
+	// followers that read their leader's feed, and detached ones.
+	SlotCopies() []SlotCopy
+}
+
+// SlotCopy summarizes one slot's copy at one data node.
+type SlotCopy struct {
+	Node     string
+	Slot     int
+	Leads    bool
+	Detached bool           // taken from an earlier feed, or from one that broke; sessions may have written to it since
+	Epoch    conclave.Epoch // of the leader
+	Position uint64         // in the leader's feed: at one position all copies that are not detached are equal
+	Digest   uint64         // of every registration's owner, id and version
+	Entries  int
+}
+
+// ErrUnsupported reports that a cluster cannot carry out an action. A scenario
+// that contains one is skipped.
+var ErrUnsupported = errors.New("this driver cannot do that")
+
+// Size is the size of a cluster and its timings. Zeros mean the defaults
+// of the processes.
+type Size struct {
+	Metas, Sessions, Datas int           // 3, 2, 3
+	Slots, Replicas        int           // 16, 2
+	Takeover               string        // "witness" (default) or "lease"
+	Lease                  time.Duration // of the leader and of the nodes; 3 s
+	Seed                   uint64        // of every random stream
+}
+
+// NodesOf returns the names of the nodes of a role, in order.
+func (c Size) NodesOf(role string) []string {
+	return Numbered(role, map[string]int{"meta": c.Metas, "session": c.Sessions, "data": c.Datas}[role])
+}
+
+// Nodes returns the names of all nodes: metas, sessions, data nodes.
+func (c Size) Nodes() []string {
+	return slices.Concat(c.NodesOf("meta"), c.NodesOf("session"), c.NodesOf("data"))
+}
+
+// Numbered returns role-1, role-2 .. role-n.
+func Numbered(role string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s-%d", role, i+1)
+	}
+	return out
+}
+
+// Snapshot is what can be observed from outside at one moment. A cluster leaves
+// empty what is not known.
+type Snapshot struct {
+	Leader string // the node that leads and trusts itself now; "" when there is none
+	Term   uint64 // of Leader
+	Leads  int    // how many nodes believe they lead; it can be more than one
+	Table  slot.Table
+	Frozen bool
+	// Partial is the number of slots that are served without a session that could
+	// not be reached. It is known only while it is expected (PartialCounter).
+	Partial int
+	Forbid  []string // names on the blacklist, drain entries included
+	Up      []string // names of nodes that run, sorted; a paused one runs
+	Ready   []string // those of Up that have joined (metas: that know a leader)
+}
+
+// Client is one client of the cluster, through the SDK.
+type Client interface {
+	// Publish returns once the client has taken the registration; the
+	// Publication reports what becomes of it.
+	Publish(ctx context.Context, dataID string, values []string) (Publication, error)
+	// Subscribe calls pushed for each push, one at a time, in order.
+	Subscribe(dataID string, pushed func(conclave.Datum)) error
+	// Connected returns the sessions that know this client now.
+	Connected() []conclave.NodeID
+	// Close withdraws everything and sends its good-bye.
+	Close(ctx context.Context) error
+}
+
+// Publication is one registration of a client. The SDK's Publication implements
+// it.
+type Publication interface {
+	ID() string
+	Version() int64
+	Update(values []string) error
+	Withdraw() error
+	Accepted(ctx context.Context) error
+	Stored(ctx context.Context) error
+}

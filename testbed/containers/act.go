@@ -1,0 +1,222 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"conclave/testbed"
+)
+
+// Capabilities describes what is possible on containers. A cut disconnects a
+// container from a network: a meta from the database's, or a host from all its
+// networks. A mend connects it again in the same way.
+func Capabilities() *testbed.Capabilities { return &testbed.Capabilities{Can: can, Size: size} }
+
+// size returns the nearest cluster for which the project has services.
+func size(c testbed.Size) testbed.Size {
+	c.Metas, c.Sessions, c.Datas = 3, max(2, min(c.Sessions, 3)), max(3, min(c.Datas, 4))
+	return c
+}
+
+func can(d testbed.Step) error {
+	switch d.Verb {
+	case testbed.Kill, testbed.Stop, testbed.Start, testbed.Pause, testbed.Resume,
+		testbed.Resign, testbed.Quit, testbed.Join, testbed.Forbid, testbed.Allow, testbed.Freeze, testbed.Unfreeze:
+		return nil
+	case testbed.Cut, testbed.Mend:
+		if d.Whom.Everyone() || d.Who.IsMeta() && d.Whom == testbed.Database || d.Who == testbed.Database && d.Whom.IsMeta() {
+			return nil
+		}
+		return fmt.Errorf("%s %s from %s (containers can only be cut off as a meta from db, or as a host from everyone): %w", d.Verb, d.Who, d.Whom, testbed.ErrUnsupported)
+	}
+	return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
+}
+
+// Do carries out one act.
+func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
+	if done, err := d.view.Operate(ctx, a); done {
+		return err
+	}
+	switch a.Verb {
+	case testbed.Kill, testbed.Stop:
+		return d.end(ctx, a)
+	case testbed.Start:
+		return d.start(ctx, a.Node)
+	case testbed.Pause:
+		return unless(!d.is(ctx, a.Node, "running"), func() error { return d.project.Pause(ctx, a.Node) })
+	case testbed.Resume:
+		return unless(!d.is(ctx, a.Node, "paused"), func() error { return d.project.Unpause(ctx, a.Node) })
+	case testbed.Cut:
+		return d.cut(ctx, a)
+	case testbed.Mend:
+		return d.mend(ctx, a)
+	}
+	return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
+}
+
+// unless calls do if that is not done already.
+func unless(already bool, do func() error) error {
+	if already {
+		return nil
+	}
+	return do()
+}
+
+func (d *Cluster) is(ctx context.Context, service, state string) bool {
+	c, err := d.project.Container(ctx, service)
+	return err == nil && c.State == state
+}
+
+// lives reports whether a service has not ended: it runs or is paused.
+func (d *Cluster) lives(ctx context.Context, service string) bool {
+	c, err := d.project.Container(ctx, service)
+	return err == nil && (c.State == "running" || c.State == "paused")
+}
+
+// end kills a container or a client, or asks a container to stop without
+// waiting for its end.
+func (d *Cluster) end(ctx context.Context, a testbed.Action) error {
+	d.mu.Lock()
+	c := d.clients[a.Node]
+	d.mu.Unlock()
+	if c != nil {
+		c.Kill()
+		return nil
+	}
+	if !d.lives(ctx, a.Node) {
+		return nil
+	}
+	if a.Verb == testbed.Kill {
+		return d.project.Kill(ctx, a.Node)
+	}
+	d.stopping[a.Node] = true
+	return d.project.Signal(ctx, a.Node, "TERM")
+}
+
+// start starts a new incarnation. A node that is still stopping is killed
+// first, as an orchestrator does after its timeout.
+func (d *Cluster) start(ctx context.Context, service string) error {
+	if d.lives(ctx, service) {
+		if !d.stopping[service] {
+			return nil
+		}
+		if err := d.project.Kill(ctx, service); err != nil && d.lives(ctx, service) {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := d.project.Start(ctx, service); err != nil {
+		return err
+	}
+	delete(d.stopping, service)
+	for c, m := range d.cables { // the engine connects a container without networks when it starts
+		if c.service == service {
+			if err := d.project.CutAgain(ctx, m); err != nil {
+				return err
+			}
+		}
+	}
+	if service == testbed.Database {
+		return d.answers(ctx, began)
+	}
+	return nil
+}
+
+// dbWait is how long a database may take to start.
+const dbWait = time.Minute
+
+// answers waits until the database accepts connections. Before that, faults
+// would have no effect.
+func (d *Cluster) answers(ctx context.Context, since time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, dbWait)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		log, err := d.project.Logs(ctx, testbed.Database, since)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(log, "ready for connections") { // both MySQL and MariaDB log this
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not accept connections: %w", testbed.Database, ctx.Err())
+		}
+	}
+}
+
+// EffectTime returns when an act that was carried out between began and now took
+// effect. The engine takes its time, and reports when it has sent a signal.
+func (d *Cluster) EffectTime(_ context.Context, a testbed.Action, began time.Time) time.Time {
+	if a.Verb == testbed.Kill {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if at := d.killed[a.Node]; at.After(began) {
+			return at
+		}
+	}
+	return began
+}
+
+// lines returns the service and the networks that an act disconnects or
+// connects.
+func lines(a testbed.Action) (service string, networks []string, err error) {
+	node, peer := a.Node, a.Peer
+	if node == testbed.Database && peer != "" {
+		node, peer = peer, node
+	}
+	meta := strings.HasPrefix(node, "meta-")
+	switch {
+	case peer == testbed.Database && meta, node == testbed.Database:
+		return node, []string{"database"}, nil
+	case peer != "":
+		return "", nil, fmt.Errorf("%s %s from %s: %w", a.Verb, a.Node, a.Peer, testbed.ErrUnsupported)
+	case meta:
+		return node, []string{"cluster", "database"}, nil
+	}
+	return node, []string{"cluster"}, nil
+}
+
+// cut disconnects a service from the database's network or from all its
+// networks.
+func (d *Cluster) cut(ctx context.Context, a testbed.Action) error {
+	service, networks, err := lines(a)
+	if err != nil {
+		return err
+	}
+	for _, n := range networks {
+		if _, out := d.cables[cable{service, n}]; out {
+			continue
+		}
+		m, err := d.project.Cut(ctx, service, n)
+		if err != nil {
+			return err
+		}
+		d.cables[cable{service, n}] = m
+	}
+	return nil
+}
+
+// mend connects what cut has disconnected.
+func (d *Cluster) mend(ctx context.Context, a testbed.Action) error {
+	service, networks, err := lines(a)
+	if err != nil {
+		return err
+	}
+	for _, n := range networks {
+		m, out := d.cables[cable{service, n}]
+		if !out {
+			continue
+		}
+		if err := d.project.Join(ctx, m); err != nil {
+			return err
+		}
+		delete(d.cables, cable{service, n})
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package compose_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/containers/compose"
+)
+
+// TestProject_UpToDown runs everything on real containers: a meta and its
+// database.
+func TestProject_UpToDown(t *testing.T) {
+	needsDocker(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cfg := compose.Config{Name: fmt.Sprintf("conclave-test-%d", os.Getpid()), Dir: "testdata", Out: t.Output()}
+	p, err := compose.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		assert.NoError(t, p.Down(ctx))
+	})
+	require.NoError(t, p.Up(ctx))
+	ready := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		require.NoError(t, p.AwaitReady(ctx, "meta-1"))
+	}
+	ready()
+	web := &http.Client{Transport: &http.Transport{DialContext: p.Outside().DialContext, DisableKeepAlives: true}, Timeout: 2 * time.Second}
+	leads := func() bool {
+		res, err := web.Get("http://meta-1:9615/leaderz") // the name that it advertises
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}
+	eventually := func(want bool, what string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return leads() == want }, 30*time.Second, 20*time.Millisecond, what)
+	}
+	eventually(true, "it leads")
+	before, err := compose.Probe(ctx, p.Published("meta-1")[0])
+	require.NoError(t, err)
+	assert.Equal(t, "meta-1", before.Name)
+
+	t.Log("killed and started again")
+	require.NoError(t, p.Kill(ctx, "meta-1"))
+	c, err := p.Container(ctx, "meta-1")
+	require.NoError(t, err)
+	assert.Equal(t, "exited", c.State)
+	assert.Equal(t, 137, c.ExitCode)
+	assert.WithinDuration(t, time.Now(), c.Finished, 10*time.Second)
+	assert.ErrorContains(t, p.Kill(ctx, "meta-1"), "is not running")
+	assert.ErrorContains(t, p.AwaitReady(ctx, "meta-1"), "meta-1 has ended with code 137")
+	require.NoError(t, p.Start(ctx, "meta-1"))
+	ready()
+	after, err := compose.Probe(ctx, p.Published("meta-1")[0])
+	require.NoError(t, err)
+	assert.NotEqual(t, before.Incarnation, after.Incarnation)
+	eventually(true, "it leads again")
+
+	t.Log("database paused and continued")
+	require.NoError(t, p.Pause(ctx, "db"))
+	eventually(false, "it does not lead without a database")
+	require.NoError(t, p.Unpause(ctx, "db"))
+	eventually(true, "it leads when the database is back")
+
+	t.Log("disconnected from its database and connected again")
+	member, err := p.Cut(ctx, "meta-1", "database")
+	require.NoError(t, err)
+	eventually(false, "it does not lead when it is cut off")
+	require.NoError(t, p.Join(ctx, member))
+	require.NoError(t, p.Join(ctx, member), "again")
+	eventually(true, "it leads when it is connected again")
+
+	log, err := p.Logs(ctx, "meta-1", time.Time{})
+	require.NoError(t, err)
+	assert.Contains(t, log, "meta-1 (meta) answers at meta-1:9615")
+
+	t.Log("another process replaces what an interrupted one has left")
+	require.NoError(t, p.Pause(ctx, "meta-1"))
+	again, err := compose.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, again.Up(ctx))
+	require.NoError(t, again.AwaitReady(ctx, "meta-1"))
+
+	t.Log("stopped")
+	require.NoError(t, again.Stop(ctx, "meta-1", 20*time.Second))
+	c, err = again.Container(ctx, "meta-1")
+	require.NoError(t, err)
+	assert.Equal(t, 0, c.ExitCode)
+	require.NoError(t, again.Down(ctx))
+	all, err := again.Containers(ctx)
+	require.NoError(t, err)
+	assert.Empty(t, all)
+}

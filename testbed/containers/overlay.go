@@ -1,0 +1,84 @@
+package containers
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"conclave/testbed"
+)
+
+// nodes returns the services of a cluster.
+func nodes(c testbed.Size) (out []string) {
+	for _, r := range []struct {
+		role string
+		n    int
+	}{{"meta", c.Metas}, {"data", c.Datas}, {"session", c.Sessions}} {
+		for i := range r.n {
+			out = append(out, fmt.Sprintf("%s-%d", r.role, i+1))
+		}
+	}
+	return out
+}
+
+// traceMount is where the containers see the folder of the trace files.
+const traceMount = "/trace"
+
+// overlay writes the compose file that a scenario adds to the project's own,
+// and returns its path. It has the scenario's sizes and times, and the folder
+// into which the nodes write their trace events.
+func (d *Cluster) overlay(c testbed.Size) (string, error) {
+	dir, err := filepath.Abs(d.cfg.Dir)
+	if err != nil {
+		return "", err
+	}
+	d.traces = filepath.Join(dir, "claims")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if !d.cfg.NoEvents {
+		if err := os.MkdirAll(d.traces, 0o755); err != nil {
+			return "", err
+		}
+		// The nodes run under another user id; the folder above this one is
+		// closed.
+		if err := os.Chmod(d.traces, 0o777); err != nil {
+			return "", err
+		}
+	}
+	type bind struct {
+		Type   string `json:"type"`
+		Source string `json:"source"`
+		Target string `json:"target"`
+	}
+	type service struct {
+		Environment map[string]string `json:"environment"`
+		Volumes     []bind            `json:"volumes,omitempty"`
+	}
+	services := map[string]service{}
+	for _, name := range d.nodes {
+		role, _, _ := strings.Cut(name, "-")
+		prefix := "CONCLAVE_" + strings.ToUpper(role) + "_"
+		environment := map[string]string{}
+		var volumes []bind
+		if !d.cfg.NoEvents {
+			environment[prefix+"TRACE"] = traceMount + "/" + name + ".trace"
+			volumes = []bind{{"bind", d.traces, traceMount}}
+		}
+		if role == "meta" {
+			environment[prefix+"SLOTS"] = fmt.Sprint(c.Slots)
+			environment[prefix+"REPLICAS"] = fmt.Sprint(c.Replicas)
+			environment[prefix+"LEASE"] = c.Lease.String()
+			environment[prefix+"NODE_LEASE"] = c.Lease.String()
+		}
+		services[name] = service{environment, volumes}
+	}
+	text, err := json.MarshalIndent(map[string]any{"services": services}, "", "  ") // JSON is valid YAML
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "compose.yml")
+	return file, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "$", "$$")), 0o644)
+}

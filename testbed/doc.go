@@ -1,0 +1,36 @@
+// Package testbed declares what a cluster under test is: a [Cluster] that is
+// started, disturbed and observed, its [Capabilities], the [Action] that is done
+// to it, and the [Snapshot] that is seen of it.
+//
+//	simulated    the whole cluster in one testing/synctest bubble, with its network (simnet)
+//	local        processes of this machine (supervisor), with proxies between them
+//	containers   containers of Docker Compose (compose)
+//	outside      what local and containers have in common: they are observed over HTTP
+//	scenario     the language, the player, the built-in scenarios, storms, shrinking
+//	check        histories, checkers and figures: invariants are stated there and nowhere else
+//	report       results as HTML and JSON
+//	bench, soak  measurements; faults under load for hours
+//
+// # From a scenario to a result
+//
+//	scenario/library/*.txt, or scenario.Storm(seed)
+//	      |  Parse
+//	      v
+//	  Scenario ----> player ----> Cluster: simulated, local, containers
+//	                   |             |
+//	                   |   faults    |  events of nodes (internal/trace), pushes to clients
+//	                   v             v
+//	                 Recorder --> History --> checkers: I1..I13, L1..L19, P1, P2 --> Verdicts
+//	                                    \---> gauges ------------------------------> Figures
+//
+// The parts share nothing but their data. A Cluster checks nothing, a
+// checker has no access to it, and the same file can be played on every Cluster.
+//
+// # What is not guaranteed
+//
+//   - A scenario without violations is no proof: it is one run.
+//   - On processes and containers no clock runs at another speed. (The bubble gives
+//     each process its own drift.)
+//   - Faults of the database's disk, and two databases that both accept writes,
+//     are not covered.
+package testbed

@@ -1,0 +1,202 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"conclave/testbed"
+	"conclave/testbed/local/supervisor"
+)
+
+// Capabilities describes what is possible on processes that this driver has started:
+// all acts except setting clocks and holding nodes at points of their code.
+func Capabilities() *testbed.Capabilities {
+	return &testbed.Capabilities{Can: func(d testbed.Step) error {
+		switch d.Verb {
+		case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
+			return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
+		}
+		return nil
+	}}
+}
+
+// Capabilities describes what is possible here. A cluster that was running already
+// has its own size, and no proxies between its processes.
+func (d *Cluster) Capabilities() *testbed.Capabilities {
+	all := Capabilities()
+	if d.net != nil {
+		return all
+	}
+	return &testbed.Capabilities{Size: d.Size, Can: func(x testbed.Step) error {
+		switch x.Verb {
+		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
+			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)
+		}
+		return all.Can(x)
+	}}
+}
+
+// Do carries out one act.
+func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
+	if done, err := d.view.Operate(ctx, a); done {
+		return err
+	}
+	switch a.Verb {
+	case testbed.Kill:
+		return d.kill(ctx, a.Node)
+	case testbed.Stop:
+		return d.stop(ctx, a.Node)
+	case testbed.Pause:
+		return d.signal(ctx, a.Node, syscall.SIGSTOP)
+	case testbed.Resume:
+		return d.signal(ctx, a.Node, syscall.SIGCONT)
+	case testbed.Start:
+		return d.start(ctx, a.Node)
+	case testbed.Twin:
+		return d.twin(a.Node)
+	case testbed.StartWrong:
+		return d.startWrong(a.Node)
+	}
+	if d.net == nil {
+		return fmt.Errorf("%s (in a cluster without proxies): %w", a.Verb, testbed.ErrUnsupported)
+	}
+	return d.disturb(a)
+}
+
+// disturb carries out the acts on the network.
+func (d *Cluster) disturb(a testbed.Action) error {
+	switch a.Verb {
+	case testbed.Cut:
+		d.between(a, func(from, to string) { d.net.Cut(from, to); d.net.Cut(to, from) })
+	case testbed.CutOne:
+		d.between(a, d.net.Cut)
+	case testbed.Mend:
+		d.between(a, func(from, to string) { d.net.Mend(from, to); d.net.Mend(to, from) })
+	case testbed.Slow:
+		d.between(a, func(from, to string) {
+			d.net.Slow(from, to, a.By, a.Jitter, a.Rate)
+			d.net.Slow(to, from, a.By, a.Jitter, a.Rate)
+		})
+	case testbed.Reset:
+		d.between(a, d.net.Reset)
+	case testbed.HalfOpen:
+		d.between(a, d.net.HalfOpen)
+	case testbed.ClosePort:
+		return d.net.Refuse(a.Node)
+	case testbed.OpenPort:
+		return d.net.Accept(a.Node)
+	case testbed.LoseNext:
+		d.between(a, func(from, to string) { d.net.LoseNext(to, from) })
+	default:
+		return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
+	}
+	return nil
+}
+
+// between calls do for the act's node and its peer, or each of the other hosts.
+func (d *Cluster) between(a testbed.Action, do func(node, peer string)) {
+	if a.Peer != "" {
+		do(a.Node, a.Peer)
+		return
+	}
+	for _, peer := range d.hosts() {
+		if peer != a.Node {
+			do(a.Node, peer)
+		}
+	}
+}
+
+// hosts returns the names of all hosts in the network.
+func (d *Cluster) hosts() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []string
+	for name := range d.advertised {
+		out = append(out, name)
+	}
+	for name := range d.clients {
+		out = append(out, name)
+	}
+	return out
+}
+
+func (d *Cluster) kill(ctx context.Context, name string) error {
+	d.mu.Lock()
+	c := d.clients[name]
+	d.mu.Unlock()
+	if c != nil {
+		c.Kill()
+		return nil
+	}
+	d.endWrong(name)
+	return d.signal(ctx, name, syscall.SIGKILL)
+}
+
+// stop asks a node to stop and does not wait until it has ended.
+func (d *Cluster) stop(ctx context.Context, name string) error {
+	pid, err := d.pid(name)
+	if err != nil || pid == 0 {
+		return err
+	}
+	d.stopping[name] = pid
+	return d.signal(ctx, name, syscall.SIGTERM)
+}
+
+// start starts a new incarnation. A node that is still stopping is killed
+// first, as a service manager does after its timeout.
+func (d *Cluster) start(ctx context.Context, name string) error {
+	d.endWrong(name)
+	pid, err := d.pid(name)
+	if err != nil {
+		return err
+	}
+	if pid != 0 && pid == d.stopping[name] {
+		if err := d.signal(ctx, name, syscall.SIGKILL); err != nil {
+			return err
+		}
+		if _, err := d.nodes.AwaitEnd(ctx, name, pid); err != nil { // it may have ended by itself, and not be recorded yet
+			return err
+		}
+	}
+	if err := d.nodes.Start(ctx, name); err != nil {
+		if errors.Is(err, supervisor.ErrRunning) {
+			return nil
+		}
+		return err
+	}
+	delete(d.stopping, name)
+	return nil
+}
+
+// pid returns the process id that the supervisor has recorded; 0: the process
+// is down.
+func (d *Cluster) pid(name string) (int, error) {
+	rows, err := d.nodes.Rows()
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.Name == name })
+	if i < 0 {
+		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
+	}
+	return rows[i].PID, nil
+}
+
+// signal sends a signal to a process. It is no error if the process is down.
+func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) error {
+	err := d.nodes.Kill(ctx, name, sig)
+	if errors.Is(err, supervisor.ErrDown) {
+		return nil
+	}
+	return err
+}
+
+// isNode reports whether the name is that of a node.
+func isNode(name string) bool {
+	role, _, found := strings.Cut(name, "-")
+	return found && (role == "meta" || role == "data" || role == "session")
+}

@@ -1,0 +1,235 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave/internal/faultnet"
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
+)
+
+// Config describes where the programs and the files are.
+type Config struct {
+	Bin    string // the folder with the programs meta, session, data and devdb
+	Dir    string // the cluster's folder, created if it is missing; the logs stay in it
+	Logger hclog.Logger
+	// NoEvents turns off the nodes' trace files, which grow without limit in a
+	// long run.
+	NoEvents bool
+}
+
+// Cluster is a testbed.Cluster of processes of this machine.
+type Cluster struct {
+	cfg     Config
+	net     *faultnet.Net // nil if the cluster was running already
+	view    *outside.View
+	cluster *supervisor.Cluster
+	nodes   *supervisor.Handle
+	ended   chan error
+
+	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
+	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
+	stopped  bool             // the cluster was stopped; only Stop and Close use it
+
+	mu         sync.Mutex        // guards the rest
+	advertised map[string]string // each host's address, by name
+	clients    map[string]*outside.Client
+	twins      []*twin
+}
+
+var _ testbed.Cluster = (*Cluster)(nil)
+
+// New returns a driver for one run.
+func New(c Config) *Cluster {
+	return &Cluster{cfg: c, net: faultnet.New(), advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+}
+
+// Attach returns a driver for a cluster that is running already. It starts and
+// stops only what the scenario says, and cannot break the network, because
+// there are no proxies between the processes.
+func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
+	if !nodes.Running() {
+		return nil, fmt.Errorf("%w: in %s", supervisor.ErrNone, nodes.Dir())
+	}
+	d := New(Config{Dir: dir})
+	d.net, d.nodes = nil, nodes
+	rows, err := nodes.Rows()
+	for _, r := range rows {
+		if r.HTTP != "" {
+			d.advertised[r.Name] = r.HTTP
+		}
+	}
+	return d, err
+}
+
+// Size returns the scenario's cluster with the size of the running one.
+func (d *Cluster) Size(c testbed.Size) testbed.Size {
+	c.Metas, c.Sessions, c.Datas = 0, 0, 0
+	for name := range d.advertised {
+		switch role, _, _ := strings.Cut(name, "-"); role {
+		case "meta":
+			c.Metas++
+		case "session":
+			c.Sessions++
+		case "data":
+			c.Datas++
+		}
+	}
+	return c
+}
+
+// Open starts the processes, unless they are running already.
+func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
+	d.view = &outside.View{Nodes: d.listening, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	if d.nodes != nil {
+		d.view.Token = d.nodes.Token()
+		return nil
+	}
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = filepath.Join(d.cfg.Dir, "cluster"), d.cfg.Bin, true, d.cfg.Logger
+	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
+	for _, n := range []struct {
+		want int
+		have *int
+	}{{c.Metas, &cfg.Metas}, {c.Sessions, &cfg.Sessions}, {c.Datas, &cfg.Datas}} {
+		if n.want > 0 {
+			*n.have = n.want
+		}
+	}
+	if cfg.Detour = d.detour; !d.cfg.NoEvents {
+		cfg.Trace = d.cfg.Dir
+	}
+	var err error
+	if d.cluster, err = supervisor.New(cfg); err != nil {
+		return err
+	}
+	d.nodes = d.cluster.Handle()
+	go func() { d.ended <- d.cluster.Run(context.Background()) }() // ended by Close
+	<-d.cluster.Started()
+	return nil
+}
+
+// detour puts a proxy in front of a process. It returns the address to
+// advertise and the address from which the process is to dial.
+func (d *Cluster) detour(name, listens string) (advertised, from string, err error) {
+	ip, err := d.net.Join(name)
+	if err != nil {
+		return "", "", err
+	}
+	advertised, err = d.net.Listen(name, listens, name != testbed.Database) // except for the database, which counts failed handshakes
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.advertised[name] = advertised
+	return advertised, ip.String(), err
+}
+
+// listening returns the nodes' own addresses. What is observed from outside
+// must not depend on the network that is being broken.
+func (d *Cluster) listening() map[string]string {
+	out := map[string]string{}
+	rows, err := d.nodes.Rows()
+	for _, r := range rows {
+		if err == nil && r.HTTP != "" {
+			out[r.Name] = r.HTTP
+		}
+	}
+	return out
+}
+
+// Partial returns how many slots the data nodes serve without a session that
+// they could not reach.
+func (d *Cluster) Partial(ctx context.Context) int { return d.view.Partial(ctx) }
+
+// Observe observes the nodes from outside.
+func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
+	s := d.view.Observe(ctx)
+	rows, err := d.nodes.Rows()
+	for _, r := range rows {
+		if err == nil && r.PID > 0 && r.Name != testbed.Database {
+			s.Up = append(s.Up, r.Name)
+		}
+	}
+	slices.Sort(s.Up)
+	return s
+}
+
+// Client starts a client whose connections go through the proxies.
+func (d *Cluster) Client(name string) (testbed.Client, error) {
+	cfg, err := d.ClientConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.clients[name] != nil {
+		return nil, fmt.Errorf("client %s exists already", name)
+	}
+	c, err := outside.NewClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d.clients[name] = c
+	return c, nil
+}
+
+// HasEvents is false: the nodes are other processes and cannot be held.
+func (d *Cluster) HasEvents() bool { return false }
+
+// Events reads the nodes' trace files. The times can be compared because all
+// processes use this machine's clock.
+func (d *Cluster) Events(told func(at time.Time, c trace.Claim)) (had bool, err error) {
+	if d.cluster == nil {
+		return false, nil
+	}
+	return outside.Events(d.cfg.Dir, told)
+}
+
+// Close ends clients, processes and proxies. It may follow Stop.
+func (d *Cluster) Close(ctx context.Context) error {
+	d.mu.Lock()
+	clients, twins := d.clients, d.twins
+	d.mu.Unlock()
+	for _, c := range clients {
+		c.Kill()
+	}
+	for _, t := range twins {
+		t.kill()
+	}
+	for _, t := range d.wrong {
+		t.kill()
+	}
+	err := d.end(ctx, true)
+	if d.net != nil {
+		d.net.Close()
+	}
+	return err
+}
+
+// end stops the cluster that this driver has started, once. now: without
+// waiting for the nodes' graceful stop.
+func (d *Cluster) end(ctx context.Context, now bool) error {
+	if d.cluster == nil || d.stopped {
+		return nil
+	}
+	d.stopped = true
+	d.cluster.Stop(now)
+	select {
+	case err := <-d.ended:
+		return err
+	case <-ctx.Done():
+		d.cluster.Stop(true)
+		return errors.Join(ctx.Err(), <-d.ended)
+	}
+}

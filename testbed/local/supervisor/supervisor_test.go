@@ -1,0 +1,370 @@
+package supervisor_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/local/supervisor"
+)
+
+func newCluster(dir, bin string) (*supervisor.Cluster, error) {
+	cfg := supervisor.DefaultConfig() // the default StopWait suits a busy machine: with the race detector a process takes a second to exit
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = dir, bin, true
+	return supervisor.New(cfg)
+}
+
+// programs returns a folder with links to the test binary under the names of
+// the programs.
+func programs(t *testing.T, names ...string) string {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	for _, name := range append(names, "meta", "session", "data", "devdb") {
+		require.NoError(t, os.Symlink(self, filepath.Join(bin, name)))
+	}
+	return bin
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// up starts a cluster, waits until it is ready, and stops it when the test
+// ends.
+func up(t *testing.T, change func(*supervisor.Config)) (*supervisor.Cluster, *supervisor.Handle, <-chan error) {
+	cfg := supervisor.DefaultConfig()
+	cfg.Dir, cfg.Bin, cfg.AnyPorts = t.TempDir(), programs(t), true
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := supervisor.New(cfg)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		ended <- c.Run(context.Background())
+		close(done)
+	}()
+	t.Cleanup(func() { c.Stop(true); <-done })
+	h := c.Handle()
+	require.NoError(t, h.AwaitReady(within(t, time.Minute)))
+	return c, h, ended
+}
+
+// allReady returns the processes when all of them are ready in one look. On a
+// busy machine a process may not answer a look in time, even after AwaitReady.
+func allReady(t *testing.T, h *supervisor.Handle) (ps []supervisor.Process) {
+	t.Helper()
+	ctx := within(t, time.Minute)
+	for {
+		require.NoError(t, h.AwaitReady(ctx))
+		var err error
+		ps, err = h.Processes(ctx)
+		require.NoError(t, err)
+		if !slices.ContainsFunc(ps, func(p supervisor.Process) bool { return p.State != "ready" }) {
+			return ps
+		}
+	}
+}
+
+func states(t *testing.T, h *supervisor.Handle) map[string]string {
+	ps, err := h.Processes(within(t, 5*time.Second))
+	require.NoError(t, err)
+	out := make(map[string]string)
+	for _, p := range ps {
+		out[p.Name] = p.State
+	}
+	return out
+}
+
+func TestCluster_StartsShowsProcessesAndStopsInOrder(t *testing.T) {
+	_, h, ended := up(t, nil)
+	var names []string
+	for _, p := range allReady(t, h) {
+		names = append(names, p.Name)
+		assert.Equal(t, "ready", p.State, p.Name)
+		assert.Positive(t, p.PID)
+		if p.Role != "db" {
+			assert.Equal(t, "life-"+strconv.Itoa(p.PID), p.Incarnation)
+			assert.NotEmpty(t, p.HTTP)
+		}
+		pid, err := os.ReadFile(filepath.Join(h.Dir(), "pids", p.Name+".pid"))
+		require.NoError(t, err)
+		assert.Equal(t, strconv.Itoa(p.PID)+"\n", string(pid))
+	}
+	assert.Equal(t, []string{"data-1", "data-2", "data-3", "db", "meta-1", "meta-2", "meta-3", "session-1", "session-2"}, names)
+
+	require.NoError(t, h.Down(within(t, time.Minute), false))
+	require.NoError(t, <-ended)
+	assert.ErrorIs(t, h.Down(within(t, time.Second), false), supervisor.ErrNone)
+
+	at := func(name string) int64 {
+		log, err := os.ReadFile(supervisor.LogPath(h.Dir(), name))
+		require.NoError(t, err)
+		if strings.HasPrefix(name, "data") || strings.HasPrefix(name, "session") {
+			assert.Contains(t, string(log), "received: the cluster is stopping")
+		}
+		m := regexp.MustCompile(`stopped at (\d+)`).FindSubmatch(log)
+		require.NotNil(t, m, "%s did not stop at SIGTERM: %s", name, log)
+		n, err := strconv.ParseInt(string(m[1]), 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	order := []string{"session-1", "data-1", "meta-1", "db"}
+	for i := range order[1:] {
+		assert.Less(t, at(order[i]), at(order[i+1]), "%s stops before %s", order[i], order[i+1])
+	}
+}
+
+func TestKill_ProcessStaysDownUntilStarted(t *testing.T) {
+	_, h, _ := up(t, nil)
+	ctx := within(t, time.Minute)
+	before, err := h.Process(ctx, "data-2")
+	require.NoError(t, err)
+
+	require.NoError(t, h.Kill(ctx, "data-2", syscall.SIGKILL))
+	p, err := h.Process(ctx, "data-2")
+	require.NoError(t, err)
+	assert.Equal(t, "killed", p.State)
+	assert.Equal(t, "killed", p.Signal)
+	assert.Zero(t, p.PID)
+	assert.ErrorIs(t, h.Kill(ctx, "data-2", syscall.SIGKILL), supervisor.ErrDown)
+	assert.ErrorIs(t, h.Kill(ctx, "data-9", syscall.SIGKILL), supervisor.ErrNoProcess)
+	assert.ErrorIs(t, h.Start(ctx, "data-9"), supervisor.ErrNoProcess)
+	assert.ErrorIs(t, h.Start(ctx, "data-1"), supervisor.ErrRunning)
+
+	require.NoError(t, h.Start(ctx, "data-2"))
+	require.NoError(t, h.AwaitReady(ctx))
+	after, err := h.Process(ctx, "data-2")
+	require.NoError(t, err)
+	assert.NotEqual(t, before.Incarnation, after.Incarnation)
+	assert.Equal(t, before.HTTP, after.HTTP, "the address stays")
+}
+
+func TestProcesses_SuspendedProcessIsShown(t *testing.T) {
+	_, h, _ := up(t, nil)
+	ctx := within(t, time.Minute)
+	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return states(t, h)["session-1"] == "suspended" }, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGCONT))
+	require.NoError(t, h.AwaitReady(ctx))
+	require.NoError(t, h.Kill(ctx, "session-1", syscall.SIGSTOP))
+	require.NoError(t, h.Down(ctx, false), "a suspended process can be stopped as well")
+}
+
+func TestRestart_StartsProcessThatHasEnded(t *testing.T) {
+	_, h, _ := up(t, func(c *supervisor.Config) { c.Restart = 20 * time.Millisecond })
+	ctx := within(t, time.Minute)
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		before, err := h.Process(ctx, "meta-1")
+		require.NoError(t, err)
+		require.NoError(t, h.Kill(ctx, "meta-1", sig))
+		require.Eventually(t, func() bool {
+			p, err := h.Process(ctx, "meta-1")
+			return err == nil && p.State == "ready" && p.PID != before.PID
+		}, 30*time.Second, 5*time.Millisecond)
+	}
+}
+
+func TestDown_KillsAndNamesProcessThatDoesNotStop(t *testing.T) {
+	t.Setenv("FAKE_STUBBORN", "data-3")
+	_, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = 200 * time.Millisecond })
+	err := h.Down(within(t, time.Minute), false)
+	assert.ErrorContains(t, err, "data-3")
+	assert.ErrorContains(t, <-ended, "data-3")
+	for name, state := range states(t, h) {
+		assert.NotEqual(t, "ready", state, name)
+	}
+}
+
+func TestDownNow_CutsShortAGracefulStop(t *testing.T) {
+	t.Setenv("FAKE_STUBBORN", "session-1")
+	c, h, ended := up(t, func(c *supervisor.Config) { c.StopWait = time.Hour })
+	c.Stop(false)
+	require.NoError(t, h.Down(within(t, time.Minute), true))
+	<-ended
+	assert.False(t, h.Running() && h.Supervisor() != os.Getpid())
+}
+
+func TestNew_FolderInUseIsRefused(t *testing.T) {
+	_, h, _ := up(t, nil)
+	_, err := newCluster(h.Dir(), programs(t))
+	require.ErrorIs(t, err, supervisor.ErrBusy)
+	assert.ErrorContains(t, err, "pid "+strconv.Itoa(os.Getpid()))
+}
+
+func TestAwaitReady_ProcessEndsWhileStarting(t *testing.T) {
+	t.Setenv("FAKE_FAILS", "session-2")
+	c, err := newCluster(t.TempDir(), programs(t))
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() { _ = c.Run(context.Background()); close(done) }()
+	defer func() { c.Stop(true); <-done }()
+	err = c.Handle().AwaitReady(within(t, time.Minute))
+	assert.ErrorContains(t, err, "session-2")
+	assert.ErrorContains(t, err, "requested by the test")
+}
+
+// When the supervisor is killed, its processes continue. They are still shown,
+// can be killed, started and stopped, and a second cluster is refused.
+func TestHandle_SupervisorWasKilled(t *testing.T) {
+	bin, dir := programs(t, "orphaner"), t.TempDir()
+	sup := exec.Command(filepath.Join(bin, "orphaner"))
+	sup.Env = append(os.Environ(), "ORPHANER_DIR="+dir, "ORPHANER_BIN="+bin)
+	require.NoError(t, sup.Start())
+	var h *supervisor.Handle
+	require.Eventually(t, func() bool {
+		var err error
+		h, err = supervisor.Open(dir)
+		return err == nil
+	}, 30*time.Second, 5*time.Millisecond)
+	ctx := within(t, 2*time.Minute)
+	defer func() { _ = h.Down(context.Background(), true) }()
+	require.NoError(t, h.AwaitReady(ctx))
+	assert.Equal(t, sup.Process.Pid, h.Supervisor())
+
+	require.NoError(t, sup.Process.Kill())
+	_ = sup.Wait()
+	assert.Zero(t, h.Supervisor())
+	assert.True(t, h.Running())
+	_, err := newCluster(dir, bin)
+	require.ErrorIs(t, err, supervisor.ErrBusy)
+	assert.ErrorContains(t, err, "meta-1 (pid ")
+
+	require.NoError(t, h.Kill(ctx, "data-1", syscall.SIGKILL))
+	assert.Equal(t, "killed", states(t, h)["data-1"])
+	require.NoError(t, h.Start(ctx, "data-1"))
+	require.NoError(t, h.AwaitReady(ctx))
+
+	require.NoError(t, h.Down(ctx, false))
+	for name, state := range states(t, h) {
+		assert.Equal(t, "exited", state, name)
+	}
+	assert.False(t, h.Running())
+	c, err := newCluster(dir, bin)
+	require.NoError(t, err, "the folder can be used again")
+	done := make(chan struct{})
+	go func() { _ = c.Run(context.Background()); close(done) }()
+	c.Stop(true)
+	<-done
+}
+
+func TestCluster_StopsWhenFolderIsRemoved(t *testing.T) {
+	_, h, ended := up(t, nil)
+	ps, err := h.Processes(within(t, 5*time.Second))
+	require.NoError(t, err)
+	// RemoveAll fails if a process writes a file into the folder meanwhile.
+	require.Eventually(t, func() bool { return os.RemoveAll(h.Dir()) == nil }, 10*time.Second, time.Millisecond)
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the cluster is still running without a folder")
+	}
+	for _, p := range ps {
+		assert.Error(t, syscall.Kill(p.PID, 0), "%s is still running", p.Name)
+	}
+}
+
+// A second cluster does not use the first one's ports, not even that of a
+// process that was killed, because it will be started again.
+func TestPorts_SecondClusterGetsOthers(t *testing.T) {
+	well := func(c *supervisor.Config) { c.AnyPorts = false }
+	_, one, _ := up(t, well)
+	ctx := within(t, time.Minute)
+	require.NoError(t, one.Kill(ctx, "data-2", syscall.SIGKILL))
+	_, two, _ := up(t, well)
+	for _, role := range []string{"meta", "data", "session", "db"} {
+		mine, err := one.Addresses(role)
+		require.NoError(t, err)
+		theirs, err := two.Addresses(role)
+		require.NoError(t, err)
+		for _, address := range theirs {
+			assert.NotContains(t, mine, address)
+		}
+	}
+	require.NoError(t, one.Start(ctx, "data-2"))
+	require.NoError(t, one.AwaitReady(ctx))
+}
+
+func TestConfigValidate_NamesTheInvalidField(t *testing.T) {
+	for field, change := range map[string]func(*supervisor.Config){
+		"meta-nodes": func(c *supervisor.Config) { c.Metas = 0 },
+		"data-nodes": func(c *supervisor.Config) { c.Datas = -1 },
+		"slots":      func(c *supervisor.Config) { c.Slots = 100 },
+		"takeover":   func(c *supervisor.Config) { c.Takeover = "coup" },
+		"profile":    func(c *supervisor.Config) { c.Profile = "nacos" },
+		"db":         func(c *supervisor.Config) { c.DB = "" },
+	} {
+		cfg := supervisor.DefaultConfig()
+		change(&cfg)
+		err := cfg.Validate()
+		require.ErrorIs(t, err, supervisor.ErrConfig, field)
+		assert.ErrorContains(t, err, field)
+	}
+	_, err := newCluster(t.TempDir(), t.TempDir())
+	assert.ErrorContains(t, err, `"meta"`)
+}
+
+// When the wait times out, the error names the processes that were not ready,
+// and not those that could not be asked any more.
+func TestAwaitReady_TimeoutNamesProcessesThatAreNotReady(t *testing.T) {
+	_, h, _ := up(t, nil)
+	require.NoError(t, h.Kill(within(t, 5*time.Second), "data-1", syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return states(t, h)["data-1"] == "suspended" }, 20*time.Second, 5*time.Millisecond) // until then it answers
+	err := h.AwaitReady(within(t, 2*time.Second))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, "data-1 (suspended)")
+	assert.ErrorContains(t, err, "; their logs are in "+filepath.Join(h.Dir(), "logs"))
+	assert.Less(t, strings.Count(err.Error(), " ("), 9, "a last look that was cut short does not count")
+}
+
+// Clusters that are planned before any of their processes listens, one after
+// another or at the same moment, get different ports.
+func TestPorts_ClustersPlannedAtOnceShareNone(t *testing.T) {
+	start := func() (*supervisor.Cluster, error) {
+		cfg := supervisor.DefaultConfig()
+		cfg.Dir, cfg.Bin = t.TempDir(), programs(t)
+		return supervisor.New(cfg)
+	}
+	for range 5 {
+		clusters := make([]*supervisor.Cluster, 4)
+		errs := make([]error, len(clusters))
+		var starting sync.WaitGroup
+		for i := range clusters[1:] {
+			starting.Go(func() { clusters[i], errs[i] = start() })
+		}
+		starting.Wait()
+		clusters[3], errs[3] = start()
+		used := map[string]bool{}
+		for i, c := range clusters {
+			require.NoError(t, errs[i])
+			for _, role := range []string{"meta", "data", "session", "db"} {
+				addresses, err := c.Handle().Addresses(role)
+				require.NoError(t, err)
+				for _, a := range addresses {
+					assert.False(t, used[a], "port of %s was given twice", a)
+					used[a] = true
+				}
+			}
+		}
+		for _, c := range clusters { // none was run; Run releases the ports
+			c.Stop(true)
+			require.NoError(t, c.Run(t.Context()))
+		}
+	}
+}

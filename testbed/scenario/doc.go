@@ -1,0 +1,77 @@
+// Package scenario describes faults in a language of its own and plays them on a
+// testbed.Cluster: files are parsed, or storms are made from a seed; a player
+// carries the steps out, records what happens, and gives the history to the
+// checkers of package check.
+//
+// # The language
+//
+// A file holds one scenario, a line one action or expectation. Times are
+// counted from the moment at which the cluster is at rest. The comment at the
+// top says what the scenario is about.
+//
+//	# The leader is killed while it is slow to reach the database.
+//	cluster 3 meta 2 session 3 data 16 slots 2 replicas
+//	takeover lease                         or witness, the default
+//	lease 3s
+//	only in the bubble                     where a machine would be too small
+//	clients 4 names 8 every 300ms replace 2s guests 3s readers 4s
+//	at 2s slow leader from db by 300ms jitter 50ms for 2lease
+//	at 3s kill it for 5s
+//	at 3s expect new leader within lease+1s
+//	every 2s from 10s to 20s reset links of a data to session-1
+//	until 25s
+//	figure leaderless
+//
+// The actions:
+//
+//	kill, stop, start, pause, resume, twin X
+//	start X at a wrong address
+//	close port of X, open port of X
+//	cut X from Y                           both directions
+//	cut one way X -> Y
+//	mend X from Y
+//	slow X from Y by D jitter D rate BYTES
+//	reset links of X to Y
+//	half-open links of X to Y
+//	lose the next answer of X to Y
+//	skew clock of X by D
+//	step database clock by D
+//	set clock of X to TIME
+//	hold X at POINT
+//	hold one X at POINT                    only the next call; later ones overtake it
+//	release X at POINT
+//	resign, quit, forbid X                 also with "by force"
+//	join, allow X
+//	freeze, unfreeze
+//	switch KEY to VALUE
+//	announce stop to X
+//	heal all
+//
+// An operator's command can end with "at once", which sends it to all nodes
+// that X selects at the same moment, and with "and be refused", which demands
+// that the leader refuses it. Most actions can end with "for D". The selectors
+// X and Y are listed in select.go, the expectations in expect.go, the points by
+// trace.Points, the figures by check.FigureNames.
+//
+// The clients of "clients N" stay: they publish, change and replace. With
+// "guests D" another client arrives about every D and publishes; a few seconds
+// later it withdraws and leaves, leaves without withdrawing, or is killed. With
+// "readers D" a client arrives that subscribes to everything, has its first
+// lists recorded, and leaves. Both connect to any session.
+//
+// Every scenario ends in the same way. All faults are healed. Within one lease
+// there must be a leader; within ten seconds more the slots must be spread
+// evenly and every subscriber must see exactly what live clients publish. A
+// list that the push guard may hold back at that time is checked again when the
+// guard's time has ended. Finally a new client reads everything.
+//
+// # Storms
+//
+// Storm makes a scenario from a seed, of the actions that are possible
+// with the Capabilities of the cluster where it is to be played. The seed draws a theme (themes.go): single
+// faults with at most one session in trouble at a time; single faults and
+// episodes; outages of one or two whole roles, shorter and longer than each
+// grace; drains while a node is paused; commands of an operator at any moment;
+// clients that withdraw and leave while copies are lost. Shrink reduces a
+// failing scenario until no step can be removed.
+package scenario

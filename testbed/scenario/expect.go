@@ -1,0 +1,136 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// condition is something that can be expected. holds reports whether it is true
+// in an observation and, if not, why.
+type condition struct {
+	who, point, count bool
+	about             string // for the authors of scenarios
+	holds             func(p *player, e *Expectation, now testbed.Snapshot) (bool, string)
+}
+
+// newLeaderMissing returns why there is no new leader.
+func newLeaderMissing(before, now testbed.Snapshot) string {
+	if now.Leader == "" {
+		return "no node leads"
+	}
+	return fmt.Sprintf("%s leads term %d; before it was term %d", now.Leader, now.Term, before.Term)
+}
+
+// conditions are what can be expected.
+var conditions = map[string]condition{
+	"leader": {about: "some node leads and trusts itself", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Leader != "", "no node leads"
+	}},
+	"no leader": {about: "no node leads", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Leader == "", now.Leader + " leads"
+	}},
+	"new leader": {about: "a leader with a higher term than before the last fault", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Leader != "" && now.Term > p.baseline.Term, newLeaderMissing(p.baseline, now)
+	}},
+	"same leader": {about: "the leader and the term of before the last fault", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Leader == p.baseline.Leader && now.Term == p.baseline.Term, fmt.Sprintf("%s leads term %d; before it was %s and %d", now.Leader, now.Term, p.baseline.Leader, p.baseline.Term)
+	}},
+	"stable": {about: "every slot is stable on a node that runs", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		s := check.Summarize(now, nil)
+		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
+	}},
+	"even": {about: "stable, and the data nodes lead equally many slots, give or take one", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return p.targets.summarize(now).Even, "slots are not even"
+	}},
+	"served without": {who: true, about: "stable, and WHO leads no slot", holds: func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
+		s := check.Summarize(now, nil)
+		for _, n := range p.targets.resolve(e.Who, now) {
+			if led(now.Table, n) {
+				return false, n + " leads slots"
+			}
+		}
+		return s.Stable && s.Unled == 0, fmt.Sprintf("%d slots without a node, stable: %t", s.Unled, s.Stable)
+	}},
+	"full": {about: "every subscriber sees exactly what live clients publish", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
+		return p.load.full()
+	}},
+	"without": {who: true, about: "no subscriber sees a registration of WHO", holds: func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
+		for _, n := range p.targets.resolve(e.Who, now) {
+			if seen := p.load.shownOf(n); seen != "" {
+				return false, seen
+			}
+		}
+		return true, ""
+	}},
+	"held": {who: true, point: true, about: "WHO waits at the point", holds: func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
+		for _, n := range p.targets.resolve(e.Who, now) {
+			if p.gate.Held(n, e.Point) == 0 {
+				return false, fmt.Sprintf("%s is not held at %s", n, e.Point)
+			}
+		}
+		return true, ""
+	}},
+	"refused": {count: true, about: "COUNT commands or writes of an older term were refused in the scenario so far", holds: func(p *player, e *Expectation, _ testbed.Snapshot) (bool, string) {
+		n := p.rec.Refused() - p.refused
+		return n >= e.Count, fmt.Sprintf("%d were refused", n)
+	}},
+	"frozen": {about: "protection is on: no slot moves", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) { return now.Frozen, "not frozen" }},
+	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Partial > 0, "no slot is partial"
+	}},
+	"down": {who: true, about: "WHO has ended", holds: upOrDown(false)},
+	"up":   {who: true, about: "WHO runs", holds: upOrDown(true)},
+	"table of": {count: true, about: "the slot table is of a term of at least COUNT", holds: func(_ *player, e *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Table.Epoch.Term >= uint64(e.Count), now.Table.Epoch.String()
+	}},
+}
+
+func upOrDown(up bool) func(*player, *Expectation, testbed.Snapshot) (bool, string) {
+	return func(p *player, e *Expectation, now testbed.Snapshot) (bool, string) {
+		for _, n := range p.targets.resolve(e.Who, now) {
+			if slices.Contains(now.Up, n) != up {
+				return false, fmt.Sprintf("%s runs: %t", n, !up)
+			}
+		}
+		return true, ""
+	}
+}
+
+// conditionNames returns the names with the longest first, as the parser needs
+// them.
+func conditionNames() []string {
+	out := slices.Sorted(maps.Keys(conditions))
+	slices.SortStableFunc(out, func(a, b string) int { return len(strings.Fields(b)) - len(strings.Fields(a)) })
+	return out
+}
+
+// openExpectation is an expectation that is not decided yet.
+type openExpectation struct {
+	Expectation
+	line     int
+	began    time.Time
+	progress bool // one of those that end every scenario
+}
+
+// evaluate evaluates an expectation; done reports whether it is decided.
+func (p *player) evaluate(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
+	holds, why := conditions[o.What].holds(p, &o.Expectation, now)
+	passed := time.Since(o.began)
+	switch {
+	case o.For > 0 && !holds:
+		return true, fmt.Errorf("line %d: %s: false after %s: %s", o.line, o.Expectation, passed.Round(time.Millisecond), why)
+	case o.For > 0:
+		return passed >= o.For, nil
+	case holds:
+		return true, nil
+	case passed > o.Within:
+		return true, fmt.Errorf("line %d: %s: %s", o.line, o.Expectation, why)
+	}
+	return false, nil
+}

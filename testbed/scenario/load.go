@@ -1,0 +1,354 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"conclave"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// load runs the clients. Each publishes under some names and subscribes to all.
+// A value names its publisher and the number of its changes: "client-2/7#13" is
+// the 13th value of the registration client-2/7. So a pushed list shows by
+// itself what is missing and what is stale.
+type load struct {
+	of      Load
+	driver  testbed.Cluster
+	rec     *check.Recorder
+	working sync.WaitGroup
+
+	mu      sync.Mutex         // guards the rest
+	clients map[string]*worker // clients that stay
+	guests  map[string]*worker // see visit.go
+	live    map[string]string  // tag -> value: published by live clients, and not withdrawn
+	names   map[string]string  // tag -> name
+	ending  map[string]bool    // tags that are being removed: they may be seen or not
+	last    map[[2]string][]string
+}
+
+// worker is one client.
+type worker struct {
+	name   string
+	client testbed.Client
+	pubs   []*registration
+	rand   *rand.Rand
+	gone   chan struct{} // closed when it is killed
+	once   sync.Once
+	dead   bool // killed, or it has left; guarded by the load's mutex
+}
+
+// registration is one registration of a worker.
+type registration struct {
+	name, tag string
+	pub       testbed.Publication
+	count     int
+}
+
+func newLoad(of Load, d testbed.Cluster, rec *check.Recorder) *load {
+	return &load{
+		of: of, driver: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
+		ending: map[string]bool{}, last: map[[2]string][]string{},
+	}
+}
+
+func serviceName(i int) string { return fmt.Sprintf("service-%d", i+1) }
+
+// begin starts the clients. They work until ctx ends.
+func (l *load) begin(ctx context.Context, seed uint64) error {
+	for i := range l.of.Clients {
+		name := fmt.Sprintf("client-%d", i+1)
+		c, err := l.driver.Client(name)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", name, err)
+		}
+		w := &worker{name: name, client: c, rand: rand.New(rand.NewPCG(seed, uint64(i+1))), gone: make(chan struct{})}
+		l.mu.Lock()
+		l.clients[name] = w
+		l.mu.Unlock()
+		for n := range l.of.Names {
+			if err := l.subscribe(w, serviceName(n)); err != nil {
+				return err
+			}
+		}
+		for n := range l.of.Names {
+			if n%l.of.Clients == i || l.of.Clients > 1 && (n+1)%l.of.Clients == i {
+				w.pubs = append(w.pubs, &registration{name: serviceName(n)})
+			}
+		}
+		l.working.Go(func() { l.work(ctx, w) })
+	}
+	l.working.Go(func() { l.visits(ctx, l.of.Guests, seed, "guest", l.guest) })
+	l.working.Go(func() { l.visits(ctx, l.of.Readers, seed, check.Reader, l.read) })
+	return nil
+}
+
+func (l *load) subscribe(w *worker, name string) error {
+	return w.client.Subscribe(name, func(d conclave.Datum) {
+		l.rec.Op(check.Op{Client: w.name, Kind: check.OpPush, Name: name, ID: w.name, Version: d.Version, Values: d.Values})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.last[[2]string{w.name, name}] = slices.Sorted(slices.Values(d.Values))
+	})
+}
+
+// work publishes, changes and replaces until ctx ends or the client is killed.
+func (l *load) work(ctx context.Context, w *worker) {
+	for _, o := range w.pubs {
+		l.publish(ctx, w, o)
+	}
+	if len(w.pubs) == 0 {
+		return
+	}
+	next := func(d time.Duration) time.Time { // never: far away
+		if d == 0 {
+			return time.Now().Add(1000 * time.Hour)
+		}
+		return time.Now().Add(d/2 + time.Duration(w.rand.Int64N(int64(d)+1)))
+	}
+	change, replace := next(l.of.Every), next(l.of.Replace)
+	for {
+		at := change
+		if replace.Before(at) {
+			at = replace
+		}
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+		case <-w.gone:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		o := w.pubs[w.rand.IntN(len(w.pubs))]
+		if at.Equal(change) {
+			l.change(ctx, w, o)
+			change = next(l.of.Every)
+			continue
+		}
+		l.withdraw(ctx, w, o)
+		l.publish(ctx, w, o)
+		replace = next(l.of.Replace)
+	}
+}
+
+// publish makes a registration under a tag that was never used before.
+func (l *load) publish(ctx context.Context, w *worker, o *registration) {
+	o.count = 1
+	l.mu.Lock()
+	if w.dead { // killed meanwhile
+		l.mu.Unlock()
+		o.pub = nil
+		return
+	}
+	o.tag = fmt.Sprintf("%s/%d", w.name, len(l.names)+1)
+	value := fmt.Sprintf("%s#%d", o.tag, o.count)
+	l.live[o.tag], l.names[o.tag] = value, o.name
+	l.mu.Unlock()
+	l.rec.Op(check.Op{Client: w.name, Kind: check.OpPublish, Name: o.name, ID: o.tag, Version: 1, Values: []string{value}})
+	pub, err := w.client.Publish(ctx, o.name, []string{value})
+	if err != nil { // the scenario has ended, or the client was killed
+		l.forget(o.tag)
+		o.pub = nil
+		return
+	}
+	o.pub = pub
+	l.await(ctx, w, o)
+}
+
+func (l *load) change(ctx context.Context, w *worker, o *registration) {
+	if o.pub == nil {
+		return
+	}
+	o.count++
+	value := fmt.Sprintf("%s#%d", o.tag, o.count)
+	l.mu.Lock()
+	if w.dead { // killed meanwhile
+		l.mu.Unlock()
+		return
+	}
+	l.live[o.tag] = value
+	l.mu.Unlock()
+	l.rec.Op(check.Op{Client: w.name, Kind: check.OpPublish, Name: o.name, ID: o.tag, Version: int64(o.count), Values: []string{value}})
+	if err := o.pub.Update([]string{value}); err == nil {
+		l.await(ctx, w, o)
+	}
+}
+
+// withdraw reports whether a data node has acknowledged the withdrawal.
+func (l *load) withdraw(ctx context.Context, w *worker, o *registration) (stored bool) {
+	if o.pub == nil {
+		return true
+	}
+	l.forget(o.tag)
+	l.rec.Op(check.Op{Client: w.name, Kind: check.OpWithdraw, Name: o.name, ID: o.tag, Version: int64(o.count) + 1})
+	if err := o.pub.Withdraw(); err != nil {
+		return false
+	}
+	o.count++
+	return l.await(ctx, w, o)
+}
+
+func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bool) {
+	limited, cancel := context.WithTimeout(ctx, check.StoredTimeout)
+	defer cancel()
+	err := o.pub.Stored(limited)
+	if ctx.Err() != nil {
+		return false
+	}
+	kind := check.OpStored
+	if err != nil {
+		kind = check.OpUnheard
+	}
+	l.rec.Op(check.Op{Client: w.name, Kind: kind, Name: o.name, ID: o.tag, Version: int64(o.count), Err: err})
+	return err == nil
+}
+
+// forget records that a tag may be missing from now on.
+func (l *load) forget(tag string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.live, tag)
+	l.ending[tag] = true
+}
+
+// kill ends a client's work: from now on its registrations may be seen or not.
+func (l *load) kill(name string) {
+	l.mu.Lock()
+	w := l.clients[name]
+	if w == nil {
+		w = l.guests[name]
+	}
+	for _, tag := range slices.Sorted(maps.Keys(l.live)) {
+		if strings.HasPrefix(tag, name+"/") {
+			delete(l.live, tag)
+			l.ending[tag] = true
+			l.rec.Op(check.Op{Client: name, Kind: check.OpWithdraw, Name: l.names[tag], ID: tag})
+		}
+	}
+	delete(l.clients, name)
+	delete(l.guests, name)
+	if w != nil {
+		w.dead = true
+	}
+	l.mu.Unlock()
+	if w != nil {
+		w.once.Do(func() { close(w.gone) })
+	}
+}
+
+// wants returns what live clients publish under a name now, sorted.
+func (l *load) wants(name string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wanted(name)
+}
+
+func (l *load) wanted(name string) []string {
+	out := []string{}
+	for tag, value := range l.live {
+		if l.names[tag] == name {
+			out = append(out, value)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// full reports whether every subscriber sees exactly what live clients publish,
+// and otherwise describes a difference. Values that are being removed do not
+// count.
+func (l *load) full() (bool, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for client, name := range l.short() {
+		return false, fmt.Sprintf("%s sees %s as %v, published are %v", client, name, l.settled(l.last[[2]string{client, name}]), l.wanted(name))
+	}
+	return true, ""
+}
+
+// missing returns the names of the lists that are not full.
+func (l *load) missing() (out []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for client, name := range l.short() {
+		out = append(out, check.ListName(client, name))
+	}
+	return out
+}
+
+// short yields the subscriber and the dataId of each list that is not full, in
+// order.
+func (l *load) short() iter.Seq2[string, string] {
+	return func(yield func(client, name string) bool) {
+		for i := range l.of.Names {
+			name := serviceName(i)
+			want := l.wanted(name)
+			for _, client := range slices.Sorted(maps.Keys(l.clients)) {
+				if !slices.Equal(l.settled(l.last[[2]string{client, name}]), want) && !yield(client, name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// shownOf describes a value of the client that some subscriber sees, or returns
+// "".
+func (l *load) shownOf(client string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.of.Names {
+		for _, by := range slices.Sorted(maps.Keys(l.clients)) {
+			for _, value := range l.last[[2]string{by, serviceName(i)}] {
+				if strings.HasPrefix(value, client+"/") {
+					return fmt.Sprintf("%s sees %s of %s", by, value, serviceName(i))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// settled returns the values that are not being removed.
+func (l *load) settled(values []string) []string {
+	out := []string{}
+	for _, v := range values {
+		if tag, _, ok := check.ParseValue(v); !ok || !l.ending[tag] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// connections records which sessions know each client, if that has changed.
+func (l *load) connections(before map[string]string) {
+	l.mu.Lock()
+	clients := make([]*worker, 0, len(l.clients))
+	for _, all := range []map[string]*worker{l.clients, l.guests} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			clients = append(clients, all[name])
+		}
+	}
+	l.mu.Unlock()
+	for _, w := range clients {
+		var at []string
+		for _, n := range w.client.Connected() {
+			at = append(at, n.String())
+		}
+		if all := strings.Join(at, " "); all != before[w.name] {
+			before[w.name] = all
+			l.rec.Op(check.Op{Client: w.name, Kind: check.OpConnected, Values: at})
+		}
+	}
+}

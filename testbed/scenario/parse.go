@@ -1,0 +1,282 @@
+package scenario
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"conclave/testbed/check"
+)
+
+// Parse reads a scenario. Errors begin with FILE:LINE and quote the word that
+// was not understood; file is only used for that and for the scenario's name.
+func Parse(file, text string) (Scenario, error) {
+	p := &parser{file: file, lease: defaultLease}
+	p.s.Name = strings.TrimSuffix(path.Base(file), ".txt")
+	top := true
+	for i, line := range strings.Split(text, "\n") {
+		p.line = i + 1
+		line = strings.TrimSpace(line)
+		if about, ok := strings.CutPrefix(line, "#"); ok {
+			if top {
+				p.s.About += strings.TrimSpace(about) + "\n"
+			}
+			continue
+		}
+		line, _, _ = strings.Cut(line, " #")
+		if p.words = strings.Fields(line); len(p.words) == 0 {
+			continue
+		}
+		top = false
+		if err := p.statement(); err != nil {
+			return Scenario{}, fmt.Errorf("%s:%d: %w", p.file, p.line, err)
+		}
+		if len(p.words) > 0 {
+			return Scenario{}, fmt.Errorf("%s:%d: unexpected %q at the end of the line", p.file, p.line, strings.Join(p.words, " "))
+		}
+	}
+	p.s.About = strings.TrimSpace(p.s.About)
+	p.s = p.s.withDefaults()
+	if err := p.s.check(); err != nil {
+		return Scenario{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return p.s, nil
+}
+
+// parser reads a file line by line and each line word by word.
+type parser struct {
+	file  string
+	line  int
+	words []string
+	lease time.Duration
+	s     Scenario
+}
+
+// next returns the next word, or "" at the end of the line.
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+// accept consumes the words if they come next, and reports whether they did.
+func (p *parser) accept(words ...string) bool {
+	if len(p.words) < len(words) || !slices.Equal(p.words[:len(words)], words) {
+		return false
+	}
+	p.words = p.words[len(words):]
+	return true
+}
+
+func (p *parser) want(words ...string) error {
+	if p.accept(words...) {
+		return nil
+	}
+	return fmt.Errorf("want %q, found %q", strings.Join(words, " "), strings.Join(p.words, " "))
+}
+
+func (p *parser) statement() error {
+	switch w := p.next(); w {
+	case "cluster":
+		return p.cluster()
+	case "takeover":
+		if p.s.Cluster.Takeover = p.next(); p.s.Cluster.Takeover != "witness" && p.s.Cluster.Takeover != "lease" {
+			return fmt.Errorf("unknown takeover %q (want witness or lease)", p.s.Cluster.Takeover)
+		}
+		return nil
+	case "lease":
+		d, err := p.duration()
+		p.s.Cluster.Lease, p.lease = d, d
+		return err
+	case "only":
+		p.s.Bubble = true
+		return p.want("in", "the", "bubble")
+	case "clients":
+		return p.clients()
+	case "until":
+		d, err := p.duration()
+		p.s.Until = d
+		return err
+	case "figure":
+		name := p.next()
+		if !slices.Contains(check.FigureNames(), name) {
+			return fmt.Errorf("unknown figure %q (want one of %s)", name, strings.Join(check.FigureNames(), ", "))
+		}
+		p.s.Figures = append(p.s.Figures, name)
+		return nil
+	case "at", "every":
+		return p.step(w)
+	default:
+		return fmt.Errorf("unknown statement %q (want cluster, takeover, lease, only, clients, at, every, until or figure)", w)
+	}
+}
+
+func (p *parser) cluster() error {
+	for len(p.words) > 0 {
+		n, err := p.number()
+		if err != nil {
+			return err
+		}
+		switch w := p.next(); w {
+		case "meta", "metas":
+			p.s.Cluster.Metas = n
+		case "session", "sessions":
+			p.s.Cluster.Sessions = n
+		case "data", "datas":
+			p.s.Cluster.Datas = n
+		case "slot", "slots":
+			p.s.Cluster.Slots = n
+		case "replica", "replicas":
+			p.s.Cluster.Replicas = n
+		default:
+			return fmt.Errorf("unknown word %q (want meta, session, data, slots or replicas)", w)
+		}
+	}
+	return nil
+}
+
+func (p *parser) clients() (err error) {
+	if p.s.Load.Clients, err = p.number(); err != nil {
+		return err
+	}
+	p.s.Load.Names = p.s.Load.Clients
+	for len(p.words) > 0 && err == nil {
+		switch w := p.next(); w {
+		case "names":
+			p.s.Load.Names, err = p.number()
+		case "every":
+			p.s.Load.Every, err = p.duration()
+		case "replace":
+			p.s.Load.Replace, err = p.duration()
+		case "guests":
+			p.s.Load.Guests, err = p.duration()
+		case "readers":
+			p.s.Load.Readers, err = p.duration()
+		default:
+			return fmt.Errorf("unknown word %q (want names, every, replace, guests or readers)", w)
+		}
+	}
+	return err
+}
+
+func (p *parser) step(w string) (err error) {
+	s := Line{Number: p.line}
+	if w == "every" {
+		if s.Every, err = p.duration(); err != nil {
+			return err
+		}
+		if s.Every <= 0 {
+			return fmt.Errorf("every %s: want a duration above 0", s.Every)
+		}
+		if err = p.want("from"); err != nil {
+			return err
+		}
+	}
+	if s.At, err = p.duration(); err != nil {
+		return err
+	}
+	if w == "every" {
+		if err = p.want("to"); err != nil {
+			return err
+		}
+		if s.To, err = p.duration(); err != nil {
+			return err
+		}
+	}
+	if p.accept("expect") {
+		s.Expect, err = p.expectation()
+	} else {
+		s.Step, err = p.action()
+	}
+	if err == nil {
+		p.s.Lines = append(p.s.Lines, s)
+	}
+	return err
+}
+
+// expectation reads a condition and its time.
+func (p *parser) expectation() (e *Expectation, err error) {
+	e = &Expectation{}
+	if e.What = p.condition(); e.What == "" {
+		return nil, fmt.Errorf("unknown expectation %q (want one of %s)", strings.Join(p.words, " "), strings.Join(conditionNames(), ", "))
+	}
+	c := conditions[e.What]
+	if c.who {
+		if e.Who, err = p.selector(); err != nil {
+			return nil, err
+		}
+	}
+	if c.point {
+		if err = p.want("at"); err != nil {
+			return nil, err
+		}
+		if e.Point, err = p.point(); err != nil {
+			return nil, err
+		}
+	}
+	if c.count {
+		if e.Count, err = p.number(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case p.accept("within"):
+		e.Within, err = p.duration()
+	case p.accept("for"):
+		if e.For, err = p.duration(); err == nil && e.For <= 0 {
+			err = fmt.Errorf("for %s: want a duration above 0", e.For)
+		}
+	default:
+		err = fmt.Errorf("expect %s: want within DURATION or for DURATION", e.What)
+	}
+	return e, err
+}
+
+func (p *parser) condition() string {
+	for _, name := range conditionNames() { // longer ones first
+		if p.accept(strings.Fields(name)...) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (p *parser) number() (int, error) {
+	w := p.next()
+	n, err := strconv.Atoi(w)
+	if err != nil || n < 0 || n > 1e9 {
+		return 0, fmt.Errorf("invalid number %q (want 0 to 1000000000)", w)
+	}
+	return n, nil
+}
+
+// duration reads a sum such as 500ms, lease+10s or 2lease.
+func (p *parser) duration() (time.Duration, error) {
+	w := p.next()
+	var sum time.Duration
+	for term := range strings.SplitSeq(w, "+") {
+		if n, ok := strings.CutSuffix(term, "lease"); ok {
+			times := 1.0
+			if n != "" {
+				var err error
+				if times, err = strconv.ParseFloat(n, 64); err != nil || times < 0 || times > 1000 {
+					return 0, fmt.Errorf("invalid number of leases %q (want 0 to 1000)", term)
+				}
+			}
+			sum += time.Duration(times * float64(p.lease))
+			continue
+		}
+		d, err := time.ParseDuration(term)
+		if err != nil || d > 1000*time.Hour || d < -1000*time.Hour {
+			return 0, fmt.Errorf("invalid duration %q (want for example 500ms, 2s or lease+1s, at most 1000h)", w)
+		}
+		sum += d
+	}
+	return sum, nil
+}

@@ -1,0 +1,368 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"conclave"
+	"conclave/internal/sleep"
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// Result is the outcome of one run.
+type Result struct {
+	Scenario Scenario
+	Skipped  string   // why it was not played; "" if it was
+	Failures []string // expectations that were not met
+	History  *check.History
+	Verdicts []check.Verdict
+	Figures  []check.Figure
+	Took     time.Duration // by the clock of the run
+}
+
+// Ok reports whether every expectation was met and no checker found a
+// violation.
+func (r *Result) Ok() bool {
+	return len(r.Failures) == 0 && !slices.ContainsFunc(r.Verdicts, func(v check.Verdict) bool { return len(v.Violations) > 0 })
+}
+
+// Problems lists the expectations that were not met and the violations, one
+// line each.
+func (r *Result) Problems() []string {
+	out := slices.Clone(r.Failures)
+	for _, v := range r.Verdicts {
+		for _, x := range v.Violations {
+			out = append(out, fmt.Sprintf("%s (%s) at %s: %s", v.ID, v.Says, x.At.Round(time.Millisecond), x.What))
+		}
+	}
+	return out
+}
+
+// Play plays a scenario with a driver and checks its history. Time is that of
+// package time, so it is virtual in a bubble. An error means that the scenario
+// could not be played: the cluster did not start, or the driver failed.
+func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
+	s = s.withDefaults()
+	r := &Result{Scenario: s}
+	rec := check.NewRecorder(s.Name, s.Cluster)
+	p := &player{
+		s: s, driver: d, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
+		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
+	}
+	p.load = newLoad(s.Load, d, rec)
+	began := time.Now()
+	err := p.play(ctx)
+	r.Took = time.Since(began)
+	told, terr := d.Events(rec.Late)
+	if err == nil && terr != nil {
+		err = fmt.Errorf("read the nodes' events: %w", terr)
+	}
+	r.History = rec.History(d.HasEvents() || told)
+	p.releaseAll()
+	p.load.working.Wait() // no more clients arrive
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if cerr := d.Close(limit); err == nil && cerr != nil {
+		err = fmt.Errorf("close the cluster: %w", cerr)
+	}
+	if errors.Is(err, testbed.ErrUnsupported) {
+		r.Skipped = err.Error()
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Failures = p.failures
+	r.Verdicts = check.Run(r.History)
+	r.Figures = check.Figures(r.History, s.Figures)
+	return r, nil
+}
+
+// player plays one scenario. One goroutine does everything but the clients'
+// work.
+type player struct {
+	s       Scenario
+	driver  testbed.Cluster
+	rec     *check.Recorder
+	gate    *trace.Gate
+	load    *load
+	targets *targets
+
+	start    time.Time
+	due      []event
+	seq      int
+	open     []*openExpectation
+	baseline testbed.Snapshot          // before the last fault
+	active   map[string]testbed.Action // the act that ends each fault that lasts, by key
+	seen     map[string]string         // each client's connections, as they were last recorded
+	last     check.Observation
+	refused  int                    // refusals before the scenario began
+	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one
+	compared int64                  // pairs of copies compared since the last OpCompared
+	failures []string
+}
+
+// event is something that is due at a time of the scenario.
+type event struct {
+	at  time.Duration
+	seq int // in the order of the file
+	do  func(ctx context.Context) error
+}
+
+func (p *player) play(ctx context.Context) error {
+	if err := p.driver.Open(ctx, p.s.Cluster, p.gate); err != nil {
+		return fmt.Errorf("open the cluster: %w", err)
+	}
+	switch {
+	case p.driver.HasEvents():
+	case p.s.Bubble:
+		return fmt.Errorf("only in the bubble: %w", testbed.ErrUnsupported)
+	case slices.Contains(p.s.Needs(), testbed.Hold), slices.Contains(p.s.Needs(), testbed.HoldOne):
+		return fmt.Errorf("hold a node at a point: %w", testbed.ErrUnsupported)
+	}
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := p.settle(ctx, work); err != nil {
+		return err
+	}
+	p.rec.Begin()
+	p.start = time.Now()
+	p.baseline, p.refused = p.driver.Observe(ctx), p.rec.Refused()
+	for _, step := range p.s.Lines {
+		p.schedule(step)
+	}
+	if err := p.run(ctx, p.s.Until); err != nil {
+		return err
+	}
+	if err := p.healAll(ctx); err != nil {
+		return err
+	}
+	if err := p.progress(ctx); err != nil {
+		return err
+	}
+	stop()
+	p.load.working.Wait()
+	if p.compared > 0 {
+		p.reportCompared(nil)
+	}
+	return p.readAll(ctx)
+}
+
+// settleTimeout bounds the time in which a cluster without faults must come to
+// rest.
+const settleTimeout = time.Minute
+
+// settle waits until the cluster is at rest: it has a leader, its slots are
+// spread evenly, and the clients see each other's registrations.
+func (p *player) settle(ctx, work context.Context) error {
+	wait := func(what string) error {
+		o := &openExpectation{Expectation: Expectation{What: what, Within: settleTimeout}, began: time.Now()}
+		for {
+			done, err := p.evaluate(o, p.driver.Observe(ctx))
+			if done {
+				if err != nil {
+					return fmt.Errorf("the cluster did not come to rest before the scenario began: %w", err)
+				}
+				return nil
+			}
+			if err := sleep.For(ctx, sampleOpen); err != nil {
+				return err
+			}
+		}
+	}
+	for _, what := range []string{"leader", "even"} {
+		if err := wait(what); err != nil {
+			return err
+		}
+	}
+	if err := p.load.begin(work, p.s.Cluster.Seed); err != nil {
+		return err
+	}
+	// The first registrations count as live only after a moment.
+	if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
+		return err
+	}
+	return wait("full")
+}
+
+// schedule adds a line of the file, with its repetitions, to the timeline.
+func (p *player) schedule(s Line) {
+	for at := s.At; ; at += s.Every {
+		if s.Expect != nil {
+			p.at(at, func(context.Context) error {
+				p.open = append(p.open, &openExpectation{Expectation: *s.Expect, line: s.Number, began: time.Now()})
+				return nil
+			})
+		} else {
+			p.at(at, func(ctx context.Context) error { return p.perform(ctx, *s.Step) })
+		}
+		if s.Every == 0 || at+s.Every > s.To {
+			return
+		}
+	}
+}
+
+func (p *player) at(at time.Duration, do func(context.Context) error) {
+	p.seq++
+	p.due = append(p.due, event{at, p.seq, do})
+	slices.SortFunc(p.due, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
+}
+
+// How often the cluster is observed: more often while an expectation is open.
+const (
+	sampleOpen = 10 * time.Millisecond
+	sampleIdle = 100 * time.Millisecond
+)
+
+// run plays the scenario up to a moment, and then waits until every open
+// expectation is decided.
+func (p *player) run(ctx context.Context, until time.Duration) error {
+	for {
+		now := time.Since(p.start)
+		for len(p.due) > 0 && p.due[0].at <= now && p.due[0].at <= until {
+			do := p.due[0].do
+			p.due = p.due[1:]
+			if err := do(ctx); err != nil {
+				return err
+			}
+			now = time.Since(p.start)
+		}
+		p.sample(ctx)
+		if now >= until && len(p.open) == 0 {
+			return nil
+		}
+		pause := sampleIdle
+		if len(p.open) > 0 {
+			pause = sampleOpen
+		}
+		for _, at := range []time.Duration{until, p.next()} {
+			if wait := at - time.Since(p.start); wait > 0 {
+				pause = min(pause, wait)
+			}
+		}
+		if err := sleep.For(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *player) next() time.Duration {
+	if len(p.due) == 0 {
+		return 0
+	}
+	return p.due[0].at
+}
+
+// sample observes the cluster and the clients once, records what has changed,
+// and evaluates the open expectations.
+func (p *player) sample(ctx context.Context) testbed.Snapshot {
+	now := p.driver.Observe(ctx)
+	if c, can := p.driver.(testbed.PartialCounter); can && slices.ContainsFunc(p.open, func(o *openExpectation) bool { return o.What == "partial" }) {
+		now.Partial = c.Partial(ctx)
+	}
+	s := p.targets.summarize(now)
+	up := s.Up
+	if changed := !slices.Equal(s.Up, p.last.Up); changed || !same(s, p.last) {
+		p.last = s
+		p.last.Up = slices.Clone(up)
+		p.rec.Observe(p.last)
+	}
+	p.load.connections(p.seen)
+	p.compare(now.Table)
+	p.open = slices.DeleteFunc(p.open, func(o *openExpectation) bool {
+		done, failure := p.evaluate(o, now)
+		if failure != nil && !o.progress {
+			p.failures = append(p.failures, failure.Error())
+		}
+		if !done || !o.progress {
+			return done
+		}
+		op := check.Op{Kind: check.OpProgress, Name: o.What, Err: failure}
+		if failure != nil && o.What == check.Full {
+			op.Values = p.load.missing()
+		}
+		p.rec.Op(op)
+		if late := p.s.Cluster.Lease + 2*check.SessionGrace + check.GuardGrace; failure != nil && o.What == check.Full && o.Within < late {
+			o.Within = late // by then the guard's time has ended
+			return false
+		}
+		return true
+	})
+	return now
+}
+
+func same(a, b check.Observation) bool {
+	return a.Leader == b.Leader && a.Term == b.Term && a.Leads == b.Leads && a.Epoch == b.Epoch && a.Stable == b.Stable &&
+		a.Even == b.Even && a.Frozen == b.Frozen && a.Unled == b.Unled
+}
+
+// progress expects, once all faults are healed, what a healthy cluster must
+// reach: a leader within one lease; within ten seconds more, slots that are
+// spread evenly and subscribers that see everything. After the loss of every
+// copy and every session the push guard may hold lists back for one session
+// grace (History.losses). The history records what is missing, and I10 checks
+// it. Lists that are not full in time are checked again when the push guard can
+// no longer hold any of them.
+func (p *player) progress(ctx context.Context) error {
+	lease := p.s.Cluster.Lease
+	p.rec.Op(check.Op{Kind: check.OpHealed})
+	now := time.Now()
+	lists := lease + 10*time.Second
+	lists = max(lists, p.rec.GuardEnds()-now.Sub(p.start))
+	for _, e := range []Expectation{
+		{What: "leader", Within: lease + lease/10}, {What: "even", Within: lease + 10*time.Second}, {What: check.Full, Within: lists},
+	} {
+		p.open = append(p.open, &openExpectation{Expectation: e, began: now, progress: true})
+	}
+	return p.run(ctx, time.Since(p.start))
+}
+
+// readAll reads everything with a new client, while the cluster is at rest.
+func (p *player) readAll(ctx context.Context) error {
+	if p.s.Load.Clients == 0 {
+		return nil
+	}
+	l := newLoad(Load{Names: p.s.Load.Names}, p.driver, p.rec)
+	c, err := p.driver.Client(check.Reader)
+	if err != nil {
+		return fmt.Errorf("start a reader: %w", err)
+	}
+	l.clients[check.Reader] = &worker{name: check.Reader, client: c}
+	for n := range l.of.Names {
+		if err := l.subscribe(l.clients[check.Reader], serviceName(n)); err != nil {
+			return fmt.Errorf("start a reader: %w", err)
+		}
+	}
+	l.live, l.names, l.ending = p.load.live, p.load.names, p.load.ending
+	for began := time.Now(); time.Since(began) < 10*time.Second; {
+		if full, _ := l.full(); full {
+			break
+		}
+		if err := sleep.For(ctx, sampleOpen); err != nil {
+			return err
+		}
+	}
+	for n := range l.of.Names {
+		name := serviceName(n)
+		l.mu.Lock()
+		seen := l.settled(l.last[[2]string{check.Reader, name}])
+		l.mu.Unlock()
+		p.rec.Op(check.Op{Client: check.Reader, Kind: check.OpRead, Name: name, Values: seen})
+		p.rec.Op(check.Op{Kind: check.OpWant, Name: name, Values: p.load.wants(name)})
+	}
+	return nil
+}
+
+// releaseAll releases every node that is still held.
+func (p *player) releaseAll() {
+	for _, n := range p.s.Cluster.Nodes() {
+		p.gate.Free(n)
+	}
+}

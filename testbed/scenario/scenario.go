@@ -1,0 +1,177 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/internal/trace"
+	"conclave/testbed"
+)
+
+// Scenario is a cluster, a load, and the actions and expectations with their
+// times. Parse reads one from a file; String writes it back.
+type Scenario struct {
+	Name    string // of the file, without ".txt"
+	About   string // the comment at the top of the file
+	Cluster testbed.Size
+	Load    Load
+	Bubble  bool          // only in the bubble: a machine would need too many processors
+	Until   time.Duration // end of the steps; then all faults are healed, and progress is expected
+	Lines   []Line        // in the order of the file
+	Figures []string      // names of figures, in order
+}
+
+// Load is what the clients do while the scenario is played.
+type Load struct {
+	Clients int           // client-1, client-2 ..; each subscribes to every name
+	Names   int           // service-1 ..; two clients publish under each of them
+	Every   time.Duration // each client changes one of its values; 0: never
+	Replace time.Duration // each client withdraws a registration and publishes a new one; 0: never
+	Guests  time.Duration // a client arrives, publishes, and soon withdraws, leaves or is killed; 0: never
+	Readers time.Duration // a client arrives, reads every name once, and leaves; 0: never
+}
+
+// Line is one line: a Step or an Expectation, with the time at which it is due,
+// once or repeatedly.
+type Line struct {
+	Number int
+	At     time.Duration
+	Every  time.Duration // 0: once
+	To     time.Duration // the last repetition
+	Step   *testbed.Step
+	Expect *Expectation
+}
+
+// Expectation is a condition that must become true in time, or stay true.
+type Expectation struct {
+	What   string // a key of conditions
+	Who    testbed.Selector
+	Point  trace.Kind
+	Count  int
+	Within time.Duration
+	For    time.Duration // it must hold for this time, instead of becoming true
+}
+
+// String writes the scenario as a file that Parse reads.
+func (s Scenario) String() string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(strings.TrimSpace(s.About), "\n") {
+		if line != "" {
+			fmt.Fprintf(&b, "# %s\n", line)
+		}
+	}
+	c := s.Cluster
+	fmt.Fprintf(&b, "cluster %d meta %d session %d data %d slots %d replicas\n", c.Metas, c.Sessions, c.Datas, c.Slots, c.Replicas)
+	if c.Takeover != "witness" {
+		fmt.Fprintf(&b, "takeover %s\n", c.Takeover)
+	}
+	if c.Lease != defaultLease {
+		fmt.Fprintf(&b, "lease %s\n", c.Lease)
+	}
+	if s.Bubble {
+		b.WriteString("only in the bubble\n")
+	}
+	if s.Load.Clients > 0 {
+		fmt.Fprintf(&b, "clients %d names %d", s.Load.Clients, s.Load.Names)
+		if s.Load.Every > 0 {
+			fmt.Fprintf(&b, " every %s", s.Load.Every)
+		}
+		if s.Load.Replace > 0 {
+			fmt.Fprintf(&b, " replace %s", s.Load.Replace)
+		}
+		if s.Load.Guests > 0 {
+			fmt.Fprintf(&b, " guests %s", s.Load.Guests)
+		}
+		if s.Load.Readers > 0 {
+			fmt.Fprintf(&b, " readers %s", s.Load.Readers)
+		}
+		b.WriteString("\n")
+	}
+	for _, step := range s.Lines {
+		b.WriteString(step.String() + "\n")
+	}
+	if s.Until > 0 {
+		fmt.Fprintf(&b, "until %s\n", s.Until)
+	}
+	for _, f := range s.Figures {
+		fmt.Fprintf(&b, "figure %s\n", f)
+	}
+	return b.String()
+}
+
+// String returns the line.
+func (s Line) String() string {
+	when := fmt.Sprintf("at %s ", s.At)
+	if s.Every > 0 {
+		when = fmt.Sprintf("every %s from %s to %s ", s.Every, s.At, s.To)
+	}
+	if s.Expect != nil {
+		return when + s.Expect.String()
+	}
+	return when + s.Step.String()
+}
+
+// String returns the expectation in the words of the language.
+func (e Expectation) String() string {
+	out := "expect " + e.What
+	if e.Who != "" {
+		out += " " + string(e.Who)
+	}
+	if e.Point != "" {
+		out += " at " + string(e.Point)
+	}
+	if e.Count > 0 {
+		out += fmt.Sprintf(" %d", e.Count)
+	}
+	if e.For > 0 {
+		return out + " for " + e.For.String()
+	}
+	return out + " within " + e.Within.String()
+}
+
+const defaultLease = 3 * time.Second
+
+// withDefaults fills in what the file leaves out.
+func (s Scenario) withDefaults() Scenario {
+	or := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	or(&s.Cluster.Metas, 3)
+	or(&s.Cluster.Sessions, 2)
+	or(&s.Cluster.Datas, 3)
+	or(&s.Cluster.Slots, 16)
+	or(&s.Cluster.Replicas, 2)
+	if s.Cluster.Takeover == "" {
+		s.Cluster.Takeover = "witness"
+	}
+	if s.Cluster.Lease == 0 {
+		s.Cluster.Lease = defaultLease
+	}
+	if s.Until == 0 {
+		for _, step := range s.Lines {
+			s.Until = max(s.Until, step.At, step.To)
+			if step.Step != nil {
+				s.Until = max(s.Until, step.At+step.Step.For)
+			}
+		}
+		s.Until += time.Second
+	}
+	return s
+}
+
+// Needs lists the verbs that a driver must support, sorted and without
+// duplicates.
+func (s Scenario) Needs() []testbed.Verb {
+	seen := map[testbed.Verb]bool{}
+	for _, step := range s.Lines {
+		if step.Step != nil && step.Step.Verb != testbed.HealAll {
+			seen[step.Step.Verb] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}

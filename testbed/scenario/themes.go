@@ -1,0 +1,246 @@
+package scenario
+
+import (
+	"fmt"
+	"time"
+
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// theme is a kind of storm.
+type theme struct {
+	about string
+	build func(b *stormBuilder)
+}
+
+// themes are drawn with equal probability; some are listed twice to be more
+// likely.
+var themes = []theme{limitedTheme, generalTheme, generalTheme, freezeTheme, outageTheme, outageTheme, operatorTheme, leaveTheme}
+
+var (
+	limitedTheme = theme{"single faults, at most one session in trouble at a time", func(b *stormBuilder) {
+		b.limited = true
+		b.faults(8 + b.r.IntN(17))
+	}}
+	generalTheme = theme{"single faults, and episodes among them", func(b *stormBuilder) {
+		b.faults(6 + b.r.IntN(15))
+		for range 1 + b.r.IntN(3) {
+			episodes[b.r.IntN(len(episodes))](b, time.Second+between(b.r, 0, 40*time.Second))
+		}
+	}}
+	freezeTheme = theme{"nodes are paused while others are drained", func(b *stormBuilder) {
+		b.s.Until, b.s.Load.Replace, b.s.Load.Guests = 45*time.Second, 2*time.Second, 2*time.Second
+		for at := 2 * time.Second; at < 30*time.Second; at += between(b.r, 5*time.Second, 14*time.Second) {
+			b.freezeAndDrain(at)
+		}
+	}}
+	outageTheme = theme{"a whole role is away, or two are", func(b *stormBuilder) {
+		b.s.Until = 55 * time.Second
+		b.outage(between(b.r, 2*time.Second, 8*time.Second))
+		if b.r.IntN(2) == 0 {
+			b.outage(between(b.r, 25*time.Second, 40*time.Second))
+		}
+		b.faults(b.r.IntN(4))
+	}}
+	operatorTheme = theme{"an operator acts at any moment", func(b *stormBuilder) {
+		b.s.Until = 45 * time.Second
+		for at := time.Second; at < 35*time.Second; at += between(b.r, 2*time.Second, 12*time.Second) {
+			b.operator(at)
+		}
+		if b.r.IntN(3) > 0 {
+			b.faults(1 + b.r.IntN(4))
+		}
+	}}
+	leaveTheme = theme{"clients withdraw and leave, and copies are lost", func(b *stormBuilder) {
+		b.s.Until, b.s.Load.Replace, b.s.Load.Guests, b.s.Load.Readers = 45*time.Second, time.Second, time.Second, 2*time.Second
+		for at := 6 * time.Second; at < 34*time.Second; at += between(b.r, 6*time.Second, 16*time.Second) {
+			if b.r.IntN(3) == 0 {
+				b.drainAndLose(at)
+			} else {
+				b.loseTheLastCopy(at)
+			}
+		}
+	}}
+)
+
+// episodes are the ones that the general theme draws from.
+var episodes = []func(*stormBuilder, time.Duration){(*stormBuilder).freezeAndDrain, (*stormBuilder).outage, (*stormBuilder).operator, (*stormBuilder).drainAndLose, (*stormBuilder).loseTheLastCopy}
+
+// drain puts a node on the blacklist for a while, or stops it with SIGTERM.
+func (b *stormBuilder) drain(at time.Duration, node string, last time.Duration) {
+	verb := testbed.Forbid
+	if b.r.IntN(3) == 0 {
+		verb = testbed.Stop
+	}
+	b.add(at, testbed.Step{Verb: verb, Who: testbed.Selector(node), For: last})
+}
+
+// freezeAndDrain pauses or slows a node, mostly a session, for long enough that
+// data nodes compare their copies with it meanwhile. Data nodes are drained
+// before, during or after that, and slots move back later.
+func (b *stormBuilder) freezeAndDrain(at time.Duration) {
+	paused := b.any("session", "session", "session", "data", "meta")
+	last := between(b.r, time.Second, 10*time.Second)
+	if b.r.IntN(4) == 0 {
+		b.add(at, testbed.Step{Verb: testbed.Slow, Who: testbed.Selector(paused), By: between(b.r, 100*time.Millisecond, 900*time.Millisecond), Jitter: 100 * time.Millisecond, For: last})
+	} else {
+		b.add(at, testbed.Step{Verb: testbed.Pause, Who: testbed.Selector(paused), For: last})
+	}
+	for range 1 + b.r.IntN(2) {
+		b.drain(at+between(b.r, -time.Second, last), b.any("data"), between(b.r, time.Second, 14*time.Second))
+	}
+	if b.r.IntN(4) == 0 {
+		b.add(at+between(b.r, 0, last), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: between(b.r, time.Second, 8*time.Second)})
+	}
+}
+
+// outages are ranges for the length of an outage: below and above each grace.
+var outages = [][2]time.Duration{
+	{300 * time.Millisecond, 2 * time.Second},  // below the node lease
+	{2500 * time.Millisecond, 5 * time.Second}, // about the node lease
+	{5 * time.Second, 9 * time.Second},         // above the client lease
+	{11 * time.Second, 16 * time.Second},       // about the session grace
+	{16 * time.Second, 26 * time.Second},       // above it
+}
+
+// outage takes away every node of one or two roles at about one moment, and
+// brings them back at about one moment.
+func (b *stormBuilder) outage(at time.Duration) {
+	sets := [][]string{{"session"}, {"session"}, {"session"}, {"data"}, {"session", "data"}, {"session", "data"}, {"meta"}, {"meta", "data"}, {"meta", "session"}}
+	bounds := outages[b.r.IntN(len(outages))]
+	last := between(b.r, bounds[0], bounds[1])
+	scatter := []time.Duration{time.Millisecond, 300 * time.Millisecond, 2 * time.Second}[b.r.IntN(3)]
+	verb := []testbed.Verb{testbed.Kill, testbed.Kill, testbed.Pause}[b.r.IntN(3)]
+	for _, role := range sets[b.r.IntN(len(sets))] {
+		for n := range b.count(role) {
+			from, to := between(b.r, 0, scatter), last+between(b.r, 0, scatter)
+			b.add(at+from, testbed.Step{Verb: verb, Who: testbed.Selector(fmt.Sprintf("%s-%d", role, n+1)), For: max(to-from, 100*time.Millisecond)})
+		}
+	}
+}
+
+// operator runs a few commands within milliseconds to seconds, whatever the
+// state of the cluster; often the same command on every node of a role.
+func (b *stormBuilder) operator(at time.Duration) {
+	within := []time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[b.r.IntN(3)]
+	last := func() time.Duration { return between(b.r, time.Second, 12*time.Second) }
+	switch b.r.IntN(8) {
+	case 0, 1, 2: // drains of a whole role
+		role := []string{"session", "session", "data", "meta"}[b.r.IntN(4)]
+		for n := range b.count(role) {
+			b.add(at+between(b.r, 0, within), testbed.Step{Verb: testbed.Forbid, Who: testbed.Selector(fmt.Sprintf("%s-%d", role, n+1)), For: last()})
+		}
+	case 3: // every meta quits
+		for n := range b.s.Cluster.Metas {
+			b.add(at+between(b.r, 0, within), testbed.Step{Verb: testbed.Quit, Who: testbed.Selector(fmt.Sprintf("meta-%d", n+1)), For: last()})
+		}
+	case 4: // a drain, and the node that remains is lost
+		role := []string{"session", "data"}[b.r.IntN(2)]
+		b.drain(at, b.any(role), last())
+		verb := []testbed.Verb{testbed.Kill, testbed.Stop, testbed.Pause}[b.r.IntN(3)]
+		b.add(at+between(b.r, 0, within), testbed.Step{Verb: verb, Who: testbed.Selector(b.any(role)), For: between(b.r, time.Second, 8*time.Second)})
+	default:
+		for range 2 + b.r.IntN(3) {
+			b.command(at+between(b.r, 0, within), last())
+		}
+	}
+}
+
+// command adds one command of an operator, or a stop.
+func (b *stormBuilder) command(at, last time.Duration) {
+	switch b.r.IntN(9) {
+	case 0, 1, 2, 3:
+		b.add(at, testbed.Step{Verb: testbed.Forbid, Who: testbed.Selector(b.any("data", "data", "session", "meta")), For: last})
+	case 4:
+		b.add(at, testbed.Step{Verb: testbed.Quit, Who: testbed.Selector(b.any("meta")), For: last})
+	case 5:
+		b.add(at, testbed.Step{Verb: testbed.Resign, Who: "leader"})
+	case 6:
+		b.add(at, testbed.Step{Verb: testbed.Freeze, For: last})
+	case 7:
+		b.add(at, testbed.Step{Verb: testbed.Stop, Who: testbed.Selector(b.any("data", "session", "meta")), For: last})
+	case 8:
+		b.add(at, testbed.Step{Verb: testbed.Switch, Who: "stop-push", Whom: "on", For: last})
+	}
+}
+
+// drainAndLose drains or stops a data node; within milliseconds to seconds
+// another data node is lost, and mostly a session with it. Sometimes slow links
+// delay the new copy.
+func (b *stormBuilder) drainAndLose(at time.Duration) {
+	if b.r.IntN(2) == 0 {
+		slow := testbed.Step{Verb: testbed.Slow, Who: testbed.Selector(b.any("data")), By: between(b.r, 20*time.Millisecond, 400*time.Millisecond), For: 3 * time.Second}
+		b.add(at-300*time.Millisecond, slow)
+	}
+	b.drain(at, b.any("data"), between(b.r, 2*time.Second, 10*time.Second))
+	bounds := []time.Duration{2 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond}
+	within := bounds[b.r.IntN(len(bounds))]
+	soon := func() time.Duration { return at + between(b.r, 0, within) }
+	lost := func(roles ...string) {
+		verb := []testbed.Verb{testbed.Kill, testbed.Kill, testbed.Kill, testbed.Pause}[b.r.IntN(4)]
+		b.add(soon(), testbed.Step{Verb: verb, Who: testbed.Selector(b.any(roles...)), For: between(b.r, 2*time.Second, 9*time.Second)})
+	}
+	lost("data")
+	if b.r.IntN(4) > 0 {
+		lost("session")
+	}
+}
+
+// loseTheLastCopy restarts one data node, which then loads its copies over slow
+// links while clients move between sessions; a second data node is drained, and
+// the third is lost, mostly with a session.
+func (b *stormBuilder) loseTheLastCopy(at time.Duration) {
+	nodes := b.r.Perm(b.s.Cluster.Datas)
+	if len(nodes) < 3 {
+		b.drainAndLose(at)
+		return
+	}
+	name := func(i int) testbed.Selector { return testbed.Selector(fmt.Sprintf("data-%d", nodes[i]+1)) }
+	sessions := b.r.Perm(b.s.Cluster.Sessions)
+	cut, lost := sessions[0], sessions[len(sessions)-1]
+	b.add(at-between(b.r, 3500*time.Millisecond, 5*time.Second), testbed.Step{Verb: testbed.Kill, Who: name(0), For: between(b.r, 2500*time.Millisecond, 4*time.Second)})
+	b.add(at-1500*time.Millisecond, testbed.Step{Verb: testbed.Slow, Who: name(2), Whom: name(0), By: between(b.r, 200*time.Millisecond, 1500*time.Millisecond), For: 6 * time.Second})
+	b.add(at-3*time.Second, testbed.Step{Verb: testbed.Cut, Who: testbed.Selector(fmt.Sprintf("session-%d", cut+1)), Whom: "clients", For: between(b.r, 2*time.Second, 4*time.Second)})
+	b.drain(at, string(name(1)), between(b.r, 3*time.Second, 10*time.Second))
+	soon := at + between(b.r, 0, 900*time.Millisecond)
+	last := between(b.r, 3*time.Second, 9*time.Second)
+	b.add(soon, testbed.Step{Verb: testbed.Kill, Who: name(2), For: last})
+	if b.r.IntN(4) > 0 {
+		b.add(soon, testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(fmt.Sprintf("session-%d", lost+1)), For: last})
+	}
+}
+
+// misconfigured are episodes that every eighth storm has in addition to those
+// of its theme. They are drawn from a generator of their own.
+var misconfigured = []func(*stormBuilder){(*stormBuilder).unreachable, (*stormBuilder).announce}
+
+// unreachable makes it impossible to dial a session, for a time below or above
+// that after which data nodes give it up, and kills a data node meanwhile.
+func (b *stormBuilder) unreachable() {
+	at := between(b.r, time.Second, 20*time.Second)
+	session := testbed.Selector(b.any("session"))
+	last := []time.Duration{between(b.r, 2*time.Second, 8*time.Second), between(b.r, 22*time.Second, 35*time.Second)}[b.r.IntN(2)]
+	b.add(at, testbed.Step{Verb: testbed.ClosePort, Who: session, For: last})
+	b.add(at, testbed.Step{Verb: testbed.Reset, Who: "datas", Whom: session})
+	b.add(at+between(b.r, 0, 2*time.Second), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: last})
+}
+
+// announce announces a stop of the whole cluster to a few nodes, which does not
+// come. One of them is stopped: soon, or after the faults of the storm, when the
+// announcement has ended (announcementLasts) and nothing else happens.
+func (b *stormBuilder) announce() {
+	at := between(b.r, time.Second, 15*time.Second)
+	var stopped string
+	for range 1 + b.r.IntN(3) {
+		stopped = b.any("data", "data", "session")
+		b.add(at+between(b.r, 0, time.Second), testbed.Step{Verb: testbed.AnnounceStop, Who: testbed.Selector(stopped)})
+	}
+	stop := at + between(b.r, 2*time.Second, 20*time.Second)
+	if b.r.IntN(2) == 0 {
+		stop = b.s.Until + check.SessionGrace + between(b.r, 6*time.Second, 10*time.Second)
+		stop = max(stop, at+check.AnnouncementLasts+2*time.Second)
+		b.s.Until = stop + 10*time.Second
+	}
+	b.add(stop, testbed.Step{Verb: testbed.Stop, Who: testbed.Selector(stopped), For: between(b.r, 4*time.Second, 8*time.Second)})
+}

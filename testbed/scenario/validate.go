@@ -1,0 +1,81 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"conclave/testbed"
+)
+
+// check returns the first contradiction in a scenario that was parsed.
+func (s Scenario) check() error {
+	if len(s.Lines) == 0 && s.Until == 0 {
+		return fmt.Errorf("no action and no expectation")
+	}
+	for _, step := range s.Lines {
+		if name := s.absent(step); name != "" {
+			return fmt.Errorf("line %d: there is no %s in this cluster", step.Number, name)
+		}
+		switch {
+		case step.At < 0 || step.Every < 0:
+			return fmt.Errorf("line %d: %s is before the beginning", step.Number, step.At)
+		case step.At > s.Until || step.To > s.Until:
+			return fmt.Errorf("line %d: %s is after the end (until %s)", step.Number, max(step.At, step.To), s.Until)
+		case step.Every > 0 && (step.To-step.At)/step.Every > 10_000:
+			return fmt.Errorf("line %d: more than 10,000 repetitions", step.Number)
+		}
+	}
+	if s.Load.Clients > 0 && s.Load.Names == 0 {
+		return fmt.Errorf("clients without names: nothing would be published")
+	}
+	if s.Cluster.Slots&(s.Cluster.Slots-1) != 0 {
+		return fmt.Errorf("%d slots: want a power of two", s.Cluster.Slots)
+	}
+	return nil
+}
+
+// absent returns a name in a step that no node or client of the scenario has.
+func (s Scenario) absent(step Line) testbed.Selector {
+	var named []testbed.Selector
+	if step.Step != nil {
+		named = append(named, step.Step.Who, step.Step.Whom)
+	}
+	if step.Expect != nil {
+		named = append(named, step.Expect.Who)
+	}
+	c := targets{cluster: s.Cluster, clients: s.Load.Clients}
+	for _, n := range named {
+		role, _, numbered := strings.Cut(string(n), "-")
+		if numbered && roles[role] != "" && !slices.Contains(c.all(role), string(n)) {
+			return n
+		}
+	}
+	return ""
+}
+
+// Refusals returns the reasons why the scenario cannot be played on a cluster
+// with these capabilities, sorted and without duplicates.
+func (s Scenario) Refusals(g *testbed.Capabilities) []string {
+	if g == nil {
+		return nil
+	}
+	why := map[string]bool{}
+	if s.Bubble {
+		why["only in the bubble"] = true
+	}
+	want, have := s.Cluster, g.Fit(s.Cluster)
+	if want.Metas != have.Metas || want.Sessions != have.Sessions || want.Datas != have.Datas {
+		why[fmt.Sprintf("a cluster of %d metas, %d sessions and %d data nodes", want.Metas, want.Sessions, want.Datas)] = true
+	}
+	for _, step := range s.Lines {
+		if step.Step == nil {
+			continue
+		}
+		if err := g.Allows(*step.Step); err != nil {
+			why[strings.TrimSuffix(err.Error(), ": "+testbed.ErrUnsupported.Error())] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(why))
+}

@@ -1,0 +1,249 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/meta/metaclient"
+	"conclave/testbed"
+	"conclave/testbed/simulated/simnet"
+	"conclave/wire"
+)
+
+// Do executes one action of a scenario.
+func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
+	switch a.Verb {
+	case testbed.Kill:
+		if cl := c.client(a.Node); cl != nil {
+			cl.kill()
+			return nil
+		}
+		c.kill(a.Node)
+	case testbed.Stop:
+		c.stop(a.Node)
+	case testbed.Start:
+		if p := c.process(a.Node); p != nil && p.advertise != "" {
+			c.kill(a.Node) // it was started at a wrong address
+		}
+		return c.start(a.Node, a.Node)
+	case testbed.StartWrong:
+		if strings.HasPrefix(a.Node, "meta-") || a.Node == testbed.Database {
+			return fmt.Errorf("%s: %w", a, testbed.ErrUnsupported)
+		}
+		return c.startAt(a.Node, a.Node, nowhere)
+	case testbed.ClosePort:
+		c.net.Refuse(a.Node)
+	case testbed.OpenPort:
+		c.net.Accept(a.Node)
+	case testbed.Twin:
+		return c.start(a.Node, a.Node+twin)
+	case testbed.Pause:
+		c.net.Freeze(a.Node)
+	case testbed.Resume:
+		c.net.Thaw(a.Node)
+	case testbed.Skew:
+		c.mu.Lock()
+		c.clocks[a.Node] = a.By
+		c.mu.Unlock()
+	case testbed.Cut, testbed.CutOne, testbed.Slow:
+		if a.Peer == "" {
+			c.mu.Lock()
+			c.standing[a.Node] = append(c.standing[a.Node], a)
+			c.mu.Unlock()
+		}
+		for _, peer := range c.peers(a) {
+			c.changeLink(a, peer)
+		}
+	case testbed.Mend:
+		if a.Peer == "" {
+			c.mu.Lock()
+			delete(c.standing, a.Node)
+			c.mu.Unlock()
+		}
+		for _, peer := range c.peers(a) {
+			c.changeLink(a, peer)
+		}
+	case testbed.Reset:
+		for _, peer := range c.peers(a) {
+			c.net.Reset(a.Node, peer)
+		}
+	case testbed.HalfOpen:
+		for _, peer := range c.peers(a) {
+			c.net.HalfOpen(a.Node, peer)
+		}
+	case testbed.LoseNext:
+		for _, peer := range c.peers(a) {
+			c.net.LoseNext(peer, a.Node)
+		}
+	case testbed.Resign:
+		if m := c.meta(a.Node); m == nil || !leads(m) {
+			return nil
+		}
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Resign(ctx, forced(a)...) })
+	case testbed.Quit:
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Quit(ctx, a.Node, forced(a)...) })
+	case testbed.Join:
+		return c.Operate(ctx, a.Node, func(ctx context.Context, t *metaclient.Admin) error { return t.Rejoin(ctx, a.Node) })
+	case testbed.Forbid:
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			return t.Forbid(ctx, a.Node, "asked for by a scenario", "operator", forced(a)...)
+		})
+	case testbed.Allow:
+		err := c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error { return t.Allow(ctx, a.Node) })
+		if wire.CodeOf(err) == wire.CodeNotFound {
+			return nil // it is not on the list
+		}
+		return err
+	case testbed.Freeze, testbed.Unfreeze:
+		value := map[testbed.Verb]string{testbed.Freeze: "off", testbed.Unfreeze: "on"}[a.Verb]
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			_, err := t.SetSwitch(ctx, wire.SwitchArrange, value)
+			return err
+		})
+	case testbed.Switch:
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			_, err := t.SetSwitch(ctx, a.Node, a.Peer)
+			return err
+		})
+	case testbed.AnnounceStop:
+		return c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+			return t.AnnounceStopTo(ctx, c.address(a.Node), "operator")
+		})
+	default:
+		return fmt.Errorf("%s: %w", a.Verb, testbed.ErrUnsupported)
+	}
+	return nil
+}
+
+// nowhere is an address at which nothing listens.
+const nowhere = "nowhere:1"
+
+// address is where a session or data node listens.
+func (c *Cluster) address(name string) string {
+	if strings.HasPrefix(name, "session-") {
+		return name + sessionPort
+	}
+	return name + dataPort
+}
+
+// Partial asks the data nodes for slots that are served without a session.
+func (c *Cluster) Partial(ctx context.Context) (n int) {
+	_ = c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
+		for _, p := range c.processes() {
+			if strings.HasPrefix(p.host, "data-") && c.process(p.host) == p && c.net.Awake(p.host) == nil {
+				slots, _ := t.PartialSlots(ctx, c.address(p.host)) // a node that does not answer shows none
+				n += slots
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// twin is the suffix of the host name of a node's twin.
+const twin = "-twin"
+
+// peers returns the other hosts of an action on the links of a.Node.
+func (c *Cluster) peers(a testbed.Action) []string {
+	if a.Peer != "" {
+		return []string{a.Peer}
+	}
+	all := c.hosts()
+	for _, cl := range c.allClients() {
+		all = append(all, cl.name)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
+}
+
+// changeLink applies an action to the link with one peer.
+func (c *Cluster) changeLink(a testbed.Action, peer string) {
+	ways := [][2]string{{a.Node, peer}, {peer, a.Node}}
+	if a.Verb == testbed.CutOne {
+		ways = ways[:1]
+	}
+	for _, w := range ways {
+		switch a.Verb {
+		case testbed.Cut, testbed.CutOne:
+			c.net.Cut(w[0], w[1])
+		case testbed.Slow:
+			c.net.Shape(w[0], w[1], simnet.Shape{
+				Latency: c.o.Link.Latency + a.By, Spread: c.o.Link.Spread + a.Jitter, Bandwidth: a.Rate,
+			})
+		case testbed.Mend:
+			c.net.Heal(w[0], w[1])
+			c.net.Unshape(w[0], w[1])
+		}
+	}
+}
+
+// applyStanding applies to a new host the cuts and delays between one host and
+// all others.
+func (c *Cluster) applyStanding(host string) {
+	c.mu.Lock()
+	var acts []testbed.Action
+	for name, list := range c.standing {
+		if name != host {
+			acts = append(acts, list...)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortStableFunc(acts, func(x, y testbed.Action) int { return strings.Compare(x.Node, y.Node) })
+	for _, a := range acts {
+		c.changeLink(a, host)
+	}
+}
+
+// operateTimeout limits an operator's action.
+const operateTimeout = 2 * time.Second
+
+// Operate calls do with the client of the command-line tool, for the named
+// meta, or for all metas that run if name is empty; a meta that does not lead
+// forwards to the leader.
+func (c *Cluster) Operate(ctx context.Context, name string, do func(context.Context, *metaclient.Admin) error) error {
+	ctx, cancel := context.WithTimeout(ctx, operateTimeout)
+	defer cancel()
+	var metas []string
+	for _, p := range c.processes() {
+		m, ok := p.server.(*metaNode)
+		if ok && c.process(p.host) == p && m.up() && c.net.Awake(p.host) == nil && (name == "" || name == p.host) {
+			metas = append(metas, p.host+metaPort)
+		}
+	}
+	operator := c.operator()
+	defer c.leaves(operator) // the tool's process ends, and leaves no connections
+	transport := &http.Transport{DialContext: c.net.Host(operator).DialContext, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	return do(ctx, metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{Transport: transport}}))
+}
+
+// operator returns the host of an operator who is not at work yet: two may act at
+// the same moment.
+func (c *Cluster) operator() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := "operator"
+	for n := 2; c.operators[name]; n++ {
+		name = fmt.Sprintf("operator-%d", n)
+	}
+	c.operators[name] = true
+	return name
+}
+
+func (c *Cluster) leaves(operator string) {
+	c.net.Kill(operator)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.operators, operator)
+}
+
+// forced returns the options of an operator's action.
+func forced(a testbed.Action) []metaclient.Option {
+	if a.Force {
+		return []metaclient.Option{metaclient.Force()}
+	}
+	return nil
+}

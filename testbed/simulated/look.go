@@ -1,0 +1,100 @@
+package simulated
+
+import (
+	"context"
+	"slices"
+
+	"conclave/data"
+	"conclave/testbed"
+	"conclave/wire"
+)
+
+// Observe reads the nodes' memory, without requests over the network.
+func (c *Cluster) Observe(context.Context) testbed.Snapshot {
+	var out testbed.Snapshot
+	var newest wire.State
+	var nodes []*process
+	for _, p := range c.processes() {
+		if c.process(p.host) != p || p.host != p.node.Name {
+			continue
+		}
+		out.Up = append(out.Up, p.host)
+		nodes = append(nodes, p)
+		v, ok := p.server.(interface{ View() *wire.View })
+		if !ok {
+			continue
+		}
+		state := v.View().State()
+		if state.Table.Epoch.Compare(newest.Table.Epoch) > 0 {
+			newest.Table = state.Table
+		}
+		if state.Members.Epoch.Compare(newest.Members.Epoch) > 0 {
+			newest.Members = state.Members
+		}
+		if state.Blacklist.Epoch.Compare(newest.Blacklist.Epoch) > 0 {
+			newest.Blacklist = state.Blacklist
+		}
+		if state.Freeze.Epoch.Compare(newest.Freeze.Epoch) > 0 {
+			newest.Freeze = state.Freeze
+		}
+	}
+	for _, p := range nodes {
+		m, ok := p.server.(*metaNode)
+		switch {
+		case !ok:
+			if p.host == testbed.Database || newest.Members.Has(p.node) {
+				out.Ready = append(out.Ready, p.host)
+			}
+		case m.up():
+			if !m.Elector().Current().Leader.IsZero() {
+				out.Ready = append(out.Ready, p.host)
+			}
+			if term, ok := m.Elector().Leading(); ok {
+				out.Leads++
+				if term.Number > out.Term {
+					out.Leader, out.Term = p.host, term.Number
+				}
+			}
+		}
+	}
+	out.Table, out.Frozen = newest.Table, newest.Freeze.Frozen
+	for _, e := range newest.Blacklist.Entries {
+		out.Forbid = append(out.Forbid, e.Name)
+	}
+	slices.Sort(out.Forbid)
+	return out
+}
+
+// SlotCopies returns the copies of all data nodes that run.
+func (c *Cluster) SlotCopies() []testbed.SlotCopy {
+	var out []testbed.SlotCopy
+	for _, p := range c.processes() {
+		d, ok := p.server.(*data.Server)
+		if !ok || c.process(p.host) != p {
+			continue
+		}
+		for _, x := range d.Copies() {
+			out = append(out, testbed.SlotCopy{
+				Node: p.host, Slot: x.Slot, Leads: x.Leads, Detached: x.Detached, Epoch: x.Epoch, Position: x.Position, Digest: x.Digest, Entries: x.Entries,
+			})
+		}
+	}
+	return out
+}
+
+// meta returns the named meta if it runs and listens, or nil.
+func (c *Cluster) meta(host string) *metaNode {
+	p := c.process(host)
+	if p == nil {
+		return nil
+	}
+	if m, ok := p.server.(*metaNode); ok && m.up() {
+		return m
+	}
+	return nil
+}
+
+func leads(m *metaNode) bool {
+	_, ok := m.Elector().Leading()
+	return ok
+}

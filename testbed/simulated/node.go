@@ -1,0 +1,142 @@
+package simulated
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/data"
+	"conclave/elector"
+	"conclave/elector/termcas"
+	"conclave/internal/devdb"
+	"conclave/internal/logging"
+	"conclave/internal/trace"
+	"conclave/meta"
+	"conclave/session"
+	conclavesql "conclave/sql"
+	"conclave/testbed"
+	"conclave/testbed/simulated/simnet"
+)
+
+const (
+	dbAddress   = testbed.Database + ":3306"
+	metaPort    = ":9615"
+	sessionPort = ":9603"
+	dataPort    = ":9622"
+)
+
+// nodeSpec describes a process that is to be started.
+type nodeSpec struct {
+	node    conclave.NodeID
+	host    string
+	network *simnet.Host
+	rng     *rand.Rand
+	log     hclog.Logger
+	trace   trace.Sink
+	now     func() time.Time
+	pace    float64 // multiplies its durations: the drift of its clock
+
+	advertise string // instead of its own address, if it is not empty
+}
+
+// lasts returns the true length of a duration that the process measures with
+// its own clock.
+func (n nodeSpec) lasts(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * n.pace)
+}
+
+// server makes the server of the role in the node's name, configured as in the
+// role's command.
+func (c *Cluster) server(spec nodeSpec) (server, error) {
+	switch role, _, _ := strings.Cut(spec.node.Name, "-"); role {
+	case testbed.Database:
+		ln, err := spec.network.Listen(context.Background(), "tcp", dbAddress)
+		if err != nil {
+			return nil, err
+		}
+		return devdb.New(devdb.Config{Listener: ln, Tables: c.tables, Now: spec.now, Logger: spec.log, Around: c.interceptStatement})
+	case "meta":
+		return c.newMeta(spec)
+	case "session":
+		config := session.DefaultConfig()
+		config.Node, config.Listen, config.Insecure, config.Metas = spec.node, spec.host+sessionPort, true, c.metas
+		config.Network, config.Logger, config.Rand, config.Now, config.Trace = spec.network, spec.log, spec.rng, spec.now, spec.trace
+		config.Advertise = spec.advertise
+		for _, d := range []*time.Duration{&config.Beat, &config.ClientLease, &config.SessionGrace, &config.PushWindow, &config.DrainTimeout} {
+			*d = spec.lasts(*d)
+		}
+		return session.New(config)
+	default:
+		config := data.DefaultConfig()
+		config.Node, config.Listen, config.Insecure, config.Metas = spec.node, spec.host+dataPort, true, c.metas
+		config.Network, config.Logger, config.Rand, config.Now, config.Trace = spec.network, spec.log, spec.rng, spec.now, spec.trace
+		config.Advertise = spec.advertise
+		for _, d := range []*time.Duration{
+			&config.Beat, &config.SessionGrace, &config.FinishTimeout, &config.DiffTimeout, &config.RepairEvery, &config.RepairAll,
+		} {
+			*d = spec.lasts(*d)
+		}
+		return data.New(config)
+	}
+}
+
+// metaNode is a meta server with its database handle.
+type metaNode struct {
+	*meta.Server
+	db   *conclavesql.DB
+	lock conclavesql.Lock
+}
+
+func (c *Cluster) newMeta(spec nodeSpec) (server, error) {
+	lease := spec.lasts(c.size.Lease)
+	db, err := conclavesql.Open("root@tcp("+dbAddress+")/conclave", conclavesql.Options{Dial: spec.network.DialContext, Deadline: lease / 6})
+	if err != nil {
+		return nil, err
+	}
+	lock := conclavesql.DefaultLock()
+	strategy := func(ask meta.AskWitness) (elector.Strategy, error) {
+		return termcas.New(termcas.Config{
+			DB: db, Lock: lock, Takeover: termcas.Takeover(c.size.Takeover), Ask: ask,
+			Rand: c.stream(spec.host + "/termcas"), Logger: logging.Slog(spec.log.Named("termcas")), Trace: meta.TraceElection(spec.trace, spec.node),
+		})
+	}
+	s, err := meta.New(meta.Config{
+		Node: spec.node, Listen: spec.host + metaPort, Insecure: true, Metas: c.metas, Network: spec.network, Logger: spec.log, Rand: spec.rng,
+		Lease: lease, NodeLease: lease, Now: spec.now, Trace: spec.trace, Slots: c.size.Slots, Replicas: c.size.Replicas,
+		Strategy: strategy, Store: conclavesql.NewStateStore(db, lock), History: conclavesql.NewHistory(db, lock), Statements: db.Statements,
+	})
+	return &metaNode{Server: s, db: db, lock: lock}, err
+}
+
+// Run migrates the schema, as cmd/meta does, and serves.
+func (m *metaNode) Run(ctx context.Context) error {
+	defer m.db.Close()
+	for m.migrate(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return m.Server.Run(ctx)
+}
+
+func (m *metaNode) migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, conclavesql.MigrateTry)
+	defer cancel()
+	return m.db.Migrate(ctx, m.lock)
+}
+
+// up reports whether the server listens. Before that it has no elector.
+func (m *metaNode) up() bool {
+	select {
+	case <-m.Started():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package simulated_test
+
+const raceDetector = false

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package simulated_test
+
+func wantLargePages() {}

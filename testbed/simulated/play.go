@@ -1,0 +1,41 @@
+package simulated
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+
+	"conclave/testbed/scenario"
+)
+
+// Play plays a scenario in a new bubble and returns when the bubble has ended.
+// If OneTrace is true garbage collection is off meanwhile, because the
+// collector's goroutines would change the order of the bubble's.
+func Play(t *testing.T, s scenario.Scenario, o Options) (*scenario.Result, error) {
+	var result *scenario.Result
+	var err error
+	if OneTrace {
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // before runtime.GC: with a goal set, the runtime would return free memory to the system
+		runtime.GC()
+	}
+	cryptotest.SetGlobalRandom(t, s.Cluster.Seed) // the database's handshake has random bytes
+	synctest.Test(t, func(*testing.T) {
+		seedBubble(s.Cluster.Seed)
+		result, err = scenario.Play(context.Background(), s, New(o))
+	})
+	return result, err
+}
+
+// Transcript writes the history, one line for each entry, in order.
+func Transcript(w io.Writer, r *scenario.Result) error {
+	for _, e := range r.History.Entries {
+		if _, err := io.WriteString(w, e.String()+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package simulated_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/scenario"
+	"conclave/testbed/simulated"
+)
+
+var (
+	only   = flag.String("scenario", "", "play only this scenario: a built-in one or a file")
+	seed   = flag.Uint64("seed", 0, "the seed to play")
+	record = flag.String("record", "", "write logs and histories to this folder")
+)
+
+// raced are the scenarios that are also played under the race detector, which
+// takes ten times as long: an election, a crash of each other role, broken
+// links.
+var raced = []string{"f01-kill-the-leader", "f16-kill-a-data-node", "f19-kill-a-session", "half-open-feeds"}
+
+// TestStories plays every built-in scenario in a bubble.
+func TestStories(t *testing.T) {
+	names := scenario.Names()
+	switch {
+	case *only != "":
+		names = []string{*only}
+	case raceDetector:
+		t.Logf("under the race detector %d of %d scenarios are played", len(raced), len(names))
+		names = raced
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			s, err := load(name)
+			require.NoError(t, err)
+			s.Cluster.Seed = max(1, *seed)
+			playAndCheck(t, s)
+		})
+	}
+}
+
+// load returns the scenario of a file, or else the built-in one of that name.
+func load(name string) (scenario.Scenario, error) {
+	if text, err := os.ReadFile(name); err == nil {
+		return scenario.Parse(name, string(text))
+	}
+	return scenario.Builtin(name)
+}
+
+// playAndCheck plays one scenario and fails the test for each problem.
+func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
+	var o simulated.Options
+	if *record != "" {
+		f, err := os.Create(filepath.Join(*record, s.Name+".log"))
+		require.NoError(t, err)
+		defer f.Close()
+		o.Log = f
+	}
+	r, err := simulated.Play(t, s, o)
+	require.NoError(t, err)
+	if r.Skipped != "" {
+		t.Skip(r.Skipped)
+	}
+	if *record != "" {
+		f, err := os.Create(filepath.Join(*record, s.Name+".history"))
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, simulated.Transcript(f, r))
+	}
+	for _, p := range r.Problems() {
+		assert.Fail(t, p)
+	}
+	if t.Failed() {
+		t.Logf("play it again: %s\n%s", command(s), s)
+	}
+	for _, f := range r.Figures {
+		t.Log(f)
+	}
+	return r
+}
+
+// command returns the command that plays the scenario again.
+func command(s scenario.Scenario) string {
+	if s.Name == fmt.Sprintf("storm-%d", s.Cluster.Seed) {
+		return fmt.Sprintf("make sim SEED=%d", s.Cluster.Seed)
+	}
+	return fmt.Sprintf("make sim SCENARIO=%s SEED=%d", s.Name, s.Cluster.Seed)
+}

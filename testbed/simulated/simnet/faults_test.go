@@ -1,0 +1,336 @@
+package simnet_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/simulated/simnet"
+)
+
+// world is a network in a bubble with one connection from a to b.
+type world struct {
+	*simnet.Net
+	t         *testing.T
+	near, far net.Conn
+	ln        net.Listener
+}
+
+func in(t *testing.T, play func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{Net: simnet.New(7), t: t}
+		w.near, w.far, w.ln = dial(t, w.Net)
+		defer w.ln.Close()
+		defer w.near.Close()
+		defer func() { w.far.Close() }()
+		play(t, w)
+	})
+}
+
+// send writes a word at one end, reads it at the other, and returns how long it
+// took.
+func (w *world) send(from, to net.Conn, word string) time.Duration {
+	w.t.Helper()
+	start := time.Now()
+	_, err := io.WriteString(from, word)
+	require.NoError(w.t, err)
+	got := make([]byte, len(word))
+	_, err = io.ReadFull(to, got)
+	require.NoError(w.t, err)
+	require.Equal(w.t, word, string(got))
+	return time.Since(start)
+}
+
+// receivesNothing checks that nothing arrives at an end for a while.
+func (w *world) receivesNothing(c net.Conn, d time.Duration) {
+	w.t.Helper()
+	require.NoError(w.t, c.SetReadDeadline(time.Now().Add(d)))
+	_, err := c.Read(make([]byte, 1))
+	assert.ErrorIs(w.t, err, os.ErrDeadlineExceeded)
+	require.NoError(w.t, c.SetReadDeadline(time.Time{}))
+}
+
+// dial dials b's listener from a and returns how long the answer took.
+func (w *world) dial() (time.Duration, error) {
+	start := time.Now()
+	c, err := w.Host("a").DialContext(w.t.Context(), "tcp", w.ln.Addr().String())
+	if err == nil {
+		c.Close()
+	}
+	return time.Since(start), err
+}
+
+func TestShape_SpreadIsDrawnFromSeed(t *testing.T) {
+	ways := func(seed uint64) (all []time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{Net: simnet.New(seed), t: t}
+			w.Default(simnet.Shape{Latency: time.Millisecond, Spread: time.Millisecond})
+			w.near, w.far, w.ln = dial(t, w.Net)
+			for range 20 {
+				all = append(all, w.send(w.near, w.far, "x"))
+			}
+			w.near.Close()
+			w.far.Close()
+			w.ln.Close()
+		})
+		return all
+	}
+	one := ways(1)
+	assert.Equal(t, one, ways(1), "the same seed gives the same delays")
+	assert.NotEqual(t, one, ways(2))
+	for _, d := range one {
+		assert.True(t, d >= time.Millisecond && d < 2*time.Millisecond, "%v", d)
+	}
+}
+
+func TestDial_TakesARoundTrip(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Shape("a", "b", simnet.Shape{Latency: 30 * time.Millisecond})
+		w.Shape("b", "a", simnet.Shape{Latency: 10 * time.Millisecond})
+		took, err := w.dial()
+		assert.NoError(t, err)
+		assert.Equal(t, 40*time.Millisecond, took)
+		w.Unshape("a", "b")
+		took, _ = w.dial()
+		assert.Equal(t, 10*time.Millisecond, took)
+		w.ln.Close()
+		took, err = w.dial()
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+		assert.Equal(t, 10*time.Millisecond, took, "a refusal takes a round trip too")
+	})
+}
+
+func TestShape_SpreadKeepsOrder(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Shape("a", "b", simnet.Shape{Spread: time.Second})
+		var want []byte
+		for i := range 100 {
+			want = append(want, byte(i))
+			_, err := w.near.Write([]byte{byte(i)})
+			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
+		}
+		w.near.Close()
+		got, err := io.ReadAll(w.far)
+		assert.NoError(t, err)
+		assert.Equal(t, want, got)
+	})
+}
+
+func TestShape_BandwidthDelaysBytes(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Shape("a", "b", simnet.Shape{Bandwidth: 1000})
+		word := string(make([]byte, 500))
+		assert.Equal(t, 500*time.Millisecond, w.send(w.near, w.far, word))
+		start := time.Now()
+		for range 2 {
+			_, err := io.WriteString(w.near, word)
+			require.NoError(t, err)
+		}
+		_, err := io.ReadFull(w.far, make([]byte, 1000))
+		require.NoError(t, err)
+		assert.Equal(t, time.Second, time.Since(start), "the second write waits for the first")
+	})
+}
+
+func TestShape_LossDelaysBytes(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Shape("a", "b", simnet.Shape{Loss: 0.5})
+		var late int
+		for range 100 {
+			if d := w.send(w.near, w.far, "x"); d > 0 {
+				late++
+				assert.GreaterOrEqual(t, d, 200*time.Millisecond, "a lost segment is sent again after the timer")
+			}
+		}
+		assert.InDelta(t, 50, late, 20)
+	})
+}
+
+func TestCut_OfOneDirection(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Cut("a", "b")
+		start := time.Now()
+		_, err := io.WriteString(w.near, "late")
+		require.NoError(t, err, "the sender's kernel buffers it")
+		w.receivesNothing(w.far, 5*time.Second)
+		assert.Zero(t, w.send(w.far, w.near, "the other direction works"))
+		took, err := w.dial()
+		var ne net.Error
+		require.ErrorAs(t, err, &ne)
+		assert.True(t, ne.Timeout())
+		assert.False(t, errors.Is(err, syscall.ECONNREFUSED), "no answer is not a refusal")
+		assert.Equal(t, time.Second, took)
+		w.Heal("a", "b")
+		got := make([]byte, 4)
+		_, err = io.ReadFull(w.far, got)
+		assert.NoError(t, err)
+		assert.Equal(t, "late", string(got))
+		assert.Equal(t, 6200*time.Millisecond, time.Since(start), "sent again after 0.2, 0.4, 0.8, 1.6 and 3.2 s")
+		assert.Zero(t, w.send(w.near, w.far, "without delay again"))
+	})
+}
+
+func TestCut_OfBothDirections(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Cut("a", "b")
+		w.Cut("b", "a")
+		io.WriteString(w.near, "x")
+		io.WriteString(w.far, "y")
+		w.receivesNothing(w.near, time.Minute)
+		w.receivesNothing(w.far, time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := w.Host("a").DialContext(ctx, "tcp", w.ln.Addr().String())
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		w.Heal("a", "b")
+		w.Heal("b", "a")
+		_, err = w.dial()
+		assert.NoError(t, err)
+	})
+}
+
+func TestKill_DuringCutIsNoticedAfterHeal(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Cut("b", "a")
+		w.Kill("b")
+		w.receivesNothing(w.near, 10*time.Second)
+		w.Heal("b", "a")
+		_, err := w.near.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, io.EOF)
+	})
+}
+
+func TestReset_BreaksBothEnds(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		ended := make(chan error, 1)
+		go func() { _, err := w.far.Read(make([]byte, 1)); ended <- err }()
+		synctest.Wait()
+		assert.Equal(t, 1, w.Reset("b", "a"))
+		assert.ErrorIs(t, <-ended, syscall.ECONNRESET)
+		_, err := w.near.Write([]byte("x"))
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
+		_, err = w.dial()
+		assert.NoError(t, err, "new connections work")
+		w.near.Close()
+		w.far.Close()
+		assert.Zero(t, w.Connections("a"))
+	})
+}
+
+func TestHalfOpen_IsNoticedByWriting(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Shape("b", "a", simnet.Shape{Latency: time.Millisecond})
+		assert.Equal(t, 1, w.HalfOpen("a", "b"))
+		_, err := w.far.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
+		w.receivesNothing(w.near, time.Hour)
+		_, err = io.WriteString(w.near, "unread")
+		assert.NoError(t, err, "a has not been notified")
+		_, err = w.near.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "the write was answered with a reset")
+		_, err = w.dial()
+		assert.NoError(t, err, "new connections work")
+	})
+}
+
+func TestLoseNext_BreaksConnection(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.LoseNext("b", "a")
+		assert.Zero(t, w.send(w.near, w.far, "question"))
+		io.WriteString(w.far, "answer")
+		_, err := w.near.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
+		_, err = w.far.Write([]byte("more"))
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
+		_, err = w.dial()
+		assert.NoError(t, err)
+	})
+}
+
+func TestPowerOff_DoesNotAnswer(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.PowerOff("b")
+		w.receivesNothing(w.near, 10*time.Second)
+		took, err := w.dial()
+		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		assert.Equal(t, time.Second, took)
+		_, err = w.far.Read(make([]byte, 1))
+		assert.Error(t, err, "the process ended with its host")
+		io.WriteString(w.near, "unread")
+		w.PowerOn("b")
+		_, err = w.dial()
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED, "the host is up, its process is not")
+		_, err = w.near.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "the host has no such connection any more")
+	})
+}
+
+func TestFreeze_HoldsReadsWritesAndDials(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Freeze("b")
+		assert.NotNil(t, w.Awake("b"))
+		io.WriteString(w.near, "question") // the kernel of b accepts it
+		io.WriteString(w.far, "answer")    // sent when b is thawed
+		got := make(chan string, 1)
+		go func() {
+			b := make([]byte, 100)
+			n, _ := w.far.Read(b)
+			got <- string(b[:n])
+		}()
+		_, err := w.dial()
+		assert.NoError(t, err, "the kernel of a frozen process accepts")
+		w.receivesNothing(w.near, time.Minute)
+		assert.Empty(t, got)
+		start := time.Now()
+		dialled := make(chan time.Duration, 1)
+		go func() {
+			c, err := w.Host("b").DialContext(t.Context(), "tcp", w.ln.Addr().String())
+			if assert.NoError(t, err) {
+				c.Close()
+			}
+			dialled <- time.Since(start)
+		}()
+		time.Sleep(time.Second / 2) // within the limit of a dial
+		w.Thaw("b")
+		assert.Nil(t, w.Awake("b"))
+		assert.Equal(t, "question", <-got)
+		assert.InDelta(t, time.Second/2, <-dialled, float64(time.Microsecond), "it dialled when it was thawed")
+		b := make([]byte, 100)
+		n, err := w.near.Read(b)
+		assert.NoError(t, err)
+		assert.Equal(t, "answer", string(b[:n]))
+	})
+}
+
+func TestKill_OfFrozenProcessDropsItsWrites(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Freeze("b")
+		io.WriteString(w.far, "never written")
+		w.Kill("b")
+		_, err := w.near.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, io.EOF)
+	})
+}
+
+func TestRefuse_UntilAccept(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.Refuse("b")
+		_, err := w.Host("a").DialContext(t.Context(), "tcp", w.ln.Addr().String())
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+		w.send(w.near, w.far, "the connection stays")
+		w.Accept("b")
+		c, err := w.Host("a").DialContext(t.Context(), "tcp", w.ln.Addr().String())
+		require.NoError(t, err)
+		c.Close()
+	})
+}

@@ -1,0 +1,167 @@
+package simulated_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"conclave/testbed/scenario"
+	"conclave/testbed/simulated"
+)
+
+var (
+	seeds  = flag.Int("seeds", 0, "number of storms, with the seeds from -seed on")
+	queue  = flag.String("queue", "", "a file with which several processes share the seeds: each one is played once")
+	sumTo  = flag.String("sum", "", "write the sums to this file: played, failed, virtual seconds, seconds")
+	shrink = flag.Int("shrink", 40, "most plays to search for a shorter scenario of a failing seed")
+)
+
+// TestStorms plays the storms of consecutive seeds. No invariant may be
+// violated, and after the faults the cluster must recover.
+func TestStorms(t *testing.T) {
+	from, n := max(1, *seed), *seeds
+	switch {
+	case *only != "":
+		t.Skip("-scenario is set")
+	case n == 0 && *seed > 0:
+		n = 1
+	case n == 0 && (testing.Short() || raceDetector):
+		n = 1
+	case n == 0:
+		n = 10
+	}
+	if simulated.OneTrace { // simulated.Play runs the collector before each storm
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		wantLargePages()
+	}
+	next, err := numbers(*queue)
+	require.NoError(t, err)
+	sum := tally{from: from, of: n, began: time.Now(), busy: cpu()}
+	for {
+		at, err := next()
+		require.NoError(t, err)
+		if at >= n {
+			break
+		}
+		s := from + uint64(at)
+		ok := t.Run(fmt.Sprint(s), func(t *testing.T) {
+			r := playAndCheck(t, scenario.Storm(s, nil))
+			if r == nil {
+				return
+			}
+			sum.virtual += r.Took
+			if t.Failed() {
+				// Printed at once: go test prints a test's log only when all
+				// have ended.
+				fmt.Printf("storm %d failed: %s; play it again: %s\n", s, kinds(r), command(r.Scenario))
+			}
+			if t.Failed() && *shrink > 0 {
+				shorten(t, r)
+			}
+		})
+		sum.count(ok)
+	}
+	if *sumTo != "" {
+		text := fmt.Sprintf("%d %d %.0f %.1f\n", sum.played, sum.failed, sum.virtual.Seconds(), time.Since(sum.began).Seconds())
+		require.NoError(t, os.WriteFile(*sumTo, []byte(text), 0o644))
+	}
+	fmt.Printf("storms: %s, %.2f CPU seconds each\n", sum, (cpu()-sum.busy).Seconds()/float64(max(1, sum.played)))
+}
+
+// numbers returns a function that returns 0, 1, 2, ... Processes that share a
+// file of that name get each number once: a process appends a byte, whose
+// position is its number. So all processes are busy until the end, even if one
+// is slower.
+func numbers(shared string) (next func() (int, error), err error) {
+	n := -1
+	if shared == "" {
+		return func() (int, error) { n++; return n, nil }, nil
+	}
+	f, err := os.OpenFile(shared, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return func() (int, error) {
+		if _, err := f.Write([]byte{'.'}); err != nil {
+			return 0, err
+		}
+		end, err := f.Seek(0, io.SeekCurrent)
+		return int(end) - 1, err
+	}, nil
+}
+
+// tally counts the storms of one process and reports progress once a minute.
+type tally struct {
+	from               uint64
+	of, played, failed int
+	virtual            time.Duration
+	began, reported    time.Time
+	busy               time.Duration
+}
+
+func (y *tally) count(ok bool) {
+	y.played++
+	if !ok {
+		y.failed++
+	}
+	if y.reported.IsZero() {
+		y.reported = y.began
+	}
+	if time.Since(y.reported) >= time.Minute {
+		y.reported = time.Now()
+		fmt.Printf("of %d storms: %s\n", y.of, y)
+	}
+}
+
+func (y tally) String() string {
+	took := time.Since(y.began)
+	return fmt.Sprintf("%d played from seed %d, %d failed, %.2f virtual hours in %.0f seconds, %.1f simulated hours per minute",
+		y.played, y.from, y.failed, y.virtual.Hours(), took.Seconds(), y.virtual.Hours()/max(took.Minutes(), 1e-9))
+}
+
+// shorten searches for the fewest faults with which the seed still fails, and
+// logs that scenario.
+func shorten(t *testing.T, r *scenario.Result) {
+	left, first := *shrink, kinds(r)
+	short := scenario.Shrink(r.Scenario, func(s scenario.Scenario) bool {
+		if left--; left < 0 {
+			return false
+		}
+		again, err := simulated.Play(t, s, simulated.Options{})
+		require.NoError(t, err)
+		return kinds(again) != "" && strings.HasPrefix(kinds(again), first[:min(len(first), 3)])
+	})
+	t.Logf("the shortest scenario that still fails in this way (%d of %d faults):\n%s", len(short.Lines), len(r.Scenario.Lines), short)
+}
+
+// kinds returns the ids of the checkers that found violations, and "progress"
+// if an expectation failed.
+func kinds(r *scenario.Result) string {
+	var out []string
+	for _, v := range r.Verdicts {
+		if len(v.Violations) > 0 {
+			out = append(out, v.ID)
+		}
+	}
+	if len(r.Failures) > 0 {
+		out = append(out, "progress")
+	}
+	return strings.Join(out, " ")
+}
+
+// cpu returns the processor time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,52 @@
+// Package soak runs a cluster for a long time under continuous faults, and
+// checks from outside that it keeps what ARCHITECTURE.md promises.
+//
+// It is a black box test. It knows what its own clients published and which of
+// it was acknowledged, what its own subscribers received, and what the HTTP API
+// answers; the only Conclave package that it drives is the SDK (package
+// client). It reads no trace events and imports no server package, so it also
+// finds defects that the checkers of package testbed miss because they share an
+// assumption with the code.
+//
+//	seed --NewPlan--> Episode, Episode, ...        (plan.go, episodes.go)
+//	                     |  steps at offsets
+//	                     v
+//	                  Runner ---> Cluster: kill, pause, cut ... (processes, containers)
+//	                     |  \---> operator: drain, resign, switches, by HTTP
+//	                     |
+//	   load: publishers, visitors, readers --- what was done ---> Oracle
+//	         subscribers ------------------- what was pushed -->    |
+//	                                                             checks, violations
+//
+// # Episodes
+//
+// An episode is a few faults and operator commands that overlap. The runner
+// carries out the steps at their offsets, then ends all faults, and then
+// expects progress within the bounds of bounds.go: a leader, every slot served,
+// every node ready, a new registration stored and read, and every subscriber
+// showing exactly what is published. The load continues until the cluster has
+// healed and pauses only for that comparison.
+//
+// The same seed gives the same episodes with the same offsets. Their outcome
+// depends on the machine's scheduling, so a violation may need several runs of
+// its seed to appear again.
+//
+// # What is checked
+//
+// Every checker counts its checks; a checker without any has shown nothing. See
+// checkNames in oracle.go for the list. Safety is decided by the order of
+// events as the driver saw them: a withdrawal is recorded before it is
+// requested, an acknowledgement after it was received. Bounds on time are used
+// only where the cluster promises no more than that something happens soon.
+// Each is a named constant with its reason, and generous, so that a slow
+// machine does not fail.
+//
+// # What is not checked
+//
+//   - Losses that ARCHITECTURE.md lists as not guaranteed. No episode loses a
+//     session and the leader of a slot together while that slot's follower is
+//     paused or cut off, and none cuts the clients off from every session. After a
+//     loss of all data nodes and all sessions, the lists of subscribers that had
+//     none before it need not be complete for a grace (Oracle.Lost).
+//   - Latency. Package bench measures it.
+package soak
