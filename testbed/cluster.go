@@ -21,7 +21,7 @@ import (
 type Cluster interface {
 	// Open starts the cluster, every node at once, and returns without waiting
 	// for a leader. The nodes' events go to the gate's Sink; a cluster whose
-	// nodes are other processes ignores the gate, and HasEvents returns false.
+	// nodes are other processes ignores the gate.
 	Open(ctx context.Context, c Size, gate *trace.Gate) error
 
 	// Do carries out one act. It returns when the act has taken effect, and
@@ -39,10 +39,9 @@ type Cluster interface {
 	// goroutines at once.
 	Client(name string) (Client, error)
 
-	// HasEvents reports whether the nodes' events reach the gate. If they do not,
-	// Hold is not possible, and checkers that need events have nothing to
-	// check.
-	HasEvents() bool
+	// Capabilities returns what this cluster can do beyond these methods. It is
+	// called after Open.
+	Capabilities() *Capabilities
 
 	// Events passes on, at the end of the scenario, the nodes' events that have
 	// not reached the gate, each with its time by this machine's clock. had
@@ -52,38 +51,6 @@ type Cluster interface {
 
 	// Close ends all nodes and clients that still run, and joins them.
 	Close(ctx context.Context) error
-}
-
-// EffectTimer is a Cluster whose actions take a while. EffectTime returns the time at which
-// an act that began a fault, and was carried out between began and now, took
-// effect: no consequence of a fault may be recorded with an earlier time than
-// the fault.
-type EffectTimer interface {
-	EffectTime(ctx context.Context, a Action, began time.Time) time.Time
-}
-
-// Stopper is a Cluster that knows which nodes have been asked to stop and still
-// run. The player kills such a node before it starts it, and the history has
-// that kill. Other clusters kill it in Start.
-type Stopper interface {
-	// Stopping reports whether the named node is one of them.
-	Stopping(node string) bool
-}
-
-// PartialCounter is a Cluster that can ask the data nodes how many slots they
-// serve without a session that could not be reached.
-type PartialCounter interface {
-	// Partial returns that number. Data nodes that do not answer count as 0.
-	Partial(ctx context.Context) int
-}
-
-// Comparer is a Cluster that can read the copies of the data nodes' slots at one
-// moment. The bubble can. Processes and containers cannot, because what the
-// HTTP API returns of two nodes is never of the same moment.
-type Comparer interface {
-	// SlotCopies returns the complete copies: of leaders that serve, of
-	// followers that read their leader's feed, and detached ones.
-	SlotCopies() []SlotCopy
 }
 
 // SlotCopy summarizes one slot's copy at one data node.

@@ -271,11 +271,6 @@ type narrator struct {
 	open  testbed.ActiveFaults
 }
 
-var (
-	_ testbed.EffectTimer    = (*narrator)(nil)
-	_ testbed.PartialCounter = (*narrator)(nil)
-)
-
 func (n *narrator) say(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -296,22 +291,6 @@ func (n *narrator) Do(ctx context.Context, a testbed.Action) error {
 	defer n.mu.Unlock()
 	n.open.Note(a)
 	return nil
-}
-
-// EffectTime returns the driver's time of effect if the driver knows it.
-func (n *narrator) EffectTime(ctx context.Context, a testbed.Action, began time.Time) time.Time {
-	if d, knows := n.Cluster.(testbed.EffectTimer); knows {
-		return d.EffectTime(ctx, a, began)
-	}
-	return time.Now()
-}
-
-// Partial returns the driver's count if the driver can count.
-func (n *narrator) Partial(ctx context.Context) int {
-	if c, can := n.Cluster.(testbed.PartialCounter); can {
-		return c.Partial(ctx)
-	}
-	return 0
 }
 
 // Observe prints the state if it has changed.

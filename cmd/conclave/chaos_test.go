@@ -109,22 +109,6 @@ func TestSightLine(t *testing.T) {
 	assert.Equal(t, "no leader, 0 of 0 up are ready", sightLine(testbed.Snapshot{}, nil))
 }
 
-// The narrator returns the driver's time of effect.
-func TestNarrator_PassesOnTheTimeOfEffect(t *testing.T) {
-	at := time.Unix(7, 0)
-	n := &narrator{Cluster: datedDriver{at: at}}
-	assert.Equal(t, at, n.EffectTime(t.Context(), testbed.Action{}, time.Now()))
-	n.Cluster = nil
-	assert.WithinDuration(t, time.Now(), n.EffectTime(t.Context(), testbed.Action{}, at), time.Minute)
-}
-
-type datedDriver struct {
-	testbed.Cluster
-	at time.Time
-}
-
-func (d datedDriver) EffectTime(context.Context, testbed.Action, time.Time) time.Time { return d.at }
-
 // An interrupted run reports it and leaves nothing behind.
 func TestChaosRun_InterruptedLeavesNothing(t *testing.T) {
 	if testing.Short() {
@@ -208,7 +192,7 @@ type calm struct {
 
 func (c *calm) Open(context.Context, testbed.Size, *trace.Gate) error { return c.opens }
 
-func (c *calm) HasEvents() bool { return false }
+func (c *calm) Capabilities() *testbed.Capabilities { return &testbed.Capabilities{} }
 
 func (c *calm) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 

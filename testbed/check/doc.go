@@ -46,7 +46,7 @@
 // I13 in detail: for one incarnation of a session and one datum, the pair
 // (leader epoch, version) that the session has read and accepted never falls.
 //
-// L18 reads the memory of the data nodes, which only the bubble can (testbed.Comparer);
+// L18 reads the memory of the data nodes, which only the bubble can (testbed.Capabilities.SlotCopies);
 // on processes and containers it has nothing to check. L19 looks at times in
 // which nothing has failed for a session grace and only an operator acts: every
 // change is stored in time, and there is a leader. A command that the cluster

@@ -150,9 +150,9 @@ func (d *Cluster) answers(ctx context.Context, since time.Time) error {
 	}
 }
 
-// EffectTime returns when an act that was carried out between began and now took
+// effectTime returns when an action that was carried out between began and now took
 // effect. The engine takes its time, and reports when it has sent a signal.
-func (d *Cluster) EffectTime(_ context.Context, a testbed.Action, began time.Time) time.Time {
+func (d *Cluster) effectTime(_ context.Context, a testbed.Action, began time.Time) time.Time {
 	if a.Verb == testbed.Kill {
 		d.mu.Lock()
 		defer d.mu.Unlock()

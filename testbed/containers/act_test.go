@@ -145,18 +145,18 @@ func TestStart_KillsNodeThatWasPausedWhileStopping(t *testing.T) {
 	assert.Equal(t, 1, asked("kill --signal KILL"))
 }
 
-func TestTookHold_ReturnsTimeOfEnginesEvent(t *testing.T) {
+func TestEffectTime_ReturnsTimeOfEnginesEvent(t *testing.T) {
 	died := time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC)
 	event := `{"Action":%q,"TimeNano":%d,"Actor":{"Attributes":{"com.docker.compose.service":"data-1","signal":"%d"}}}` + "\n"
 	d, _, _ := driver(t, fmt.Sprintf(event+event+event, "kill", died.UnixNano(), syscall.SIGKILL,
 		"kill", died.Add(time.Minute).UnixNano(), syscall.SIGTERM, "die", died.UnixNano(), syscall.SIGKILL))
 	kill := testbed.Action{Verb: testbed.Kill, Node: "data-1"}
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		assert.True(t, died.Equal(d.EffectTime(context.Background(), kill, died.Add(-time.Second))))
+		assert.True(t, died.Equal(d.Capabilities().EffectTime(context.Background(), kill, died.Add(-time.Second))))
 		assert.NotContains(t, d.Observe(context.Background()).Up, "data-1")
 	}, 30*time.Second, 10*time.Millisecond)
 	began := died.Add(time.Hour)
-	assert.Equal(t, began, d.EffectTime(t.Context(), kill, began), "the end of an earlier incarnation")
+	assert.Equal(t, began, d.Capabilities().EffectTime(t.Context(), kill, began), "the end of an earlier incarnation")
 }
 
 // The overlay has the scenario's sizes and times and a folder for the trace

@@ -174,8 +174,12 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	return c, nil
 }
 
-// HasEvents is false: the nodes are in containers and cannot be held.
-func (d *Cluster) HasEvents() bool { return false }
+// Capabilities returns what is possible here.
+func (d *Cluster) Capabilities() *testbed.Capabilities {
+	can := Capabilities()
+	can.EffectTime = d.effectTime
+	return can
+}
 
 // Events reads the nodes' trace files. The times can be compared because the
 // containers of one machine have one clock.

@@ -24,14 +24,15 @@ func Capabilities() *testbed.Capabilities {
 	}}
 }
 
-// Capabilities describes what is possible here. A cluster that was running already
+// Capabilities returns what is possible here. A cluster that was running already
 // has its own size, and no proxies between its processes.
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := Capabilities()
+	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
 	if d.net != nil {
 		return all
 	}
-	return &testbed.Capabilities{Size: d.Size, Can: func(x testbed.Step) error {
+	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, Can: func(x testbed.Step) error {
 		switch x.Verb {
 		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)

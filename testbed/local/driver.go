@@ -74,8 +74,8 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 	return d, err
 }
 
-// Size returns the scenario's cluster with the size of the running one.
-func (d *Cluster) Size(c testbed.Size) testbed.Size {
+// size returns the scenario's cluster with the size of the running one.
+func (d *Cluster) size(c testbed.Size) testbed.Size {
 	c.Metas, c.Sessions, c.Datas = 0, 0, 0
 	for name := range d.advertised {
 		switch role, _, _ := strings.Cut(name, "-"); role {
@@ -148,10 +148,6 @@ func (d *Cluster) listening() map[string]string {
 	return out
 }
 
-// Partial returns how many slots the data nodes serve without a session that
-// they could not reach.
-func (d *Cluster) Partial(ctx context.Context) int { return d.view.Partial(ctx) }
-
 // Observe observes the nodes from outside.
 func (d *Cluster) Observe(ctx context.Context) testbed.Snapshot {
 	s := d.view.Observe(ctx)
@@ -183,9 +179,6 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	d.clients[name] = c
 	return c, nil
 }
-
-// HasEvents is false: the nodes are other processes and cannot be held.
-func (d *Cluster) HasEvents() bool { return false }
 
 // Events reads the nodes' trace files. The times can be compared because all
 // processes use this machine's clock.

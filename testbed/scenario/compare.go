@@ -13,12 +13,11 @@ import (
 // compare compares the followers' copies with their leaders', where both are at
 // the same position of the same feed.
 func (p *player) compare(table slot.Table) {
-	d, can := p.driver.(testbed.Comparer)
-	if !can {
+	if p.can.SlotCopies == nil {
 		return
 	}
 	leaders := map[int]testbed.SlotCopy{}
-	all := d.SlotCopies()
+	all := p.can.SlotCopies()
 	for _, c := range all {
 		if old, known := leaders[c.Slot]; c.Leads && (!known || old.Epoch.Less(c.Epoch)) {
 			leaders[c.Slot] = c
@@ -72,11 +71,10 @@ func hasAll(all []testbed.SlotCopy, leader testbed.SlotCopy) bool {
 // noteAhead records the slots of a node that is about to be lost whose last
 // changes no other node has.
 func (p *player) noteAhead(node string) {
-	d, can := p.driver.(testbed.Comparer)
-	if !can {
+	if p.can.SlotCopies == nil {
 		return
 	}
-	all := d.SlotCopies()
+	all := p.can.SlotCopies()
 	var ahead []string
 	for _, l := range all {
 		if !l.Leads || l.Node != node {

@@ -103,7 +103,7 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 	case testbed.Release:
 		p.gate.Release(a.Node, a.Point)
 	default:
-		if d, knows := p.driver.(testbed.Stopper); knows && a.Verb == testbed.Start && d.Stopping(a.Node) {
+		if a.Verb == testbed.Start && p.can.Stopping != nil && p.can.Stopping(a.Node) {
 			if err := p.act(ctx, testbed.Action{Verb: testbed.Kill, Node: a.Node}, 0); err != nil { // as a service manager does after its timeout
 				return err
 			}
@@ -122,9 +122,8 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 // done records an act that began at began and ended with err, and schedules its
 // end if it lasts for a limited time.
 func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, err error, last time.Duration) error {
-	took, knows := p.driver.(testbed.EffectTimer)
-	if knows && err == nil && !a.EndsFault() {
-		p.rec.Earlier(took.EffectTime(ctx, a, began), check.Fault{Action: a})
+	if p.can.EffectTime != nil && err == nil && !a.EndsFault() {
+		p.rec.Earlier(p.can.EffectTime(ctx, a, began), check.Fault{Action: a})
 	} else {
 		p.rec.Fault(check.Fault{Action: a, Undo: a.EndsFault(), Err: err})
 	}

@@ -53,7 +53,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 	r := &Result{Scenario: s}
 	rec := check.NewRecorder(s.Name, s.Cluster)
 	p := &player{
-		s: s, driver: d, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
+		s: s, driver: d, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
@@ -64,7 +64,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 	if err == nil && terr != nil {
 		err = fmt.Errorf("read the nodes' events: %w", terr)
 	}
-	r.History = rec.History(d.HasEvents() || told)
+	r.History = rec.History(p.can.Events || told)
 	p.releaseAll()
 	p.load.working.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -90,6 +90,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 type player struct {
 	s       Scenario
 	driver  testbed.Cluster
+	can     *testbed.Capabilities // of driver, once it is open
 	rec     *check.Recorder
 	gate    *trace.Gate
 	load    *load
@@ -120,8 +121,9 @@ func (p *player) play(ctx context.Context) error {
 	if err := p.driver.Open(ctx, p.s.Cluster, p.gate); err != nil {
 		return fmt.Errorf("open the cluster: %w", err)
 	}
+	p.can = p.driver.Capabilities()
 	switch {
-	case p.driver.HasEvents():
+	case p.can.Events:
 	case p.s.Bubble:
 		return fmt.Errorf("only in the bubble: %w", testbed.ErrUnsupported)
 	case slices.Contains(p.s.Needs(), testbed.Hold), slices.Contains(p.s.Needs(), testbed.HoldOne):
@@ -264,8 +266,8 @@ func (p *player) next() time.Duration {
 // and evaluates the open expectations.
 func (p *player) sample(ctx context.Context) testbed.Snapshot {
 	now := p.driver.Observe(ctx)
-	if c, can := p.driver.(testbed.PartialCounter); can && slices.ContainsFunc(p.open, func(o *openExpectation) bool { return o.What == "partial" }) {
-		now.Partial = c.Partial(ctx)
+	if p.can.Partial != nil && slices.ContainsFunc(p.open, func(o *openExpectation) bool { return o.What == "partial" }) {
+		now.Partial = p.can.Partial(ctx)
 	}
 	s := p.targets.summarize(now)
 	up := s.Up

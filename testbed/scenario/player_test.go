@@ -58,7 +58,9 @@ func (b *fakeCluster) Open(_ context.Context, c testbed.Size, gate *trace.Gate) 
 	return nil
 }
 
-func (b *fakeCluster) HasEvents() bool { return !b.noEvents }
+func (b *fakeCluster) Capabilities() *testbed.Capabilities {
+	return &testbed.Capabilities{Events: !b.noEvents}
+}
 
 func (b *fakeCluster) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
 

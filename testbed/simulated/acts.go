@@ -130,8 +130,8 @@ func (c *Cluster) address(name string) string {
 	return name + dataPort
 }
 
-// Partial asks the data nodes for slots that are served without a session.
-func (c *Cluster) Partial(ctx context.Context) (n int) {
+// partial asks the data nodes for slots that are served without a session.
+func (c *Cluster) partial(ctx context.Context) (n int) {
 	_ = c.Operate(ctx, "", func(ctx context.Context, t *metaclient.Admin) error {
 		for _, p := range c.processes() {
 			if strings.HasPrefix(p.host, "data-") && c.process(p.host) == p && c.net.Awake(p.host) == nil {

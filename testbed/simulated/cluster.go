@@ -70,10 +70,7 @@ type Cluster struct {
 	operators map[string]bool // hosts of operators at work
 }
 
-var (
-	_ testbed.Cluster = (*Cluster)(nil)
-	_ testbed.Stopper = (*Cluster)(nil)
-)
+var _ testbed.Cluster = (*Cluster)(nil)
 
 // process is a node in the bubble: a server that runs until it is cancelled or
 // has shut down.
@@ -141,8 +138,10 @@ func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) e
 	return nil
 }
 
-// HasEvents reports whether trace claims reach the gate.
-func (c *Cluster) HasEvents() bool { return c.gate != nil }
+// Capabilities: every step is possible, and the nodes' memory can be read.
+func (c *Cluster) Capabilities() *testbed.Capabilities {
+	return &testbed.Capabilities{Events: c.gate != nil, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies}
+}
 
 // Events reports no claims: all were passed to the gate when they were made.
 func (c *Cluster) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
@@ -251,8 +250,8 @@ func (c *Cluster) stop(host string) *process {
 	return p
 }
 
-// Stopping reports whether a node has been asked to stop and still runs.
-func (c *Cluster) Stopping(name string) bool {
+// stopping reports whether a node has been asked to stop and still runs.
+func (c *Cluster) stopping(name string) bool {
 	p := c.process(name)
 	return p != nil && p.asked.Load()
 }

@@ -65,8 +65,8 @@ func (c *Cluster) Observe(context.Context) testbed.Snapshot {
 	return out
 }
 
-// SlotCopies returns the copies of all data nodes that run.
-func (c *Cluster) SlotCopies() []testbed.SlotCopy {
+// slotCopies returns the copies of all data nodes that run.
+func (c *Cluster) slotCopies() []testbed.SlotCopy {
 	var out []testbed.SlotCopy
 	for _, p := range c.processes() {
 		d, ok := p.server.(*data.Server)
