@@ -33,6 +33,9 @@ type Capabilities struct {
 	// could not be reached. Data nodes that do not answer count as 0.
 	Partial func(ctx context.Context) int
 
+	// ProcessesEvery is how often RealCluster.Processes may be asked.
+	ProcessesEvery time.Duration
+
 	// SlotCopies returns the complete copies of the data nodes' slots, all of one
 	// moment: of leaders that serve, of followers that read their leader's feed,
 	// and detached ones. Only the simulated cluster can read them.

@@ -194,7 +194,7 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 		if s.logs = filepath.Join(dir, "logs"); o.compose.logs != "" {
 			s.logs = o.compose.logs
 		}
-		s.driver = containersDriver(dir, s.logs, o.compose)
+		s.driver = containers.New(containersConfig(dir, s.logs, o.compose))
 	case attach:
 		s.logs = filepath.Join(nodes.Dir(), "logs")
 		var running *local.Cluster
@@ -213,31 +213,26 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 	return s, nil
 }
 
-// containersDriver returns a driver for a new project.
-func containersDriver(dir, logs string, o composeOptions) *containers.Cluster {
-	var stage *composeStage
-	return containers.New(containersConfig(dir, logs, o, &stage))
-}
-
-// containersConfig starts and ends a new project; stage is set when it is
-// running.
-func containersConfig(dir, logs string, o composeOptions, stage **composeStage) containers.Config {
+// containersConfig starts and ends a new project.
+func containersConfig(dir, logs string, o composeOptions) containers.Config {
+	var stage *composeStage // once it runs
 	return containers.Config{
-		Dir: dir,
+		Dir: dir, Logs: logs,
 		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, string, error) {
 			o.takeover, o.nodes, o.more, o.logs = c.Takeover, nodes, []string{file}, logs
 			opened, err := openCompose(ctx, o)
 			if err != nil {
 				return nil, "", err
 			}
-			*stage = opened.(*composeStage)
-			return (*stage).Project, (*stage).token, nil
+			stage = opened.(*composeStage)
+			return stage.Project, stage.token, nil
 		},
+		Stop: func(ctx context.Context) error { return stage.Stop(ctx) },
 		End: func(context.Context) error {
-			if *stage == nil {
+			if stage == nil {
 				return nil
 			}
-			if text := (*stage).Close(true); text != "" { // the logs are kept in their folder
+			if text := stage.Close(true); text != "" { // the logs are kept in their folder
 				return &leftError{strings.TrimPrefix(text, "; ")}
 			}
 			return nil

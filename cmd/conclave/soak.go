@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/testbed"
+	"conclave/testbed/containers"
+	"conclave/testbed/local"
 	"conclave/testbed/soak"
 )
 
@@ -97,20 +100,19 @@ func (o *soakOptions) validate() error {
 	return o.compose.validate(o.on)
 }
 
-// capabilities returns the capabilities of the cluster that a soak starts.
-func (o *soakOptions) capabilities() soak.Capabilities {
-	c := soak.Capabilities{Metas: soakMetas, Sessions: soakSessions, Datas: soakDatas, Links: true, LookEvery: 250 * time.Millisecond}
-	if o.on == "compose" { // a container is disconnected from all others at once, and the engine is slow
-		c.Links, c.LookEvery = false, 2*time.Second
-	}
-	return c
-}
+// soakSize is the size of a soak's cluster, as in the demo.
+var soakSize = testbed.Size{Metas: 3, Sessions: 2, Datas: 3, Slots: 256, Replicas: 2, Lease: 3 * time.Second}
 
 // cluster returns the cluster of a soak.
-func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
-	size := soakCluster(o.takeover, o.seed)
+func (o *soakOptions) cluster(dir string) (testbed.RealCluster, error) {
 	if o.on == "compose" {
-		return newComposeSoak(dir, size, o.compose), nil
+		logs := o.compose.logs
+		if logs == "" {
+			logs = filepath.Join(dir, "logs")
+		}
+		cfg := containersConfig(dir, logs, o.compose)
+		cfg.NoEvents = true
+		return containers.New(cfg), nil
 	}
 	bin := o.bin
 	if bin == "" {
@@ -119,7 +121,7 @@ func (o *soakOptions) cluster(dir string) (soak.Cluster, error) {
 			return nil, err
 		}
 	}
-	return newLocalSoak(bin, dir, size), nil
+	return local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true}), nil
 }
 
 // again returns the command that repeats the seed.
@@ -138,7 +140,7 @@ func (o *soakOptions) again() string {
 }
 
 func (a *app) soakPlan(o soakOptions) error {
-	plan := soak.NewPlan(o.seed, o.capabilities(), o.only)
+	plan := soak.NewPlan(o.seed, soakSize, ground(o.on), o.only)
 	for range o.plan {
 		e := plan.Next()
 		if err := a.show(e, func(w io.Writer) { fmt.Fprint(w, e) }); err != nil {
@@ -163,8 +165,10 @@ func (a *app) soak(ctx context.Context, o soakOptions) error {
 		live = a.stdout
 		fmt.Fprintf(live, "soak, seed %d, for %s, on %s, takeover by %s\n", o.seed, o.length, o.on, o.takeover)
 	}
+	size := soakSize
+	size.Takeover, size.Seed = o.takeover, o.seed
 	run := soak.New(soak.Config{
-		Cluster: cluster, Can: o.capabilities(), Load: soak.DefaultLoad(), Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced, Dir: dir,
+		Cluster: cluster, Size: size, Load: soak.DefaultLoad(), Seed: o.seed, Only: o.only, For: o.length, Raced: o.raced, Dir: dir,
 		Say: func(line string) { fmt.Fprintln(live, line) },
 	})
 	report, err := run.Run(ctx)

@@ -52,7 +52,7 @@ const rules = `
 	meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	client, meta/metaclient, testbed/local/supervisor < testbed/bench;
-	client < testbed/soak;
+	testbed < testbed/soak;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
 	data, internal/cli < cmd/data;

@@ -12,7 +12,9 @@ import (
 // Capabilities describes what is possible on containers. A cut disconnects a
 // container from a network: a meta from the database's, or a host from all its
 // networks. A mend connects it again in the same way.
-func Capabilities() *testbed.Capabilities { return &testbed.Capabilities{Can: can, Size: size} }
+func Capabilities() *testbed.Capabilities {
+	return &testbed.Capabilities{Can: can, Size: size, ProcessesEvery: 2 * time.Second}
+}
 
 // size returns the nearest cluster for which the project has services.
 func size(c testbed.Size) testbed.Size {
@@ -39,6 +41,8 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	if done, err := d.view.Operate(ctx, a); done {
 		return err
 	}
+	d.doing.Lock()
+	defer d.doing.Unlock()
 	switch a.Verb {
 	case testbed.Kill, testbed.Stop:
 		return d.end(ctx, a)

@@ -24,11 +24,16 @@ type Config struct {
 	// added to the project's own. It returns when every node answers; token is
 	// the operator's token.
 	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (p *compose.Project, token string, err error)
+	// Stop stops the containers gracefully, each role before those that it
+	// depends on.
+	Stop func(ctx context.Context) error
 	// End ends the project.
 	End func(ctx context.Context) error
 	// Dir is a folder of this machine into which the nodes write their trace
 	// events. An engine on another machine cannot see it.
 	Dir string
+	// Logs is the folder into which LogFiles copies the containers' logs.
+	Logs string
 	// NoEvents turns off the nodes' trace files, which grow without limit in a
 	// long run.
 	NoEvents bool
@@ -44,6 +49,8 @@ type Cluster struct {
 	nodes  []string // services
 	traces string   // folder of the trace files
 
+	doing    sync.Mutex                   // held by Do: one action at a time, apart from an operator's commands
+	logged   time.Time                    // until when LogFiles has read the logs; only LogFiles uses it
 	cables   map[cable]compose.Membership // disconnected; only Do uses this and
 	stopping map[string]bool              // services that were asked to stop
 
@@ -60,7 +67,7 @@ type Cluster struct {
 // cable is the connection of a service to a network of the project.
 type cable struct{ service, network string }
 
-var _ testbed.Cluster = (*Cluster)(nil)
+var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a driver for one run.
 func New(c Config) *Cluster {

@@ -3,9 +3,15 @@ package containers
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"conclave/client"
+	"conclave/testbed"
+	"conclave/testbed/outside"
 )
 
 // ports are the roles' HTTP ports inside the containers.
@@ -30,12 +36,60 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 
 // ClientConfig returns the configuration of a client on this machine that knows
 // every session.
-func (d *Cluster) ClientConfig(name string) client.Config {
+func (d *Cluster) ClientConfig(name string) (client.Config, error) {
 	c := client.Config{Name: name, Network: d.project.Outside(), Token: d.token}
 	for _, node := range d.nodes {
 		if address, isSession := d.Addresses()[node], strings.HasPrefix(node, "session-"); isSession {
 			c.Sessions = append(c.Sessions, address)
 		}
 	}
-	return c
+	return c, nil
+}
+
+// Token returns the operator's token.
+func (d *Cluster) Token() string { return d.token }
+
+// Stop stops the containers gracefully. Processes then returns how each has
+// ended.
+func (d *Cluster) Stop(ctx context.Context) error { return d.cfg.Stop(ctx) }
+
+// Processes returns what the engine reports. Memory is only known if the
+// engine's processes run on this machine.
+func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
+	all, err := d.project.Containers(ctx)
+	var out []testbed.Process
+	for _, c := range all {
+		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID)}
+		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
+			p.Code, p.Signal = 0, syscall.Signal(killed).String()
+		}
+		out = append(out, p)
+	}
+	return out, err
+}
+
+// LogFiles copies what the containers have written since the last call.
+func (d *Cluster) LogFiles(ctx context.Context) (map[string]string, error) {
+	from := d.logged
+	d.logged = time.Now()
+	files := map[string]string{}
+	for name := range d.Addresses() {
+		text, err := d.project.Logs(ctx, name, from)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = filepath.Join(d.cfg.Logs, name+".soak.log")
+		f, err := os.OpenFile(files[name], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		_, err = f.WriteString(text)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }

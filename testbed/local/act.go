@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
@@ -15,7 +16,7 @@ import (
 // Capabilities describes what is possible on processes that this driver has started:
 // all acts except setting clocks and holding nodes at points of their code.
 func Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Can: func(d testbed.Step) error {
+	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: func(d testbed.Step) error {
 		switch d.Verb {
 		case testbed.Skew, testbed.Hold, testbed.HoldOne, testbed.Release:
 			return fmt.Errorf("%s: %w", d.Verb, testbed.ErrUnsupported)
@@ -46,6 +47,8 @@ func (d *Cluster) Do(ctx context.Context, a testbed.Action) error {
 	if done, err := d.view.Operate(ctx, a); done {
 		return err
 	}
+	d.doing.Lock()
+	defer d.doing.Unlock()
 	switch a.Verb {
 	case testbed.Kill:
 		return d.kill(ctx, a.Node)

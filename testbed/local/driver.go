@@ -39,6 +39,7 @@ type Cluster struct {
 	nodes   *supervisor.Handle
 	ended   chan error
 
+	doing    sync.Mutex       // held by Do: one action at a time, apart from an operator's commands
 	wrong    map[string]*twin // processes that were started at a wrong address; only Do and Close use it
 	stopping map[string]int   // pids of nodes that were asked to stop; only Do uses it
 	stopped  bool             // the cluster was stopped; only Stop and Close use it
@@ -49,7 +50,7 @@ type Cluster struct {
 	twins      []*twin
 }
 
-var _ testbed.Cluster = (*Cluster)(nil)
+var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a driver for one run.
 func New(c Config) *Cluster {

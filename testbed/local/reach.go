@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"conclave/client"
+	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
+	"conclave/testbed/outside"
 	"conclave/wire"
 )
 
@@ -38,11 +40,34 @@ func (d *Cluster) ClientConfig(host string) (client.Config, error) {
 // network do not affect them.
 func (d *Cluster) Addresses() map[string]string { return d.listening() }
 
-// Rows returns the processes that the supervisor has recorded.
-func (d *Cluster) Rows() ([]supervisor.Process, error) { return d.nodes.Rows() }
+// Dial connects to one of Addresses.
+func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
 
-// LogPath returns the path of a process's log.
-func (d *Cluster) LogPath(name string) string { return supervisor.LogPath(d.nodes.Dir(), name) }
+// Token returns the token of a cluster that was running already. A new one
+// needs none.
+func (d *Cluster) Token() string { return d.view.Token }
+
+// Processes returns what the supervisor has recorded.
+func (d *Cluster) Processes(context.Context) ([]testbed.Process, error) {
+	rows, err := d.nodes.Rows()
+	var out []testbed.Process
+	for _, p := range rows {
+		out = append(out, testbed.Process{Name: p.Name, PID: p.PID, Running: p.PID > 0, Code: p.Code, Signal: p.Signal, RSS: outside.Resident(p.PID)})
+	}
+	return out, err
+}
+
+// LogFiles returns the paths of the processes' logs.
+func (d *Cluster) LogFiles(context.Context) (map[string]string, error) {
+	rows, err := d.nodes.Rows()
+	files := map[string]string{}
+	for _, p := range rows {
+		files[p.Name] = supervisor.LogPath(d.nodes.Dir(), p.Name)
+	}
+	return files, err
+}
 
 // Stop ends the cluster gracefully. Close must still follow.
 func (d *Cluster) Stop(ctx context.Context) error { return d.end(ctx, false) }

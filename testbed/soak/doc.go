@@ -4,14 +4,14 @@
 // It is a black box test. It knows what its own clients published and which of
 // it was acknowledged, what its own subscribers received, and what the HTTP API
 // answers; the only Conclave package that it drives is the SDK (package
-// client). It reads no trace events and imports no server package, so it also
-// finds defects that the checkers of package testbed miss because they share an
-// assumption with the code.
+// client), on a testbed.RealCluster. It reads no trace events and imports no
+// server package and no checker, so it also finds defects that package check
+// misses because it shares an assumption with the code.
 //
 //	seed --NewPlan--> Episode, Episode, ...        (plan.go, episodes.go)
 //	                     |  steps at offsets
 //	                     v
-//	                  Runner ---> Cluster: kill, pause, cut ... (processes, containers)
+//	                  Runner ---> testbed.RealCluster: kill, pause, cut ... (local, containers)
 //	                     |  \---> operator: drain, resign, switches, by HTTP
 //	                     |
 //	   load: publishers, visitors, readers --- what was done ---> Oracle

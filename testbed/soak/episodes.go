@@ -3,12 +3,14 @@ package soak
 import (
 	"strings"
 	"time"
+
+	"conclave/testbed"
 )
 
 // shape is a kind of episode.
 type shape struct {
 	name  string
-	links bool // whether it needs Capabilities.Links
+	links bool // whether it needs links between two given nodes to be cut
 	make  func(*draw)
 }
 
@@ -54,7 +56,7 @@ var shapes = []shape{
 // lost.
 func freezeDuringDrain(d *draw) {
 	data := d.names("data")
-	d.at(0, Step{Act: Kill, Node: data[len(data)-1]})
+	d.at(0, Step{Act: testbed.Kill, Node: data[len(data)-1]})
 	begin := d.between(5*second, 7*second) // the other nodes have its slots by then
 	freeze := d.between(2500*time.Millisecond, 6*second)
 	d.frozen(begin, freeze, d.one("session"))
@@ -62,7 +64,7 @@ func freezeDuringDrain(d *draw) {
 	allow := max(begin+freeze, drain+3*second) + d.between(300*time.Millisecond, 3*second)
 	d.drained(drain, allow-drain, data[0])
 	d.at(allow-d.between(200*time.Millisecond, second), Step{Act: Leave, Count: 12})
-	d.at(allow+d.between(4*second, 6*second), Step{Act: Start, Node: data[len(data)-1]})
+	d.at(allow+d.between(4*second, 6*second), Step{Act: testbed.Start, Node: data[len(data)-1]})
 }
 
 // freezeDuringTwoDrains: two nodes are drained at the same time, so that both
@@ -98,30 +100,30 @@ func lastCopy(d *draw) {
 	back := d.between(3*second, 4500*time.Millisecond)
 	d.down(0, back, data[2])
 	d.frozen(d.between(0, second), d.between(3*second, 4500*time.Millisecond), session[1])
-	d.at(back-100*time.Millisecond, Step{Act: Slow, Node: data[1], Peer: data[2], By: d.between(700*time.Millisecond, 1500*time.Millisecond)})
+	d.at(back-100*time.Millisecond, Step{Act: testbed.Slow, Node: data[1], Peer: data[2], By: d.between(700*time.Millisecond, 1500*time.Millisecond)})
 	away := back + d.between(800*time.Millisecond, 2*second)
 	if d.IntN(2) == 0 {
 		d.drained(away, d.between(9*second, 12*second), data[0])
 	} else {
-		d.at(away, Step{Act: Stop, Node: data[0]})
-		d.at(away+14*second, Step{Act: Start, Node: data[0]})
+		d.at(away, Step{Act: testbed.Stop, Node: data[0]})
+		d.at(away+14*second, Step{Act: testbed.Start, Node: data[0]})
 	}
 	d.at(away+d.between(50*time.Millisecond, 250*time.Millisecond), Step{Act: Leave, Count: 16})
 	loss := away + d.between(300*time.Millisecond, 700*time.Millisecond)
 	d.down(loss, d.between(6*second, 9*second), data[1])
 	d.down(loss+d.between(0, 150*time.Millisecond), d.between(5*second, 8*second), session[0])
-	d.at(back+8*second, Step{Act: Mend, Node: data[1], Peer: data[2]})
+	d.at(back+8*second, Step{Act: testbed.Mend, Node: data[1], Peer: data[2]})
 }
 
 func stopThenDoubleLoss(d *draw) {
 	data, session := d.names("data"), d.one("session")
 	d.at(0, Step{Act: Leave, Count: 12})
 	stop := d.between(200*time.Millisecond, time.Second)
-	d.at(stop, Step{Act: Stop, Node: data[0]})
+	d.at(stop, Step{Act: testbed.Stop, Node: data[0]})
 	loss := stop + d.soon()
 	d.down(loss, d.between(4*second, 8*second), data[1])
 	d.down(loss+d.between(0, 300*time.Millisecond), d.between(4*second, 8*second), session)
-	d.at(stop+12*second, Step{Act: Start, Node: data[0]})
+	d.at(stop+12*second, Step{Act: testbed.Start, Node: data[0]})
 }
 
 // soon draws an offset from the beginning of a hand-over: while it is in
@@ -180,7 +182,7 @@ func drainLast(d *draw) {
 	at += d.between(second, 3*second)
 	d.at(at, Step{Act: Serve})
 	for _, n := range nodes {
-		d.at(at+second, Step{Act: Allow, Node: n})
+		d.at(at+second, Step{Act: testbed.Allow, Node: n})
 	}
 }
 
@@ -189,13 +191,13 @@ func drainOneKillOther(d *draw) {
 	d.at(0, Step{Act: Drain, Node: s[0]})
 	kill := d.between(500*time.Millisecond, 3*second)
 	for _, other := range s[1:] {
-		d.at(kill, Step{Act: Kill, Node: other})
+		d.at(kill, Step{Act: testbed.Kill, Node: other})
 	}
 	d.at(kill+second, Step{Act: Serve})
 	for _, other := range s[1:] {
-		d.at(kill+2*second, Step{Act: Start, Node: other})
+		d.at(kill+2*second, Step{Act: testbed.Start, Node: other})
 	}
-	d.at(kill+3*second, Step{Act: Allow, Node: s[0]})
+	d.at(kill+3*second, Step{Act: testbed.Allow, Node: s[0]})
 }
 
 func leaderAndSession(d *draw) {
@@ -213,14 +215,14 @@ func actsAtOnce(d *draw) {
 		func(at time.Duration) { d.drained(at, d.between(4*second, 8*second), data[0]) },
 		func(at time.Duration) { d.drained(at, d.between(4*second, 8*second), data[1]) },
 		func(at time.Duration) { d.drained(at, d.between(4*second, 8*second), session[0]) },
-		func(at time.Duration) { d.at(at, Step{Act: Resign}) },
+		func(at time.Duration) { d.at(at, Step{Act: testbed.Resign}) },
 		func(at time.Duration) {
-			d.at(at, Step{Act: Quit, Node: meta[0]})
-			d.at(at+d.between(3*second, 8*second), Step{Act: Join, Node: meta[0]})
+			d.at(at, Step{Act: testbed.Quit, Node: meta[0]})
+			d.at(at+d.between(3*second, 8*second), Step{Act: testbed.Join, Node: meta[0]})
 		},
 		func(at time.Duration) {
-			d.at(at, Step{Act: Switch, Key: "arrange", Value: "off"})
-			d.at(at+d.between(second, 5*second), Step{Act: Switch, Key: "arrange", Value: "on"})
+			d.at(at, Step{Act: testbed.Switch, Key: "arrange", Value: "off"})
+			d.at(at+d.between(second, 5*second), Step{Act: testbed.Switch, Key: "arrange", Value: "on"})
 		},
 	}
 	d.Shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
@@ -233,12 +235,12 @@ func actsAtOnce(d *draw) {
 func everyMetaQuits(d *draw) {
 	metas, apart := d.names("meta"), d.between(0, second)
 	for i, m := range metas {
-		d.at(time.Duration(i)*apart, Step{Act: Quit, Node: m})
+		d.at(time.Duration(i)*apart, Step{Act: testbed.Quit, Node: m})
 	}
 	at := time.Duration(len(metas))*apart + 2*second
 	d.at(at, Step{Act: Serve})
 	for _, m := range metas {
-		d.at(at+second, Step{Act: Join, Node: m})
+		d.at(at+second, Step{Act: testbed.Join, Node: m})
 	}
 }
 
@@ -247,26 +249,26 @@ func extremeSwitches(d *draw) {
 		{"protection-floor", "1000000", "0"}, {"push-window-ms", "1000000", "10"},
 	}
 	s := all[d.IntN(len(all))]
-	d.at(0, Step{Act: Switch, Key: s.key, Value: s.extreme})
+	d.at(0, Step{Act: testbed.Switch, Key: s.key, Value: s.extreme})
 	if d.IntN(2) == 0 {
 		d.down(d.between(200*time.Millisecond, second), 3*second, d.one("data"))
 	}
 	d.at(5*second, Step{Act: Serve})
-	d.at(6*second, Step{Act: Switch, Key: s.key, Value: s.usual})
+	d.at(6*second, Step{Act: testbed.Switch, Key: s.key, Value: s.usual})
 }
 
 func databaseAway(d *draw) {
 	if d.IntN(2) == 0 {
-		d.down(0, d.outage(), database)
+		d.down(0, d.outage(), testbed.Database)
 	} else {
-		d.frozen(0, d.outage(), database)
+		d.frozen(0, d.outage(), testbed.Database)
 	}
 	d.drained(d.between(0, 2*second), d.between(5*second, 9*second), d.one("data"))
 }
 
 func databaseAwayAndMore(d *draw) {
 	length := d.outage()
-	d.frozen(0, length, database)
+	d.frozen(0, length, testbed.Database)
 	d.down(d.between(0, length), d.between(second, 6*second), d.one("data"))
 	if d.IntN(2) == 0 {
 		d.down(d.between(0, length), d.between(second, 6*second), "leader")
@@ -277,9 +279,9 @@ func rolling(d *draw) {
 	nodes := d.names([]string{"data", "session", "meta"}[d.IntN(3)])
 	at := time.Duration(0)
 	for _, n := range nodes {
-		d.at(at, Step{Act: Stop, Node: n})
+		d.at(at, Step{Act: testbed.Stop, Node: n})
 		at += d.between(second, 4*second)
-		d.at(at, Step{Act: Start, Node: n})
+		d.at(at, Step{Act: testbed.Start, Node: n})
 		at += d.between(200*time.Millisecond, 2*second)
 	}
 	d.frozen(d.between(0, at), d.between(second, 6*second), d.one([]string{"data", "session", "meta"}[d.IntN(3)]))
@@ -290,9 +292,9 @@ func cleanStops(d *draw) {
 	at := time.Duration(0)
 	for _, role := range []string{"session", "data", "meta"} {
 		n := d.one(role)
-		d.at(at, Step{Act: Stop, Node: n, Clean: true})
+		d.at(at, Step{Act: testbed.Stop, Node: n, Clean: true})
 		at += 8 * second
-		d.at(at, Step{Act: Start, Node: n})
+		d.at(at, Step{Act: testbed.Start, Node: n})
 		at += 3 * second
 	}
 }
@@ -308,10 +310,10 @@ func atRandom(d *draw) {
 		func(at time.Duration) { d.frozen(at, d.outage(), session[1%len(session)]) },
 		func(at time.Duration) { d.down(at, d.outage(), "leader") },
 		func(at time.Duration) { d.frozen(at, d.outage(), "leader") },
-		func(at time.Duration) { d.frozen(at, d.outage(), database) },
+		func(at time.Duration) { d.frozen(at, d.outage(), testbed.Database) },
 		func(at time.Duration) { d.drained(at, d.between(2*second, 12*second), data[1]) },
 		func(at time.Duration) { d.drained(at, d.between(2*second, 12*second), session[0]) },
-		func(at time.Duration) { d.at(at, Step{Act: Resign}) },
+		func(at time.Duration) { d.at(at, Step{Act: testbed.Resign}) },
 		func(at time.Duration) { d.at(at, Step{Act: Leave, Count: 8}) },
 	}
 	d.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -335,16 +337,16 @@ func cutDuringDrain(d *draw) {
 func linksAtRandom(d *draw) {
 	data, session, meta := d.names("data"), d.names("session"), d.names("meta")
 	all := []func(at time.Duration){
-		func(at time.Duration) { d.cut(at, d.outage(), meta[0], database) },
-		func(at time.Duration) { d.cut(at, d.outage(), "leader", database) },
+		func(at time.Duration) { d.cut(at, d.outage(), meta[0], testbed.Database) },
+		func(at time.Duration) { d.cut(at, d.outage(), "leader", testbed.Database) },
 		func(at time.Duration) { d.cut(at, d.outage(), data[0], meta[0]) },
 		func(at time.Duration) { d.cut(at, d.outage(), data[0], session[0]) },
 		func(at time.Duration) { d.cut(at, d.outage(), session[0], meta[1%len(meta)]) },
-		func(at time.Duration) { d.at(at, Step{Act: Reset, Node: data[1], Peer: session[0]}) },
+		func(at time.Duration) { d.at(at, Step{Act: testbed.Reset, Node: data[1], Peer: session[0]}) },
 		func(at time.Duration) {
 			by := d.between(100*time.Millisecond, 400*time.Millisecond)
-			d.at(at, Step{Act: Slow, Node: data[1], Peer: session[0], By: by})
-			d.at(at+d.outage(), Step{Act: Mend, Node: data[1], Peer: session[0]})
+			d.at(at, Step{Act: testbed.Slow, Node: data[1], Peer: session[0], By: by})
+			d.at(at+d.outage(), Step{Act: testbed.Mend, Node: data[1], Peer: session[0]})
 		},
 	}
 	d.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -10,6 +10,7 @@ import (
 
 	"conclave"
 	"conclave/client"
+	"conclave/testbed"
 )
 
 // Load is how much work the clients do.
@@ -33,7 +34,7 @@ func DefaultLoad() Load {
 // load runs the clients.
 type load struct {
 	Load
-	cluster Cluster
+	cluster testbed.RealCluster
 	oracle  *Oracle
 	seed    uint64
 	gate    *gate
@@ -48,7 +49,7 @@ type load struct {
 	stored int        // lasting registrations that were stored once
 }
 
-func newLoad(size Load, c Cluster, o *Oracle, seed uint64) *load {
+func newLoad(size Load, c testbed.RealCluster, o *Oracle, seed uint64) *load {
 	return &load{Load: size, cluster: c, oracle: o, seed: seed, gate: newGate(), leaves: make(chan struct{}, 64)}
 }
 
@@ -117,7 +118,7 @@ type actor struct {
 
 // actor starts a client on a host.
 func (l *load) actor(host, name string) (*actor, error) {
-	cfg, err := l.cluster.Client(host)
+	cfg, err := l.cluster.ClientConfig(host)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"conclave/testbed"
 )
 
 // Growth is the memory use of one process over time.
@@ -37,7 +39,7 @@ type sample struct {
 
 func newMemory() *memory { return &memory{lives: map[life][]sample{}} }
 
-func (m *memory) note(at time.Duration, all []Process) {
+func (m *memory) note(at time.Duration, all []testbed.Process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range all {

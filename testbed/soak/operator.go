@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"conclave/testbed"
 )
 
 // operator is an operator with an HTTP client, who knows only the nodes'
 // addresses and the documented paths.
 type operator struct {
-	cluster Cluster
+	cluster testbed.RealCluster
 	http    *http.Client
 }
 
@@ -29,7 +31,7 @@ const changeTimeout = 5 * time.Second
 
 // newOperator returns an operator that keeps no connections: an old one may
 // lead to a process that has ended.
-func newOperator(c Cluster) *operator {
+func newOperator(c testbed.RealCluster) *operator {
 	return &operator{cluster: c, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.Dial}}}
 }
 
@@ -261,18 +263,18 @@ func (o *operator) do(ctx context.Context, s Step) error {
 			return o.election(ctx, s.Node, "quit")
 		}
 		return o.any(ctx, changeTimeout, http.MethodPut, "/v1/blacklist/"+s.Node, map[string]string{"reason": "soak", "by": "soak"}, nil)
-	case Allow:
+	case testbed.Allow:
 		if strings.HasPrefix(s.Node, "meta-") {
 			return o.election(ctx, s.Node, "join")
 		}
 		return o.any(ctx, changeTimeout, http.MethodDelete, "/v1/blacklist/"+s.Node, nil, nil)
-	case Resign:
+	case testbed.Resign:
 		return o.any(ctx, changeTimeout, http.MethodPost, "/v1/leader/resign", nil, nil)
-	case Quit:
+	case testbed.Quit:
 		return o.election(ctx, s.Node, "quit")
-	case Join:
+	case testbed.Join:
 		return o.election(ctx, s.Node, "join")
-	case Switch:
+	case testbed.Switch:
 		return o.any(ctx, changeTimeout, http.MethodPut, "/v1/switches/"+s.Key, map[string]string{"value": s.Value}, nil)
 	}
 	return fmt.Errorf("%q is not an operator command", s.Act)

@@ -12,16 +12,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/testbed"
 )
 
-// The package shares no code with the servers that it checks.
+// The package shares no code with the servers that it checks, nor with the
+// checkers: of the testbed it knows the nouns.
 func TestPackage_ImportsNoServer(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.Module.Path}} {{join .Imports " "}}`, ".").Output()
 	require.NoError(t, err)
 	list := strings.Fields(string(out))
 	for _, imp := range list[1:] {
 		if part, ok := strings.CutPrefix(imp, list[0]); ok {
-			assert.Contains(t, []string{"", "/client", "/internal/sleep"}, part)
+			assert.Contains(t, []string{"", "/client", "/internal/sleep", "/testbed"}, part)
 		}
 	}
 }
@@ -65,9 +68,9 @@ func TestMemory_SlopeOfLongestLifeAfterWarmUp(t *testing.T) {
 		if s < 60 {
 			bytes = int64(s) * 100 * mega / 60
 		}
-		m.note(at, []Process{{Name: "data-1", PID: 7, Running: true, RSS: bytes}, {Name: "meta-1", PID: 8, Running: true, RSS: 20 * mega}, {Name: "db"}})
+		m.note(at, []testbed.Process{{Name: "data-1", PID: 7, Running: true, RSS: bytes}, {Name: "meta-1", PID: 8, Running: true, RSS: 20 * mega}, {Name: "db"}})
 	}
-	m.note(301*time.Second, []Process{{Name: "data-1", PID: 9, Running: true, RSS: mega}})
+	m.note(301*time.Second, []testbed.Process{{Name: "data-1", PID: 9, Running: true, RSS: mega}})
 	g := m.growth()
 	require.Len(t, g, 2)
 	assert.Equal(t, "data-1", g[0].Name)
@@ -110,7 +113,7 @@ func TestRunner_ReportsUnrequestedEnds(t *testing.T) {
 	r.states.clean["data-3"] = true
 	before := r.states.moves
 	r.states.set("meta-1", up) // started after the processes were read
-	look := []Process{{Name: "data-1", Running: false, Code: 2}, {Name: "data-2"}, {Name: "data-3", Code: 0}, {Name: "meta-1"}}
+	look := []testbed.Process{{Name: "data-1", Running: false, Code: 2}, {Name: "data-2"}, {Name: "data-3", Code: 0}, {Name: "meta-1"}}
 	r.ended(look, before)
 	assert.Equal(t, 1, r.oracle.Checks()[checkProcess].Broken)
 	assert.Contains(t, r.oracle.Violations()[0].Text, "data-1")
@@ -123,7 +126,7 @@ func TestRunner_ReportsUnrequestedEnds(t *testing.T) {
 
 	r.states.set("data-1", stopping)
 	r.states.clean["data-1"] = true
-	r.ended([]Process{{Name: "data-1", Code: 1}}, r.states.moves)
+	r.ended([]testbed.Process{{Name: "data-1", Code: 1}}, r.states.moves)
 	assert.Equal(t, 1, r.oracle.Checks()[checkExit].Broken, "a clean stop with exit code 1")
 }
 

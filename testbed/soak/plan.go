@@ -8,39 +8,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"conclave/testbed"
 )
 
-// Action is one kind of step.
-type Act string
-
-// The acts. Faults affect processes and links; an operator's commands go over
-// HTTP.
+// What a step can be beside the verbs of package testbed.
 const (
-	Kill   Act = "kill"   // SIGKILL
-	Stop   Act = "stop"   // SIGTERM
-	Start  Act = "start"  // a node that was killed or stopped
-	Pause  Act = "pause"  // SIGSTOP
-	Resume Act = "resume" // SIGCONT
-	Cut    Act = "cut"    // no byte passes between Node and Peer
-	Mend   Act = "mend"   // ends Cut and Slow
-	Slow   Act = "slow"   // every byte between Node and Peer takes By longer
-	Reset  Act = "reset"  // every connection between Node and Peer breaks
-
-	Drain  Act = "drain"  // puts a node on the blacklist
-	Allow  Act = "allow"  // takes it off the blacklist
-	Resign Act = "resign" // the leader resigns
-	Quit   Act = "quit"   // a meta becomes an observer
-	Join   Act = "join"   // it becomes a candidate again
-	Switch Act = "switch" // sets Key to Value
-
-	Leave Act = "leave" // Count visitors of the load withdraw and leave now
-	Serve Act = "serve" // check that the cluster serves, whichever commands it has accepted
+	Drain testbed.Verb = "drain" // puts a node on the blacklist; testbed.Allow takes it off
+	Leave testbed.Verb = "leave" // Count visitors of the load withdraw and leave now
+	Serve testbed.Verb = "serve" // check that the cluster serves, whichever commands it has accepted
 )
 
 // Step is one act at its offset in an episode.
 type Step struct {
 	At         time.Duration
-	Act        Act
+	Act        testbed.Verb
 	Node       string // a node, database, or "leader": the meta that leads when it is first named in the episode
 	Peer       string
 	Key, Value string // of Switch
@@ -89,21 +71,23 @@ func (e Episode) String() string {
 // equal sequences.
 type Plan struct {
 	seed uint64
-	can  Capabilities
+	size testbed.Size
+	can  *testbed.Capabilities
 	only string
 	deck []shape // shapes that remain in this round
 	next int
 }
 
-// NewPlan returns the plan of a seed, limited to shapes whose names contain
-// only.
-func NewPlan(seed uint64, can Capabilities, only string) *Plan {
-	return &Plan{seed: seed, can: can, only: only}
+// NewPlan returns the plan of a seed for a cluster of that size and with these
+// capabilities, limited to shapes whose names contain only.
+func NewPlan(seed uint64, size testbed.Size, can *testbed.Capabilities, only string) *Plan {
+	return &Plan{seed: seed, size: size, can: can, only: only}
 }
 
 // fits reports whether a shape can occur in this plan.
 func (p *Plan) fits(s shape) bool {
-	return strings.Contains(s.name, p.only) && (p.can.Links || !s.links)
+	link := testbed.Step{Verb: testbed.Cut, Who: "data-1", Whom: "session-1"}
+	return strings.Contains(s.name, p.only) && (!s.links || p.can.Allows(link) == nil)
 }
 
 // Next returns the next episode. Every shape occurs once in each round, in an
@@ -117,7 +101,7 @@ func (p *Plan) Next() Episode {
 	}
 	s := p.deck[0]
 	p.deck = p.deck[1:]
-	d := &draw{Rand: r, can: p.can}
+	d := &draw{Rand: r, size: p.size}
 	s.make(d)
 	slices.SortStableFunc(d.steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	return Episode{Number: p.next, Name: s.name, Steps: d.steps}
@@ -126,7 +110,7 @@ func (p *Plan) Next() Episode {
 // draw collects the steps of one episode.
 type draw struct {
 	*rand.Rand
-	can   Capabilities
+	size  testbed.Size
 	steps []Step
 }
 
@@ -153,12 +137,8 @@ func (d *draw) outage() time.Duration {
 
 // names returns the nodes of a role in a random order.
 func (d *draw) names(role string) []string {
-	n := map[string]int{"meta": d.can.Metas, "session": d.can.Sessions, "data": d.can.Datas}[role]
-	var out []string
-	for i := range n {
-		out = append(out, fmt.Sprintf("%s-%d", role, i+1))
-	}
-	d.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+	out := d.size.NodesOf(role)
+	d.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 
@@ -166,24 +146,24 @@ func (d *draw) one(role string) string { return d.names(role)[0] }
 
 // down kills a node and starts it again.
 func (d *draw) down(at, length time.Duration, node string) {
-	d.at(at, Step{Act: Kill, Node: node})
-	d.at(at+length, Step{Act: Start, Node: node})
+	d.at(at, Step{Act: testbed.Kill, Node: node})
+	d.at(at+length, Step{Act: testbed.Start, Node: node})
 }
 
 // frozen pauses a node and resumes it.
 func (d *draw) frozen(at, length time.Duration, node string) {
-	d.at(at, Step{Act: Pause, Node: node})
-	d.at(at+length, Step{Act: Resume, Node: node})
+	d.at(at, Step{Act: testbed.Pause, Node: node})
+	d.at(at+length, Step{Act: testbed.Resume, Node: node})
 }
 
 // drained puts a node on the blacklist and takes it off again.
 func (d *draw) drained(at, length time.Duration, node string) {
 	d.at(at, Step{Act: Drain, Node: node})
-	d.at(at+length, Step{Act: Allow, Node: node})
+	d.at(at+length, Step{Act: testbed.Allow, Node: node})
 }
 
 // cut cuts the link between two nodes and mends it.
 func (d *draw) cut(at, length time.Duration, node, peer string) {
-	d.at(at, Step{Act: Cut, Node: node, Peer: peer})
-	d.at(at+length, Step{Act: Mend, Node: node, Peer: peer})
+	d.at(at, Step{Act: testbed.Cut, Node: node, Peer: peer})
+	d.at(at+length, Step{Act: testbed.Mend, Node: node, Peer: peer})
 }

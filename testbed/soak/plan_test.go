@@ -8,12 +8,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"conclave/testbed"
 )
 
-var everything = Capabilities{Metas: 3, Sessions: 2, Datas: 3, Links: true}
+var size = testbed.Size{Metas: 3, Sessions: 2, Datas: 3}
 
-func planned(seed uint64, can Capabilities, n int) (out []Episode) {
-	p := NewPlan(seed, can, "")
+// noLinks are the capabilities of containers.
+var noLinks = &testbed.Capabilities{Can: func(testbed.Step) error { return testbed.ErrUnsupported }}
+
+func planned(seed uint64, can *testbed.Capabilities, n int) (out []Episode) {
+	p := NewPlan(seed, size, can, "")
 	for range n {
 		out = append(out, p.Next())
 	}
@@ -22,24 +27,24 @@ func planned(seed uint64, can Capabilities, n int) (out []Episode) {
 
 func TestPlan_EqualSeedsGiveEqualEpisodes(t *testing.T) {
 	for seed := range uint64(50) {
-		assert.Equal(t, planned(seed, everything, 60), planned(seed, everything, 60))
+		assert.Equal(t, planned(seed, nil, 60), planned(seed, nil, 60))
 	}
-	assert.NotEqual(t, planned(1, everything, 5), planned(2, everything, 5))
+	assert.NotEqual(t, planned(1, nil, 5), planned(2, nil, 5))
 }
 
 func TestPlan_HasEveryShapeInEachRound(t *testing.T) {
 	for seed := range uint64(20) {
 		seen := map[string]int{}
-		for _, e := range planned(seed, everything, 2*len(shapes)) {
+		for _, e := range planned(seed, nil, 2*len(shapes)) {
 			seen[e.Name]++
 		}
 		for _, s := range shapes {
 			assert.Equal(t, 2, seen[s.name], s.name)
 		}
 	}
-	for _, e := range planned(3, Capabilities{Metas: 3, Sessions: 2, Datas: 3}, 60) {
+	for _, e := range planned(3, noLinks, 60) {
 		for _, s := range e.Steps {
-			assert.NotContains(t, []Act{Cut, Mend, Slow, Reset}, s.Act, "without links")
+			assert.NotContains(t, []testbed.Verb{testbed.Cut, testbed.Mend, testbed.Slow, testbed.Reset}, s.Act, "without links")
 		}
 	}
 }
@@ -47,16 +52,16 @@ func TestPlan_HasEveryShapeInEachRound(t *testing.T) {
 // Offsets are in order, no outage is longer than longestOutage, and no episode
 // has a loss that ARCHITECTURE.md does not cover.
 func TestPlan_KeepsItsBounds(t *testing.T) {
-	begins := map[Act]Act{Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, Slow: Mend}
+	begins := map[testbed.Verb]testbed.Verb{testbed.Kill: testbed.Start, testbed.Stop: testbed.Start, testbed.Pause: testbed.Resume, testbed.Cut: testbed.Mend, testbed.Slow: testbed.Mend}
 	for seed := range uint64(200) {
-		for _, e := range planned(seed, everything, len(shapes)) {
+		for _, e := range planned(seed, nil, len(shapes)) {
 			assert.True(t, slices.IsSortedFunc(e.Steps, func(a, b Step) int { return int(a.At - b.At) }), e)
 			var sessionDies, dataDies, dataPaused bool
 			for i, s := range e.Steps {
 				data, session := strings.HasPrefix(s.Node, "data-"), strings.HasPrefix(s.Node, "session-")
-				sessionDies = sessionDies || session && s.Act == Kill
-				dataDies = dataDies || data && s.Act == Kill
-				dataPaused = dataPaused || data && (s.Act == Pause || s.Act == Cut)
+				sessionDies = sessionDies || session && s.Act == testbed.Kill
+				dataDies = dataDies || data && s.Act == testbed.Kill
+				dataPaused = dataPaused || data && (s.Act == testbed.Pause || s.Act == testbed.Cut)
 				undo, lasts := begins[s.Act]
 				if !lasts {
 					continue
@@ -75,7 +80,7 @@ func TestPlan_KeepsItsBounds(t *testing.T) {
 func TestPlan_OutagesLieAroundEveryGrace(t *testing.T) {
 	below, above := map[time.Duration]bool{}, map[time.Duration]bool{}
 	for seed := range uint64(100) {
-		for _, e := range planned(seed, everything, len(shapes)) {
+		for _, e := range planned(seed, nil, len(shapes)) {
 			if e.Name != "all sessions are down" {
 				continue
 			}
@@ -95,10 +100,10 @@ func TestPlan_OutagesLieAroundEveryGrace(t *testing.T) {
 
 func TestStep_IsPrintedInOneLine(t *testing.T) {
 	for want, s := range map[string]Step{
-		"kill data-1":                     {Act: Kill, Node: "data-1"},
-		"cut data-1 from session-2":       {Act: Cut, Node: "data-1", Peer: "session-2"},
-		"slow data-1 from data-2 by 20ms": {Act: Slow, Node: "data-1", Peer: "data-2", By: 20 * time.Millisecond},
-		"switch arrange off":              {Act: Switch, Key: "arrange", Value: "off"},
+		"kill data-1":                     {Act: testbed.Kill, Node: "data-1"},
+		"cut data-1 from session-2":       {Act: testbed.Cut, Node: "data-1", Peer: "session-2"},
+		"slow data-1 from data-2 by 20ms": {Act: testbed.Slow, Node: "data-1", Peer: "data-2", By: 20 * time.Millisecond},
+		"switch arrange off":              {Act: testbed.Switch, Key: "arrange", Value: "off"},
 		"leave 12":                        {Act: Leave, Count: 12},
 	} {
 		assert.Equal(t, want, fmt.Sprint(s))

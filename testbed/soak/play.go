@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"conclave/testbed"
 )
 
 // stepTimeout bounds one step; a start may wait for the end of a stop.
@@ -122,16 +124,15 @@ func (p *performance) serve(ctx context.Context) error {
 
 // step carries out one step.
 func (r *Runner) step(ctx context.Context, s Step) error {
-	fault := Fault{Act: s.Act, Node: s.Node, Peer: s.Peer, By: s.By}
 	switch s.Act {
 	case Leave:
 		r.load.leave(s.Count)
 		return nil
-	case Drain, Allow, Resign, Quit, Join, Switch:
+	case Drain, testbed.Allow, testbed.Resign, testbed.Quit, testbed.Join, testbed.Switch:
 		return r.operator.do(ctx, s)
-	case Kill:
+	case testbed.Kill:
 		r.states.set(s.Node, down)
-	case Stop:
+	case testbed.Stop:
 		if r.states.get(s.Node) == down {
 			return nil
 		}
@@ -139,25 +140,25 @@ func (r *Runner) step(ctx context.Context, s Step) error {
 		r.states.clean[s.Node] = s.Clean
 		r.states.mu.Unlock()
 		r.states.set(s.Node, stopping)
-	case Start:
+	case testbed.Start:
 		return r.start(ctx, s.Node)
-	case Pause:
+	case testbed.Pause:
 		if r.states.get(s.Node) != up {
 			return fmt.Errorf("%s is %s", s.Node, r.states.get(s.Node))
 		}
 		r.states.set(s.Node, paused)
-	case Resume:
+	case testbed.Resume:
 		if r.states.get(s.Node) != paused {
 			return nil
 		}
 		r.states.set(s.Node, up)
-	case Cut, Slow:
+	case testbed.Cut, testbed.Slow:
 		r.states.mu.Lock()
 		r.states.links[[2]string{s.Node, s.Peer}] = true
 		r.states.mu.Unlock()
 	}
-	err := r.cluster.Do(ctx, fault)
-	if s.Act == Kill && r.states.lost() {
+	err := r.cluster.Do(ctx, testbed.Action{Verb: s.Act, Node: s.Node, Peer: s.Peer, By: s.By})
+	if s.Act == testbed.Kill && r.states.lost() {
 		r.oracle.Lost()
 	}
 	return err
@@ -178,7 +179,7 @@ func (r *Runner) start(ctx context.Context, node string) error {
 	if r.states.lost() { // up to now
 		r.oracle.Lost()
 	}
-	if err := r.cluster.Do(ctx, Fault{Act: Start, Node: node}); err != nil {
+	if err := r.cluster.Do(ctx, testbed.Action{Verb: testbed.Start, Node: node}); err != nil {
 		return err
 	}
 	r.states.set(node, up)
@@ -201,7 +202,7 @@ func (r *Runner) heal(ctx context.Context, e Episode) bool {
 	r.states.mu.Unlock()
 	for _, name := range sorted(names) {
 		ok = r.retry(ctx, "resume and start "+name, func(ctx context.Context) error {
-			resumed := r.step(ctx, Step{Act: Resume, Node: name})
+			resumed := r.step(ctx, Step{Act: testbed.Resume, Node: name})
 			r.awaitStop(ctx, name)
 			return errors.Join(resumed, r.start(ctx, name))
 		}) && ok
@@ -240,7 +241,7 @@ func (r *Runner) healLinks(ctx context.Context) bool {
 	ok := true
 	for _, link := range slices.SortedFunc(maps.Keys(links), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		ok = r.retry(ctx, "mend "+link[0], func(ctx context.Context) error {
-			return r.cluster.Do(ctx, Fault{Act: Mend, Node: link[0], Peer: link[1]})
+			return r.cluster.Do(ctx, testbed.Action{Verb: testbed.Mend, Node: link[0], Peer: link[1]})
 		}) && ok
 	}
 	return ok
@@ -249,8 +250,8 @@ func (r *Runner) healLinks(ctx context.Context) bool {
 // joinAll makes the metas that have quit in the episode candidates again.
 func (r *Runner) joinAll(ctx context.Context, e Episode) {
 	for _, s := range e.Steps {
-		if isMeta(s.Node) && (s.Act == Quit || s.Act == Drain) {
-			_ = r.operator.do(ctx, Step{Act: Join, Node: s.Node}) // repeated until there is a leader, and by undo
+		if isMeta(s.Node) && (s.Act == testbed.Quit || s.Act == Drain) {
+			_ = r.operator.do(ctx, Step{Act: testbed.Join, Node: s.Node}) // repeated until there is a leader, and by undo
 		}
 	}
 }
@@ -260,7 +261,7 @@ func (r *Runner) undo(ctx context.Context, e Episode) bool {
 	ok := r.retry(ctx, "clear the blacklist", func(ctx context.Context) error {
 		names, err := r.operator.blacklisted(ctx)
 		for _, name := range names {
-			if allow := r.operator.do(ctx, Step{Act: Allow, Node: name}); allow != nil && !refused(allow) {
+			if allow := r.operator.do(ctx, Step{Act: testbed.Allow, Node: name}); allow != nil && !refused(allow) {
 				err = errors.Join(err, allow)
 			}
 		}
@@ -268,9 +269,9 @@ func (r *Runner) undo(ctx context.Context, e Episode) bool {
 	})
 	for _, s := range e.Steps {
 		switch {
-		case isMeta(s.Node) && (s.Act == Quit || s.Act == Drain):
-			ok = r.retry(ctx, "join "+s.Node, func(ctx context.Context) error { return r.operator.do(ctx, Step{Act: Join, Node: s.Node}) }) && ok
-		case s.Act == Switch && lastOf(e.Steps, s.Key) == s:
+		case isMeta(s.Node) && (s.Act == testbed.Quit || s.Act == Drain):
+			ok = r.retry(ctx, "join "+s.Node, func(ctx context.Context) error { return r.operator.do(ctx, Step{Act: testbed.Join, Node: s.Node}) }) && ok
+		case s.Act == testbed.Switch && lastOf(e.Steps, s.Key) == s:
 			ok = r.retry(ctx, s.String(), func(ctx context.Context) error { return r.operator.do(ctx, s) }) && ok
 		}
 	}

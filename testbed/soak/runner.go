@@ -11,12 +11,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"conclave/testbed"
 )
 
 // Config describes a run.
 type Config struct {
-	Cluster Cluster
-	Can     Capabilities
+	Cluster testbed.RealCluster
+	Size    testbed.Size // of the cluster to open
 	Load    Load
 	Seed    uint64
 	Only    string        // only shapes whose names contain this; "": all
@@ -29,7 +31,7 @@ type Config struct {
 // Runner plays the episodes of a plan on a cluster under load.
 type Runner struct {
 	cfg      Config
-	cluster  Cluster
+	cluster  testbed.RealCluster
 	operator *operator
 	oracle   *Oracle
 	load     *load
@@ -72,7 +74,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 
 func (r *Runner) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.cluster.Close(context.WithoutCancel(ctx))) }()
-	if err := r.cluster.Open(ctx); err != nil {
+	if err := r.cluster.Open(ctx, r.cfg.Size, nil); err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
 	}
 	if err := r.settle(ctx); err != nil {
@@ -156,7 +158,7 @@ func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context
 
 // episodes plays episodes until Config.For has passed.
 func (r *Runner) episodes(ctx context.Context) error {
-	plan := NewPlan(r.cfg.Seed, r.cfg.Can, r.cfg.Only)
+	plan := NewPlan(r.cfg.Seed, r.cfg.Size, r.cluster.Capabilities(), r.cfg.Only)
 	for first := r.elapsed(); r.elapsed()-first < r.cfg.For; {
 		e := plan.Next()
 		r.oracle.BeginEpisode(e.Number)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"conclave/testbed"
 )
 
 // desired is the state that the runner has requested for a process.
@@ -25,11 +27,11 @@ type states struct {
 	since map[string]int     // the value of moves when a process's state changed
 	clean map[string]bool    // stopping processes whose exit code is checked
 	links map[[2]string]bool // cut or slow
-	last  map[string]Process
+	last  map[string]testbed.Process
 }
 
 func newStates() *states {
-	return &states{of: map[string]desired{}, since: map[string]int{}, clean: map[string]bool{}, links: map[[2]string]bool{}, last: map[string]Process{}}
+	return &states{of: map[string]desired{}, since: map[string]int{}, clean: map[string]bool{}, links: map[[2]string]bool{}, last: map[string]testbed.Process{}}
 }
 
 func (s *states) set(name string, d desired) {
@@ -66,7 +68,7 @@ const memoryEvery = 5 * time.Second
 
 // runProcesses checks which processes have ended, until ctx ends.
 func (r *Runner) runProcesses(ctx context.Context) {
-	tick := time.NewTicker(r.cfg.Can.LookEvery)
+	tick := time.NewTicker(r.cluster.Capabilities().ProcessesEvery)
 	defer tick.Stop()
 	var noted time.Time
 	for {
@@ -91,9 +93,9 @@ func (r *Runner) runProcesses(ctx context.Context) {
 
 // ended compares the processes with their requested states. A process whose
 // state was changed after they were read is checked the next time.
-func (r *Runner) ended(all []Process, moves int) {
+func (r *Runner) ended(all []testbed.Process, moves int) {
 	type end struct {
-		Process
+		testbed.Process
 		was   desired
 		clean bool
 	}

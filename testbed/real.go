@@ -1,0 +1,39 @@
+package testbed
+
+import (
+	"context"
+	"net"
+
+	"conclave/client"
+)
+
+// RealCluster is a Cluster whose nodes are processes: of this machine, or in
+// containers. Its methods may be called from several goroutines.
+type RealCluster interface {
+	Cluster
+	// Addresses returns the nodes' HTTP addresses by name. Dial connects to
+	// them, whatever is cut between the nodes.
+	Addresses() map[string]string
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	// ClientConfig returns the configuration of a client on the named host that
+	// knows every session.
+	ClientConfig(host string) (client.Config, error)
+	// Token returns the token for changing requests; "": none is needed.
+	Token() string
+	// Processes returns the state of each process that was started.
+	Processes(ctx context.Context) ([]Process, error)
+	// LogFiles returns the processes' log files, by name.
+	LogFiles(ctx context.Context) (map[string]string, error)
+	// Stop stops the cluster gracefully. Close must still follow.
+	Stop(ctx context.Context) error
+}
+
+// Process is one process of a cluster.
+type Process struct {
+	Name    string
+	PID     int // 0: it is down
+	Running bool
+	Code    int    // exit code, if it was not ended by a signal
+	Signal  string // the signal that ended it
+	RSS     int64  // resident bytes; 0: unknown
+}
