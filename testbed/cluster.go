@@ -47,7 +47,7 @@ type Cluster interface {
 	// not reached the gate, each with its time by this machine's clock. had
 	// reports whether there is such a record; if so the history holds the
 	// events, although no node could be held at them.
-	Events(told func(at time.Time, c trace.Claim)) (had bool, err error)
+	Events(report func(at time.Time, c trace.Claim)) (had bool, err error)
 
 	// Close ends all nodes and clients that still run, and joins them.
 	Close(ctx context.Context) error

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"net"
+	"strings"
 
 	"conclave/client"
 )
@@ -20,8 +21,11 @@ type RealCluster interface {
 	ClientConfig(host string) (client.Config, error)
 	// Token returns the token for changing requests; "": none is needed.
 	Token() string
-	// Processes returns the state of each process that was started.
+	// Processes returns the state of each process that was started, sorted by
+	// name.
 	Processes(ctx context.Context) ([]Process, error)
+	// AwaitReady waits until every process is ready.
+	AwaitReady(ctx context.Context) error
 	// LogFiles returns the processes' log files, by name.
 	LogFiles(ctx context.Context) (map[string]string, error)
 	// Stop stops the cluster gracefully. Close must still follow.
@@ -36,4 +40,10 @@ type Process struct {
 	Code    int    // exit code, if it was not ended by a signal
 	Signal  string // the signal that ended it
 	RSS     int64  // resident bytes; 0: unknown
+}
+
+// Role returns meta, session, data or db.
+func (p Process) Role() string {
+	role, _, _ := strings.Cut(p.Name, "-")
+	return role
 }

@@ -16,7 +16,9 @@ import (
 	_ "github.com/go-sql-driver/mysql" // to read the database's statement counter
 	"github.com/spf13/cobra"
 
+	"conclave/testbed"
 	"conclave/testbed/bench"
+	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -59,7 +61,7 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	}
 	interrupted := false
 	defer func() { err = closeFolder(root, interrupted, err) }()
-	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
+	own, err := startOwn(ctx, filepath.Join(root, "cluster"))
 	if err != nil {
 		interrupted = ctx.Err() != nil
 		return err
@@ -68,17 +70,17 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	report, err := bench.Run(ctx, bench.Config{
 		Cluster: own, N: n, Full: full, Only: only, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
-		Fresh: func(ctx context.Context) (bench.Cluster, func() error, error) {
+		Fresh: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
 			starts++
-			fresh, err := launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)), nil)
+			fresh, err := launchOwn(ctx, filepath.Join(root, fmt.Sprint("fresh-", starts)))
 			if err != nil {
 				return nil, nil, err
 			}
-			return fresh, func() error { return fresh.end(false) }, nil
+			return fresh, func() error { return fresh.Stop(context.WithoutCancel(ctx)) }, nil
 		},
 	})
 	interrupted = err != nil && ctx.Err() != nil // a signal while the cluster is being stopped is not an interruption
-	err = errors.Join(err, own.end(false))
+	err = errors.Join(err, own.Stop(context.WithoutCancel(ctx)))
 	if len(report.Figures) > 0 {
 		err = errors.Join(err, a.show(report, report.Write))
 	}
@@ -111,69 +113,35 @@ func namesLogs(err error) bool {
 }
 
 // ownCluster is a cluster that the benchmark or the demo starts for itself.
-type ownCluster struct {
-	*supervisor.Handle
-	cluster *supervisor.Cluster
-	ended   chan error
-}
-
-var _ bench.Cluster = (*ownCluster)(nil)
+type ownCluster struct{ *local.Cluster }
 
 // launchOwn starts the processes and returns when all of them are running.
-func launchOwn(ctx context.Context, dir string, change func(*supervisor.Config)) (*ownCluster, error) {
-	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.AnyPorts = dir, true
-	var err error
-	if cfg.Tool, cfg.Bin, err = toolPath(); err != nil {
-		return nil, err
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	c, err := supervisor.New(cfg)
+func launchOwn(ctx context.Context, dir string) (*ownCluster, error) {
+	_, bin, err := toolPath()
 	if err != nil {
 		return nil, err
 	}
-	own := &ownCluster{Handle: c.Handle(), cluster: c, ended: make(chan error, 1)}
-	go func() { own.ended <- c.Run(context.WithoutCancel(ctx)) }() // joined by end
-	<-c.Started()
-	return own, nil
+	own := &ownCluster{local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true})}
+	return own, own.Open(ctx, testbed.Size{}, nil)
 }
 
 // startOwn also waits until the cluster is ready.
-func startOwn(ctx context.Context, dir string, change func(*supervisor.Config)) (*ownCluster, error) {
-	own, err := launchOwn(ctx, dir, change)
+func startOwn(ctx context.Context, dir string) (*ownCluster, error) {
+	own, err := launchOwn(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	waiting, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	if err := own.AwaitReady(ctx); err != nil {
-		return nil, errors.Join(err, own.end(true))
+	if err := own.AwaitReady(waiting); err != nil {
+		return nil, errors.Join(err, own.Close(context.WithoutCancel(ctx)))
 	}
 	return own, nil
-}
-
-// end stops the cluster and waits until its processes have ended.
-func (o *ownCluster) end(now bool) error {
-	o.cluster.Stop(now)
-	return <-o.ended
-}
-
-// Processes returns the processes without asking each for its state, because it
-// is called often during measurements.
-func (o *ownCluster) Processes(context.Context) ([]bench.Process, error) {
-	rows, err := o.Rows()
-	var out []bench.Process
-	for _, p := range rows {
-		out = append(out, bench.Process{Name: p.Name, Role: p.Role, PID: p.PID, Address: p.HTTP})
-	}
-	return out, err
 }
 
 // questions returns the number of statements that the database has executed.
 func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
-	address, err := o.Addresses("db")
+	address, err := o.Supervisor().Addresses(testbed.Database)
 	if err != nil || len(address) == 0 {
 		return 0, errors.Join(errors.New("the cluster has no embedded database"), err)
 	}
@@ -192,7 +160,7 @@ func (o *ownCluster) questions(ctx context.Context) (uint64, error) {
 
 // logLines returns the number of log lines of all processes.
 func (o *ownCluster) logLines() (int, error) {
-	logs, err := filepath.Glob(filepath.Join(o.Dir(), "logs", "*.log"))
+	logs, err := filepath.Glob(filepath.Join(o.Supervisor().Dir(), "logs", "*.log"))
 	if err != nil {
 		return 0, err
 	}

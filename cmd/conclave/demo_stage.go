@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
+	"conclave/testbed"
 	"conclave/wire"
 )
 
@@ -82,7 +82,7 @@ func webClient(n wire.Network) *http.Client {
 
 // localStage is a cluster of processes in a temporary folder.
 type localStage struct {
-	*ownCluster
+	own     *ownCluster
 	root    string
 	network wire.Network
 	stopped bool
@@ -107,29 +107,41 @@ func openLocal(ctx context.Context) (stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := startOwn(ctx, filepath.Join(root, "cluster"), nil)
+	own, err := startOwn(ctx, filepath.Join(root, "cluster"))
 	if err != nil {
 		return nil, closeFolder(root, ctx.Err() != nil, err)
 	}
-	return &localStage{ownCluster: own, root: root, network: wire.NewTCP()}, nil
+	return &localStage{own: own, root: root, network: wire.NewTCP()}, nil
 }
 
 func (s *localStage) Network() wire.Network { return s.network }
 
 func (s *localStage) Database() string { return "" }
 
-func (s *localStage) Tool() string { return program() + " --dir " + s.Dir() }
+func (s *localStage) Tool() string { return program() + " --dir " + s.own.Supervisor().Dir() }
 
-func (s *localStage) Kill(ctx context.Context, name string) error {
-	return s.ownCluster.Kill(ctx, name, syscall.SIGKILL)
+func (s *localStage) Token() string { return s.own.Token() }
+
+func (s *localStage) Addresses(role string) ([]string, error) {
+	return s.own.Supervisor().Addresses(role)
 }
 
-func (s *localStage) Stop(context.Context) error {
+func (s *localStage) AwaitReady(ctx context.Context) error { return s.own.AwaitReady(ctx) }
+
+func (s *localStage) Kill(ctx context.Context, name string) error {
+	return s.own.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: name})
+}
+
+func (s *localStage) Start(ctx context.Context, name string) error {
+	return s.own.Do(ctx, testbed.Action{Verb: testbed.Start, Node: name})
+}
+
+func (s *localStage) Stop(ctx context.Context) error {
 	s.stopped = true
-	if err := s.end(false); err != nil {
+	if err := s.own.Stop(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	rows, err := s.Rows()
+	rows, err := s.own.Supervisor().Rows()
 	for _, r := range rows {
 		if r.State != "exited" || r.Code != 0 {
 			err = errors.Join(err, fmt.Errorf("%s is %s with code %d %s", r.Name, r.State, r.Code, r.Signal))
@@ -140,11 +152,11 @@ func (s *localStage) Stop(context.Context) error {
 
 func (s *localStage) Close(succeeded bool) string {
 	if !s.stopped {
-		_ = s.end(true) // the error of the scene is reported instead
+		_ = s.own.Close(context.Background()) // the error of the scene is reported instead
 	}
 	if succeeded {
 		_ = os.RemoveAll(s.root) // nothing in it is needed any more
 		return ""
 	}
-	return "; logs are in " + filepath.Join(s.Dir(), "logs")
+	return "; logs are in " + filepath.Join(s.own.Supervisor().Dir(), "logs")
 }

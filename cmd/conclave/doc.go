@@ -23,9 +23,7 @@
 //   - services.go: services, describe and clients: what all sessions have
 //   - workload.go: the hidden command with which containers have clients
 //   - registry.go: publish, subscribe, get
-//   - soak.go: a long run and its report
-//   - soak_compose.go: its cluster as containers
-//   - soak_local.go: its cluster as processes
+//   - soak.go: a long run, its cluster and its report
 //   - chaos.go: the list of scenarios, and run
 //   - chaos_runs.go: several runs and their table
 //   - chaos_play.go: one run: the scenario, its cluster and its logs

@@ -51,7 +51,7 @@ const rules = `
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
-	client, meta/metaclient, testbed/local/supervisor < testbed/bench;
+	testbed, meta/metaclient < testbed/bench;
 	testbed < testbed/soak;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;

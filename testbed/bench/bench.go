@@ -8,38 +8,20 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"conclave/meta/metaclient"
+	"conclave/testbed"
 )
-
-// Process is one process of the measured cluster.
-type Process struct {
-	Name, Role string // role: meta, session, data, db
-	PID        int
-	Address    string // of its HTTP port
-}
-
-// Cluster is the cluster that a benchmark measures and injects faults into.
-type Cluster interface {
-	// Processes returns the processes, sorted by name.
-	Processes(ctx context.Context) ([]Process, error)
-	// Kill sends a signal to a process; Start starts one that is down.
-	Kill(ctx context.Context, name string, sig syscall.Signal) error
-	Start(ctx context.Context, name string) error
-	// AwaitReady waits until every process is ready.
-	AwaitReady(ctx context.Context) error
-}
 
 // Config configures a benchmark.
 type Config struct {
 	// Cluster is a new, ready cluster that nothing else uses.
-	Cluster Cluster
+	Cluster testbed.RealCluster
 	// Fresh starts another cluster and returns as soon as its processes are
 	// running, with the function that ends it. It is for the time from start to
 	// first push. Nil: not measured.
-	Fresh func(ctx context.Context) (Cluster, func() error, error)
+	Fresh func(ctx context.Context) (testbed.RealCluster, func() error, error)
 	// Questions returns the number of statements that the cluster's database
 	// has executed, and LogLines the number of lines that its processes have
 	// logged. Nil: not measured.
@@ -180,18 +162,15 @@ func (r *run) report(f Figure, v Values, l Limit) {
 	r.figures = append(r.figures, f)
 }
 
+// addresses returns the HTTP addresses of a role's processes.
 func (r *run) addresses(ctx context.Context, role string) ([]string, error) {
-	ps, err := r.Cluster.Processes(ctx)
-	if err != nil {
-		return nil, err
-	}
+	names, err := r.names(ctx, role)
 	var out []string
-	for _, p := range ps {
-		if p.Role == role {
-			out = append(out, p.Address)
-		}
+	all := r.Cluster.Addresses()
+	for _, name := range names {
+		out = append(out, all[name])
 	}
-	return out, nil
+	return out, err
 }
 
 // settled waits until every process is ready and no slot is being handed over,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed"
 )
 
 // calm measures the idle cluster: resident memory of each process, statements
@@ -79,7 +80,7 @@ func (r *run) memory(ctx context.Context) error {
 			return fmt.Errorf("memory of %s: %w", p.Name, err)
 		}
 		parts = append(parts, fmt.Sprintf("%s %s", p.Name, number(mib)))
-		if p.Role != "db" {
+		if p.Role() != testbed.Database {
 			each.AddMs(mib)
 			sum += mib
 		}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"conclave"
 	"conclave/meta/metaclient"
+	"conclave/testbed"
 )
 
 // newAdmin returns a client with short timeouts, so that a slow meta does not
@@ -24,18 +24,18 @@ func newAdmin(metas []string) *metaclient.Admin {
 }
 
 func (r *run) leaderKilled(ctx context.Context) error {
-	return r.leaderGone(ctx, syscall.SIGKILL, "leader-killed", "leader killed", Limit{P50: 50, P99: 300})
+	return r.leaderGone(ctx, testbed.Kill, "leader-killed", "leader killed", Limit{P50: 50, P99: 300})
 }
 
 func (r *run) leaderStopped(ctx context.Context) error {
-	return r.leaderGone(ctx, syscall.SIGTERM, "leader-stopped", "leader stopped (SIGTERM)", Limit{P50: 20, P99: 200})
+	return r.leaderGone(ctx, testbed.Stop, "leader-stopped", "leader stopped (SIGTERM)", Limit{P50: 20, P99: 200})
 }
 
 // leaderGone ends the leader N times and measures the leaderless time, by the
 // election history and by queries to the other metas, the time until the
 // history has the election, and the time until every session and data node has
 // its stream to the new leader.
-func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what string, limit Limit) error {
+func (r *run) leaderGone(ctx context.Context, verb testbed.Verb, name, what string, limit Limit) error {
 	inHistory, outside, recorded, followed := NewDist(), NewDist(), NewDist(), NewDist()
 	for range r.N {
 		if err := r.settled(ctx); err != nil {
@@ -45,7 +45,7 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 		if err != nil {
 			return err
 		}
-		if err := r.oneLeaderGone(ctx, old, sig, outside, recorded, followed); err != nil {
+		if err := r.oneLeaderGone(ctx, old, verb, outside, recorded, followed); err != nil {
 			return err
 		}
 		elections, err := r.admin.Elections(ctx)
@@ -72,7 +72,7 @@ func (r *run) leaderGone(ctx context.Context, sig syscall.Signal, name, what str
 // cores more frequent queries would affect the result.
 const lookEvery = 4 * time.Millisecond
 
-func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig syscall.Signal, outside, recorded, followed *Dist) error {
+func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, verb testbed.Verb, outside, recorded, followed *Dist) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var others []string
@@ -92,7 +92,7 @@ func (r *run) oneLeaderGone(ctx context.Context, old metaclient.LeaderInfo, sig 
 	var killing sync.WaitGroup
 	var killed error
 	start := time.Now()
-	killing.Go(func() { killed = r.Cluster.Kill(ctx, old.Leader, sig) })
+	killing.Go(func() { killed = r.do(ctx, verb, old.Leader) })
 	defer killing.Wait()
 
 	var term uint64
@@ -153,5 +153,5 @@ func (r *run) restart(ctx context.Context, name string) error {
 	}); err != nil {
 		return err
 	}
-	return r.Cluster.Start(ctx, name)
+	return r.do(ctx, testbed.Start, name)
 }

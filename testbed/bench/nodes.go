@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"conclave/internal/sleep"
 	"conclave/meta/metaclient"
+	"conclave/testbed"
 )
 
 // stage is the load during faults: publishers, a subscriber of all their
@@ -67,7 +67,7 @@ func (r *run) dataKilled(ctx context.Context) error {
 		}
 		err = s.traffic.during(ctx, updateEvery, func() error {
 			start := time.Now()
-			if err := r.Cluster.Kill(ctx, name, syscall.SIGKILL); err != nil {
+			if err := r.do(ctx, testbed.Kill, name); err != nil {
 				return err
 			}
 			err := await(ctx, 2*time.Millisecond, "the slots of "+name+" to be served", func() bool {
@@ -105,12 +105,12 @@ func (r *run) dataDrained(ctx context.Context) error {
 		gaps.Since(ctx, data) // skips those of rebalancing before
 		err := s.traffic.during(ctx, updateEvery, func() error {
 			start := time.Now()
-			if err := r.Cluster.Kill(ctx, name, syscall.SIGTERM); err != nil {
+			if err := r.do(ctx, testbed.Stop, name); err != nil {
 				return err
 			}
 			err := await(ctx, 2*time.Millisecond, name+" to end", func() bool {
 				ps, err := r.Cluster.Processes(ctx)
-				return err == nil && slices.ContainsFunc(ps, func(p Process) bool { return p.Name == name && p.PID == 0 })
+				return err == nil && slices.ContainsFunc(ps, func(p testbed.Process) bool { return p.Name == name && p.PID == 0 })
 			})
 			took.Add(time.Since(start))
 			return err
@@ -166,11 +166,16 @@ func (r *run) eachData(ctx context.Context, prefix string, do func(context.Conte
 	return broken(s.ledger)
 }
 
+// do kills, stops or starts a process.
+func (r *run) do(ctx context.Context, verb testbed.Verb, name string) error {
+	return r.Cluster.Do(ctx, testbed.Action{Verb: verb, Node: name})
+}
+
 func (r *run) names(ctx context.Context, role string) ([]string, error) {
 	ps, err := r.Cluster.Processes(ctx)
 	var out []string
 	for _, p := range ps {
-		if p.Role == role {
+		if p.Role() == role {
 			out = append(out, p.Name)
 		}
 	}
@@ -187,18 +192,18 @@ func (r *run) sessionKilled(ctx context.Context) error {
 		if err := r.settled(ctx); err != nil {
 			return err
 		}
-		ps, err := r.Cluster.Processes(ctx)
+		sessions, err := r.names(ctx, "session")
 		if err != nil {
 			return err
 		}
-		ps = slices.DeleteFunc(ps, func(p Process) bool { return p.Role != "session" })
-		victim, other := ps[i%len(ps)], ps[(i+1)%len(ps)]
-		s, err := r.newStage(ctx, fmt.Sprint("session", i), 1000, 10, victim.Address, other.Address)
+		at := r.Cluster.Addresses()
+		victim, other := sessions[i%len(sessions)], sessions[(i+1)%len(sessions)]
+		s, err := r.newStage(ctx, fmt.Sprint("session", i), 1000, 10, at[victim], at[other])
 		if err != nil {
 			return err
 		}
 		err = s.traffic.during(ctx, updateEvery, func() error {
-			if err := r.Cluster.Kill(ctx, victim.Name, syscall.SIGKILL); err != nil {
+			if err := r.do(ctx, testbed.Kill, victim); err != nil {
 				return err
 			}
 			return sleep.For(ctx, time.Second)
@@ -206,11 +211,11 @@ func (r *run) sessionKilled(ctx context.Context) error {
 		if err == nil {
 			worst.AddMs(s.ledger.Phase().Values().Max)
 			missing += len(s.ledger.Broken())
-			err = r.restart(ctx, victim.Name)
+			err = r.restart(ctx, victim)
 		}
 		s.Leave()
 		if err != nil {
-			return fmt.Errorf("%s, repetition %d: %w", victim.Name, i+1, err)
+			return fmt.Errorf("%s, repetition %d: %w", victim, i+1, err)
 		}
 	}
 	r.report(Figure{Name: "session-killed-worst", What: "session killed: the slowest update to its push"}, worst.Values(), Limit{P99: 1000})

@@ -46,6 +46,11 @@ func (d *Cluster) ClientConfig(name string) (client.Config, error) {
 	return c, nil
 }
 
+// AwaitReady waits until every node is ready.
+func (d *Cluster) AwaitReady(ctx context.Context) error {
+	return d.project.AwaitReady(ctx, d.nodes...)
+}
+
 // Token returns the operator's token.
 func (d *Cluster) Token() string { return d.token }
 

@@ -45,6 +45,12 @@ func (d *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
+// AwaitReady waits until every process is ready.
+func (d *Cluster) AwaitReady(ctx context.Context) error { return d.nodes.AwaitReady(ctx) }
+
+// Supervisor returns the handle of the processes.
+func (d *Cluster) Supervisor() *supervisor.Handle { return d.nodes }
+
 // Token returns the token of a cluster that was running already. A new one
 // needs none.
 func (d *Cluster) Token() string { return d.view.Token }

@@ -190,8 +190,8 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 
 // Events reads the nodes' trace files. The times can be compared because the
 // containers of one machine have one clock.
-func (d *Cluster) Events(told func(at time.Time, c trace.Claim)) (had bool, err error) {
-	return outside.Events(d.traces, told)
+func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, err error) {
+	return outside.Events(d.traces, report)
 }
 
 // Close ends the clients and the project.

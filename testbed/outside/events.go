@@ -12,12 +12,12 @@ import (
 // Events reads the events that the nodes of a cluster have written into a
 // folder, one file NAME.trace for each node. had reports whether there is such
 // a file.
-func Events(dir string, told func(at time.Time, c trace.Claim)) (had bool, err error) {
+func Events(dir string, report func(at time.Time, c trace.Claim)) (had bool, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.trace"))
 	for _, name := range files {
 		f, ferr := os.Open(name)
 		if ferr == nil {
-			ferr = trace.Load(f, told)
+			ferr = trace.Load(f, report)
 			f.Close()
 		}
 		err = errors.Join(err, ferr)

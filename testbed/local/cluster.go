@@ -28,12 +28,16 @@ type Config struct {
 	// NoEvents turns off the nodes' trace files, which grow without limit in a
 	// long run.
 	NoEvents bool
+	// Direct leaves the proxies out, so that the processes run as users run
+	// them, and Dir is the folder that the supervisor uses. The network cannot
+	// be broken then.
+	Direct bool
 }
 
 // Cluster is a testbed.Cluster of processes of this machine.
 type Cluster struct {
 	cfg     Config
-	net     *faultnet.Net // nil if the cluster was running already
+	net     *faultnet.Net // nil if the cluster was running already, or Direct
 	view    *outside.View
 	cluster *supervisor.Cluster
 	nodes   *supervisor.Handle
@@ -54,7 +58,11 @@ var _ testbed.RealCluster = (*Cluster)(nil)
 
 // New returns a driver for one run.
 func New(c Config) *Cluster {
-	return &Cluster{cfg: c, net: faultnet.New(), advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	d := &Cluster{cfg: c, advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
+	if !c.Direct {
+		d.net = faultnet.New()
+	}
+	return d
 }
 
 // Attach returns a driver for a cluster that is running already. It starts and
@@ -64,15 +72,9 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 	if !nodes.Running() {
 		return nil, fmt.Errorf("%w: in %s", supervisor.ErrNone, nodes.Dir())
 	}
-	d := New(Config{Dir: dir})
-	d.net, d.nodes = nil, nodes
-	rows, err := nodes.Rows()
-	for _, r := range rows {
-		if r.HTTP != "" {
-			d.advertised[r.Name] = r.HTTP
-		}
-	}
-	return d, err
+	d := New(Config{Dir: dir, Direct: true})
+	d.nodes, d.advertised = nodes, listening(nodes)
+	return d, nil
 }
 
 // size returns the scenario's cluster with the size of the running one.
@@ -99,7 +101,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return nil
 	}
 	cfg := supervisor.DefaultConfig()
-	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = filepath.Join(d.cfg.Dir, "cluster"), d.cfg.Bin, true, d.cfg.Logger
+	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	for _, n := range []struct {
 		want int
@@ -109,7 +111,10 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 			*n.have = n.want
 		}
 	}
-	if cfg.Detour = d.detour; !d.cfg.NoEvents {
+	if !d.cfg.Direct {
+		cfg.Dir, cfg.Detour = filepath.Join(d.cfg.Dir, "cluster"), d.detour
+	}
+	if !d.cfg.NoEvents {
 		cfg.Trace = d.cfg.Dir
 	}
 	var err error
@@ -119,6 +124,9 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	d.nodes = d.cluster.Handle()
 	go func() { d.ended <- d.cluster.Run(context.Background()) }() // ended by Close
 	<-d.cluster.Started()
+	if d.cfg.Direct {
+		d.advertised = listening(d.nodes)
+	}
 	return nil
 }
 
@@ -138,9 +146,11 @@ func (d *Cluster) detour(name, listens string) (advertised, from string, err err
 
 // listening returns the nodes' own addresses. What is observed from outside
 // must not depend on the network that is being broken.
-func (d *Cluster) listening() map[string]string {
+func (d *Cluster) listening() map[string]string { return listening(d.nodes) }
+
+func listening(nodes *supervisor.Handle) map[string]string {
 	out := map[string]string{}
-	rows, err := d.nodes.Rows()
+	rows, err := nodes.Rows()
 	for _, r := range rows {
 		if err == nil && r.HTTP != "" {
 			out[r.Name] = r.HTTP
@@ -183,11 +193,11 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 
 // Events reads the nodes' trace files. The times can be compared because all
 // processes use this machine's clock.
-func (d *Cluster) Events(told func(at time.Time, c trace.Claim)) (had bool, err error) {
+func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, err error) {
 	if d.cluster == nil {
 		return false, nil
 	}
-	return outside.Events(d.cfg.Dir, told)
+	return outside.Events(d.cfg.Dir, report)
 }
 
 // Close ends clients, processes and proxies. It may follow Stop.
