@@ -88,7 +88,6 @@ type composeStage struct {
 
 var (
 	_ stage        = (*composeStage)(nil)
-	_ mortal       = (*composeStage)(nil)
 	_ breakable    = (*composeStage)(nil)
 	_ wire.Network = (*compose.Outside)(nil)
 )
@@ -233,7 +232,7 @@ func (s *composeStage) AwaitReady(ctx context.Context) error {
 }
 
 // Died returns the time that the engine reports.
-func (s *composeStage) Died(ctx context.Context, name string) (time.Time, error) {
+func (s *composeStage) Died(ctx context.Context, name string, _ time.Time) (time.Time, error) {
 	c, err := s.Container(ctx, name)
 	if err == nil && c.State != "exited" {
 		err = fmt.Errorf("%s is %s", name, c.State)

@@ -99,7 +99,7 @@ func (d *demo) kill(ctx context.Context, name string, term uint64) (killed, erro
 	if err != nil {
 		return k, fmt.Errorf("not every node follows term %d: %w", k.next.Term, err)
 	}
-	died, err := death(ctx, d.stage, name, began)
+	died, err := d.stage.Died(ctx, name, began)
 	if err != nil {
 		return k, err
 	}

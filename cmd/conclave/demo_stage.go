@@ -26,6 +26,9 @@ type stage interface {
 	// Kill ends a node like kill -9; Start starts it again.
 	Kill(ctx context.Context, name string) error
 	Start(ctx context.Context, name string) error
+	// Died returns when a node ended whose kill began at began. An engine's Kill
+	// returns long after that.
+	Died(ctx context.Context, name string, began time.Time) (time.Time, error)
 	// AwaitReady waits until every node is ready.
 	AwaitReady(ctx context.Context) error
 	// Stop stops the cluster gracefully. It fails if a process does not end
@@ -38,20 +41,6 @@ type stage interface {
 	Database() string
 	// Tool returns the command with which a user can query this cluster.
 	Tool() string
-}
-
-// mortal is a stage whose Kill is slow and that can report when a node has
-// ended.
-type mortal interface {
-	Died(ctx context.Context, name string) (time.Time, error)
-}
-
-// death returns when a node ended whose kill began at began.
-func death(ctx context.Context, s stage, name string, began time.Time) (time.Time, error) {
-	if m, ok := s.(mortal); ok {
-		return m.Died(ctx, name)
-	}
-	return began, nil
 }
 
 // address returns the address of one node.
@@ -134,6 +123,10 @@ func (s *localStage) Kill(ctx context.Context, name string) error {
 
 func (s *localStage) Start(ctx context.Context, name string) error {
 	return s.own.Do(ctx, testbed.Action{Verb: testbed.Start, Node: name})
+}
+
+func (s *localStage) Died(_ context.Context, _ string, began time.Time) (time.Time, error) {
+	return began, nil
 }
 
 func (s *localStage) Stop(ctx context.Context) error {
