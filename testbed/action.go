@@ -91,7 +91,7 @@ type Action struct {
 	Point  trace.Kind
 	Force  bool // also a command that the leader would refuse as unsafe
 
-	// MustRefuse marks a command that the leader must refuse as unsafe. A driver
+	// MustRefuse marks a command that the leader must refuse as unsafe. A Cluster
 	// sends it like any other; the player checks the result.
 	MustRefuse bool
 }

@@ -7,7 +7,7 @@ import (
 	"conclave/client"
 )
 
-// SDK is a Client that uses the Go SDK. Every driver returns this one.
+// SDK is a Client that uses the Go SDK. Every Cluster returns this one.
 type SDK struct{ *client.Client }
 
 var (

@@ -69,7 +69,7 @@ type cable struct{ service, network string }
 
 var _ testbed.RealCluster = (*Cluster)(nil)
 
-// New returns a driver for one run.
+// New returns a cluster for one run.
 func New(c Config) *Cluster {
 	return &Cluster{cfg: c, clients: map[string]*outside.Client{}, up: map[string]bool{}, killed: map[string]time.Time{}, cables: map[cable]compose.Membership{}, stopping: map[string]bool{}}
 }

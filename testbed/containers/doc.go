@@ -19,7 +19,7 @@
 // events. They are read at the end of the scenario; the containers of one
 // machine have one clock.
 //
-// A call of the engine takes a quarter of a second or more. So the driver
+// A call of the engine takes a quarter of a second or more. So the cluster
 // follows the engine's events instead of asking which containers run, and takes
 // the times of acts from them: a kill takes effect when the engine has sent the
 // signal; all other acts count from their request. A start of the database ends

@@ -13,7 +13,7 @@ import (
 	"conclave/testbed/local/supervisor"
 )
 
-// Capabilities describes what is possible on processes that this driver has started:
+// Capabilities describes what is possible on processes that a Cluster has started:
 // all acts except setting clocks and holding nodes at points of their code.
 func Capabilities() *testbed.Capabilities {
 	return &testbed.Capabilities{ProcessesEvery: 250 * time.Millisecond, Can: func(d testbed.Step) error {

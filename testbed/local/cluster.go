@@ -56,7 +56,7 @@ type Cluster struct {
 
 var _ testbed.RealCluster = (*Cluster)(nil)
 
-// New returns a driver for one run.
+// New returns a cluster for one run.
 func New(c Config) *Cluster {
 	d := &Cluster{cfg: c, advertised: map[string]string{}, clients: map[string]*outside.Client{}, ended: make(chan error, 1), stopping: map[string]int{}, wrong: map[string]*twin{}}
 	if !c.Direct {
@@ -65,7 +65,7 @@ func New(c Config) *Cluster {
 	return d
 }
 
-// Attach returns a driver for a cluster that is running already. It starts and
+// Attach returns a cluster that is running already. It starts and
 // stops only what the scenario says, and cannot break the network, because
 // there are no proxies between the processes.
 func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
@@ -221,7 +221,7 @@ func (d *Cluster) Close(ctx context.Context) error {
 	return err
 }
 
-// end stops the cluster that this driver has started, once. now: without
+// end stops the cluster that this Cluster has started, once. now: without
 // waiting for the nodes' graceful stop.
 func (d *Cluster) end(ctx context.Context, now bool) error {
 	if d.cluster == nil || d.stopped {

@@ -1,4 +1,4 @@
-// Package outside observes a cluster as its users do, for the drivers whose
+// Package outside observes a cluster as its users do, for the clusters whose
 // nodes are other processes: over HTTP and through the SDK, with timeouts so
 // short that a node that does not answer delays nothing else.
 //

@@ -22,7 +22,7 @@ import (
 // itself what is missing and what is stale.
 type load struct {
 	of      Load
-	driver  testbed.Cluster
+	cluster testbed.Cluster
 	rec     *check.Recorder
 	working sync.WaitGroup
 
@@ -55,7 +55,7 @@ type registration struct {
 
 func newLoad(of Load, d testbed.Cluster, rec *check.Recorder) *load {
 	return &load{
-		of: of, driver: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
+		of: of, cluster: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
 		ending: map[string]bool{}, last: map[[2]string][]string{},
 	}
 }
@@ -66,7 +66,7 @@ func serviceName(i int) string { return fmt.Sprintf("service-%d", i+1) }
 func (l *load) begin(ctx context.Context, seed uint64) error {
 	for i := range l.of.Clients {
 		name := fmt.Sprintf("client-%d", i+1)
-		c, err := l.driver.Client(name)
+		c, err := l.cluster.Client(name)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", name, err)
 		}

@@ -77,7 +77,7 @@ func (p *player) actAtOnce(ctx context.Context, acts []testbed.Action, mustRefus
 	errs := make([]error, len(acts))
 	var operators sync.WaitGroup
 	for i, a := range acts {
-		operators.Go(func() { errs[i] = p.driver.Do(ctx, a) })
+		operators.Go(func() { errs[i] = p.cluster.Do(ctx, a) })
 	}
 	operators.Wait()
 	if mustRefuse && !slices.ContainsFunc(errs, func(err error) bool { return refused(err) || wire.CodeOf(err) == wire.CodeNoLeader }) {
@@ -114,7 +114,7 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 		if a.Verb == testbed.Kill || a.Verb == testbed.Pause {
 			p.noteAhead(a.Node)
 		}
-		err = p.driver.Do(ctx, a)
+		err = p.cluster.Do(ctx, a)
 	}
 	return p.done(ctx, a, began, err, last)
 }
@@ -218,7 +218,7 @@ const undoCommandLimit = 30 * time.Second
 func (p *player) undoCommand(ctx context.Context, a testbed.Action) {
 	var err error
 	for began := time.Now(); time.Since(began) < undoCommandLimit; {
-		if err = p.driver.Do(ctx, a); err == nil || errors.Is(err, testbed.ErrUnsupported) || sleep.For(ctx, 100*time.Millisecond) != nil {
+		if err = p.cluster.Do(ctx, a); err == nil || errors.Is(err, testbed.ErrUnsupported) || sleep.For(ctx, 100*time.Millisecond) != nil {
 			break
 		}
 	}

@@ -45,15 +45,15 @@ func (r *Result) Problems() []string {
 	return out
 }
 
-// Play plays a scenario with a driver and checks its history. Time is that of
+// Play plays a scenario on a cluster and checks its history. Time is that of
 // package time, so it is virtual in a bubble. An error means that the scenario
-// could not be played: the cluster did not start, or the driver failed.
+// could not be played: the cluster did not start, or could not be observed.
 func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 	s = s.withDefaults()
 	r := &Result{Scenario: s}
 	rec := check.NewRecorder(s.Name, s.Cluster)
 	p := &player{
-		s: s, driver: d, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
+		s: s, cluster: d, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
@@ -89,8 +89,8 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 // work.
 type player struct {
 	s       Scenario
-	driver  testbed.Cluster
-	can     *testbed.Capabilities // of driver, once it is open
+	cluster testbed.Cluster
+	can     *testbed.Capabilities // of cluster, once it is open
 	rec     *check.Recorder
 	gate    *trace.Gate
 	load    *load
@@ -118,10 +118,10 @@ type event struct {
 }
 
 func (p *player) play(ctx context.Context) error {
-	if err := p.driver.Open(ctx, p.s.Cluster, p.gate); err != nil {
+	if err := p.cluster.Open(ctx, p.s.Cluster, p.gate); err != nil {
 		return fmt.Errorf("open the cluster: %w", err)
 	}
-	p.can = p.driver.Capabilities()
+	p.can = p.cluster.Capabilities()
 	switch {
 	case p.can.Events:
 	case p.s.Bubble:
@@ -136,7 +136,7 @@ func (p *player) play(ctx context.Context) error {
 	}
 	p.rec.Begin()
 	p.start = time.Now()
-	p.baseline, p.refused = p.driver.Observe(ctx), p.rec.Refused()
+	p.baseline, p.refused = p.cluster.Observe(ctx), p.rec.Refused()
 	for _, step := range p.s.Lines {
 		p.schedule(step)
 	}
@@ -167,7 +167,7 @@ func (p *player) settle(ctx, work context.Context) error {
 	wait := func(what string) error {
 		o := &openExpectation{Expectation: Expectation{What: what, Within: settleTimeout}, began: time.Now()}
 		for {
-			done, err := p.evaluate(o, p.driver.Observe(ctx))
+			done, err := p.evaluate(o, p.cluster.Observe(ctx))
 			if done {
 				if err != nil {
 					return fmt.Errorf("the cluster did not come to rest before the scenario began: %w", err)
@@ -265,7 +265,7 @@ func (p *player) next() time.Duration {
 // sample observes the cluster and the clients once, records what has changed,
 // and evaluates the open expectations.
 func (p *player) sample(ctx context.Context) testbed.Snapshot {
-	now := p.driver.Observe(ctx)
+	now := p.cluster.Observe(ctx)
 	if p.can.Partial != nil && slices.ContainsFunc(p.open, func(o *openExpectation) bool { return o.What == "partial" }) {
 		now.Partial = p.can.Partial(ctx)
 	}
@@ -331,8 +331,8 @@ func (p *player) readAll(ctx context.Context) error {
 	if p.s.Load.Clients == 0 {
 		return nil
 	}
-	l := newLoad(Load{Names: p.s.Load.Names}, p.driver, p.rec)
-	c, err := p.driver.Client(check.Reader)
+	l := newLoad(Load{Names: p.s.Load.Names}, p.cluster, p.rec)
+	c, err := p.cluster.Client(check.Reader)
 	if err != nil {
 		return fmt.Errorf("start a reader: %w", err)
 	}

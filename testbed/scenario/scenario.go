@@ -164,7 +164,7 @@ func (s Scenario) withDefaults() Scenario {
 	return s
 }
 
-// Needs lists the verbs that a driver must support, sorted and without
+// Needs lists the verbs that a cluster must support, sorted and without
 // duplicates.
 func (s Scenario) Needs() []testbed.Verb {
 	seen := map[testbed.Verb]bool{}

@@ -27,9 +27,9 @@ func (l *load) visits(ctx context.Context, pause time.Duration, seed uint64, kin
 			return
 		}
 		w := &worker{name: fmt.Sprintf("%s-%d", kind, n), rand: rand.New(rand.NewPCG(seed, r.Uint64())), gone: make(chan struct{})}
-		c, err := l.driver.Client(w.name)
+		c, err := l.cluster.Client(w.name)
 		if err != nil {
-			return // the driver has been closed
+			return // the cluster has been closed
 		}
 		w.client = c
 		l.working.Go(func() { visit(ctx, w) })
@@ -84,7 +84,7 @@ func (l *load) guest(ctx context.Context, w *worker) {
 func (l *load) read(ctx context.Context, w *worker) {
 	for n := range l.of.Names {
 		if l.subscribe(w, serviceName(n)) != nil {
-			return // the driver has been closed
+			return // the cluster has been closed
 		}
 	}
 	if sleep.For(ctx, time.Second+time.Duration(w.rand.Int64N(int64(3*time.Second)))) == nil {
@@ -92,7 +92,7 @@ func (l *load) read(ctx context.Context, w *worker) {
 	}
 }
 
-// leave ends a client with its good-bye. At the end of the scenario the driver
+// leave ends a client with its good-bye. At the end of the scenario the cluster
 // does that.
 func (l *load) leave(ctx context.Context, w *worker) {
 	limited, cancel := context.WithTimeout(ctx, leaveLimit)

@@ -50,7 +50,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Cluster is the whole cluster in a bubble, and the driver of scenarios for it.
+// Cluster is the whole cluster in a bubble.
 // It must be used inside one bubble only.
 type Cluster struct {
 	o      Options

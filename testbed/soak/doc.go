@@ -35,7 +35,7 @@
 //
 // Every checker counts its checks; a checker without any has shown nothing. See
 // checkNames in oracle.go for the list. Safety is decided by the order of
-// events as the driver saw them: a withdrawal is recorded before it is
+// events as the runner saw them: a withdrawal is recorded before it is
 // requested, an acknowledgement after it was received. Bounds on time are used
 // only where the cluster promises no more than that something happens soon.
 // Each is a named constant with its reason, and generous, so that a slow

@@ -75,7 +75,7 @@ type Violation struct {
 }
 
 // Oracle compares what subscribers receive with what publishers did. All times
-// are counted from the start by the driver's own monotonic clock.
+// are counted from the start by this process's monotonic clock.
 type Oracle struct {
 	now func() time.Duration
 
