@@ -57,7 +57,7 @@ func (a *app) chaosListCommand() *cobra.Command {
 func playableOn(s scenario.Scenario) []string {
 	on := []string{"simulator"}
 	for _, name := range []string{"local", "compose"} {
-		if len(s.Refusals(ground(name))) == 0 {
+		if len(s.Refusals(capabilities(name))) == 0 {
 			on = append(on, name)
 		}
 	}

@@ -73,16 +73,16 @@ type playError struct{ error }
 
 func (e *playError) Unwrap() error { return e.error }
 
-// chaosStage is the environment of a run: a driver and its capabilities.
+// chaosStage is the environment of a run: a cluster and its capabilities.
 type chaosStage struct {
 	driver testbed.Cluster
-	ground *testbed.Capabilities
+	can    *testbed.Capabilities
 	dir    string // the folder of this run
 	logs   string // the folder of the processes' logs
 }
 
-// ground returns the capabilities of a new cluster.
-func ground(on string) *testbed.Capabilities {
+// capabilities returns those of a new cluster.
+func capabilities(on string) *testbed.Capabilities {
 	if on == "compose" {
 		return containers.Capabilities()
 	}
@@ -106,15 +106,15 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 			_ = os.RemoveAll(stage.dir) // nothing in it is needed any more
 		}
 	}()
-	s, err := o.scenario(name, stage.ground)
+	s, err := o.scenario(name, stage.can)
 	if err != nil {
 		return nil, err
 	}
 	s.Cluster.Seed = o.seed
 	if attach {
-		s.Cluster = stage.ground.Size(s.Cluster) // the size of the running cluster
+		s.Cluster = stage.can.Size(s.Cluster) // the size of the running cluster
 	}
-	if why := s.Refusals(stage.ground); len(why) > 0 {
+	if why := s.Refusals(stage.can); len(why) > 0 {
 		return nil, fmt.Errorf("%s cannot run on %s: it needs %s; run it in the simulator with `make sim SCENARIO=%s`", s.Name, o.on, strings.Join(why, ", "), s.Name)
 	}
 	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
@@ -188,7 +188,7 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &chaosStage{ground: ground(o.on), dir: dir, logs: filepath.Join(dir, "cluster", "logs")}
+	s := &chaosStage{can: capabilities(o.on), dir: dir, logs: filepath.Join(dir, "cluster", "logs")}
 	switch {
 	case o.on == "compose":
 		if s.logs = filepath.Join(dir, "logs"); o.compose.logs != "" {
@@ -199,7 +199,7 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 		s.logs = filepath.Join(nodes.Dir(), "logs")
 		var running *local.Cluster
 		if running, err = local.Attach(nodes, dir); err == nil {
-			s.driver, s.ground = running, running.Capabilities()
+			s.driver, s.can = running, running.Capabilities()
 		}
 	default:
 		var bin string

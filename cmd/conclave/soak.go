@@ -140,7 +140,7 @@ func (o *soakOptions) again() string {
 }
 
 func (a *app) soakPlan(o soakOptions) error {
-	plan := soak.NewPlan(o.seed, soakSize, ground(o.on), o.only)
+	plan := soak.NewPlan(o.seed, soakSize, capabilities(o.on), o.only)
 	for range o.plan {
 		e := plan.Next()
 		if err := a.show(e, func(w io.Writer) { fmt.Fprint(w, e) }); err != nil {

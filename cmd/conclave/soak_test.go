@@ -49,7 +49,7 @@ func TestSoak_PrintsThePlanOfASeed(t *testing.T) {
 // seedOf returns a seed whose first episode is the named one.
 func seedOf(t *testing.T, name string) string {
 	for seed := range uint64(10000) {
-		if soak.NewPlan(seed, soakSize, ground("local"), "").Next().Name == name {
+		if soak.NewPlan(seed, soakSize, capabilities("local"), "").Next().Name == name {
 			return strconv.FormatUint(seed, 10)
 		}
 	}
