@@ -60,7 +60,7 @@ func (s *Server) isReady() (bool, []string) {
 	if s.draining.Load() { // it serves until its slots have been handed over
 		reasons = append(reasons, "draining")
 	}
-	return ready, append(reasons, s.stopping.Reasons()...)
+	return ready, append(reasons, s.Stopping.Reasons()...)
 }
 
 // getSlots lists the slots in which this node has a place or a copy.

@@ -100,7 +100,7 @@ func (d *differ) run(ctx context.Context) {
 
 // work does the jobs of one session until there is none left.
 func (d *differ) work(ctx context.Context, session conclave.NodeID) {
-	rng := d.server.newRand()
+	rng := d.server.NewRand()
 	for {
 		j, ok := d.next(session)
 		if !ok {
@@ -236,7 +236,7 @@ func (d *differ) request(j diffJob, summarize bool) (*wirev1.DiffRequest, []Copy
 	}
 	count, sum := r.store.Digest(j.session)
 	req := &wirev1.DiffRequest{
-		Asker: wire.NodeOut(d.server.config.Node), AskerAddress: d.server.address,
+		Asker: wire.NodeOut(d.server.config.Node), AskerAddress: d.server.Address(),
 		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(j.epoch), Session: wire.NodeOut(j.session),
 		Count: count, Digest: sum, Summarized: summarize,
 	}

@@ -81,7 +81,7 @@ func (f *follows) run(ctx context.Context) {
 			p := f.all[leader]
 			if p == nil {
 				pctx, stop := context.WithCancel(ctx)
-				p = &puller{follows: f, leader: leader, rand: f.server.newRand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, lastReceived: time.Now()}
+				p = &puller{follows: f, leader: leader, rand: f.server.NewRand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, lastReceived: time.Now()}
 				f.all[leader] = p
 				pulling.Go(func() { p.run(pctx) })
 			}

@@ -12,9 +12,9 @@ import (
 	"conclave/wire"
 )
 
-// metrics are the few that an operator of a data node needs first.
+// metrics are the few that an operator of a data node needs first, besides
+// those of every node.
 type metrics struct {
-	registry   *prometheus.Registry
 	writes     prometheus.Counter
 	diffs      prometheus.Counter
 	unreadable prometheus.Histogram
@@ -22,19 +22,16 @@ type metrics struct {
 
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		writes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
-		diffs:    prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
+		writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
+		diffs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
 		unreadable: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which no node served a slot before this one did.",
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .3, 1, 3, 10},
 		}),
 	}
-	m.registry.MustRegister(m.writes, m.diffs, m.unreadable)
+	s.Metrics.Add(m.writes, m.diffs, m.unreadable)
 	for _, state := range []slot.ReportState{slot.Following, slot.CaughtUp, slot.Migrating, slot.Serving, slot.Finished} {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "conclave_data_slots", Help: "Slots by their state on this node.", ConstLabels: prometheus.Labels{"state": string(state)},
-		}, func() float64 {
+		s.Metrics.LabelledGauge("conclave_data_slots", "Slots by their state on this node.", prometheus.Labels{"state": string(state)}, func() float64 {
 			n, now := 0, time.Now()
 			for _, r := range s.slots.all() {
 				if rep := r.report(s.follows.lag, now); rep.GetState() == string(state) {
@@ -42,11 +39,9 @@ func newMetrics(s *Server) *metrics {
 				}
 			}
 			return float64(n)
-		}))
+		})
 	}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "conclave_data_slots_partial", Help: "Slots that are served without a session that could not be reached: what it has may be missing.",
-	}, func() float64 {
+	s.Metrics.Gauge("conclave_data_slots_partial", "Slots that are served without a session that could not be reached: what it has may be missing.", func() float64 {
 		n := 0
 		for _, r := range s.slots.all() {
 			r.mu.Lock()
@@ -54,16 +49,11 @@ func newMetrics(s *Server) *metrics {
 			r.mu.Unlock()
 		}
 		return float64(n)
-	}))
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "conclave_data_publishers", Help: "Registrations that subscribers see, in the slots served here.",
-	}, func() float64 {
+	})
+	s.Metrics.Gauge("conclave_data_publishers", "Registrations that subscribers see, in the slots served here.", func() float64 {
 		_, load, _, _ := s.report()
 		return float64(load)
-	}))
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "conclave_stale_commands_refused_total", Help: "Commands of older terms, and states of older epochs, that were refused.",
-	}, func() float64 { return float64(s.fence.Refused() + s.view.Refused()) }))
+	})
 	return m
 }
 

@@ -250,7 +250,7 @@ func (s *Server) runSweep(ctx context.Context) {
 			}
 			r.mu.Unlock()
 		}
-		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.leaderLost(), now) {
+		for _, owner := range s.owners.sweep(copies, len(living) == 0 || s.LeaderLost(), now) {
 			s.removeOwner(owner, now)
 		}
 		s.wakeFeeds()

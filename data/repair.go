@@ -54,7 +54,7 @@ func (r *replica) confirmRemovals(session conclave.NodeID, removed []Copy) (conf
 
 // runRepair enqueues the comparisons that are due.
 func (s *Server) runRepair(ctx context.Context) {
-	rng := s.newRand()
+	rng := s.NewRand()
 	next := 0 // where the slow round over all slots continues
 	for {
 		every := s.config.RepairEvery

@@ -99,7 +99,7 @@ func (o *owners) noteGivenUp(sessions []conclave.NodeID) {
 
 // givenUp reports whether a migration continues without a session.
 func (s *slots) givenUp(m *migration, n conclave.NodeID, now time.Time) bool {
-	if s.server.leaderLost() {
+	if s.server.LeaderLost() {
 		return false
 	}
 	at := s.givenUpAt(m, n, now)

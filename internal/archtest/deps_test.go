@@ -21,7 +21,7 @@ const rules = `
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
 	NONE < internal/stage, internal/compose, internal/sleep, internal/signal;
-	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave;
+	internal/sleep < internal/node, meta, meta/metaclient, chaos, bench, lab, cmd/conclave;
 	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 
@@ -32,8 +32,9 @@ const rules = `
 	NONE < internal/zktest;
 
 	wire < meta/metaclient, client, sim/simnet;
-	wire, elector, sql, internal/stage, lease, meta/metaclient < meta;
-	wire, meta/metaclient, internal/stage < data, session;
+	wire, meta/metaclient < internal/node;
+	internal/node, elector, sql, internal/stage, lease < meta;
+	internal/node, internal/stage < data, session;
 
 	internal/trace, slot, client < chaos;
 	client, internal/sleep < chaos/soak;
