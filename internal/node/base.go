@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,6 +129,7 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		b.address = ln.Addr().String()
 	}
 	b.interceptor.Address, b.Meta.Self.Address = b.address, b.address
+	b.Meta.Config.Metas = slices.DeleteFunc(slices.Clone(b.config.Metas), func(a string) bool { return a == b.address })
 	handler, err := setup(b.address)
 	if err != nil {
 		ln.Close()
