@@ -129,7 +129,7 @@ func (l *leader) announce(to []wire.Member) {
 func (l *leader) announceTo(address string) error {
 	ctx, cancel := context.WithTimeout(l.ctx, l.s.cfg.NodeLease/2)
 	defer cancel()
-	err := l.s.callAnnounce(ctx, address, &wirev1.AnnounceRequest{Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.address})
+	err := l.s.callAnnounce(ctx, address, &wirev1.AnnounceRequest{Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.Address()})
 	var refusal *wire.Error
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeStaleEpoch {
 		l.log.Warn("this term was refused: a higher one has been seen", "term", l.term.Number, "seen", refusal.Epoch.Term, "by", address)
@@ -140,7 +140,7 @@ func (l *leader) announceTo(address string) error {
 
 // metas returns the metas that are known to run, this one first.
 func (l *leader) metas() []*wirev1.Member {
-	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.address})}
+	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.Address()})}
 	for _, m := range l.roster.metaMembers() {
 		out = append(out, wire.MemberOut(m))
 	}

@@ -45,7 +45,7 @@ const rules = `
 	chaos, meta/metaclient < chaos/outside;
 	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;
 	chaos/outside, internal/compose < chaos/containers;
-	wire, internal/stage, internal/trace < internal/cli;
+	internal/node < internal/cli;
 	client, meta/metaclient, internal/supervisor < bench;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
@@ -55,7 +55,7 @@ const rules = `
 	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, elector/termcas, elector/fence < cmd/conclave;
 	chaos/processes, chaos/containers, chaos/soak < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
-	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
+	internal/node, meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb < sim;
 	NONE < sim/onetrace, sim/mutate;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;
