@@ -264,7 +264,7 @@ func (l *leader) sendUpdates(ctx context.Context, st *stream, conn *joinStream, 
 	keepAlive := time.NewTimer(l.s.cfg.Beat)
 	defer keepAlive.Stop()
 	for {
-		updated := l.updates.next()
+		updated := l.updates.Next()
 		select {
 		case echo = <-st.echo:
 		default:

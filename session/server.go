@@ -89,7 +89,7 @@ func (s *Server) runOpening(ctx context.Context) {
 		return
 	}
 	for {
-		applied := s.book.applied() // before the check, so that no change is missed
+		applied := s.book.applied.Next() // before the check, so that no change is missed
 		if s.registry.hasTable() {
 			break
 		}
