@@ -12,6 +12,7 @@ import (
 
 	"conclave/bench"
 	"conclave/chaos"
+	"conclave/internal/cli"
 	"conclave/internal/supervisor"
 	"conclave/meta/metaclient"
 )
@@ -163,7 +164,7 @@ func (a *app) serviceNames(ctx context.Context) (out []string) {
 
 // lockNames returns the locks in the database of `lead`.
 func lockNames(ctx context.Context, s leadOptions) (out []string) {
-	dsn, err := s.source()
+	dsn, err := cli.DSN(s.dsn, s.dsnFile)
 	if err != nil {
 		return nil
 	}

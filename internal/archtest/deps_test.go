@@ -21,7 +21,7 @@ const rules = `
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
 	NONE < internal/stage, internal/compose, internal/sleep, internal/signal;
-	internal/sleep < data, meta, meta/metaclient, chaos, bench, lab, cmd/conclave, elector/rowlock, elector/zklatch;
+	internal/sleep < internal/node, meta, meta/metaclient, chaos, bench, lab, cmd/conclave, elector/rowlock, elector/zklatch;
 	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 
@@ -34,10 +34,11 @@ const rules = `
 
 	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, sim/simnet;
-	wire, elector, sql, internal/stage, internal/logging, internal/trace, lease, meta/metaclient < meta;
+	wire, meta/metaclient < internal/node;
+	internal/node, elector, sql, internal/stage, internal/logging, lease < meta;
 	wire < data/store;
 	data/store < data;
-	wire, meta/metaclient, internal/stage < data, session;
+	internal/node, internal/stage < data, session;
 
 	internal/trace, slot, client < chaos;
 	client, internal/sleep < chaos/soak;
@@ -48,7 +49,7 @@ const rules = `
 	chaos, meta/metaclient < chaos/outside;
 	chaos/outside, internal/faultnet, internal/supervisor < chaos/processes;
 	chaos/outside, internal/compose < chaos/containers;
-	wire, internal/stage, internal/trace < internal/cli;
+	internal/node < internal/cli;
 	client, meta/metaclient, internal/supervisor < bench;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
@@ -58,7 +59,7 @@ const rules = `
 	client, meta/metaclient, bench, internal/supervisor, internal/compose, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	chaos/processes, chaos/containers, chaos/soak < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
-	meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb, internal/logging < sim;
+	internal/node, meta, data, session, client, chaos, elector/termcas, sim/simnet, internal/devdb, internal/logging < sim;
 	NONE < sim/onetrace, sim/mutate;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;
