@@ -270,7 +270,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 			if stopped[f.Node] = (seenAt[time.Duration]{e.At, i}); was && e.At-at <= announcementLasts {
 				delete(stopped, f.Node)
 			}
-		case f != nil && f.Err == nil && f.Verb == Kill: // it no longer stops, and reports nothing
+		case f != nil && f.Err == nil && f.Verb == Kill: // it no longer stops, and what it reports meanwhile does not count
 			delete(stopped, f.Node)
 		case e.Claim != nil && e.Claim.Kind == trace.Emptied:
 			s, was := stopped[e.Claim.Node.Name]
