@@ -86,7 +86,7 @@ ifdef SCENARIO
 else ifdef TWICE
 	@$(SIM_RUN) -test.v -test.run '^TestOneSeedOneTrace$$' -twice '$(TWICE)'
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
-	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
+	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' $(if $(SHRINK),-shrink $(SHRINK),) -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
 else
 	@rm -f '$(SIM)'/sum.? '$(SIM)'/queue; for i in 0 1; do ( $(SIM_RUN) -test.run '^TestStorms$$' -seed $(or $(SEED),1) -seeds $(or $(SEEDS),100) -queue '$(SIM)'/queue -sum '$(SIM)'/sum.$$i $(if $(SHRINK),-shrink $(SHRINK),) \
 	    $(if $(COVER),-test.coverprofile '$(SIM)'/cover.$$i,) ) & pids="$$pids $$!"; done; \

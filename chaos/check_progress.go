@@ -144,9 +144,9 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 // up (ADR 0035).
 func (h *History) markedUntil(served time.Duration) time.Duration {
 	until := served + sessionGrace
-	for _, spans := range h.faultSpans(ClosePort, StartWrong) {
+	for host, spans := range h.faultSpans(ClosePort, StartWrong) {
 		for _, o := range spans {
-			if o.from < served && served < o.to {
+			if strings.HasPrefix(host, "session-") && o.from < served && served < o.to {
 				until = max(until, o.to+reconnectLimit+sessionGrace)
 			}
 		}

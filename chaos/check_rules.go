@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -246,10 +247,13 @@ func drainedOwnsNothing(h *History, v *Verdict) {
 // happens hands its slots over, unless a stop of the whole cluster was
 // announced to it within the last minute.
 func (h *History) stopsHandOver(v *Verdict) {
-	others := h.faultSpansBut([]Verb{Stop, AnnounceStop})
+	otherOfData, others := h.faultSpansBut([]Verb{Stop, AnnounceStop}), h.faultSpansBut([]Verb{AnnounceStop})
 	calm := func(from, to time.Duration) bool {
-		for _, spans := range others {
-			if slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
+		for host, spans := range others {
+			if strings.HasPrefix(host, "data-") {
+				spans = otherOfData[host]
+			}
+			if !strings.HasPrefix(host, "client-") && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
 				return false
 			}
 		}
@@ -261,12 +265,12 @@ func (h *History) stopsHandOver(v *Verdict) {
 		switch f := e.Fault; {
 		case f != nil && f.Err == nil && f.Verb == AnnounceStop:
 			announced[f.Node] = e.At
-		case f != nil && f.Err == nil && f.Verb == Stop && !f.Undo:
+		case f != nil && f.Err == nil && f.Verb == Stop && !f.Undo && strings.HasPrefix(f.Node, "data-"):
 			at, was := announced[f.Node]
 			if stopped[f.Node] = (seenAt[time.Duration]{e.At, i}); was && e.At-at <= announcementLasts {
 				delete(stopped, f.Node)
 			}
-		case f != nil && f.Err == nil && f.Verb == Kill: // it no longer stops, and reports nothing
+		case f != nil && f.Err == nil && f.Verb == Kill: // it no longer stops, and what it reports meanwhile does not count
 			delete(stopped, f.Node)
 		case e.Claim != nil && e.Claim.Kind == trace.Emptied:
 			s, was := stopped[e.Claim.Node.Name]

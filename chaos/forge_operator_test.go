@@ -80,6 +80,30 @@ var operatorForgeries = map[string]forgery{
 			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
 		},
 	},
+	"L7 a suspended leader hands over": { // it lost nothing; or its slots were served without it
+		func(f *forger) {
+			f.aheadAndPaused()
+			f.servedBy("data-3", true)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.aheadAndPaused()
+			f.servedBy("data-3", false)
+			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
+	"L7 before a session is lost": { // a value falls back between the two losses
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			push(push(f.pause(time.Second), "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.pause(time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).pause(time.Second).served()
+		},
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).pause(time.Second).served()
+			push(push(f.pause(time.Second), "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+		},
+	},
 	"L7 all copies lost": { // and a session: what its clients registered last is lost, too
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 4*time.Second, false)
@@ -183,6 +207,14 @@ func (f *forger) aheadAndLost(other string) {
 	f.fault(chaos.Act{Verb: chaos.Kill, Node: "data-2"}).fault(chaos.Act{Verb: chaos.Kill, Node: other})
 }
 
+// aheadAndPaused suspends a leader that is ahead of its followers, for a moment,
+// and kills a session later.
+func (f *forger) aheadAndPaused() {
+	published(f, 1, 2).op(chaos.Op{Kind: chaos.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
+	f.fault(chaos.Act{Verb: chaos.Pause, Node: "data-2"}).pause(time.Second / 2).fault(chaos.Act{Verb: chaos.Resume, Node: "data-2"})
+	f.pause(5 * time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).pause(time.Second)
+}
+
 // servedWithoutCopy kills a node; a while later every slot is served incomplete,
 // with the copy of its source or with what the sessions have.
 func (f *forger) servedWithoutCopy(lost string, later time.Duration, copied bool) {
@@ -198,9 +230,11 @@ func (f *forger) servedFrom(copyEpoch conclave.Epoch, lost string, later time.Du
 }
 
 // served lets another node serve every slot.
-func (f *forger) served() {
+func (f *forger) served() { f.servedBy("data-3", false) }
+
+func (f *forger) servedBy(node string, handedOver bool) {
 	for n := range 4 {
-		f.claim("data-3", trace.Claim{Kind: trace.Serving, Slot: n, Flag: true})
+		f.claim(node, trace.Claim{Kind: trace.Serving, Slot: n, Flag: handedOver})
 	}
 }
 
