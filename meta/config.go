@@ -106,21 +106,21 @@ func (c Config) ElectionBeat() time.Duration { return c.withDefaults().Beat }
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if err := slot.ValidateCount(c.Slots); err != nil {
-		return fmt.Errorf("Slots: %w", err)
+		return fmt.Errorf("meta: Slots: %w", err)
 	}
 	switch {
 	case c.Replicas < 1 || c.Replicas > 16:
-		return fmt.Errorf("Replicas %d: want 1 to 16, the leader included", c.Replicas)
+		return fmt.Errorf("meta: Replicas %d: want 1 to 16, the leader included", c.Replicas)
 	case c.Lease < 100*time.Millisecond:
-		return fmt.Errorf("Lease %v is under 100ms", c.Lease)
+		return fmt.Errorf("meta: Lease %v is under 100ms", c.Lease)
 	case c.Beat <= 0 || c.Beat > c.Lease/3:
-		return fmt.Errorf("Beat %v must be positive and at most a third of Lease %v", c.Beat, c.Lease)
+		return fmt.Errorf("meta: Beat %v must be positive and at most a third of Lease %v", c.Beat, c.Lease)
 	case c.NodeLease < 3*c.Beat:
-		return fmt.Errorf("NodeLease %v must be at least three times Beat %v", c.NodeLease, c.Beat)
+		return fmt.Errorf("meta: NodeLease %v must be at least three times Beat %v", c.NodeLease, c.Beat)
 	case c.Settle <= 0 || c.Settle >= c.NodeLease:
-		return fmt.Errorf("Settle %v must be positive and less than NodeLease %v", c.Settle, c.NodeLease)
+		return fmt.Errorf("meta: Settle %v must be positive and less than NodeLease %v", c.Settle, c.NodeLease)
 	case c.WarmUp < 0:
-		return fmt.Errorf("WarmUp %v is negative", c.WarmUp)
+		return fmt.Errorf("meta: WarmUp %v is negative", c.WarmUp)
 	}
 	return c.Config.Validate(conclave.RoleMeta)
 }
