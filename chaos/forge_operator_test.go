@@ -59,11 +59,11 @@ var operatorForgeries = map[string]forgery{
 	"L7 a lost follower": { // changes that only the leader had are lost if a session is lost, too
 		func(f *forger) {
 			f.aheadAndLost("data-1")
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.aheadAndLost("session-1")
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 a session lost later": { // before the slot is served again, or after it
@@ -71,77 +71,77 @@ var operatorForgeries = map[string]forgery{
 			f.aheadAndLost("data-1")
 			f.pause(3 * time.Second).served()
 			f.pause(time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"})
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.aheadAndLost("data-1")
 			f.pause(3 * time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"})
 			f.pause(time.Second).served()
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 a suspended leader hands over": { // it lost nothing; or its slots were served without it
 		func(f *forger) {
 			f.aheadAndPaused()
 			f.servedBy("data-3", true)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.aheadAndPaused()
 			f.servedBy("data-3", false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 before a session is lost": { // a value falls back between the two losses
 		func(f *forger) {
 			f.aheadAndLost("data-1")
-			push(push(f.pause(time.Second), "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.pause(time.Second).fallsBack()
 			f.pause(time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).pause(time.Second).served()
 		},
 		func(f *forger) {
 			f.aheadAndLost("data-1")
 			f.pause(time.Second).fault(chaos.Act{Verb: chaos.Kill, Node: "session-1"}).pause(time.Second).served()
-			push(push(f.pause(time.Second), "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.pause(time.Second).fallsBack()
 		},
 	},
 	"L7 all copies lost": { // and a session: what its clients registered last is lost, too
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 4*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 all copies lost but the source's": {
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, true)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 a copy is left": { // which is marked as incomplete
 		func(f *forger) {
 			f.servedFrom(epoch(7, 2), "session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 all copies lost and no session": {
 		func(f *forger) {
 			f.servedWithoutCopy("data-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 another subscriber": {
@@ -200,6 +200,9 @@ func (f *forger) allAwayFor() {
 		f.pause(2 * time.Second)
 	}
 }
+
+// fallsBack pushes a value of a registration, and then an older one.
+func (f *forger) fallsBack() { push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1") }
 
 // aheadAndLost kills a leader that is ahead of its followers, and another node.
 func (f *forger) aheadAndLost(other string) {

@@ -1,6 +1,6 @@
 // Package signal has the two ways in which goroutines are woken here: a Signal,
 // a flag that stays set until its one loop takes it, and a Broadcast, which
-// wakes everyone who waits at that moment.
+// wakes all goroutines that wait at that moment.
 package signal
 
 import "sync"
@@ -45,7 +45,7 @@ func (b *Broadcast) Next() <-chan struct{} {
 	return b.next
 }
 
-// Notify wakes all who wait. It never blocks.
+// Notify wakes all goroutines that wait. It never blocks.
 func (b *Broadcast) Notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
