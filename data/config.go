@@ -1,58 +1,20 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave"
-	"conclave/internal/trace"
-	"conclave/wire"
-	"conclave/wire/serve"
+	"conclave/internal/node"
 )
 
 // Config configures a data node. Start from DefaultConfig and set Node, Listen
-// and Metas.
+// and Metas. Beat is also the time between two messages on a feed without
+// changes.
 type Config struct {
-	// Node is the node's name and its incarnation, which must be new with each
-	// start.
-	Node conclave.NodeID
-	// Listen is host:port; port 0 takes a free one. Beyond loopback it needs a
-	// Token, or Insecure.
-	Listen string
-	// Advertise is the address that other nodes reach this node at. Default:
-	// the listener's address.
-	Advertise string
-	// DataCenter is sent to the meta leader, which refuses a node of another
-	// data center. Default "default".
-	DataCenter string
-	// Metas are addresses of meta nodes. One that answers is enough.
-	Metas []string
-	// Token is required of every changing request, and sent with every call.
-	Token    string
-	Insecure bool
+	node.Config
 
-	// Network replaces TCP, for tests. Default TCP.
-	Network wire.Network
-	// Logger receives the log lines; nil discards them.
-	Logger hclog.Logger
-	// Rand is the source of every loop's jitter. If nil, a seed is drawn from
-	// the system.
-	Rand *rand.Rand
-	// Now is the wall clock, used only for times that are displayed. Default
-	// time.Now.
-	Now func() time.Time
-	// Version is what /version returns.
-	Version string
-	// Trace receives the events of this node; nil discards them.
-	Trace trace.Sink
-
-	// Beat is the time between two beats to the meta leader, and between two
-	// messages on a feed without changes. At most a third of the cluster's node
-	// lease. Default 1 s.
-	Beat time.Duration
 	// SessionGrace is how long the publishers of a lost session stay, and how
 	// long unconfirmed removals stay marked. At least as long as the slowest
 	// client takes to reconnect (a SOFA client takes 5 s or more). Default
@@ -74,12 +36,11 @@ type Config struct {
 	RepairAll   time.Duration
 }
 
-// DefaultConfig returns a Config with every default. The caller sets Node,
-// Listen and Metas.
+// DefaultConfig returns a Config with every default. The caller sets Node and
+// Metas.
 func DefaultConfig() Config {
 	return Config{
-		DataCenter:    "default",
-		Beat:          time.Second,
+		Config:        node.Config{Listen: "127.0.0.1:9622"}.WithDefaults(),
 		SessionGrace:  15 * time.Second,
 		FinishTimeout: 300 * time.Millisecond,
 		DiffTimeout:   time.Second,
@@ -88,49 +49,27 @@ func DefaultConfig() Config {
 	}
 }
 
+// withDefaults returns c with its zero fields set to the defaults.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	c.Config = c.Config.WithDefaults()
+	c.Listen = cmp.Or(c.Listen, d.Listen)
+	c.SessionGrace = cmp.Or(c.SessionGrace, d.SessionGrace)
+	c.FinishTimeout = cmp.Or(c.FinishTimeout, d.FinishTimeout)
+	c.DiffTimeout = cmp.Or(c.DiffTimeout, d.DiffTimeout)
+	c.RepairEvery = cmp.Or(c.RepairEvery, d.RepairEvery)
+	c.RepairAll = cmp.Or(c.RepairAll, d.RepairAll)
+	return c
+}
+
 // Validate reports the first invalid field and the constraint that it violates.
+// Zero fields stand for their defaults.
 func (c Config) Validate() error {
-	if err := conclave.ValidateName(c.Node.Name); err != nil {
-		return err
-	}
-	if c.Node.Incarnation == "" {
-		return fmt.Errorf("node %s has no incarnation", c.Node.Name)
-	}
-	if len(c.Metas) == 0 {
-		return fmt.Errorf("no meta node is configured: want the address of at least one")
-	}
-	for _, d := range [...]struct {
-		name string
-		d    time.Duration
-	}{
-		{"Beat", c.Beat}, {"SessionGrace", c.SessionGrace}, {"FinishTimeout", c.FinishTimeout},
-		{"DiffTimeout", c.DiffTimeout}, {"RepairEvery", c.RepairEvery}, {"RepairAll", c.RepairAll},
-	} {
-		if d.d <= 0 {
-			return fmt.Errorf("%s %s must be positive", d.name, d.d)
-		}
-	}
+	c = c.withDefaults()
 	if c.RepairAll < c.RepairEvery {
 		return fmt.Errorf("RepairAll %s must be at least RepairEvery %s", c.RepairAll, c.RepairEvery)
 	}
-	return serve.CheckListen(c.Listen, c.Token, c.Insecure)
-}
-
-func (c Config) withDefaults() Config {
-	if c.Network == nil {
-		c.Network = wire.NewTCP()
-	}
-	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
-	}
-	if c.Rand == nil {
-		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.DataCenter == "" {
-		c.DataCenter = "default"
-	}
-	return c
+	return cmp.Or(c.Config.Validate(conclave.RoleData),
+		node.Positive("SessionGrace", c.SessionGrace), node.Positive("FinishTimeout", c.FinishTimeout),
+		node.Positive("DiffTimeout", c.DiffTimeout), node.Positive("RepairEvery", c.RepairEvery))
 }

@@ -142,7 +142,8 @@
 //     says, and nothing is removed for a lost session.
 //   - The network to one other node: its feeds are resumed where they broke, or
 //     loaded again; a successor that receives nothing for 300 ms asks the
-//     sessions, and if one of them does not answer, the source again.
+//     other holders and then the sessions, and if one of these does not answer,
+//     the source again.
 //
 // # Files, in reading order
 //

@@ -68,7 +68,7 @@ func TestStop_WithoutSuccessorEndsAtDeadline(t *testing.T) {
 		assert.Empty(t, v)
 		err := <-done
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(err), "%v", err)
-		assert.ErrorContains(t, a.ended(t), "no other data node is up")
+		assert.NoError(t, a.ended(t))
 	})
 }
 
@@ -106,7 +106,7 @@ func TestStop_WithoutLeaderEndsAtDeadline(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		assert.ErrorIs(t, a.Shutdown(ctx), context.DeadlineExceeded)
-		assert.ErrorIs(t, a.ended(t), context.DeadlineExceeded)
+		assert.NoError(t, a.ended(t))
 		assert.GreaterOrEqual(t, time.Since(start), 30*time.Second)
 	})
 }
@@ -181,7 +181,7 @@ func TestStop_AnnouncementExpires(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		assert.Equal(t, wire.CodeNoSuccessor, wire.CodeOf(a.Shutdown(ctx)), "it asked to be drained")
-		assert.Error(t, a.ended(t))
+		assert.NoError(t, a.ended(t))
 	})
 }
 
@@ -230,7 +230,7 @@ func TestConfig_InvalidFieldIsNamed(t *testing.T) {
 		"node name":     func(c *data.Config) { c.Node.Name = "-" },
 		"incarnation":   func(c *data.Config) { c.Node.Incarnation = "" },
 		"no meta":       func(c *data.Config) { c.Metas = nil },
-		"SessionGrace":  func(c *data.Config) { c.SessionGrace = 0 },
+		"SessionGrace":  func(c *data.Config) { c.SessionGrace = -1 },
 		"RepairAll":     func(c *data.Config) { c.RepairAll = time.Second },
 		"without a tok": func(c *data.Config) { c.Listen = "0.0.0.0:1" },
 	} {

@@ -15,12 +15,11 @@ import (
 //	finishing ------------------> applying ------------------> (serve)
 //	    |  refused, or 300 ms        |  300 ms                    ^
 //	    v                            v                            |
-//	 asking <------------------------+   all sessions that must --+
-//	    ^                                have answered a fenced diff
-//	    | all have answered, or 300 ms
-//	    |
-//	 collecting: after a crash there is no source, and one that does not answer
-//	 may have died; the other holders are asked
+//	collecting: the other live holders are asked. A migration     |
+//	    |       without a source, after a crash, begins here      |
+//	    | all have answered, or 300 ms                            |
+//	    v                                                         |
+//	 asking: all sessions that must have answered a fenced diff --+
 //
 // From asking it may go back to finishing; see needsSource. Without another live
 // holder, collecting is left out; see holders.go.

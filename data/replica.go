@@ -64,7 +64,7 @@ type replica struct {
 	trace    trace.Sink    // claims are made with mu held
 	watchers *watchers     // the sessions' feeds
 
-	mu sync.Mutex // guards the fields below; no lock but those of feeds is taken inside it; never held across I/O
+	mu sync.Mutex // guards the fields below; only the locks of feeds, owners and the differ's queues are taken inside it; never held across I/O
 
 	// state is what this node reports about the slot; "" if it has no place in
 	// it. epoch is the leader epoch of Migrating, Serving or Finished.

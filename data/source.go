@@ -13,13 +13,13 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// When the source of a hand-over is silent, the sessions are asked instead.
-// They are a complete replacement only if all of them answer. What a session
-// had stored that is lost by then may be with the source alone: the successor's
-// copy ends where its feed broke. So a successor does not serve without the
-// answer of a session while the source is a member. It asks the source again,
-// follows it again, and takes what it had up to its last position
-// (docs/adr/0049).
+// When the source of a hand-over is silent, the other holders (holders.go) and
+// then the sessions are asked instead. The sessions are a complete replacement
+// only if all of them answer. What a session had stored that is lost by then may
+// be with the source alone: the successor's copy ends where its feed broke. So a
+// successor does not serve without the answer of a session while the source is a
+// member. It asks the source again, follows it again, and takes what it had up to
+// its last position (needsSource, askSource; docs/adr/0049).
 //
 // It does so for a node lease and a session grace at most, as it waits for a
 // session that cannot be dialled (unreached.go): two data nodes may be cut off

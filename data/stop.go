@@ -3,9 +3,7 @@ package data
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"conclave"
@@ -31,81 +29,37 @@ import (
 // In protection mode slots do not move. The original then skips step 2, and the
 // slots are lost with the node; here the node waits and logs it, until the
 // caller's deadline. It also waits while there is no meta leader. If ctx ends
-// first the node stops all the same, and both Shutdown and Run return the
-// reason.
+// first the node stops all the same, and Shutdown returns the reason.
 //
 // While a stop of the whole cluster is announced (`conclave down`), only step 4
 // is taken, even if the announcement arrives during the other steps.
 func (s *Server) Shutdown(ctx context.Context) error {
-	if !s.ran.Load() {
-		s.end(nil)
-		return nil
-	}
-	select {
-	case <-s.started:
-	case <-s.ended:
-	}
-	// A node that ends by itself during the stop has nothing left to hand over.
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watching.Go(func() {
-		select {
-		case <-s.ended:
-			cancel(errEnded)
-		case <-ctx.Done():
+	return s.Base.Shutdown(ctx, func(ctx context.Context) (err error) {
+		switch {
+		case s.Stopping.InForce():
+			s.log.Info("the cluster is stopping: nothing is handed over")
+		case !s.ready.Load() && !s.holdsAny():
+			s.log.Info("this node never registered: there is nothing to hand over")
+		default:
+			err = stage.Run(ctx, s.log, []stage.Stage{
+				{Name: "ask for a drain", Do: s.drain},
+				{Name: "hand the slots over", Do: s.handOver},
+				{Name: "leave the member list", Do: s.leave},
+			})
 		}
+		s.config.Trace.Claim(trace.Claim{Kind: trace.Emptied, Count: len(s.view.Table().LedBy(s.config.Node)), Flag: err == nil && s.draining.Load(), Err: err})
+		return err
 	})
-	select {
-	case <-s.ended:
-		return nil
-	default:
-	}
-	var err error
-	switch {
-	case s.stopping.InForce():
-		s.log.Info("the cluster is stopping: nothing is handed over")
-	case !s.ready.Load() && !s.holdsAny():
-		s.log.Info("this node never registered: there is nothing to hand over")
-	default:
-		err = stage.Run(ctx, s.log, []stage.Stage{
-			{Name: "ask for a drain", Do: s.drain},
-			{Name: "hand the slots over", Do: s.handOver},
-			{Name: "leave the member list", Do: s.leave},
-		})
-	}
-	s.config.Trace.Claim(trace.Claim{Kind: trace.Emptied, Count: len(s.view.Table().LedBy(s.config.Node)), Flag: err == nil && s.draining.Load(), Err: err})
-	s.end(err)
-	select {
-	case <-s.ended:
-	case <-ctx.Done():
-	}
-	return err
-}
-
-// errEnded is the cause when a stop is cut short by a crash.
-var errEnded = errors.New("the node has ended")
-
-// end makes Run return err.
-func (s *Server) end(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closing {
-		s.closing = true
-		s.stopErr = err
-		close(s.stop)
-	}
 }
 
 // drain asks meta to blacklist this node. Meta writes the entry only if there
 // is a successor.
 func (s *Server) drain(ctx context.Context) error {
-	defer s.warnWhileWaiting(ctx, "waiting for a meta leader and for a node that can take over, to drain this node")()
+	defer s.WarnWhileWaiting(ctx, "waiting for a meta leader and for a node that can take over, to drain this node")()
 	var refused error
 	for {
 		changed := s.view.Changed()
-		if s.stopping.InForce() {
+		if s.Stopping.InForce() {
 			return nil
 		}
 		epoch, err := s.meta.Drain(ctx, "stopping")
@@ -131,7 +85,7 @@ func (s *Server) drain(ctx context.Context) error {
 		timer.Stop()
 	}
 	s.draining.Store(true)
-	s.beatNow()
+	s.meta.Poke()
 	s.events.Add(wire.Event{Type: "data.draining", Text: "asked meta to move this node's slots"})
 	return nil
 }
@@ -148,7 +102,7 @@ func (s *Server) handOver(ctx context.Context) error {
 	for {
 		changed := s.view.Changed()
 		st := s.view.State()
-		if !st.Blacklist.Epoch.Less(s.forbidden) && drained(st, s.config.Node.Name) || s.stopping.InForce() {
+		if !st.Blacklist.Epoch.Less(s.forbidden) && drained(st, s.config.Node.Name) || s.Stopping.InForce() {
 			return nil
 		}
 		select {
@@ -181,17 +135,9 @@ func drained(st wire.State, name string) bool {
 	return slot.Drained(st.Table, name, live, forbidden, st.Replicas)
 }
 
-// leave ends the beats first, because the next one would register this node
-// again.
 func (s *Server) leave(ctx context.Context) error {
-	if s.stopping.InForce() {
+	if s.Stopping.InForce() {
 		return nil
 	}
-	s.endMeta()
-	select {
-	case <-s.metaRan:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return s.meta.Leave(ctx)
+	return s.Leave(ctx)
 }

@@ -101,13 +101,14 @@ func (c Config) withDefaults() Config {
 	if c.WakePeers == nil {
 		c.WakePeers = func(context.Context, Term) {}
 	}
+	var seed [32]byte
+	crand.Read(seed[:])
+	unpredictable := rand.New(rand.NewChaCha8(seed))
 	if c.Rand == nil {
-		var seed [32]byte
-		crand.Read(seed[:])
-		c.Rand = rand.New(rand.NewChaCha8(seed))
+		c.Rand = unpredictable
 	}
-	if c.ID.Incarnation == "" {
-		c.ID.Incarnation = conclave.NewIncarnation(c.Rand)
+	if c.ID.Incarnation == "" { // not from c.Rand, whose seed may be the same at each start
+		c.ID.Incarnation = conclave.NewIncarnation(unpredictable)
 	}
 	if c.Now == nil {
 		c.Now = time.Now

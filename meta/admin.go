@@ -28,10 +28,7 @@ import (
 // Every other node forwards to the leader what only the leader answers. Only
 // /leaderz and /v1/election are about the node that is asked.
 func (s *Server) routes() http.Handler {
-	r := serve.NewRouter(serve.RouterConfig{
-		Node: s.cfg.Node, Role: conclave.RoleMeta, Version: s.cfg.Version, Token: s.cfg.Token,
-		Metrics: s.metrics, Events: s.events, Ready: s.ready,
-	})
+	r := s.Router(s.ready, s.announced)
 	get := func(path string, h func(*leader, *http.Request) (any, error)) {
 		r.Handle(path, s.byLeader(h)).Methods(http.MethodGet)
 	}
@@ -54,11 +51,7 @@ func (s *Server) routes() http.Handler {
 	r.HandleFunc("/leaderz", s.getLeaderz).Methods(http.MethodGet)
 	r.HandleFunc("/v1/election/{act:quit|join}", s.postElection).Methods(http.MethodPost)
 
-	options := serve.HandlerOptions(s.interceptor)
-	path, h := wirev1connect.NewMetaServiceHandler(s, options)
-	serve.Mount(r, path, h)
-	path, h = wirev1connect.NewNodeServiceHandler(
-		metaclient.NewNodeService(s.cfg.Node, conclave.RoleMeta, s.view, s.fence, s.announced), options)
+	path, h := wirev1connect.NewMetaServiceHandler(s, s.HandlerOptions())
 	serve.Mount(r, path, h)
 	return r
 }
@@ -94,7 +87,7 @@ func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Hand
 func (l *leader) getLeader(*http.Request) (any, error) {
 	t := l.s.elector.Current()
 	return metaclient.LeaderInfo{
-		Leader: l.s.cfg.Node.Name, Address: l.s.address, Term: l.term.Number, Beat: l.beat.Load(),
+		Leader: l.s.cfg.Node.Name, Address: l.s.Address(), Term: l.term.Number, Beat: l.beat.Load(),
 		LeaseRemainingMs: max(0, l.s.elector.Remaining().Milliseconds()), Since: shown(t.Since), Cause: string(l.term.Cause),
 	}, nil
 }
@@ -169,7 +162,7 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 	}
 	nodes, remaining, metas := l.roster.known(time.Now())
 	list := []metaclient.NodeInfo{}
-	add := func(n node, remaining time.Duration) *metaclient.NodeInfo {
+	add := func(n rosterEntry, remaining time.Duration) *metaclient.NodeInfo {
 		entry, forbidden := black[n.member.Node.Name]
 		list = append(list, metaclient.NodeInfo{
 			Name: n.member.Node.Name, Role: n.member.Role, Address: n.member.Address, Incarnation: n.member.Node.Incarnation,
@@ -178,7 +171,7 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 		return &list[len(list)-1]
 	}
 	if role == "" || role == conclave.RoleMeta {
-		self := node{member: wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.address}, stream: &stream{}}
+		self := rosterEntry{member: wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.Address()}, stream: &stream{}}
 		info := add(self, l.s.elector.Remaining())
 		info.Leading, info.Observer = true, l.s.elector.Observing()
 		for _, n := range metas {
@@ -196,7 +189,7 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 }
 
 // nodeState returns the state that /v1/nodes shows for a node.
-func nodeState(n node, e blacklist.Entry, forbidden bool) metaclient.NodeState {
+func nodeState(n rosterEntry, e blacklist.Entry, forbidden bool) metaclient.NodeState {
 	switch {
 	case n.stream == nil:
 		return metaclient.NodeSuspect

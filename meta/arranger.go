@@ -373,7 +373,7 @@ func (a *arranger) publish() {
 	a.l.s.cfg.Trace.Claim(trace.Claim{Kind: trace.Publishing, Term: a.fence.Term, Epoch: a.state.Table.Epoch})
 	a.l.s.view.Set(a.state)
 	a.l.propagation.published(a.state.Table.Epoch, time.Now())
-	a.l.updates.notify()
+	a.l.updates.Notify()
 }
 
 // nextEpoch returns the epoch of the next write.

@@ -1,21 +1,17 @@
 package meta
 
 import (
+	"cmp"
 	"context"
-	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"conclave"
 	"conclave/elector"
-	"conclave/internal/trace"
+	"conclave/internal/node"
 	"conclave/slot"
 	conclavesql "conclave/sql"
-	"conclave/wire"
-	"conclave/wire/serve"
 )
 
 // StateStore keeps the five kinds of cluster state, each written under the term
@@ -41,16 +37,12 @@ var _ History = (*conclavesql.History)(nil)
 // Config.Ask). A refused dial is an answer: no process listens there.
 type AskWitness func(ctx context.Context, address string, term uint64, lock string) (alive, answered bool)
 
-// Config configures a Server. Node, Listen, Strategy, Store and History are
-// required; DefaultConfig has the rest.
+// Config configures a Server. Node, Strategy, Store and History are required;
+// DefaultConfig has the rest. Metas may include this meta; the lock of the
+// Strategy should have the DataCenter. Beat is the time between two renewals,
+// and between two beats down to each node.
 type Config struct {
-	Node       conclave.NodeID // name, and an incarnation drawn at this start
-	Listen     string          // host:port; port 0 takes a free one
-	Advertise  string          // the address given to other nodes; "": the listener's own
-	DataCenter string          // nodes that name another one are refused; the Strategy's lock should have it
-	Metas      []string        // addresses of all metas; may include this one
-	Token      string          // required with every changing request; "": none
-	Insecure   bool            // allow listening beyond loopback without a token
+	node.Config
 
 	// Strategy makes the election strategy; ask asks a leader at its port.
 	Strategy func(ask AskWitness) (elector.Strategy, error)
@@ -62,9 +54,6 @@ type Config struct {
 
 	// Lease is how long the leadership lasts without a renewal; 3 s.
 	Lease time.Duration
-	// Beat is the time between two renewals, and between two beats down to each
-	// node; at most Lease/3, which is the default.
-	Beat time.Duration
 	// NodeLease is how long a silent session or data node stays a member; 3 s.
 	// At least three Beats, so that two lost ones remove no node from the list.
 	NodeLease time.Duration
@@ -82,60 +71,29 @@ type Config struct {
 	Slots    int         // of a table made from nothing; a power of two; 256
 	Replicas int         // copies of a slot, its leader's included; 2
 	Limits   slot.Limits // how much one write may move
-
-	Network wire.Network
-	Logger  hclog.Logger     // named by the caller
-	Trace   trace.Sink       // receives trace events; may be nil
-	Rand    *rand.Rand       // source of the random streams of all loops; nil draws a seed
-	Now     func() time.Time // for display, and once for the version floor of a table made from nothing
-	Version string
 }
 
-// DefaultConfig returns the defaults.
+// DefaultConfig returns the defaults, except for those that are derived from
+// another field.
 func DefaultConfig() Config {
 	return Config{
-		Listen: "127.0.0.1:9615", DataCenter: "default",
-		Lease: 3 * time.Second, NodeLease: 3 * time.Second, Settle: 250 * time.Millisecond,
+		Config: node.Config{Listen: "127.0.0.1:9615"},
+		Lease:  3 * time.Second, NodeLease: 3 * time.Second, Settle: 250 * time.Millisecond,
 		Slots: 256, Replicas: 2, Limits: slot.DefaultLimits(),
-		Network: wire.NewTCP(), Logger: hclog.NewNullLogger(), Now: time.Now,
 	}
 }
 
-// withDefaults sets zero fields to their defaults.
+// withDefaults returns c with its zero fields set to the defaults.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
-	or := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	or(&c.Lease, d.Lease)
-	or(&c.Beat, c.Lease/3)
-	or(&c.NodeLease, d.NodeLease)
-	or(&c.Settle, d.Settle)
-	if c.DataCenter == "" {
-		c.DataCenter = d.DataCenter
-	}
-	if c.Slots == 0 {
-		c.Slots = d.Slots
-	}
-	if c.Replicas == 0 {
-		c.Replicas = d.Replicas
-	}
-	if c.Network == nil {
-		c.Network = d.Network
-	}
-	if c.Logger == nil {
-		c.Logger = d.Logger
-	}
-	if c.Now == nil {
-		c.Now = d.Now
-	}
-	if c.Rand == nil {
-		var seed [32]byte
-		crand.Read(seed[:])
-		c.Rand = rand.New(rand.NewChaCha8(seed))
-	}
+	c.Listen = cmp.Or(c.Listen, d.Listen)
+	c.Lease = cmp.Or(c.Lease, d.Lease)
+	c.Beat = cmp.Or(c.Beat, c.Lease/3)
+	c.NodeLease = cmp.Or(c.NodeLease, d.NodeLease)
+	c.Settle = cmp.Or(c.Settle, d.Settle)
+	c.Slots = cmp.Or(c.Slots, d.Slots)
+	c.Replicas = cmp.Or(c.Replicas, d.Replicas)
+	c.Config = c.Config.WithDefaults()
 	return c
 }
 
@@ -143,22 +101,14 @@ func (c Config) withDefaults() Config {
 func (c Config) ElectionBeat() time.Duration { return c.withDefaults().Beat }
 
 // Validate reports the first invalid field and the constraint that it violates.
-// Zero values stand for their defaults. Strategy, Store and History are checked
+// Zero fields stand for their defaults. Strategy, Store and History are checked
 // by New, so that settings can be refused before there is a database.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	if err := conclave.ValidateName(c.Node.Name); err != nil {
-		return fmt.Errorf("meta: Node: %w", err)
-	}
-	if err := serve.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
-		return fmt.Errorf("meta: Listen: %w", err)
-	}
 	if err := slot.ValidateCount(c.Slots); err != nil {
 		return fmt.Errorf("meta: Slots: %w", err)
 	}
 	switch {
-	case c.Node.Incarnation == "":
-		return fmt.Errorf("meta: Node %s has no incarnation", c.Node.Name)
 	case c.Replicas < 1 || c.Replicas > 16:
 		return fmt.Errorf("meta: Replicas %d: want 1 to 16, the leader included", c.Replicas)
 	case c.Lease < 100*time.Millisecond:
@@ -172,7 +122,7 @@ func (c Config) Validate() error {
 	case c.WarmUp < 0:
 		return fmt.Errorf("meta: WarmUp %v is negative", c.WarmUp)
 	}
-	return nil
+	return c.Config.Validate(conclave.RoleMeta)
 }
 
 // derive returns a random stream for one loop.

@@ -120,8 +120,3 @@ func forbiddenNames(st wire.State) []string {
 	}
 	return names
 }
-
-// otherMetas returns the addresses of the other configured metas.
-func (s *Server) otherMetas() []string {
-	return slices.DeleteFunc(slices.Clone(s.cfg.Metas), func(a string) bool { return a == s.address })
-}

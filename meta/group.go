@@ -26,26 +26,3 @@ func (g *group) close() {
 	g.mu.Unlock()
 	g.wg.Wait()
 }
-
-// broadcast wakes any number of goroutines. Several notifications count as one.
-type broadcast struct {
-	mu       sync.Mutex // guards notified
-	notified chan struct{}
-}
-
-func newBroadcast() *broadcast { return &broadcast{notified: make(chan struct{})} }
-
-// next returns a channel that the next notify closes. Call it before looking at
-// what may have changed.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.notified
-}
-
-func (b *broadcast) notify() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.notified)
-	b.notified = make(chan struct{})
-}

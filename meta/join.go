@@ -137,7 +137,7 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			return wire.Errorf(wire.CodeUnavailable, "%s has left", m.Node)
 		}
 		if m.Node.Name == l.s.cfg.Node.Name && m.Node != l.s.cfg.Node {
-			return wire.Errorf(wire.CodeConflict, "the name %s belongs to the leader at %s", m.Node.Name, l.s.address)
+			return wire.Errorf(wire.CodeConflict, "the name %s belongs to the leader at %s", m.Node.Name, l.s.Address())
 		}
 		old, found := l.roster.find(m.Node.Name)
 		switch {
@@ -264,14 +264,14 @@ func (l *leader) sendUpdates(ctx context.Context, st *stream, conn *joinStream, 
 	keepAlive := time.NewTimer(l.s.cfg.Beat)
 	defer keepAlive.Stop()
 	for {
-		updated := l.updates.next()
+		updated := l.updates.Next()
 		select {
 		case echo = <-st.echo:
 		default:
 		}
 		state := l.s.view.State()
 		out := &wirev1.JoinResponse{
-			Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.address,
+			Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.Address(),
 			Beat: l.beat.Load(), LeaseMs: wire.Ms(l.s.cfg.Lease), NodeLeaseMs: wire.Ms(l.s.cfg.NodeLease),
 			Registered: st.role == conclave.RoleMeta || state.Members.Has(st.id), Metas: l.metas(), Echo: echo,
 		}

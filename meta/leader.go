@@ -12,6 +12,7 @@ import (
 
 	"conclave"
 	"conclave/elector"
+	"conclave/internal/signal"
 	"conclave/internal/sleep"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -38,10 +39,10 @@ type leader struct {
 	roster      *roster
 	arranger    *arranger
 	evidence    evidence
-	beat        atomic.Uint64 // the last that the database acknowledged
-	updates     *broadcast    // notified when there is something to send: a beat, or a change
-	loaded      chan struct{} // closed once the stored state has been read
-	warm        atomic.Bool   // this term has written: no node can hold more than was published
+	beat        atomic.Uint64    // the last that the database acknowledged
+	updates     signal.Broadcast // notified when there is something to send: a beat, or a change
+	loaded      chan struct{}    // closed once the stored state has been read
+	warm        atomic.Bool      // this term has written: no node can hold more than was published
 	propagation propagation
 	helpers     group     // short tasks: announcing, examining suspects
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to; used by the arranger only
@@ -54,7 +55,7 @@ func (s *Server) lead(ctx context.Context, term elector.Term) error {
 	ctx, cancel := context.WithCancel(wire.WithTerm(ctx, term.Number))
 	l := &leader{
 		s: s, log: s.log.Named("leader"), term: term, ctx: ctx,
-		roster: newRoster(s.cfg.NodeLease), updates: newBroadcast(), loaded: make(chan struct{}), lastContact: time.Now(),
+		roster: newRoster(s.cfg.NodeLease), loaded: make(chan struct{}), lastContact: time.Now(),
 	}
 	l.arranger = newArranger(l)
 	l.beat.Store(term.Beat)
@@ -88,7 +89,7 @@ func (s *Server) lead(ctx context.Context, term elector.Term) error {
 func (s *Server) renewed(t elector.Term) {
 	if l, _ := s.leading(); l != nil && l.term.Number == t.Number {
 		l.beat.Store(t.Beat)
-		l.updates.notify()
+		l.updates.Notify()
 		l.arranger.changed.Set() // some decisions depend on time alone
 	}
 }
@@ -129,7 +130,7 @@ func (l *leader) announce(to []wire.Member) {
 func (l *leader) announceTo(address string) error {
 	ctx, cancel := context.WithTimeout(l.ctx, l.s.cfg.NodeLease/2)
 	defer cancel()
-	err := l.s.callAnnounce(ctx, address, &wirev1.AnnounceRequest{Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.address})
+	err := l.s.callAnnounce(ctx, address, &wirev1.AnnounceRequest{Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.Address()})
 	var refusal *wire.Error
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeStaleEpoch {
 		l.log.Warn("this term was refused: a higher one has been seen", "term", l.term.Number, "seen", refusal.Epoch.Term, "by", address)
@@ -140,7 +141,7 @@ func (l *leader) announceTo(address string) error {
 
 // metas returns the metas that are known to run, this one first.
 func (l *leader) metas() []*wirev1.Member {
-	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.address})}
+	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.Address()})}
 	for _, m := range l.roster.metaMembers() {
 		out = append(out, wire.MemberOut(m))
 	}

@@ -27,9 +27,9 @@ type roster struct {
 	nodeLease time.Duration
 
 	mu         sync.Mutex // guards the rest; held for look-ups and changes only
-	nodes      map[string]*node
+	nodes      map[string]*rosterEntry
 	leases     *lease.Table[string, conclave.NodeID] // of sessions and data nodes
-	metas      map[string]*node
+	metas      map[string]*rosterEntry
 	left       map[conclave.NodeID]bool // have left: a late beat does not bring them back
 	undialable map[string]wire.Member   // by name: the last one refused because it could not be dialed
 	losses     []loss                   // of data nodes, the latest last
@@ -39,8 +39,8 @@ type roster struct {
 	lastBeat   time.Time                // when a session or data node last sent a beat
 }
 
-// node is one member as the leader sees it.
-type node struct {
+// rosterEntry is one member as the leader sees it.
+type rosterEntry struct {
 	member       wire.Member
 	stream       *stream // the open one; nil: suspect
 	seen         bool    // it has sent a beat in this term, or answered at its port
@@ -70,7 +70,7 @@ type departure struct {
 func newRoster(nodeLease time.Duration) *roster {
 	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
-		nodeLease: nodeLease, nodes: map[string]*node{}, metas: map[string]*node{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
+		nodeLease: nodeLease, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
 		leases: lease.New(strings.Compare, same),
 	}
 }
@@ -94,7 +94,7 @@ func (r *roster) seed(stored wire.Members, now time.Time) {
 			n.member.Dialable = n.member.Dialable || n.member.Node == m.Node && m.Dialable
 			continue
 		}
-		r.nodes[m.Node.Name] = &node{member: m, draining: m.Draining}
+		r.nodes[m.Node.Name] = &rosterEntry{member: m, draining: m.Draining}
 		r.leases.Renew(m.Node.Name, m.Node, now, r.nodeLease)
 	}
 }
@@ -128,7 +128,7 @@ func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now 
 				r.first = now
 			}
 		}
-		book[m.Node.Name] = &node{}
+		book[m.Node.Name] = &rosterEntry{}
 	}
 	delete(r.undialable, m.Node.Name)
 	r.found(func(x wire.Member) bool { return x.Node.Name == m.Node.Name })
@@ -249,7 +249,7 @@ func (r *roster) expire(now time.Time) []departure {
 // lose removes a member and records the loss. A session that may be alive is
 // remembered until it joins again, leaves, or is replaced by another incarnation
 // of its name. mu is held.
-func (r *roster) lose(n *node, dead bool, now time.Time) {
+func (r *roster) lose(n *rosterEntry, dead bool, now time.Time) {
 	name := n.member.Node.Name
 	delete(r.nodes, name)
 	r.leases.Cancel(name)

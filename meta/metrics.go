@@ -8,15 +8,9 @@ import (
 	"conclave"
 )
 
-// newMetrics returns the metrics. Every value is read when it is collected.
-func (s *Server) newMetrics() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	gauge := func(name, help string, f func() float64) {
-		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
-	}
-	counter := func(name, help string, f func() uint64) {
-		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(f()) }))
-	}
+// exportMetrics exports the metrics of a meta, besides those of every node.
+func (s *Server) exportMetrics() {
+	gauge, counter := s.Metrics.Gauge, s.Metrics.Counter
 	yes := func(b bool) float64 {
 		if b {
 			return 1
@@ -33,9 +27,8 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	gauge("conclave_meta_protected", "1 while no slot moves because too many data nodes were lost.",
 		func() float64 { return yes(s.view.State().Freeze.Frozen) })
 	for _, role := range []conclave.Role{conclave.RoleData, conclave.RoleSession} {
-		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "conclave_meta_members", Help: "Members as last written.", ConstLabels: prometheus.Labels{"role": string(role)},
-		}, func() float64 { return float64(len(s.view.State().Members.Of(role))) }))
+		s.Metrics.LabelledGauge("conclave_meta_members", "Members as last written.", prometheus.Labels{"role": string(role)},
+			func() float64 { return float64(len(s.view.State().Members.Of(role))) })
 	}
 	gauge("conclave_meta_table_spread_seconds", "Leader: how long the newest slot table took, or has been taking, to reach every member.", func() float64 {
 		if l, _ := s.leading(); l != nil {
@@ -45,10 +38,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	})
 	counter("conclave_meta_elections_won_total", "Terms that this node has led.", func() uint64 { return s.elector.Stats().Won })
 	counter("conclave_meta_rounds_total", "Rounds played in the election.", func() uint64 { return s.elector.Stats().Rounds })
-	counter("conclave_fence_refused_total", "Commands of older terms that were refused here.", s.fence.Refused)
-	counter("conclave_view_refused_total", "States of older epochs that were refused here.", s.view.Refused)
 	if s.cfg.Statements != nil {
 		counter("conclave_sql_statements_total", "SQL statements sent.", s.cfg.Statements)
 	}
-	return r
 }

@@ -42,7 +42,7 @@ func (a *arranger) otherCandidate(name string) bool {
 	}
 	now := time.Now()
 	_, _, metas := a.l.roster.known(now)
-	return slices.ContainsFunc(metas, func(n node) bool {
+	return slices.ContainsFunc(metas, func(n rosterEntry) bool {
 		id := n.member.Node
 		return n.ready && id.Name != name && !a.black.Has(id.Name) && !a.quits[id] && now.Sub(n.lastBeat) < a.l.s.cfg.NodeLease
 	})
@@ -201,7 +201,7 @@ func (s *Server) revoke(ctx context.Context) {
 
 // leaderAdmin returns the admin API of the leader, which may be this node.
 func (s *Server) leaderAdmin() (*metaclient.Admin, error) {
-	address := s.address
+	address := s.Address()
 	if _, err := s.asLeader(); err != nil {
 		var refusal *wire.Error
 		if !errors.As(err, &refusal) || refusal.Address == "" {

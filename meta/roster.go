@@ -185,7 +185,7 @@ func (r *roster) lost(now time.Time) []string {
 }
 
 // known returns a copy of everything, sorted by name, for the admin API.
-func (r *roster) known(now time.Time) (nodes []node, remaining []time.Duration, metas []node) {
+func (r *roster) known(now time.Time) (nodes []rosterEntry, remaining []time.Duration, metas []rosterEntry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"conclave"
 	"conclave/elector"
 	"conclave/internal/logging"
+	"conclave/internal/node"
 	"conclave/internal/stage"
 	"conclave/meta/metaclient"
 	"conclave/wire"
@@ -25,26 +25,17 @@ import (
 
 // Server is one meta node.
 type Server struct {
+	*node.Base
 	cfg    Config
 	log    hclog.Logger
 	view   *wire.View
 	fence  *wire.Fence
 	events *serve.Events
-	seeds  *rand.Rand // source of the random streams of the loops; used by New and Run only
-	nonces *rand.Rand // source of those of the arrangers; used by Lead only
+	peers  *wire.Peers
+	client *metaclient.Client
+	nonces *rand.Rand // source of the random streams of the arrangers; used by lead only
 
-	started chan struct{} // closed by Run once the listener is open
-	stop    chan struct{} // closed by Shutdown once the leadership is handed over
-	ended   chan struct{} // closed by Run at its end
-	once    sync.Once     // closes stop
-
-	// Set by Run before started is closed, and never changed.
-	address     string
-	interceptor *wire.Interceptor
-	peers       *wire.Peers
-	elector     *elector.Elector
-	client      *metaclient.Client
-	metrics     *prometheus.Registry
+	elector *elector.Elector // made by Run before Started is closed
 
 	quitting atomic.Int32 // requests to quit the election that are in progress
 
@@ -59,163 +50,83 @@ type Server struct {
 // New returns a meta node that does nothing until Run, or an error if the
 // configuration is invalid.
 func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("meta: %w", err)
 	}
 	if cfg.Strategy == nil || cfg.Store == nil || cfg.History == nil {
 		return nil, errors.New("meta: Strategy, Store and History are needed")
 	}
-	cfg = cfg.withDefaults()
-	seeds := derive(cfg.Rand)
+	cfg.Rand = derive(cfg.Rand) // the caller may use its own at the same time
 	cfg.Trace = cfg.Trace.Of(cfg.Node)
+	nonces := derive(cfg.Rand)
+	b := node.New(cfg.Config, conclave.RoleMeta)
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, seeds: seeds, nonces: derive(seeds),
-		view: wire.NewView(), fence: &wire.Fence{}, events: serve.NewEvents(cfg.Node.Name, cfg.Now),
-		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
-		changed: make(chan struct{}),
+		Base: b, cfg: cfg, log: b.Log, view: b.View(), fence: b.Fence, events: b.Events(), peers: b.Peers, client: b.Meta,
+		nonces: nonces, changed: make(chan struct{}),
 	}
-	s.view.Trace, s.fence.Trace = cfg.Trace, cfg.Trace
+	s.client.Report, s.client.Heard, s.client.Broke, s.client.Guess = s.report, s.observeBeat, s.suspectLeader, s.leaderFromStore
 	return s, nil
 }
-
-// Started returns a channel that is closed once the listener is open.
-func (s *Server) Started() <-chan struct{} { return s.started }
-
-// Address returns the advertised address. It is valid once Started is closed.
-func (s *Server) Address() string { return s.address }
-
-// Events returns what happened at this node.
-func (s *Server) Events() *serve.Events { return s.events }
-
-// View returns what this node knows of the cluster's state.
-func (s *Server) View() *wire.View { return s.view }
 
 // Elector returns this node's elector. It is valid once Started is closed.
 func (s *Server) Elector() *elector.Elector { return s.elector }
 
-// Fence returns the fence, which keeps the highest term seen and counts what it
-// refused.
-func (s *Server) Fence() *wire.Fence { return s.fence }
-
-// Run serves until ctx ends or Shutdown is called, and joins all that it
-// started. If ctx ends, Run behaves like a crash: it notifies no other node and
-// returns ctx's error. After Shutdown it returns nil. Any other error ends the
-// node: the port is taken, or a living process has its name. It may be called
-// once.
+// Run serves until Shutdown is complete (nil), until an error that retrying
+// cannot resolve, or until ctx ends; see node.Base.Run.
 func (s *Server) Run(ctx context.Context) error {
-	defer close(s.ended)
-	ln, err := s.cfg.Network.Listen(ctx, "tcp", s.cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
-	}
-	if err := s.assemble(ln); err != nil {
-		ln.Close()
-		return err
-	}
-	server := serve.NewHTTPServer(ln, s.routes())
-	loops, endLoops := context.WithCancel(context.Background())
-	defer endLoops()
-	electing, endElecting := context.WithCancel(context.Background())
-	defer endElecting()
-	fatal := make(chan error, 4) // at most one from each goroutine below
-	var serving, running, inElection sync.WaitGroup
-
-	// The listener is open before the elector runs, and closed after it has
-	// ended: a follower that acquired the leader's lock asks at this port.
-	serving.Go(func() { fatal <- server.Serve() })
-	inElection.Go(func() {
-		if err := s.elector.Run(electing); err != nil && electing.Err() == nil {
-			fatal <- fmt.Errorf("elector: %w", err)
-		}
-	})
-	running.Go(func() {
-		if err := s.runFollow(loops); err != nil && loops.Err() == nil {
-			fatal <- err
-		}
-	})
-	running.Go(func() { s.runObserve(loops) })
-	running.Go(func() { s.runNotice(loops) })
-	s.log.Info("started", "node", s.cfg.Node.Name, "incarnation", s.cfg.Node.Incarnation, "address", s.address)
-	close(s.started)
-
-	select {
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-s.stop:
-		err = nil
-	case err = <-fatal:
-	}
-
-	endElecting()
-	inElection.Wait()
-	endLoops()
-	running.Wait()
-	if err == nil {
-		brief, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		server.Shutdown(brief) // lets answers in progress finish
-		cancel()
-	} else {
-		server.Close()
-	}
-	serving.Wait()
-	s.background.close()
-	s.peers.Close()
-	return err
+	defer s.background.close()
+	return s.Base.Run(ctx, 50*time.Millisecond, s.assemble, s.elect)
 }
 
 // assemble makes the parts that need the address.
-func (s *Server) assemble(ln net.Listener) error {
-	s.address = s.cfg.Advertise
-	if s.address == "" {
-		s.address = ln.Addr().String()
-	}
-	s.interceptor = &wire.Interceptor{Address: s.address, View: s.view, Fence: s.fence, Token: s.cfg.Token}
-	s.peers = wire.NewPeers(s.cfg.Network, s.interceptor)
-	s.client = metaclient.New(metaclient.Config{
-		Self:       wire.Member{Node: s.cfg.Node, Role: conclave.RoleMeta, Address: s.address},
-		DataCenter: s.cfg.DataCenter, Metas: s.otherMetas(), Peers: s.peers, View: s.view, Fence: s.fence,
-		Logger: s.log.Named("client"), Rand: derive(s.seeds), Beat: s.cfg.Beat,
-		Report: s.report, Heard: s.observeBeat, Broke: s.suspectLeader, Guess: s.leaderFromStore,
-	})
-	s.interceptor.Behind = s.client.Behind
+func (s *Server) assemble(address string) (http.Handler, error) {
 	strategy, err := s.cfg.Strategy(s.askWitness)
 	if err != nil {
-		return fmt.Errorf("make the election strategy: %w", err)
+		return nil, fmt.Errorf("make the election strategy: %w", err)
 	}
 	s.elector, err = elector.New(elector.Config{
-		ID: s.cfg.Node, Address: s.address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
+		ID: s.cfg.Node, Address: address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
 		Lead: s.lead, OnBeat: s.renewed, WakePeers: s.wakePeers,
-		Rand: derive(s.seeds), Now: s.cfg.Now, Logger: logging.Slog(s.log.Named("elector")), Trace: TraceElection(s.cfg.Trace, s.cfg.Node),
+		Rand: s.NewRand(), Now: s.cfg.Now, Logger: logging.Slog(s.log.Named("elector")), Trace: TraceElection(s.cfg.Trace, s.cfg.Node),
 	})
 	if err != nil {
-		return fmt.Errorf("make the elector: %w", err)
+		return nil, fmt.Errorf("make the elector: %w", err)
 	}
-	s.metrics = s.newMetrics()
-	return nil
+	s.exportMetrics()
+	return s.routes(), nil
 }
 
-// Shutdown hands the leadership over, if this node has it, then stops the node;
-// Run returns nil afterwards. If ctx ends first, the remaining steps are cut
-// short, and the error names the step.
-func (s *Server) Shutdown(ctx context.Context) error {
-	select {
-	case <-s.started:
-	case <-s.ended:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// elect takes part in the election until ctx ends. The listener is open before
+// the elector runs, and closed after it has ended: a follower that acquired the
+// leader's lock asks at this port. The loops beside the elector end after it.
+func (s *Server) elect(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer end()
+	loops.Go(func() {
+		if err := s.runFollow(beside); beside.Err() == nil {
+			fail(err)
+		}
+	})
+	loops.Go(func() { s.runObserve(beside) })
+	loops.Go(func() { s.runNotice(beside) })
+	if err := s.elector.Run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("elector: %w", err)
 	}
-	return stage.Run(ctx, s.log, []stage.Stage{
-		{Name: "resign", Do: s.elector.Shutdown},
-		{Name: "stop", Do: func(ctx context.Context) error {
-			s.once.Do(func() { close(s.stop) })
-			select {
-			case <-s.ended:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}},
+	<-ctx.Done() // the elector may have been shut down
+	return context.Cause(ctx)
+}
+
+// Shutdown hands the leadership over, if this node has it, and then stops the
+// node; Run returns nil afterwards. If ctx ends first, the node stops all the
+// same, and the error names the step.
+func (s *Server) Shutdown(ctx context.Context) error {
+	return s.Base.Shutdown(ctx, func(ctx context.Context) error {
+		return stage.Run(ctx, s.log, []stage.Stage{{Name: "resign", Do: s.elector.Shutdown}})
 	})
 }
 
@@ -233,7 +144,7 @@ func (s *Server) knownMetas() []string {
 		}
 	}
 	for _, a := range more {
-		if a != s.address && !slices.Contains(all, a) {
+		if a != s.Address() && !slices.Contains(all, a) {
 			all = append(all, a)
 		}
 	}

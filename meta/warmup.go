@@ -38,7 +38,7 @@ func (a *arranger) load(ctx context.Context) error {
 		}
 	}
 	// As a follower this node may have seen more than the database has now.
-	a.l.evidence.see(a.l.s.view.TableEpoch(), a.l.s.address)
+	a.l.evidence.see(a.l.s.view.TableEpoch(), a.l.s.Address())
 	a.staleStop = a.l.s.view.State().Members.Epoch.IsZero()
 	if _, err := a.l.s.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
 		return fmt.Errorf("apply the stored state: %w", err)
@@ -200,7 +200,7 @@ func (a *arranger) seal(ctx context.Context) error {
 func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address string) error {
 	table := a.l.s.view.Table()
 	replicas := a.l.s.view.State().Replicas
-	if address != a.l.s.address {
+	if address != a.l.s.Address() {
 		ask, cancel := context.WithTimeout(ctx, identifyTimeout)
 		defer cancel()
 		res, err := a.l.s.peers.Node(address).FetchState(ask, connect.NewRequest(&wirev1.FetchStateRequest{}))

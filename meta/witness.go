@@ -34,7 +34,7 @@ func (s *Server) Wake(context.Context, *connect.Request[wirev1.WakeRequest]) (*c
 func (s *Server) GetLeader(context.Context, *connect.Request[wirev1.GetLeaderRequest]) (*connect.Response[wirev1.GetLeaderResponse], error) {
 	if l, err := s.asLeader(); err == nil {
 		return connect.NewResponse(&wirev1.GetLeaderResponse{
-			Term: l.term.Number, Leader: wire.NodeOut(s.cfg.Node), Address: s.address, Self: true,
+			Term: l.term.Number, Leader: wire.NodeOut(s.cfg.Node), Address: s.Address(), Self: true,
 		}), nil
 	}
 	out := &wirev1.GetLeaderResponse{Term: s.elector.Highest()}

@@ -145,10 +145,9 @@ func (w testWriter) Write(p []byte) (int, error) {
 }
 
 func (c *cluster) startSession(name string, change ...func(*session.Config)) *session.Server {
-	config := session.Config{
-		Node: c.node(name), Listen: c.port(9603), Metas: []string{c.meta.address}, Network: c.host(name),
-		Logger: c.logger(name), Rand: c.seed(),
-	}
+	config := session.DefaultConfig()
+	config.Node, config.Listen, config.Metas, config.Network = c.node(name), c.port(9603), []string{c.meta.address}, c.host(name)
+	config.Logger, config.Rand = c.logger(name), c.seed()
 	for _, f := range change {
 		f(&config)
 	}

@@ -198,7 +198,7 @@ func (s *Server) register(conn *connection, publishers []*wirev1.Publisher) {
 			stored = append(stored, ack{p.ID, p.Version, conn})
 		}
 	}
-	s.metrics.refused.Add(float64(len(refused)))
+	s.refusals.Add(float64(len(refused)))
 	conn.out.add(func() {
 		conn.out.accepted.add(accepted)
 		conn.out.stored.add(stored)
@@ -221,7 +221,7 @@ func (s *Server) subscribe(conn *connection, subscriptions []*wirev1.Subscriptio
 		}
 	}
 	if len(refused) > 0 {
-		s.metrics.refused.Add(float64(len(refused)))
+		s.refusals.Add(float64(len(refused)))
 		conn.out.add(func() { conn.out.refused = append(conn.out.refused, refused...) })
 	}
 	s.nodes.wakeReaders()

@@ -18,7 +18,7 @@ var errFeedSilent = errors.New("the feed was silent for two beats")
 // runFeed keeps one change feed from a data node open. While it is open the
 // node counts this session as connected, whether the node leads slots or only
 // follows: the feed of a node that becomes a leader is open already.
-func (s *Server) runFeed(ctx context.Context, n *node, random *rand.Rand) {
+func (s *Server) runFeed(ctx context.Context, n *dataNode, random *rand.Rand) {
 	const first, most = 5 * time.Millisecond, 200 * time.Millisecond
 	wait := first
 	for {
@@ -49,7 +49,7 @@ type feedPosition struct {
 
 // watch reads one stream until it breaks or is silent for too long. received
 // reports whether any message arrived.
-func (s *Server) watch(ctx context.Context, n *node) (received bool, err error) {
+func (s *Server) watch(ctx context.Context, n *dataNode) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := 2*s.Beat + s.Beat/2
@@ -88,7 +88,7 @@ func (s *Server) watch(ctx context.Context, n *node) (received bool, err error) 
 // topic of the slot is read, and the feed continues from the position in the
 // message. Reading after the position is known misses nothing; in the other
 // order, changes in between would be lost.
-func (s *Server) follow(n *node, places map[uint32]feedPosition, c *wirev1.SlotChange) {
+func (s *Server) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.SlotChange) {
 	slot, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
 	if slot < 0 || slot >= maxSlots {
 		return

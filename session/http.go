@@ -2,47 +2,26 @@ package session
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"time"
 
 	"conclave"
-	"conclave/meta/metaclient"
-	"conclave/wire"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
 
-// connectParts makes the client of meta, the connections to other nodes, and
-// the server of the session's port.
-func (s *Server) connectParts(ln net.Listener) {
-	interceptor := &wire.Interceptor{Address: s.address, View: s.view, Fence: s.terms, Token: s.Token}
-	s.peers = wire.NewPeers(s.Network, interceptor)
-	s.meta = metaclient.New(metaclient.Config{
-		Self:  wire.Member{Node: s.Node, Role: conclave.RoleSession, Address: s.address},
-		Metas: s.Metas, Peers: s.peers, View: s.view, Fence: s.terms,
-		Logger: s.log.Named("meta"), Rand: s.stream(), Beat: s.Beat, Report: s.report, DataCenter: s.DataCenter,
-	})
-	interceptor.Behind = s.meta.Behind
-
-	r := serve.NewRouter(serve.RouterConfig{
-		Node: s.Node, Role: conclave.RoleSession, Version: s.Version, Token: s.Token,
-		Metrics: s.metrics.registry, Events: s.events, Ready: s.ready,
-	})
+// routes returns the handler of the session's port.
+func (s *Server) routes(string) (http.Handler, error) {
+	r := s.Router(s.ready, s.meta.Announced)
 	r.HandleFunc("/v1/clients", s.getClients).Methods(http.MethodGet)
 	r.HandleFunc("/v1/publishers", s.getPublishers).Methods(http.MethodGet)
 	r.HandleFunc("/v1/subscribers", s.getSubscribers).Methods(http.MethodGet)
-	r.Handle("/v1/stopping", s.clusterStop).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
-	options := serve.HandlerOptions(interceptor)
-	nodes := metaclient.NewNodeService(s.Node, conclave.RoleSession, s.view, s.terms, s.meta.Announced)
-	path, handler := wirev1connect.NewNodeServiceHandler(nodes, options)
-	serve.Mount(r, path, handler)
-	path, handler = wirev1connect.NewSessionServiceHandler(&sessionService{s}, options)
+	path, handler := wirev1connect.NewSessionServiceHandler(&sessionService{s}, s.HandlerOptions())
 	serve.Mount(r, path, handler)
 	path, handler = wirev1connect.NewClientServiceHandler(&clientService{s}, serve.ClientHandlerOptions())
 	serve.Mount(r, path, withResponder(handler))
-	s.server = serve.NewHTTPServer(ln, r)
+	return r, nil
 }
 
 // responderKey is the context key under which the Connect handler finds its

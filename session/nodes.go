@@ -15,15 +15,15 @@ import (
 // own, a writer, a reader and a feed, so that a slow node delays no other.
 type nodes struct {
 	mu        sync.Mutex // guards byAddress
-	byAddress map[string]*node
+	byAddress map[string]*dataNode
 
 	changed  signal.Signal // the set of addresses may have changed
 	rerouted atomic.Uint64 // counts the changes of routes; each one ends all pauses
 }
 
-// node is one data node, identified by its address, whatever incarnation
+// dataNode is one data node, identified by its address, whatever incarnation
 // answers there.
-type node struct {
+type dataNode struct {
 	address string
 	writes  signal.Signal // a change may be queued for it
 	reads   signal.Signal // a topic may be due for reading
@@ -32,13 +32,13 @@ type node struct {
 }
 
 func newNodes() *nodes {
-	return &nodes{byAddress: map[string]*node{}, changed: signal.New()}
+	return &nodes{byAddress: map[string]*dataNode{}, changed: signal.New()}
 }
 
-func (ns *nodes) list() []*node {
+func (ns *nodes) list() []*dataNode {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	out := make([]*node, 0, len(ns.byAddress))
+	out := make([]*dataNode, 0, len(ns.byAddress))
 	for _, a := range sortedKeys(ns.byAddress) {
 		out = append(out, ns.byAddress[a])
 	}
@@ -76,7 +76,7 @@ func (s *Server) runNodes(ctx context.Context) {
 			wanted[a] = true
 		}
 		s.nodes.mu.Lock()
-		var ended, begun []*node
+		var ended, begun []*dataNode
 		for _, a := range sortedKeys(s.nodes.byAddress) {
 			if !wanted[a] {
 				ended = append(ended, s.nodes.byAddress[a])
@@ -85,7 +85,7 @@ func (s *Server) runNodes(ctx context.Context) {
 		}
 		for _, a := range sortedKeys(wanted) {
 			if s.nodes.byAddress[a] == nil {
-				n := &node{address: a, writes: signal.New(), reads: signal.New(), open: make(chan struct{})}
+				n := &dataNode{address: a, writes: signal.New(), reads: signal.New(), open: make(chan struct{})}
 				s.nodes.byAddress[a] = n
 				begun = append(begun, n)
 			}
@@ -97,7 +97,7 @@ func (s *Server) runNodes(ctx context.Context) {
 		for _, n := range begun {
 			own, cancel := context.WithCancel(ctx)
 			n.cancel = cancel // called above, or by the end of ctx
-			writer, reader, feed := s.stream(), s.stream(), s.stream()
+			writer, reader, feed := s.NewRand(), s.NewRand(), s.NewRand()
 			loops.Go(func() { s.runWriter(own, n, writer) })
 			loops.Go(func() { s.runReader(own, n, reader) })
 			loops.Go(func() { s.runFeed(own, n, feed) })

@@ -37,7 +37,7 @@ type fetchPart struct {
 // A change that comes after a pause is read at once, so that it is pushed
 // within milliseconds. Changes within the push window after a read are merged
 // into the next one.
-func (s *Server) runReader(ctx context.Context, n *node, random *rand.Rand) {
+func (s *Server) runReader(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
 	last, limit := -1, fetchWants
 	for {
@@ -111,7 +111,7 @@ func (s *Server) due(address string, p *backoff, last, limit int, now time.Time)
 
 // fetch sends one Fetch and counts what was answered at the slots' present
 // epochs; everything else stays due.
-func (s *Server) fetch(ctx context.Context, n *node, req *wirev1.FetchRequest, parts []fetchPart, p *backoff) error {
+func (s *Server) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchRequest, parts []fetchPart, p *backoff) error {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	res, err := s.peers.Data(n.address).Fetch(call, connect.NewRequest(req))

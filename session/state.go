@@ -9,6 +9,7 @@ import (
 
 	"conclave"
 	"conclave/blacklist"
+	"conclave/internal/signal"
 	"conclave/wire"
 )
 
@@ -17,10 +18,11 @@ import (
 // latter a session would lose its routes when members are removed while the
 // table is frozen.
 type addressBook struct {
-	mu          sync.Mutex // guards the rest
-	of          map[conclave.NodeID]string
-	data        []string      // addresses of the data members
-	nextApplied chan struct{} // closed when the next state has been applied; nil while no caller waits
+	applied signal.Broadcast // this session has applied a state
+
+	mu   sync.Mutex // guards the rest
+	of   map[conclave.NodeID]string
+	data []string // addresses of the data members
 }
 
 func (b *addressBook) update(state wire.State) {
@@ -46,26 +48,6 @@ func (b *addressBook) find(n conclave.NodeID) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of[n]
-}
-
-// applied returns a channel that is closed when this session has applied the
-// next state.
-func (b *addressBook) applied() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.nextApplied == nil {
-		b.nextApplied = make(chan struct{})
-	}
-	return b.nextApplied
-}
-
-func (b *addressBook) notifyApplied() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.nextApplied != nil {
-		close(b.nextApplied)
-		b.nextApplied = nil
-	}
 }
 
 func (s *Server) dataAddresses() []string {
@@ -112,7 +94,7 @@ func (s *Server) apply(state wire.State) {
 	s.configure(state.Switches)
 	s.updateDrain()
 	s.clients.advertise(s.openAddresses())
-	s.book.notifyApplied()
+	s.book.applied.Notify()
 }
 
 // configure applies the switches. An invalid value is ignored: the leader

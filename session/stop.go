@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,55 +34,27 @@ const (
 // that is sent away while the session is still on the lists given to clients
 // comes straight back.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	running, twice := s.running, s.stopping
-	s.stopping = true
-	s.mu.Unlock()
-	cluster := s.clusterStop.InForce()
-	if !running {
-		return nil
-	}
-	<-s.started
-	if s.server == nil { // Run failed before it served
-		return nil
-	}
-	if twice {
-		return s.wait(ctx)
-	}
-	until := time.Now().Add(s.DrainTimeout)
-	stages := []stage.Stage{
-		{Name: "mark draining", Do: func(ctx context.Context) error { return s.markDraining(ctx, until) }},
-		{Name: "ask clients to move", Do: s.moveClients},
-		{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, until) }},
-		{Name: "refuse clients", Do: s.close},
-		{Name: "hand the last changes to data", Do: s.flush},
-		{Name: "leave the member list", Do: s.leaveMembers},
-	}
-	if cluster { // there is no session to move to and no leader to notify
-		stages = []stage.Stage{{Name: "refuse clients", Do: s.close}}
-	}
-	s.events.Add(wire.Event{Type: "session.stopping", Text: "graceful stop", Data: map[string]any{"clusterStops": cluster}})
-	s.log.Info("stopping", "clients", s.clients.count(), "clusterStops", cluster)
-	stages = append(stages, stage.Stage{Name: "close the listener", Do: func(ctx context.Context) error {
-		s.cancel(errStopped)
-		return s.wait(ctx)
-	}})
-	return stage.Run(ctx, s.log, stages)
-}
-
-// wait blocks until Run has returned.
-func (s *Server) wait(ctx context.Context) error {
-	select {
-	case <-s.ended:
-		return nil // even if ctx has ended
-	default:
-	}
-	select {
-	case <-s.ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the session's loops: %w", ctx.Err())
-	}
+	return s.Base.Shutdown(ctx, func(ctx context.Context) error {
+		s.mu.Lock()
+		s.stopping = true
+		s.mu.Unlock()
+		cluster := s.Stopping.InForce()
+		until := time.Now().Add(s.DrainTimeout)
+		stages := []stage.Stage{
+			{Name: "mark draining", Do: func(ctx context.Context) error { return s.markDraining(ctx, until) }},
+			{Name: "ask clients to move", Do: s.moveClients},
+			{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, until) }},
+			{Name: "refuse clients", Do: s.close},
+			{Name: "hand the last changes to data", Do: s.flush},
+			{Name: "leave the member list", Do: s.leaveMembers},
+		}
+		if cluster { // there is no session to move to and no leader to notify
+			stages = []stage.Stage{{Name: "refuse clients", Do: s.close}}
+		}
+		s.events.Add(wire.Event{Type: "session.stopping", Text: "graceful stop", Data: map[string]any{"clusterStops": cluster}})
+		s.log.Info("stopping", "clients", s.clients.count(), "clusterStops", cluster)
+		return stage.Run(ctx, s.log, stages)
+	})
 }
 
 // markDraining takes this session off the lists given to clients
@@ -97,7 +70,7 @@ func (s *Server) markDraining(ctx context.Context, until time.Time) error {
 	defer cancel()
 	for {
 		changed := s.view.Changed()
-		if s.clusterStop.InForce() {
+		if s.Stopping.InForce() {
 			return nil
 		}
 		err := s.askToDrain(ctx)
@@ -180,7 +153,7 @@ func (s *Server) moveClients(context.Context) error {
 func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for waiting := true; waiting && !s.clusterStop.InForce(); {
+	for waiting := true; waiting && !s.Stopping.InForce(); {
 		changed := s.view.Changed()
 		select {
 		case <-s.clients.none():
@@ -190,7 +163,7 @@ func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 			waiting = false
 		}
 	}
-	if s.clients.count() == 0 || s.clusterStop.InForce() {
+	if s.clients.count() == 0 || s.Stopping.InForce() {
 		return nil
 	}
 	if _, others := s.openSessions(s.view.State(), true); !others {
@@ -201,7 +174,7 @@ func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 
 // flush waits until data has the last registrations and removals.
 func (s *Server) flush(ctx context.Context) error {
-	if s.clusterStop.InForce() {
+	if s.Stopping.InForce() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
@@ -226,15 +199,13 @@ func (s *Server) flush(ctx context.Context) error {
 // afterwards. Its copies stay there for the session grace, below those of the
 // sessions that its clients are connected to now.
 func (s *Server) leaveMembers(ctx context.Context) error {
-	if s.clusterStop.InForce() {
+	if s.Stopping.InForce() {
 		return nil
 	}
 	known, err := s.reachable()
 	s.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
-	s.leave() // otherwise the next beat would register again
-	<-s.left
-	if !known || err != nil {
-		return err
+	if end := s.EndMembership(ctx); end != nil || !known || err != nil {
+		return cmp.Or(end, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, markLimit)
 	defer cancel()

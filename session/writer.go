@@ -34,7 +34,7 @@ type writePart struct {
 // one Write at a time, which carries everything queued meanwhile. A single
 // registration is therefore sent at once, many at a time are batched, and the
 // order within a slot is kept.
-func (s *Server) runWriter(ctx context.Context, n *node, random *rand.Rand) {
+func (s *Server) runWriter(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
 	last, most := -1, writeChanges
 	for {
@@ -117,7 +117,7 @@ func countOf(parts []writePart) (n int) {
 
 // write sends one Write and counts what was accepted. It reports false if data
 // refused the request as it is, so that fewer changes are to be sent.
-func (s *Server) write(ctx context.Context, n *node, req *wirev1.WriteRequest, parts []writePart, p *backoff, by time.Time) (taken bool) {
+func (s *Server) write(ctx context.Context, n *dataNode, req *wirev1.WriteRequest, parts []writePart, p *backoff, by time.Time) (taken bool) {
 	call, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
 	res, err := s.peers.Data(n.address).Write(call, connect.NewRequest(req))
@@ -173,7 +173,7 @@ func (s *Server) refuse(part writePart, err error) {
 	if owner == nil {
 		return
 	}
-	s.metrics.refused.Add(1)
+	s.refusals.Add(1)
 	owner.out.add(func() { owner.out.refused = append(owner.out.refused, refusal(c.id, err)) })
 	owner.settled.Set()
 }

@@ -97,6 +97,16 @@ func (a *app) local() (*supervisor.Handle, error) {
 	return h, err
 }
 
+// running returns the cluster in --dir, whose processes may be down. If none is
+// running, other processes may have its ports.
+func (a *app) running() (*supervisor.Handle, error) {
+	h, err := supervisor.Open(a.dir)
+	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
+		return nil, fmt.Errorf("no cluster is running in %s: start one with %s, or name the metas of another with --meta", a.dir, a.hint("up"))
+	}
+	return h, err
+}
+
 // metaAddresses returns the addresses of --meta, or of the local cluster's
 // metas.
 func (a *app) metaAddresses() ([]string, error) {
@@ -108,10 +118,7 @@ func (a *app) metaAddresses() ([]string, error) {
 		}
 		return a.metas, nil
 	}
-	h, err := supervisor.Open(a.dir)
-	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
-		return nil, fmt.Errorf("no cluster is running in %s: start one with %s, or name the metas of another with --meta", a.dir, a.hint("up"))
-	}
+	h, err := a.running()
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +141,10 @@ func (a *app) admin() (*metaclient.Admin, error) {
 type nodeAddress struct{ name, address string }
 
 // nodeAddresses returns the nodes of these roles: those of the local cluster's
-// processes, running or not, or those that the metas list.
+// processes, which may be down, or those that the metas list.
 func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAddress, err error) {
 	if len(a.metas) == 0 {
-		h, err := a.local()
+		h, err := a.running()
 		if err != nil {
 			return nil, err
 		}
@@ -198,8 +205,12 @@ func (a *app) getJSON(ctx context.Context, address, path string, out any) error 
 	return json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(out)
 }
 
-// requestWait is the time limit of one request to the cluster.
-const requestWait = 15 * time.Second
+// requestWait is the time limit of one request to the cluster. nodeWait is that
+// of asking one node of many: a suspended node is left out then.
+const (
+	requestWait = 15 * time.Second
+	nodeWait    = 3 * time.Second
+)
 
 // ask calls f with the admin client and a context that ends after requestWait.
 func (a *app) ask(cmd *cobra.Command, f func(context.Context, *metaclient.Admin) error) error {

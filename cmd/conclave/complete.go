@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"conclave/internal/cli"
 	"conclave/meta/metaclient"
 	"conclave/testbed/bench"
 	"conclave/testbed/local/supervisor"
@@ -163,7 +164,7 @@ func (a *app) serviceNames(ctx context.Context) (out []string) {
 
 // lockNames returns the locks in the database of `lead`.
 func lockNames(ctx context.Context, s leadOptions) (out []string) {
-	dsn, err := s.source()
+	dsn, err := cli.DSN(s.dsn, s.dsnFile)
 	if err != nil {
 		return nil
 	}

@@ -78,7 +78,7 @@ func message(err error) string {
 	text := err.Error()
 	var e *wire.Error
 	if errors.As(err, &e) {
-		text = strings.ReplaceAll(text, string(e.Code)+": ", "")
+		text = strings.ReplaceAll(text, e.Error(), e.Message)
 		text = strings.ReplaceAll(text, "; not done unless it is forced (?force=true)", "")
 	}
 	return text

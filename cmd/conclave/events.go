@@ -109,9 +109,10 @@ type source struct {
 }
 
 // pastEvents returns the events that all nodes keep, sorted by time, and how
-// far each node was read. It ignores nodes that are down, unless none answers.
+// far each node was read. It ignores nodes that do not answer within nodeWait,
+// unless none does.
 func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*source, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	ctx, cancel := context.WithTimeout(ctx, nodeWait)
 	defer cancel()
 	var all sync.WaitGroup
 	events, errs, seen := make([][]wire.Event, len(nodes)), make([]error, len(nodes)), make([]*source, len(nodes))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestHelp_ShowsGlobalFlagsInUse(t *testing.T) {
 	} {
 		text := tool(t, strings.Fields(args)...).stdout
 		for _, flag := range []string{"--dir", "--meta", "--json", "--token", "--token-file"} {
-			shown := strings.Contains(text, "      "+flag+" ")
+			shown := regexp.MustCompile(`(?m)^      ` + flag + `[ \[]`).MatchString(text) // pflag adds "[=true|false]"
 			assert.Equal(t, strings.Contains(" "+flags+" ", " "+flag+" "), shown, "%s: %s", args, flag)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"conclave"
 	"conclave/elector"
 	"conclave/elector/termcas"
+	"conclave/internal/cli"
 	"conclave/internal/logging"
 	conclavesql "conclave/sql"
 )
@@ -91,9 +92,9 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 	if s.lease < leastLease {
 		return usageError{fmt.Errorf("--lease %v: want at least %v", s.lease, leastLease)}
 	}
-	dsn, err := s.source()
+	dsn, err := cli.DSN(s.dsn, s.dsnFile)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	db, err := conclavesql.Open(dsn, conclavesql.Options{Deadline: s.lease / 6})
 	if err != nil {
@@ -111,10 +112,16 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if err := migrate(ctx, db, lock, s.dbWait, log); err != nil {
-		if ctx.Err() != nil {
-			return w.stopped()
-		}
+	err = db.MigrateWithin(ctx, lock, s.dbWait, func(waited time.Duration, why error) {
+		log.Warn("the database is not available yet", "database", db.Addr(), "waited", waited, "error", why)
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return w.stopped()
+	case errors.Is(err, conclavesql.ErrUnavailable):
+		return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), s.dbWait, errTimedOut, err)
+	default:
 		return err
 	}
 
@@ -143,55 +150,6 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 		log.Warn("could not hand over; other nodes wait for the lease", "error", err)
 	}
 	return errors.Join(<-ended, w.stopped())
-}
-
-// source returns the DSN.
-func (s *leadOptions) source() (string, error) {
-	switch {
-	case s.dsn != "" && s.dsnFile != "":
-		return "", usageError{errors.New("--dsn and --dsn-file exclude each other")}
-	case s.dsn != "":
-		return s.dsn, nil
-	case s.dsnFile == "":
-		return "", usageError{errors.New("--dsn or --dsn-file is required")}
-	}
-	body, err := os.ReadFile(s.dsnFile)
-	if err != nil {
-		return "", usageError{fmt.Errorf("--dsn-file: %w", err)}
-	}
-	line, _, _ := strings.Cut(string(body), "\n")
-	return strings.TrimSpace(line), nil
-}
-
-// migrate waits for the database and creates the lock's row.
-func migrate(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, limit time.Duration, log hclog.Logger) error {
-	began, logged := time.Now(), time.Time{}
-	for {
-		// Each attempt has a limit, for a server that accepts and does not
-		// answer.
-		try, cancel := context.WithTimeout(ctx, min(max(limit-time.Since(began), time.Second), 5*time.Second))
-		err := db.Migrate(try, lock)
-		cancel()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case !errors.Is(err, conclavesql.ErrUnavailable):
-			return err
-		case time.Since(began) >= limit:
-			return fmt.Errorf("database %s not available within --db-wait %v: %w: %w", db.Addr(), limit, errTimedOut, err)
-		}
-		if time.Since(logged) >= 5*time.Second {
-			logged = time.Now()
-			log.Warn("the database is not available yet", "database", db.Addr(), "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(min(100*time.Millisecond, limit/10+time.Millisecond)):
-		}
-	}
 }
 
 // invalidInName matches characters that are not allowed in a node's name.

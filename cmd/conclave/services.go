@@ -67,12 +67,12 @@ type registrations struct {
 // registrations asks all sessions what is registered. It fails if no session
 // answers.
 func (a *app) registrations(ctx context.Context) (registrations, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
 	sessions, err := a.sessionAddresses(ctx)
 	if err != nil {
 		return registrations{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
 	answers, errs := make([]registrations, len(sessions)), make([]error, len(sessions))
 	var asking sync.WaitGroup
 	for i, s := range sessions {
@@ -99,10 +99,14 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 }
 
 func (a *app) askSession(ctx context.Context, s nodeAddress) (r registrations, err error) {
-	err = errors.Join(
-		a.getJSON(ctx, s.address, "/v1/publishers", &r.publishers),
-		a.getJSON(ctx, s.address, "/v1/subscribers", &r.subscribers),
-		a.getJSON(ctx, s.address, "/v1/clients", &r.clients))
+	ctx, cancel := context.WithTimeout(ctx, nodeWait)
+	defer cancel()
+	if err = a.getJSON(ctx, s.address, "/v1/publishers", &r.publishers); err == nil {
+		err = a.getJSON(ctx, s.address, "/v1/subscribers", &r.subscribers)
+	}
+	if err == nil {
+		err = a.getJSON(ctx, s.address, "/v1/clients", &r.clients)
+	}
 	r.publishers = slices.DeleteFunc(r.publishers, func(p publisher) bool { return p.Withdrawn })
 	subscriptions := map[string]int{}
 	for i := range r.publishers {

@@ -100,8 +100,11 @@ func TestErrors_AreForPeopleOrJSON(t *testing.T) {
 		"GET /v1/nodes":            []metaclient.NodeInfo{{Name: "session-1", Role: "session"}},
 		"PUT /v1/blacklist/{name}": wire.Errorf(wire.CodeNoSuccessor, "no session would be left; not done unless it is forced (?force=true)"),
 		"GET /v1/leader":           wire.NotLeader("", ""),
+		"GET /v1/elections":        wire.Errorf(wire.CodeUnavailable, "list elections: database unavailable: refused"),
 	})
-	r := tool(t, "--meta", meta, "drain", "session-1")
+	r := tool(t, "--meta", meta, "election", "list")
+	assert.Contains(t, r.stderr, "conclave: list elections: database unavailable: refused", "only the code is left out")
+	r = tool(t, "--meta", meta, "drain", "session-1")
 	assert.Equal(t, "conclave: no session would be left; show the effect with --dry-run, or do it with --force\n", r.stderr)
 	r = tool(t, "--meta", meta, "leader")
 	assert.Equal(t, exitNoLeader, r.code)

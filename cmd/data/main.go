@@ -19,10 +19,7 @@ func process() cli.Process {
 	c := data.DefaultConfig()
 	return cli.Process{
 		Role: conclave.RoleData, Short: "Keeps publishers in memory, sharded in slots",
-		Listen: "127.0.0.1:9622",
-		// The heap is small and long-lived: memory costs more than collector
-		// time.
-		GCPercent: 50,
+		Config: &c.Config,
 		Flags: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of meta nodes (required; one that answers is enough)")
 			f.DurationVar(&c.Beat, "beat", c.Beat, "time between two beats; at most a third of the cluster's node lease")
@@ -32,11 +29,6 @@ func process() cli.Process {
 			f.DurationVar(&c.RepairEvery, "repair-every", c.RepairEvery, "time within which a slot that was written to is compared with its session")
 			f.DurationVar(&c.RepairAll, "repair-all", c.RepairAll, "time within which every slot is compared with every session; at least --repair-every")
 		},
-		New: func(_ context.Context, common cli.Common) (cli.Server, error) {
-			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
-			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
-			c.Rand, c.Now, c.Version, c.Trace = common.Rand, common.Now, common.Version, common.Trace
-			return data.New(c)
-		},
+		New: func(context.Context) (cli.Server, error) { return data.New(c) },
 	}
 }

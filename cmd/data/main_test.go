@@ -51,7 +51,7 @@ func TestProcess_RefusesInvalidFlags(t *testing.T) {
 		message string
 	}{
 		{"", "no meta"},
-		{"--meta 127.0.0.1:1 --session-grace 0s", "SessionGrace"},
+		{"--meta 127.0.0.1:1 --session-grace -1s", "SessionGrace"},
 		{"--meta 127.0.0.1:1 --repair-all 1s", "RepairAll"},
 		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "token"},
 	} {

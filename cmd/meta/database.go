@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"conclave/elector/termcas"
 	"conclave/internal/cli"
+	"conclave/internal/node"
 	"conclave/meta"
 	"conclave/slot"
 	conclavesql "conclave/sql"
@@ -29,27 +28,9 @@ func (d *database) bind(f *pflag.FlagSet) {
 	f.DurationVar(&d.wait, "db-wait", time.Minute, "how long to wait for the database at the start")
 }
 
-// source returns the DSN.
-func (d *database) source() (string, error) {
-	switch {
-	case d.dsn != "" && d.file != "":
-		return "", errors.New("--dsn and --dsn-file exclude each other")
-	case d.dsn != "":
-		return d.dsn, nil
-	case d.file == "":
-		return "", errors.New("--dsn or --dsn-file is needed")
-	}
-	b, err := os.ReadFile(d.file)
-	if err != nil {
-		return "", fmt.Errorf("--dsn-file: %w", err)
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	return strings.TrimSpace(line), nil
-}
-
 // open waits for the database and brings its schema up to date.
-func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock, deadline time.Duration) (*conclavesql.DB, error) {
-	dsn, err := d.source()
+func (d *database) open(ctx context.Context, c node.Config, lock conclavesql.Lock, deadline time.Duration) (*conclavesql.DB, error) {
+	dsn, err := cli.DSN(d.dsn, d.file)
 	if err != nil {
 		return nil, err
 	}
@@ -57,41 +38,19 @@ func (d *database) open(ctx context.Context, c cli.Common, lock conclavesql.Lock
 	if err != nil {
 		return nil, err
 	}
-	began, logged := time.Now(), time.Time{}
-	for {
-		err := d.attempt(ctx, db, lock, d.wait-time.Since(began))
-		switch {
-		case err == nil:
-			return db, nil
-		case ctx.Err() != nil:
-			db.Close()
-			return nil, ctx.Err()
-		case !errors.Is(err, conclavesql.ErrUnavailable):
-			db.Close()
-			return nil, cli.Failed(err)
-		case time.Since(began) >= d.wait:
-			db.Close()
-			return nil, cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", db.Addr(), d.wait, err))
-		}
-		if time.Since(logged) >= 5*time.Second {
-			logged = time.Now()
-			c.Logger.Warn("the database is not there yet", "database", db.Addr(), "waited", time.Since(began).Round(time.Second), "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			db.Close()
-			return nil, ctx.Err()
-		case <-time.After(min(100*time.Millisecond, d.wait/10+time.Millisecond)):
-		}
+	err = db.MigrateWithin(ctx, lock, d.wait, func(waited time.Duration, why error) {
+		c.Logger.Warn("the database is not there yet", "database", db.Addr(), "waited", waited, "error", why)
+	})
+	switch {
+	case err == nil:
+		return db, nil
+	case errors.Is(err, conclavesql.ErrUnavailable):
+		err = cli.TimedOut(fmt.Errorf("the database at %s was not there within --db-wait %v: %w", db.Addr(), d.wait, err))
+	case ctx.Err() == nil:
+		err = cli.Failed(err)
 	}
-}
-
-// attempt tries to bring the schema up to date, for the rest of the wait and at
-// most for one try of Migrate.
-func (d *database) attempt(ctx context.Context, db *conclavesql.DB, lock conclavesql.Lock, left time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, min(max(left, time.Second), conclavesql.MigrateTry))
-	defer cancel()
-	return db.Migrate(ctx, lock)
+	db.Close()
+	return nil, err
 }
 
 // withDatabase closes the pool after the server.

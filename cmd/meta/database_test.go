@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/cli"
+	"conclave/internal/node"
 	conclavesql "conclave/sql"
 	"conclave/testbed/simulated/simnet"
 )
@@ -43,7 +44,7 @@ func TestSilentDatabaseIsGivenUpAfterDBWait(t *testing.T) {
 		printed := newLines()
 		d := database{dsn: "root@tcp(db:3306)/conclave", wait: time.Minute}
 		began := time.Now()
-		_, err = d.open(t.Context(), cli.Common{
+		_, err = d.open(t.Context(), node.Config{
 			Network: network.Host("meta"),
 			Logger:  hclog.New(&hclog.LoggerOptions{Output: printed}),
 		}, conclavesql.DefaultLock(), time.Second/2)

@@ -28,7 +28,7 @@ func process() cli.Process {
 	var flags *pflag.FlagSet
 	return cli.Process{
 		Role: conclave.RoleMeta, Short: "Run a meta node: elects a leader through MySQL",
-		Listen: c.Listen, GCPercent: 50, Secrets: []string{"dsn"},
+		Config: &c.Config, Secrets: []string{"dsn"},
 		Flags: func(f *pflag.FlagSet) {
 			flags = f
 			db.bind(f)
@@ -42,10 +42,7 @@ func process() cli.Process {
 			f.StringVar(&profile, "profile", "conclave", "conclave, or sofa: the original's timings and statements")
 			f.BoolVar(&c.Observer, "observer", false, "never compete for the leadership")
 		},
-		New: func(ctx context.Context, common cli.Common) (cli.Server, error) {
-			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
-			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
-			c.Rand, c.Now, c.Version, c.Trace = common.Rand, common.Now, common.Version, common.Trace
+		New: func(ctx context.Context) (cli.Server, error) {
 			if err := applyProfile(profile, flags, &c, &takeover); err != nil {
 				return nil, err
 			}
@@ -53,20 +50,20 @@ func process() cli.Process {
 			if err != nil {
 				return nil, fmt.Errorf("--takeover: %w", err)
 			}
-			lock := conclavesql.Lock{DataCenter: common.DataCenter, Name: conclavesql.DefaultLockName}
+			lock := conclavesql.Lock{DataCenter: c.DataCenter, Name: conclavesql.DefaultLockName}
 			if err := lock.Validate(); err != nil {
 				return nil, err
 			}
 			if err := c.Validate(); err != nil {
 				return nil, err
 			}
-			pool, err := db.open(ctx, common, lock, c.ElectionBeat()/2)
+			pool, err := db.open(ctx, c.Config, lock, c.ElectionBeat()/2)
 			if err != nil {
 				return nil, err
 			}
 			c.Store, c.History, c.Statements = conclavesql.NewStateStore(pool, lock), conclavesql.NewHistory(pool, lock), pool.Statements
 			c.Strategy = func(ask meta.AskWitness) (elector.Strategy, error) {
-				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: common.Rand, Logger: logging.Slog(common.Logger.Named("termcas")), Trace: meta.TraceElection(common.Trace, common.Node)}
+				election := termcas.Config{DB: pool, Lock: lock, Takeover: mode, Ask: ask, Rand: c.Rand, Logger: logging.Slog(c.Logger.Named("termcas")), Trace: meta.TraceElection(c.Trace, c.Node)}
 				if profile == "sofa" {
 					return termcas.NewSofa(election)
 				}

@@ -126,7 +126,7 @@ func TestUsage_WrongSettingsAreReported(t *testing.T) {
 		want string
 		code int
 	}{
-		"no database":   {nil, "--dsn or --dsn-file is needed", cli.CodeUsage},
+		"no database":   {nil, "--dsn or --dsn-file is required", cli.CodeUsage},
 		"two databases": {[]string{"--dsn", "a", "--dsn-file", "b"}, "exclude each other", cli.CodeUsage},
 		"no such file":  {[]string{"--dsn-file", "/nowhere/dsn"}, "/nowhere/dsn", cli.CodeUsage},
 		"bad DSN":       {[]string{"--dsn", "mysql://root:secret@db/x"}, "bad DSN", cli.CodeUsage},

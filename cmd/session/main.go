@@ -20,9 +20,7 @@ func process() cli.Process {
 	c := session.DefaultConfig()
 	return cli.Process{
 		Role: conclave.RoleSession, Short: "Serve clients: hold their registrations and push lists",
-		Listen: c.Listen,
-		// A small, long-lived heap: memory is worth more than collector time.
-		GCPercent: 50,
+		Config: &c.Config,
 		Flags: func(f *pflag.FlagSet) {
 			f.StringSliceVar(&c.Metas, "meta", nil, "addresses of meta nodes (required; one that answers is enough)")
 			f.DurationVar(&c.Beat, "beat", c.Beat, "time between two beats to meta, and between two of a data node's feed")
@@ -31,11 +29,6 @@ func process() cli.Process {
 			f.DurationVar(&c.PushWindow, "push-window", c.PushWindow, "changes of a datum within this time after a push are merged, unless the switch push-window-ms overrides it")
 			f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a graceful stop waits for clients to move")
 		},
-		New: func(_ context.Context, common cli.Common) (cli.Server, error) {
-			c.Node, c.Listen, c.Advertise, c.DataCenter = common.Node, common.Listen, common.Advertise, common.DataCenter
-			c.Token, c.Insecure, c.Network, c.Logger = common.Token, common.Insecure, common.Network, common.Logger
-			c.Rand, c.Now, c.Version, c.Trace = common.Rand, common.Now, common.Version, common.Trace
-			return session.New(c)
-		},
+		New: func(context.Context) (cli.Server, error) { return session.New(c) },
 	}
 }

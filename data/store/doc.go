@@ -10,9 +10,11 @@
 // highest version is visible; if it is a tombstone, nothing is. A session
 // changes only its own copies, and only to higher versions. The same changes in
 // another order, late or twice make the same store, so writes, diffs and feeds
-// need no order among each other. There is one exception: what a session writes
+// need no order among each other. There are two exceptions. What a session writes
 // while an older decision about the same copy is on its way wins over that
-// decision (PendingMerge).
+// decision (PendingMerge). And a removal hides the older copies of other
+// sessions that are here, or that arrive by a feed or a snapshot; one that
+// another session writes later is visible.
 //
 // # Versions
 //

@@ -21,7 +21,7 @@ const rules = `
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet;
-	internal/sleep < data, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/zklatch;
+	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/zklatch;
 	internal/signal < elector, data, session, client, meta/metaclient, lab;
 	conclave < sql;
 
@@ -34,14 +34,15 @@ const rules = `
 
 	wire < wire/serve < meta/metaclient, internal/cli;
 	wire < meta/metaclient, client, testbed/simulated/simnet;
-	wire, elector, sql, internal/stage, internal/logging, internal/trace, lease, meta/metaclient < meta;
+	wire, meta/metaclient < internal/node;
+	internal/node, elector, sql, internal/stage, internal/logging, lease < meta;
 	wire < data/store;
 	data/store < data;
-	wire, meta/metaclient, internal/stage < data, session;
+	internal/node, internal/stage < data, session;
 
 	conclave < internal/devdb < internal/mysqltest;
 	elector/electortest, sql, internal/mysqltest, testbed/simulated/simnet < elector/electortest/sqlworld;
-	wire, internal/stage, internal/trace < internal/cli;
+	internal/node < internal/cli;
 
 	internal/trace, slot, client < testbed < testbed/check < testbed/scenario < testbed/report;
 	testbed, meta/metaclient < testbed/outside;
@@ -49,7 +50,7 @@ const rules = `
 	testbed/outside, internal/faultnet, testbed/local/supervisor < testbed/local;
 	NONE < testbed/containers/compose;
 	testbed/outside, testbed/containers/compose < testbed/containers;
-	meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
+	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed, meta/metaclient < testbed/bench;
 	testbed < testbed/soak;

@@ -16,18 +16,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave"
+	"conclave/internal/node"
 )
 
 // Process describes one of the processes.
 type Process struct {
 	Role  conclave.Role
 	Short string // one line for --help
-	// Listen is the default of --listen.
-	Listen string
-	// GCPercent replaces Go's default of 100 unless GOGC is set. A registry
-	// holds little memory for a long time, so saving memory matters more than
-	// collector time.
-	GCPercent int
+	// Config is the common part of the role's configuration. Its Listen is the
+	// default of --listen. It is complete and valid when New is called; the
+	// role's own flags may set Metas and Beat.
+	Config *node.Config
 	// Flags binds the role's own flags, in addition to the common ones.
 	Flags func(*pflag.FlagSet)
 	// Secrets are the names of flags that --print-config hides.
@@ -35,7 +34,7 @@ type Process struct {
 	// New makes the server once all settings are known. Its error means wrong
 	// usage unless it was made by Failed or TimedOut. ctx ends with the
 	// process.
-	New func(ctx context.Context, c Common) (Server, error)
+	New func(ctx context.Context) (Server, error)
 }
 
 // Server is implemented by the servers of the three roles.
@@ -46,11 +45,16 @@ type Server interface {
 	Address() string
 }
 
+// gcPercent replaces Go's default of 100 unless GOGC is set. A registry holds
+// little memory for a long time, so saving memory matters more than collector
+// time.
+const gcPercent = 50
+
 // Main runs the process with the arguments, environment and signals of the
 // operating system, and exits with the exit code.
 func Main(p Process) {
-	if p.GCPercent > 0 && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(p.GCPercent)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -84,7 +88,7 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	common.bind(flags, p.Listen)
+	common.bind(flags, p.Config)
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
@@ -95,11 +99,10 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 		if common.printConfig {
 			return printConfig(stdout, flags, p.Secrets)
 		}
-		c, err := common.resolve(p.Role, stderr)
-		if err != nil {
+		if err := common.resolve(p.Role, p.Config, stderr); err != nil {
 			return err
 		}
-		runErr = run(ctx, p, c, common.stopTimeout, stdout)
+		runErr = run(ctx, p, common.stopTimeout, stdout)
 		return nil
 	}
 	cmd.SetArgs(args)
@@ -113,8 +116,8 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 }
 
 // run makes the server and runs it from start to stop.
-func run(ctx context.Context, p Process, c Common, stopTimeout time.Duration, stdout io.Writer) error {
-	server, err := p.New(ctx, c)
+func run(ctx context.Context, p Process, stopTimeout time.Duration, stdout io.Writer) error {
+	server, err := p.New(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it had started
@@ -129,7 +132,7 @@ func run(ctx context.Context, p Process, c Common, stopTimeout time.Duration, st
 		select {
 		case <-started:
 			started = nil
-			fmt.Fprintf(stdout, "%s (%s) answers at %s\n", c.Node.Name, p.Role, server.Address())
+			fmt.Fprintf(stdout, "%s (%s) answers at %s\n", p.Config.Node.Name, p.Role, server.Address())
 		case err := <-ended:
 			return err
 		case <-ctx.Done():

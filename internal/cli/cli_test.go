@@ -20,6 +20,7 @@ import (
 
 	"conclave"
 	"conclave/internal/cli"
+	"conclave/internal/node"
 )
 
 // stubborn, in the environment, turns this test binary into a process that
@@ -90,21 +91,24 @@ type process struct {
 	lease time.Duration
 	metas []string
 	dsn   string
-	got   cli.Common
+	got   node.Config
 	err   error
 	*server
 }
 
 func (p *process) spec() cli.Process {
+	p.got.Listen = "127.0.0.1:0"
 	return cli.Process{
-		Role: conclave.RoleMeta, Listen: "127.0.0.1:0", Secrets: []string{"dsn"},
+		Role: conclave.RoleMeta, Config: &p.got, Secrets: []string{"dsn"},
 		Flags: func(fs *pflag.FlagSet) {
 			fs.DurationVar(&p.lease, "lease", 3*time.Second, "lease")
 			fs.StringSliceVar(&p.metas, "meta", nil, "metas")
 			fs.StringVar(&p.dsn, "dsn", "", "database")
 		},
-		New: func(_ context.Context, c cli.Common) (cli.Server, error) {
-			p.got = c
+		New: func(context.Context) (cli.Server, error) {
+			if err := p.got.WithDefaults().Validate(conclave.RoleMeta); err != nil {
+				return nil, err
+			}
 			if p.server == nil {
 				return nil, p.err
 			}

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	crand "crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"runtime/debug"
@@ -17,43 +14,27 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave"
+	"conclave/internal/node"
 	"conclave/internal/trace"
 	"conclave/wire"
-	"conclave/wire/serve"
 )
 
-// Common holds the settings that all processes share, checked and resolved.
-type Common struct {
-	Node       conclave.NodeID // the name of --name, with a fresh incarnation
-	Listen     string
-	Advertise  string // "": the listener's own address
-	DataCenter string
-	Token      string
-	Insecure   bool
-	Network    wire.Network
-	Logger     hclog.Logger // named by role
-	Rand       *rand.Rand   // crypto-seeded: derive the streams of loops from it
-	Now        func() time.Time
-	Version    string
-	Trace      trace.Sink // set by --trace; may be nil
-}
-
-// commonFlags are the flags behind Common.
+// commonFlags are the flags of every process that are no fields of node.Config.
 type commonFlags struct {
-	name, listen, advertise, dialFrom, dataCenter, tokenFile, config, logLevel, trace string
+	dialFrom, tokenFile, config, logLevel, trace string
 
-	insecure, logJSON, printConfig bool
-	stopTimeout                    time.Duration
+	logJSON, printConfig bool
+	stopTimeout          time.Duration
 }
 
-func (f *commonFlags) bind(fs *pflag.FlagSet, listen string) {
-	fs.StringVar(&f.name, "name", "", "name of this node, unique in the cluster (required)")
-	fs.StringVar(&f.listen, "listen", listen, "address to listen on; port 0 takes a free one")
-	fs.StringVar(&f.advertise, "advertise", "", "advertised address, for other nodes (default: the one listened on)")
+func (f *commonFlags) bind(fs *pflag.FlagSet, c *node.Config) {
+	fs.StringVar(&c.Node.Name, "name", "", "name of this node, unique in the cluster (required)")
+	fs.StringVar(&c.Listen, "listen", c.Listen, "address to listen on; port 0 takes a free one")
+	fs.StringVar(&c.Advertise, "advertise", "", "advertised address, for other nodes (default: the one listened on)")
 	fs.StringVar(&f.dialFrom, "dial-from", "", "local IP address of outgoing connections (default: the kernel's choice)")
-	fs.StringVar(&f.dataCenter, "data-center", "default", "data center; nodes of another one are refused")
+	fs.StringVar(&c.DataCenter, "data-center", "default", "data center; nodes of another one are refused")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must carry")
-	fs.BoolVar(&f.insecure, "insecure", false, "listen beyond loopback without a token")
+	fs.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback without a token")
 	fs.StringVar(&f.trace, "trace", "", "append this node's trace events to this file, for the checks of conclave chaos")
 	fs.StringVar(&f.config, "config", "", "YAML file with any of these settings, named as the flags")
 	fs.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn, error")
@@ -62,50 +43,40 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, listen string) {
 	fs.DurationVar(&f.stopTimeout, "stop-timeout", time.Minute, "how long a graceful stop may take")
 }
 
-// resolve checks the common settings and reads the token.
-func (f *commonFlags) resolve(role conclave.Role, stderr io.Writer) (Common, error) {
-	if f.name == "" {
-		return Common{}, errors.New("--name is needed")
-	}
-	if err := conclave.ValidateName(f.name); err != nil {
-		return Common{}, fmt.Errorf("--name: %w", err)
+// resolve completes the common part of the configuration. The role validates
+// the whole of it.
+func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writer) error {
+	if c.Node.Name == "" {
+		return errors.New("--name is needed")
 	}
 	if f.stopTimeout <= 0 {
-		return Common{}, fmt.Errorf("--stop-timeout %s: want a positive time", f.stopTimeout)
+		return fmt.Errorf("--stop-timeout %s: want a positive time", f.stopTimeout)
 	}
 	level := hclog.LevelFromString(f.logLevel)
 	if level == hclog.NoLevel {
-		return Common{}, fmt.Errorf("--log-level: unknown level %q (want trace, debug, info, warn or error)", f.logLevel)
-	}
-	token, err := readToken(f.tokenFile)
-	if err != nil {
-		return Common{}, err
-	}
-	if err := serve.CheckListen(f.listen, token, f.insecure); err != nil {
-		return Common{}, fmt.Errorf("--listen: %w", err)
-	}
-	if err := checkAdvertise(f.listen, f.advertise); err != nil {
-		return Common{}, err
+		return fmt.Errorf("--log-level: unknown level %q (want trace, debug, info, warn or error)", f.logLevel)
 	}
 	network := wire.NewTCP()
 	if f.dialFrom != "" {
 		ip := net.ParseIP(f.dialFrom)
 		if ip == nil || ip.IsUnspecified() {
-			return Common{}, fmt.Errorf("--dial-from %q: want an IP address of this machine", f.dialFrom)
+			return fmt.Errorf("--dial-from %q: want an IP address of this machine", f.dialFrom)
 		}
 		network.LocalAddr = &net.TCPAddr{IP: ip}
 	}
-	sink, err := openTrace(f.trace)
-	if err != nil {
-		return Common{}, err
+	var err error
+	if f.tokenFile != "" {
+		if c.Token, err = firstLine(f.tokenFile); err != nil {
+			return fmt.Errorf("--token-file: %w", err)
+		}
 	}
-	r := newRand()
-	return Common{
-		Node:   conclave.NodeID{Name: f.name, Incarnation: conclave.NewIncarnation(r)},
-		Listen: f.listen, Advertise: f.advertise, DataCenter: f.dataCenter, Token: token, Insecure: f.insecure,
-		Network: network, Rand: r, Now: time.Now, Version: Version(), Trace: sink,
-		Logger: hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr}),
-	}, nil
+	if c.Trace, err = openTrace(f.trace); err != nil {
+		return err
+	}
+	c.Network, c.Rand, c.Version = network, node.NewRand(), Version()
+	c.Node.Incarnation = conclave.NewIncarnation(c.Rand)
+	c.Logger = hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr})
+	return nil
 }
 
 // openTrace returns the sink for trace events. The file stays open until the
@@ -121,48 +92,34 @@ func openTrace(file string) (trace.Sink, error) {
 	return trace.To(w), nil
 }
 
-// readToken returns the first line of the file.
-func readToken(file string) (string, error) {
-	if file == "" {
-		return "", nil
+// DSN returns the value of --dsn, or the first line of the file of --dsn-file.
+func DSN(dsn, file string) (string, error) {
+	switch {
+	case dsn != "" && file != "":
+		return "", errors.New("--dsn and --dsn-file exclude each other")
+	case dsn != "":
+		return dsn, nil
+	case file == "":
+		return "", errors.New("--dsn or --dsn-file is required")
 	}
+	dsn, err := firstLine(file)
+	if err != nil {
+		return "", fmt.Errorf("--dsn-file: %w", err)
+	}
+	return dsn, nil
+}
+
+// firstLine returns the first line of a file that holds a secret.
+func firstLine(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", err
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	token := strings.TrimSpace(line)
-	if token == "" {
-		return "", fmt.Errorf("--token-file %s: its first line is empty", file)
+	first, _, _ := strings.Cut(string(b), "\n")
+	if first = strings.TrimSpace(first); first == "" {
+		return "", fmt.Errorf("the first line of %s is empty", file)
 	}
-	return token, nil
-}
-
-// checkAdvertise refuses an advertised address that other nodes could not dial.
-func checkAdvertise(listen, advertise string) error {
-	if advertise != "" {
-		if host, port, err := net.SplitHostPort(advertise); err != nil || host == "" || port == "" || port == "0" {
-			return fmt.Errorf("--advertise %q: want HOST:PORT", advertise)
-		}
-		return nil
-	}
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return fmt.Errorf("--listen %q: want HOST:PORT", listen)
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("--listen %q accepts on every address: set the one for other nodes with --advertise", listen)
-	}
-	return nil
-}
-
-// newRand returns the source of this process's random streams.
-func newRand() *rand.Rand {
-	var seed [32]byte
-	if _, err := crand.Read(seed[:]); err != nil { // never happens: crypto/rand ends the program itself
-		binary.LittleEndian.PutUint64(seed[:], uint64(os.Getpid()))
-	}
-	return rand.New(rand.NewChaCha8(seed))
+	return first, nil
 }
 
 // version is set by the Makefile with -ldflags.

@@ -8,7 +8,7 @@
 // An unknown key is an error in each of them. A process binds its flags to its
 // Config as usual; values from the environment and the file are set on the same
 // flags, so that every value is checked in one way and --print-config shows all
-// of them.
+// of them. The common settings are the fields of node.Config.
 //
 // Exit codes: 0 stopped gracefully, 1 failed, 2 wrong usage, 4 timed out (the
 // database could not be reached in time). The first SIGTERM or SIGINT starts the

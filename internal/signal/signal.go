@@ -1,6 +1,9 @@
-// Package signal has the one way in which a loop is woken here: a flag that
-// stays set until the loop takes it.
+// Package signal has the two ways in which goroutines are woken here: a Signal,
+// a flag that stays set until its one loop takes it, and a Broadcast, which
+// wakes all goroutines that wait at that moment.
 package signal
+
+import "sync"
 
 // Signal wakes one loop. Setting it while it is set changes nothing, so that a
 // loop that was slow runs once for all that happened meanwhile, and no sender
@@ -23,3 +26,31 @@ func (s Signal) Set() {
 
 // C returns the channel from which the signal is taken. It is never closed.
 func (s Signal) C() <-chan struct{} { return s.c }
+
+// Broadcast wakes any number of goroutines. Several notifications count as one.
+// Its zero value is ready to use.
+type Broadcast struct {
+	mu   sync.Mutex // guards next
+	next chan struct{}
+}
+
+// Next returns a channel that the next Notify closes. Call it before looking at
+// what may have changed.
+func (b *Broadcast) Next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}
+
+// Notify wakes all goroutines that wait. It never blocks.
+func (b *Broadcast) Notify() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}

@@ -28,3 +28,22 @@ func TestSignal_StaysSetUntilTaken(t *testing.T) {
 	s.Set()
 	assert.True(t, taken(s))
 }
+
+func TestBroadcast_WakesAllWhoWait(t *testing.T) {
+	var b signal.Broadcast
+	b.Notify() // no goroutine waits
+	first, second := b.Next(), b.Next()
+	select {
+	case <-first:
+		t.Error("an earlier notification is not remembered")
+	default:
+	}
+	b.Notify()
+	<-first
+	<-second
+	select {
+	case <-b.Next():
+		t.Error("a notification counts once")
+	default:
+	}
+}

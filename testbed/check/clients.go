@@ -81,7 +81,7 @@ func (h *History) forgotten() map[string][]span {
 			for n := range h.Cluster.Sessions {
 				for _, s := range sessions[fmt.Sprintf("session-%d", n+1)] {
 					if s.from >= at-reconnectLimit && s.from <= until {
-						slots[id] = append(slots[id], span{at, max(at, s.from) + SessionGrace})
+						slots[id] = append(slots[id], span{max(at, s.from), max(at, s.from) + SessionGrace})
 					}
 				}
 			}
@@ -112,10 +112,14 @@ func (h *History) forgotten() map[string][]span {
 	return out
 }
 
-// servedAfter returns when a slot was served first after an entry, or zero.
+// servedAfter returns when a slot was served first after an entry, or zero if it
+// was handed over then: its leader had not been lost.
 func (h *History) servedAfter(i int, id string) time.Duration {
 	for _, e := range h.Entries[i:] {
 		if c := e.Event; c != nil && c.Kind == trace.Serving && fmt.Sprint(c.Slot) == id {
+			if c.Flag {
+				return 0
+			}
 			return e.At
 		}
 	}

@@ -60,11 +60,11 @@ var operatorForgeries = map[string]forgery{
 	"L7 a lost follower": { // changes that only the leader had are lost if a session is lost, too
 		func(f *forger) {
 			f.aheadAndLost("data-1")
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.aheadAndLost("session-1")
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 a session lost later": { // before the slot is served again, or after it
@@ -72,53 +72,77 @@ var operatorForgeries = map[string]forgery{
 			f.aheadAndLost("data-1")
 			f.pause(3 * time.Second).served()
 			f.pause(time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"})
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.aheadAndLost("data-1")
 			f.pause(3 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"})
 			f.pause(time.Second).served()
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
+		},
+	},
+	"L7 a suspended leader hands over": { // it lost nothing; or its slots were served without it
+		func(f *forger) {
+			f.aheadAndPaused()
+			f.servedBy("data-3", true)
+			f.fallsBack()
+		},
+		func(f *forger) {
+			f.aheadAndPaused()
+			f.servedBy("data-3", false)
+			f.fallsBack()
+		},
+	},
+	"L7 before a session is lost": { // a value falls back between the two losses
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(time.Second).fallsBack()
+			f.pause(time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"}).pause(time.Second).served()
+		},
+		func(f *forger) {
+			f.aheadAndLost("data-1")
+			f.pause(time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"}).pause(time.Second).served()
+			f.pause(time.Second).fallsBack()
 		},
 	},
 	"L7 all copies lost": { // and a session: what its clients registered last is lost, too
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 4*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 all copies lost but the source's": {
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, true)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 a copy is left": { // which is marked as incomplete
 		func(f *forger) {
 			f.servedFrom(epoch(7, 2), "session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 all copies lost and no session": {
 		func(f *forger) {
 			f.servedWithoutCopy("data-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 		func(f *forger) {
 			f.servedWithoutCopy("session-1", 2*time.Second, false)
-			push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1")
+			f.fallsBack()
 		},
 	},
 	"L7 another subscriber": {
@@ -178,10 +202,21 @@ func (f *forger) allAwayFor() {
 	}
 }
 
+// fallsBack pushes a value of a registration, and then an older one.
+func (f *forger) fallsBack() { push(push(f, "c", 5, "client-1/1#2"), "c", 6, "client-1/1#1") }
+
 // aheadAndLost kills a leader that is ahead of its followers, and another node.
 func (f *forger) aheadAndLost(other string) {
 	published(f, 1, 2).op(check.Op{Kind: check.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
 	f.fault(testbed.Action{Verb: testbed.Kill, Node: "data-2"}).fault(testbed.Action{Verb: testbed.Kill, Node: other})
+}
+
+// aheadAndPaused suspends a leader that is ahead of its followers, for a moment,
+// and kills a session later.
+func (f *forger) aheadAndPaused() {
+	published(f, 1, 2).op(check.Op{Kind: check.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
+	f.fault(testbed.Action{Verb: testbed.Pause, Node: "data-2"}).pause(time.Second / 2).fault(testbed.Action{Verb: testbed.Resume, Node: "data-2"})
+	f.pause(5 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"}).pause(time.Second)
 }
 
 // servedWithoutCopy kills a node; a while later every slot is served incomplete,
@@ -199,9 +234,11 @@ func (f *forger) servedFrom(copyEpoch conclave.Epoch, lost string, later time.Du
 }
 
 // served lets another node serve every slot.
-func (f *forger) served() {
+func (f *forger) served() { f.servedBy("data-3", false) }
+
+func (f *forger) servedBy(node string, handedOver bool) {
 	for n := range 4 {
-		f.claim("data-3", trace.Claim{Kind: trace.Serving, Slot: n, Flag: true})
+		f.claim(node, trace.Claim{Kind: trace.Serving, Slot: n, Flag: handedOver})
 	}
 }
 

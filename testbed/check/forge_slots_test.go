@@ -204,6 +204,17 @@ var slotsForgeries = map[string]forgery{
 			f.pause(25*time.Second).stoppedWith("data-1", true)
 		},
 	},
+	"L14 after a stop of a session": { // and of a client, which stays dead
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-1"})
+			f.fault(testbed.Action{Verb: testbed.Stop, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Start, Node: "session-1"})
+			f.pause(25*time.Second).stoppedWith("data-1", false)
+		},
+		func(f *forger) { // the session is still down
+			f.fault(testbed.Action{Verb: testbed.Stop, Node: "session-1"}).pause(25*time.Second).stoppedWith("data-1", false)
+			f.fault(testbed.Action{Verb: testbed.Start, Node: "session-1"}).pause(25*time.Second).stoppedWith("data-1", true)
+		},
+	},
 	"L14 two stops at once": {
 		func(f *forger) { f.stoppedWith("data-1", false).stoppedWith("data-2", true) },
 		func(f *forger) { // the other one waits for it

@@ -145,9 +145,9 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 // up (ADR 0035).
 func (h *History) markedUntil(served time.Duration) time.Duration {
 	until := served + SessionGrace
-	for _, spans := range h.faultSpans(testbed.ClosePort, testbed.StartWrong) {
+	for host, spans := range h.faultSpans(testbed.ClosePort, testbed.StartWrong) {
 		for _, o := range spans {
-			if o.from < served && served < o.to {
+			if strings.HasPrefix(host, "session-") && o.from < served && served < o.to {
 				until = max(until, o.to+reconnectLimit+SessionGrace)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -170,7 +171,7 @@ func oneIncarnationAtATime(h *History, v *Verdict) {
 	})
 }
 
-// sessionGrace is how long data nodes keep a lost session's copies: the default
+// SessionGrace is how long data nodes keep a lost session's copies: the default
 // of the processes.
 const SessionGrace = 15 * time.Second
 
@@ -247,10 +248,15 @@ func drainedOwnsNothing(h *History, v *Verdict) {
 // happens hands its slots over, unless a stop of the whole cluster was
 // announced to it within the last minute.
 func (h *History) stopsHandOver(v *Verdict) {
-	others := h.faultSpansBut(func(v testbed.Verb) bool { return v == testbed.Stop || v == testbed.AnnounceStop })
+	isAnnouncement := func(v testbed.Verb) bool { return v == testbed.AnnounceStop }
+	isStop := func(v testbed.Verb) bool { return v == testbed.Stop || isAnnouncement(v) }
+	otherOfData, others := h.faultSpansBut(isStop), h.faultSpansBut(isAnnouncement)
 	calm := func(from, to time.Duration) bool {
-		for _, spans := range others {
-			if slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
+		for host, spans := range others {
+			if strings.HasPrefix(host, "data-") {
+				spans = otherOfData[host]
+			}
+			if !strings.HasPrefix(host, "client-") && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
 				return false
 			}
 		}
@@ -262,12 +268,12 @@ func (h *History) stopsHandOver(v *Verdict) {
 		switch f := e.Fault; {
 		case f != nil && f.Err == nil && f.Verb == testbed.AnnounceStop:
 			announced[f.Node] = e.At
-		case f != nil && f.Err == nil && f.Verb == testbed.Stop && !f.Undo:
+		case f != nil && f.Err == nil && f.Verb == testbed.Stop && !f.Undo && strings.HasPrefix(f.Node, "data-"):
 			at, was := announced[f.Node]
 			if stopped[f.Node] = (seenAt[time.Duration]{e.At, i}); was && e.At-at <= AnnouncementLasts {
 				delete(stopped, f.Node)
 			}
-		case f != nil && f.Err == nil && f.Verb == testbed.Kill: // it no longer stops, and reports nothing
+		case f != nil && f.Err == nil && f.Verb == testbed.Kill: // it no longer stops, and what it reports meanwhile does not count
 			delete(stopped, f.Node)
 		case e.Event != nil && e.Event.Kind == trace.Emptied:
 			s, was := stopped[e.Event.Node.Name]
@@ -279,7 +285,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 	}
 }
 
-// announcementLasts bounds how long an announcement is in force at the node
+// AnnouncementLasts bounds how long an announcement is in force at the node
 // that it was made to: a minute, and one second for its way there.
 const AnnouncementLasts = 61 * time.Second
 

@@ -14,6 +14,7 @@ import (
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/logging"
+	"conclave/internal/node"
 	"conclave/internal/trace"
 	"conclave/meta"
 	"conclave/session"
@@ -63,24 +64,28 @@ func (c *Cluster) server(spec nodeSpec) (server, error) {
 		return c.newMeta(spec)
 	case "session":
 		config := session.DefaultConfig()
-		config.Node, config.Listen, config.Insecure, config.Metas = spec.node, spec.host+sessionPort, true, c.metas
-		config.Network, config.Logger, config.Rand, config.Now, config.Trace = spec.network, spec.log, spec.rng, spec.now, spec.trace
-		config.Advertise = spec.advertise
+		config.Config = c.common(spec, sessionPort, config.Beat)
 		for _, d := range []*time.Duration{&config.Beat, &config.ClientLease, &config.SessionGrace, &config.PushWindow, &config.DrainTimeout} {
 			*d = spec.lasts(*d)
 		}
 		return session.New(config)
 	default:
 		config := data.DefaultConfig()
-		config.Node, config.Listen, config.Insecure, config.Metas = spec.node, spec.host+dataPort, true, c.metas
-		config.Network, config.Logger, config.Rand, config.Now, config.Trace = spec.network, spec.log, spec.rng, spec.now, spec.trace
-		config.Advertise = spec.advertise
+		config.Config = c.common(spec, dataPort, config.Beat)
 		for _, d := range []*time.Duration{
 			&config.Beat, &config.SessionGrace, &config.FinishTimeout, &config.DiffTimeout, &config.RepairEvery, &config.RepairAll,
 		} {
 			*d = spec.lasts(*d)
 		}
 		return data.New(config)
+	}
+}
+
+// common returns the part of a node's configuration that all roles share.
+func (c *Cluster) common(spec nodeSpec, port string, beat time.Duration) node.Config {
+	return node.Config{
+		Node: spec.node, Listen: spec.host + port, Advertise: spec.advertise, Metas: c.metas, Insecure: true, Beat: beat,
+		Network: spec.network, Logger: spec.log, Rand: spec.rng, Now: spec.now, Trace: spec.trace,
 	}
 }
 
@@ -105,8 +110,8 @@ func (c *Cluster) newMeta(spec nodeSpec) (server, error) {
 		})
 	}
 	s, err := meta.New(meta.Config{
-		Node: spec.node, Listen: spec.host + metaPort, Insecure: true, Metas: c.metas, Network: spec.network, Logger: spec.log, Rand: spec.rng,
-		Lease: lease, NodeLease: lease, Now: spec.now, Trace: spec.trace, Slots: c.size.Slots, Replicas: c.size.Replicas,
+		Config: c.common(spec, metaPort, 0),
+		Lease:  lease, NodeLease: lease, Slots: c.size.Slots, Replicas: c.size.Replicas,
 		Strategy: strategy, Store: conclavesql.NewStateStore(db, lock), History: conclavesql.NewHistory(db, lock), Statements: db.Statements,
 	})
 	return &metaNode{Server: s, db: db, lock: lock}, err

@@ -3,10 +3,10 @@ package main
 // The guards of a slot's last complete copy: which node is the replacement of a
 // dead leader, and which nodes stay until another copy is complete.
 var slotGuards = []guard{
-	{name: "a complete copy on a forbidden node is left out", by: on("the-last-copy-is-being-drained"), patch: patch{
+	{name: "a complete copy on a forbidden node is left out", test: unit{"./slot", "TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy"}, patch: patch{
 		"slot/replacement.go", "holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.up(n) })",
 		"holders := slices.DeleteFunc(s.Holders()[1:], func(n conclave.NodeID) bool { return !a.mayHold(n) })"}},
-	{name: "a copy that is still loading inherits like a complete one", by: on("the-last-copy-is-being-drained"), patch: patch{
+	{name: "a copy that is still loading inherits like a complete one", test: unit{"./slot", "TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy"}, patch: patch{
 		"slot/replacement.go", "return !r.complete() || r.Epoch != newest", "return r.Epoch != newest"}},
 	{name: "a forbidden node inherits though an allowed one has a complete copy", test: unit{"./slot", "TestArrange_GrantsSlotToForbiddenNodeWithLastCompleteCopy"}, patch: patch{
 		"slot/replacement.go", "cmp.Or(compareBool(a.forbidden[m.Name], a.forbidden[n.Name]), a.compareCopies(s, m, n))", "cmp.Or(0, a.compareCopies(s, m, n))"}},

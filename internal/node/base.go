@@ -1,0 +1,224 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+	"conclave/wire/serve"
+)
+
+// Base is one node without what its role does. Its parts exist from New on, so
+// that the role's parts can be given them; they make calls only while Run runs.
+type Base struct {
+	Log      hclog.Logger
+	Fence    *wire.Fence          // refuses commands of older terms
+	Peers    *wire.Peers          // calls other nodes
+	Meta     *metaclient.Client   // the connection to the meta leader; the role sets its Report before Run
+	Stopping *metaclient.Stopping // what is known of a stop of the whole cluster
+	Metrics  *Metrics
+
+	config      Config
+	role        conclave.Role
+	view        *wire.View
+	events      *serve.Events
+	interceptor *wire.Interceptor
+
+	started chan struct{} // closed once the listener is open
+	stop    chan struct{} // closed when the stages of a stop are done: Run must return
+	ended   chan struct{} // closed by Run when it returns
+
+	address string        // set by Run before started is closed
+	leaving chan struct{} // closed by EndMembership
+	left    chan struct{} // closed when no beat is sent any more
+
+	mu       sync.Mutex // guards the rest
+	running  bool       // Run was called
+	stopping bool       // Shutdown was called
+}
+
+// errStopped is the cause with which a graceful stop ends the loops.
+var errStopped = errors.New("the node stops")
+
+// New returns a node that does nothing until Run. The configuration has its
+// defaults and is valid, and its Trace is that of the node (trace.Sink.Of).
+func New(c Config, role conclave.Role) *Base {
+	b := &Base{
+		Log: c.Logger, Fence: &wire.Fence{Trace: c.Trace}, Metrics: newMetrics(),
+		config: c, role: role, view: wire.NewView(), events: serve.NewEvents(c.Node.Name, c.Now),
+		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}), leaving: make(chan struct{}), left: make(chan struct{}),
+	}
+	b.view.Trace = c.Trace
+	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: c.Token}
+	b.Peers = wire.NewPeers(c.Network, b.interceptor)
+	b.Meta = metaclient.New(metaclient.Config{
+		Self: wire.Member{Node: c.Node, Role: role}, DataCenter: c.DataCenter, Metas: c.Metas,
+		Peers: b.Peers, View: b.view, Fence: b.Fence, Logger: c.Logger.Named("metaclient"), Rand: b.NewRand(), Beat: c.Beat,
+	})
+	b.interceptor.Behind = b.Meta.Behind
+	b.Stopping = &metaclient.Stopping{Node: c.Node, View: b.view, Events: b.events}
+	b.Metrics.Counter("conclave_fence_refused_total", "Commands of older terms that were refused.", b.Fence.Refused)
+	b.Metrics.Counter("conclave_view_refused_total", "States of older epochs that were refused.", b.view.Refused)
+	return b
+}
+
+// Started returns a channel that is closed once the listener is open; Address
+// is valid from then on.
+func (b *Base) Started() <-chan struct{} { return b.started }
+
+// Address returns the address at which others reach this node, or "" before
+// Started is closed.
+func (b *Base) Address() string {
+	select {
+	case <-b.started:
+		return b.address
+	default:
+		return ""
+	}
+}
+
+// Events returns the log of this node's events.
+func (b *Base) Events() *serve.Events { return b.events }
+
+// View returns what this node knows of the cluster's state.
+func (b *Base) View() *wire.View { return b.view }
+
+// NewRand returns a random source for one loop.
+func (b *Base) NewRand() *rand.Rand {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return rand.New(rand.NewPCG(b.config.Rand.Uint64(), b.config.Rand.Uint64()))
+}
+
+// Run opens the listener, calls setup with the advertised address, serves the
+// handler that it returns, and calls run, which returns when its context ends
+// and joins what it has started; an error that it returns before ends the node.
+//
+// Run returns nil after Shutdown, the cause when ctx ends, which is a crash, and
+// any other error that retrying cannot resolve: the port is taken, or another
+// living process has the node's name (wire.CodeConflict). After a stop, requests
+// in progress have grace to finish. It may be called once.
+func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address string) (http.Handler, error), run func(context.Context) error) error {
+	b.mu.Lock()
+	twice, stopped := b.running, b.stopping
+	b.running = true
+	b.mu.Unlock()
+	if twice {
+		return errors.New("Run was called twice")
+	}
+	defer close(b.ended)
+	if stopped {
+		return nil
+	}
+	ln, err := b.config.Network.Listen(ctx, "tcp", b.config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", b.config.Listen, err)
+	}
+	b.address = b.config.Advertise
+	if b.address == "" {
+		b.address = ln.Addr().String()
+	}
+	b.interceptor.Address, b.Meta.Self.Address = b.address, b.address
+	b.Meta.Config.Metas = slices.DeleteFunc(slices.Clone(b.config.Metas), func(a string) bool { return a == b.address })
+	handler, err := setup(b.address)
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	server := serve.NewHTTPServer(ln, handler)
+	defer b.Peers.Close()
+
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var serving, working sync.WaitGroup
+	defer serving.Wait()
+	serving.Go(func() {
+		if err := server.Serve(); err != nil {
+			end(fmt.Errorf("serve %s: %w", b.address, err))
+		}
+	})
+	working.Go(func() {
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			end(err)
+		}
+	})
+	close(b.started)
+	b.Log.Info("listening", "node", b.config.Node, "address", b.address)
+	select {
+	case <-ctx.Done():
+	case <-b.stop:
+		end(errStopped)
+	}
+	working.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, errStopped) {
+		server.Close()
+		return err
+	}
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer done()
+	server.Shutdown(last)
+	b.Log.Info("stopped", "node", b.config.Node)
+	return nil
+}
+
+// Shutdown calls stages, which is the role's part of a graceful stop, and then
+// ends Run, which returns nil. Whatever stages returns, the stop is completed;
+// its context ends if the node ends by itself. Before Run, Shutdown only makes
+// Run return at once; a second call waits for the first. The error is that of
+// stages, or of a ctx that ended before Run returned.
+func (b *Base) Shutdown(ctx context.Context, stages func(context.Context) error) error {
+	b.mu.Lock()
+	twice, running := b.stopping, b.running
+	b.stopping = true
+	b.mu.Unlock()
+	if !running {
+		return nil
+	}
+	select {
+	case <-b.started:
+	case <-b.ended:
+	}
+	select {
+	case <-b.ended: // a crash: there is nothing left to stop
+		return nil
+	default:
+	}
+	var err error
+	if !twice {
+		err = b.whileRunning(ctx, stages)
+		close(b.stop)
+	}
+	select {
+	case <-b.ended:
+	case <-ctx.Done():
+		err = cmp.Or(err, ctx.Err())
+	}
+	return err
+}
+
+// whileRunning calls f with a context that ends with ctx, or with the node.
+func (b *Base) whileRunning(ctx context.Context, f func(context.Context) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end(nil)
+	watching.Go(func() {
+		select {
+		case <-b.ended:
+			end(errors.New("the node has ended"))
+		case <-ctx.Done():
+		}
+	})
+	return f(ctx)
+}

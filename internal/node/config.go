@@ -1,0 +1,135 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/wire"
+	"conclave/wire/serve"
+)
+
+// Config is the part of a role's configuration that all roles share; the
+// roles' configurations embed it. A zero field stands for its default. A role
+// sets the defaults first and validates the result, so that what is checked is
+// what is used.
+type Config struct {
+	// Node is the node's name and its incarnation, which must be new with each
+	// start (conclave.NewIncarnation).
+	Node conclave.NodeID
+	// Listen is the address of the node's one port, HOST:PORT; port 0 takes a
+	// free one. Beyond loopback it needs a Token, or Insecure.
+	Listen string
+	// Advertise is the address that other nodes and clients dial. Default: the
+	// listener's own.
+	Advertise string
+	// DataCenter is sent to the meta leader, which refuses a node of another
+	// data center. Default "default".
+	DataCenter string
+	// Metas are addresses of meta nodes. One that answers is enough; a meta
+	// itself needs none, and may be given its own.
+	Metas []string
+	// Token, if set, is required of every changing request, and sent with every
+	// call.
+	Token    string
+	Insecure bool
+	// Beat is the time between two beats: to the meta leader, and on the feeds
+	// between session and data nodes; of a meta, between two renewals of the
+	// leadership. At most a third of the cluster's node lease. Default 1 s; of
+	// a meta, a third of its lease.
+	Beat time.Duration
+
+	// Network is what the node listens and dials with. Default TCP.
+	Network wire.Network
+	// Logger receives the log lines; nil discards them.
+	Logger hclog.Logger
+	// Rand is the source of the random streams of the node's loops. If nil, a
+	// seed is drawn from the system.
+	Rand *rand.Rand
+	// Now is the wall clock, used only for times that are displayed, and by a
+	// meta once for the version floor of a table made from nothing. Default
+	// time.Now.
+	Now func() time.Time
+	// Version is what /version returns.
+	Version string
+	// Trace receives the events of this node; nil discards them.
+	Trace trace.Sink
+}
+
+// WithDefaults returns c with its zero fields set to the defaults.
+func (c Config) WithDefaults() Config {
+	c.DataCenter = cmp.Or(c.DataCenter, "default")
+	c.Beat = cmp.Or(c.Beat, time.Second)
+	if c.Network == nil {
+		c.Network = wire.NewTCP()
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Rand == nil {
+		c.Rand = NewRand()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// NewRand returns a random source with a seed that is drawn from the system.
+func NewRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
+
+// Validate reports the first invalid field of a node of that role, and the
+// constraint that it violates.
+func (c Config) Validate(role conclave.Role) error {
+	if err := conclave.ValidateName(c.Node.Name); err != nil {
+		return err
+	}
+	if c.Node.Incarnation == "" {
+		return fmt.Errorf("node %s has no incarnation", c.Node.Name)
+	}
+	if err := serve.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
+		return err
+	}
+	if err := c.validateAdvertise(); err != nil {
+		return err
+	}
+	if len(c.Metas) == 0 && role != conclave.RoleMeta {
+		return fmt.Errorf("no meta node is configured: want the address of at least one")
+	}
+	for _, a := range c.Metas {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("meta address %q: want HOST:PORT", a)
+		}
+	}
+	return Positive("Beat", c.Beat)
+}
+
+// validateAdvertise refuses an advertised address that other nodes could not
+// dial.
+func (c Config) validateAdvertise() error {
+	if c.Advertise != "" {
+		if host, port, err := net.SplitHostPort(c.Advertise); err != nil || host == "" || port == "" || port == "0" {
+			return fmt.Errorf("advertised address %q: want HOST:PORT", c.Advertise)
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("listen address %q accepts on every address: set the one for other nodes with --advertise", c.Listen)
+	}
+	return nil
+}
+
+// Positive returns an error if the field's duration is not positive.
+func Positive(field string, d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("%s %s: want a positive duration", field, d)
+	}
+	return nil
+}

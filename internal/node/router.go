@@ -1,0 +1,34 @@
+package node
+
+import (
+	"net/http"
+
+	"connectrpc.com/connect"
+	"github.com/gorilla/mux"
+
+	"conclave"
+	"conclave/meta/metaclient"
+	"conclave/wire/serve"
+	"conclave/wire/v1/wirev1connect"
+)
+
+// Router returns the router with the paths and services that every role
+// answers; the role adds its own. ready is what /readyz returns. announced is
+// called with every leader that announces itself and whose term is not refused;
+// it must not block.
+func (b *Base) Router(ready func() (bool, []string), announced func(term uint64, leader conclave.NodeID, address string)) *mux.Router {
+	r := serve.NewRouter(serve.RouterConfig{
+		Node: b.config.Node, Role: b.role, Version: b.config.Version, Token: b.config.Token,
+		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
+	})
+	if b.role != conclave.RoleMeta { // a meta answers for the whole cluster
+		r.Handle("/v1/stopping", b.Stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
+	}
+	service := metaclient.NewNodeService(b.config.Node, b.role, b.view, b.Fence, announced)
+	path, h := wirev1connect.NewNodeServiceHandler(service, b.HandlerOptions())
+	serve.Mount(r, path, h)
+	return r
+}
+
+// HandlerOptions returns the options of the services that other nodes call.
+func (b *Base) HandlerOptions() connect.HandlerOption { return serve.HandlerOptions(b.interceptor) }

@@ -1,0 +1,37 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// MigrateWithin is Migrate at the start of a process: it waits for a database
+// that cannot be reached, and calls waiting with the reason, at first and every
+// 5 s. The error is ErrUnavailable if the database was not there within the
+// limit, that of ctx, or that of Migrate.
+func (db *DB) MigrateWithin(ctx context.Context, lock Lock, limit time.Duration, waiting func(time.Duration, error)) error {
+	began, logged := time.Now(), time.Time{}
+	for {
+		try, cancel := context.WithTimeout(ctx, min(max(limit-time.Since(began), time.Second), MigrateTry))
+		err := db.Migrate(try, lock)
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, ErrUnavailable) || time.Since(began) >= limit:
+			return err
+		}
+		if time.Since(logged) >= 5*time.Second {
+			logged = time.Now()
+			waiting(time.Since(began).Round(time.Second), err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(100*time.Millisecond, limit/10+time.Millisecond)):
+		}
+	}
+}
