@@ -118,7 +118,10 @@ func (s *migrations) receiveCopies(ctx context.Context, address string, ask *wir
 	return stream.Err()
 }
 
-// take replaces the copy with a holder's if that is further.
+// take replaces the copy with a holder's if that is further. If the source has
+// finished, and only its feed was too slow, a copy of the same feed up to the
+// position at which it finished is the rest of what it had: the hand-over goes on
+// as if the feed had brought it.
 func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading) {
 	if s.running[m.r.id] != m || m.phase != collecting {
 		return
@@ -133,6 +136,9 @@ func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading
 		"copy", c.Epoch, "position", c.Position, "had", r.copyEpoch, "at", r.copyPosition)
 	r.store = r.store.Install(r.takeover, c, now)
 	r.copyEpoch, r.copyPosition = c.Epoch, c.Position
+	if m.position > 0 && c.Epoch == m.sourceEpoch && c.Position >= m.position {
+		m.phase = applying
+	}
 }
 
 // yield ends what the replica does at older leader epochs than the asking

@@ -146,9 +146,8 @@ func TestCrash_WriteOvertakesTheCopyThatIsTaken(t *testing.T) {
 	})
 }
 
-// A successor whose source does not answer, or whose feed of it is too slow, takes
-// the furthest copy of the other holders before it compares with the sessions: what
-// they have is newer.
+// A successor whose source does not answer takes the furthest copy of the other
+// holders before it compares with the sessions: what they have is newer.
 func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 	for name, how := range map[string]func(*crashed){
 		"dead": func(s *crashed) { s.net.Kill(s.old.id.Name) },
@@ -156,11 +155,6 @@ func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 			s.old.finish = func() (*wirev1.FinishedSlot, error) {
 				time.Sleep(time.Second)
 				return nil, wire.Errorf(wire.CodeUnavailable, "too late")
-			}
-		},
-		"finished, and its feed is too slow": func(s *crashed) {
-			s.old.finish = func() (*wirev1.FinishedSlot, error) {
-				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 7}, nil
 			}
 		},
 	} {
@@ -192,6 +186,33 @@ func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A source that finished has nothing newer than the position at which it did. So a
+// successor that took the rest from another holder waits for nothing more: not for
+// the source's feed, and not for the answer of a session that was lost.
+func TestHandOver_HolderCompletesAFinishedSourcesCopy(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s := &crashed{
+			cluster: c, old: c.source("data-1"), c1: c.source("data-3"),
+			lost: c.session("session-1", true), alive: c.session("session-2", true), id: dataIDIn(0, 1),
+		}
+		s.b = c.data("data-2")
+		s.from = c.stable(1, s.old.id, s.b.id, s.c1.id)
+		s.old.events <- whole(s.from, 5, copyOf(s.lost.id, pub(s.id, "r1", 1, "old")))
+		eventually(t, time.Second, "caught up", func() bool { return s.b.state(0) == slot.CaughtUp })
+		s.old.finish = func() (*wirev1.FinishedSlot, error) {
+			return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 7}, nil
+		}
+		s.c1.sends(whole(s.from, 7, copyOf(s.lost.id, pub(s.id, "r1", 3, "last")), copyOf(s.alive.id, pub(s.id, "r2", 1, "one"))))
+		s.alive.put(pub(s.id, "r2", 1, "one"))
+		s.lost.kill()
+		c.evict("session-1")
+		c.switchTo(0, s.b.id)
+		eventually(t, 400*time.Millisecond, "serving", s.serves)
+		assert.Equal(t, []string{"last", "one"}, s.values(t))
+		assert.Equal(t, 1, s.old.finished(), "the source is not asked again")
+	})
 }
 
 // collectFrom asks a node as the leader of slot 0 at an epoch does.

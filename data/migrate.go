@@ -326,14 +326,15 @@ func (s *migrations) serve(m *migration, now time.Time) {
 	r.trace.Claim(serving)
 	r.copyEpoch, r.copyPosition = r.epoch, r.store.Position()
 	r.partial = nodeSet(partial)
-	for _, n := range m.without {
-		if !m.answered[n] {
-			r.partial[n] = true
-			s.differ.enqueue(diffJob{r: r, epoch: r.epoch, session: n})
-		}
+	without := slices.DeleteFunc(m.without, func(n conclave.NodeID) bool { return m.answered[n] })
+	for _, n := range without {
+		r.partial[n] = true
 	}
 	r.watchers.reset(r.id, r.epoch, r.store.Position())
 	r.mu.Unlock()
+	for _, n := range without {
+		s.differ.enqueue(diffJob{r: r, epoch: m.epoch, session: n})
+	}
 	delete(s.running, r.id)
 	s.refollow = true
 	s.feeds.wake()

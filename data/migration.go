@@ -13,8 +13,8 @@ import (
 //
 //	             Finish answered            position reached
 //	finishing ------------------> applying ------------------> (serve)
-//	    |  refused, or 300 ms        |  300 ms                    ^
-//	    v                            v                            |
+//	    |  refused, or 300 ms    ^   |  300 ms                    ^
+//	    v    a holder has the rest   v                            |
 //	collecting: the other live holders are asked. A migration     |
 //	    |       without a source, after a crash, begins here      |
 //	    | all have answered, or 300 ms                            |

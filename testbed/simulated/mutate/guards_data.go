@@ -22,6 +22,8 @@ var dataGuards = []guard{
 		"data/holders.go", "if m.source.IsZero() || m.again || m.collected {", "if m.epoch.Term > 0 {"}},
 	{name: "the sessions are asked while the holders of a silent source's slot are", test: unit{"./data", "TestHandOver_FurthestCopyReplacesASilentSource"}, patch: patch{
 		"data/migrate.go", "\t\tif m.phase == collecting {\n\t\t\treturn m.deadline", "\t\tif m.phase == collecting && m.r.id < 0 {\n\t\t\treturn m.deadline"}},
+	{name: "a finished source is asked again though a holder had the rest", test: unit{"./data", "TestHandOver_HolderCompletesAFinishedSourcesCopy"}, patch: patch{
+		"data/holders.go", "if m.position > 0 && c.Epoch", "if m.r.id < 0 && c.Epoch"}},
 	{name: "a copy that is not further is taken", test: unit{"./data", "TestCrash_CopyThatIsNotFurtherIsNotTaken"}, patch: patch{
 		"data/holders.go", "if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {", "if c.Epoch.IsZero() {"}},
 	{name: "a silent holder is waited for without end", test: unit{"./data", "TestCrash_SilentHolderIsLeftOut"}, patch: patch{
