@@ -33,7 +33,7 @@ func TestUpScript_RefusesFilesOfAnotherDatabase(t *testing.T) {
 				"volume ls", "echo "+c.volume,
 				"run", "printf '"+c.found+"\\n'",
 				"compose up", "true")
-			cmd := exec.Command("sh", filepath.Join("..", "..", "compose", "up"))
+			cmd := exec.Command("sh", filepath.Join("..", "..", "..", "compose", "up"))
 			cmd.Env = append(os.Environ(), "DB_IMAGE=an-image")
 			said, err := cmd.CombinedOutput()
 			asked := e.asked()
