@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -214,9 +213,9 @@ func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	stage := &chaosStage{driver: &calm{ending: interrupt}, dir: t.TempDir()}
+	stage := &runStage{dir: t.TempDir()}
 	var stderr bytes.Buffer
-	r, keep, err := stage.play(ctx, scenario, io.Discard, &stderr)
+	r, keep, err := stage.play(ctx, scenario, &calm{ending: interrupt}, &stderr)
 	require.NoError(t, err)
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	assert.Len(t, r.Problems(), 1)
@@ -224,8 +223,7 @@ func TestChaosPlay_KeepsFailureWhenCleanUpIsInterrupted(t *testing.T) {
 	assert.FileExists(t, filepath.Join(stage.dir, "history.txt"))
 	assert.Contains(t, stderr.String(), stage.dir)
 
-	stage.driver = &calm{opens: ctx.Err(), ending: func() {}}
-	_, keep, err = stage.play(ctx, scenario, io.Discard, &stderr)
+	_, keep, err = stage.play(ctx, scenario, &calm{opens: ctx.Err(), ending: func() {}}, &stderr)
 	assert.Equal(t, errInterrupted, err, "the scenario did not run")
 	assert.False(t, keep)
 }

@@ -116,6 +116,22 @@ func Add(to, more []Figure) []Figure {
 	return to
 }
 
+// Since returns the figures of one scenario without what was in them earlier in
+// the same run.
+func Since(before, now []Figure) (out []Figure) {
+	for _, f := range now {
+		if i := slices.IndexFunc(before, func(b Figure) bool { return b.Name == f.Name }); i >= 0 {
+			if gauges[f.Name].count != nil {
+				f.N -= before[i].N
+			} else {
+				f = Figure{Name: f.Name, Says: f.Says}.with(f.Times[min(before[i].N, len(f.Times)):])
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 func counter(k trace.Kind) func(*History) int {
 	return func(h *History) (n int) {
 		h.events(func(_ int, at time.Duration, _ trace.Claim) {

@@ -68,3 +68,22 @@ func TestFigures_HealedCountsFromHealing(t *testing.T) {
 	assert.Equal(t, 2, healed.N)
 	assert.InDelta(t, 2*time.Second, healed.Max, float64(100*time.Millisecond))
 }
+
+// What was measured until an earlier moment is left out.
+func TestSince_LeavesOutWhatWasThereBefore(t *testing.T) {
+	h := &check.History{}
+	leaderless := func(from, to time.Duration) {
+		h.Entries = append(h.Entries, check.Entry{At: from, Observed: &check.Observation{}}, check.Entry{At: to, Observed: &check.Observation{Leader: "meta-1"}},
+			check.Entry{At: to, Op: &check.Op{Kind: check.OpPush}})
+	}
+	names := []string{"leaderless", "empty"}
+	leaderless(time.Second, 2*time.Second)
+	before := check.Figures(h, names)
+	leaderless(3*time.Second, 6*time.Second)
+	got := check.Since(before, check.Figures(h, names))
+	require.Len(t, got, 2)
+	assert.Equal(t, []time.Duration{3 * time.Second}, got[0].Times)
+	assert.Equal(t, 3*time.Second, got[0].Max)
+	assert.Equal(t, 1, got[1].N)
+	assert.Equal(t, before, check.Since(nil, before))
+}

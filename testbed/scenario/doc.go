@@ -22,6 +22,19 @@
 //	until 25s
 //	figure leaderless
 //
+// A longer scenario has scenes, one after the other:
+//
+//	scene KILL -9 THE LEADER
+//	# What happens, for the narrator.
+//	look at election list
+//	at 0s kill leader
+//	at 0s expect new leader within 5s
+//	until 4s
+//
+// Times in a scene count from its beginning. It ends when its time is over
+// (until, or its last line) and each of its expectations is decided; then the
+// next one begins. "look at" names a command of the tool that shows the same.
+//
 // The actions:
 //
 //	kill, stop, start, pause, resume, twin X

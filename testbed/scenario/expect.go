@@ -80,6 +80,13 @@ var conditions = map[string]condition{
 		n := p.rec.Refused() - p.refused
 		return n >= e.Count, fmt.Sprintf("%d were refused", n)
 	}},
+	"connected": {about: "every client is connected to a session that was not killed", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
+		return p.load.connected(p.targets.dead)
+	}},
+	"ready": {about: "every node runs and has joined", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		all := len(p.s.Cluster.Nodes())
+		return len(now.Ready) == all && len(now.Up) == all, fmt.Sprintf("%d of %d nodes are ready", len(now.Ready), all)
+	}},
 	"frozen": {about: "protection is on: no slot moves", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) { return now.Frozen, "not frozen" }},
 	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Partial > 0, "no slot is partial"
@@ -89,6 +96,11 @@ var conditions = map[string]condition{
 	"table of": {count: true, about: "the slot table is of a term of at least COUNT", holds: func(_ *player, e *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Table.Epoch.Term >= uint64(e.Count), now.Table.Epoch.String()
 	}},
+}
+
+// About describes what is expected, for people.
+func (e Expectation) About() string {
+	return strings.ReplaceAll(conditions[e.What].about, "WHO", string(e.Who))
 }
 
 func upOrDown(up bool) func(*player, *Expectation, testbed.Snapshot) (bool, string) {
@@ -120,6 +132,15 @@ type openExpectation struct {
 
 // evaluate evaluates an expectation; done reports whether it is decided.
 func (p *player) evaluate(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
+	if done, failure = p.decide(o, now); done && !o.progress {
+		for _, n := range p.narrators {
+			n.Decided(o.Expectation, now, time.Since(o.began), failure)
+		}
+	}
+	return done, failure
+}
+
+func (p *player) decide(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
 	holds, why := conditions[o.What].holds(p, &o.Expectation, now)
 	passed := time.Since(o.began)
 	switch {

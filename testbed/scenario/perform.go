@@ -122,6 +122,9 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 // done records an act that began at began and ended with err, and schedules its
 // end if it lasts for a limited time.
 func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, err error, last time.Duration) error {
+	for _, n := range p.narrators {
+		n.Did(a, err)
+	}
 	if p.can.EffectTime != nil && err == nil && !a.EndsFault() {
 		p.rec.Earlier(p.can.EffectTime(ctx, a, began), check.Fault{Action: a})
 	} else {

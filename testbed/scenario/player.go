@@ -47,13 +47,14 @@ func (r *Result) Problems() []string {
 
 // Play plays a scenario on a cluster and checks its history. Time is that of
 // package time, so it is virtual in a bubble. An error means that the scenario
-// could not be played: the cluster did not start, or could not be observed.
-func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
+// could not be played: the cluster did not start, or could not be observed. The
+// narrators are called while it is played.
+func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narrator) (*Result, error) {
 	s = s.withDefaults()
 	r := &Result{Scenario: s}
 	rec := check.NewRecorder(s.Name, s.Cluster)
 	p := &player{
-		s: s, cluster: d, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
+		s: s, cluster: d, narrators: narrators, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
@@ -88,13 +89,14 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 // player plays one scenario. One goroutine does everything but the clients'
 // work.
 type player struct {
-	s       Scenario
-	cluster testbed.Cluster
-	can     *testbed.Capabilities // of cluster, once it is open
-	rec     *check.Recorder
-	gate    *trace.Gate
-	load    *load
-	targets *targets
+	s         Scenario
+	cluster   testbed.Cluster
+	narrators []Narrator
+	can       *testbed.Capabilities // of cluster, once it is open
+	rec       *check.Recorder
+	gate      *trace.Gate
+	load      *load
+	targets   *targets
 
 	start    time.Time
 	due      []event
@@ -137,10 +139,7 @@ func (p *player) play(ctx context.Context) error {
 	p.rec.Begin()
 	p.start = time.Now()
 	p.baseline, p.refused = p.cluster.Observe(ctx), p.rec.Refused()
-	for _, step := range p.s.Lines {
-		p.schedule(step)
-	}
-	if err := p.run(ctx, p.s.Until); err != nil {
+	if err := p.playLines(ctx); err != nil {
 		return err
 	}
 	if err := p.healAll(ctx); err != nil {
@@ -156,6 +155,35 @@ func (p *player) play(ctx context.Context) error {
 	}
 	return p.readAll(ctx)
 }
+
+// playLines plays the lines of the file, scene by scene.
+func (p *player) playLines(ctx context.Context) error {
+	for _, line := range p.s.of(0) {
+		p.schedule(line, 0)
+	}
+	if len(p.s.Scenes) == 0 {
+		return p.run(ctx, p.s.Until)
+	}
+	for i, scene := range p.s.Scenes {
+		began := time.Since(p.start)
+		for _, n := range p.narrators {
+			n.Begins(scene)
+		}
+		for _, line := range p.s.of(i + 1) {
+			p.schedule(line, began)
+		}
+		if err := p.run(ctx, began+scene.Until); err != nil {
+			return err
+		}
+		for _, n := range p.narrators {
+			n.Ended(p.soFar)
+		}
+	}
+	return nil
+}
+
+// soFar returns what was recorded until now.
+func (p *player) soFar() (*check.History, error) { return p.rec.SoFar(p.can.Events, p.cluster.Events) }
 
 // settleTimeout bounds the time in which a cluster without faults must come to
 // rest.
@@ -194,9 +222,10 @@ func (p *player) settle(ctx, work context.Context) error {
 	return wait("full")
 }
 
-// schedule adds a line of the file, with its repetitions, to the timeline.
-func (p *player) schedule(s Line) {
-	for at := s.At; ; at += s.Every {
+// schedule adds a line of the file, with its repetitions, to the timeline; base
+// is when its scene began.
+func (p *player) schedule(s Line, base time.Duration) {
+	for at := base + s.At; ; at += s.Every {
 		if s.Expect != nil {
 			p.at(at, func(context.Context) error {
 				p.open = append(p.open, &openExpectation{Expectation: *s.Expect, line: s.Number, began: time.Now()})
@@ -205,7 +234,7 @@ func (p *player) schedule(s Line) {
 		} else {
 			p.at(at, func(ctx context.Context) error { return p.perform(ctx, *s.Step) })
 		}
-		if s.Every == 0 || at+s.Every > s.To {
+		if s.Every == 0 || at+s.Every > base+s.To {
 			return
 		}
 	}
