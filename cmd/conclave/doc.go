@@ -24,6 +24,7 @@
 //   - workload.go: the hidden command with which containers have clients
 //   - registry.go: publish, subscribe, get
 //   - soak.go: a long run, its cluster and its report
+//   - scenario.go: the language of scenarios, and their check
 //   - chaos.go: the list of scenarios, and run
 //   - chaos_runs.go: several runs and their table
 //   - demo.go: one run of the demo, which is a scenario too

@@ -155,6 +155,8 @@ conclave chaos run f01                    kill -9 the leader, again and again
 conclave chaos run storm --seed 7         random faults, made from a seed
 conclave chaos run f16 f19 --times 20 --parallel 3
 conclave chaos run mine.txt --html report.html`,
+	"scenario check":   "conclave scenario check f01               a built-in one, or a file",
+	"scenario grammar": "conclave scenario grammar",
 	"bench": `
 conclave bench
 conclave bench --only leader-killed --repeat 5`,

@@ -84,8 +84,12 @@ var conditions = map[string]condition{
 		return p.load.connected(p.targets.dead)
 	}},
 	"ready": {about: "every node runs and has joined", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
-		all := len(p.s.Cluster.Nodes())
-		return len(now.Ready) == all && len(now.Up) == all, fmt.Sprintf("%d of %d nodes are ready", len(now.Ready), all)
+		for _, n := range p.s.Cluster.Nodes() {
+			if !slices.Contains(now.Up, n) || !slices.Contains(now.Ready, n) {
+				return false, n + " is not ready"
+			}
+		}
+		return true, ""
 	}},
 	"frozen": {about: "protection is on: no slot moves", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) { return now.Frozen, "not frozen" }},
 	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {

@@ -1,6 +1,8 @@
 package scenario_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +162,20 @@ func TestBuiltin_ScenariosAreComplete(t *testing.T) {
 	f4, err := scenario.Builtin("F4")
 	require.NoError(t, err)
 	assert.Equal(t, "f04-held-before-the-write", f4.Name)
+}
+
+func TestExamples_AreComplete(t *testing.T) {
+	files, err := filepath.Glob("examples/*.txt")
+	require.NoError(t, err)
+	assert.Len(t, files, 3)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		s, err := scenario.Parse(name, string(text))
+		require.NoError(t, err)
+		assert.NotEmpty(t, s.About, name)
+		assert.NotEmpty(t, s.Figures, name)
+	}
 }
 
 func TestBuiltin_SuggestsSimilarNames(t *testing.T) {

@@ -249,7 +249,7 @@ at 2s expect connected within 1s
 
 func TestExpect_ReadyAndConnected(t *testing.T) {
 	r := play(t, &fakeCluster{}, "clients 1\nat 1s kill session-1\nat 1s expect connected within 1s\nat 3s start session-1\nat 3s expect connected within 1s\nat 4s expect ready within 1s\nuntil 6s")
-	assert.Equal(t, []string{"line 4: expect connected within 1s: client-1 is not connected", "line 7: expect ready within 1s: 0 of 4 nodes are ready"}, r.Failures)
+	assert.Equal(t, []string{"line 4: expect connected within 1s: client-1 is not connected", "line 7: expect ready within 1s: meta-1 is not ready"}, r.Failures)
 }
 
 // A failure names the line of the expectation that was not met.

@@ -13,19 +13,6 @@ import (
 	"conclave/testbed/check"
 )
 
-// The selectors of the language:
-//
-//	meta-1  session-2  data-3  client-4  db      by name
-//	leader                                       the node that leads now
-//	follower                                     a meta that does not lead
-//	a meta, a session, a data, a client          any that runs
-//	owner of SLOT                                the data node that leads a slot
-//	metas, sessions, datas, clients, everyone    all of them
-//	half of metas|sessions|datas                 half of them, rounded up
-//	it                                           what the last selector chose
-//	the dead                                     the nodes that were killed or have stopped
-//	the rest                                     all nodes but what "it" is
-
 var roles = map[string]string{"meta": "meta", "session": "session", "data": "data", "client": "client"}
 
 // selector reads a selector.
