@@ -79,7 +79,11 @@ func (a *app) playDemo(ctx context.Context, o demoOptions) error {
 		Tool: stage.tool, Database: stage.database, Out: out, Brief: o.kills > 0,
 	})
 	var r *scenario.Result
-	if r, keep, err = stage.play(ctx, s, n, a.stderr, n); err != nil {
+	r, keep, err = stage.play(ctx, s, n, a.stderr, n)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
 		return fmt.Errorf("demo failed: %w", err)
 	}
 	result := demoResult{Scenes: n.Scenes(), Broken: append([]string{}, r.Problems()...), Held: r.Ok(), TookMs: since(began)}

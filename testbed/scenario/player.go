@@ -20,7 +20,8 @@ import (
 type Result struct {
 	Scenario Scenario
 	Skipped  string   // why it was not played; "" if it was
-	Failures []string // expectations that were not met
+	Failures []string // expectations that were not met, and actions that failed
+	Late     []string // those of Failures that were not met within their time: too slow, not wrong
 	History  *check.History
 	Verdicts []check.Verdict
 	Figures  []check.Figure
@@ -80,7 +81,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 	if err != nil {
 		return r, err
 	}
-	r.Failures = p.failures
+	r.Failures, r.Late = p.failures, p.late
 	r.Verdicts = check.Run(r.History)
 	r.Figures = check.Figures(r.History, s.Figures)
 	return r, nil
@@ -110,6 +111,7 @@ type player struct {
 	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one
 	compared int64                  // pairs of copies compared since the last OpCompared
 	failures []string
+	late     []string
 }
 
 // event is something that is due at a time of the scenario.
@@ -311,6 +313,9 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		done, failure := p.evaluate(o, now)
 		if failure != nil && !o.progress {
 			p.failures = append(p.failures, failure.Error())
+			if o.For == 0 {
+				p.late = append(p.late, failure.Error())
+			}
 		}
 		if !done || !o.progress {
 			return done

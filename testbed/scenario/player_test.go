@@ -261,10 +261,12 @@ at 1s expect no leader for 1s
 until 5s`)
 	require.Len(t, r.Failures, 1)
 	assert.Equal(t, "line 4: expect new leader within 2s: no node leads", r.Failures[0])
+	assert.Equal(t, r.Failures, r.Late)
 
 	r = play(t, &fakeCluster{noSuccessor: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
 	require.Len(t, r.Failures, 1)
 	assert.Contains(t, r.Failures[0], "line 3: expect same leader for 3s: false after 0s")
+	assert.Empty(t, r.Late, "it is wrong, however long one waits")
 }
 
 // I10 checks a list that is not full in time, and again when the push guard's
