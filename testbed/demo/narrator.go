@@ -212,7 +212,7 @@ func (n *Narrator) Close(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		n.figure(fmt.Sprintf("all %d processes ended in", len(all)), ms(took), "each with exit code 0")
+		n.figure("all processes ended in", ms(took), "each with exit code 0")
 	}
 	if cerr := n.RealCluster.Close(ctx); err == nil {
 		err = cerr

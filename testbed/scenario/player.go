@@ -69,7 +69,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 	r.History = rec.History(p.can.Events || told)
 	p.releaseAll()
 	p.load.working.Wait() // no more clients arrive
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if cerr := d.Close(limit); err == nil && cerr != nil {
 		err = fmt.Errorf("close the cluster: %w", cerr)
@@ -86,6 +86,9 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 	r.Figures = check.Figures(r.History, s.Figures)
 	return r, nil
 }
+
+// closeTimeout bounds Cluster.Close, which may stop containers gracefully.
+const closeTimeout = 3 * time.Minute
 
 // player plays one scenario. One goroutine does everything but the clients'
 // work.
