@@ -137,6 +137,26 @@ func TestPages_NameWhatExists(t *testing.T) {
 	}
 }
 
+// quotedCode matches a block of Go that begins with the name of a file.
+var quotedCode = regexp.MustCompile("(?ms)^```go\n// ([\\w/]+\\.go)\n(.*?)^```$")
+
+// TestPages_QuoteCodeAsItIs checks that a block of code which begins with the
+// name of a file is part of that file.
+func TestPages_QuoteCodeAsItIs(t *testing.T) {
+	blocks := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(filepath.Join("../..", page))
+		require.NoError(t, err)
+		for _, m := range quotedCode.FindAllStringSubmatch(string(text), -1) {
+			blocks++
+			code, err := os.ReadFile(filepath.Join("../..", m[1]))
+			require.NoError(t, err, page)
+			assert.Contains(t, string(code), m[2], "%s, in %s", m[1], page)
+		}
+	}
+	assert.Positive(t, blocks, "the pages were understood")
+}
+
 // fenced matches a block of code.
 var fenced = regexp.MustCompile("(?ms)^```.*?^```$")
 
