@@ -94,11 +94,12 @@ type Action struct {
 	// MustRefuse marks a command that the leader must refuse as unsafe. A Cluster
 	// sends it like any other; the player checks the result.
 	MustRefuse bool
+	MustAccept bool // likewise of a command that must succeed
 }
 
 // String returns the act in the words of the language.
 func (a Action) String() string {
-	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse}
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}

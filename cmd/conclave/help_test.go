@@ -52,9 +52,10 @@ func TestExamples(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for _, args := range [][]string{{"--version"}, {"version"}, {"--version", "--dir", "x"}} {
-		assert.Equal(t, version+"\n", tool(t, args...).stdout)
+	for _, args := range [][]string{{"--version"}, {"--version", "--dir", "x"}} {
+		assert.Equal(t, "conclave version "+version+"\n", tool(t, args...).stdout)
 	}
+	assert.Equal(t, version+"\n", tool(t, "version").stdout)
 	assert.JSONEq(t, `{"version":"`+version+`"}`, tool(t, "version", "--json").stdout)
 }
 

@@ -51,7 +51,6 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 			return a.readToken()
 		},
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultVersionFlag() // now, so that a flag after it is not taken for its value
 	a.addGlobals(root)
 	root.AddGroup(

@@ -151,8 +151,11 @@ func (h *History) faultSpans(verbs ...testbed.Verb) faultTimes {
 			to := at
 			if x.Verb.Undo() != "" {
 				to = end
-				if _, twice := began[k]; twice {
-					continue
+				if i, twice := began[k]; twice {
+					if x.Verb != testbed.Kill {
+						continue
+					}
+					out[host][i].to = at // the node was stopping; now it is lost
 				}
 				began[k] = len(out[host])
 			}

@@ -245,8 +245,8 @@ func drainedOwnsNothing(h *History, v *Verdict) {
 }
 
 // stopsHandOver checks that a data node that is stopped while nothing else
-// happens hands its slots over, unless a stop of the whole cluster was
-// announced to it within the last minute.
+// happens hands its slots over, within stopLimit, unless a stop of the whole
+// cluster was announced to it within the last minute.
 func (h *History) stopsHandOver(v *Verdict) {
 	isAnnouncement := func(v testbed.Verb) bool { return v == testbed.AnnounceStop }
 	isStop := func(v testbed.Verb) bool { return v == testbed.Stop || isAnnouncement(v) }
@@ -264,7 +264,17 @@ func (h *History) stopsHandOver(v *Verdict) {
 	}
 	announced := map[string]time.Duration{}
 	stopped := map[string]seenAt[time.Duration]{}
+	reports := map[string]bool{} // nodes whose events are in the history
+	inTime := func(i int, at time.Duration, node string) {
+		s, is := stopped[node]
+		if is && len(stopped) == 1 && reports[node] && calm(s.v-SessionGrace-5*time.Second, at-1) {
+			v.check(at-s.v <= stopLimit, h, at, []int{s.i, i}, "%s was stopped without any other fault, and %s later it has not handed its slots over", node, at-s.v)
+		}
+	}
 	for i, e := range h.Entries {
+		if e.Event != nil {
+			reports[e.Event.Node.Name] = true
+		}
 		switch f := e.Fault; {
 		case f != nil && f.Err == nil && f.Verb == testbed.AnnounceStop:
 			announced[f.Node] = e.At
@@ -274,6 +284,7 @@ func (h *History) stopsHandOver(v *Verdict) {
 				delete(stopped, f.Node)
 			}
 		case f != nil && f.Err == nil && f.Verb == testbed.Kill: // it no longer stops, and what it reports meanwhile does not count
+			inTime(i, e.At, f.Node)
 			delete(stopped, f.Node)
 		case e.Event != nil && e.Event.Kind == trace.Emptied:
 			s, was := stopped[e.Event.Node.Name]
@@ -283,7 +294,14 @@ func (h *History) stopsHandOver(v *Verdict) {
 			}
 		}
 	}
+	for _, node := range slices.Sorted(maps.Keys(stopped)) {
+		inTime(len(h.Entries)-1, h.End(), node)
+	}
 }
+
+// stopLimit bounds how long a data node hands its slots over while nothing else
+// happens.
+const stopLimit = 20 * time.Second
 
 // AnnouncementLasts bounds how long an announcement is in force at the node
 // that it was made to: a minute, and one second for its way there.
