@@ -137,6 +137,28 @@ func TestPages_NameWhatExists(t *testing.T) {
 	}
 }
 
+// TestArchitecture_CoreIsSmall checks that the files of the first tour have at
+// most 6,000 lines.
+func TestArchitecture_CoreIsSmall(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	require.NoError(t, err)
+	_, tour, _ := strings.Cut(string(text), "## First tour")
+	tour, _, _ = strings.Cut(tour, "\nThen:")
+	files, lines := 0, 0
+	for line := range strings.Lines(tour) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
+				code, err := os.ReadFile(filepath.Join("../..", m[1]))
+				require.NoError(t, err)
+				files, lines = files+1, lines+strings.Count(string(code), "\n")
+			}
+		}
+	}
+	assert.Greater(t, files, 20, "the page was understood")
+	assert.LessOrEqual(t, lines, 6000)
+	t.Logf("%d files, %d lines", files, lines)
+}
+
 // quotedCode matches a block of Go that begins with the name of a file.
 var quotedCode = regexp.MustCompile("(?ms)^```go\n// ([\\w/]+\\.go)\n(.*?)^```$")
 
