@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/containers"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
@@ -169,7 +170,8 @@ func (s *runStage) hasLogs() bool {
 	return err == nil && len(files) > 0
 }
 
-// record writes the history of a run in which an invariant did not hold.
+// record writes the history of a run in which an invariant did not hold, and
+// pages about what is not linearizable.
 func (s *runStage) record(r *scenario.Result) (err error) {
 	if r == nil || r.History == nil {
 		return nil
@@ -184,7 +186,7 @@ func (s *runStage) record(r *scenario.Result) (err error) {
 	for _, e := range r.History.Entries {
 		fmt.Fprintln(w, e)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
 }
 
 // newStage creates the folder and the cluster of one run of a command. The demo
