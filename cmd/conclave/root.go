@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +23,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.entered {
 		err = usageError{err}
+		a.asJSON = a.asJSON || slices.Contains(args, "--json") // what follows a bad flag was not parsed
 	}
 	return a.report(cmd, err)
 }
