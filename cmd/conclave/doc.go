@@ -24,6 +24,7 @@
 //   - workload.go: the hidden command with which containers have clients
 //   - registry.go: publish, subscribe, get
 //   - soak.go: a long run, its cluster and its report
+//   - scenario.go: the check of scenarios and the description of their language
 //   - chaos.go: the list of scenarios, and run
 //   - chaos_runs.go: several runs and their table
 //   - chaos_play.go: one run: the scenario, its cluster and its logs

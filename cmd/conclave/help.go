@@ -20,17 +20,18 @@ func (a *app) addGlobals(root *cobra.Command) {
 
 // globals are the global flags that a command uses, by its name or group.
 var globals = map[string]string{
-	"cluster":   "dir meta json token token-file",
-	"registry":  "dir meta json token token-file",
-	"local":     "dir json",
-	"break":     "json",
-	"up":        "dir json token token-file",
-	"down":      "dir",
-	"logs":      "dir",
-	"roll":      "dir json token token-file",
-	"chaos run": "dir json",
-	"version":   "json",
-	"workload":  "dir meta token token-file",
+	"cluster":          "dir meta json token token-file",
+	"registry":         "dir meta json token token-file",
+	"local":            "dir json",
+	"break":            "json",
+	"up":               "dir json token token-file",
+	"down":             "dir",
+	"logs":             "dir",
+	"roll":             "dir json token token-file",
+	"chaos run":        "dir json",
+	"version":          "json",
+	"scenario grammar": "",
+	"workload":         "dir meta token token-file",
 }
 
 // usesGlobal reports whether a global flag has a meaning for a command.
@@ -149,7 +150,9 @@ conclave clients publisher-1              those with that name`,
 conclave demo
 conclave demo --kills 20                  only kill the leader, and print the distribution
 conclave demo --on compose                in containers (first: make image)`,
-	"chaos list": "conclave chaos list",
+	"chaos list":       "conclave chaos list",
+	"scenario check":   "conclave scenario check mine.txt",
+	"scenario grammar": "conclave scenario grammar",
 	"chaos run": `
 conclave chaos run f01                    kill -9 the leader, again and again
 conclave chaos run storm --seed 7         random faults, made from a seed
