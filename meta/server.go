@@ -99,7 +99,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 		self: s.config.Node, log: s.log, elector: s.elector, client: s.client, view: s.view, leaders: s.leaders, competes: s.candidacy.competes,
 	}
 	s.follower = f
-	s.client.Report, s.client.Heard, s.client.Broke, s.client.Guess = f.report, f.observeBeat, f.suspectLeader, f.leaderFromStore
+	s.client.Report, s.client.OnMessage, s.client.Broke, s.client.Guess = f.report, f.observeBeat, f.suspectLeader, f.leaderFromStore
 	exportMetrics(s.Metrics, s.elector, s.view, s.leaders, s.config.Statements)
 	return s.routes(), nil
 }
