@@ -97,15 +97,16 @@ type Action struct {
 	MustAccept bool // likewise of a command that must succeed
 }
 
+// undo has the verb that ends what another one begins, for effects that last.
+var undo = map[Verb]Verb{
+	Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
+	Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
+	StartWrong: Start, ClosePort: OpenPort,
+}
+
 // Undo returns the verb that ends what v begins, or "" if the effect does not
 // last.
-func (v Verb) Undo() Verb {
-	return map[Verb]Verb{
-		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
-		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
-		StartWrong: Start, ClosePort: OpenPort,
-	}[v]
-}
+func (v Verb) Undo() Verb { return undo[v] }
 
 // IsCommand reports whether v is a command of an operator. If it is refused,
 // that is in the history and does not fail the scenario.
@@ -126,12 +127,15 @@ func (a Action) Undo() Action {
 // EndsFault reports whether the act ends a fault.
 func (a Action) EndsFault() bool {
 	switch a.Verb {
-	case Start, Resume, Mend, OpenPort, Release, Join, Allow, Unfreeze:
-		return true
 	case Skew:
 		return a.By == 0
 	case Switch:
 		return a.Peer == SwitchDefaults[a.Node]
+	}
+	for _, ends := range undo {
+		if a.Verb == ends {
+			return true
+		}
 	}
 	return false
 }

@@ -13,13 +13,13 @@ import (
 	"conclave/testbed"
 )
 
-// The 17 rules that make the Java original lossless, as far as a history shows
-// them. The comments of the functions say which part of a rule is checked.
+// L1 to L17 are the rules that make the Java original lossless, as far as a
+// history shows them; L18 and L19 came later. The comments of the functions say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},
-	{"L3", "no read straddles a change", readsWithinOneEpoch},
-	{"L4", "a leader change has a new leader epoch, and writes name it", writesNameTheEpoch},
+	{"L3", "a session counts no read of an epoch that has ended", readsWithinOneEpoch},
+	{"L4", "a new slot leader has a new leader epoch, and writes name it", writesNameTheEpoch},
 	{"L5", "epochs never go back, at any receiver", receiversRise},
 	{"L6", "two tables may coexist: a new leader's versions begin above what was read before", newLeadersBeginAbove},
 	{"L7", "the order per publisher holds, whatever is applied twice or late", publishersInOrder},
@@ -30,9 +30,9 @@ var ruleCheckers = []checker{
 	{"L12", "no slot is arranged before the term is sealed", sealedFirst},
 	{"L13", "slots move a few at a time", fewAtATime},
 	{"L14", "a drained node owns no slot", drainedOwnsNothing},
-	{"L15", "every hint has a pull behind it: in the end all nodes use one table", allCatchUp},
-	{"L16", "a meta outage freezes, and breaks nothing", writesGoOn},
-	{"L17", "at most one leader acts: rows are written one after the other", writesFormAChain},
+	{"L15", "in the end all nodes use one table, whatever notification was lost", allCatchUp},
+	{"L16", "while no meta answers, nothing moves and everything is served", writesGoOn},
+	{"L17", "at most one meta leader acts: rows are written one after the other", writesFormAChain},
 	{"L18", "at one position of a feed the follower's copy is the leader's", copiesAreEqual},
 	{"L19", "an operator's commands leave a cluster that serves and has a leader", operatorsBreakNothing},
 }

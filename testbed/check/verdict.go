@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"conclave"
@@ -30,6 +31,8 @@ type Violation struct {
 	At       time.Duration `json:"at"`
 	What     string        `json:"what"`
 	Evidence []string      `json:"evidence"`
+
+	visualize func(w io.Writer) error // writes a page about it, if there is one; see Visualize
 }
 
 // MarshalJSON writes durations as milliseconds.

@@ -238,11 +238,11 @@ func TestPlay_ChecksShortListsTwice(t *testing.T) {
 
 func TestPlay_SkipsWhatTheClusterCannotDo(t *testing.T) {
 	r := play(t, &fakeCluster{cannot: testbed.Skew}, "at 1s skew clock of db by 1h")
-	assert.Contains(t, r.Skipped, "this driver cannot do that")
+	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 	r = play(t, &fakeCluster{noEvents: true}, "only in the bubble\nat 1s kill leader for 1s")
 	assert.Contains(t, r.Skipped, "only in the bubble")
 	r = play(t, &fakeCluster{noEvents: true}, "at 1s hold leader at writing for 1s")
-	assert.Contains(t, r.Skipped, "this driver cannot do that")
+	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 }
 
 // A fault that could not be begun or ended fails the scenario. A command of an
