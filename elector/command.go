@@ -18,14 +18,9 @@ func (e *Elector) Resign(ctx context.Context) error {
 
 // Quit makes this node an observer until JoinElection; a leader resigns first.
 func (e *Elector) Quit(ctx context.Context) error {
-	return e.do(ctx, func(done chan error) {
-		e.mu.Lock()
-		e.shared.quit = true
-		e.unlock()
-		// A leader plays no round before its hand-over: it would renew the term that
-		// it is about to give up, and the other nodes would wait for that statement.
-		e.leave(asksToQuit, done)
-	})
+	// A leader plays no round before its hand-over: it would renew the term that
+	// it is about to give up, and the other nodes would wait for that statement.
+	return e.do(ctx, func(done chan error) { e.leave(asksToQuit, done) })
 }
 
 // JoinElection makes an observer a candidate again, and ends an abstention.
@@ -67,6 +62,9 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 // complete. It runs in the loop.
 func (e *Elector) leave(ev event, done chan error) {
 	e.mu.Lock()
+	if ev == asksToQuit {
+		e.shared.quit = true
+	}
 	do := e.apply(ev, ErrResigned)
 	if do.has(await) {
 		e.shared.lead.waiters = append(e.shared.lead.waiters, done)

@@ -6,19 +6,19 @@
 //
 // # What is not guaranteed
 //
-//   - At most one node believes it is the leader. A process can be stopped for
-//     seconds (a debugger, a machine that swaps) and then continue as if
-//     nothing had happened; no election can prevent that. It can number the
-//     terms, so that every effect carries its term and every receiver refuses
-//     an older one. [Elector.Leading] keeps the window small. The fence closes
-//     it: an SQL statement that joins the lock row, or a receiver that
-//     remembers the highest term.
-//   - There is always a leader. While the store is down no node is elected, and
+//   - Two nodes may believe that they lead. A process can be paused for seconds
+//     (a debugger, a machine that swaps) and then continue as if nothing had
+//     happened; no election can prevent that. It can number the terms, so that
+//     every effect carries its term and every receiver refuses an older one.
+//     [Elector.Leading] keeps the window small. The fence closes it: an SQL
+//     statement that joins the lock row, or a receiver that remembers the highest
+//     term.
+//   - There may be no leader. While the store is down no node is elected, and
 //     the present leader stops when its trust ends.
-//   - Clocks may run at any speed. Config.Margin is the allowance: 2 % between
-//     two machines by default.
-//   - With takeover by witness (package termcas), perceived leaderships do not
-//     overlap. A leader whose process is stopped, whose connection is broken and
+//   - Clocks must run at nearly the same speed. Config.Margin is the allowance:
+//     2 % between two machines by default.
+//   - With takeover by witness (package termcas), perceived leaderships may
+//     overlap. A leader whose process is paused, whose connection is broken and
 //     whose port is silent is replaced within 100 ms. When it continues, it
 //     believes it leads until it looks at its connection or its clock. It
 //     cannot change anything that is fenced.

@@ -105,7 +105,7 @@ var transitions = [...][6]transition{
 	abstentionEnds: {
 		{Following, 0}, {Following, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
 
-	wins: { // an observer has quit while the round was played
+	wins: { // a candidate whose Abstain ended while its round was played observes
 		{Observing, discard}, {Leading, begin}, {WindingDown, impossible | stop | forgo | discard},
 		{WindingDown, impossible | stop | forgo | discard}, {WindingDown, impossible | forgo | discard}, {WindingDown, discard}},
 	winsLate: {

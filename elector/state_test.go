@@ -21,7 +21,8 @@ func TestState_String(t *testing.T) {
 	assert.Equal(t, "state 9", State(9).String())
 }
 
-// The table and the diagram in the package comment are the machine.
+// The table in the package comment is the machine, and the diagram names every
+// state and every event that changes one.
 func TestTransitions_AsInPackageComment(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	require.NoError(t, err)

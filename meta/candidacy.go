@@ -20,7 +20,7 @@ import (
 type candidacy struct {
 	config  Config
 	log     hclog.Logger
-	address func() string
+	address string // of this node
 	elector *elector.Elector
 	client  *metaclient.Client
 	fence   *wire.Fence
@@ -140,7 +140,7 @@ func (c *candidacy) revoke(ctx context.Context) {
 
 // leaderAdmin returns the admin API of the leader, which may be this node.
 func (c *candidacy) leaderAdmin() (*metaclient.Admin, error) {
-	address := c.address()
+	address := c.address
 	if _, err := c.leaders.asLeader(); err != nil {
 		var refusal *wire.Error
 		if !errors.As(err, &refusal) || refusal.Address == "" {

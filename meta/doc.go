@@ -59,18 +59,19 @@
 //
 // # What is not guaranteed
 //
-//   - Members are alive. They only were, a lease ago.
-//   - A silent leader is replaced at once. A stopped one is noticed by its nodes
-//     after two beats, and by the other metas when its lease expires.
-//   - Protection knows why nodes are missing. It counts data nodes only, until
-//     the next lease at most; an operator can end it by hand.
+//   - A listed member may have died up to a lease ago.
+//   - There is a delay before a silent leader is replaced. If the meta leader is
+//     paused, its nodes notice it after two beats, and the other metas when its
+//     lease expires.
+//   - Protection does not know why nodes are missing. It counts data nodes only,
+//     until the next lease at most; an operator can end it by hand.
 //
 // # When a part fails
 //
 //	the leader, killed    the followers' waiting connections return within
 //	                      milliseconds, one wins and announces itself; all nodes
 //	                      follow, so it can decide at once
-//	the leader, stopped   its lease expires (3 s), then the same; when it continues,
+//	the leader, paused    its lease expires (3 s), then the same; when it continues,
 //	                      its term is refused everywhere, and its writes match no row
 //	a follower            nothing; it is missing from /v1/nodes
 //	all metas             the cluster continues with its last table; no node is
@@ -81,7 +82,7 @@
 //	                      holds is adopted, and differing slots are granted again
 //	a data node, killed   two refused dials, removed from the list, its slots granted
 //	                      to their followers: about 100 ms
-//	a data node, stopped  removed from the list when its lease expires
+//	a data node, paused   removed from the list when its lease expires
 //	the path to all nodes the leader resigns after a lease and abstains: a leader that
 //	                      reaches only the database is of no use
 //

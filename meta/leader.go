@@ -37,7 +37,7 @@ type leader struct {
 type leaders struct {
 	config     Config
 	log        hclog.Logger
-	address    func() string
+	address    string // of this node
 	elector    *elector.Elector
 	view       *wire.View
 	fence      *wire.Fence
@@ -59,7 +59,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	s.fence.Saw(term.Number)
 	ctx, cancel := context.WithCancel(wire.WithTerm(ctx, term.Number))
 	t := &tenure{
-		config: s.config, log: s.log.Named("leader"), address: s.address(), term: term, ctx: ctx, elector: s.elector,
+		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, ctx: ctx, elector: s.elector,
 		view: s.view, events: s.events, knock: s.calls.peers.Knock, background: s.background,
 		roster: newRoster(s.config.NodeLease), changed: signal.New(), loaded: make(chan struct{}),
 	}
@@ -115,7 +115,7 @@ func (s *leaders) knownMetas() []string {
 		}
 	}
 	for _, a := range more {
-		if a != s.address() && !slices.Contains(all, a) {
+		if a != s.address && !slices.Contains(all, a) {
 			all = append(all, a)
 		}
 	}

@@ -76,7 +76,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 		return nil, fmt.Errorf("make the election strategy: %w", err)
 	}
 	s.leaders = &leaders{
-		config: s.config, log: s.log, address: s.Address, view: s.view, fence: s.Fence, events: s.Events(), calls: calls,
+		config: s.config, log: s.log, address: address, view: s.view, fence: s.Fence, events: s.Events(), calls: calls,
 		configured: s.client.Metas, rand: s.nonces, background: &s.background, changed: make(chan struct{}),
 	}
 	s.elector, err = elector.New(elector.Config{
@@ -92,7 +92,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	}
 	s.leaders.elector = s.elector
 	s.candidacy = &candidacy{
-		config: s.config, log: s.log, address: s.Address, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
+		config: s.config, log: s.log, address: address, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
 		leaders: s.leaders, http: s.Peers.HTTP(),
 	}
 	f := &follower{
@@ -101,7 +101,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	s.follower = f
 	s.client.Report, s.client.OnMessage, s.client.Broke, s.client.Guess = f.report, f.observeBeat, f.suspectLeader, f.leaderFromStore
 	exportMetrics(s.Metrics, s.elector, s.view, s.leaders, s.config.Statements)
-	return s.routes(), nil
+	return s.routes(address), nil
 }
 
 // elect takes part in the election until ctx ends. The listener is open before
@@ -153,7 +153,7 @@ func (s *Server) ready() (bool, []string) {
 //
 // Every other node forwards to the leader what only the leader answers. Only
 // /leaderz and /v1/election are about the node that is asked.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes(address string) http.Handler {
 	announced := func(term uint64, leader conclave.NodeID, address string) {
 		s.elector.Seen(term) // ends this node's leadership if its term is lower
 		s.client.Announced(term, leader, address)
@@ -182,7 +182,7 @@ func (s *Server) routes() http.Handler {
 	r.HandleFunc("/leaderz", p.getLeaderz).Methods(http.MethodGet)
 	r.HandleFunc("/v1/election/{act:quit|join}", s.candidacy.postElection).Methods(http.MethodPost)
 
-	path, h := wirev1connect.NewMetaServiceHandler(&service{config: s.config, address: s.Address, elector: s.elector, leaders: s.leaders}, s.HandlerOptions())
+	path, h := wirev1connect.NewMetaServiceHandler(&service{config: s.config, address: address, elector: s.elector, leaders: s.leaders}, s.HandlerOptions())
 	serve.Mount(r, path, h)
 	return r
 }

@@ -20,7 +20,7 @@ import (
 // and may be repeated.
 type service struct {
 	config  Config
-	address func() string
+	address string // of this node
 	elector *elector.Elector
 	leaders *leaders
 }
@@ -45,7 +45,7 @@ func (s *service) Wake(context.Context, *connect.Request[wirev1.WakeRequest]) (*
 func (s *service) GetLeader(context.Context, *connect.Request[wirev1.GetLeaderRequest]) (*connect.Response[wirev1.GetLeaderResponse], error) {
 	if l, err := s.leaders.asLeader(); err == nil {
 		return connect.NewResponse(&wirev1.GetLeaderResponse{
-			Term: l.term.Number, Leader: wire.NodeOut(s.config.Node), Address: s.address(), Self: true,
+			Term: l.term.Number, Leader: wire.NodeOut(s.config.Node), Address: s.address, Self: true,
 		}), nil
 	}
 	out := &wirev1.GetLeaderResponse{Term: s.elector.Highest()}
