@@ -132,7 +132,7 @@ func (s *Server) close(context.Context) error {
 // reachable reports whether the cluster knows this session at all. It returns an
 // error if no meta leader can be reached now.
 func (s *Server) reachable() (known bool, err error) {
-	if _, ever := s.meta.LeaderHeard(); !ever {
+	if _, ever := s.meta.LastContact(); !ever {
 		return false, nil
 	}
 	if lost := s.meta.LostFor(); lost > s.meta.NodeLease() {

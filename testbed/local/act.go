@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -176,20 +174,6 @@ func (d *Cluster) start(ctx context.Context, name string) error {
 	return nil
 }
 
-// pid returns the process id that the supervisor has recorded; 0: the process
-// is down.
-func (d *Cluster) pid(name string) (int, error) {
-	rows, err := d.nodes.Rows()
-	if err != nil {
-		return 0, err
-	}
-	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.Name == name })
-	if i < 0 {
-		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
-	}
-	return rows[i].PID, nil
-}
-
 // signal sends a signal to a process. It is no error if the process is down.
 func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) error {
 	err := d.nodes.Kill(ctx, name, sig)
@@ -197,10 +181,4 @@ func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) e
 		return nil
 	}
 	return err
-}
-
-// isNode reports whether the name is that of a node.
-func isNode(name string) bool {
-	role, _, found := strings.Cut(name, "-")
-	return found && (role == "meta" || role == "data" || role == "session")
 }
