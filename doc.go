@@ -37,13 +37,13 @@
 //     join.go (the stream to each node), members.go, warmup.go, arranger.go
 //     (store, then publish), protection.go; metaclient is the other end of the
 //     stream.
-//  6. data: store.go (copies, versions), slots.go (what the table asks of a
+//  6. data: store/store.go (copies, versions), slots.go (what the table asks of a
 //     node), migrate.go and diff.go (how a slot comes to be served),
 //     replicate.go and follow.go, owners.go (when a session counts as lost),
 //     stop.go.
-//  7. session: registry.go (the registrations), writer.go, fence.go and
-//     diff.go, feed.go, topics.go and push.go (from a change to a push),
-//     guard.go, stop.go.
+//  7. session: registry/doc.go, and there publish.go, queue.go, diff.go, and
+//     push.go and guard.go (from what was read to a push); then server.go,
+//     writer.go, feed.go, reader.go, stop.go.
 //  8. client: client.go, link.go (reconnect and replay), publication.go.
 //  9. testbed: doc.go and cluster.go; scenario/doc.go, one of
 //     scenario/library/, scenario/player.go; then check, the checks of the

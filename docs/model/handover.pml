@@ -1,6 +1,6 @@
 /*
  * The hand-over of a slot, as a model for Spin (data/doc.go, slot/doc.go and
- * session/queue.go describe the same protocol in prose). README.md lists what is
+ * session/registry/queue.go describe the same protocol in prose). README.md lists what is
  * left out, and has the results. ./run checks it.
  *
  * One slot and one registration. The arranger writes rows of the slot table; NODES

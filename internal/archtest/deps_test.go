@@ -38,6 +38,8 @@ const rules = `
 	internal/node, elector, sql, internal/stage, internal/logging, lease < meta;
 	wire < data/store;
 	data/store < data;
+	wire < session/registry;
+	session/registry < session;
 	internal/node, internal/stage < data, session;
 
 	conclave < internal/devdb < internal/mysqltest;
