@@ -22,7 +22,7 @@ PROTOC_CONNECT   := $(shell $(GO) list -m -f '{{.Version}}' connectrpc.com/conne
 LINT_VERSION     := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo soak eight test test-all test-real test-zookeeper sim mutate check up down lint generate bench fuzz cover clean
+.PHONY: help build demo soak eight test test-all test-real test-zookeeper sim diagram mutate check up down lint generate bench fuzz cover clean
 .PHONY: need-docker image image-source compose-up compose-demo compose-down
 
 help: ## list the targets
@@ -84,7 +84,7 @@ sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEE
 ifdef SCENARIO
 	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; echo "logs and histories: $(SIM)"; exit $$code
 else ifdef TWICE
-	@$(SIM_RUN) -test.v -test.run '^TestOneSeedOneTrace$$' -twice '$(TWICE)'
+	@$(SIM_RUN) -test.v -test.run '^(TestOneSeedOneTrace|TestDiagram)$$' -twice '$(TWICE)'
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))
 	@$(SIM_RUN) -test.v -test.run '^TestStorms$$' -seed '$(SEED)' $(if $(SHRINK),-shrink $(SHRINK),) -record '$(SIM)'; code=$$?; echo "log and history: $(SIM)"; exit $$code
 else
@@ -95,6 +95,11 @@ else
 	@$(if $(COVER),{ echo 'mode: set'; cat '$(SIM)'/cover.? | grep -v -e '^mode:' -e '\.pb\.go:' -e '\.connect\.go:'; } > '$(SIM)/cover.all' && \
 	  $(GO) tool cover -func='$(SIM)/cover.all' | awk '/^total:/ { print "the share of the cluster'"'"'s code that storms and stories ran: " $$3 }',true)
 endif
+
+diagram: ## play a failover in the simulator and draw it into docs/failover.svg
+	@mkdir -p '$(SIM)' && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'
+	CGO_ENABLED=0 $(GO) test -overlay '$(SIM)/overlay/overlay.json' -tags onetrace -c -o '$(SIM)/sim.test' ./testbed/simulated
+	@$(SIM_RUN) -test.run '^TestDiagram$$' -diagram
 
 mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
 	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))

@@ -105,28 +105,27 @@
 //
 // # Not guaranteed
 //
-//   - A slot is always readable. A hand-over takes one round trip. A crash takes
-//     a diff with every session; a session that hangs delays it until the leader
-//     evicts that session, and one that cannot be dialled for a node lease and a
-//     session grace. A silent source delays a hand-over as long if a session was
-//     lost, until it is reached or evicted.
-//   - A slot that is served without such a session has everything that the
-//     session has; nor that a slot without a copy has everything that a lost
-//     session has.
-//   - Publishers whose clients died together with their session disappear at
-//     once. They stay for the session grace, because they look the same as
-//     clients that are about to reconnect; for two graces if a subscriber's list
-//     would become empty or lose more than half (ADR 0048).
-//   - Two leaders are never both read at the same moment. A leader that was
-//     evicted by mistake and receives neither table nor Finish answers readers
-//     that are cut off with it. A session that knows the newer epoch ignores its
-//     answers.
+//   - There are times in which a slot cannot be read: one round trip in a
+//     hand-over, and a comparison with every session after a crash. A session that
+//     hangs delays that until the meta leader evicts the session, and one that
+//     cannot be dialled for a node lease and a session grace. A silent source
+//     delays a hand-over as long if a session was lost, until it is reached or
+//     evicted.
+//   - A slot that is served without a session that could not be dialled may lack
+//     what that session has, and a slot without a copy what a lost session had.
+//   - Publishers whose clients died together with their session are shown for the
+//     session grace, because they look the same as clients that are about to
+//     reconnect; for two graces if a subscriber's list would become empty or lose
+//     more than half (ADR 0048).
+//   - Two leaders of a slot may be read at the same moment: one that was evicted by
+//     mistake and receives neither table nor Finish answers readers that are cut
+//     off with it. A session that knows the newer epoch ignores its answers.
 //
 // # When a part dies
 //
 //   - This node: its slots are granted to nodes with complete copies, which take
-//     the furthest copy of the other holders and ask the sessions. After a restart the node is a new incarnation with an
-//     empty memory.
+//     the furthest copy of the other holders and ask the sessions. After a restart
+//     the node is a new incarnation with an empty memory.
 //   - A session: its copies stay for the session grace, counted here from the
 //     moment at which neither the member list nor a connection nor an answer
 //     shows it. What it offers when it returns after that, its clients must

@@ -13,8 +13,8 @@ import (
 
 	"conclave"
 	"conclave/data"
-	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 )
 

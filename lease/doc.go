@@ -1,7 +1,6 @@
 // Package lease implements a table of leases: a holder renews its lease by
-// heartbeats, and otherwise the lease expires. The meta leader has one table
-// for the sessions and one for the data nodes. (Renew is renewNode of article
-// 002.)
+// heartbeats, and otherwise the lease expires. The meta leader has one table,
+// for sessions and data nodes. (Renew is renewNode of article 002.)
 //
 //	            Renew                        Cancel, or
 //	(unknown) ---------> held until deadline ------------> (unknown)

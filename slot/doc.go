@@ -10,7 +10,7 @@
 // default). Of returns the slot of a key: the CRC-32C of its UTF-8 bytes as a
 // signed number, its absolute value, masked. This is byte for byte what the
 // original computes. A Table names for each slot the leader, the leader epoch
-// and the nodes with copies. Clients of a slot find its node in the table, and
+// and the nodes with copies. Sessions find the node of a slot in the table, and
 // each data node finds its own work there.
 //
 //	"com.example.Echo#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
@@ -18,14 +18,14 @@
 //
 // # Epochs and incarnations
 //
-// A table is identified by its epoch: the term of the leader that wrote it and
-// a sequence number in that term. Each slot has a leader epoch too, the epoch
+// A table is identified by its epoch: the term of the meta leader that wrote it
+// and a sequence number in that term. Each slot has a leader epoch too, the epoch
 // of the table that made its leader the leader. It changes exactly when the
 // leader does, so it identifies one leadership. Positions in the feed,
 // acknowledgements, reports and diffs carry the leader epoch that they refer
 // to, and are ignored under any other.
 //
-// A leader is a name with an incarnation. A restarted node has lost its memory;
+// The leader of a slot is a name with an incarnation. A restarted node has lost its memory;
 // in the table it is a different node, and it gets its own slots back only as a
 // new leadership. (In the original a node is its IP address: a node that is
 // killed and restarted within its lease continues to lead at its old epoch,
@@ -49,8 +49,9 @@
 // leads: it accepts writes and asks the source, the old leader, to finish. The
 // source answers with its last position; the new leader applies the feed up to
 // that position and then serves. For this one round trip the slot cannot be
-// read. In crash there is no old leader to ask: the new leader compares its
-// copies with every session that has to answer, and then serves.
+// read. In crash the old leader of the slot is gone. The new one takes the
+// furthest copy of the other live holders, compares it with every session that
+// has to answer, and then serves (docs/adr/0064).
 //
 // # What happens when each part dies
 //
@@ -74,9 +75,9 @@
 //	switching  the new leader      crash: the source and the followers still have
 //	                               their copies
 //	switching  the source          no change: it stays in the row. The new leader's
-//	                               request to it fails, and the new leader compares
-//	                               with the sessions instead; if one of them does not
-//	                               answer, it waits until the source is evicted
+//	                               request to it fails, and the new leader continues as
+//	                               after a crash; if a session does not answer, it
+//	                               waits until the source is evicted
 //	crash      the leader          crash again, at another leader epoch
 //	any        all data nodes      no change: the row records who had what, until a
 //	                               node returns and can be granted the slot

@@ -94,26 +94,28 @@ type Action struct {
 	// MustRefuse marks a command that the leader must refuse as unsafe. A Cluster
 	// sends it like any other; the player checks the result.
 	MustRefuse bool
+	MustAccept bool // likewise of a command that must succeed
 }
 
 // String returns the act in the words of the language.
 func (a Action) String() string {
-	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse}
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}
 	return d.String()
 }
 
+// undo has the verb that ends what another one begins, for effects that last.
+var undo = map[Verb]Verb{
+	Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
+	Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
+	StartWrong: Start, ClosePort: OpenPort,
+}
+
 // Undo returns the verb that ends what v begins, or "" if the effect does not
 // last.
-func (v Verb) Undo() Verb {
-	return map[Verb]Verb{
-		Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
-		Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
-		StartWrong: Start, ClosePort: OpenPort,
-	}[v]
-}
+func (v Verb) Undo() Verb { return undo[v] }
 
 // IsCommand reports whether v is a command of an operator. If it is refused,
 // that is in the history and does not fail the scenario.
@@ -134,12 +136,15 @@ func (a Action) Undo() Action {
 // EndsFault reports whether the act ends a fault.
 func (a Action) EndsFault() bool {
 	switch a.Verb {
-	case Start, Resume, Mend, OpenPort, Release, Join, Allow, Unfreeze:
-		return true
 	case Skew:
 		return a.By == 0
 	case Switch:
 		return a.Peer == SwitchDefaults[a.Node]
+	}
+	for _, ends := range undo {
+		if a.Verb == ends {
+			return true
+		}
 	}
 	return false
 }

@@ -67,7 +67,7 @@ type SlotCopy struct {
 
 // ErrUnsupported reports that a cluster cannot carry out an action. A scenario
 // that contains one is skipped.
-var ErrUnsupported = errors.New("this driver cannot do that")
+var ErrUnsupported = errors.New("this cluster cannot do that")
 
 // Size is the size of a cluster and its timings. Zeros mean the defaults
 // of the processes.

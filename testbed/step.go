@@ -39,6 +39,7 @@ type Step struct {
 	// MustRefuse marks an operator's command that fails the scenario if it is
 	// accepted; with AtOnce, if it is accepted for all of Who.
 	MustRefuse bool
+	MustAccept bool // an operator's command that fails the scenario if it is refused or fails
 	AtOnce     bool // an operator's command: sent to all of Who at the same moment
 }
 
@@ -102,6 +103,9 @@ func (d Step) String() string {
 	}
 	if d.MustRefuse {
 		out += " and be refused"
+	}
+	if d.MustAccept {
+		out += " and be accepted"
 	}
 	if d.For > 0 {
 		out += " for " + d.For.String()

@@ -75,9 +75,20 @@ func (a *app) hint(command string) string {
 	case len(a.metas) > 0:
 		command += " --meta " + strings.Join(a.metas, ",")
 	case a.dir != defaultDir:
-		command += " --dir " + a.dir
+		command += " --dir " + quoted(a.dir)
+	}
+	if len(a.sessionsAt) > 0 && strings.HasPrefix(command, "services") {
+		command += " --session " + strings.Join(a.sessionsAt, ",")
 	}
 	return "`" + program() + " " + command + "`"
+}
+
+// quoted returns a word as a shell takes it.
+func quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // program returns the tool as the user called it: conclave or its path.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"conclave/testbed"
+	"conclave/testbed/check"
 	"conclave/testbed/containers"
 	"conclave/testbed/containers/compose"
 	"conclave/testbed/local"
@@ -157,7 +158,8 @@ func (s *chaosStage) play(ctx context.Context, of scenario.Scenario, live, stder
 	return r, true, nil
 }
 
-// record writes the history of a run in which an invariant did not hold.
+// record writes the history of a run in which an invariant did not hold, and
+// pages about what is not linearizable.
 func (s *chaosStage) record(r *scenario.Result) (err error) {
 	if r == nil || r.History == nil {
 		return nil
@@ -172,7 +174,7 @@ func (s *chaosStage) record(r *scenario.Result) (err error) {
 	for _, e := range r.History.Entries {
 		fmt.Fprintln(w, e)
 	}
-	return w.Flush()
+	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
 }
 
 // chaosStage creates the folder and the driver of one run.

@@ -35,12 +35,13 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // errTimedOut reports that a time limit given by the user has passed.
 var errTimedOut = errors.New("timed out")
 
-// failure is the document that --json prints on standard error.
+// failure is the document that --json prints on standard error, as error or
+// warning.
 type failure struct {
 	Code    string `json:"code"` // a node's code, or usage, timed_out, failed
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	Exit    int    `json:"exit"`
+	Exit    int    `json:"exit,omitempty"`
 }
 
 // report writes the error of cmd, as one line or as a document, and turns it
@@ -55,11 +56,21 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	}
 	f := a.classify(cmd, err)
 	f.Message = strings.Join(strings.Fields(message(err)), " ")
+	a.explain("error", f)
+	return f.Exit
+}
+
+// warn writes what is wrong with a result that is printed all the same.
+func (a *app) warn(f failure) { a.explain("warning", f) }
+
+// explain writes a failure to standard error: a line, or with --json a document
+// under the name what.
+func (a *app) explain(what string, f failure) {
 	if a.asJSON {
 		enc := json.NewEncoder(a.stderr)
 		enc.SetEscapeHTML(false)
-		_ = enc.Encode(map[string]failure{"error": f}) // the exit code still has the result
-		return f.Exit
+		_ = enc.Encode(map[string]failure{what: f}) // the exit code still has the result
+		return
 	}
 	advice := ""
 	switch {
@@ -69,7 +80,6 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		advice = "; " + f.Advice
 	}
 	fmt.Fprintf(a.stderr, "conclave: %s%s\n", f.Message, advice)
-	return f.Exit
 }
 
 // message returns the text of err for people: without a node's code, and
@@ -105,7 +115,11 @@ func (a *app) classify(cmd *cobra.Command, err error) failure {
 	case wire.CodeBadRequest:
 		f.Exit = exitUsage
 	case wire.CodeNotFound:
-		f.Advice = "list the nodes with " + a.hint("nodes")
+		list := "nodes"
+		if top := topCommand(cmd).Name(); top == "switch" || top == "blacklist" {
+			list = top
+		}
+		f.Advice = "list what there is with " + a.hint(list)
 	case wire.CodeUnauthorized:
 		f.Advice = "use --token or --token-file"
 	case wire.CodeUnavailable:

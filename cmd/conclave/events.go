@@ -128,12 +128,17 @@ func (a *app) pastEvents(ctx context.Context, nodes []string) ([]wire.Event, []*
 		})
 	}
 	all.Wait()
-	merged := slices.Concat(events...)
+	var merged []wire.Event
+	var once []*source // a node that is known by two addresses is read once
+	for i, n := range seen {
+		if n.life == "" || !slices.ContainsFunc(once, func(o *source) bool { return o.life == n.life }) {
+			once, merged = append(once, n), append(merged, events[i]...)
+		}
+	}
 	if len(merged) == 0 && !slices.Contains(errs, nil) {
 		return nil, seen, wire.Errorf(wire.CodeUnavailable, "no node answered (%v)", errors.Join(errs...))
 	}
-	slices.SortStableFunc(merged, func(x, y wire.Event) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Node, y.Node)) })
-	return merged, seen, nil
+	return sortedByTime(merged), once, nil
 }
 
 // gatherFor is how long followed events are gathered before they are printed,
@@ -161,15 +166,19 @@ func (a *app) followEvents(ctx context.Context, nodes []*source, f *eventFilter,
 				gathered = append(gathered, e)
 			}
 		case <-tick.C:
-			slices.SortStableFunc(gathered, func(x, y wire.Event) int { return x.At.Compare(y.At) })
-			if err := out.print(gathered); err != nil {
+			if err := out.print(sortedByTime(gathered)); err != nil {
 				return err
 			}
 			gathered = nil
 		case <-ctx.Done():
-			return nil
+			return out.print(sortedByTime(gathered))
 		}
 	}
+}
+
+func sortedByTime(events []wire.Event) []wire.Event {
+	slices.SortStableFunc(events, func(x, y wire.Event) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Node, y.Node)) })
+	return events
 }
 
 func (a *app) followNode(ctx context.Context, n *source, events chan<- wire.Event) {

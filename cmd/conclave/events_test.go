@@ -31,7 +31,7 @@ func drainEvents(t *testing.T) (meta string, add func(wire.Event)) {
 		two.Add(wire.Event{Type: "slot.serving", Term: 3, Text: fmt.Sprintf("slot %d served", i)})
 	}
 	serve := func(e *serve.Events) map[string]any {
-		return map[string]any{"GET /v1/events": http.HandlerFunc(e.ServeHTTP), "GET /healthz": map[string]string{"incarnation": "x"}}
+		return map[string]any{"GET /v1/events": http.HandlerFunc(e.ServeHTTP), "GET /healthz": map[string]string{"incarnation": fmt.Sprintf("%p", e)}}
 	}
 	routes := serve(three)
 	routes["GET /v1/nodes"] = []metaclient.NodeInfo{

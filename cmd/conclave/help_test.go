@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,10 +55,81 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-func TestVersion(t *testing.T) {
-	for _, args := range [][]string{{"--version"}, {"version"}, {"--version", "--dir", "x"}} {
-		assert.Equal(t, version+"\n", tool(t, args...).stdout)
+var (
+	codeBlock   = regexp.MustCompile("(?ms)^```.*?^```$|^    [^\n]*$")
+	codeWords   = regexp.MustCompile("`(?:bin/)?conclave ([a-z][^`]*)`")
+	toolCommand = regexp.MustCompile(`(?m)bin/conclave ([a-z][^#&|)\n]*)`)
+	codeFlag    = regexp.MustCompile("`(--[a-z][a-z-]*)[^`]*`")
+)
+
+// Each command that the pages show is a valid call, and each flag is one of the
+// programs'.
+func TestPages_NameCommandsAndFlags(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		pages = append(pages, found...)
 	}
+	var source []byte
+	for _, pattern := range []string{"../*/*.go", "../../internal/cli/*.go", "../../internal/node/*.go", "../../testbed/simulated/*/*.go"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range found {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			source = append(source, text...)
+		}
+	}
+	called := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		calls := codeWords.FindAllSubmatch(text, -1)
+		for _, block := range codeBlock.FindAll(text, -1) {
+			calls = append(calls, toolCommand.FindAllSubmatch(block, -1)...)
+		}
+		for _, m := range calls {
+			called++
+			checkCall(t, page, strings.ReplaceAll(string(m[1]), "$S ", ""))
+		}
+		for _, m := range codeFlag.FindAllSubmatch(text, -1) {
+			ours := bytes.Contains(source, []byte(`"`+string(m[1][2:])+`"`))
+			assert.True(t, ours || string(m[1]) == "--alias", "%s: no program has %s", page, m[1]) // that one is Docker's
+		}
+	}
+	assert.Greater(t, called, 40, "the pages were understood")
+}
+
+// checkCall checks the words of a call: its command, its flags, and the scenarios
+// that it names.
+func checkCall(t *testing.T, page, call string) {
+	args := signalFlags(strings.Fields(call))
+	if args[0] == "help" || args[0] == "completion" {
+		return
+	}
+	found, rest, err := (&app{}).root().Find(args)
+	if !assert.NoError(t, err, "%s: conclave %s", page, call) || slices.Contains(rest, "--help") {
+		return
+	}
+	assert.Equal(t, strings.Fields(commandName(found))[0], args[0], "%s: conclave %s", page, call)
+	if err := found.ParseFlags(rest); err != nil {
+		assert.Regexp(t, `invalid argument "[A-Z]+"`, err.Error(), "%s: conclave %s", page, call) // the reader's value
+	}
+	if commandName(found) == "chaos run" {
+		for _, name := range found.Flags().Args() {
+			if _, err := scenario.Builtin(name); name != stormName && name == strings.ToLower(name) {
+				assert.NoError(t, err, "%s: conclave %s", page, call)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"--version"}, {"--version", "--dir", "x"}} {
+		assert.Equal(t, "conclave version "+version+"\n", tool(t, args...).stdout)
+	}
+	assert.Equal(t, version+"\n", tool(t, "version").stdout)
 	assert.JSONEq(t, `{"version":"`+version+`"}`, tool(t, "version", "--json").stdout)
 }
 

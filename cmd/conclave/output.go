@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -43,8 +44,17 @@ func (a *app) show(v any, human func(w io.Writer)) error {
 	}
 	var buf bytes.Buffer
 	human(&buf)
-	_, err := a.stdout.Write(buf.Bytes())
+	_, err := a.stdout.Write(bytes.Map(printable, buf.Bytes()))
 	return err
+}
+
+// printable replaces control characters. Names and values come from clients, and
+// must not command the terminal on which they are shown.
+func printable(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // progress returns a function that shows how far a long command is, in one

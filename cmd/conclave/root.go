@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +23,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.entered {
 		err = usageError{err}
+		a.asJSON = a.asJSON || slices.Contains(args, "--json") // what follows a bad flag was not parsed
 	}
 	return a.report(cmd, err)
 }
@@ -51,7 +53,6 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 			return a.readToken()
 		},
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultVersionFlag() // now, so that a flag after it is not taken for its value
 	a.addGlobals(root)
 	root.AddGroup(

@@ -89,6 +89,13 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 		all.subscribers = append(all.subscribers, answers[i].subscribers...)
 		all.clients = append(all.clients, answers[i].clients...)
 	}
+	all.publishers = newestOf(all.publishers)
+	slices.SortStableFunc(all.subscribers, func(x, y subscriber) int {
+		return cmp.Or(strings.Compare(x.String(), y.String()), strings.Compare(x.Client, y.Client), strings.Compare(x.Address, y.Address))
+	})
+	slices.SortStableFunc(all.clients, func(x, y clientRow) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.Address, y.Address))
+	})
 	switch {
 	case len(sessions) == 0:
 		return all, errors.New("the cluster has no session")
@@ -96,6 +103,19 @@ func (a *app) registrations(ctx context.Context) (registrations, error) {
 		return all, wire.Errorf(wire.CodeUnavailable, "no session answers (%v)", errors.Join(errs...))
 	}
 	return all, nil
+}
+
+// newestOf returns the registrations by dataId and values, each once: a session
+// that a client has left keeps what it had until the client's lease ends.
+func newestOf(all []publisher) []publisher {
+	slices.SortFunc(all, func(x, y publisher) int {
+		return cmp.Or(strings.Compare(x.ID, y.ID), -cmp.Compare(x.Version, y.Version), strings.Compare(x.Session, y.Session))
+	})
+	all = slices.CompactFunc(all, func(x, y publisher) bool { return x.ID == y.ID })
+	slices.SortStableFunc(all, func(x, y publisher) int {
+		return cmp.Or(strings.Compare(x.Data.String(), y.Data.String()), slices.Compare(x.Values, y.Values))
+	})
+	return all
 }
 
 func (a *app) askSession(ctx context.Context, s nodeAddress) (r registrations, err error) {
@@ -196,7 +216,7 @@ func (r registrations) services() []service {
 // warnSilent reports sessions whose registrations are missing in an answer.
 func (a *app) warnSilent(r registrations) {
 	if len(r.silent) > 0 {
-		fmt.Fprintf(a.stderr, "conclave: %s did not answer: what is registered there is missing here\n", strings.Join(r.silent, ", "))
+		a.warn(failure{Code: string(wire.CodeUnavailable), Message: strings.Join(r.silent, ", ") + " did not answer: what is registered there is missing here"})
 	}
 }
 
@@ -289,9 +309,6 @@ func (r registrations) of(name string) description {
 			filter(r.subscribers, func(s subscriber) bool { return is(s.DataID, s.Client, s.Address, nil) }),
 		}
 		if len(d.Publishers)+len(d.Subscribers) > 0 {
-			slices.SortStableFunc(d.Publishers, func(x, y publisher) int {
-				return cmp.Or(strings.Compare(x.Data.String(), y.Data.String()), slices.Compare(x.Values, y.Values))
-			})
 			return d
 		}
 	}

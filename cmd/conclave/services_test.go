@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 )
@@ -17,7 +18,7 @@ func fakeSession(t *testing.T, host, value string) string {
 	id := map[string]any{"dataId": "shop.cart", "instance": "DEFAULT_INSTANCE_ID", "group": "DEFAULT_GROUP"}
 	return fakeMeta(t, map[string]any{
 		"GET /v1/publishers": []any{
-			map[string]any{"id": "p1", "data": id, "version": 3, "values": []string{value}, "client": "app", "clientId": "c1", "address": host + ":5001", "slot": 7, "stored": map[string]any{"term": 1, "sequence": 2}},
+			map[string]any{"id": "p1-" + host, "data": id, "version": 3, "values": []string{value}, "client": "app", "clientId": "c1", "address": host + ":5001", "slot": 7, "stored": map[string]any{"term": 1, "sequence": 2}},
 			map[string]any{"id": "p0", "data": id, "version": 2, "withdrawn": true},
 		},
 		"GET /v1/subscribers": []any{
@@ -85,11 +86,26 @@ func TestDescribe_FindsByNameClientAndAddress(t *testing.T) {
 	assert.Contains(t, r.stderr, "`conclave services --meta "+meta+"`")
 }
 
+// A client that has moved is shown once, at its new session: the other one keeps
+// what it had until the client's lease ends.
+func TestRegistrations_AreShownOnce(t *testing.T) {
+	at := func(session string, version int64) publisher {
+		return publisher{Publisher: conclave.Publisher{ID: "p1", Version: version}, Session: session}
+	}
+	assert.Equal(t, []publisher{at("session-2", 4)}, newestOf([]publisher{at("session-1", 3), at("session-2", 4), at("session-3", 4)}))
+}
+
+// What clients choose cannot command the terminal.
+func TestTables_ShowNoControlCharacters(t *testing.T) {
+	meta := fakeMeta(t, map[string]any{"GET /v1/nodes": []metaclient.NodeInfo{{Name: "session-1", Role: "session", Address: fakeSession(t, "h", "\x1b[2Jx")}}})
+	assert.Contains(t, tool(t, "--meta", meta, "describe", "app").stdout, "\uFFFD[2Jx")
+}
+
 func TestClients_AreListedWithTheirSessions(t *testing.T) {
 	meta := twoSessions(t)
 	rows := decode[[]clientRow](t, tool(t, "--meta", meta, "clients", "--json"))
 	require.Len(t, rows, 4)
-	assert.Equal(t, clientRow{Client: "c2", Name: "reader", Address: "10.0.0.1:5002", Subscriptions: 1, Session: "session-1"}, rows[1])
+	assert.Equal(t, clientRow{Client: "c2", Name: "reader", Address: "10.0.0.1:5002", Subscriptions: 1, Session: "session-1"}, rows[2])
 	assert.Len(t, decode[[]clientRow](t, tool(t, "--meta", meta, "clients", "app", "--json")), 2)
 	assert.Len(t, decode[[]clientRow](t, tool(t, "--meta", meta, "clients", "--address", "10.0.0.2", "--json")), 2)
 	assert.Regexp(t, `app +10\.0\.0\.2:5001 +session-2 +1 +0`, tool(t, "--meta", meta, "clients").stdout)
@@ -112,8 +128,9 @@ func TestErrors_AreForPeopleOrJSON(t *testing.T) {
 	r = tool(t, "--meta", meta, "leader", "--json")
 	assert.Equal(t, exitNoLeader, r.code)
 	assert.JSONEq(t, `{"error":{"code":"no_leader","message":"no meta node leads at the moment","advice":"wait for a leader with `+"`conclave leader --wait 10s --meta "+meta+"`"+`","exit":3}}`, r.stderr)
-	r = tool(t, "--json", "ps", "x")
-	assert.Contains(t, r.stderr, `{"error":{"code":"usage"`)
+	for _, args := range [][]string{{"--json", "ps", "x"}, {"ps", "--no-such-flag", "--json"}} {
+		assert.Contains(t, tool(t, args...).stderr, `{"error":{"code":"usage"`, args)
+	}
 }
 
 func TestNodes_ShowNoLeaseOfOthers(t *testing.T) {

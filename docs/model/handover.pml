@@ -345,8 +345,7 @@ inline store_put(x, j, what) {
 /* A removal does not remove a newer version. A copy that hides an older one stays
    hidden: a tombstone stays as it is, another copy becomes a tombstone without an
    owner. The tombstone has the version that the removal names, because the copy
-   itself may arrive later and is then refused (the code compares with the copy that
-   is here: see README). */
+   itself may arrive later and is then refused (see README). */
 #define hides(x, j, what) (n[x].v[1 - j] && n[x].v[1 - j] < (what))
 #ifdef REMOVAL_UNHIDES
 #define leaves(x, j, what) false

@@ -18,8 +18,8 @@ import (
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/testbed/simulated/simnet"
 	conclavesql "conclave/sql"
+	"conclave/testbed/simulated/simnet"
 )
 
 func TestMain(m *testing.M) {

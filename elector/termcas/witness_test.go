@@ -13,8 +13,8 @@ import (
 	"conclave/elector/electortest"
 	"conclave/elector/termcas"
 	"conclave/internal/devdb"
-	"conclave/testbed/simulated/simnet"
 	conclavesql "conclave/sql"
+	"conclave/testbed/simulated/simnet"
 )
 
 // parked waits until every other node waits for the leader's lock.

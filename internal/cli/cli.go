@@ -85,7 +85,6 @@ func Execute(ctx context.Context, p Process, args, environ []string, stdout, std
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	common.bind(flags, p.Config)

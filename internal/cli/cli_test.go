@@ -199,7 +199,7 @@ func TestExecute_PrintConfigHidesSecrets(t *testing.T) {
 func TestExecute_PrintsVersion(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, cli.Execute(t.Context(), (&process{}).spec(), []string{"--version"}, nil, &out, &out))
-	assert.Equal(t, cli.Version()+"\n", out.String())
+	assert.Equal(t, "meta version "+cli.Version()+"\n", out.String())
 }
 
 func TestExecute_StopsGracefullyWhenContextEnds(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"conclave"
 	"conclave/meta/metaclient"
-	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )

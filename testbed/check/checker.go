@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type Violation struct {
 	At       time.Duration `json:"at"`
 	What     string        `json:"what"`
 	Evidence []string      `json:"evidence"`
+
+	visualize func(w io.Writer) error // writes a page about it, if there is one; see Visualize
 }
 
 // MarshalJSON writes durations as milliseconds.
@@ -151,8 +154,11 @@ func (h *History) faultSpans(verbs ...testbed.Verb) faultTimes {
 			to := at
 			if x.Verb.Undo() != "" {
 				to = end
-				if _, twice := began[k]; twice {
-					continue
+				if i, twice := began[k]; twice {
+					if x.Verb != testbed.Kill {
+						continue
+					}
+					out[host][i].to = at // the node was stopping; now it is lost
 				}
 				began[k] = len(out[host])
 			}

@@ -70,8 +70,8 @@ func (h *History) outages() []span {
 // earlier state: the leader of its slot was lost while no follower had all its
 // changes, and a session was lost just before, or before the slot was served
 // again (within a second at least); or the slot was served without a copy, from
-// what the sessions had, just after a session was lost. Then only the clients have
-// their last changes, until they have connected to another session.
+// what the sessions had, just after a session was lost that had not answered.
+// Then only the clients have their last changes, until they have connected to another session.
 func (h *History) forgotten() map[string][]span {
 	sessions := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
 	slots := map[string][]span{}
@@ -87,18 +87,32 @@ func (h *History) forgotten() map[string][]span {
 			}
 		}
 	}, OpAhead)
+	type answer struct {
+		nodeSlot
+		epoch   conclave.Epoch
+		session string
+	}
+	answered := map[answer]time.Duration{}
 	h.events(func(_ int, at time.Duration, c trace.Claim) {
+		asker := answer{nodeSlot: nodeSlot{c.Node, c.Slot}, epoch: c.Epoch, session: c.Peer.Name}
+		if c.Kind == trace.Merged {
+			answered[asker] = at
+			return
+		}
 		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
 			return
 		}
 		for n := range h.Cluster.Sessions {
-			began := func(s span) bool { return s.from >= at-reconnectLimit && s.from <= at }
-			if slices.ContainsFunc(sessions[fmt.Sprintf("session-%d", n+1)], began) {
+			asker.session = fmt.Sprintf("session-%d", n+1)
+			answeredAt, did := answered[asker]
+			if slices.ContainsFunc(sessions[asker.session], func(s span) bool {
+				return s.from >= at-reconnectLimit && s.from <= at && !(did && answeredAt < s.from)
+			}) {
 				slots[fmt.Sprint(c.Slot)] = append(slots[fmt.Sprint(c.Slot)], span{at, at + SessionGrace})
 				return
 			}
 		}
-	}, trace.Serving)
+	}, trace.Serving, trace.Merged)
 	out := map[string][]span{}
 	h.ops(func(_ int, _ time.Duration, o Op) {
 		if _, known := out[o.Name]; known || len(slots) == 0 {

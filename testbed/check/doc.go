@@ -24,6 +24,9 @@
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
 //	P2       each subscriber sees each registration as its publisher wrote it, possibly late
 //
+// If P1 or P2 does not hold, [Visualize] writes a page on which the operations
+// can be looked at, with the longest orders that explain some of them.
+//
 // I7 and L7 compare the pushes of one datum to all subscribers by their
 // versions, which only rise. What version 5 shows is also in version 6, to
 // whichever subscriber that is pushed, if its client lives and has not

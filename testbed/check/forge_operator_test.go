@@ -135,6 +135,16 @@ var operatorForgeries = map[string]forgery{
 			f.fallsBack()
 		},
 	},
+	"L7 the lost session had answered": { // so its registrations were taken over
+		func(f *forger) {
+			f.mergedFrom("session-1").servedWithoutCopy("session-1", 2*time.Second, false)
+			f.fallsBack()
+		},
+		func(f *forger) {
+			f.mergedFrom("session-2").servedWithoutCopy("session-1", 2*time.Second, false)
+			f.fallsBack()
+		},
+	},
 	"L7 all copies lost and no session": {
 		func(f *forger) {
 			f.servedWithoutCopy("data-1", 2*time.Second, false)
@@ -231,6 +241,14 @@ func (f *forger) servedFrom(copyEpoch conclave.Epoch, lost string, later time.Du
 	for n := range 4 {
 		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Base: copyEpoch, Key: trace.Incomplete, Flag: copied})
 	}
+}
+
+// mergedFrom lets a session answer the node that will serve every slot.
+func (f *forger) mergedFrom(session string) *forger {
+	for n := range 4 {
+		f.claim("data-2", trace.Claim{Kind: trace.Merged, Slot: n, Peer: conclave.NodeID{Name: session}})
+	}
+	return f
 }
 
 // served lets another node serve every slot.

@@ -215,6 +215,25 @@ var slotsForgeries = map[string]forgery{
 			f.fault(testbed.Action{Verb: testbed.Start, Node: "session-1"}).pause(25*time.Second).stoppedWith("data-1", true)
 		},
 	},
+	"L14 a stop that hangs": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true}).pause(25 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Stop, Node: "data-1"}).pause(21 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"})
+		},
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true}).pause(25 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Stop, Node: "data-1"}).pause(19 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"})
+		},
+	},
+	"L14 a stop that has not ended": { // or that nothing reports
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Emptied, Flag: true}).pause(25 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Stop, Node: "data-1"}).pause(21*time.Second).claim("data-2", trace.Claim{Kind: trace.Emptied, Flag: true})
+		},
+		func(f *forger) {
+			f.pause(25*time.Second).fault(testbed.Action{Verb: testbed.Stop, Node: "data-1"}).pause(21*time.Second).claim("data-2", trace.Claim{Kind: trace.Emptied, Flag: true})
+		},
+	},
 	"L14 two stops at once": {
 		func(f *forger) { f.stoppedWith("data-1", false).stoppedWith("data-2", true) },
 		func(f *forger) { // the other one waits for it

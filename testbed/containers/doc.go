@@ -9,7 +9,7 @@
 // others. Links between two given nodes cannot be broken, wall clocks cannot be
 // set, and nodes cannot be held at points of their code; these acts return
 // testbed.ErrUnsupported, and Capabilities reports that before a scenario begins.
-// Packages processes and sim can do more. This one shows that real MySQL and
+// Packages local and simulated can do more. This one shows that real MySQL and
 // MariaDB, and hosts of their own, behave as those assume.
 //
 // # What is recorded

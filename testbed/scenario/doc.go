@@ -49,7 +49,7 @@
 //
 // An operator's command can end with "at once", which sends it to all nodes
 // that X selects at the same moment, and with "and be refused", which demands
-// that the leader refuses it. Most actions can end with "for D". The selectors
+// that the leader refuses it, or "and be accepted". Most actions can end with "for D". The selectors
 // X and Y are listed in select.go, the expectations in expect.go, the points by
 // trace.Points, the figures by check.FigureNames.
 //

@@ -125,6 +125,7 @@ func (p *parser) action() (*testbed.Step, error) {
 	if d.Verb.IsCommand() {
 		d.AtOnce = p.accept("at", "once")
 		d.MustRefuse = p.accept("and", "be", "refused")
+		d.MustAccept = !d.MustRefuse && p.accept("and", "be", "accepted")
 	}
 	if p.accept("for") {
 		if d.For, err = p.duration(); err == nil && d.Verb.Undo() == "" {

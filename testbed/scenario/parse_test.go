@@ -55,7 +55,7 @@ func TestParse_AddressesPortsAndRefusals(t *testing.T) {
 	const text = `cluster 3 meta 2 session 3 data 16 slots 2 replicas
 at 1s start session-1 at a wrong address for 5s
 at 2s close port of session-2 for 3s
-at 3s announce stop to datas
+at 3s announce stop to datas and be accepted
 at 4s forbid sessions at once and be refused for 2s
 at 5s resign leader by force
 at 6s switch protection-floor to 9 and be refused
@@ -67,7 +67,7 @@ until 9s
 	assert.Equal(t, text, s.String())
 	want := []*testbed.Step{
 		{Verb: testbed.StartWrong, Who: "session-1", For: 5 * time.Second}, {Verb: testbed.ClosePort, Who: "session-2", For: 3 * time.Second},
-		{Verb: testbed.AnnounceStop, Who: "datas"}, {Verb: testbed.Forbid, Who: "sessions", AtOnce: true, MustRefuse: true, For: 2 * time.Second},
+		{Verb: testbed.AnnounceStop, Who: "datas", MustAccept: true}, {Verb: testbed.Forbid, Who: "sessions", AtOnce: true, MustRefuse: true, For: 2 * time.Second},
 		{Verb: testbed.Resign, Who: "leader", Force: true}, {Verb: testbed.Switch, Who: "protection-floor", Whom: "9", MustRefuse: true},
 	}
 	for i, d := range want {

@@ -29,7 +29,7 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 		return p.healAll(ctx)
 	}
 	if d.Verb == testbed.Freeze || d.Verb == testbed.Unfreeze {
-		return p.act(ctx, testbed.Action{Verb: d.Verb, MustRefuse: d.MustRefuse}, d.For)
+		return p.act(ctx, testbed.Action{Verb: d.Verb, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
 	}
 	who := p.targets.choose(d.Who, now)
 	if len(who) == 0 {
@@ -52,7 +52,7 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 		for _, b := range whom {
 			if a != b {
 				acts = append(acts, testbed.Action{
-					Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Force: d.Force, MustRefuse: d.MustRefuse && !d.AtOnce,
+					Verb: d.Verb, Node: a, Peer: b, By: by, Jitter: d.Jitter, Rate: d.Rate, Point: d.Point, Force: d.Force, MustRefuse: d.MustRefuse && !d.AtOnce, MustAccept: d.MustAccept,
 				})
 			}
 		}
@@ -132,6 +132,9 @@ func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, er
 			return nil
 		}
 		p.failures = append(p.failures, fmt.Sprintf("%s: want a refusal, got %v", a, err))
+	}
+	if a.MustAccept && err != nil {
+		p.failures = append(p.failures, fmt.Sprintf("%s: %v", a, err))
 	}
 	if err != nil {
 		if errors.Is(err, testbed.ErrUnsupported) || ctx.Err() != nil {

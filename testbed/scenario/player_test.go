@@ -238,11 +238,11 @@ func TestPlay_ChecksShortListsTwice(t *testing.T) {
 
 func TestPlay_SkipsWhatTheClusterCannotDo(t *testing.T) {
 	r := play(t, &fakeCluster{cannot: testbed.Skew}, "at 1s skew clock of db by 1h")
-	assert.Contains(t, r.Skipped, "this driver cannot do that")
+	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 	r = play(t, &fakeCluster{noEvents: true}, "only in the bubble\nat 1s kill leader for 1s")
 	assert.Contains(t, r.Skipped, "only in the bubble")
 	r = play(t, &fakeCluster{noEvents: true}, "at 1s hold leader at writing for 1s")
-	assert.Contains(t, r.Skipped, "this driver cannot do that")
+	assert.Contains(t, r.Skipped, "this cluster cannot do that")
 }
 
 // A fault that could not be begun or ended fails the scenario. A command of an
@@ -260,10 +260,12 @@ func TestPlay_FailsWhenAFaultFails(t *testing.T) {
 }
 
 // A command that must be refused fails the scenario if it is accepted or fails
-// for another reason. Of several at once, one refusal is enough.
+// for another reason. Of several at once, one refusal is enough. One that must be
+// accepted fails it if it is refused.
 func TestPlay_FailsWhenACommandIsNotRefused(t *testing.T) {
 	refusal := wire.Errorf(wire.CodeNoSuccessor, "no other session")
 	const single, several = "at 1s forbid session-1 and be refused", "at 1s forbid metas at once and be refused for 2s"
+	const accepted = "at 1s forbid session-1 and be accepted"
 	for _, c := range []struct {
 		text string
 		b    *fakeCluster
@@ -274,6 +276,8 @@ func TestPlay_FailsWhenACommandIsNotRefused(t *testing.T) {
 		{single, &fakeCluster{}, "forbid session-1 and be refused: want a refusal, got <nil>"},
 		{single, &fakeCluster{fails: testbed.Forbid}, "forbid session-1 and be refused: want a refusal, got the engine does not answer"},
 		{several, &fakeCluster{fails: testbed.Forbid, failsAfter: 1, failsWith: refusal}, ""},
+		{accepted, &fakeCluster{}, ""},
+		{accepted, &fakeCluster{fails: testbed.Forbid, failsWith: refusal}, "forbid session-1 and be accepted: " + refusal.Error()},
 		{several, &fakeCluster{}, "forbid meta-1 and 1 more at once: want a refusal, got [<nil> <nil>]"},
 	} {
 		r := play(t, c.b, c.text)

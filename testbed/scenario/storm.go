@@ -17,7 +17,7 @@ import (
 const stormLasts = time.Minute
 
 // Storm makes a scenario from a seed: faults at random moments, of all kinds
-// that are possible on the ground; nil is the bubble. On another ground the
+// that the cluster can do; nil is the simulator. On another kind of cluster the
 // same seed gives another storm, as far as a fault that is not possible there
 // is drawn again. Faults that last end by themselves.
 //
@@ -79,8 +79,8 @@ func (b *stormBuilder) faults(n int) {
 	}
 }
 
-// add adds an act of an episode to the scenario if it is possible on the
-// ground. The act ends before the storm does.
+// add adds an action of an episode to the scenario if the cluster can do it. The
+// action ends before the storm does.
 func (b *stormBuilder) add(at time.Duration, d testbed.Step) {
 	at = max(at, 0).Round(time.Millisecond)
 	if d.Verb.Undo() != "" {
@@ -147,7 +147,7 @@ func (b *stormBuilder) fault(at time.Duration) *testbed.Step {
 	return d
 }
 
-// playable reports whether a fault is possible on the ground. If a pair cannot
+// playable reports whether the cluster can do a fault. If a pair cannot
 // be cut there, it cuts one of the two from all others instead.
 func (b *stormBuilder) playable(d *testbed.Step) bool {
 	if b.on.Allows(*d) == nil {

@@ -42,6 +42,7 @@
 //	make sim SCENARIO=f16       a built-in scenario
 //	make sim SHRINK=0           a hundred storms; failures are not shrunk
 //	make sim TWICE=20           twenty seeds, each played twice and compared
+//	make diagram                plays a failover and draws it (docs/failover.svg)
 //	make sim SEEDS=200 COVER=1  also measures the coverage of the cluster's code
 //
 // # Limits

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/testbed/check"
 	"conclave/testbed/scenario"
 	"conclave/testbed/simulated"
 )
@@ -72,6 +73,7 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		require.NoError(t, err)
 		defer f.Close()
 		require.NoError(t, simulated.Transcript(f, r))
+		require.NoError(t, check.Visualize(*record, r.Verdicts))
 	}
 	for _, p := range r.Problems() {
 		assert.Fail(t, p)

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/testbed/simulated/simnet"
 	"conclave/slot"
+	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"

@@ -11,8 +11,8 @@ import (
 
 	"conclave/internal/devdb"
 	"conclave/internal/mysqltest"
-	"conclave/testbed/simulated/simnet"
 	conclavesql "conclave/sql"
+	"conclave/testbed/simulated/simnet"
 )
 
 // Dialer connects to a server.

@@ -2,13 +2,13 @@ package main
 
 // The guards of slots, of registrations, and of what subscribers receive.
 var dataGuards = []guard{
-	{name: "reads while it hears the sessions", by: on("overtaken-answers", "overtaken-answers@2", "drained-over-slow-links", "taken-for-dead"), patch: patch{
+	{name: "a slot is read while the sessions are asked", by: on("overtaken-answers", "overtaken-answers@2", "drained-over-slow-links", "taken-for-dead"), patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
 	{name: "writes at another epoch", by: on("written-at-another-epoch"), test: unit{"./data", "TestWrite_RefusedRequestChangesNothing"}, patch: patch{
 		"data/replica.go", "case r.epoch != epoch:", "case r.epoch != epoch && !writes:"}},
 	{name: "finish goes on serving", by: on("drained-over-slow-links", "f20"), patch: patch{
 		"data/replica.go", "r.enter(slot.Finished, r.epoch)", "r.enter(slot.Serving, r.epoch)"}},
-	{name: "serving without a word of the sessions", by: on("f18"), patch: patch{
+	{name: "a slot is served without the answers of the sessions", by: on("f18"), patch: patch{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
 	{name: "a silent source is given up though it lives", test: unit{"./data", "TestHandOver_SilentSourceIsAskedAgainForALostSession"}, by: on("successor-misses-the-end", "successor-misses-the-end@2", "successor-misses-the-end@3"), patch: patch{
 		"data/migrate.go", "if m.source.IsZero() || m.taken ||", "if m.source.IsZero() || m.phase == asking ||"}},
@@ -72,7 +72,7 @@ var dataGuards = []guard{
 		"data/store/merge.go", "return m != nil && s.touched[key].number > m.since", "return s.touched[key].number > 0 && (m == nil || s.touched[key].number > m.since)"}},
 	{name: "a removal takes newer versions", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-removals", "overtaken-removals@2"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store/store.go", "if c.version > version || c.withdrawn", "if c.withdrawn"}},
-	{name: "a tombstone goes though it hides", test: unit{"./data/store", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is told no more"}, patch: patch{
+	{name: "a tombstone is removed while it hides a copy", test: unit{"./data/store", "TestTombstone_HidesLowerCopiesUntilTheyAreGone"}, by: on("withdrawn-and-both-are-lost", "withdrawn-and-both-are-lost@2", "withdrawn-and-both-are-lost@3"), covered: []string{"a removal shows what is older", "a withdrawal that data has is not repeated"}, patch: patch{
 		"data/store/store.go", "c.withdrawn && r.hides(c.version)", "c.withdrawn && len(r.copies) > 9"}},
 	{name: "a removal shows what is older", by: on("mover-that-dies"), patch: patch{
 		"data/store/store.go", "found && d.regs[i].hides(version) {", "found && d.regs[i].hides(version) && i < 0 {"}},
@@ -80,9 +80,9 @@ var dataGuards = []guard{
 		"data/store/store.go", "\tif at < 0 {\n\t\ts.hide(key, version, now)\n", "\tif at < 0 {\n"}},
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
 		"data/owners.go", "case now.Sub(p.goneSince) >= o.grace:", "case now.Sub(p.goneSince) >= 0:"}},
-	{name: "what nobody vouches for is offered", by: on("session-wakes-before-its-timers"), patch: patch{
+	{name: "what no client has confirmed is offered", by: on("session-wakes-before-its-timers"), patch: patch{
 		"session/registry/publish.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh(now, r.grace)", "return reg == nil || !now.IsZero()"}},
-	{name: "a withdrawal that data has is told no more", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
+	{name: "a withdrawal that data has is not repeated", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"session/diff.go", "if wire.NodeIn(m.GetSession()) != d.config.Node {", "if wire.NodeIn(m.GetSession()).Name != d.config.Node.Name {"}},

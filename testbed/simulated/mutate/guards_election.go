@@ -18,9 +18,9 @@ var electionGuards = []guard{
 		"sql/lock/win_vacant.sql", "AND owner = ? AND term = ? AND nonce = ?", "AND ? <> 'x' AND ? >= 0 AND ? <> 'x'"}},
 	{name: "a lock is won as if it were vacant", by: on("all-swap-at-once"), covered: []string{"a vacant lock is won whatever was read"}, patch: patch{
 		"sql/lock/win_vacant.sql", "AND (resigned = 1 OR owner = '')", ""}},
-	{name: "a lost answer is taken for a win", by: on("all-swap-at-once", "f08"), covered: []string{"a term of others is parked for"}, patch: patch{
+	{name: "a lost answer is taken for a win", by: on("all-swap-at-once", "f08"), covered: []string{"the witness of a term of another node is reacquired"}, patch: patch{
 		"elector/termcas/win.go", "if now.nonce != w.nonce {", "if now.nonce == w.term.Leader.Name {"}},
-	{name: "a term of others is parked for", by: on("all-swap-at-once", "f08"), covered: []string{"a lost answer is taken for a win"}, patch: patch{
+	{name: "the witness of a term of another node is reacquired", by: on("all-swap-at-once", "f08"), covered: []string{"a lost answer is taken for a win"}, patch: patch{
 		"elector/termcas/renew.go", "err == nil && (r.owner != me.ID.String() || r.number != term)", "err == nil && r.number > 1<<62"}},
 	{name: "a late beat is a lost leader", by: on("a-late-beat-is-not-a-lost-leader"), patch: patch{
 		"elector/termcas/win.go", "case observed >= r.lease && r.age >= r.lease:", "case r.age >= r.lease:"}},

@@ -1,0 +1,58 @@
+// Example elects a leader among its processes, on the MySQL of its DSN. Start it
+// twice and kill the process that works with SIGKILL: the other one continues
+// within milliseconds, in the next term.
+//
+//	go run ./elector/example 'root@tcp(127.0.0.1:3306)/conclave' worker-1
+package main
+
+import (
+	"context"
+	stdsql "database/sql"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/elector/fence"
+	"conclave/elector/termcas"
+	"conclave/sql"
+)
+
+func main() {
+	ctx, dsn, name := context.Background(), os.Args[1], os.Args[2]
+	lock := sql.Lock{DataCenter: "shop", Name: "nightly"}
+	db := must(sql.Open(dsn, sql.Options{})) // connections of the election's own
+	check(db.Migrate(ctx, lock))             // its tables and the row of the lock, if they are missing
+	shop := must(stdsql.Open("mysql", dsn))  // your connections
+	must(shop.Exec("CREATE TABLE IF NOT EXISTS work (at datetime, worker varchar(64), term bigint unsigned)"))
+
+	strategy := must(termcas.New(termcas.Config{DB: db, Lock: lock}))
+	lead := func(ctx context.Context, term elector.Term) error { // ctx ends when this process stops leading
+		for ctx.Err() == nil {
+			// The write of a leader whose term has ended changes no row.
+			_, err := fence.Exec(ctx, shop, fence.New(lock, term),
+				"INSERT INTO work (at, worker, term) SELECT UTC_TIMESTAMP(), ?, fence.term FROM {fence}", name)
+			if err != nil {
+				return err // returning hands the term over
+			}
+			fmt.Println(name, "worked in term", term.Number)
+			time.Sleep(time.Second)
+		}
+		return nil
+	}
+	e := must(elector.New(elector.Config{ID: conclave.NodeID{Name: name}, Strategy: strategy, Lead: lead}))
+	check(e.Run(ctx))
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
