@@ -17,6 +17,7 @@ import (
 	"conclave/elector"
 	"conclave/internal/logging"
 	"conclave/internal/node"
+	"conclave/internal/signal"
 	"conclave/internal/stage"
 	"conclave/meta/metaclient"
 	"conclave/wire"
@@ -41,10 +42,11 @@ type Server struct {
 
 	background group // what handlers start and Run joins
 
-	mu      sync.Mutex    // guards the rest
-	leader  *leader       // while this node leads; nil otherwise
-	changed chan struct{} // closed, and replaced, when leader changes
-	metas   []string      // addresses of the metas that followed this node when it led
+	changed signal.Broadcast // when leader changes
+
+	mu     sync.Mutex // guards the rest
+	leader *leader    // while this node leads; nil otherwise
+	metas  []string   // addresses of the metas that followed this node when it led
 }
 
 // New returns a meta node that does nothing until Run, or an error if the
@@ -63,7 +65,7 @@ func New(cfg Config) (*Server, error) {
 	b := node.New(cfg.Config, conclave.RoleMeta)
 	s := &Server{
 		Base: b, cfg: cfg, log: b.Log, view: b.View(), fence: b.Fence, events: b.Events(), peers: b.Peers, client: b.Meta,
-		nonces: nonces, changed: make(chan struct{}),
+		nonces: nonces,
 	}
 	s.client.Report, s.client.Heard, s.client.Broke, s.client.Guess = s.report, s.observeBeat, s.suspectLeader, s.leaderFromStore
 	return s, nil
@@ -162,8 +164,7 @@ func (s *Server) setLeader(l *leader) {
 		}
 	}
 	s.leader = l
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Notify()
 }
 
 // leading returns the leader state while this node leads, or nil; changed is
@@ -171,7 +172,7 @@ func (s *Server) setLeader(l *leader) {
 func (s *Server) leading() (l *leader, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leader, s.changed
+	return s.leader, s.changed.Next()
 }
 
 // asLeader returns the leader state if this node leads with a valid lease,

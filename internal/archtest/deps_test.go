@@ -22,7 +22,7 @@ const rules = `
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
 	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet;
 	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/zklatch;
-	internal/signal < elector, data, session, client, meta/metaclient, lab;
+	internal/signal < elector, wire, lab;
 	conclave < sql;
 
 	NONE < internal/logging;
