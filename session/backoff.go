@@ -3,31 +3,7 @@ package session
 import (
 	"slices"
 	"time"
-
-	"conclave"
-	wirev1 "conclave/wire/v1"
 )
-
-// callLimit limits one Write or Fetch. It is longer than the three seconds after
-// which the transport drops a silent connection: a call that takes longer is
-// dead, and its slots have moved long before.
-const callLimit = 4 * time.Second
-
-// refusedAt records that a node did not serve a slot at an epoch. If it reports
-// a newer epoch that it leads at, that is adopted and tried at once; otherwise
-// the slot pauses until the pause ends or the routes change.
-func refusedAt(r *locked, ns *nodes, address string, slot int, epoch conclave.Epoch, access wirev1.Access, theirs conclave.Epoch, p *backoff, now time.Time) {
-	if access == wirev1.Access_ACCESS_MISMATCH && epoch.Less(theirs) {
-		r.mu.Lock()
-		changed, _ := r.Adopt(slot, theirs, address, now)
-		r.mu.Unlock()
-		if changed {
-			ns.reroute()
-			return
-		}
-	}
-	p.failed(slot, now)
-}
 
 // backoff delays retries per slot after a data node refused it: 1, 2, 4 ms and
 // so on, up to maxPause, until the routes change. It belongs to one loop.

@@ -133,6 +133,7 @@
 //   - writer.go: one Write at a time to each data node.
 //   - reader.go: one Fetch at a time from each data node.
 //   - feed.go: which dataIds have changed at each data node.
+//   - calls.go: what these loops share.
 //   - backoff.go: when a slot that was refused is tried again.
 //   - nodes.go: the data nodes, and what wakes their loops.
 //   - book.go: the addresses of nodes.

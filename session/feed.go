@@ -13,18 +13,12 @@ import (
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
-	"conclave/wire/v1/wirev1connect"
 )
 
 var errFeedSilent = errors.New("the feed was silent for two beats")
 
 // feeds keeps one change feed from each data node open.
-type feeds struct {
-	config   Config
-	registry *locked
-	nodes    *nodes
-	data     func(address string) wirev1connect.DataServiceClient
-}
+type feeds struct{ *calls }
 
 // run keeps the feed from one data node open. While it is open the node counts
 // this session as connected, whether the node leads slots or only follows: the

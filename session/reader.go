@@ -10,7 +10,6 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
-	"conclave/wire/v1/wirev1connect"
 )
 
 // Limits of one Fetch: the number of datums, and the approximate size of the
@@ -26,13 +25,7 @@ const (
 // reader reads from the data nodes the topics that are due in the slots that
 // they lead, and gives the answers to the registry and its pushes to the
 // clients.
-type reader struct {
-	config   Config
-	registry *locked
-	clients  *clients
-	nodes    *nodes
-	data     func(address string) wirev1connect.DataServiceClient
-}
+type reader struct{ *calls }
 
 // run reads from one data node, one Fetch at a time.
 //
@@ -122,7 +115,7 @@ func (r *reader) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchReques
 		theirs := wire.EpochIn(answer.GetLeaderEpoch())
 		if answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.Epoch {
 			r.retry(part, 0, now)
-			refusedAt(r.registry, r.nodes, n.address, part.Slot, part.Epoch, answer.GetAccess(), theirs, p, now)
+			r.refused(n, part.Slot, part.Epoch, answer.GetAccess(), theirs, p, now)
 			continue
 		}
 		datums := answer.GetDatums()

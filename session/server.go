@@ -63,12 +63,11 @@ func (s *Server) connectParts() {
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
 	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain}
 	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, wakeWriters: s.nodes.wakeWriters}
-	s.writer = &writer{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data, refusals: refusals}
-	reader := &reader{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
-	feeds := &feeds{config: c, registry: s.registry, nodes: s.nodes, data: s.Peers.Data}
+	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
+	s.writer = &writer{calls: calls, refusals: refusals}
 	s.links = &links{
 		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
-		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, reader.run, feeds.run},
+		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
 	}
 	s.service = &clientService{
 		config: c, registry: s.registry, clients: s.clients, wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,

@@ -12,7 +12,6 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
-	"conclave/wire/v1/wirev1connect"
 )
 
 // Limits of one Write, which may also take a third of the session grace at most;
@@ -24,11 +23,7 @@ const (
 
 // writer writes to the data nodes what is queued for the slots that they lead.
 type writer struct {
-	config   Config
-	registry *locked
-	clients  *clients
-	nodes    *nodes
-	data     func(address string) wirev1connect.DataServiceClient
+	*calls
 	refusals prometheus.Counter
 	numbers  atomic.Uint64 // the number of the last Write
 }
@@ -129,7 +124,7 @@ func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 		}
 		theirs := wire.EpochIn(result.GetLeaderEpoch())
 		if result.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.Epoch {
-			refusedAt(w.registry, w.nodes, n.address, part.Slot, part.Epoch, result.GetAccess(), theirs, p, now)
+			w.refused(n, part.Slot, part.Epoch, result.GetAccess(), theirs, p, now)
 			continue
 		}
 		w.registry.mu.Lock()
