@@ -74,7 +74,7 @@ on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json 
 # Two processes of one processor each, which share the seeds. With the overlay one
 # seed gives one trace; onetrace reports if it does not fit the installed Go.
 SIM      := $(TOOLS)/sim
-SIM_CODE := ./meta/...,./data/...,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./wire/serve,./sql
+SIM_CODE := ./meta/...,./data/...,./session/...,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./wire/serve,./sql
 SIM_RUN   = cd testbed/simulated && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1

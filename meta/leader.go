@@ -47,10 +47,10 @@ type leaders struct {
 	rand       *rand.Rand      // source of the random streams of the arrangers; used by lead only
 	background *group
 
-	mu      sync.Mutex    // guards the rest
-	leader  *leader       // while this node leads; nil otherwise
-	changed chan struct{} // closed, and replaced, when leader changes
-	metas   []string      // addresses of the metas that followed this node when it led
+	mu      sync.Mutex       // guards the rest
+	leader  *leader          // while this node leads; nil otherwise
+	changed signal.Broadcast // when leader changes
+	metas   []string         // addresses of the metas that followed this node when it led
 }
 
 // lead is called by the elector with each term that this node wins. It returns
@@ -133,8 +133,7 @@ func (s *leaders) set(l *leader) {
 		}
 	}
 	s.leader = l
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Notify()
 }
 
 // leading returns the leader state while this node leads, or nil; changed is
@@ -142,7 +141,7 @@ func (s *leaders) set(l *leader) {
 func (s *leaders) leading() (l *leader, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leader, s.changed
+	return s.leader, s.changed.Next()
 }
 
 // asLeader returns the leader state if this node leads with a valid lease,

@@ -77,7 +77,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	}
 	s.leaders = &leaders{
 		config: s.config, log: s.log, address: address, view: s.view, fence: s.Fence, events: s.Events(), calls: calls,
-		configured: s.client.Metas, rand: s.nonces, background: &s.background, changed: make(chan struct{}),
+		configured: s.client.Metas, rand: s.nonces, background: &s.background,
 	}
 	s.elector, err = elector.New(elector.Config{
 		ID: s.config.Node, Address: address, Strategy: strategy, Lease: s.config.Lease, Beat: s.config.Beat, Observer: s.config.Observer,
