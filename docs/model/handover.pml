@@ -242,7 +242,7 @@ byte x, y, z;			/* temporary within one step, 0 between steps */
 #define overtaken_write(j) s[j].late.old
 #endif
 
-/* slotState.current: an answer for an epoch that has ended does not count. */
+/* Registry.current: an answer for an epoch that has ended does not count. */
 #ifdef COUNT_OLD_READS
 #define counts_read(j) true
 #else

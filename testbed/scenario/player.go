@@ -286,10 +286,13 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		if !done || !o.progress {
 			return done
 		}
-		op := check.Op{Kind: check.OpProgress, Name: o.What, Err: failure}
+		op := check.Op{Kind: check.OpProgress, Name: o.What}
 		if failure != nil && o.What == check.Full {
-			op.Values = p.load.missing()
+			if op.Values = p.load.missing(); len(op.Values) == 0 {
+				failure = nil // never all at one look, but each of them a moment ago
+			}
 		}
+		op.Err = failure
 		p.rec.Op(op)
 		if late := p.s.Cluster.Lease + 2*check.SessionGrace + check.GuardGrace; failure != nil && o.What == check.Full && o.Within < late {
 			o.Within = late // by then the guard's time has ended
