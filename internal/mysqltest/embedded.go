@@ -38,8 +38,11 @@ func ForExample() (dsn string, stop func()) {
 		panic(err)
 	}
 	ctx, crash := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Run(ctx) // the example fails without it
+	}()
 	return server.DSN(), func() { crash(); <-ended }
 }
 
