@@ -74,7 +74,7 @@ on-real-servers = echo '$(SAY_RACE)'; { TEST_ALL=1 $(TEST_ENV) $(GO) test -json 
 # Two processes of one processor each, which share the seeds. With the overlay one
 # seed gives one trace; onetrace reports if it does not fit the installed Go.
 SIM      := $(TOOLS)/sim
-SIM_CODE := ./meta/...,./data/...,./session,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./wire/serve,./sql
+SIM_CODE := ./meta/...,./data/...,./session/...,./client,./elector,./elector/termcas,./slot,./lease,./blacklist,./wire,./wire/serve,./sql
 SIM_RUN   = cd testbed/simulated && GOMAXPROCS=1 GOGC=400 GODEBUG=memprofilerate=0 '$(SIM)/sim.test' -test.timeout 0
 SIM_SUM   = cat '$(SIM)'/sum.? | awk '{ n += $$1; bad += $$2; s += $$3; if ($$4 > wall) wall = $$4 } END { printf "both together: %d storms played, %d failed; %.1f virtual hours in %.1f minutes, %.2f simulated hours per minute\n", n, bad, s / 3600, wall / 60, s / 60 / (wall + (wall == 0)) }'
 sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEED=n one, in full; SCENARIO=NAME a story; TWICE=N compared; COVER=1; RACED=1
@@ -104,10 +104,14 @@ diagram: ## play a failover in the simulator and draw it into docs/failover.svg
 mutate: ## remove the guards of the code, one at a time, and let the simulator find it (docs/mutations.md): ONLY=WORDS; SEARCH=1 tries every story and SEEDS=N storms; STORMS=1 SEEDS=N (2000) plays storms only
 	$(GO) run ./testbed/simulated/mutate -only '$(ONLY)' $(if $(STORMS),-storms -seeds $(or $(SEEDS),2000),$(if $(SEARCH),-search -seeds $(or $(SEEDS),20),))
 
-check: ## seconds: format, vet, import rule, unit tests
-	@bad=$$(git ls-files '*.go' | xargs gofmt -l); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }
+# Packages whose tests take seconds.
+UNIT := . ./slot/... ./lease/... ./blacklist/... ./wire/... ./data/store/... ./elector ./elector/fence ./sql ./client \
+  ./internal/signal/... ./internal/stage/... ./internal/logging/... ./internal/trace/... ./internal/node/... ./testbed ./testbed/check/... ./testbed/scenario/... ./testbed/report/...
+check: $(TOOLS)/golangci-lint-$(LINT_VERSION) ## under a minute, once the caches are warm: format, vet, lint, import rule, unit tests
+	@bad=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +); test -z "$$bad" || { echo 'not formatted:'; echo "$$bad"; exit 1; }
 	$(GO) vet ./...
-	$(GO) test -short ./internal/archtest/ . ./slot/... ./lease/... ./blacklist/... ./wire/... ./internal/stage/...
+	$(TOOLS)/golangci-lint-$(LINT_VERSION) run ./...
+	$(GO) test -short ./internal/archtest/ $(UNIT)
 
 up: build ## a local cluster in the background, with two publishers and two subscribers
 	@$(BIN)/conclave up --detach --clients 2

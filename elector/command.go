@@ -13,39 +13,23 @@ import (
 // does not lead, and the cause if the leadership ended in another way before it
 // could be handed over. If ctx ends first, the hand-over continues.
 func (e *Elector) Resign(ctx context.Context) error {
-	return e.do(ctx, e.resign)
+	return e.do(ctx, func(done chan error) { e.leave(asksToResign, done) })
 }
 
 // Quit makes this node an observer until JoinElection; a leader resigns first.
 func (e *Elector) Quit(ctx context.Context) error {
-	return e.do(ctx, func(done chan error) {
-		e.mu.Lock()
-		s := &e.shared
-		s.observer = true
-		holds := s.stateAt(time.Now(), false).holds()
-		if !holds {
-			// A round as an observer lets the strategy release what only a candidate
-			// needs. A leader plays it after its hand-over: a round before that would
-			// renew the term that it is about to give up, and the other nodes would
-			// wait for that statement.
-			s.again = true
-		}
-		e.unlock()
-		if holds {
-			e.resign(done)
-		} else {
-			done <- nil
-		}
-	})
+	// A leader plays no round before its hand-over: it would renew the term that
+	// it is about to give up, and the other nodes would wait for that statement.
+	return e.do(ctx, func(done chan error) { e.leave(asksToQuit, done) })
 }
 
 // JoinElection makes an observer a candidate again, and ends an abstention.
 func (e *Elector) JoinElection(ctx context.Context) error {
 	return e.do(ctx, func(done chan error) {
 		e.mu.Lock()
-		e.shared.observer = false
+		e.apply(asksToJoin, nil)
+		e.shared.quit = false
 		e.shared.abstainUntil = time.Time{}
-		e.shared.again = true
 		e.unlock()
 		done <- nil
 	})
@@ -69,24 +53,28 @@ func (e *Elector) Abstain(ctx context.Context) (bool, error) {
 	s := &e.shared
 	s.abstained = time.Now()
 	s.abstainUntil, s.abstainPast = s.abstained.Add(2*e.cfg.Lease), 0
+	e.apply(abstains, nil)
 	e.unlock()
 	return true, nil
 }
 
-// resign begins a resignation; done receives its result when it is complete. It
-// runs in the loop.
-func (e *Elector) resign(done chan error) {
+// leave begins a resignation if the node leads; done receives its result when it is
+// complete. It runs in the loop.
+func (e *Elector) leave(ev event, done chan error) {
 	e.mu.Lock()
-	l := e.shared.lead
-	holds := e.shared.stateAt(time.Now(), false).holds()
-	if holds {
-		l.waiters = append(l.waiters, done)
-		l.resigning = true
-		e.endLeadership(l, ErrResigned)
+	if ev == asksToQuit {
+		e.shared.quit = true
+	}
+	do := e.apply(ev, ErrResigned)
+	if do.has(await) {
+		e.shared.lead.waiters = append(e.shared.lead.waiters, done)
 	}
 	e.unlock()
-	if !holds {
+	switch {
+	case do.has(refuse):
 		done <- ErrNotLeading
+	case !do.has(await):
+		done <- nil
 	}
 }
 

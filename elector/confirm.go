@@ -1,8 +1,6 @@
 package elector
 
-import (
-	"time"
-)
+import "time"
 
 // ConfirmLeading answers a peer that was given the lock that stands for the
 // leader of term. Before it takes over, the peer asks at the leader's port
@@ -25,8 +23,7 @@ func (e *Elector) ConfirmLeading(term uint64, lock string) bool {
 		s.left = max(s.left, term)
 		e.cfg.Trace(Event{Kind: EventPromised, Term: term})
 		if l != nil && l.term.Number <= term {
-			l.resigning = false
-			e.endLeadership(l, ErrPromised)
+			e.apply(losesTerm, ErrPromised)
 		}
 	}
 	e.unlock()

@@ -6,19 +6,19 @@
 //
 // # What is not guaranteed
 //
-//   - At most one node believes it is the leader. A process can be stopped for
-//     seconds (a debugger, a machine that swaps) and then continue as if
-//     nothing had happened; no election can prevent that. It can number the
-//     terms, so that every effect carries its term and every receiver refuses
-//     an older one. [Elector.Leading] keeps the window small. The fence closes
-//     it: an SQL statement that joins the lock row, or a receiver that
-//     remembers the highest term.
-//   - There is always a leader. While the store is down no node is elected, and
+//   - Two nodes may believe that they lead. A process can be paused for seconds
+//     (a debugger, a machine that swaps) and then continue as if nothing had
+//     happened; no election can prevent that. It can number the terms, so that
+//     every effect carries its term and every receiver refuses an older one.
+//     [Elector.Leading] keeps the window small. The fence closes it: an SQL
+//     statement that joins the lock row, or a receiver that remembers the highest
+//     term.
+//   - There may be no leader. While the store is down no node is elected, and
 //     the present leader stops when its trust ends.
-//   - Clocks may run at any speed. Config.Margin is the allowance: 2 % between
-//     two machines by default.
-//   - With takeover by witness (package termcas), perceived leaderships do not
-//     overlap. A leader whose process is stopped, whose connection is broken and
+//   - Clocks must run at nearly the same speed. Config.Margin is the allowance:
+//     2 % between two machines by default.
+//   - With takeover by witness (package termcas), perceived leaderships may
+//     overlap. A leader whose process is paused, whose connection is broken and
 //     whose port is silent is replaced within 100 ms. When it continues, it
 //     believes it leads until it looks at its connection or its clock. It
 //     cannot change anything that is fenced.
@@ -39,26 +39,45 @@
 //
 // # The states of a node
 //
-//	            JoinElection                                  Lead has returned
-//	Observing <--------------> Following <-----------------------------------+
+//	            JoinElection
+//	Observing <--------------> Following <-------------------- term closed --+
 //	    ^           Quit           |                                         |
 //	    |                          | won                                     |
 //	    |                          v                                         |
-//	    |  witness lost         Leading ------------------------------> WindingDown
+//	    |  witness lost         Leading ------------- term lost ------> WindingDown
 //	    |      +--------------- (may act)   deposed, outranked,          (Lead's context
 //	    |      v                  ^  |      promised away,               has ended; the
 //	    |  Suspended -------------+  |      trust ended                  node only waits
-//	    |  (may not act)  reacquired | Resign, Quit, Abstain,            for Lead)
-//	    |                            | Lead returns                          ^
+//	    |   witness reacquired       | Resign, Quit, Abstain,            for Lead)
+//	    |   (until then it may       | Lead has returned                     ^
+//	    |   not act)                 |                                       |
 //	    |                            v                                       |
-//	    +------------------------ Resigning ---------------------------------+
-//	       Lead has returned:     (may not act;       as from Leading
-//	       the term is given up   renews the term)
+//	    +------------------------ Resigning ----------- term lost -----------+
+//	       term closed, abstains  (may not act;
+//	       (it was handed over)   renews the term)
 //
-// [Elector.State] returns the present [State]. From Suspended the node gets to
-// Resigning and WindingDown in the same way as from Leading. After Resigning it
-// observes until it learns of a new leader, for two leases at most, or until
-// JoinElection if it has quit.
+// The same as a table, which is checked against the code: the state that follows
+// each event. A point stands for the same state, a dash for what cannot happen.
+//
+//	                    Observing  Following  Leading      Suspended    Resigning    WindingDown
+//	JoinElection        Following  .          .            .            .            .
+//	Quit                .          Observing  Resigning    Resigning    .            .
+//	Resign              .          .          Resigning    Resigning    .            .
+//	abstains            .          Observing  .            .            .            .
+//	abstention ends     Following  .          .            .            .            .
+//	won                 .          Leading    -            -            -            .
+//	won late            .          .          -            -            -            .
+//	renewed             -          -          .            .            .            .
+//	term lost           .          .          WindingDown  WindingDown  WindingDown  .
+//	witness lost        .          .          Suspended    .            .            .
+//	witness reacquired  .          .          .            Leading      .            .
+//	Lead has returned   -          -          Resigning    Resigning    .            .
+//	term closed         -          -          -            -            Following    Following
+//
+// [Elector.State] returns the present [State]. A term is closed when Lead has
+// returned and the term has been handed over or is lost. A node that has handed
+// its term over abstains: it observes until it learns of a new leader, for two
+// leases at most, or until JoinElection if it has quit.
 //
 // A suspended leader still leads: the term is its own and the context of Lead is
 // alive. But the connection that holds its witness broke, so a follower may be

@@ -59,10 +59,12 @@ type shared struct {
 	highest uint64 // the highest term seen anywhere
 	left    uint64 // terms up to this one are never led again: left, lost or promised away
 
-	lead *leadership // from the win until Lead has returned; nil otherwise
+	state State       // changed by step only
+	lead  *leadership // from the win until Lead has returned; nil otherwise
 
-	observer     bool      // does not compete until JoinElection
-	abstainUntil time.Time // does not compete until this time,
+	// Why a node that leads no term observes.
+	quit         bool      // until JoinElection
+	abstainUntil time.Time // until this time,
 	abstainPast  uint64    // or until a term above this one is seen; 0: only the time counts
 	abstained    time.Time // when Abstain last resigned
 
@@ -99,6 +101,10 @@ func New(cfg Config) (*Elector, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	state := Following
+	if cfg.Observer {
+		state = Observing
+	}
 	return &Elector{
 		cfg:      cfg,
 		log:      cfg.Logger,
@@ -108,7 +114,7 @@ func New(cfg Config) (*Elector, error) {
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 		feed:     newFeed(),
-		shared:   shared{observer: cfg.Observer},
+		shared:   shared{state: state, quit: cfg.Observer},
 	}, nil
 }
 
@@ -157,7 +163,7 @@ func (e *Elector) end(cancel context.CancelFunc) {
 	cancel()
 	e.mu.Lock()
 	if l := e.shared.lead; l != nil {
-		e.endLeadership(l, ErrCrashed)
+		e.apply(losesTerm, ErrCrashed)
 		l.timer.Stop()
 	}
 	e.unlock()
@@ -221,7 +227,7 @@ func (e *Elector) Remaining() time.Duration {
 	defer e.mu.Unlock()
 	s := &e.shared
 	switch {
-	case s.lead != nil && s.lead.ended == nil:
+	case s.state.leads():
 		return time.Until(s.lead.until)
 	case s.last.Leader.IsZero() || s.last.Leader == e.cfg.ID:
 		return 0
@@ -258,5 +264,5 @@ func (e *Elector) Highest() uint64 {
 func (e *Elector) Observing() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.shared.observer
+	return e.shared.quit
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
-	"net"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -13,7 +12,7 @@ import (
 	"conclave/elector"
 	"conclave/elector/fence"
 	"conclave/elector/termcas"
-	"conclave/internal/devdb"
+	"conclave/internal/mysqltest"
 	conclavesql "conclave/sql"
 )
 
@@ -22,7 +21,7 @@ import (
 // nothing.
 func Example() {
 	ctx := context.Background()
-	dsn, stop := someMySQL() // yours: user:password@tcp(host:3306)/shop
+	dsn, stop := mysqltest.ForExample() // yours: user:password@tcp(host:3306)/shop
 	defer stop()
 	shop, err := stdsql.Open("mysql", dsn) // the application's own connections
 	must(err)
@@ -89,18 +88,6 @@ func ExampleElector_Changes() {
 	// Output:
 	// term 1 of worker-1@1 leading: true
 	// term 1 of worker-1@1 leading: false
-}
-
-// someMySQL starts the embedded server, so that the example runs without MySQL.
-func someMySQL() (dsn string, stop func()) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	server, err := devdb.New(devdb.Config{Listener: listener})
-	must(err)
-	ctx, crash := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	return server.DSN(), func() { crash(); <-ended }
 }
 
 func must(err error) {

@@ -27,6 +27,13 @@ type store struct {
 	block  chan struct{} // if not nil, rounds wait until it is closed
 }
 
+// ledBy makes other the leader of a term.
+func ledBy(number, beat uint64) *store {
+	return &store{term: elector.Term{Number: number, Leader: other, Beat: beat, Lease: 3 * time.Second}}
+}
+
+var other = conclave.NodeID{Name: "other", Incarnation: "1"}
+
 var errBroken = errors.New("broken on purpose")
 
 // strategy is one node's view of the store.

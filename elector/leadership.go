@@ -9,20 +9,19 @@ import (
 // leadership is one term led by this node, from the win until Lead has returned.
 // Elector.mu guards its fields.
 type leadership struct {
-	term      Term
-	until     time.Time               // end of trust, unless renewed
-	ended     error                   // why the node may not act any more; nil while it leads
-	endedAt   time.Time               // when ended was set
-	resigning bool                    // ended by a resignation: renewed until Lead has returned
-	recorded  bool                    // the election is in the history
-	stop      context.CancelCauseFunc // ends Lead's context
-	timer     *time.Timer             // ends the leadership when trust ends
-	returned  chan error              // receives Lead's result; capacity one
-	waiters   []chan error            // receive the result of the resignation; capacity one each
+	term     Term
+	until    time.Time               // end of trust, unless renewed
+	ended    error                   // why the node may not act any more; nil while it leads
+	endedAt  time.Time               // when ended was set
+	recorded bool                    // the election is in the history
+	stop     context.CancelCauseFunc // ends Lead's context
+	timer    *time.Timer             // ends the leadership when trust ends
+	returned chan error              // receives Lead's result; capacity one
+	waiters  []chan error            // receive the result of the resignation; capacity one each
 }
 
-// begin makes a won term this node's leadership; mu is held. launch starts Lead
-// afterwards.
+// begin makes a won term this node's leadership, whose state is Leading; mu is held.
+// launch starts Lead afterwards.
 func (e *Elector) begin(won Term, until time.Time) *leadership {
 	l := &leadership{term: won, until: until, returned: make(chan error, 1)}
 	l.timer = time.AfterFunc(time.Until(until), func() { e.trustEnded(l) })
@@ -47,15 +46,15 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 
 	e.mu.Lock()
 	l.stop = stop
-	term, ended := l.term, l.ended
-	if ended == nil {
+	term, why, leads := l.term, l.ended, e.shared.state.leads()
+	if leads {
 		e.shared.last = term
 		e.feed.put(Change{Term: term, Leading: true, Why: string(term.Cause)})
 	}
 	e.unlock()
 
-	if ended != nil { // the leadership ended while the history was written
-		stop(ended)
+	if !leads { // the leadership ended while the history was written
+		stop(why)
 		l.returned <- nil
 		return
 	}
@@ -86,19 +85,9 @@ func (e *Elector) record(ctx context.Context, l *leadership) {
 	}
 }
 
-// endLeadership ends this node's right to act, at once, and ends Lead's context
-// with the cause. Except after a resignation, the node never leads the term again.
-// mu is held.
-func (e *Elector) endLeadership(l *leadership, why error) {
-	if !l.resigning {
-		e.shared.left = max(e.shared.left, l.term.Number)
-	}
-	if l.ended != nil {
-		if !l.resigning {
-			l.ended = why // lost before it could be handed over
-		}
-		return
-	}
+// stopLeading ends this node's right to act, at once, and ends Lead's context with
+// the cause. mu is held.
+func (e *Elector) stopLeading(l *leadership, why error) {
 	l.ended, l.endedAt = why, time.Now()
 	e.cfg.Trace(Event{Kind: EventLeft, Term: l.term.Number, Err: why})
 	if l.stop != nil {
@@ -113,9 +102,8 @@ func (e *Elector) endLeadership(l *leadership, why error) {
 func (e *Elector) trustEnded(l *leadership) {
 	e.mu.Lock()
 	expired := !time.Now().Before(l.until) // false if it was extended while the timer fired
-	if expired {
-		l.resigning = false
-		e.endLeadership(l, ErrTrust)
+	if expired && e.shared.lead == l {
+		e.apply(losesTerm, ErrTrust)
 	}
 	e.unlock()
 	if expired {
@@ -142,11 +130,7 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	}
 	e.mu.Lock()
 	l := e.shared.lead
-	handOver := e.shared.stateAt(time.Now(), false).holds()
-	if l.ended == nil { // Lead returned by itself
-		l.resigning = true
-		e.endLeadership(l, ErrResigned)
-	}
+	do := e.apply(leadReturns, ErrResigned) // a resignation, if Lead returned by itself
 	why := l.ended
 	e.unlock()
 	if leadErr != nil {
@@ -154,18 +138,19 @@ func (e *Elector) afterLead(ctx context.Context, leadErr error) {
 	}
 
 	err := fmt.Errorf("hand over term %d: %w", l.term.Number, why)
-	if handOver {
+	if do.has(handOver) {
 		err = e.handOver(ctx, l)
 	}
 
 	e.mu.Lock()
 	l.timer.Stop()
-	l.resigning = false
-	e.shared.left = max(e.shared.left, l.term.Number)
+	e.apply(closesTerm, why)
 	e.shared.lead = nil
-	e.shared.again = true
+	if e.shared.abstaining(time.Now()) {
+		e.apply(abstains, nil)
+	}
 	waiters := l.waiters
-	e.mu.Unlock()
+	e.unlock()
 	if l.stop != nil {
 		l.stop(why)
 	}

@@ -21,8 +21,7 @@ func (e *Elector) Observe(t Term) {
 		return
 	}
 	if l := s.lead; l != nil && l.term.Number < t.Number {
-		l.resigning = false
-		e.endLeadership(l, ErrOutranked)
+		e.apply(losesTerm, ErrOutranked)
 	}
 	if t.Number == s.last.Number {
 		t.Address, t.Lease = s.last.Address, s.last.Lease
@@ -63,8 +62,7 @@ func (e *Elector) Seen(term uint64) {
 	e.mu.Lock()
 	higher := e.raise(term)
 	if l := e.shared.lead; higher && l != nil && l.term.Number < term {
-		l.resigning = false
-		e.endLeadership(l, ErrOutranked)
+		e.apply(losesTerm, ErrOutranked)
 	} else {
 		higher = false
 	}

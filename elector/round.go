@@ -54,13 +54,17 @@ func (e *Elector) round(ctx context.Context) {
 	var begun, renewed *leadership
 	switch {
 	case next.Leader == e.cfg.ID && me.Holding == next.Number && me.Holding != 0:
-		if now := time.Now(); s.lead == lead && s.stateAt(now, false).holds() && now.Before(until) {
+		if time.Now().Before(until) && e.apply(renews, nil).has(extend) {
 			e.extend(lead, next.Beat, until)
 			s.last = e.stamp(lead.term)
 			renewed = lead
 		}
 	case next.Leader == e.cfg.ID:
-		if s.lead == nil && next.Number > s.left && !me.Observer && !s.observer && time.Now().Before(until) {
+		win := winsLate
+		if next.Number > s.left && !me.Observer && time.Now().Before(until) {
+			win = wins
+		}
+		if e.apply(win, ErrDeposed).has(begin) {
 			next = e.stamp(next)
 			s.last = next
 			begun = e.begin(next, until)
@@ -74,9 +78,8 @@ func (e *Elector) round(ctx context.Context) {
 			e.note(e.log.Info, "won a term too late to lead it", "term", next.Number)
 		}
 	default:
-		if lead != nil && me.Holding != 0 {
-			lead.resigning = false
-			e.endLeadership(lead, ErrDeposed)
+		if me.Holding != 0 {
+			e.apply(losesTerm, ErrDeposed)
 		}
 		e.learn(next, false)
 	}
@@ -179,6 +182,7 @@ func (e *Elector) nextRound() time.Time {
 	suspended := e.suspended()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.step(witness(suspended), nil)
 	s, beat := &e.shared, e.cfg.Beat
 	jitter := time.Duration(e.cfg.Rand.Int64N(int64(beat/50) + 1))
 	now := time.Now()

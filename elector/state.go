@@ -1,12 +1,9 @@
 package elector
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // State is what a node does in the election now. The package comment has the
-// diagram of its transitions.
+// diagram and the table of its transitions.
 type State int
 
 // The states of a node.
@@ -31,76 +28,100 @@ func (s State) String() string {
 // holds reports whether the node renews a term.
 func (s State) holds() bool { return s == Leading || s == Suspended || s == Resigning }
 
-// State returns the node's present state.
-func (e *Elector) State() State {
-	suspended := e.suspended()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.shared.stateAt(time.Now(), suspended)
+// leads reports whether the node has the right to act, unless it is suspended.
+func (s State) leads() bool { return s == Leading || s == Suspended }
+
+// event is what may change a node's state.
+type event int
+
+const (
+	asksToJoin        event = iota // JoinElection was called
+	asksToQuit                     // Quit was called
+	asksToResign                   // Resign was called
+	abstains                       // the node leaves this election to the others
+	abstentionEnds                 // its time has passed, or another node has been elected
+	wins                           // a round won a term that the node may lead
+	winsLate                       // a round won a term that the node may not lead any more
+	renews                         // a round renewed the term in time
+	losesTerm                      // deposed, outranked, promised away, trust ended, or stopped
+	losesWitness                   // the strategy reports that its hold on the term is broken,
+	reacquiresWitness              // or is whole
+	leadReturns                    // Lead has returned
+	closesTerm                     // the term is handed over or lost, and Lead has returned
+)
+
+// String returns the event as the package comment has it.
+func (ev event) String() string {
+	return [...]string{
+		"JoinElection", "Quit", "Resign", "abstains", "abstention ends", "won", "won late", "renewed", "term lost",
+		"witness lost", "witness reacquired", "Lead has returned", "term closed",
+	}[ev]
 }
 
-// suspended reports whether the strategy's hold on the term is broken. It is called
-// without mu, because the strategy has locks of its own.
-func (e *Elector) suspended() bool {
-	s, ok := e.cfg.Strategy.(Suspender)
-	return ok && s.Suspended()
+// action is what has to be done when an event arrives, as a set.
+type action int
+
+const (
+	again      action = 1 << iota // the next round is due at once
+	stop                          // the right to act ends, and with it Lead's context
+	forgo                         // the node never leads this term again
+	begin                         // the won term becomes this node's leadership
+	extend                        // trust is extended
+	discard                       // the won term is never led
+	await                         // the caller waits for the hand-over
+	refuse                        // the caller is refused: the node leads no term
+	handOver                      // the term is given up in the store
+	impossible                    // a defect: the event cannot occur in this state
+)
+
+// has reports whether a is one of the actions.
+func (do action) has(a action) bool { return do&a != 0 }
+
+// transition is what an event leads to.
+type transition struct {
+	to State
+	do action
 }
 
-// facts are what a node's state follows from.
-type facts struct {
-	leadership bool // from the win until Lead has returned
-	trusted    bool // the end of trust is in the future
-	left       bool // the term was left, lost or promised away
-	ended      bool // the right to act has ended,
-	resigning  bool // by a resignation
-	suspended  bool // the strategy's hold on the term is broken
-	abstains   bool // an observer, or a node that leaves this election to the others
+// on returns the state that follows when the event arrives, and what is to be
+// done.
+func (s State) on(ev event) (State, action) {
+	t := transitions[ev][s]
+	return t.to, t.do
 }
 
-// state returns the state that the facts amount to.
-func (f facts) state() State {
-	switch {
-	case !f.leadership && f.abstains:
-		return Observing
-	case !f.leadership:
-		return Following
-	case !f.trusted || f.left:
-		return WindingDown
-	case f.resigning:
-		return Resigning
-	case f.ended:
-		return WindingDown
-	case f.suspended:
-		return Suspended
-	}
-	return Leading
-}
+// transitions is the state machine: one row for each event, one column for each
+// state, in their order.
+var transitions = [...][6]transition{
+	// Observing, Following, Leading, Suspended, Resigning, WindingDown
+	asksToJoin: {
+		{Following, again}, {Following, again}, {Leading, again}, {Suspended, again}, {Resigning, again}, {WindingDown, again}},
+	asksToQuit: { // a round as an observer lets the strategy release what only a candidate needs
+		{Observing, again}, {Observing, again}, {Resigning, stop | await}, {Resigning, stop | await}, {Resigning, await}, {WindingDown, again}},
+	asksToResign: {
+		{Observing, refuse}, {Following, refuse}, {Resigning, stop | await}, {Resigning, stop | await}, {Resigning, await}, {WindingDown, refuse}},
+	abstains: {
+		{Observing, 0}, {Observing, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
+	abstentionEnds: {
+		{Following, 0}, {Following, 0}, {Leading, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
 
-// stateAt returns the state at the given time; mu is held. Without suspended, a
-// suspended leader counts as Leading.
-func (s *shared) stateAt(now time.Time, suspended bool) State {
-	f := facts{suspended: suspended, abstains: s.observer || s.abstaining(now)}
-	if l := s.lead; l != nil {
-		f.leadership, f.ended, f.resigning = true, l.ended != nil, l.resigning
-		f.trusted = now.Before(l.until)
-		f.left = l.term.Number <= s.left
-	}
-	return f.state()
-}
+	wins: { // a candidate whose Abstain ended while its round was played observes
+		{Observing, discard}, {Leading, begin}, {WindingDown, impossible | stop | forgo | discard},
+		{WindingDown, impossible | stop | forgo | discard}, {WindingDown, impossible | forgo | discard}, {WindingDown, discard}},
+	winsLate: {
+		{Observing, discard}, {Following, discard}, {WindingDown, impossible | stop | forgo | discard},
+		{WindingDown, impossible | stop | forgo | discard}, {WindingDown, impossible | forgo | discard}, {WindingDown, discard}},
+	renews: {
+		{Observing, impossible}, {Following, impossible}, {Leading, extend}, {Suspended, extend}, {Resigning, extend}, {WindingDown, 0}},
+	losesTerm: {
+		{Observing, 0}, {Following, 0}, {WindingDown, stop | forgo}, {WindingDown, stop | forgo}, {WindingDown, forgo}, {WindingDown, 0}},
+	losesWitness: {
+		{Observing, 0}, {Following, 0}, {Suspended, 0}, {Suspended, 0}, {Resigning, 0}, {WindingDown, 0}},
+	reacquiresWitness: {
+		{Observing, 0}, {Following, 0}, {Leading, 0}, {Leading, 0}, {Resigning, 0}, {WindingDown, 0}},
 
-// abstaining reports whether the node leaves this election to the others; mu is
-// held.
-func (s *shared) abstaining(now time.Time) bool {
-	if !now.Before(s.abstainUntil) {
-		return false
-	}
-	successor := s.abstainPast != 0 && s.last.Number > s.abstainPast
-	return !successor
-}
-
-// awaitsLead reports whether the next round waits for Lead to return, which it does
-// for one beat after the term has ended. After that the node plays as an observer:
-// it only reads, and gives up the term if the store still names it. mu is held.
-func (s *shared) awaitsLead(now time.Time, beat time.Duration) bool {
-	return s.stateAt(now, false) == WindingDown && now.Sub(s.lead.endedAt) < beat
+	leadReturns: {
+		{Observing, impossible}, {Following, impossible}, {Resigning, stop | handOver}, {Resigning, stop | handOver}, {Resigning, handOver}, {WindingDown, 0}},
+	closesTerm: {
+		{Observing, impossible}, {Following, impossible}, {Leading, impossible}, {Suspended, impossible}, {Following, forgo | again}, {Following, again}},
 }

@@ -1,73 +1,116 @@
 package elector
 
 import (
-	"fmt"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-func TestFacts_EveryCombination(t *testing.T) {
-	for bits := range 1 << 7 {
-		f := facts{
-			leadership: bits&1 != 0, trusted: bits&2 != 0, left: bits&4 != 0, ended: bits&8 != 0,
-			resigning: bits&16 != 0, suspended: bits&32 != 0, abstains: bits&64 != 0,
-		}
-		holds := f.leadership && f.trusted && !f.left && (!f.ended || f.resigning)
-		got, name := f.state(), fmt.Sprintf("%+v", f)
-		assert.Equal(t, holds, got.holds(), "%s: renews its term", name)
-		assert.Equal(t, holds && !f.ended && !f.resigning && !f.suspended, got == Leading, "%s: may act", name)
-		assert.Equal(t, f.leadership, got != Observing && got != Following, "%s: Lead has not returned", name)
-		assert.Equal(t, !f.leadership && !f.abstains, got == Following, "%s: competes", name)
-	}
-}
+var allStates = []State{Observing, Following, Leading, Suspended, Resigning, WindingDown}
 
-// The transitions of the diagram in the package comment: each event as what it changes,
-// and the state that it leads to from each state. "" is the same state.
-func TestFacts_Transitions(t *testing.T) {
-	var (
-		observing = facts{abstains: true}
-		following = facts{}
-		leading   = facts{leadership: true, trusted: true}
-		suspended = facts{leadership: true, trusted: true, suspended: true}
-		resigning = facts{leadership: true, trusted: true, ended: true, resigning: true}
-		winding   = facts{leadership: true, left: true, ended: true}
-	)
-	deposed := func(f *facts) { f.left, f.ended, f.resigning = true, true, false } // endLeadership
-	for _, row := range []struct {
-		event string
-		apply func(f *facts)
-		from  facts
-		want  State
-	}{
-		{"JoinElection", func(f *facts) { f.abstains = false }, observing, Following},
-		{"Quit", func(f *facts) { f.abstains = true }, following, Observing},
-		{"won", func(f *facts) { f.leadership, f.trusted = true, true }, following, Leading},
-
-		{"the witness is lost", func(f *facts) { f.suspended = true }, leading, Suspended},
-		{"the witness is reacquired", func(f *facts) { f.suspended = false }, suspended, Leading},
-		{"resigned", func(f *facts) { f.ended, f.resigning = true, true }, leading, Resigning},
-		{"resigned", func(f *facts) { f.ended, f.resigning = true, true }, suspended, Resigning},
-		{"the witness is lost", func(f *facts) { f.suspended = true }, resigning, Resigning},
-
-		{"deposed, outranked or promised away", deposed, leading, WindingDown},
-		{"deposed, outranked or promised away", deposed, suspended, WindingDown},
-		{"deposed, outranked or promised away", deposed, resigning, WindingDown},
-		{"the time of trust has passed", func(f *facts) { f.trusted = false }, leading, WindingDown},
-		{"the time of trust has passed", func(f *facts) { f.trusted = false }, suspended, WindingDown},
-		{"the time of trust has passed", func(f *facts) { f.trusted = false }, resigning, WindingDown},
-
-		{"Lead has returned", func(f *facts) { *f = facts{} }, winding, Following},
-		{"Lead has returned after Quit or Resign", func(f *facts) { *f = facts{abstains: true} }, resigning, Observing},
-	} {
-		f := row.from
-		before := f.state()
-		row.apply(&f)
-		assert.Equal(t, row.want, f.state(), "%s, %s", before, row.event)
-	}
-}
+// stateNames are the states as the package comment has them.
+var stateNames = []string{"Observing", "Following", "Leading", "Suspended", "Resigning", "WindingDown"}
 
 func TestState_String(t *testing.T) {
 	assert.Equal(t, "winding down", WindingDown.String())
 	assert.Equal(t, "state 9", State(9).String())
+}
+
+// The table in the package comment is the machine, and the diagram names every
+// state and every event that changes one.
+func TestTransitions_AsInPackageComment(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(file.Doc.Text(), "# The states of a node")
+	text, _, _ = strings.Cut(text, "[Elector.State] returns")
+	drawing, table, found := strings.Cut(text, "The same as a table")
+	require.True(t, found)
+
+	_, table, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	require.Equal(t, stateNames, strings.Fields(rows[0]))
+	require.Len(t, rows[1:], len(transitions))
+	columns := regexp.MustCompile(`\s{2,}`)
+	for i, row := range rows[1:] {
+		ev, want := event(i), columns.Split(strings.TrimSpace(row), -1)
+		require.Len(t, want, 1+len(allStates), row)
+		assert.Equal(t, ev.String(), want[0])
+		for _, from := range allStates {
+			to, do := from.on(ev)
+			got := stateNames[to]
+			switch {
+			case do.has(impossible):
+				got = "-"
+			case to == from:
+				got = "."
+			}
+			assert.Equal(t, want[1+int(from)], got, "%s, %s", from, ev)
+			if got == stateNames[to] && ev != abstentionEnds {
+				assert.Contains(t, drawing, ev.String(), "the event changes a state")
+			}
+		}
+	}
+	for _, name := range stateNames {
+		assert.Contains(t, drawing, name)
+	}
+}
+
+// What holds of every event in every state, whatever the table is.
+func TestTransitions_EveryEventInEveryState(t *testing.T) {
+	runs := func(s State) bool { return s != Observing && s != Following } // Lead has not returned
+	for i := range transitions {
+		ev := event(i)
+		for _, from := range allStates {
+			to, do := from.on(ev)
+			name := from.String() + ", " + ev.String()
+			assert.Equal(t, from.leads() && !to.leads(), do.has(stop), "%s: Lead's context ends exactly when the right to act does", name)
+			assert.Equal(t, !runs(from) && runs(to), do.has(begin), "%s: a leadership begins by begin", name)
+			if do.has(begin) {
+				assert.Equal(t, wins, ev, name)
+				assert.Equal(t, Following, from, "%s: an observer does not lead", name)
+			}
+			if runs(from) && !runs(to) {
+				assert.Equal(t, closesTerm, ev, "%s: a leadership ends when Lead has returned", name)
+				assert.False(t, from.leads(), name)
+			}
+			if from.holds() && !to.holds() {
+				assert.True(t, do.has(forgo), "%s: a term that is not renewed any more is never led again", name)
+			}
+			if do.has(extend) {
+				assert.True(t, from.holds() && to == from, "%s: only a held term is extended", name)
+			}
+			if from == WindingDown && to != WindingDown {
+				assert.Equal(t, Following, to, "%s: a lost term is not led again", name)
+			}
+			if from == Resigning {
+				assert.NotEqual(t, true, to.leads(), "%s: a resignation is not taken back", name)
+			}
+			if (ev == wins || ev == winsLate) && !do.has(begin) {
+				assert.True(t, do.has(discard), "%s: a win that is not led is discarded", name)
+			}
+			if do.has(handOver) {
+				assert.True(t, ev == leadReturns && to == Resigning, "%s: a term is given up while it is held, once Lead has returned", name)
+			}
+			if do.has(impossible) {
+				assert.False(t, !from.leads() && to.leads(), "%s: a defect never makes a leader", name)
+			}
+			switch ev {
+			case asksToQuit, asksToResign:
+				assert.Equal(t, from.holds(), do.has(await), "%s: the caller waits for the hand-over of a held term", name)
+				assert.Equal(t, ev == asksToResign && !from.holds(), do.has(refuse), name)
+			default:
+				assert.False(t, do.has(await) || do.has(refuse), "%s: no caller", name)
+			}
+			again, more := to.on(ev)
+			if ev != wins && ev != winsLate && ev != closesTerm {
+				assert.Equal(t, to, again, "%s: repeated", name)
+				assert.False(t, more.has(stop), "%s: repeated", name)
+			}
+		}
+	}
 }

@@ -18,77 +18,13 @@ import (
 	"conclave/elector"
 	"conclave/meta/metaclient"
 	"conclave/wire"
-	"conclave/wire/serve"
-	"conclave/wire/v1/wirev1connect"
 )
 
-// routes returns the handler of this node's port: the paths of all roles, the
-// admin API, and the Connect services.
-//
-// Every other node forwards to the leader what only the leader answers. Only
-// /leaderz and /v1/election are about the node that is asked.
-func (s *Server) routes() http.Handler {
-	r := s.Router(s.ready, s.announced)
-	get := func(path string, h func(*leader, *http.Request) (any, error)) {
-		r.Handle(path, s.byLeader(h)).Methods(http.MethodGet)
-	}
-	get("/v1/leader", (*leader).getLeader)
-	get("/v1/elections", (*leader).getElections)
-	get("/v1/slots", (*leader).getSlots)
-	get("/v1/nodes", (*leader).getNodes)
-	get("/v1/blacklist", (*leader).getBlacklist)
-	get("/v1/switches", (*leader).getSwitches)
-	get("/v1/stopping", (*leader).getStopping)
-	r.Handle("/v1/stopping", s.byLeader((*leader).postStopping)).Methods(http.MethodPost)
-	r.Handle("/v1/stopping", s.byLeader((*leader).deleteStopping)).Methods(http.MethodDelete)
-	r.Handle("/v1/blacklist/{name}", s.byLeader((*leader).putBlacklist)).Methods(http.MethodPut)
-	r.Handle("/v1/blacklist/{name}", s.byLeader((*leader).deleteBlacklist)).Methods(http.MethodDelete)
-	r.Handle("/v1/switches/{key}", s.byLeader((*leader).putSwitch)).Methods(http.MethodPut)
-	r.Handle("/v1/protection", s.byLeader((*leader).deleteProtection)).Methods(http.MethodDelete)
-	r.Handle("/v1/leader/resign", s.byLeader((*leader).postResign)).Methods(http.MethodPost)
-	r.Handle("/v1/observers/{name}", s.byLeader((*leader).putObserver)).Methods(http.MethodPut)
-	r.Handle("/v1/observers/{name}", s.byLeader((*leader).deleteObserver)).Methods(http.MethodDelete)
-	r.HandleFunc("/leaderz", s.getLeaderz).Methods(http.MethodGet)
-	r.HandleFunc("/v1/election/{act:quit|join}", s.postElection).Methods(http.MethodPost)
-
-	path, h := wirev1connect.NewMetaServiceHandler(s, s.HandlerOptions())
-	serve.Mount(r, path, h)
-	return r
-}
-
-var _ wirev1connect.MetaServiceHandler = (*Server)(nil)
-
-// byLeader answers with the result of h if this node leads, otherwise with the
-// leader's answer.
-func (s *Server) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l, err := s.asLeader()
-		if err != nil {
-			s.proxy(w, r, err)
-			return
-		}
-		select { // until then this leader knows no member
-		case <-l.loaded:
-		case <-l.ctx.Done():
-			serve.WriteError(w, wire.NotLeader("", ""))
-			return
-		case <-r.Context().Done():
-			return
-		}
-		body, err := h(l, r)
-		if err != nil {
-			serve.WriteError(w, err)
-			return
-		}
-		serve.WriteJSON(w, http.StatusOK, body)
-	})
-}
-
 func (l *leader) getLeader(*http.Request) (any, error) {
-	t := l.s.elector.Current()
+	t := l.elector.Current()
 	return metaclient.LeaderInfo{
-		Leader: l.s.cfg.Node.Name, Address: l.s.Address(), Term: l.term.Number, Beat: l.beat.Load(),
-		LeaseRemainingMs: max(0, l.s.elector.Remaining().Milliseconds()), Since: shown(t.Since), Cause: string(l.term.Cause),
+		Leader: l.config.Node.Name, Address: l.address, Term: l.term.Number, Beat: l.beat.Load(),
+		LeaseRemainingMs: max(0, l.elector.Remaining().Milliseconds()), Since: shown(t.Since), Cause: string(l.term.Cause),
 	}, nil
 }
 
@@ -104,7 +40,7 @@ func (l *leader) getElections(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	history, err := l.s.cfg.History.List(r.Context(), limit)
+	history, err := l.config.History.List(r.Context(), limit)
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
 	}
@@ -121,7 +57,7 @@ func (l *leader) getElections(r *http.Request) (any, error) {
 // getSlots returns the slot table and whether the cluster is protected
 // (getSlotTableStatus in the articles).
 func (l *leader) getSlots(*http.Request) (any, error) {
-	state := l.s.view.State()
+	state := l.view.State()
 	live, _ := l.roster.live()
 	forbidden := forbiddenNames(state)
 	var open []conclave.NodeID
@@ -157,7 +93,7 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 		}
 	}
 	black := map[string]blacklist.Entry{}
-	for _, e := range l.s.view.State().Blacklist.Entries {
+	for _, e := range l.view.State().Blacklist.Entries {
 		black[e.Name] = e
 	}
 	nodes, remaining, metas := l.roster.known(time.Now())
@@ -171,9 +107,9 @@ func (l *leader) getNodes(r *http.Request) (any, error) {
 		return &list[len(list)-1]
 	}
 	if role == "" || role == conclave.RoleMeta {
-		self := rosterEntry{member: wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.Address()}, stream: &stream{}}
-		info := add(self, l.s.elector.Remaining())
-		info.Leading, info.Observer = true, l.s.elector.Observing()
+		self := rosterEntry{member: wire.Member{Node: l.config.Node, Role: conclave.RoleMeta, Address: l.address}, stream: &stream{}}
+		info := add(self, l.elector.Remaining())
+		info.Leading, info.Observer = true, l.elector.Observing()
 		for _, n := range metas {
 			add(n, 0).Observer = !n.ready
 		}
@@ -203,7 +139,7 @@ func nodeState(n rosterEntry, e blacklist.Entry, forbidden bool) metaclient.Node
 
 func (l *leader) getBlacklist(*http.Request) (any, error) {
 	list := []metaclient.BlacklistInfo{}
-	for _, e := range l.s.view.State().Blacklist.Entries {
+	for _, e := range l.view.State().Blacklist.Entries {
 		list = append(list, blacklistInfo(e))
 	}
 	return list, nil
@@ -225,8 +161,8 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 	}
 	name := mux.Vars(r)["name"]
 	m, found := l.roster.find(name)
-	if name == l.s.cfg.Node.Name {
-		m, found = wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta}, true
+	if name == l.config.Node.Name {
+		m, found = wire.Member{Node: l.config.Node, Role: conclave.RoleMeta}, true
 	}
 	if !found {
 		return nil, wire.Errorf(wire.CodeNotFound, "unknown node %q", name)
@@ -238,7 +174,7 @@ func (l *leader) putBlacklist(r *http.Request) (any, error) {
 		in.Reason = "asked for by " + in.By
 	}
 	entry := blacklist.Entry{
-		Name: name, Role: m.Role, Reason: in.Reason, By: in.By, Incarnation: m.Node.Incarnation, Since: l.s.cfg.Now().UTC(),
+		Name: name, Role: m.Role, Reason: in.Reason, By: in.By, Incarnation: m.Node.Incarnation, Since: l.config.Now().UTC(),
 	}
 	return l.act(r, func() (effect, error) { return l.arranger.effectOfForbid(entry) }, func(ctx context.Context) (any, error) {
 		return blacklistInfo(entry), l.arranger.forbid(ctx, entry)
@@ -260,7 +196,7 @@ func (l *leader) deleteBlacklist(r *http.Request) (any, error) {
 }
 
 func (l *leader) getSwitches(*http.Request) (any, error) {
-	return switches(l.s.view.State().Switches), nil
+	return switches(l.view.State().Switches), nil
 }
 
 func (l *leader) putSwitch(r *http.Request) (any, error) {
@@ -305,36 +241,25 @@ func (l *leader) postResign(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if opts.force && !opts.dryRun {
-		l.s.event("act.forced", l.term.Number, nil, map[string]any{"path": r.URL.Path}, "forced: %s resigns", l.s.cfg.Node.Name)
+		l.event("act.forced", nil, map[string]any{"path": r.URL.Path}, "forced: %s resigns", l.config.Node.Name)
 	} else {
 		var granted bool
 		out, err := l.act(r, func() (effect, error) { return l.arranger.effectOfResign(), nil }, func(context.Context) (any, error) {
-			l.arranger.quits[l.s.cfg.Node], granted = true, true
+			l.arranger.quits[l.config.Node], granted = true, true
 			return nil, nil
 		})
 		if err != nil || !granted {
 			return out, err
 		}
 	}
-	err = l.s.elector.Resign(r.Context())
+	err = l.elector.Resign(r.Context())
 	if errors.Is(err, elector.ErrNotLeading) {
 		return nil, wire.NotLeader("", "")
 	}
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
 	}
-	return map[string]any{"resigned": l.s.cfg.Node.Name, "term": l.term.Number}, nil
-}
-
-// getLeaderz answers 200 only on the node that leads with a valid lease, for
-// load balancers and probes.
-func (s *Server) getLeaderz(w http.ResponseWriter, _ *http.Request) {
-	l, err := s.asLeader()
-	if err != nil {
-		serve.WriteError(w, err)
-		return
-	}
-	serve.WriteJSON(w, http.StatusOK, map[string]any{"leader": s.cfg.Node.Name, "term": l.term.Number})
+	return map[string]any{"resigned": l.config.Node.Name, "term": l.term.Number}, nil
 }
 
 // readBody reads a JSON document; an empty body reads as an empty document.

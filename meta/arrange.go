@@ -31,14 +31,14 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if a.state.Switches.Get(wire.SwitchArrange, "on") == "off" {
 		return time.Time{}, nil
 	}
-	if now := time.Now(); a.l.roster.examining(now, examineTime) {
+	if now := time.Now(); a.roster.examining(now, examineTime) {
 		return now.Add(examineTime / 10), nil
 	}
 	in := a.input()
 	if len(in.Live) == 0 {
 		return time.Time{}, nil
 	}
-	if lost := a.l.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(len(in.Live)+len(lost)) {
+	if lost := a.roster.lost(time.Now()); !in.Frozen && len(lost) >= trigger(len(in.Live)+len(lost)) {
 		a.changed.Set() // they were lost after protect had run
 		return time.Time{}, nil
 	}
@@ -48,8 +48,8 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if !a.served(in.Live) {
 		// No node serves yet: wait until all nodes are known, rather than give
 		// every slot to the first one and move most of them afterwards.
-		last, first := a.l.roster.dataJoins()
-		until = last.Add(a.l.s.cfg.Settle)
+		last, first := a.roster.dataJoins()
+		until = last.Add(a.config.Settle)
 		if limit := first.Add(settleLimit); limit.Before(until) {
 			until = limit
 		}
@@ -81,18 +81,18 @@ func (a *arranger) begin(ctx context.Context, in slot.Input) error {
 	if in.Frozen {
 		return nil
 	}
-	next, err := slot.New(a.l.s.cfg.Slots, in)
+	next, err := slot.New(a.config.Slots, in)
 	if errors.Is(err, slot.ErrNoSuccessor) {
 		return nil // all nodes are on the blacklist: wait for one that is not
 	}
 	if err != nil {
 		return fmt.Errorf("make the first slot table: %w", err)
 	}
-	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.l.s.cfg.Replicas, next.Slots}); err != nil {
+	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.config.Replicas, next.Slots}); err != nil {
 		return fmt.Errorf("write the first slot table: %w", err)
 	}
 	epoch := a.state.Table.Epoch
-	a.l.s.event("slot.table", a.l.term.Number, &epoch, map[string]any{"slots": len(next.Slots), "nodes": len(in.Live)},
+	a.event("slot.table", &epoch, map[string]any{"slots": len(next.Slots), "nodes": len(in.Live)},
 		"%d slots were given to %d data nodes", len(next.Slots), len(in.Live))
 	a.log.Info("made the first slot table", "epoch", epoch.String(), "slots", len(next.Slots), "data nodes", len(in.Live))
 	a.changed.Set()
@@ -112,11 +112,11 @@ func (a *arranger) served(live []conclave.NodeID) bool {
 // and drop every lower version. If the clock is wrong, they miss changes; it
 // decides nothing else.
 func (a *arranger) input() slot.Input {
-	live, silent, reports := a.l.roster.dataNodes()
+	live, silent, reports := a.roster.dataNodes()
 	return slot.Input{
 		Next: a.nextEpoch(), Live: live, Silent: silent, Forbidden: a.black.Names(), Replicas: a.replicas(), Frozen: a.state.Freeze.Frozen,
-		Reports: reports, FloorBase: max(0, int64(a.l.s.cfg.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
-		Limits: a.l.s.cfg.Limits,
+		Reports: reports, FloorBase: max(0, int64(a.config.Now().Sub(versionOrigin)/time.Second)) * conclave.VersionBase,
+		Limits: a.config.Limits,
 	}
 }
 
@@ -126,7 +126,7 @@ func (a *arranger) replicas() int {
 	if a.state.Replicas > 0 {
 		return a.state.Replicas
 	}
-	return a.l.s.cfg.Replicas
+	return a.config.Replicas
 }
 
 // floor returns the number of data nodes below which no slot moves.
@@ -159,6 +159,6 @@ func (a *arranger) reportMoves(moves []slot.Move, why string) {
 	}
 	epoch := a.state.Table.Epoch
 	shown := moves[:min(len(moves), 16)]
-	a.l.s.event("slot.table", a.l.term.Number, &epoch, map[string]any{"moves": len(moves), "first": shown}, "slots: %s", text)
+	a.event("slot.table", &epoch, map[string]any{"moves": len(moves), "first": shown}, "slots: %s", text)
 	a.log.Debug("wrote the slot table", "epoch", epoch.String(), "moves", text)
 }

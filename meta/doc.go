@@ -1,21 +1,7 @@
 // Package meta is the meta node: meta nodes elect a leader through MySQL, and
 // the leader keeps the member list, the slot table, the blacklist and the
-// switches of the cluster.
-//
-// # Reading order
-//
-// server.go is one meta node, follow.go what it does while another node leads,
-// and leader.go what exists only while it leads itself. From there: join.go is
-// the stream to every node; members.go the members and their leases, with
-// roster.go for queries; warmup.go how a new leader learns before it decides;
-// arranger.go the one goroutine that decides, with arrange.go (slots),
-// protection.go (when no slot may move) and operate.go (requests); effects.go
-// checks what operators ask for; observers.go decides which nodes may leave the
-// election; stopping.go is the stop of the whole cluster. bodies.go and packed.go
-// encode the rows; propagation.go, trace.go and metrics.go report what the leader
-// does. admin.go and proxy.go are the HTTP API; witness.go answers the election's
-// requests. The election itself is package elector; the rules for slots are
-// package slot.
+// switches of the cluster. The election itself is package elector; the rules for
+// slots are package slot.
 //
 // # A leader's life
 //
@@ -73,18 +59,19 @@
 //
 // # What is not guaranteed
 //
-//   - Members are alive. They only were, a lease ago.
-//   - A silent leader is replaced at once. A stopped one is noticed by its nodes
-//     after two beats, and by the other metas when its lease expires.
-//   - Protection knows why nodes are missing. It counts data nodes only, until
-//     the next lease at most; an operator can end it by hand.
+//   - A listed member may have died up to a lease ago.
+//   - There is a delay before a silent leader is replaced. If the meta leader is
+//     paused, its nodes notice it after two beats, and the other metas when its
+//     lease expires.
+//   - Protection does not know why nodes are missing. It counts data nodes only,
+//     until the next lease at most; an operator can end it by hand.
 //
 // # When a part fails
 //
 //	the leader, killed    the followers' waiting connections return within
 //	                      milliseconds, one wins and announces itself; all nodes
 //	                      follow, so it can decide at once
-//	the leader, stopped   its lease expires (3 s), then the same; when it continues,
+//	the leader, paused    its lease expires (3 s), then the same; when it continues,
 //	                      its term is refused everywhere, and its writes match no row
 //	a follower            nothing; it is missing from /v1/nodes
 //	all metas             the cluster continues with its last table; no node is
@@ -95,7 +82,40 @@
 //	                      holds is adopted, and differing slots are granted again
 //	a data node, killed   two refused dials, removed from the list, its slots granted
 //	                      to their followers: about 100 ms
-//	a data node, stopped  removed from the list when its lease expires
+//	a data node, paused   removed from the list when its lease expires
 //	the path to all nodes the leader resigns after a lease and abstains: a leader that
 //	                      reaches only the database is of no use
+//
+// # Files, in reading order
+//
+// A file uses what later files declare: callers come first, nouns last. No part
+// knows the server; each is given the parts below it and the functions that it
+// needs. What the parts of a leader share during one term is its tenure.
+//
+//   - server.go: the list of the parts, how a node starts, and the paths of its port.
+//   - metrics.go: what is measured.
+//   - service.go: what this node answers to other nodes.
+//   - candidacy.go: this node leaves or joins the election at an operator's request.
+//   - proxy.go: the leader answers operators, and the other metas forward to it.
+//   - admin.go: what operators are shown, and what they change.
+//   - observers.go: the leader decides which metas may leave the election.
+//   - stopping.go: the stop of the whole cluster.
+//   - follow.go: what a node does while another one leads.
+//   - leader.go: which node leads, and what exists only while this one does.
+//   - join.go: the stream to every node; who becomes a member, and who is dead.
+//   - arranger.go: the one goroutine that decides, and what one round does.
+//   - warmup.go: how a new leader learns before it decides.
+//   - protection.go: when no slot may move, and when this leader is of no use.
+//   - arrange.go: slots are assigned to data nodes.
+//   - effects.go: what a request would do, and whether the cluster would still serve.
+//   - operate.go: changes of the blacklist and the switches.
+//   - trace.go: what a test can observe of the writes.
+//   - rows.go: the state of the cluster; each change is written before it is shown.
+//   - bodies.go: how the rows are encoded.
+//   - tenure.go: what the parts of a leader share, and its announcement.
+//   - propagation.go: how long a slot table takes to reach every member.
+//   - roster.go: queries on the members.
+//   - members.go: the members and their leases.
+//   - calls.go: requests to other nodes.
+//   - config.go: the configuration and its defaults.
 package meta

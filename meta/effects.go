@@ -66,7 +66,7 @@ func (l *leader) act(r *http.Request, check func() (effect, error), do func(cont
 		return nil, err
 	}
 	var out any // written by the arranger; not read here unless the command has finished
-	err = l.ask(r.Context(), func(ctx context.Context) error {
+	err = l.arranger.ask(r.Context(), func(ctx context.Context) error {
 		e, err := check()
 		switch {
 		case err != nil:
@@ -77,7 +77,7 @@ func (l *leader) act(r *http.Request, check func() (effect, error), do func(cont
 		case e.refusal != nil && !opts.force:
 			return e.refusal
 		case e.refusal != nil:
-			l.s.event("act.forced", l.term.Number, nil, map[string]any{"path": r.URL.Path}, "forced: %s", e.text)
+			l.event("act.forced", nil, map[string]any{"path": r.URL.Path}, "forced: %s", e.text)
 			l.log.Warn("an operator forced a request that ends the service", "path", r.URL.Path, "effect", e.text)
 		}
 		out, err = do(ctx)
@@ -135,7 +135,7 @@ func (a *arranger) ledBy(name string) (ids []int) {
 // availableData returns the other data nodes that are live and not on the
 // blacklist.
 func (a *arranger) availableData(except string) (names []string) {
-	live, _ := a.l.roster.live()
+	live, _ := a.roster.live()
 	for _, n := range live {
 		if n.Name != except && !a.black.Has(n.Name) {
 			names = append(names, n.Name)
@@ -147,7 +147,7 @@ func (a *arranger) availableData(except string) (names []string) {
 // otherSession reports whether a session other than the named one takes
 // clients.
 func (a *arranger) otherSession(name string) bool {
-	return a.l.roster.otherSession(name, a.black.Has)
+	return a.roster.otherSession(name, a.black.Has)
 }
 
 // effectOfQuit returns the effect of making a meta an observer.
@@ -155,7 +155,7 @@ func (a *arranger) effectOfQuit(name string) effect {
 	if !a.otherCandidate(name) {
 		return unsafe(wire.CodeNoSuccessor, "no other meta node is a candidate: no node would lead until one joins the election")
 	}
-	if name == a.l.s.cfg.Node.Name {
+	if name == a.config.Node.Name {
 		return safe("%s resigns and observes; another meta is elected", name)
 	}
 	return safe("%s observes: it does not compete for the leadership", name)
@@ -163,9 +163,9 @@ func (a *arranger) effectOfQuit(name string) effect {
 
 // effectOfResign returns the effect of the leader's resignation.
 func (a *arranger) effectOfResign() effect {
-	self := a.l.s.cfg.Node.Name
+	self := a.config.Node.Name
 	if !a.otherCandidate(self) {
-		return unsafe(wire.CodeNoSuccessor, "no other meta node is a candidate: no node would lead for up to %v", 2*a.l.s.cfg.Lease)
+		return unsafe(wire.CodeNoSuccessor, "no other meta node is a candidate: no node would lead for up to %v", 2*a.config.Lease)
 	}
 	return safe("%s resigns; another meta is elected", self)
 }
@@ -182,7 +182,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 	switch key {
 	case wire.SwitchProtectionFloor:
 		floor, _ := strconv.Atoi(value)
-		if live, _ := a.l.roster.live(); floor > len(live) {
+		if live, _ := a.roster.live(); floor > len(live) {
 			return unsafe(wire.CodeUnsafe, "%d data nodes are members: with a floor of %d no slot moves, and those of a crashed node are not served, until there are %d", len(live), floor, floor)
 		}
 	case wire.SwitchPushWindow:
@@ -191,7 +191,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 			return unsafe(wire.CodeUnsafe, "subscribers would see each change up to %v late, and %v is longer than a dead client or node is kept (the limit is %v)", window, window, maxPushWindow)
 		}
 	case wire.SwitchArrange:
-		live, _ := a.l.roster.live()
+		live, _ := a.roster.live()
 		unserved := 0
 		for _, s := range a.state.Table.Slots {
 			if !slices.Contains(live, s.Leader) {
@@ -219,7 +219,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 func (a *arranger) canDrain(e blacklist.Entry) error {
 	switch e.Role {
 	case conclave.RoleData:
-		live, _ := a.l.roster.live()
+		live, _ := a.roster.live()
 		if err := slot.CanDrain(a.state.Table, e.Name, live, a.black.Names()); err != nil {
 			return wire.Errorf(wire.CodeNoSuccessor, "%v", err)
 		}

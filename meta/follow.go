@@ -6,21 +6,33 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
 	"conclave/elector"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// What a meta does while another node leads: it holds the stream to the leader,
-// as sessions and data nodes do, and passes the beats to its elector, so that a
-// calm cluster sends the database almost no requests.
+// follower is what a meta does while another node leads: it holds the stream to
+// the leader, as sessions and data nodes do, and passes the beats to its elector,
+// so that a calm cluster sends the database almost no requests.
+type follower struct {
+	self     conclave.NodeID
+	log      hclog.Logger
+	elector  *elector.Elector
+	client   *metaclient.Client
+	view     *wire.View
+	leaders  *leaders
+	competes func() bool
+}
 
 // runFollow holds the stream while this node does not lead. It returns when ctx
 // ends, or when a living process has this node's name.
-func (s *Server) runFollow(ctx context.Context) error {
+func (f *follower) runFollow(ctx context.Context) error {
 	for ctx.Err() == nil {
-		l, changed := s.leading()
+		l, changed := f.leaders.leading()
 		if l != nil {
 			select {
 			case <-changed:
@@ -37,7 +49,7 @@ func (s *Server) runFollow(ctx context.Context) error {
 			case <-following.Done():
 			}
 		})
-		err := s.client.Run(following)
+		err := f.client.Run(following)
 		end()
 		watching.Wait()
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -49,13 +61,13 @@ func (s *Server) runFollow(ctx context.Context) error {
 
 // report returns what this node's beats report: a candidate is ready, an
 // observer is not.
-func (s *Server) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
-	return nil, 0, !s.elector.Observing() && s.quitting.Load() == 0, false
+func (f *follower) report() (reports []*wirev1.SlotReport, load uint32, ready, draining bool) {
+	return nil, 0, f.competes(), false
 }
 
 // observeBeat passes a beat that the database has acknowledged to the elector.
-func (s *Server) observeBeat(m *wirev1.JoinResponse) {
-	s.elector.Observe(elector.Term{
+func (f *follower) observeBeat(m *wirev1.JoinResponse) {
+	f.elector.Observe(elector.Term{
 		Number: m.GetTerm(), Leader: wire.NodeIn(m.GetLeader()), Address: m.GetAddress(),
 		Beat: m.GetBeat(), Lease: wire.FromMs(m.GetLeaseMs()),
 	})
@@ -63,14 +75,14 @@ func (s *Server) observeBeat(m *wirev1.JoinResponse) {
 
 // suspectLeader makes the elector read the store more often: the leader may
 // have crashed.
-func (s *Server) suspectLeader(metaclient.Leader, error) { s.elector.Suspect() }
+func (f *follower) suspectLeader(metaclient.Leader, error) { f.elector.Suspect() }
 
 // leaderFromStore returns the leader that the database names, for the stream's
 // client when it has no other address: a meta may have been started without the
 // addresses of the others.
-func (s *Server) leaderFromStore() (metaclient.Leader, bool) {
-	t := s.elector.Current()
-	if name, _ := s.currentLeader(); name == "" {
+func (f *follower) leaderFromStore() (metaclient.Leader, bool) {
+	t := f.elector.Current()
+	if name, _ := f.leaders.currentLeader(); name == "" {
 		return metaclient.Leader{}, false
 	}
 	return metaclient.Leader{Term: t.Number, Node: t.Leader, Address: t.Address}, true
@@ -78,10 +90,10 @@ func (s *Server) leaderFromStore() (metaclient.Leader, bool) {
 
 // runNotice passes the leaders that the elector learns of to the stream's
 // client, which may be seeking one.
-func (s *Server) runNotice(ctx context.Context) {
-	for change := range s.elector.Changes(ctx) {
-		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader != s.cfg.Node {
-			s.client.Announced(t.Number, t.Leader, t.Address)
+func (f *follower) runNotice(ctx context.Context) {
+	for change := range f.elector.Changes(ctx) {
+		if t := change.Term; !change.Leading && !t.Leader.IsZero() && t.Leader != f.self {
+			f.client.Announced(t.Number, t.Leader, t.Address)
 		}
 	}
 }
@@ -89,18 +101,18 @@ func (s *Server) runNotice(ctx context.Context) {
 // runObserve makes this node an observer while it is on the blacklist, and a
 // candidate again when it is removed. A request to this node itself (quit,
 // join) holds until the list changes.
-func (s *Server) runObserve(ctx context.Context) {
+func (f *follower) runObserve(ctx context.Context) {
 	forbidden := false
 	for {
-		changed := s.view.Changed()
-		now := slices.Contains(forbiddenNames(s.view.State()), s.cfg.Node.Name)
+		changed := f.view.Changed()
+		now := slices.Contains(forbiddenNames(f.view.State()), f.self.Name)
 		if now != forbidden {
-			act := s.elector.JoinElection
+			act := f.elector.JoinElection
 			if now {
-				act = s.elector.Quit
+				act = f.elector.Quit
 			}
 			if err := act(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, elector.ErrStopped) {
-				s.log.Warn("cannot apply the blacklist to this node", "forbidden", now, "error", err)
+				f.log.Warn("cannot apply the blacklist to this node", "forbidden", now, "error", err)
 			}
 			forbidden = now
 		}

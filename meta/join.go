@@ -17,16 +17,6 @@ import (
 // joinStream is one Join call on the leader's side.
 type joinStream = connect.BidiStream[wirev1.JoinRequest, wirev1.JoinResponse]
 
-// stream is one member's connection to the leader.
-type stream struct {
-	id   conclave.NodeID
-	role conclave.Role
-	stop context.CancelCauseFunc // ends the stream
-	echo chan uint64             // the last beat received; cap 1, the reader replaces it
-}
-
-func (s *stream) end(why error) { s.stop(why) }
-
 // identifyTimeout is how long a node may take to answer with its identity;
 // admitTimeout is the same before it is a member. It is longer, since a node
 // that is only slow would be refused, and shorter than two beats, after which
@@ -41,16 +31,14 @@ const (
 // every node would ask every meta for the leader during the election.
 const streamLinger = 150 * time.Millisecond
 
-// Join handles the stream that every node holds to the leader
-// (HeartbeatRequestHandler in the articles).
+// joins holds the leader's side of the streams.
+type joins struct{ *tenure }
+
+// serve holds one stream until it ends.
 //
-// The handler writes. A separate goroutine reads, because net/http ends a
+// The caller writes. A separate goroutine reads, because net/http ends a
 // blocked read only after the handler has returned; Run joins it.
-func (s *Server) Join(ctx context.Context, conn *joinStream) error {
-	l, err := s.asLeader()
-	if err != nil {
-		return err
-	}
+func (j *joins) serve(ctx context.Context, conn *joinStream) error {
 	first, err := conn.Receive()
 	if err != nil {
 		return err
@@ -58,28 +46,28 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 	request := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(l.ctx, func() { stop(wire.NotLeader("", "")) })()
+	defer context.AfterFunc(j.ctx, func() { stop(wire.NotLeader("", "")) })()
 
 	st := &stream{
 		id: wire.NodeIn(first.GetMember().GetNode()), role: conclave.Role(first.GetMember().GetRole()),
 		stop: stop, echo: make(chan uint64, 1),
 	}
-	if err := l.admit(ctx, st, first); err != nil {
+	if err := j.admit(ctx, st, first); err != nil {
 		return err
 	}
-	defer l.streamEnded(st)
-	s.background.Go(func() {
+	defer j.streamEnded(st)
+	j.background.Go(func() {
 		for {
 			m, err := conn.Receive()
 			if err != nil {
 				stop(err)
 				return
 			}
-			l.handleBeat(st, m)
+			j.handleBeat(st, m)
 		}
 	})
-	err = l.sendUpdates(ctx, st, conn, first)
-	if l.ctx.Err() != nil {
+	err = j.sendUpdates(ctx, st, conn, first)
+	if j.ctx.Err() != nil {
 		_ = sleep.For(request, streamLinger)
 	}
 	return err
@@ -100,7 +88,7 @@ func (s *Server) Join(ctx context.Context, conn *joinStream) error {
 //     already stays one: that this meta cannot reach it is no reason to remove
 //     it. Only a node that was dialed before can later be declared dead by a
 //     refused dial.
-func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest) error {
+func (j *joins) admit(ctx context.Context, st *stream, first *wirev1.JoinRequest) error {
 	m := wire.MemberIn(first.GetMember())
 	m.Draining, m.Dialable = false, false // set by the leader
 	if err := conclave.ValidateName(m.Node.Name); err != nil {
@@ -112,44 +100,44 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 	if m.Node.Incarnation == "" || m.Address == "" {
 		return wire.Errorf(wire.CodeBadRequest, "join: %s sent no incarnation or no address", m.Node.Name)
 	}
-	if dc := first.GetDataCenter(); dc != "" && dc != l.s.cfg.DataCenter {
-		return wire.Errorf(wire.CodeBadRequest, "join: %s belongs to data center %q, this cluster to %q", m.Node.Name, dc, l.s.cfg.DataCenter)
+	if dc := first.GetDataCenter(); dc != "" && dc != j.config.DataCenter {
+		return wire.Errorf(wire.CodeBadRequest, "join: %s belongs to data center %q, this cluster to %q", m.Node.Name, dc, j.config.DataCenter)
 	}
-	if l.outranked(first.GetHighestTerm()) {
-		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", l.term.Number, first.GetHighestTerm(), m.Node.Name)
+	if j.outranked(first.GetHighestTerm()) {
+		return wire.Errorf(wire.CodeUnavailable, "term %d is below %d, which %s has seen", j.term.Number, first.GetHighestTerm(), m.Node.Name)
 	}
 	// A member that this node knew as a follower need not wait until the stored
 	// list has been read: after an election nodes follow one round trip after
 	// the announcement.
-	known, _ := l.s.view.State().Members.Find(m.Node.Name)
+	known, _ := j.view.State().Members.Find(m.Node.Name)
 	returns := known.Node == m.Node && known.Address == m.Address && known.Dialable
 	if returns {
 		m.Dialable = true
 	} else {
 		select {
-		case <-l.loaded:
+		case <-j.loaded:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	for {
-		if l.roster.hasLeft(m.Node) {
+		if j.roster.hasLeft(m.Node) {
 			return wire.Errorf(wire.CodeUnavailable, "%s has left", m.Node)
 		}
-		if m.Node.Name == l.s.cfg.Node.Name && m.Node != l.s.cfg.Node {
-			return wire.Errorf(wire.CodeConflict, "the name %s belongs to the leader at %s", m.Node.Name, l.s.Address())
+		if m.Node.Name == j.config.Node.Name && m.Node != j.config.Node {
+			return wire.Errorf(wire.CodeConflict, "the name %s belongs to the leader at %s", m.Node.Name, j.address)
 		}
-		old, found := l.roster.find(m.Node.Name)
+		old, found := j.roster.find(m.Node.Name)
 		switch {
 		case found && old.Node == m.Node && old.Address == m.Address && old.Dialable:
 			m.Dialable = true
 		case found && old.Node != m.Node:
-			if err := l.mayReplace(ctx, old, m); err != nil {
+			if err := j.mayReplace(ctx, old, m); err != nil {
 				return err
 			}
 		}
 		if !m.Dialable && m.Role != conclave.RoleMeta {
-			id, err := l.identify(ctx, m.Address, admitTimeout)
+			id, err := j.identify(ctx, m.Address, admitTimeout)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -158,22 +146,22 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 			switch {
 			case m.Dialable:
 			case member:
-				l.log.Warn("cannot dial a member back: it is removed only when its lease expires", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
+				j.log.Warn("cannot dial a member back: it is removed only when its lease expires", "node", m.Node.Name, "address", m.Address, "answered", id.String(), "error", err)
 			default:
-				return l.refuse(m, id, err)
+				return j.refuse(m, id, err)
 			}
 		}
-		fresh, ok := l.roster.admit(m, old.Node, st, time.Now())
+		fresh, ok := j.roster.admit(m, old.Node, st, time.Now())
 		if !ok {
 			continue // another process registered under the name meanwhile
 		}
 		if fresh && !returns && m.Role != conclave.RoleMeta {
-			l.s.event("node.joined", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
+			j.event("node.joined", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address},
 				"%s %s joined at %s", m.Role, m.Node.Name, m.Address)
-			l.log.Info("node joined", "node", m.Node.Name, "role", m.Role, "address", m.Address, "dialable", m.Dialable)
+			j.log.Info("node joined", "node", m.Node.Name, "role", m.Role, "address", m.Address, "dialable", m.Dialable)
 		}
-		l.handleBeat(st, first)
-		l.arranger.changed.Set()
+		j.handleBeat(st, first)
+		j.changed.Set()
 		return nil
 	}
 }
@@ -181,23 +169,23 @@ func (l *leader) admit(ctx context.Context, st *stream, first *wirev1.JoinReques
 // refuse returns the refusal of a node that cannot be dialed back: another node
 // answers at its address, or none does. It is logged once for each incarnation
 // and address; the node keeps trying.
-func (l *leader) refuse(m wire.Member, answered conclave.NodeID, err error) error {
+func (j *joins) refuse(m wire.Member, answered conclave.NodeID, err error) error {
 	why := fmt.Sprintf("%s answers there", answered)
 	if err != nil {
 		why = err.Error()
 	}
-	if l.roster.refused(m) {
-		l.log.Warn("node refused: it cannot be dialed at its advertised address", "node", m.Node.Name, "role", m.Role, "address", m.Address, "why", why)
-		l.s.event("node.refused", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "why": why},
+	if j.roster.refused(m) {
+		j.log.Warn("node refused: it cannot be dialed at its advertised address", "node", m.Node.Name, "role", m.Role, "address", m.Address, "why", why)
+		j.event("node.refused", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "incarnation": m.Node.Incarnation, "address": m.Address, "why": why},
 			"%s %s was refused: it cannot be dialed at %s", m.Role, m.Node.Name, m.Address)
 	}
-	return wire.Errorf(wire.CodeUnavailable, "join: %s advertises %s, where %s cannot reach it: %s", m.Node.Name, m.Address, l.s.cfg.Node.Name, why)
+	return wire.Errorf(wire.CodeUnavailable, "join: %s advertises %s, where %s cannot reach it: %s", m.Node.Name, m.Address, j.config.Node.Name, why)
 }
 
 // mayReplace returns nil if the name of old may go to the new incarnation m,
 // otherwise the refusal.
-func (l *leader) mayReplace(ctx context.Context, old, m wire.Member) error {
-	id, err := l.identify(ctx, old.Address, identifyTimeout)
+func (j *joins) mayReplace(ctx context.Context, old, m wire.Member) error {
+	id, err := j.identify(ctx, old.Address, identifyTimeout)
 	switch {
 	case err == nil && id == old.Node:
 		return wire.Errorf(wire.CodeConflict, "the name %s belongs to a living %s process at %s", m.Node.Name, old.Role, old.Address)
@@ -207,75 +195,65 @@ func (l *leader) mayReplace(ctx context.Context, old, m wire.Member) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	if old.Role == conclave.RoleMeta || !l.roster.holdsLease(old.Node) {
+	if old.Role == conclave.RoleMeta || !j.roster.holdsLease(old.Node) {
 		return nil
 	}
 	return wire.Errorf(wire.CodeUnavailable, "%s at %s has the name %s and does not answer: it keeps the name until its lease expires", old.Role, old.Address, m.Node.Name)
 }
 
 // handleBeat processes one beat from a member.
-func (l *leader) handleBeat(st *stream, m *wirev1.JoinRequest) {
+func (j *joins) handleBeat(st *stream, m *wirev1.JoinRequest) {
 	at := time.Now()
-	if l.outranked(m.GetHighestTerm()) {
+	if j.outranked(m.GetHighestTerm()) {
 		return
 	}
-	news, ok := l.roster.beat(st, m, at)
+	news, ok := j.roster.beat(st, m, at)
 	if !ok {
 		st.end(wire.Errorf(wire.CodeUnavailable, "%s is not registered through this stream", st.id.Name))
 		return
 	}
 	table := wire.EpochIn(m.GetHave().GetTable())
-	if l.warm.Load() && table.Term >= l.term.Number && l.s.view.TableEpoch().Less(table) {
+	if j.warm.Load() && table.Term >= j.term.Number && j.view.TableEpoch().Less(table) {
 		// A table of this term that this leader has not written: another node
 		// led the same term before the database was reset. The next term's
 		// warm-up adopts it.
-		l.outranked(table.Term + 1)
+		j.outranked(table.Term + 1)
 		return
 	}
-	l.evidence.see(table, m.GetMember().GetAddress())
-	l.propagation.held(l.roster.behind, at)
+	j.evidence.see(table, m.GetMember().GetAddress())
+	j.propagation.held(j.roster.behind, at)
 	select { // only the newest is echoed
 	case <-st.echo:
 	default:
 	}
 	st.echo <- m.GetBeat()
 	if news {
-		l.arranger.changed.Set()
+		j.changed.Set()
 	}
-}
-
-// outranked reports whether highest is above this term, and passes such a term
-// to the elector.
-func (l *leader) outranked(highest uint64) bool {
-	if highest <= l.term.Number {
-		return false
-	}
-	l.s.elector.Seen(highest)
-	return true
 }
 
 // sendUpdates sends the member what it lacks, and the beats, until the stream
 // ends. While the leadership is suspended it sends no state, only that this
 // node is there.
-func (l *leader) sendUpdates(ctx context.Context, st *stream, conn *joinStream, first *wirev1.JoinRequest) error {
+func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, first *wirev1.JoinRequest) error {
 	have := first.GetHave()
 	var sent slot.Table // the table that was sent on this stream; zero: none yet
 	var echo uint64
-	keepAlive := time.NewTimer(l.s.cfg.Beat)
+	keepAlive := time.NewTimer(j.config.Beat)
 	defer keepAlive.Stop()
 	for {
-		updated := l.updates.Next()
+		updated := j.updates.Next()
 		select {
 		case echo = <-st.echo:
 		default:
 		}
-		state := l.s.view.State()
+		state := j.view.State()
 		out := &wirev1.JoinResponse{
-			Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.Address(),
-			Beat: l.beat.Load(), LeaseMs: wire.Ms(l.s.cfg.Lease), NodeLeaseMs: wire.Ms(l.s.cfg.NodeLease),
-			Registered: st.role == conclave.RoleMeta || state.Members.Has(st.id), Metas: l.metas(), Echo: echo,
+			Term: j.term.Number, Leader: wire.NodeOut(j.config.Node), Address: j.address,
+			Beat: j.beat.Load(), LeaseMs: wire.Ms(j.config.Lease), NodeLeaseMs: wire.Ms(j.config.NodeLease),
+			Registered: st.role == conclave.RoleMeta || state.Members.Has(st.id), Metas: j.metas(), Echo: echo,
 		}
-		_, leading := l.s.elector.Leading()
+		_, leading := j.elector.Leading()
 		if leading {
 			out.State = wire.StateOut(state, have)
 			if out.State.Table != nil && !sent.Epoch.IsZero() && len(sent.Slots) == len(state.Table.Slots) {
@@ -285,14 +263,14 @@ func (l *leader) sendUpdates(ctx context.Context, st *stream, conn *joinStream, 
 		if err := conn.Send(out); err != nil {
 			return err
 		}
-		pause := l.s.cfg.Beat + l.s.cfg.Beat/8 // each beat notifies; the pause matters when there are none
+		pause := j.config.Beat + j.config.Beat/8 // each beat notifies; the pause matters when there are none
 		if leading {
 			if !state.Table.Epoch.Less(wire.EpochIn(have.GetTable())) {
 				sent = state.Table
 			}
 			have = above(have, state)
 		} else {
-			pause = l.s.cfg.Beat / 20
+			pause = j.config.Beat / 20
 		}
 		keepAlive.Reset(pause)
 		select {
@@ -323,13 +301,13 @@ func above(have *wirev1.Epochs, st wire.State) *wirev1.Epochs {
 
 // streamEnded handles the end of a stream. A session or data node without
 // another stream becomes suspect and is examined.
-func (l *leader) streamEnded(st *stream) {
-	m, suspect := l.roster.streamEnded(st)
-	if !suspect || l.ctx.Err() != nil {
+func (j *joins) streamEnded(st *stream) {
+	m, suspect := j.roster.streamEnded(st)
+	if !suspect || j.ctx.Err() != nil {
 		return
 	}
-	l.s.event("node.suspect", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role}, "the stream of %s %s broke", m.Role, m.Node.Name)
-	l.helpers.Go(func() { l.examineSuspect(m) })
+	j.event("node.suspect", nil, map[string]any{"node": m.Node.Name, "role": m.Role}, "the stream of %s %s broke", m.Role, m.Node.Name)
+	j.helpers.Go(func() { j.examineSuspect(m) })
 }
 
 // examineSuspect finds out whether a suspect is dead. Its lease continues; it
@@ -337,13 +315,13 @@ func (l *leader) streamEnded(st *stream) {
 // refuses two dials, 100 ms apart, or another incarnation of it answers there.
 // Silence or an unrelated node at the address proves nothing; a name that no
 // longer resolves counts only after a refusal.
-func (l *leader) examineSuspect(m wire.Member) {
+func (j *joins) examineSuspect(m wire.Member) {
 	refused := 0
-	for try := 0; try < 4 && l.roster.isSuspect(m.Node); try++ {
-		id, err := l.identify(l.ctx, m.Address, identifyTimeout)
+	for try := 0; try < 4 && j.roster.isSuspect(m.Node); try++ {
+		id, err := j.identify(j.ctx, m.Address, identifyTimeout)
 		switch {
 		case err == nil && id.Name == m.Node.Name && id != m.Node:
-			l.evict(m, "another incarnation answers at its address")
+			j.evict(m, "another incarnation answers at its address")
 			return
 		case err == nil:
 			return // it is alive, and will join again
@@ -351,28 +329,20 @@ func (l *leader) examineSuspect(m wire.Member) {
 			refused++
 		}
 		if refused == 2 && m.Dialable {
-			l.evict(m, "its address refused two dials")
+			j.evict(m, "its address refused two dials")
 			return
 		}
-		if sleep.For(l.ctx, 100*time.Millisecond) != nil {
+		if sleep.For(j.ctx, 100*time.Millisecond) != nil {
 			return
 		}
 	}
 }
 
-func (l *leader) evict(m wire.Member, why string) {
-	if !l.roster.evict(m.Node, true, time.Now()) {
+func (j *joins) evict(m wire.Member, why string) {
+	if !j.roster.evict(m.Node, true, time.Now()) {
 		return
 	}
-	l.s.event("node.evicted", l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was evicted: %s", m.Role, m.Node.Name, why)
-	l.log.Info("node evicted", "node", m.Node.Name, "role", m.Role, "why", why)
-	l.arranger.changed.Set()
-}
-
-// identify returns the identity of the node that answers at an address.
-func (l *leader) identify(ctx context.Context, address string, limit time.Duration) (conclave.NodeID, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	id, _, err := l.s.peers.Knock(ctx, address)
-	return id, err
+	j.event("node.evicted", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": why}, "%s %s was evicted: %s", m.Role, m.Node.Name, why)
+	j.log.Info("node evicted", "node", m.Node.Name, "role", m.Role, "why", why)
+	j.changed.Set()
 }

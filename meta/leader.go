@@ -3,19 +3,16 @@ package meta
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
-	"conclave"
 	"conclave/elector"
 	"conclave/internal/signal"
-	"conclave/internal/sleep"
 	"conclave/wire"
-	wirev1 "conclave/wire/v1"
+	"conclave/wire/serve"
 )
 
 // leader is all that exists only while this node leads one term: it is made
@@ -31,43 +28,53 @@ import (
 //	                                                     v
 //	beats down <-- updates: something to send <----- wire.View
 type leader struct {
-	s    *Server
-	log  hclog.Logger
-	term elector.Term
-	ctx  context.Context // ends with the leadership; its calls carry the term
+	*tenure
+	arranger *arranger
+	joins    *joins
+}
 
-	roster      *roster
-	arranger    *arranger
-	evidence    evidence
-	beat        atomic.Uint64    // the last that the database acknowledged
-	updates     signal.Broadcast // notified when there is something to send: a beat, or a change
-	loaded      chan struct{}    // closed once the stored state has been read
-	warm        atomic.Bool      // this term has written: no node can hold more than was published
-	propagation propagation
-	helpers     group     // short tasks: announcing, examining suspects
-	lastContact time.Time // when a session or data node last sent a beat, or did not need to; used by the arranger only
+// leaders knows which meta leads, and leads the terms that this node wins.
+type leaders struct {
+	config     Config
+	log        hclog.Logger
+	address    string // of this node
+	elector    *elector.Elector
+	view       *wire.View
+	fence      *wire.Fence
+	events     *serve.Events
+	calls      *calls
+	configured func() []string // the metas that the client of this node knows
+	rand       *rand.Rand      // source of the random streams of the arrangers; used by lead only
+	background *group
+
+	mu      sync.Mutex       // guards the rest
+	leader  *leader          // while this node leads; nil otherwise
+	changed signal.Broadcast // when leader changes
+	metas   []string         // addresses of the metas that followed this node when it led
 }
 
 // lead is called by the elector with each term that this node wins. It returns
 // when the term has ended and everything that it started has stopped.
-func (s *Server) lead(ctx context.Context, term elector.Term) error {
+func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	s.fence.Saw(term.Number)
 	ctx, cancel := context.WithCancel(wire.WithTerm(ctx, term.Number))
-	l := &leader{
-		s: s, log: s.log.Named("leader"), term: term, ctx: ctx,
-		roster: newRoster(s.cfg.NodeLease), loaded: make(chan struct{}), lastContact: time.Now(),
+	t := &tenure{
+		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, ctx: ctx, elector: s.elector,
+		view: s.view, events: s.events, knock: s.calls.peers.Knock, background: s.background,
+		roster: newRoster(s.config.NodeLease), changed: signal.New(), loaded: make(chan struct{}),
 	}
-	l.arranger = newArranger(l)
-	l.beat.Store(term.Beat)
-	s.event("leader.elected", term.Number, nil, map[string]any{
-		"leader": s.cfg.Node.Name, "cause": term.Cause, "previous": term.Previous.Name, "leaderlessMs": term.Leaderless.Milliseconds(),
-	}, "%s leads term %d (%s)", s.cfg.Node.Name, term.Number, term.Cause)
-	s.setLeader(l)
-	l.announce(l.announceTargets())
+	t.beat.Store(term.Beat)
+	announcer := &announcer{tenure: t, metas: s.knownMetas, call: s.calls.announce}
+	l := &leader{tenure: t, joins: &joins{t}, arranger: newArranger(t, derive(s.rand), announcer, s.calls.fetchState)}
+	l.event("leader.elected", nil, map[string]any{
+		"leader": s.config.Node.Name, "cause": term.Cause, "previous": term.Previous.Name, "leaderlessMs": term.Leaderless.Milliseconds(),
+	}, "%s leads term %d (%s)", s.config.Node.Name, term.Number, term.Cause)
+	s.set(l)
+	announcer.announce(announcer.targets())
 
 	err := l.arranger.run(ctx)
 
-	s.setLeader(nil)
+	s.set(nil)
 	what, why := "leader.lost", context.Cause(ctx)
 	switch {
 	case why == nil: // the arranger noticed the end first
@@ -77,7 +84,7 @@ func (s *Server) lead(ctx context.Context, term elector.Term) error {
 	}
 	cancel()
 	l.helpers.close()
-	s.event(what, term.Number, nil, map[string]any{"leader": s.cfg.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", s.cfg.Node.Name, term.Number, why)
+	l.event(what, nil, map[string]any{"leader": s.config.Node.Name, "why": why.Error()}, "%s no longer leads term %d: %v", s.config.Node.Name, term.Number, why)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -86,98 +93,75 @@ func (s *Server) lead(ctx context.Context, term elector.Term) error {
 
 // renewed is called by the elector with each renewal that the database has
 // acknowledged. The beat is sent on every stream at once. It does not block.
-func (s *Server) renewed(t elector.Term) {
+func (s *leaders) renewed(t elector.Term) {
 	if l, _ := s.leading(); l != nil && l.term.Number == t.Number {
 		l.beat.Store(t.Beat)
 		l.updates.Notify()
-		l.arranger.changed.Set() // some decisions depend on time alone
+		l.changed.Set() // some decisions depend on time alone
 	}
 }
 
-// announceTargets returns all nodes to which a new leader announces itself: the
-// members that this node knew as a follower, and all metas.
-func (l *leader) announceTargets() []wire.Member {
-	list := append([]wire.Member(nil), l.s.view.State().Members.List...)
-	for _, address := range l.s.knownMetas() {
-		list = append(list, wire.Member{Address: address, Role: conclave.RoleMeta})
+// knownMetas returns the addresses of all other metas that this node knows:
+// configured, named by a leader, or following this node.
+func (s *leaders) knownMetas() []string {
+	all := s.configured()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more := s.metas
+	if s.leader != nil {
+		more = nil
+		for _, m := range s.leader.roster.metaMembers() {
+			more = append(more, m.Address)
+		}
 	}
-	return list
-}
-
-// announce announces this leader to members, all at once and in the background.
-// Their answers are evidence: a refusal of the term as too low carries the
-// highest term seen; two refused dials, 100 ms apart, show that a member that
-// an earlier leader could dial is dead.
-func (l *leader) announce(to []wire.Member) {
-	for _, m := range to {
-		l.helpers.Go(func() {
-			for refused := 0; refused < 2; refused++ {
-				err := l.announceTo(m.Address)
-				if err == nil || !wire.Refused(err) {
-					return
-				}
-				if refused == 1 && m.Dialable && l.roster.markDead(m.Node) {
-					l.arranger.changed.Set()
-				}
-				if sleep.For(l.ctx, 100*time.Millisecond) != nil {
-					return
-				}
-			}
-		})
+	for _, a := range more {
+		if a != s.address && !slices.Contains(all, a) {
+			all = append(all, a)
+		}
 	}
+	return all
 }
 
-func (l *leader) announceTo(address string) error {
-	ctx, cancel := context.WithTimeout(l.ctx, l.s.cfg.NodeLease/2)
-	defer cancel()
-	err := l.s.callAnnounce(ctx, address, &wirev1.AnnounceRequest{Term: l.term.Number, Leader: wire.NodeOut(l.s.cfg.Node), Address: l.s.Address()})
-	var refusal *wire.Error
-	if errors.As(err, &refusal) && refusal.Code == wire.CodeStaleEpoch {
-		l.log.Warn("this term was refused: a higher one has been seen", "term", l.term.Number, "seen", refusal.Epoch.Term, "by", address)
-		l.outranked(refusal.Epoch.Term)
+// set records that this node leads, or, with nil, that it does not.
+func (s *leaders) set(l *leader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l == nil && s.leader != nil { // keep the metas to wake after a resignation
+		s.metas = nil
+		for _, m := range s.leader.roster.metaMembers() {
+			s.metas = append(s.metas, m.Address)
+		}
 	}
-	return err
+	s.leader = l
+	s.changed.Notify()
 }
 
-// metas returns the metas that are known to run, this one first.
-func (l *leader) metas() []*wirev1.Member {
-	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: l.s.cfg.Node, Role: conclave.RoleMeta, Address: l.s.Address()})}
-	for _, m := range l.roster.metaMembers() {
-		out = append(out, wire.MemberOut(m))
+// leading returns the leader state while this node leads, or nil; changed is
+// closed when that changes.
+func (s *leaders) leading() (l *leader, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader, s.changed.Next()
+}
+
+// asLeader returns the leader state if this node leads with a valid lease,
+// otherwise the refusal that names the current leader. A leader that is
+// suspended because its connection to the database broke still answers; its
+// writes wait (arranger.mayAct).
+func (s *leaders) asLeader() (*leader, error) {
+	if l, _ := s.leading(); l != nil && l.ctx.Err() == nil && s.elector.Remaining() > 0 {
+		return l, nil
 	}
-	return out
+	name, address := s.currentLeader()
+	return nil, wire.NotLeader(name, address)
 }
 
-// event records an event.
-func (s *Server) event(what string, term uint64, epoch *conclave.Epoch, data map[string]any, format string, args ...any) {
-	s.events.Add(wire.Event{Type: what, Term: term, Epoch: epoch, Text: fmt.Sprintf(format, args...), Data: data})
-}
-
-// evidence is what the beats of a warm-up report about a slot table that the
-// database does not have, because it was restored from a backup.
-type evidence struct {
-	mu      sync.Mutex     // guards the rest
-	table   conclave.Epoch // the highest that any node holds
-	address string         // of the node that holds it
-}
-
-func (e *evidence) see(table conclave.Epoch, address string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.table.Less(table) {
-		e.table, e.address = table, address
+// currentLeader returns the other node that leads with a valid lease, as far as
+// known. It may have this node's name, if two nodes were given the same one.
+func (s *leaders) currentLeader() (name, address string) {
+	t := s.elector.Current()
+	if s.elector.Remaining() <= 0 || t.Leader == s.config.Node {
+		return "", ""
 	}
-}
-
-func (e *evidence) highest() (conclave.Epoch, string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.table, e.address
-}
-
-// forget drops the evidence; later beats may report it again.
-func (e *evidence) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.table, e.address = conclave.Epoch{}, ""
+	return t.Leader.Name, t.Address
 }

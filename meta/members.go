@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,16 @@ type roster struct {
 	first      time.Time                // when the first one did
 	lastBeat   time.Time                // when a session or data node last sent a beat
 }
+
+// stream is one member's connection to the leader.
+type stream struct {
+	id   conclave.NodeID
+	role conclave.Role
+	stop context.CancelCauseFunc // ends the stream
+	echo chan uint64             // the last beat received; cap 1, the reader replaces it
+}
+
+func (s *stream) end(why error) { s.stop(why) }
 
 // rosterEntry is one member as the leader sees it.
 type rosterEntry struct {

@@ -7,101 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	"connectrpc.com/connect"
-
-	"conclave"
 	"conclave/blacklist"
 	conclavesql "conclave/sql"
 	"conclave/wire"
-	wirev1 "conclave/wire/v1"
 )
 
-// Requests of nodes and operators to the leader. Each runs in the arranger, is
-// durable before it is answered, and may be repeated.
-
-// Leave removes the caller from the member list.
-func (s *Server) Leave(ctx context.Context, req *connect.Request[wirev1.LeaveRequest]) (*connect.Response[wirev1.LeaveResponse], error) {
-	l, err := s.asLeader()
-	if err != nil {
-		return nil, err
-	}
-	id := wire.NodeIn(req.Msg.GetNode())
-	var epoch conclave.Epoch
-	err = l.ask(ctx, func(ctx context.Context) error {
-		m, found := l.roster.find(id.Name)
-		l.roster.leave(id)
-		if err := l.arranger.list(ctx); err != nil {
-			return err
-		}
-		epoch = l.arranger.state.Members.Epoch
-		if found && m.Node == id {
-			s.event("node.left", l.term.Number, &epoch, map[string]any{"node": id.Name, "role": m.Role}, "%s %s left", m.Role, id.Name)
-			l.log.Info("node left", "node", id.Name, "role", m.Role)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	l.arranger.changed.Set()
-	return connect.NewResponse(&wirev1.LeaveResponse{Members: wire.EpochOut(epoch)}), nil
-}
-
-// Drain puts the caller on the blacklist: the first step of its stop
-// (addSelfToMetaBlacklist in the articles).
-func (s *Server) Drain(ctx context.Context, req *connect.Request[wirev1.DrainRequest]) (*connect.Response[wirev1.DrainResponse], error) {
-	l, err := s.asLeader()
-	if err != nil {
-		return nil, err
-	}
-	entry := blacklist.Drain(wire.NodeIn(req.Msg.GetNode()), conclave.Role(req.Msg.GetRole()), s.cfg.Now().UTC())
-	if err := entry.Validate(); err != nil {
-		return nil, wire.Errorf(wire.CodeBadRequest, "drain: %v", err)
-	}
-	var epoch conclave.Epoch
-	err = l.ask(ctx, func(ctx context.Context) error {
-		if m, known := l.roster.find(entry.Name); known && m.Node.Incarnation != entry.Incarnation {
-			return wire.Errorf(wire.CodeConflict, "drain: the name %s belongs to another incarnation now", entry.Name)
-		}
-		if _, changed, err := l.arranger.black.Add(entry, l.arranger.nextEpoch()); err == nil && changed {
-			if err := l.arranger.canDrain(entry); err != nil {
-				return err
-			}
-		}
-		if err := l.arranger.forbid(ctx, entry); err != nil {
-			return err
-		}
-		epoch = l.arranger.state.Blacklist.Epoch
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&wirev1.DrainResponse{Blacklist: wire.EpochOut(epoch)}), nil
-}
-
-// Restore removes the drain entry of an earlier incarnation of the caller
-// (removeSelfFromMetaBlacklist in the articles): the last step of a node's
-// start. An operator's entry stays.
-func (s *Server) Restore(ctx context.Context, req *connect.Request[wirev1.RestoreRequest]) (*connect.Response[wirev1.RestoreResponse], error) {
-	l, err := s.asLeader()
-	if err != nil {
-		return nil, err
-	}
-	id := wire.NodeIn(req.Msg.GetNode())
-	err = l.ask(ctx, func(ctx context.Context) error {
-		a := l.arranger
-		set, changed := a.black.RemoveOwn(id, a.nextEpoch())
-		if !changed {
-			return nil
-		}
-		return a.setBlacklist(ctx, set, "blacklist.removed", id.Name, "%s is back", id.Name)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&wirev1.RestoreResponse{}), nil
-}
+// What nodes and operators change. Each request runs in the arranger, is durable
+// before it is answered, and may be repeated.
 
 // forbid adds an entry to the blacklist.
 func (a *arranger) forbid(ctx context.Context, e blacklist.Entry) error {
@@ -131,7 +43,7 @@ func (a *arranger) setBlacklist(ctx context.Context, set blacklist.Set, what, na
 		return fmt.Errorf("write the blacklist: %w", err)
 	}
 	epoch := a.state.Blacklist.Epoch
-	a.l.s.event(what, a.l.term.Number, &epoch, map[string]any{"node": name}, format, args...)
+	a.event(what, &epoch, map[string]any{"node": name}, format, args...)
 	a.log.Info("blacklist changed", "node", name, "what", what, "epoch", epoch.String())
 	a.changed.Set()
 	return nil
@@ -161,7 +73,7 @@ func (a *arranger) setSwitch(ctx context.Context, key, value string) (wire.Switc
 		return wire.Switch{}, err
 	}
 	epoch := a.state.Switches.Epoch
-	a.l.s.event("switch.set", a.l.term.Number, &epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
+	a.event("switch.set", &epoch, map[string]any{"key": key, "value": value}, "%s is %s", key, value)
 	a.log.Info("switch set", "key", key, "value", value)
 	a.changed.Set()
 	return now, nil

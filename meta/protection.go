@@ -38,19 +38,19 @@ const examineTime = 250 * time.Millisecond
 // end.
 func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	live, _ := a.l.roster.live()
+	live, _ := a.roster.live()
 	names := make([]string, len(live))
 	for i, n := range live {
 		names[i] = n.Name
 	}
 	floor := a.floor()
 	if !a.state.Freeze.Frozen {
-		lost := a.l.roster.lost(now)
+		lost := a.roster.lost(now)
 		n := len(names) + len(lost)
 		switch {
 		case len(lost) >= trigger(n):
 			return time.Time{}, a.freeze(ctx, append(names, lost...),
-				fmt.Sprintf("lost %d of %d data nodes within %v: %s", len(lost), n, a.l.s.cfg.NodeLease, strings.Join(lost, ", ")))
+				fmt.Sprintf("lost %d of %d data nodes within %v: %s", len(lost), n, a.config.NodeLease, strings.Join(lost, ", ")))
 		case len(live) < floor && len(a.state.Table.Slots) > 0:
 			return time.Time{}, a.freeze(ctx, names, fmt.Sprintf("%d data nodes are up, the floor is %d", len(live), floor))
 		}
@@ -64,11 +64,11 @@ func (a *arranger) protect(ctx context.Context) (next time.Time, err error) {
 	if a.watch.recovered.IsZero() {
 		a.watch.recovered = now
 	}
-	end := a.watch.recovered.Add(a.l.s.cfg.NodeLease)
+	end := a.watch.recovered.Add(a.config.NodeLease)
 	if now.Before(end) {
 		return end, nil
 	}
-	return time.Time{}, a.thaw(ctx, fmt.Sprintf("%d data nodes have been up for %v", len(live), a.l.s.cfg.NodeLease))
+	return time.Time{}, a.thaw(ctx, fmt.Sprintf("%d data nodes have been up for %v", len(live), a.config.NodeLease))
 }
 
 func (a *arranger) freeze(ctx context.Context, of []string, reason string) error {
@@ -78,7 +78,7 @@ func (a *arranger) freeze(ctx context.Context, of []string, reason string) error
 	}
 	a.watch = protection{of: of}
 	epoch := a.state.Freeze.Epoch
-	a.l.s.event("freeze.begun", a.l.term.Number, &epoch, map[string]any{"reason": reason}, "protected, no slot moves: %s", reason)
+	a.event("freeze.begun", &epoch, map[string]any{"reason": reason}, "protected, no slot moves: %s", reason)
 	a.log.Error("protected: no slot moves until the data nodes are back, or an operator ends it", "reason", reason)
 	return nil
 }
@@ -88,9 +88,9 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 		return fmt.Errorf("write the end of the freeze: %w", err)
 	}
 	a.watch = protection{}
-	a.l.roster.clearLosses()
+	a.roster.clearLosses()
 	epoch := a.state.Freeze.Epoch
-	a.l.s.event("freeze.ended", a.l.term.Number, &epoch, map[string]any{"why": why}, "no longer protected: %s", why)
+	a.event("freeze.ended", &epoch, map[string]any{"why": why}, "no longer protected: %s", why)
 	a.log.Info("no longer protected", "why", why)
 	a.changed.Set()
 	return nil
@@ -105,21 +105,21 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 // An open stream proves nothing: one that is cut stays open until an end of it
 // notices.
 func (a *arranger) resignIfUnreachable() bool {
-	members, last := a.l.roster.lastContact()
+	members, last := a.roster.lastContact()
 	now := time.Now()
-	if last.After(a.l.lastContact) {
-		a.l.lastContact = last
+	if last.After(a.lastContact) {
+		a.lastContact = last
 	}
 	if members == 0 {
-		a.l.lastContact = now
+		a.lastContact = now
 	}
 	if now.Before(a.unreachableAt()) {
 		return false
 	}
-	a.l.lastContact = now
+	a.lastContact = now
 	abstained := make(chan bool, 1)
-	a.l.s.background.Go(func() { // not from within Lead, since Abstain waits for Lead to return; it ends with the elector
-		did, err := a.l.s.elector.Abstain(context.Background())
+	a.background.Go(func() { // not from within Lead, since Abstain waits for Lead to return; it ends with the elector
+		did, err := a.elector.Abstain(context.Background())
 		abstained <- did || err != nil
 		if did {
 			a.log.Warn("resigned: no session or data node has reached this leader for a lease", "members", members)
@@ -128,18 +128,18 @@ func (a *arranger) resignIfUnreachable() bool {
 	select {
 	case did := <-abstained:
 		return did
-	case <-a.l.ctx.Done():
+	case <-a.ctx.Done():
 		return true
 	}
 }
 
 // unreachableAt returns when this leader resigns unless a beat arrives before.
 func (a *arranger) unreachableAt() time.Time {
-	return a.l.lastContact.Add(a.l.s.cfg.NodeLease - a.l.s.cfg.Beat/2)
+	return a.lastContact.Add(a.config.NodeLease - a.config.Beat/2)
 }
 
 // isolated reports whether no beat has arrived for longer than can happen by
 // chance. The leader itself may be cut off then, so no lease expires.
 func (a *arranger) isolated(now time.Time) bool {
-	return now.Sub(a.l.lastContact) > a.l.s.cfg.Beat*3/2
+	return now.Sub(a.lastContact) > a.config.Beat*3/2
 }

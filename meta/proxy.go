@@ -21,18 +21,25 @@ const headerProxied = "Conclave-Proxied"
 // sofa), so that the leader's own answer arrives first. If the request were cut
 // off, the client would take it for one that no node received, and ask the next
 // meta.
-func (s *Server) proxyLimit() time.Duration { return max(10*time.Second, 3*s.cfg.NodeLease) }
+func proxyLimit(nodeLease time.Duration) time.Duration { return max(10*time.Second, 3*nodeLease) }
 
-// proxy forwards a request to the leader that the refusal names, with query and
+// proxy answers on the leader, and forwards to it from the other metas.
+type proxy struct {
+	config  Config
+	leaders *leaders
+	http    *http.Client
+}
+
+// forward sends a request to the leader that the refusal names, with query and
 // body unchanged, and returns the leader's answer. The original redirects, and
 // loses the query.
-func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
+func (p *proxy) forward(w http.ResponseWriter, r *http.Request, refusal error) {
 	var leader *wire.Error
 	if !errors.As(refusal, &leader) || leader.Address == "" || r.Header.Get(headerProxied) != "" {
 		serve.WriteError(w, wire.NotLeader("", ""))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.proxyLimit())
+	ctx, cancel := context.WithTimeout(r.Context(), proxyLimit(p.config.NodeLease))
 	defer cancel()
 	url := *r.URL
 	url.Scheme, url.Host = "http", leader.Address
@@ -47,8 +54,8 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
 			out.Header.Set(h, v)
 		}
 	}
-	out.Header.Set(headerProxied, s.cfg.Node.Name)
-	res, err := s.peers.HTTP().Do(out)
+	out.Header.Set(headerProxied, p.config.Node.Name)
+	res, err := p.http.Do(out)
 	if err != nil {
 		// The node that this one takes for the leader does not answer. Whether
 		// another one leads is not known here yet.
@@ -61,4 +68,41 @@ func (s *Server) proxy(w http.ResponseWriter, r *http.Request, refusal error) {
 	}
 	w.WriteHeader(res.StatusCode)
 	_, _ = io.Copy(w, res.Body) // fails only if the client or the leader is gone
+}
+
+// byLeader answers with the result of h if this node leads, otherwise with the
+// leader's answer.
+func (p *proxy) byLeader(h func(*leader, *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l, err := p.leaders.asLeader()
+		if err != nil {
+			p.forward(w, r, err)
+			return
+		}
+		select { // until then this leader knows no member
+		case <-l.loaded:
+		case <-l.ctx.Done():
+			serve.WriteError(w, wire.NotLeader("", ""))
+			return
+		case <-r.Context().Done():
+			return
+		}
+		body, err := h(l, r)
+		if err != nil {
+			serve.WriteError(w, err)
+			return
+		}
+		serve.WriteJSON(w, http.StatusOK, body)
+	})
+}
+
+// getLeaderz answers 200 only on the node that leads with a valid lease, for
+// load balancers and probes.
+func (p *proxy) getLeaderz(w http.ResponseWriter, _ *http.Request) {
+	l, err := p.leaders.asLeader()
+	if err != nil {
+		serve.WriteError(w, err)
+		return
+	}
+	serve.WriteJSON(w, http.StatusOK, map[string]any{"leader": p.config.Node.Name, "term": l.term.Number})
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -21,30 +19,26 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	"conclave/wire/serve"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // Server is one meta node.
 type Server struct {
 	*node.Base
-	cfg    Config
+	config Config
 	log    hclog.Logger
 	view   *wire.View
-	fence  *wire.Fence
-	events *serve.Events
-	peers  *wire.Peers
 	client *metaclient.Client
-	nonces *rand.Rand // source of the random streams of the arrangers; used by lead only
+	nonces *rand.Rand
 
-	elector *elector.Elector // made by Run before Started is closed
-
-	quitting atomic.Int32 // requests to quit the election that are in progress
+	// The parts, which do not know the server. They are made by Run before Started
+	// is closed, because they need the address.
+	elector   *elector.Elector
+	leaders   *leaders
+	follower  *follower
+	candidacy *candidacy
 
 	background group // what handlers start and Run joins
-
-	mu      sync.Mutex    // guards the rest
-	leader  *leader       // while this node leads; nil otherwise
-	changed chan struct{} // closed, and replaced, when leader changes
-	metas   []string      // addresses of the metas that followed this node when it led
 }
 
 // New returns a meta node that does nothing until Run, or an error if the
@@ -61,12 +55,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Trace = cfg.Trace.Of(cfg.Node)
 	nonces := derive(cfg.Rand)
 	b := node.New(cfg.Config, conclave.RoleMeta)
-	s := &Server{
-		Base: b, cfg: cfg, log: b.Log, view: b.View(), fence: b.Fence, events: b.Events(), peers: b.Peers, client: b.Meta,
-		nonces: nonces, changed: make(chan struct{}),
-	}
-	s.client.Report, s.client.Heard, s.client.Broke, s.client.Guess = s.report, s.observeBeat, s.suspectLeader, s.leaderFromStore
-	return s, nil
+	return &Server{Base: b, config: cfg, log: b.Log, view: b.View(), client: b.Meta, nonces: nonces}, nil
 }
 
 // Elector returns this node's elector. It is valid once Started is closed.
@@ -79,22 +68,40 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Base.Run(ctx, 50*time.Millisecond, s.assemble, s.elect)
 }
 
-// assemble makes the parts that need the address.
+// assemble makes the parts and gives each what it needs.
 func (s *Server) assemble(address string) (http.Handler, error) {
-	strategy, err := s.cfg.Strategy(s.askWitness)
+	calls := &calls{peers: s.Peers, network: s.config.Network, log: s.log}
+	strategy, err := s.config.Strategy(calls.askWitness)
 	if err != nil {
 		return nil, fmt.Errorf("make the election strategy: %w", err)
 	}
+	s.leaders = &leaders{
+		config: s.config, log: s.log, address: address, view: s.view, fence: s.Fence, events: s.Events(), calls: calls,
+		configured: s.client.Metas, rand: s.nonces, background: &s.background,
+	}
 	s.elector, err = elector.New(elector.Config{
-		ID: s.cfg.Node, Address: address, Strategy: strategy, Lease: s.cfg.Lease, Beat: s.cfg.Beat, Observer: s.cfg.Observer,
-		Lead: s.lead, OnBeat: s.renewed, WakePeers: s.wakePeers,
-		Rand: s.NewRand(), Now: s.cfg.Now, Logger: logging.Slog(s.log.Named("elector")), Trace: TraceElection(s.cfg.Trace, s.cfg.Node),
+		ID: s.config.Node, Address: address, Strategy: strategy, Lease: s.config.Lease, Beat: s.config.Beat, Observer: s.config.Observer,
+		Lead: s.leaders.lead, OnBeat: s.leaders.renewed,
+		WakePeers: func(ctx context.Context, resigned elector.Term) {
+			calls.wakePeers(ctx, s.leaders.knownMetas(), resigned)
+		},
+		Rand: s.NewRand(), Now: s.config.Now, Logger: logging.Slog(s.log.Named("elector")), Trace: TraceElection(s.config.Trace, s.config.Node),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the elector: %w", err)
 	}
-	s.exportMetrics()
-	return s.routes(), nil
+	s.leaders.elector = s.elector
+	s.candidacy = &candidacy{
+		config: s.config, log: s.log, address: address, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
+		leaders: s.leaders, http: s.Peers.HTTP(),
+	}
+	f := &follower{
+		self: s.config.Node, log: s.log, elector: s.elector, client: s.client, view: s.view, leaders: s.leaders, competes: s.candidacy.competes,
+	}
+	s.follower = f
+	s.client.Report, s.client.OnMessage, s.client.Broke, s.client.Guess = f.report, f.observeBeat, f.suspectLeader, f.leaderFromStore
+	exportMetrics(s.Metrics, s.elector, s.view, s.leaders, s.config.Statements)
+	return s.routes(address), nil
 }
 
 // elect takes part in the election until ctx ends. The listener is open before
@@ -108,12 +115,12 @@ func (s *Server) elect(ctx context.Context) error {
 	defer loops.Wait()
 	defer end()
 	loops.Go(func() {
-		if err := s.runFollow(beside); beside.Err() == nil {
+		if err := s.follower.runFollow(beside); beside.Err() == nil {
 			fail(err)
 		}
 	})
-	loops.Go(func() { s.runObserve(beside) })
-	loops.Go(func() { s.runNotice(beside) })
+	loops.Go(func() { s.follower.runObserve(beside) })
+	loops.Go(func() { s.follower.runNotice(beside) })
 	if err := s.elector.Run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("elector: %w", err)
 	}
@@ -130,72 +137,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	})
 }
 
-// knownMetas returns the addresses of all other metas that this node knows:
-// configured, named by a leader, or following this node.
-func (s *Server) knownMetas() []string {
-	all := s.client.Metas()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	more := s.metas
-	if s.leader != nil {
-		more = nil
-		for _, m := range s.leader.roster.metaMembers() {
-			more = append(more, m.Address)
-		}
-	}
-	for _, a := range more {
-		if a != s.Address() && !slices.Contains(all, a) {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
-// setLeader records that this node leads, or, with nil, that it does not.
-func (s *Server) setLeader(l *leader) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l == nil && s.leader != nil { // keep the metas to wake after a resignation
-		s.metas = nil
-		for _, m := range s.leader.roster.metaMembers() {
-			s.metas = append(s.metas, m.Address)
-		}
-	}
-	s.leader = l
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// leading returns the leader state while this node leads, or nil; changed is
-// closed when that changes.
-func (s *Server) leading() (l *leader, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.leader, s.changed
-}
-
-// asLeader returns the leader state if this node leads with a valid lease,
-// otherwise the refusal that names the current leader. A leader that is
-// suspended because its connection to the database broke still answers; its
-// writes wait (arranger.mayAct).
-func (s *Server) asLeader() (*leader, error) {
-	if l, _ := s.leading(); l != nil && l.ctx.Err() == nil && s.elector.Remaining() > 0 {
-		return l, nil
-	}
-	name, address := s.currentLeader()
-	return nil, wire.NotLeader(name, address)
-}
-
-// currentLeader returns the other node that leads with a valid lease, as far as
-// known. It may have this node's name, if two nodes were given the same one.
-func (s *Server) currentLeader() (name, address string) {
-	t := s.elector.Current()
-	if s.elector.Remaining() <= 0 || t.Leader == s.cfg.Node {
-		return "", ""
-	}
-	return t.Leader.Name, t.Address
-}
-
 // ready reports whether a leader with a valid lease is known.
 func (s *Server) ready() (bool, []string) {
 	if s.elector.Remaining() <= 0 {
@@ -205,4 +146,43 @@ func (s *Server) ready() (bool, []string) {
 		return true, []string{fmt.Sprintf("the cluster stops: a node that stops within %v hands nothing over", left.Round(time.Second))}
 	}
 	return true, nil
+}
+
+// routes returns the handler of this node's port: the paths of all roles, the
+// admin API, and the Connect services.
+//
+// Every other node forwards to the leader what only the leader answers. Only
+// /leaderz and /v1/election are about the node that is asked.
+func (s *Server) routes(address string) http.Handler {
+	announced := func(term uint64, leader conclave.NodeID, address string) {
+		s.elector.Seen(term) // ends this node's leadership if its term is lower
+		s.client.Announced(term, leader, address)
+	}
+	r := s.Router(s.ready, announced)
+	p := &proxy{config: s.config, leaders: s.leaders, http: s.Peers.HTTP()}
+	get := func(path string, h func(*leader, *http.Request) (any, error)) {
+		r.Handle(path, p.byLeader(h)).Methods(http.MethodGet)
+	}
+	get("/v1/leader", (*leader).getLeader)
+	get("/v1/elections", (*leader).getElections)
+	get("/v1/slots", (*leader).getSlots)
+	get("/v1/nodes", (*leader).getNodes)
+	get("/v1/blacklist", (*leader).getBlacklist)
+	get("/v1/switches", (*leader).getSwitches)
+	get("/v1/stopping", (*leader).getStopping)
+	r.Handle("/v1/stopping", p.byLeader((*leader).postStopping)).Methods(http.MethodPost)
+	r.Handle("/v1/stopping", p.byLeader((*leader).deleteStopping)).Methods(http.MethodDelete)
+	r.Handle("/v1/blacklist/{name}", p.byLeader((*leader).putBlacklist)).Methods(http.MethodPut)
+	r.Handle("/v1/blacklist/{name}", p.byLeader((*leader).deleteBlacklist)).Methods(http.MethodDelete)
+	r.Handle("/v1/switches/{key}", p.byLeader((*leader).putSwitch)).Methods(http.MethodPut)
+	r.Handle("/v1/protection", p.byLeader((*leader).deleteProtection)).Methods(http.MethodDelete)
+	r.Handle("/v1/leader/resign", p.byLeader((*leader).postResign)).Methods(http.MethodPost)
+	r.Handle("/v1/observers/{name}", p.byLeader((*leader).putObserver)).Methods(http.MethodPut)
+	r.Handle("/v1/observers/{name}", p.byLeader((*leader).deleteObserver)).Methods(http.MethodDelete)
+	r.HandleFunc("/leaderz", p.getLeaderz).Methods(http.MethodGet)
+	r.HandleFunc("/v1/election/{act:quit|join}", s.candidacy.postElection).Methods(http.MethodPost)
+
+	path, h := wirev1connect.NewMetaServiceHandler(&service{config: s.config, address: address, elector: s.elector, leaders: s.leaders}, s.HandlerOptions())
+	serve.Mount(r, path, h)
+	return r
 }

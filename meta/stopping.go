@@ -45,27 +45,27 @@ func (l *leader) postStopping(r *http.Request) (any, error) {
 	if in.By == "" {
 		in.By = operator
 	}
-	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.announceStop(ctx, lasts, in.By) })
+	err := l.arranger.ask(r.Context(), func(ctx context.Context) error { return l.arranger.announceStop(ctx, lasts, in.By) })
 	if err != nil {
 		return nil, err
 	}
-	return l.s.stopping(), nil
+	return stoppingInfo(l.view), nil
 }
 
 // deleteStopping withdraws the announcement.
 func (l *leader) deleteStopping(r *http.Request) (any, error) {
-	err := l.ask(r.Context(), func(ctx context.Context) error { return l.arranger.endStop(ctx, "withdrawn") })
+	err := l.arranger.ask(r.Context(), func(ctx context.Context) error { return l.arranger.endStop(ctx, "withdrawn") })
 	if err != nil {
 		return nil, err
 	}
-	return l.s.stopping(), nil
+	return stoppingInfo(l.view), nil
 }
 
-func (l *leader) getStopping(*http.Request) (any, error) { return l.s.stopping(), nil }
+func (l *leader) getStopping(*http.Request) (any, error) { return stoppingInfo(l.view), nil }
 
-// stopping returns the announcement that this node knows.
-func (s *Server) stopping() metaclient.StoppingInfo {
-	if left, _ := s.view.Stopping(); left > 0 {
+// stoppingInfo returns the announcement that this node knows.
+func stoppingInfo(view *wire.View) metaclient.StoppingInfo {
+	if left, _ := view.Stopping(); left > 0 {
 		return metaclient.StoppingInfo{Stopping: true, RemainingMs: wire.Ms(left), By: "leader"}
 	}
 	return metaclient.StoppingInfo{}
@@ -77,7 +77,7 @@ func (a *arranger) announceStop(ctx context.Context, lasts time.Duration, by str
 	}
 	epoch := a.state.Switches.Epoch
 	a.staleStop = false // this one was announced in this run
-	a.l.s.event("stop.announced", a.l.term.Number, &epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
+	a.event("stop.announced", &epoch, map[string]any{"forMs": wire.Ms(lasts), "by": by},
 		"the whole cluster is stopping (announced by %s): a node that stops within %v hands nothing over", by, lasts)
 	a.log.Warn("the whole cluster is stopping: nodes that stop hand nothing over", "within", lasts, "by", by)
 	a.changed.Set()
@@ -97,14 +97,14 @@ func (a *arranger) stoppingAs(lasts time.Duration) wire.Switch {
 
 // endStop clears the record if there is one.
 func (a *arranger) endStop(ctx context.Context, why string) error {
-	if _, recorded := a.l.s.view.Stopping(); !recorded {
+	if _, recorded := a.view.Stopping(); !recorded {
 		return nil
 	}
 	if err := a.writeSwitch(ctx, a.stoppingAs(0)); err != nil {
 		return err
 	}
 	epoch := a.state.Switches.Epoch
-	a.l.s.event("stop.ended", a.l.term.Number, &epoch, map[string]any{"why": why}, "the announced stop has ended: %s", why)
+	a.event("stop.ended", &epoch, map[string]any{"why": why}, "the announced stop has ended: %s", why)
 	a.log.Info("the announced stop has ended", "why", why)
 	return nil
 }
@@ -112,7 +112,7 @@ func (a *arranger) endStop(ctx context.Context, why string) error {
 // expireStop clears a record whose duration has passed, or that is from an
 // earlier run of the metas; until is when to check again.
 func (a *arranger) expireStop(ctx context.Context) (until time.Time, err error) {
-	left, recorded := a.l.s.view.Stopping()
+	left, recorded := a.view.Stopping()
 	switch {
 	case !recorded:
 		a.staleStop = false

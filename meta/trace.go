@@ -19,10 +19,10 @@ func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql
 		Kind: trace.Writing, Term: a.fence.Term, Subject: string(next.Kind), Key: next.Nonce,
 		Base: conclave.Epoch{Term: old.Term, Seq: old.Seq}, Epoch: conclave.Epoch{Term: next.Term, Seq: next.Seq},
 	}
-	a.l.s.cfg.Trace.Claim(claim)
+	a.config.Trace.Claim(claim)
 	outcome, err := write()
 	claim.Kind, claim.Flag, claim.Count, claim.Err = trace.Wrote, outcome == conclavesql.Written, int(outcome), err
-	a.l.s.cfg.Trace.Claim(claim)
+	a.config.Trace.Claim(claim)
 	return outcome, err
 }
 
@@ -30,7 +30,7 @@ func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql
 // blacklist, what is known of the live nodes' copies of it, so that a checker
 // can decide whether the grant was necessary.
 func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
-	if a.l.s.cfg.Trace == nil {
+	if a.config.Trace == nil {
 		return
 	}
 	for _, m := range moves {
@@ -49,7 +49,7 @@ func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 					known.Key, known.Epoch, known.Count = string(r.State), r.Epoch, int(r.LagMs)
 				}
 			}
-			a.l.s.cfg.Trace(known)
+			a.config.Trace(known)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 // it: each slot with another leader or epoch, and the blacklist.
 func (a *arranger) decoded(row conclavesql.State) error {
 	before := a.state.Table
-	if err := a.decode(row); err != nil || a.l.s.cfg.Trace == nil {
+	if err := a.decode(row); err != nil || a.config.Trace == nil {
 		return err
 	}
 	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
@@ -66,13 +66,13 @@ func (a *arranger) decoded(row conclavesql.State) error {
 	case conclavesql.KindTable:
 		for i, s := range a.state.Table.Slots {
 			if i >= len(before.Slots) || before.Slots[i].LeaderEpoch != s.LeaderEpoch || before.Slots[i].Leader != s.Leader {
-				a.l.s.cfg.Trace(trace.Claim{Kind: trace.Granted, Term: row.Term, Base: epoch, Slot: i, Epoch: s.LeaderEpoch, Peer: s.Leader, Version: s.VersionBase, Key: string(s.Phase)})
+				a.config.Trace(trace.Claim{Kind: trace.Granted, Term: row.Term, Base: epoch, Slot: i, Epoch: s.LeaderEpoch, Peer: s.Leader, Version: s.VersionBase, Key: string(s.Phase)})
 			}
 		}
 	case conclavesql.KindBlacklist:
 		names := a.black.Names()
 		slices.Sort(names)
-		a.l.s.cfg.Trace(trace.Claim{Kind: trace.Listed, Term: row.Term, Epoch: epoch, Key: strings.Join(names, ",")})
+		a.config.Trace(trace.Claim{Kind: trace.Listed, Term: row.Term, Epoch: epoch, Key: strings.Join(names, ",")})
 	}
 	return nil
 }

@@ -7,14 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"conclave"
 	"conclave/internal/sleep"
 	"conclave/slot"
 	conclavesql "conclave/sql"
 	"conclave/wire"
-	wirev1 "conclave/wire/v1"
 )
 
 // The warm-up: a new leader has announced itself, and learns the state of the
@@ -33,30 +30,30 @@ func (a *arranger) load(ctx context.Context) error {
 			return ctx.Err()
 		}
 		a.log.Warn("cannot read the cluster's state, will retry", "error", err)
-		if err := sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.l.s.cfg.Beat/2)); err != nil {
+		if err := sleep.For(ctx, min(20*time.Millisecond<<min(try, 5), a.config.Beat/2)); err != nil {
 			return err
 		}
 	}
 	// As a follower this node may have seen more than the database has now.
-	a.l.evidence.see(a.l.s.view.TableEpoch(), a.l.s.Address())
-	a.staleStop = a.l.s.view.State().Members.Epoch.IsZero()
-	if _, err := a.l.s.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
+	a.evidence.see(a.view.TableEpoch(), a.address)
+	a.staleStop = a.view.State().Members.Epoch.IsZero()
+	if _, err := a.view.Apply(wire.StateOut(a.state, nil)); err != nil && !errors.Is(err, wire.ErrBehind) {
 		return fmt.Errorf("apply the stored state: %w", err)
 	}
 
 	announced := map[string]bool{} // by address
-	for _, m := range a.l.announceTargets() {
+	for _, m := range a.announcer.targets() {
 		announced[m.Address] = true
 	}
-	a.l.roster.seed(a.state.Members, time.Now())
+	a.roster.seed(a.state.Members, time.Now())
 	var others []wire.Member
 	for _, m := range a.state.Members.List {
 		if !announced[m.Address] {
 			others = append(others, m)
 		}
 	}
-	a.l.announce(others)
-	close(a.l.loaded)
+	a.announcer.announce(others)
+	close(a.loaded)
 	return nil
 }
 
@@ -64,17 +61,17 @@ func (a *arranger) load(ctx context.Context) error {
 // seals every kind into this term.
 func (a *arranger) warmUp(ctx context.Context) error {
 	began := time.Now()
-	limit := began.Add(a.l.s.cfg.NodeLease)
-	if fixed := a.l.s.cfg.WarmUp; fixed > 0 {
+	limit := began.Add(a.config.NodeLease)
+	if fixed := a.config.WarmUp; fixed > 0 {
 		limit = began.Add(fixed)
 	}
 	for {
 		ready, until := a.evidenceComplete()
 		now := time.Now()
-		if a.l.s.cfg.WarmUp == 0 && ready || !now.Before(limit) {
+		if a.config.WarmUp == 0 && ready || !now.Before(limit) {
 			break
 		}
-		if until.IsZero() || limit.Before(until) || a.l.s.cfg.WarmUp > 0 {
+		if until.IsZero() || limit.Before(until) || a.config.WarmUp > 0 {
 			until = limit
 		}
 		timer := time.NewTimer(until.Sub(now))
@@ -96,12 +93,12 @@ func (a *arranger) warmUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.log.Info("warm", "term", a.l.term.Number, "took", time.Since(began), "members", len(a.l.roster.members(nil)), "unheard but alive", kept, "lost", lost)
+	a.log.Info("warm", "term", a.fence.Term, "took", time.Since(began), "members", len(a.roster.members(nil)), "unheard but alive", kept, "lost", lost)
 	for try := 1; ; try++ {
 		err := a.seal(ctx)
 		switch {
 		case err == nil:
-			a.l.warm.Store(true)
+			a.warm.Store(true)
 			return nil
 		case errors.Is(err, errDeposed) || ctx.Err() != nil:
 			return err
@@ -113,9 +110,9 @@ func (a *arranger) warmUp(ctx context.Context) error {
 		}
 		a.log.Warn("could not seal the state, will retry", "try", try, "error", err)
 		if try%10 == 0 { // the node with the newer table cannot be read: ask another one
-			a.l.evidence.forget()
+			a.evidence.forget()
 		}
-		if err := sleep.For(ctx, a.l.s.cfg.Beat/10); err != nil {
+		if err := sleep.For(ctx, a.config.Beat/10); err != nil {
 			return err
 		}
 	}
@@ -131,14 +128,14 @@ func (a *arranger) warmUp(ctx context.Context) error {
 // lease.
 func (a *arranger) evidenceComplete() (ready bool, until time.Time) {
 	if len(a.state.Members.List) > 0 {
-		return a.l.roster.allSeen(), time.Time{}
+		return a.roster.allSeen(), time.Time{}
 	}
-	last, _ := a.l.roster.dataJoins()
-	live, _ := a.l.roster.live()
+	last, _ := a.roster.dataJoins()
+	live, _ := a.roster.live()
 	if last.IsZero() || len(live) < a.floor() {
 		return false, time.Time{}
 	}
-	until = last.Add(a.l.s.cfg.Settle)
+	until = last.Add(a.config.Settle)
 	return !time.Now().Before(until), until
 }
 
@@ -146,12 +143,12 @@ func (a *arranger) evidenceComplete() (ready bool, until time.Time) {
 // keeps those that answer: nodes whose old leader froze notice its silence only
 // about now.
 func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
-	unseen := a.l.roster.unseen()
+	unseen := a.roster.unseen()
 	answers := make([]bool, len(unseen))
 	var asking sync.WaitGroup
 	for i, m := range unseen {
 		asking.Go(func() {
-			id, err := a.l.identify(ctx, m.Address, identifyTimeout)
+			id, err := a.identify(ctx, m.Address, identifyTimeout)
 			answers[i] = err == nil && id == m.Node
 		})
 	}
@@ -162,10 +159,10 @@ func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
 	for i, m := range unseen {
 		if answers[i] {
 			kept = append(kept, m.Node.Name)
-			a.l.roster.markAlive(m.Node, time.Now())
-		} else if a.l.roster.evict(m.Node, false, time.Now()) {
+			a.roster.markAlive(m.Node, time.Now())
+		} else if a.roster.evict(m.Node, false, time.Now()) {
 			lost = append(lost, m.Node.Name)
-			a.l.s.event("node.lost", a.l.term.Number, nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "no beat reached the new leader"},
+			a.event("node.lost", nil, map[string]any{"node": m.Node.Name, "role": m.Role, "why": "no beat reached the new leader"},
 				"%s %s was lost while there was no leader", m.Role, m.Node.Name)
 		}
 	}
@@ -178,10 +175,10 @@ func (a *arranger) dialSilent(ctx context.Context) (kept, lost []string) {
 // continues from that table, and grants the slots in which the two differ
 // again.
 func (a *arranger) seal(ctx context.Context) error {
-	seen, address := a.l.evidence.highest()
+	seen, address := a.evidence.highest()
 	if seen.Term >= a.fence.Term && a.seq == 0 {
 		// Another node led this term, or a higher one, before the restore.
-		a.l.s.elector.Seen(seen.Term + 1)
+		a.elector.Seen(seen.Term + 1)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -198,17 +195,17 @@ func (a *arranger) seal(ctx context.Context) error {
 // adopt continues from a table that a node still holds and the database has
 // lost.
 func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address string) error {
-	table := a.l.s.view.Table()
-	replicas := a.l.s.view.State().Replicas
-	if address != a.l.s.Address() {
+	table := a.view.Table()
+	replicas := a.view.State().Replicas
+	if address != a.address {
 		ask, cancel := context.WithTimeout(ctx, identifyTimeout)
 		defer cancel()
-		res, err := a.l.s.peers.Node(address).FetchState(ask, connect.NewRequest(&wirev1.FetchStateRequest{}))
+		held, err := a.fetch(ask, address)
 		if err != nil {
-			return fmt.Errorf("fetch the newer table from %s: %w", address, wire.FromConnect(err))
+			return fmt.Errorf("fetch the newer table from %s: %w", address, err)
 		}
 		theirs := wire.NewView()
-		if _, err := theirs.Apply(res.Msg.GetState()); err != nil {
+		if _, err := theirs.Apply(held); err != nil {
 			return fmt.Errorf("read the newer table of %s: %w", address, err)
 		}
 		table, replicas = theirs.Table(), theirs.State().Replicas
@@ -220,18 +217,12 @@ func (a *arranger) adopt(ctx context.Context, epoch conclave.Epoch, address stri
 	a.log.Warn("the database was restored: a node holds a newer slot table, which is adopted",
 		"stored", a.state.Table.Epoch.String(), "adopted", epoch.String(), "from", address, "granted anew", len(moves))
 	if replicas == 0 {
-		replicas = a.l.s.cfg.Replicas
+		replicas = a.config.Replicas
 	}
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{replicas, next.Slots}); err != nil {
 		return fmt.Errorf("write the adopted table: %w", err)
 	}
-	a.adoptWait = time.Now().Add(a.l.s.cfg.NodeLease)
+	a.adoptWait = time.Now().Add(a.config.NodeLease)
 	a.reportMoves(moves, "the database was restored")
 	return nil
-}
-
-// callAnnounce calls NodeService.Announce.
-func (s *Server) callAnnounce(ctx context.Context, address string, m *wirev1.AnnounceRequest) error {
-	_, err := s.peers.Node(address).Announce(ctx, connect.NewRequest(m))
-	return wire.FromConnect(err)
 }

@@ -57,7 +57,7 @@ func TestArticleSessionStopsInOrder(t *testing.T) {
 			code, _ := c.get(one.Address(), "/healthz")
 			mu.Lock()
 			defer mu.Unlock()
-			calls = append(calls, fmt.Sprintf("%s: %d clients, port %d, member %t", call, clients, code, c.meta.view.State().Members.Has(one.Node)))
+			calls = append(calls, fmt.Sprintf("%s: %d clients, port %d, member %t", call, clients, code, c.meta.view.State().Members.Has(c.ids[one])))
 		})
 		ctx, cancel := context.WithTimeout(c.ctx, time.Minute)
 		defer cancel()

@@ -2,14 +2,12 @@ package session
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave/internal/signal"
-	"conclave/internal/trace"
+	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -32,31 +30,12 @@ type clients struct {
 	refusing string     // why clients are refused; "" when they are taken
 	sessions []string   // addresses given to clients
 	next     uint64
-	open     map[*connection]struct{}
+	open     map[*registry.Owner]*connection
 	broken   []broken       // sorted by the end of their lease
 	removals []removalCount // those within the last grace
 	empty    chan struct{}  // closed when open is empty
 	changed  signal.Signal  // broken has grown
 	ran      time.Duration  // how long this process has run, not counting times in which it was suspended
-}
-
-// connection is one Connect stream of a client.
-type connection struct {
-	number     uint64 // counts the connections of this session
-	client     string // the client's id, random per process
-	name       string
-	remote     string
-	since      time.Time
-	linger     time.Duration // how long its registrations stay after it broke
-	announced  bool          // the client asked for the linger itself: their removal afterwards is intended
-	authorized bool
-	fresh      freshness // whether its registrations may be published
-	out        *outbox
-	abort      func()                   // ends the stream from this side; may be called by any goroutine
-	settled    signal.Signal            // data has more of what it registered
-	subs       map[string]*subscription // used by its receiving goroutine only
-	ended      atomic.Bool              // its stream has ended
-	asked      bool                     // asked to move; guarded by clients.mu
 }
 
 type broken struct {
@@ -68,7 +47,7 @@ type broken struct {
 
 // expected reports whether this end was expected, and is therefore no evidence
 // of a fault.
-func (b broken) expected() bool { return b.asked || b.conn.announced }
+func (b broken) expected() bool { return b.asked || b.conn.Announced }
 
 type removalCount struct {
 	at    time.Time
@@ -76,7 +55,7 @@ type removalCount struct {
 }
 
 func newClients(grace time.Duration) *clients {
-	c := &clients{grace: grace, refusing: "starting", open: map[*connection]struct{}{},
+	c := &clients{grace: grace, refusing: "starting", open: map[*registry.Owner]*connection{},
 		empty: make(chan struct{}), changed: signal.New()}
 	close(c.empty)
 	return c
@@ -93,21 +72,22 @@ func (c *clients) admit(conn *connection) error {
 		c.empty = make(chan struct{})
 	}
 	c.next++
-	conn.number = c.next
-	c.open[conn] = struct{}{}
-	conn.out.add(func() { conn.out.sessions = c.sessions })
+	conn.Number = c.next
+	c.open[conn.Owner] = conn
+	conn.out.add(func(o *registry.Outbox) { o.Sessions = c.sessions })
 	return nil
 }
 
 // release removes a connection that has ended. With holds, it leaves
 // registrations, which are kept for the client to come back until its lease
-// ends. With left, its client ended the stream in order, so that an announced
-// linger counts.
+// ends; set changed then. With left, its client ended the stream in order, so
+// that an announced linger counts. The registry's lock is held.
 func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
 	c.mu.Lock()
-	delete(c.open, conn)
-	if left && conn.announced && !conn.asked {
-		conn.fresh.linger(now.Add(conn.linger))
+	defer c.mu.Unlock()
+	delete(c.open, conn.Owner)
+	if left && conn.Announced && !conn.asked {
+		conn.Linger(now.Add(conn.linger))
 	}
 	if len(c.open) == 0 {
 		close(c.empty)
@@ -117,9 +97,44 @@ func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
 		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
 		c.broken = slices.Insert(c.broken, at, b)
 	}
+}
+
+// push gives pushes to the outboxes of their clients. The registry's lock is
+// held, so that a newer push never comes before an older one.
+func (c *clients) push(pushes []registry.Push) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range pushes {
+		if conn := c.open[p.To]; conn != nil {
+			conn.out.add(func(o *registry.Outbox) { o.Push(p) })
+		}
+	}
+}
+
+// stored gives acknowledgements to the owners of stored registrations.
+func (c *clients) stored(acks []registry.Ack) {
+	for len(acks) > 0 {
+		to, n := acks[0].To, 1
+		for n < len(acks) && acks[n].To == to {
+			n++
+		}
+		c.answer(to, acks[:n], nil)
+		acks = acks[n:]
+	}
+}
+
+// refused reports to an owner that data refuses a registration.
+func (c *clients) refused(to *registry.Owner, refusal *wirev1.Refusal) {
+	c.answer(to, nil, []*wirev1.Refusal{refusal})
+}
+
+func (c *clients) answer(to *registry.Owner, stored []registry.Ack, refused []*wirev1.Refusal) {
+	c.mu.Lock()
+	conn := c.open[to]
 	c.mu.Unlock()
-	if holds {
-		c.changed.Set()
+	if conn != nil {
+		conn.out.add(func(o *registry.Outbox) { o.Answer(nil, stored, refused) })
+		conn.settled.Set()
 	}
 }
 
@@ -137,7 +152,7 @@ func (c *clients) askToMove(reason string) (asked int) {
 	defer c.mu.Unlock()
 	for _, conn := range c.inOrder() {
 		conn.asked = true
-		conn.out.add(func() { conn.out.move = reason })
+		conn.out.add(func(o *registry.Outbox) { o.Move = reason })
 	}
 	return len(c.open)
 }
@@ -151,7 +166,7 @@ func (c *clients) advertise(sessions []string) {
 	}
 	c.sessions = sessions
 	for _, conn := range c.inOrder() {
-		conn.out.add(func() { conn.out.sessions = sessions })
+		conn.out.add(func(o *registry.Outbox) { o.Sessions = sessions })
 	}
 }
 
@@ -211,7 +226,7 @@ func (c *clients) renew(now time.Time) {
 	defer c.mu.Unlock()
 	for i, b := range c.broken {
 		had := c.ran - b.ran
-		if until := now.Add(b.conn.linger); !b.conn.announced && had < renewedFor*b.conn.linger && until.After(b.until) {
+		if until := now.Add(b.conn.linger); !b.conn.Announced && had < renewedFor*b.conn.linger && until.After(b.until) {
 			c.broken[i].until = until
 		}
 	}
@@ -220,12 +235,12 @@ func (c *clients) renew(now time.Time) {
 
 // waiting returns the broken connections whose lease still runs, except those
 // whose end was expected.
-func (c *clients) waiting() (out []*connection) {
+func (c *clients) waiting() (out []*registry.Owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.broken {
 		if !b.expected() {
-			out = append(out, b.conn)
+			out = append(out, b.conn.Owner)
 		}
 	}
 	return out
@@ -256,109 +271,9 @@ func (c *clients) snapshot() []*connection {
 
 func (c *clients) inOrder() []*connection {
 	out := make([]*connection, 0, len(c.open))
-	for conn := range c.open {
+	for _, conn := range c.open {
 		out = append(out, conn)
 	}
-	slices.SortFunc(out, func(a, b *connection) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(out, func(a, b *connection) int { return cmp.Compare(a.Number, b.Number) })
 	return out
-}
-
-// leaseRound is the longest pause of runLeases. If more than stalled has passed
-// since its last round, this process was suspended in between.
-const (
-	leaseRound = time.Second
-	stalled    = 2 * leaseRound
-)
-
-// runLeases removes the registrations of broken connections whose lease has
-// expired, and forgets old tombstones.
-//
-// A lease is the time in which a client can come back. While this process was
-// suspended, no client could: when it resumes, the leases start again.
-// Otherwise sessions that were all suspended would, once they resume, remove
-// registrations whose clients are connecting at that moment.
-func (s *Server) runLeases(ctx context.Context) {
-	sweep := time.NewTimer(leaseRound)
-	defer sweep.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.clients.changed.C():
-		case <-sweep.C:
-		}
-		s.Trace.Claim(trace.Claim{Kind: trace.Leasing})
-		now := time.Now()
-		if now.Sub(last) > stalled {
-			s.clients.renew(now)
-		} else {
-			s.clients.addRunTime(now.Sub(last))
-		}
-		last = now
-		expired, next := s.clients.expired(now)
-		s.expire(expired, now)
-		s.registry.forgetTombstones(now)
-		wait := leaseRound
-		if !next.IsZero() {
-			wait = min(wait, max(next.Sub(now), time.Millisecond))
-		}
-		sweep.Reset(wait)
-	}
-}
-
-// massShare is the share of a session's registrations above which removals
-// within one grace are marked as unconfirmed: so many are evidence of a fault
-// in this session's own network as much as of dead clients (the original counts
-// every disconnect as proof of death).
-const massShare = 0.3
-
-// expire removes the registrations of connections whose lease has expired. The
-// share of removals also counts the other broken connections and the removals
-// within the last grace.
-func (s *Server) expire(expired []broken, now time.Time) {
-	if len(expired) == 0 {
-		return
-	}
-	s.Trace.Claim(trace.Claim{Kind: trace.Expiring, Count: len(expired)})
-	if time.Since(now) > stalled {
-		s.clients.restore(expired) // the process was suspended after reading the time: see runLeases
-		return
-	}
-	var unexpected []*connection
-	for _, b := range expired {
-		if !b.expected() {
-			unexpected = append(unexpected, b.conn)
-		}
-	}
-	all, going := s.registry.counts(append(unexpected, s.clients.waiting()...)...)
-	before := s.clients.addRemovals(0, now)
-	cause := wirev1.Cause_CAUSE_CLIENT_GONE
-	if float64(before+going) > massShare*float64(before+all) {
-		cause = wirev1.Cause_CAUSE_CLIENTS_GONE
-	}
-	went := 0
-	for _, b := range expired {
-		why := cause
-		switch {
-		case b.conn.announced:
-			why = wirev1.Cause_CAUSE_WITHDRAWN
-		case b.asked:
-			why = wirev1.Cause_CAUSE_CLIENT_GONE
-		}
-		n := s.registry.disown(b.conn, why)
-		if n > 0 {
-			s.log.Info("client lease expired", "client", b.conn.name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)
-		}
-		if !b.expected() {
-			went += n
-		}
-	}
-	s.clients.addRemovals(went, now)
-	if cause == wirev1.Cause_CAUSE_CLIENTS_GONE && went > 0 {
-		s.events.Add(wire.Event{
-			Type: "session.clients-gone", Text: "many registrations were removed with their clients: unconfirmed, pushes may be held back",
-			Data: map[string]any{"clients": len(unexpected), "registrations": went},
-		})
-	}
-	s.nodes.wakeWriters()
 }

@@ -2,9 +2,16 @@ package session
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/internal/signal"
+	"conclave/session/registry"
+	wirev1 "conclave/wire/v1"
 )
 
 // A suspended session starts the leases of broken connections again, even if
@@ -14,8 +21,8 @@ func TestLeases_AreNotRenewedForEver(t *testing.T) {
 	const linger = 5 * time.Second
 	suspensions := func(ran time.Duration) (n int) {
 		c, now := newClients(15*time.Second), time.Unix(0, 0)
-		conn := &connection{linger: linger}
-		c.open[conn], c.empty = struct{}{}, make(chan struct{})
+		conn := &connection{Owner: &registry.Owner{}, linger: linger}
+		c.open[conn.Owner], c.empty = conn, make(chan struct{})
 		c.release(conn, true, false, now)
 		for ; n < 100; n++ {
 			c.addRunTime(ran)
@@ -29,4 +36,44 @@ func TestLeases_AreNotRenewedForEver(t *testing.T) {
 	}
 	assert.Equal(t, 100, suspensions(100*time.Millisecond), "it has run for two leases only")
 	assert.Equal(t, 3, suspensions(4*time.Second))
+}
+
+// A client that announced a linger and left keeps its registrations fresh for
+// that time. If its connection broke instead, the client may be at another
+// session: its registrations are held back like any other's, but a diff does
+// not wait for them.
+func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data, err := conclave.NewDataInfoID("x", "", "")
+		require.NoError(t, err)
+		c := newClients(15 * time.Second)
+		c.refuse("")
+		r := registry.New(15*time.Second, 0, nil)
+		r.Resize(1, time.Now())
+		for _, x := range []struct {
+			id          string
+			left, asked bool
+		}{{"left", true, false}, {"broke", false, false}, {"moved", true, true}} {
+			conn := &connection{Owner: &registry.Owner{Client: x.id, Announced: true}, linger: time.Hour, asked: x.asked, out: &outbox{ready: signal.New()}}
+			conn.Renew(time.Now(), 0)
+			require.NoError(t, c.admit(conn))
+			_, err := r.Put(conn.Owner, conclave.Publisher{ID: x.id, Data: data, Version: 1}, time.Now())
+			require.NoError(t, err)
+			c.release(conn, true, x.left, time.Now())
+		}
+		published := func() (ids []string) {
+			res, _, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: &wirev1.Epoch{Term: 1, Seq: 1}}, time.Now())
+			require.NoError(t, err)
+			assert.False(t, res.More)
+			for _, p := range res.Puts {
+				ids = append(ids, p.Id)
+			}
+			return ids
+		}
+		assert.Equal(t, []string{"broke", "left", "moved"}, published())
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []string{"left"}, published())
+		time.Sleep(time.Hour)
+		assert.Empty(t, published())
+	})
 }

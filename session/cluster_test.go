@@ -42,6 +42,7 @@ type cluster struct {
 	ctx    context.Context
 
 	sessions map[string]*running[*session.Server]
+	ids      map[*session.Server]conclave.NodeID
 	datas    map[string]*running[*data.Server]
 	clients  []*client.Client
 	crashes  []context.CancelFunc
@@ -80,7 +81,7 @@ func newCluster(t testing.TB, network *simnet.Net, slots, datas int) *cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &cluster{
 		t: t, net: network, random: rand.New(rand.NewPCG(1, seeds.Add(1))), ctx: ctx, stop: stop,
-		sessions: map[string]*running[*session.Server]{}, datas: map[string]*running[*data.Server]{},
+		sessions: map[string]*running[*session.Server]{}, ids: map[*session.Server]conclave.NodeID{}, datas: map[string]*running[*data.Server]{},
 	}
 	c.meta = newFakeMeta(c.host("meta-1"), c.port(9615), slots, datas)
 	c.all.Go(func() { c.meta.run(ctx) })
@@ -153,7 +154,7 @@ func (c *cluster) startSession(name string, change ...func(*session.Config)) *se
 	}
 	s, err := session.New(config)
 	require.NoError(c.t, err)
-	c.sessions[name] = launch(c, name, s, s.Run)
+	c.sessions[name], c.ids[s] = launch(c, name, s, s.Run), config.Node
 	<-s.Started()
 	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"conclave"
 	"conclave/internal/node"
+	"conclave/session/registry"
 )
 
 // Config configures a session. Zero durations take the values of DefaultConfig.
@@ -62,7 +63,7 @@ func (c Config) withDefaults() Config {
 // Zero fields stand for their defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	if c.ClientLease > freshFor(c.SessionGrace) {
+	if c.ClientLease > registry.FreshFor(c.SessionGrace) {
 		return fmt.Errorf("client lease %s is above two thirds of the session grace %s: a client may be silent for a lease, "+
 			"and its registrations would be held back in between", c.ClientLease, c.SessionGrace)
 	}

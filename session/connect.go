@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
 
-	"conclave"
 	"conclave/internal/signal"
+	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
@@ -21,10 +21,24 @@ import (
 var _ wirev1connect.ClientServiceHandler = (*clientService)(nil)
 
 // clientService implements the service of client.proto.
-type clientService struct{ s *Server }
+type clientService struct {
+	config                   Config
+	registry                 *locked
+	clients                  *clients
+	wakeWriters, wakeReaders func()
+	refusals                 prometheus.Counter
+}
 
-// clientStream is one Connect call, as the session sees it.
-type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]
+// responderKey is the context key under which the Connect handler finds its
+// response controller.
+type responderKey struct{}
+
+// withResponder lets a stream's handler set deadlines on its own request.
+func withResponder(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responderKey{}, http.NewResponseController(w))))
+	})
+}
 
 // errSilent ends a stream on which no message was received for a client lease.
 var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a client lease")
@@ -41,12 +55,11 @@ const maxLinger = time.Hour
 // second one sends what the outbox holds. Neither waits for the other: the one
 // that ends first unblocks the other through the deadlines of the request.
 func (c *clientService) Connect(ctx context.Context, stream *clientStream) error {
-	s := c.s
 	response, ok := ctx.Value(responderKey{}).(*http.ResponseController)
 	if !ok {
 		return wire.Errorf(wire.CodeInternal, "the stream has no response controller")
 	}
-	extendDeadline := func() { _ = response.SetReadDeadline(time.Now().Add(s.ClientLease)) } // fails only when the stream has ended
+	extendDeadline := func() { _ = response.SetReadDeadline(time.Now().Add(c.config.ClientLease)) } // fails only when the stream has ended
 	past := time.Unix(1, 0)
 
 	// 1. The first message identifies the client.
@@ -59,17 +72,17 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client")
 	}
 	conn := &connection{
-		client: first.Hello.Client, name: first.Hello.Name, remote: stream.Peer().Addr, since: s.Now(), linger: s.ClientLease,
-		authorized: serve.Authorized(stream.RequestHeader(), s.Token),
-		out:        newOutbox(), settled: signal.New(), subs: map[string]*subscription{},
+		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr},
+		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
+		out: &outbox{ready: signal.New()}, settled: signal.New(),
 		abort: func() { _ = response.SetReadDeadline(past) },
 	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
-		conn.announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
+		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
-	conn.out.hello = &wirev1.Welcome{Session: wire.NodeOut(s.Node), ClientLeaseMs: wire.Ms(s.ClientLease), RememberMs: wire.Ms(s.SessionGrace)}
-	conn.fresh.renew(time.Now(), s.ClientLease)
-	if err := s.clients.admit(conn); err != nil {
+	conn.out.what.Welcome = &wirev1.Welcome{Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace)}
+	conn.Renew(time.Now(), c.config.ClientLease)
+	if err := c.clients.admit(conn); err != nil {
 		return err
 	}
 
@@ -82,10 +95,10 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 			conn.abort()
 		}
 	})
-	goodbye, err := s.receive(ctx, conn, stream, first, extendDeadline)
+	goodbye, err := c.receive(ctx, conn, stream, first, extendDeadline)
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
-	conn.ended.Store(true)
+	c.registry.do(func(*registry.Registry) { conn.End() })
 	close(finish)
 	if !goodbye {
 		stop()
@@ -93,28 +106,28 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	sender.Wait()
 	stop()
-	for _, sub := range conn.subs {
-		s.topics.unsubscribe(sub)
+	left := with(c.registry, func(r *registry.Registry) int {
+		left := r.Release(conn.Owner)
+		c.clients.release(conn, left > 0, err == nil, time.Now())
+		return left
+	})
+	if left > 0 {
+		c.clients.changed.Set()
 	}
-	_, left := s.registry.counts(conn)
-	if left == 0 {
-		s.registry.disown(conn, wirev1.Cause_CAUSE_WITHDRAWN) // its tombstones stay, without an owner
-	}
-	s.clients.release(conn, left > 0, err == nil, time.Now())
-	s.log.Debug("client left", "client", conn.name, "goodbye", goodbye, "registrations", left, "error", err)
+	c.config.Logger.Debug("client left", "client", conn.Name, "goodbye", goodbye, "registrations", left, "error", err)
 	return err
 }
 
 // receive handles the client's messages until the stream ends or breaks, the
 // client is silent for too long, or it says good-bye.
-func (s *Server) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, extendDeadline func()) (goodbye bool, err error) {
+func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, extendDeadline func()) (goodbye bool, err error) {
 	for {
-		s.take(conn, m)
+		c.take(conn, m)
 		if conn.out.overflows() {
 			return false, errUnread
 		}
 		if m.GetGoodbye() {
-			s.withdrawAll(ctx, conn)
+			c.withdrawAll(ctx, conn)
 			return true, nil
 		}
 		m, err = stream.Receive()
@@ -124,8 +137,8 @@ func (s *Server) receive(ctx context.Context, conn *connection, stream *clientSt
 				err = errSilent
 			}
 			return false, err
-		case !conn.fresh.renew(time.Now(), s.ClientLease):
-			return false, errSilent // it came too late: see freshness.go
+		case !with(c.registry, func(*registry.Registry) bool { return conn.Renew(time.Now(), c.config.ClientLease) }):
+			return false, errSilent // it came too late: see registry.Owner
 		case ended:
 			return false, nil
 		}
@@ -133,52 +146,32 @@ func (s *Server) receive(ctx context.Context, conn *connection, stream *clientSt
 	}
 }
 
-// send sends what the outbox holds, until finish is closed and nothing is left.
-func (conn *connection) send(ctx context.Context, stream *clientStream, finish <-chan struct{}) error {
-	for {
-		for m := conn.out.next(); m != nil; m = conn.out.next() {
-			if err := stream.Send(m); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-conn.out.ready.C():
-		case <-finish:
-			if m := conn.out.next(); m != nil {
-				return stream.Send(m)
-			}
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
 // take handles one message.
-func (s *Server) take(conn *connection, m *wirev1.ClientMessage) {
+func (c *clientService) take(conn *connection, m *wirev1.ClientMessage) {
 	if len(m.GetPublishers()) > 0 {
-		s.register(conn, m.Publishers)
+		c.register(conn, m.Publishers)
 	}
 	if len(m.GetSubscribe()) > 0 {
-		s.subscribe(conn, m.Subscribe)
+		c.subscribe(conn, m.Subscribe)
 	}
-	for _, id := range m.GetUnsubscribe() {
-		if sub := conn.subs[id]; sub != nil {
-			delete(conn.subs, id)
-			s.topics.unsubscribe(sub)
-		}
+	if len(m.GetUnsubscribe()) > 0 {
+		c.registry.do(func(r *registry.Registry) {
+			for _, id := range m.Unsubscribe {
+				r.Unsubscribe(conn.Owner, id)
+			}
+		})
 	}
 	if n := m.GetPing(); n > 0 {
-		conn.out.add(func() { conn.out.pong = n })
+		conn.out.add(func(o *registry.Outbox) { o.Pong = n })
 	}
 }
 
 // register puts registrations into the set and answers each: accepted (the
 // session is responsible for it from now on), stored if data is known to have
 // it, or refused.
-func (s *Server) register(conn *connection, publishers []*wirev1.Publisher) {
-	accepted := make([]ack, 0, len(publishers))
-	var stored []ack
+func (c *clientService) register(conn *connection, publishers []*wirev1.Publisher) {
+	accepted := make([]registry.Ack, 0, len(publishers))
+	var stored []registry.Ack
 	var refused []*wirev1.Refusal
 	for _, in := range publishers {
 		p, err := wire.PublisherIn(in)
@@ -187,82 +180,52 @@ func (s *Server) register(conn *connection, publishers []*wirev1.Publisher) {
 		}
 		var known bool
 		if err == nil {
-			known, err = s.registry.put(conn, p)
+			c.registry.do(func(r *registry.Registry) { known, err = r.Put(conn.Owner, p, time.Now()) })
 		}
 		if err != nil {
 			refused = append(refused, refusal(in.GetId(), err))
 			continue
 		}
-		accepted = append(accepted, ack{p.ID, p.Version, conn})
+		ack := registry.Ack{ID: p.ID, Version: p.Version, To: conn.Owner}
+		accepted = append(accepted, ack)
 		if known {
-			stored = append(stored, ack{p.ID, p.Version, conn})
+			stored = append(stored, ack)
 		}
 	}
-	s.refusals.Add(float64(len(refused)))
-	conn.out.add(func() {
-		conn.out.accepted.add(accepted)
-		conn.out.stored.add(stored)
-		conn.out.refused = append(conn.out.refused, refused...)
-	})
-	s.nodes.wakeWriters()
+	c.refusals.Add(float64(len(refused)))
+	conn.out.add(func(o *registry.Outbox) { o.Answer(accepted, stored, refused) })
+	c.wakeWriters()
 }
 
-// heldAtMostVersion is the highest version that a subscriber may come with.
-// Above it the leader refuses to raise its counter, and the client must
-// subscribe from zero.
-const heldAtMostVersion = 1 << 52
-
-func (s *Server) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
+func (c *clientService) subscribe(conn *connection, subscriptions []*wirev1.Subscription) {
 	now := time.Now()
 	var refused []*wirev1.Refusal
 	for _, in := range subscriptions {
-		if err := s.subscribeOne(conn, in, now); err != nil {
+		err := with(c.registry, func(r *registry.Registry) error {
+			pushes, err := r.Subscribe(conn.Owner, in, now)
+			c.clients.push(pushes)
+			return err
+		})
+		if err != nil {
 			refused = append(refused, refusal(in.GetId(), err))
 		}
 	}
 	if len(refused) > 0 {
-		s.refusals.Add(float64(len(refused)))
-		conn.out.add(func() { conn.out.refused = append(conn.out.refused, refused...) })
+		c.refusals.Add(float64(len(refused)))
+		conn.out.add(func(o *registry.Outbox) { o.Answer(nil, nil, refused) })
 	}
-	s.nodes.wakeReaders()
-}
-
-func (s *Server) subscribeOne(conn *connection, in *wirev1.Subscription, now time.Time) error {
-	data, err := conclave.ParseDataInfoID(in.GetDataInfoId())
-	if err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "%v", err)
-	}
-	if id := in.GetId(); id == "" || len(id) > 128 {
-		return wire.Errorf(wire.CodeBadRequest, "subscription id %.20q: want 1 to 128 bytes", id)
-	}
-	if v := in.GetVersion(); v < 0 || v > heldAtMostVersion {
-		return wire.Errorf(wire.CodeBadRequest, "subscription %s has version %d: want 0 to 2^52, start again from 0", in.GetId(), v)
-	}
-	n, ok := s.registry.slotOf(data.String())
-	if !ok {
-		return wire.Errorf(wire.CodeUnavailable, "this session has no slot table yet")
-	}
-	if old := conn.subs[in.GetId()]; old != nil {
-		s.topics.unsubscribe(old)
-	}
-	row := s.fences.of(n)
-	row.mu.Lock()
-	defer row.mu.Unlock()
-	row.pushed = max(row.pushed, in.GetVersion()) // some session has pushed it
-	conn.subs[in.GetId()] = s.topics.subscribe(conn, data, n, in, now)
-	row.pushed = max(row.pushed, conn.subs[in.GetId()].version)
-	return nil
+	c.wakeReaders()
 }
 
 // withdrawAll withdraws everything that the client has registered, after its
 // good-bye, and waits until data has that, for a client lease at most.
-func (s *Server) withdrawAll(ctx context.Context, conn *connection) {
-	if s.registry.withdraw(conn) > 0 {
-		s.nodes.wakeWriters()
+func (c *clientService) withdrawAll(ctx context.Context, conn *connection) {
+	if with(c.registry, func(r *registry.Registry) int { return r.Withdraw(conn.Owner, time.Now()) }) > 0 {
+		c.wakeWriters()
 	}
-	limit := time.NewTimer(s.ClientLease)
+	limit := time.NewTimer(c.config.ClientLease)
 	defer limit.Stop()
-	for s.registry.hasUnstored(conn) {
+	for with(c.registry, func(r *registry.Registry) bool { return r.HasUnstored(conn.Owner) }) {
 		select {
 		case <-conn.settled.C():
 		case <-limit.C:
@@ -270,20 +233,6 @@ func (s *Server) withdrawAll(ctx context.Context, conn *connection) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// deliver sends acknowledgements to the owners of stored registrations.
-func (s *Server) deliver(acks []ack) {
-	for len(acks) > 0 {
-		to, n := acks[0].to, 1
-		for n < len(acks) && acks[n].to == to {
-			n++
-		}
-		mine := acks[:n]
-		to.out.add(func() { to.out.stored.add(mine) })
-		to.settled.Set()
-		acks = acks[n:]
 	}
 }
 

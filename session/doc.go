@@ -8,22 +8,6 @@
 // asks whether a registration is right. It sends the registration to data and
 // retries until data acknowledges it.
 //
-// # The parts, in reading order
-//
-//	client --Connect--> connect.go    one client's stream; outbox.go: what waits to be sent to it
-//	                    clients.go    connections: open, broken, and expired
-//	                    freshness.go  how long registrations may be published after the client's last message
-//	  registrations  -> registry.go   the set of registrations; queue.go: changes that data has not acknowledged
-//	                    writer.go     one Write at a time to each data node          --Write-->  data
-//	  diffs          <- diff.go       answers a data node's diff, and is a fence     <--Diff---  data
-//	                    fence.go      per slot: the highest leader epoch adopted
-//	  changes        <- feed.go       which dataIds have changed                     <--Watch--  data
-//	  reads          <- reader.go     one Fetch at a time from each data node        <--Fetch--  data
-//	  pushes        <-- topics.go     what is subscribed to, and what was read; push.go: pushes it to
-//	                                  each subscriber; guard.go: pushes that are held back
-//	  the cluster       state.go      slot table, members, switches, blacklist; nodes.go: the loops per data node
-//	  the process       server.go, stop.go, http.go, metrics.go, config.go
-//
 // # The way of a registration
 //
 //	(sent) --> accepted --> queued --> written at the slot's epoch e --> stored
@@ -59,8 +43,8 @@
 // one. Without that, a session could publish to the old leader and read it
 // there after the new leader had its answer; the next read, at the new leader,
 // would go back in time. Epochs are adopted from the slot table and from feeds
-// in the same way, and never fall. Under the fence's lock only memory is
-// touched. Locks nest in one order: fence, registry or topics, outbox.
+// in the same way, and never fall. Locks nest in one order: registry, clients,
+// outbox; only memory is touched under them.
 //
 // # The way of a push
 //
@@ -70,7 +54,7 @@
 // burst is merged. The read request names the hash of the content that is held;
 // equal content is neither sent nor pushed again. What is pushed as version v
 // is exactly the datum at version v, and versions rise per subscriber. The push
-// guard may hold a push back (see guard.go); it never changes one.
+// guard may hold a push back (registry/guard.go); it never changes one.
 //
 // # What is guaranteed
 //
@@ -125,4 +109,34 @@
 //     publisher of the list that the client has.
 //   - Meta or the database is down: nothing changes here, except that no slot
 //     moves.
+//
+// # Files, in reading order
+//
+// Package session/registry, which is pure, has all that a session holds for its
+// clients; what is here moves it. A file uses what later files declare. No part
+// knows the server; each is given the parts below it and the functions that it
+// needs.
+//
+//   - stop.go: the clients move before a stop.
+//   - server.go: the list of the parts, and how a session starts.
+//   - state.go: the loop that applies the cluster's state.
+//   - drain.go: whether clients are taken, or asked to move.
+//   - admin.go: what operators are shown.
+//   - metrics.go: what is measured.
+//   - connect.go: serves one client's stream.
+//   - leases.go: the registrations of broken connections expire.
+//   - clients.go: connections: open, broken, and expired.
+//   - connection.go: one connection of a client.
+//   - outbox.go: what waits to be sent on it.
+//   - diff.go: answers a data node's diff.
+//   - links.go: the loops of each data node start and end.
+//   - writer.go: one Write at a time to each data node.
+//   - reader.go: one Fetch at a time from each data node.
+//   - feed.go: which dataIds have changed at each data node.
+//   - calls.go: what these loops share.
+//   - backoff.go: when a slot that was refused is tried again.
+//   - nodes.go: the data nodes, and what wakes their loops.
+//   - book.go: the addresses of nodes.
+//   - locked.go: the registry and its lock.
+//   - config.go: the configuration and its defaults.
 package session

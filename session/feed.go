@@ -9,26 +9,31 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/session/registry"
+	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
 var errFeedSilent = errors.New("the feed was silent for two beats")
 
-// runFeed keeps one change feed from a data node open. While it is open the
-// node counts this session as connected, whether the node leads slots or only
-// follows: the feed of a node that becomes a leader is open already.
-func (s *Server) runFeed(ctx context.Context, n *dataNode, random *rand.Rand) {
+// feeds keeps one change feed from each data node open.
+type feeds struct{ *calls }
+
+// run keeps the feed from one data node open. While it is open the node counts
+// this session as connected, whether the node leads slots or only follows: the
+// feed of a node that becomes a leader is open already.
+func (f *feeds) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	const first, most = 5 * time.Millisecond, 200 * time.Millisecond
 	wait := first
 	for {
-		received, err := s.watch(ctx, n)
+		received, err := f.watch(ctx, n)
 		if ctx.Err() != nil {
 			return
 		}
 		if received {
 			wait = first
-			s.log.Debug("feed broke, will reopen", "from", n.address, "error", err)
+			f.config.Logger.Debug("feed broke, will reopen", "from", n.address, "error", err)
 		}
 		timer := time.NewTimer(wait/2 + time.Duration(random.Int64N(int64(wait/2))))
 		select {
@@ -49,13 +54,13 @@ type feedPosition struct {
 
 // watch reads one stream until it breaks or is silent for too long. received
 // reports whether any message arrived.
-func (s *Server) watch(ctx context.Context, n *dataNode) (received bool, err error) {
+func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timeout := 2*s.Beat + s.Beat/2
+	timeout := 2*f.config.Beat + f.config.Beat/2
 	silence := time.AfterFunc(timeout, func() { cancel(errFeedSilent) })
 	defer silence.Stop()
-	stream, err := s.peers.Data(n.address).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(s.Node)}))
+	stream, err := f.data(n.address).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(f.config.Node)}))
 	if err != nil {
 		return false, wire.FromConnect(err)
 	}
@@ -71,10 +76,10 @@ func (s *Server) watch(ctx context.Context, n *dataNode) (received bool, err err
 				close(n.open) // only this goroutine closes it
 			}
 			// Changes while no feed was open are not reported: read everything again.
-			s.topics.refresh(time.Now(), s.fences.ledAt(n.address)...)
+			f.due(func(r *registry.Registry) bool { return r.RefreshLedAt(n.address, time.Now()) })
 		}
 		for _, c := range stream.Msg().GetChanges() {
-			s.follow(n, places, c)
+			f.follow(n, places, c)
 		}
 	}
 	if err := context.Cause(ctx); errors.Is(err, errFeedSilent) {
@@ -88,9 +93,9 @@ func (s *Server) watch(ctx context.Context, n *dataNode) (received bool, err err
 // topic of the slot is read, and the feed continues from the position in the
 // message. Reading after the position is known misses nothing; in the other
 // order, changes in between would be lost.
-func (s *Server) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.SlotChange) {
-	slot, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
-	if slot < 0 || slot >= maxSlots {
+func (f *feeds) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.SlotChange) {
+	number, epoch := int(c.GetSlot()), wire.EpochIn(c.GetLeaderEpoch())
+	if number < 0 || number >= slot.MaxSlots {
 		return
 	}
 	if c.GetEnded() {
@@ -98,18 +103,29 @@ func (s *Server) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.S
 		return
 	}
 	// A node that serves at an epoch was granted it in a table.
-	changed, ok := s.fences.adopt(slot, epoch, n.address)
+	f.registry.mu.Lock()
+	changed, ok := f.registry.Adopt(number, epoch, n.address, time.Now())
+	f.registry.mu.Unlock()
 	if !ok {
 		return // from an older leader: it does not count
 	}
 	if changed {
-		s.nodes.reroute()
+		f.nodes.reroute()
 	}
 	before, known := places[c.GetSlot()]
 	places[c.GetSlot()] = feedPosition{epoch, c.GetPosition()}
-	if c.GetReset_() || !known || before.epoch != epoch || before.position != c.GetFrom() {
-		s.topics.refresh(time.Now(), slot)
-		return
+	restarts := c.GetReset_() || !known || before.epoch != epoch || before.position != c.GetFrom()
+	f.due(func(r *registry.Registry) bool {
+		if restarts {
+			return r.Refresh(number, time.Now())
+		}
+		return r.Changed(c.GetDataInfoIds())
+	})
+}
+
+// due marks topics to be read, and wakes the readers if there are any.
+func (f *feeds) due(mark func(*registry.Registry) bool) {
+	if with(f.registry, mark) {
+		f.nodes.wakeReaders()
 	}
-	s.topics.changed(c.GetDataInfoIds())
 }

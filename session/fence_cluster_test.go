@@ -205,7 +205,7 @@ func TestDiffIsAFence(t *testing.T) {
 
 		next := c.fakeData("data-2")
 		e2 := conclave.Epoch{Term: 2, Seq: 1}
-		res, err := next.diff(s, s.Node, row.ID, e2)
+		res, err := next.diff(s, c.ids[s], row.ID, e2)
 		require.NoError(t, err)
 		require.Len(t, res.GetPuts(), 1, "what was sent at the old epoch is in the answer")
 		assert.Equal(t, p.ID(), res.GetPuts()[0].GetId())
@@ -216,7 +216,7 @@ func TestDiffIsAFence(t *testing.T) {
 		assert.Equal(t, []conclave.Epoch{e1}, old.written(p.ID()))
 		c.eventually("it is stored", func() bool { return stored(p) })
 
-		_, err = old.diff(s, s.Node, row.ID, e1)
+		_, err = old.diff(s, c.ids[s], row.ID, e1)
 		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(err), "%v", err)
 		var refusal *wire.Error
 		require.ErrorAs(t, err, &refusal)
@@ -241,7 +241,7 @@ func TestAckOfAnOlderEpochDoesNotCount(t *testing.T) {
 				return &wirev1.SlotResult{Slot: b.GetSlot(), Access: wirev1.Access_ACCESS_MOVED}
 			}
 		})
-		_, err := next.diff(s, s.Node, c.meta.view.Table().Of(p.Data().String()).ID, conclave.Epoch{Term: 2, Seq: 1})
+		_, err := next.diff(s, c.ids[s], c.meta.view.Table().Of(p.Data().String()).ID, conclave.Epoch{Term: 2, Seq: 1})
 		require.NoError(t, err)
 		close(release)
 		time.Sleep(time.Second)
@@ -317,13 +317,13 @@ func TestReadingOfAnOlderEpochDoesNotCount(t *testing.T) {
 		})
 		time.Sleep(100 * time.Millisecond)
 		row := c.meta.view.Table().Of(key)
-		_, err := next.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 1})
+		_, err := next.diff(s, c.ids[s], row.ID, conclave.Epoch{Term: 2, Seq: 1})
 		require.NoError(t, err)
 		close(release)
 		c.eventually("the new leader's value is pushed", sub.shows("new"))
 		time.Sleep(time.Second)
 		assert.Len(t, sub.all(), 1, "the old leader's value was not pushed")
-		res, err := next.diff(s, s.Node, row.ID, conclave.Epoch{Term: 2, Seq: 2})
+		res, err := next.diff(s, c.ids[s], row.ID, conclave.Epoch{Term: 2, Seq: 2})
 		require.NoError(t, err)
 		assert.EqualValues(t, 9, res.GetHighestPushed())
 	})
@@ -337,11 +337,11 @@ func TestDiffForAnotherIncarnation(t *testing.T) {
 		c.settle()
 		c.published(c.client("writer"), "svc", "a")
 		s := c.sessions["session-1"].server
-		other := conclave.NodeID{Name: s.Node.Name, Incarnation: "before"}
+		other := conclave.NodeID{Name: c.ids[s].Name, Incarnation: "before"}
 		res, err := d.diff(s, other, c.meta.view.Table().Of("svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP").ID, conclave.Epoch{Term: 5, Seq: 1},
 			func(r *wirev1.DiffRequest) { r.Count, r.Digest = 3, 4 })
 		require.NoError(t, err)
-		assert.Equal(t, s.Node, wire.NodeIn(res.GetSession()))
+		assert.Equal(t, c.ids[s], wire.NodeIn(res.GetSession()))
 		assert.False(t, res.GetSame() || res.GetSummarize())
 		assert.Empty(t, res.GetPuts())
 		assert.Empty(t, res.GetRemoved())

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,8 +12,7 @@ import (
 )
 
 // nodes holds the data nodes that this session is connected to: every one on
-// the member list, and every one that leads a slot. Each has three loops of its
-// own, a writer, a reader and a feed, so that a slow node delays no other.
+// the member list, and every one that leads a slot.
 type nodes struct {
 	mu        sync.Mutex // guards byAddress
 	byAddress map[string]*dataNode
@@ -39,10 +39,31 @@ func (ns *nodes) list() []*dataNode {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	out := make([]*dataNode, 0, len(ns.byAddress))
-	for _, a := range sortedKeys(ns.byAddress) {
+	for _, a := range slices.Sorted(maps.Keys(ns.byAddress)) {
 		out = append(out, ns.byAddress[a])
 	}
 	return out
+}
+
+// set makes these the addresses, and returns the nodes that have gone and the new
+// ones.
+func (ns *nodes) set(wanted map[string]bool) (ended, begun []*dataNode) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	for _, a := range slices.Sorted(maps.Keys(ns.byAddress)) {
+		if !wanted[a] {
+			ended = append(ended, ns.byAddress[a])
+			delete(ns.byAddress, a)
+		}
+	}
+	for _, a := range slices.Sorted(maps.Keys(wanted)) {
+		if ns.byAddress[a] == nil {
+			n := &dataNode{address: a, writes: signal.New(), reads: signal.New(), open: make(chan struct{})}
+			ns.byAddress[a] = n
+			begun = append(begun, n)
+		}
+	}
+	return ended, begun
 }
 
 func (ns *nodes) wakeWriters() {
@@ -65,119 +86,16 @@ func (ns *nodes) reroute() {
 	ns.wakeReaders()
 }
 
-// runNodes starts and ends the loops of data nodes as they come and go, and
-// joins all of them when ctx ends.
-func (s *Server) runNodes(ctx context.Context) {
-	var loops sync.WaitGroup
-	defer loops.Wait()
-	for {
-		wanted := s.fences.addresses()
-		for _, a := range s.dataAddresses() {
-			wanted[a] = true
-		}
-		s.nodes.mu.Lock()
-		var ended, begun []*dataNode
-		for _, a := range sortedKeys(s.nodes.byAddress) {
-			if !wanted[a] {
-				ended = append(ended, s.nodes.byAddress[a])
-				delete(s.nodes.byAddress, a)
-			}
-		}
-		for _, a := range sortedKeys(wanted) {
-			if s.nodes.byAddress[a] == nil {
-				n := &dataNode{address: a, writes: signal.New(), reads: signal.New(), open: make(chan struct{})}
-				s.nodes.byAddress[a] = n
-				begun = append(begun, n)
-			}
-		}
-		s.nodes.mu.Unlock()
-		for _, n := range ended {
-			n.cancel()
-		}
-		for _, n := range begun {
-			own, cancel := context.WithCancel(ctx)
-			n.cancel = cancel // called above, or by the end of ctx
-			writer, reader, feed := s.NewRand(), s.NewRand(), s.NewRand()
-			loops.Go(func() { s.runWriter(own, n, writer) })
-			loops.Go(func() { s.runReader(own, n, reader) })
-			loops.Go(func() { s.runFeed(own, n, feed) })
-		}
-		select {
-		case <-ctx.Done():
-			for _, n := range s.nodes.list() {
-				n.cancel()
-			}
-			return
-		case <-s.nodes.changed.C():
-		}
-	}
-}
-
 // waitFeeds waits until the feed of every known data node has delivered a
 // message, or until ctx ends.
-func (s *Server) waitFeeds(ctx context.Context) {
-	for _, n := range s.nodes.list() {
+func (ns *nodes) waitFeeds(ctx context.Context) {
+	for _, n := range ns.list() {
 		select {
 		case <-n.open:
 		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-// backoff delays retries per slot after a data node refused it: 1, 2, 4 ms and
-// so on, up to maxPause, until the routes change. It belongs to one loop.
-type backoff struct {
-	jitter   func() float64 // returns 0 to 1
-	slots    map[int]*pause
-	rerouted uint64
-}
-
-type pause struct {
-	wait  time.Duration
-	until time.Time
-}
-
-const maxPause = 50 * time.Millisecond
-
-func newBackoff(jitter func() float64) *backoff {
-	return &backoff{jitter: jitter, slots: map[int]*pause{}}
-}
-
-// reset ends all pauses if the routes have changed since the last call.
-func (p *backoff) reset(rerouted uint64) {
-	if p.rerouted != rerouted {
-		p.rerouted = rerouted
-		clear(p.slots)
-	}
-}
-
-// until returns when the slot may be tried again; zero means now.
-func (p *backoff) until(slot int, now time.Time) time.Time {
-	if w := p.slots[slot]; w != nil && w.until.After(now) {
-		return w.until
-	}
-	return time.Time{}
-}
-
-func (p *backoff) failed(slot int, now time.Time) {
-	w := p.slots[slot]
-	if w == nil {
-		w = &pause{}
-		p.slots[slot] = w
-	}
-	w.wait = min(max(2*w.wait, time.Millisecond), maxPause)
-	w.until = now.Add(w.wait - time.Duration(p.jitter()*float64(w.wait)/4))
-}
-
-func (p *backoff) succeeded(slot int) { delete(p.slots, slot) }
-
-// earlier returns the earlier of two times, of which the zero time means none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // waitSignal waits for a signal or for a time (zero: none), and returns true,
@@ -196,11 +114,4 @@ func waitSignal(ctx context.Context, s signal.Signal, until time.Time) bool {
 	case <-timeout:
 	}
 	return true
-}
-
-// rotate makes a sorted list of slots begin after the last one served, so that
-// no slot waits for ever behind a busy one.
-func rotate(slots []int, after int) []int {
-	at, _ := slices.BinarySearch(slots, after+1)
-	return append(slots[at:len(slots):len(slots)], slots[:at]...)
 }

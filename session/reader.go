@@ -7,8 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"conclave"
-	"conclave/internal/trace"
+	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -23,34 +22,30 @@ const (
 	tooLargePause = 10 * time.Second
 )
 
-// fetchPart is one slot's part of a Fetch in progress.
-type fetchPart struct {
-	slot  int
-	epoch conclave.Epoch
-	wants []want
-}
+// reader reads from the data nodes the topics that are due in the slots that
+// they lead, and gives the answers to the registry and its pushes to the
+// clients.
+type reader struct{ *calls }
 
-// runReader reads from one data node the topics that are due in the slots that
-// it leads, one Fetch at a time, and gives the answers to the topics, which
-// push them.
+// run reads from one data node, one Fetch at a time.
 //
 // A change that comes after a pause is read at once, so that it is pushed
 // within milliseconds. Changes within the push window after a read are merged
 // into the next one.
-func (s *Server) runReader(ctx context.Context, n *dataNode, random *rand.Rand) {
+func (r *reader) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
 	last, limit := -1, fetchWants
 	for {
-		pauses.reset(s.nodes.rerouted.Load())
-		req, parts, next := s.due(n.address, pauses, last, limit, time.Now())
+		pauses.reset(r.nodes.rerouted.Load())
+		req, parts, next := r.due(n.address, pauses, last, limit, time.Now())
 		if len(parts) == 0 {
 			if !waitSignal(ctx, n.reads, next) {
 				return
 			}
 			continue
 		}
-		last = parts[len(parts)-1].slot
-		err := s.fetch(ctx, n, req, parts, pauses)
+		last = parts[len(parts)-1].Slot
+		err := r.fetch(ctx, n, req, parts, pauses)
 		if ctx.Err() != nil {
 			return
 		}
@@ -60,27 +55,29 @@ func (s *Server) runReader(ctx context.Context, n *dataNode, random *rand.Rand) 
 			limit = min(fetchWants, limit*2)
 			continue
 		case wire.CodeOf(err) == wire.CodeTooLarge && limit == 1:
-			s.log.Error("a datum is larger than an answer may be: its subscribers keep what they have", "dataInfoId", parts[0].wants[0].key, "error", err)
+			r.config.Logger.Error("a datum is larger than an answer may be: its subscribers keep what they have", "dataInfoId", parts[0].Wants[0].GetDataInfoId(), "error", err)
 			again = again.Add(tooLargePause)
 		case wire.CodeOf(err) == wire.CodeTooLarge:
 			limit = max(1, limit/2)
 		default:
-			s.log.Debug("fetch failed, will retry", "from", n.address, "slots", len(parts), "error", err)
+			r.config.Logger.Debug("fetch failed, will retry", "from", n.address, "slots", len(parts), "error", err)
 			for _, part := range parts {
-				pauses.failed(part.slot, again)
+				pauses.failed(part.Slot, again)
 			}
 		}
 		for _, part := range parts {
-			s.topics.retry(part.wants, again)
+			r.retry(part, 0, again)
 		}
 	}
 }
 
 // due makes the next Fetch from a node. next is when another topic becomes due.
-func (s *Server) due(address string, p *backoff, last, limit int, now time.Time) (req *wirev1.FetchRequest, parts []fetchPart, next time.Time) {
-	req = &wirev1.FetchRequest{Session: wire.NodeOut(s.Node)}
+func (r *reader) due(address string, p *backoff, last, limit int, now time.Time) (req *wirev1.FetchRequest, parts []registry.Reads, next time.Time) {
+	req = &wirev1.FetchRequest{Session: wire.NodeOut(r.config.Node)}
 	room := fetchBytes
-	for _, n := range rotate(s.topics.waiting(), last) {
+	r.registry.mu.Lock()
+	defer r.registry.mu.Unlock()
+	for _, n := range rotate(r.registry.Unread(), last) {
 		if limit <= 0 || room <= 0 {
 			break
 		}
@@ -88,33 +85,24 @@ func (s *Server) due(address string, p *backoff, last, limit int, now time.Time)
 			next = earlier(next, until)
 			continue
 		}
-		r := s.fences.route(n)
-		if r.address != address {
-			continue
-		}
-		wants, later := s.topics.take(n, limit, now)
+		part, later := r.registry.TakeReads(n, address, limit, now)
 		next = earlier(next, later)
-		if len(wants) == 0 {
+		if len(part.Wants) == 0 {
 			continue
 		}
-		slot := &wirev1.FetchSlot{Slot: uint32(n), LeaderEpoch: wire.EpochOut(r.epoch)}
-		for _, w := range wants {
-			slot.Wants = append(slot.Wants, &wirev1.Want{DataInfoId: w.key, Version: w.version, Hash: w.hash})
-			room -= w.size
-		}
-		limit -= len(wants)
-		parts = append(parts, fetchPart{n, r.epoch, wants})
-		req.Slots = append(req.Slots, slot)
+		limit, room = limit-len(part.Wants), room-part.Size
+		parts = append(parts, part)
+		req.Slots = append(req.Slots, part.Message())
 	}
 	return req, parts, next
 }
 
 // fetch sends one Fetch and counts what was answered at the slots' present
 // epochs; everything else stays due.
-func (s *Server) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchRequest, parts []fetchPart, p *backoff) error {
+func (r *reader) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchRequest, parts []registry.Reads, p *backoff) error {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	res, err := s.peers.Data(n.address).Fetch(call, connect.NewRequest(req))
+	res, err := r.data(n.address).Fetch(call, connect.NewRequest(req))
 	now := time.Now()
 	if err != nil {
 		return wire.FromConnect(err)
@@ -125,28 +113,33 @@ func (s *Server) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchReques
 			answer = res.Msg.Slots[i]
 		}
 		theirs := wire.EpochIn(answer.GetLeaderEpoch())
-		if answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.epoch {
-			s.topics.retry(part.wants, now)
-			s.refusedAt(n.address, part.slot, part.epoch, answer.GetAccess(), theirs, p, now)
+		if answer.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.Epoch {
+			r.retry(part, 0, now)
+			r.refused(n, part.Slot, part.Epoch, answer.GetAccess(), theirs, p, now)
 			continue
 		}
 		datums := answer.GetDatums()
-		counted := s.fences.ifCurrent(part.slot, part.epoch, func(f *fence) {
-			for _, d := range datums {
-				s.Trace.Claim(trace.Claim{Kind: trace.Counted, Slot: part.slot, Epoch: part.epoch, Subject: d.GetDatum().GetDataInfoId(), Version: d.GetDatum().GetVersion(), Count: len(d.GetDatum().GetValues()), Flag: d.GetSame()})
-				f.pushed = max(f.pushed, s.topics.fetched(d, now))
-			}
-		})
+		r.registry.mu.Lock()
+		pushes, counted := r.registry.Fetched(part, datums, now)
+		r.clients.push(pushes)
+		r.registry.mu.Unlock()
 		switch {
 		case !counted:
 			datums = nil // a newer epoch was adopted meanwhile: read again at that one
 		case len(datums) == 0:
-			p.failed(part.slot, now) // an empty answer: do not ask again at once
+			p.failed(part.Slot, now) // an empty answer: do not ask again at once
 		default:
-			p.succeeded(part.slot)
+			p.succeeded(part.Slot)
 		}
-		// A node may cut a large answer short: the rest stays due.
-		s.topics.retry(part.wants[min(len(datums), len(part.wants)):], now)
+		r.retry(part, len(datums), now) // a node may cut a large answer short
 	}
 	return nil
+}
+
+// retry marks what was not answered to be read again. It wakes all readers,
+// since the slot may have moved to another node.
+func (r *reader) retry(part registry.Reads, answered int, from time.Time) {
+	if with(r.registry, func(r *registry.Registry) bool { return r.Retry(part, answered, from) }) {
+		r.nodes.wakeReaders()
+	}
 }

@@ -3,46 +3,40 @@ package session
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"math/rand/v2"
+	"net/http"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"conclave"
 	"conclave/internal/node"
 	"conclave/meta/metaclient"
+	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/serve"
+	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // Server is one session node.
 type Server struct {
 	*node.Base
-	Config // as given to New; not to be changed
+	config Config
 	log    hclog.Logger
 	view   *wire.View
 	events *serve.Events
-	peers  *wire.Peers
 	meta   *metaclient.Client
 
-	refusals prometheus.Counter
-	registry *registry
-	fences   *fences
-	topics   *topics
+	// The parts, which do not know the server.
+	registry *locked
 	clients  *clients
 	nodes    *nodes
-	book     *addressBook
-	numbers  atomic.Uint64 // the number of the last Write
-
-	mu          sync.Mutex // guards the rest
-	opened      bool       // clients have been taken
-	stopping    bool       // a graceful stop has begun
-	onBlacklist bool       // the blacklist names this session
-	refused     bool       // stopping, and the leader refused because no other session takes clients
-	marked      bool       // stopping, and the leader agreed, or could not be asked
-	closing     bool       // stopping, and the time for the clients to move has ended
-	leaving     drainState // follows from these and the other sessions; set by updateDrain
+	drain    *drain
+	state    *state
+	links    *links
+	leases   *leases
+	writer   *writer
+	service  *clientService
 }
 
 // New checks the configuration and returns a session. Nothing is opened before
@@ -54,19 +48,30 @@ func New(c Config) (*Server, error) {
 	}
 	c.Trace = c.Trace.Of(c.Node)
 	b := node.New(c.Config, conclave.RoleSession)
-	s := &Server{
-		Base: b, Config: c, log: b.Log, view: b.View(), events: b.Events(), peers: b.Peers, meta: b.Meta,
-		registry: newRegistry(c.SessionGrace),
-		fences:   &fences{trace: c.Trace},
-		clients:  newClients(c.SessionGrace),
-		nodes:    newNodes(),
-		book:     &addressBook{},
-	}
+	s := &Server{Base: b, config: c, log: b.Log, view: b.View(), events: b.Events(), meta: b.Meta}
 	s.meta.Report = s.report
-	s.topics = newTopics(c.PushWindow, newGuard(c.SessionGrace), s.nodes.wakeReaders)
-	s.registry.trace, s.topics.trace = c.Trace, c.Trace
-	s.exportMetrics()
+	s.connectParts()
 	return s, nil
+}
+
+// connectParts makes the parts and gives each what it needs.
+func (s *Server) connectParts() {
+	c, book := s.config, &addressBook{}
+	s.registry = &locked{Registry: registry.New(c.SessionGrace, c.PushWindow, c.Trace)}
+	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
+	refusals := exportMetrics(s.Metrics, s.registry, s.clients)
+	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
+	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain}
+	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, wakeWriters: s.nodes.wakeWriters}
+	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
+	s.writer = &writer{calls: calls, refusals: refusals}
+	s.links = &links{
+		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
+		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
+	}
+	s.service = &clientService{
+		config: c, registry: s.registry, clients: s.clients, wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,
+	}
 }
 
 // Run serves until Shutdown is complete (nil), until an error that retrying
@@ -77,7 +82,7 @@ func New(c Config) (*Server, error) {
 // clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	return s.Base.Run(ctx, 0, s.routes, func(ctx context.Context) error {
-		return s.RunMember(ctx, s.runView, s.runNodes, s.runLeases, s.runAudit, s.runOpening)
+		return s.RunMember(ctx, s.state.run, s.links.run, s.leases.run, s.writer.runAudit, s.runOpening)
 	})
 }
 
@@ -90,8 +95,8 @@ func (s *Server) runOpening(ctx context.Context) {
 		return
 	}
 	for {
-		applied := s.book.applied.Next() // before the check, so that no change is missed
-		if s.registry.hasTable() {
+		applied := s.state.applied.Next() // before the check, so that no change is missed
+		if with(s.registry, (*registry.Registry).HasTable) {
 			break
 		}
 		select {
@@ -100,44 +105,54 @@ func (s *Server) runOpening(ctx context.Context) {
 			return
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, s.Beat)
-	s.waitFeeds(limited)
+	limited, cancel := context.WithTimeout(ctx, s.config.Beat)
+	s.nodes.waitFeeds(limited)
 	cancel()
-	s.mu.Lock()
-	s.opened = true
-	s.mu.Unlock()
-	s.admission()
+	s.drain.open()
 	s.events.Add(wire.Event{Type: "session.open", Text: "takes clients"})
 	s.log.Info("taking clients", "slots", len(s.view.Table().Slots), "table", s.view.TableEpoch().String())
 	_ = s.meta.Restore(ctx) // fails only when ctx ends
+}
+
+// routes returns the handler of the session's port.
+func (s *Server) routes(string) (http.Handler, error) {
+	r := s.Router(s.ready, s.meta.Announced)
+	admin := &admin{registry: s.registry, clients: s.clients}
+	r.HandleFunc("/v1/clients", admin.getClients).Methods(http.MethodGet)
+	r.HandleFunc("/v1/publishers", admin.getPublishers).Methods(http.MethodGet)
+	r.HandleFunc("/v1/subscribers", admin.getSubscribers).Methods(http.MethodGet)
+	path, handler := wirev1connect.NewSessionServiceHandler(&sessionService{config: s.config, registry: s.registry, reroute: s.nodes.reroute}, s.HandlerOptions())
+	serve.Mount(r, path, handler)
+	path, handler = wirev1connect.NewClientServiceHandler(s.service, serve.ClientHandlerOptions())
+	serve.Mount(r, path, withResponder(handler))
+	return r, nil
+}
+
+// report returns what each beat carries.
+func (s *Server) report() (_ []*wirev1.SlotReport, load uint32, ready, draining bool) {
+	ready, _ = s.ready()
+	_, draining = s.drain.reported()
+	return nil, uint32(s.clients.count()), ready, draining
 }
 
 // ready reports whether clients are served. The reasons explain why not, or what is
 // wrong although they are.
 func (s *Server) ready() (bool, []string) {
 	if err := s.meta.Refusal(); err != nil {
-		s.mu.Lock()
-		opened := s.opened
-		s.mu.Unlock()
-		if !opened {
+		if opened, _ := s.drain.reported(); !opened {
 			return false, []string{"refused by the leader: " + err.Error()}
 		}
 	}
 	if s.view.TableEpoch().IsZero() {
 		return false, []string{"no slot table"}
 	}
-	s.mu.Lock()
-	opened, leaving, waits := s.opened, s.leaving, s.refused && !s.marked
-	s.mu.Unlock()
-	switch {
-	case leaving == drains:
-		return false, []string{"draining"}
-	case !opened:
-		return false, []string{"not on the member list yet"}
+	ready, reason := s.drain.ready()
+	if !ready {
+		return false, []string{reason}
 	}
 	var reasons []string
-	if leaving == servesLast || waits {
-		reasons = append(reasons, "the last session: serves until another takes clients")
+	if reason != "" {
+		reasons = append(reasons, reason)
 	}
 	if s.LeaderLost() {
 		reasons = append(reasons, "stale")

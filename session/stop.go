@@ -12,6 +12,7 @@ import (
 	"conclave"
 	"conclave/internal/stage"
 	"conclave/internal/trace"
+	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -35,21 +36,20 @@ const (
 // comes straight back.
 func (s *Server) Shutdown(ctx context.Context) error {
 	return s.Base.Shutdown(ctx, func(ctx context.Context) error {
-		s.mu.Lock()
-		s.stopping = true
-		s.mu.Unlock()
+		s.drain.set(func() { s.drain.stopping = true })
 		cluster := s.Stopping.InForce()
-		until := time.Now().Add(s.DrainTimeout)
+		until := time.Now().Add(s.config.DrainTimeout)
+		refuseClients := stage.Stage{Name: "refuse clients", Do: func(context.Context) error { s.drain.close(); return nil }}
 		stages := []stage.Stage{
 			{Name: "mark draining", Do: func(ctx context.Context) error { return s.markDraining(ctx, until) }},
 			{Name: "ask clients to move", Do: s.moveClients},
 			{Name: "wait until no client is left", Do: func(ctx context.Context) error { return s.waitNone(ctx, until) }},
-			{Name: "refuse clients", Do: s.close},
+			refuseClients,
 			{Name: "hand the last changes to data", Do: s.flush},
 			{Name: "leave the member list", Do: s.leaveMembers},
 		}
 		if cluster { // there is no session to move to and no leader to notify
-			stages = []stage.Stage{{Name: "refuse clients", Do: s.close}}
+			stages = []stage.Stage{refuseClients}
 		}
 		s.events.Add(wire.Event{Type: "session.stopping", Text: "graceful stop", Data: map[string]any{"clusterStops": cluster}})
 		s.log.Info("stopping", "clients", s.clients.count(), "clusterStops", cluster)
@@ -74,11 +74,7 @@ func (s *Server) markDraining(ctx context.Context, until time.Time) error {
 			return nil
 		}
 		err := s.askToDrain(ctx)
-		s.mu.Lock()
-		opened, first := s.opened, !s.refused
-		s.refused = opened && (wire.CodeOf(err) == wire.CodeNoSuccessor || s.refused && ctx.Err() != nil)
-		refused := s.refused
-		s.mu.Unlock()
+		opened, refused, first := s.drain.refuse(err, ctx.Err() != nil)
 		switch {
 		case wire.CodeOf(err) == wire.CodeNoSuccessor && !opened:
 			return nil // it never took a client
@@ -114,25 +110,14 @@ func (s *Server) askToDrain(ctx context.Context) error {
 // mark records that this session drains for its stop, and reports it with the
 // next beat.
 func (s *Server) mark() {
-	s.mu.Lock()
-	s.marked = true
-	s.mu.Unlock()
+	s.drain.set(func() { s.drain.marked = true })
 	s.meta.Poke() // send a beat now; see report
-}
-
-// close refuses clients from now on, even as the last session.
-func (s *Server) close(context.Context) error {
-	s.mu.Lock()
-	s.marked, s.closing, s.leaving = true, true, drains
-	s.mu.Unlock()
-	s.admission()
-	return nil
 }
 
 // reachable reports whether the cluster knows this session at all. It returns an
 // error if no meta leader can be reached now.
 func (s *Server) reachable() (known bool, err error) {
-	if _, ever := s.meta.LeaderHeard(); !ever {
+	if _, ever := s.meta.LastContact(); !ever {
 		return false, nil
 	}
 	if lost := s.meta.LostFor(); lost > s.meta.NodeLease() {
@@ -143,8 +128,8 @@ func (s *Server) reachable() (known bool, err error) {
 
 // moveClients asks the clients to move, if another session takes them.
 func (s *Server) moveClients(context.Context) error {
-	s.updateDrain()
-	s.clients.advertise(s.openAddresses())
+	s.drain.update()
+	s.drain.advertise()
 	return nil
 }
 
@@ -166,7 +151,7 @@ func (s *Server) waitNone(ctx context.Context, until time.Time) error {
 	if s.clients.count() == 0 || s.Stopping.InForce() {
 		return nil
 	}
-	if _, others := s.openSessions(s.view.State(), true); !others {
+	if _, others := s.drain.openSessions(s.view.State(), true); !others {
 		return fmt.Errorf("%d clients stay: no other session takes clients", s.clients.count())
 	}
 	return fmt.Errorf("%d clients have not moved: %w", s.clients.count(), ctx.Err())
@@ -180,7 +165,7 @@ func (s *Server) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
-		waiting := len(s.registry.waiting())
+		waiting := len(with(s.registry, (*registry.Registry).Unwritten))
 		if waiting == 0 {
 			tick.Stop()
 			return nil
@@ -203,7 +188,7 @@ func (s *Server) leaveMembers(ctx context.Context) error {
 		return nil
 	}
 	known, err := s.reachable()
-	s.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
+	s.config.Trace.Claim(trace.Claim{Kind: trace.Emptying, Count: s.clients.count()})
 	if end := s.EndMembership(ctx); end != nil || !known || err != nil {
 		return cmp.Or(end, err)
 	}
@@ -227,7 +212,7 @@ func (s *Server) leaveMembers(ctx context.Context) error {
 // session.
 func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs) error {
 	for {
-		res, err := s.peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{Have: have}))
+		res, err := s.Peers.Node(address).FetchState(ctx, connect.NewRequest(&wirev1.FetchStateRequest{Have: have}))
 		if err == nil && res.Msg.GetState().GetMembers() != nil && !s.isNamed(res.Msg.GetState().GetMembers()) {
 			return nil
 		}
@@ -246,5 +231,5 @@ func (s *Server) seenBy(ctx context.Context, address string, have *wirev1.Epochs
 
 // isNamed reports whether a member list contains this session.
 func (s *Server) isNamed(list *wirev1.Members) bool {
-	return slices.ContainsFunc(list.GetMembers(), func(m *wirev1.Member) bool { return wire.NodeIn(m.GetNode()) == s.Node })
+	return slices.ContainsFunc(list.GetMembers(), func(m *wirev1.Member) bool { return wire.NodeIn(m.GetNode()) == s.config.Node })
 }

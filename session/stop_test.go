@@ -32,7 +32,7 @@ func TestGracefulStop(t *testing.T) {
 		assert.Less(t, time.Since(start), time.Second)
 		<-one.done
 		require.NoError(t, one.err)
-		assert.False(t, c.meta.view.State().Members.Has(one.server.Node))
+		assert.False(t, c.meta.view.State().Members.Has(c.ids[one.server]))
 		assert.Len(t, c.list(two.server.Address(), "/v1/clients"), 6)
 		assert.Len(t, c.list(two.server.Address(), "/v1/publishers?dataId=svc"), 5)
 		time.Sleep(time.Minute)
@@ -187,10 +187,10 @@ func TestClusterStops(t *testing.T) {
 		c.fill(1, "svc", "session-1")
 		s := c.sessions["session-1"]
 		require.Equal(t, http.StatusConflict, c.post(s.server.Address(), "/v1/stopping", `{"incarnation": "i99"}`))
-		for _, bad := range []string{"", "{}", `{"incarnation": "x", "for": 1}`, fmt.Sprintf(`{"incarnation": %q, "forMs": 60001}`, s.server.Node.Incarnation)} {
+		for _, bad := range []string{"", "{}", `{"incarnation": "x", "for": 1}`, fmt.Sprintf(`{"incarnation": %q, "forMs": 60001}`, c.ids[s.server].Incarnation)} {
 			require.Equal(t, http.StatusBadRequest, c.post(s.server.Address(), "/v1/stopping", bad), bad)
 		}
-		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, s.server.Node.Incarnation)))
+		require.Equal(t, http.StatusOK, c.post(s.server.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[s.server].Incarnation)))
 		_, body := c.get(s.server.Address(), "/readyz")
 		assert.Contains(t, body, "the cluster stops")
 		start := time.Now()
@@ -213,7 +213,7 @@ func TestClusterStops_OnlyWhileTheAnnouncementIsInForce(t *testing.T) {
 			if recorded {
 				c.meta.setSwitch(wire.SwitchStopping, "60000")
 			} else {
-				require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, one.Node.Incarnation)))
+				require.Equal(t, http.StatusOK, c.post(one.Address(), "/v1/stopping", fmt.Sprintf(`{"incarnation": %q}`, c.ids[one].Incarnation)))
 			}
 			c.eventually("it is shown", func() bool {
 				_, body := c.get(one.Address(), "/readyz")

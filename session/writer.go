@@ -3,54 +3,51 @@ package session
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
 
-	"conclave"
+	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
-// Limits of one Write and one Fetch.
+// Limits of one Write, which may also take a third of the session grace at most;
+// see registry.Owner.
 const (
 	writeBytes   = 1 << 20
 	writeChanges = 1 << 16
-	// callLimit is longer than the three seconds after which the transport
-	// drops a silent connection: a call that takes longer is dead, and its
-	// slots have moved long before. A Write may take a third of the session
-	// grace at most; see freshness.go.
-	callLimit = 4 * time.Second
 )
 
-// writePart is one slot's part of a Write in progress.
-type writePart struct {
-	slot    int
-	epoch   conclave.Epoch
-	changes []*change
+// writer writes to the data nodes what is queued for the slots that they lead.
+type writer struct {
+	*calls
+	refusals prometheus.Counter
+	numbers  atomic.Uint64 // the number of the last Write
 }
 
-// runWriter writes to one data node what is queued for the slots that it leads:
-// one Write at a time, which carries everything queued meanwhile. A single
-// registration is therefore sent at once, many at a time are batched, and the
-// order within a slot is kept.
-func (s *Server) runWriter(ctx context.Context, n *dataNode, random *rand.Rand) {
+// run writes to one data node: one Write at a time, which carries everything
+// queued meanwhile. A single registration is therefore sent at once, many at a
+// time are batched, and the order within a slot is kept.
+func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
 	last, most := -1, writeChanges
 	for {
-		pauses.reset(s.nodes.rerouted.Load())
+		pauses.reset(w.nodes.rerouted.Load())
 		now := time.Now()
-		req, parts, next := s.gather(n.address, pauses, last, most, now)
+		req, parts, next := w.gather(n.address, pauses, last, most, now)
 		if len(parts) == 0 {
 			if !waitSignal(ctx, n.writes, next) {
 				return
 			}
 			continue
 		}
-		last = parts[len(parts)-1].slot
+		last = parts[len(parts)-1].Slot
 		// The deadline counts from before the changes are gathered: a suspended
 		// process must not send afterwards what it gathered before.
-		if taken := s.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, s.SessionGrace/3))); taken {
+		if taken := w.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3))); taken {
 			most = min(2*most, writeChanges)
 		} else {
 			most = max(countOf(parts)/2, 1) // until the wrong change is sent alone
@@ -63,10 +60,12 @@ func (s *Server) runWriter(ctx context.Context, n *dataNode, random *rand.Rand) 
 
 // gather makes the next Write to a node. next is when a slot that pauses may be
 // tried again.
-func (s *Server) gather(address string, p *backoff, last, most int, now time.Time) (req *wirev1.WriteRequest, parts []writePart, next time.Time) {
-	req = &wirev1.WriteRequest{Session: wire.NodeOut(s.Node), Number: s.numbers.Add(1)}
+func (w *writer) gather(address string, p *backoff, last, most int, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
+	req = &wirev1.WriteRequest{Session: wire.NodeOut(w.config.Node), Number: w.numbers.Add(1)}
 	room := writeBytes
-	for _, n := range rotate(s.registry.waiting(), last) {
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	for _, n := range rotate(w.registry.Unwritten(), last) {
 		if room <= 0 || most <= 0 {
 			break
 		}
@@ -74,57 +73,34 @@ func (s *Server) gather(address string, p *backoff, last, most int, now time.Tim
 			next = earlier(next, until)
 			continue
 		}
-		// Under the slot's fence, so that no epoch is adopted between reading
-		// it and choosing the changes to send at it.
-		row := s.fences.of(n)
-		row.mu.Lock()
-		if row.address != address {
-			row.mu.Unlock()
+		part := w.registry.Take(n, address, room, most, now)
+		if part.Len() == 0 {
 			continue
 		}
-		changes, size := s.registry.take(n, room)
-		changes = changes[:min(len(changes), most)]
-		part := writePart{n, row.epoch, changes}
-		row.mu.Unlock()
-		if len(changes) == 0 {
-			continue
-		}
-		room, most = room-size, most-len(changes)
+		room, most = room-part.Size, most-part.Len()
 		parts = append(parts, part)
-		req.Batches = append(req.Batches, batchOf(part))
+		req.Batches = append(req.Batches, part.Message())
 	}
 	return req, parts, next
 }
 
-func batchOf(p writePart) *wirev1.SlotBatch {
-	b := &wirev1.SlotBatch{Slot: uint32(p.slot), LeaderEpoch: wire.EpochOut(p.epoch)}
-	for _, c := range p.changes {
-		if c.put != nil {
-			b.Puts = append(b.Puts, c.put)
-			continue
-		}
-		b.Removals = append(b.Removals, &wirev1.Removal{Id: c.id, DataInfoId: c.key, Version: c.version, Cause: c.cause})
-	}
-	return b
-}
-
-func countOf(parts []writePart) (n int) {
+func countOf(parts []registry.Batch) (n int) {
 	for _, part := range parts {
-		n += len(part.changes)
+		n += part.Len()
 	}
 	return n
 }
 
 // write sends one Write and counts what was accepted. It reports false if data
 // refused the request as it is, so that fewer changes are to be sent.
-func (s *Server) write(ctx context.Context, n *dataNode, req *wirev1.WriteRequest, parts []writePart, p *backoff, by time.Time) (taken bool) {
+func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteRequest, parts []registry.Batch, p *backoff, by time.Time) (taken bool) {
 	call, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	res, err := s.peers.Data(n.address).Write(call, connect.NewRequest(req))
+	res, err := w.data(n.address).Write(call, connect.NewRequest(req))
 	now := time.Now()
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.Debug("write failed, will retry", "to", n.address, "slots", len(parts), "error", err)
+			w.config.Logger.Debug("write failed, will retry", "to", n.address, "slots", len(parts), "error", err)
 		}
 		err = wire.FromConnect(err)
 		code := wire.CodeOf(err)
@@ -133,67 +109,55 @@ func (s *Server) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 			return false // the next attempt, with fewer, is made at once
 		}
 		for _, part := range parts {
-			p.failed(part.slot, now)
+			p.failed(part.Slot, now)
 		}
 		if !taken {
-			s.refuse(parts[0], err)
+			w.refuse(parts[0], err)
 		}
 		return taken
 	}
-	var acks []ack
+	var acks []registry.Ack
 	for i, part := range parts {
 		var result *wirev1.SlotResult
 		if i < len(res.Msg.GetResults()) {
 			result = res.Msg.Results[i]
 		}
 		theirs := wire.EpochIn(result.GetLeaderEpoch())
-		if result.GetAccess() == wirev1.Access_ACCESS_ACCEPT && theirs == part.epoch {
-			counted := s.fences.ifCurrent(part.slot, part.epoch, func(*fence) {
-				acks = append(acks, s.registry.settle(part.slot, part.epoch, part.changes)...)
-			})
-			if counted {
-				p.succeeded(part.slot)
-			}
-			continue // if not counted, a newer epoch was adopted meanwhile and is tried at once
+		if result.GetAccess() != wirev1.Access_ACCESS_ACCEPT || theirs != part.Epoch {
+			w.refused(n, part.Slot, part.Epoch, result.GetAccess(), theirs, p, now)
+			continue
 		}
-		s.refusedAt(n.address, part.slot, part.epoch, result.GetAccess(), theirs, p, now)
+		w.registry.mu.Lock()
+		stored, counted := w.registry.Settle(part)
+		w.registry.mu.Unlock()
+		acks = append(acks, stored...)
+		if counted { // otherwise a newer epoch was adopted meanwhile and is tried at once
+			p.succeeded(part.Slot)
+		}
 	}
-	s.deliver(acks)
+	w.clients.stored(acks)
 	return true
 }
 
 // refuse records that data refused a change that was sent alone.
-func (s *Server) refuse(part writePart, err error) {
-	c := part.changes[0]
-	owner, dropped := s.registry.refuse(part.slot, c)
+func (w *writer) refuse(part registry.Batch, err error) {
+	w.registry.mu.Lock()
+	c, dropped := w.registry.Refuse(part)
+	w.registry.mu.Unlock()
 	if !dropped {
 		return
 	}
-	s.log.Error("data refuses a registration: dropped", "id", c.id, "dataInfoId", c.key, "version", c.version, "bytes", c.size, "error", err)
-	if owner == nil {
-		return
+	w.config.Logger.Error("data refuses a registration: dropped", "id", c.ID, "dataInfoId", c.DataInfoID, "version", c.Version, "bytes", c.Size, "error", err)
+	if c.To != nil {
+		w.refusals.Add(1)
+		w.clients.refused(c.To, refusal(c.ID, err))
 	}
-	s.refusals.Add(1)
-	owner.out.add(func() { owner.out.refused = append(owner.out.refused, refusal(c.id, err)) })
-	owner.settled.Set()
-}
-
-// refusedAt records that a node did not serve a slot at an epoch. If it reports
-// a newer epoch that it leads at, that is adopted and tried at once; otherwise
-// the slot pauses until the pause ends or the routes change.
-func (s *Server) refusedAt(address string, slot int, epoch conclave.Epoch, access wirev1.Access, theirs conclave.Epoch, p *backoff, now time.Time) {
-	if access == wirev1.Access_ACCESS_MISMATCH && epoch.Less(theirs) {
-		if changed, _ := s.fences.adopt(slot, theirs, address); changed {
-			s.nodes.reroute()
-			return
-		}
-	}
-	p.failed(slot, now)
 }
 
 // runAudit writes again, a second after a slot's epoch changed, the
-// registrations that nothing at the new epoch has confirmed; see queue.go.
-func (s *Server) runAudit(ctx context.Context) {
+// registrations that nothing at the new epoch has confirmed; see
+// registry.Registry.Audit.
+func (w *writer) runAudit(ctx context.Context) {
 	ticker := time.NewTicker(auditEvery)
 	defer ticker.Stop()
 	for {
@@ -202,16 +166,10 @@ func (s *Server) runAudit(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		requeued := 0
-		for i := range s.fences.length() {
-			r := s.fences.route(i)
-			if !r.epoch.IsZero() && time.Since(r.since) >= auditEvery {
-				requeued += s.registry.audit(i, r.epoch)
-			}
-		}
+		requeued := with(w.registry, func(r *registry.Registry) int { return r.Audit(time.Now().Add(-auditEvery)) })
 		if requeued > 0 {
-			s.log.Debug("writing again after new leader epochs", "registrations", requeued)
-			s.nodes.wakeWriters()
+			w.config.Logger.Debug("writing again after new leader epochs", "registrations", requeued)
+			w.nodes.wakeWriters()
 		}
 	}
 }

@@ -97,15 +97,6 @@ type Action struct {
 	MustAccept bool // likewise of a command that must succeed
 }
 
-// String returns the act in the words of the language.
-func (a Action) String() string {
-	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
-	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
-		d.Whom = "everyone"
-	}
-	return d.String()
-}
-
 // undo has the verb that ends what another one begins, for effects that last.
 var undo = map[Verb]Verb{
 	Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,

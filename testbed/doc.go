@@ -34,4 +34,15 @@
 //     each process its own drift.)
 //   - Faults of the database's disk, and two databases that both accept writes,
 //     are not covered.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - real.go: what else a cluster of processes can be asked.
+//   - client.go: the Go SDK as the client of a cluster under test.
+//   - cluster.go: the one interface to a cluster, what can be observed of it, and what is possible on it.
+//   - active.go: the faults that last now.
+//   - step.go: a step as it is written in a scenario.
+//   - action.go: what can be done to a cluster, and what ends it.
 package testbed

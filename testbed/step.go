@@ -112,3 +112,12 @@ func (d Step) String() string {
 	}
 	return out
 }
+
+// String returns the act in the words of the language.
+func (a Action) String() string {
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
+	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
+		d.Whom = "everyone"
+	}
+	return d.String()
+}

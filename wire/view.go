@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/signal"
 	"conclave/internal/trace"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
@@ -25,9 +26,10 @@ type View struct {
 	// first.
 	Trace trace.Sink
 
-	mu      sync.Mutex // guards state, changed and announced; held only to copy them
-	state   State
-	changed chan struct{} // closed and replaced at each change
+	changed signal.Broadcast // at each change of state
+
+	mu    sync.Mutex // guards state and announced; held only to copy them
+	state State
 	// announced is the arrival time of the announcement, in state, that the
 	// cluster stops.
 	announced time.Time
@@ -36,7 +38,7 @@ type View struct {
 }
 
 // NewView returns a View with the zero State.
-func NewView() *View { return &View{changed: make(chan struct{})} }
+func NewView() *View { return &View{} }
 
 // State returns the present state. What it points to is never changed.
 func (v *View) State() State {
@@ -61,11 +63,7 @@ func (v *View) Since(have *wirev1.Epochs) *wirev1.State { return StateOut(v.Stat
 
 // Changed returns a channel that is closed at the next change of the state.
 // Call it before reading the state, so that no change is missed.
-func (v *View) Changed() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.changed
-}
+func (v *View) Changed() <-chan struct{} { return v.changed.Next() }
 
 // Refused returns the number of values that were refused because of a lower
 // epoch.
@@ -77,7 +75,6 @@ func (v *View) Set(s State) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.replace(s)
-	v.notify()
 }
 
 // Apply accepts the kinds that are newer and reports whether there were any.
@@ -115,7 +112,6 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 	}
 	if took {
 		v.replace(next)
-		v.notify()
 	}
 	return took, tableErr
 }
@@ -128,19 +124,15 @@ func (v *View) newer(theirs *wirev1.Epoch, mine conclave.Epoch) bool {
 	return c > 0
 }
 
-// replace makes next the state. mu is held.
+// replace makes next the state, and wakes all that wait for a change. mu is
+// held.
 func (v *View) replace(next State) {
 	if v.state.Table.Epoch != next.Table.Epoch {
 		v.Trace.Claim(trace.Claim{Kind: trace.Took, Epoch: next.Table.Epoch, Base: v.state.Table.Epoch})
 	}
 	v.noteArrival(next)
 	v.state = next
-}
-
-// notify closes the channel that Changed returns. mu is held.
-func (v *View) notify() {
-	close(v.changed)
-	v.changed = make(chan struct{})
+	v.changed.Notify()
 }
 
 // tableIn returns the table in a message, or the result of applying the delta

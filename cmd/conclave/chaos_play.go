@@ -158,7 +158,7 @@ func (s *runStage) play(ctx context.Context, of scenario.Scenario, on testbed.Cl
 		where += " (logs in " + s.logs + ")"
 	}
 	if err != nil {
-		return nil, true, fmt.Errorf("%w; logs and trace are in %s", err, where)
+		return r, true, fmt.Errorf("%w; logs and trace are in %s", err, where)
 	}
 	fmt.Fprintf(stderr, "conclave: logs, trace and history are in %s\n", where)
 	return r, true, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/cli/clitest"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	"conclave/wire/serve"
@@ -65,7 +66,7 @@ func TestEvents_ADrainIsOneLineForEachNode(t *testing.T) {
 func TestEvents_FollowBeginsWithTheSortedPast(t *testing.T) {
 	meta, add := drainEvents(t)
 	ctx, stop := context.WithCancel(t.Context())
-	var out shared
+	var out clitest.Output
 	var stderr bytes.Buffer
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, []string{"--meta", meta, "events", "-f"}, &out, &stderr) }()

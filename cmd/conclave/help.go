@@ -20,17 +20,18 @@ func (a *app) addGlobals(root *cobra.Command) {
 
 // globals are the global flags that a command uses, by its name or group.
 var globals = map[string]string{
-	"cluster":   "dir meta json token token-file",
-	"registry":  "dir meta json token token-file",
-	"local":     "dir json",
-	"break":     "json",
-	"up":        "dir json token token-file",
-	"down":      "dir",
-	"logs":      "dir",
-	"roll":      "dir json token token-file",
-	"chaos run": "dir json",
-	"version":   "json",
-	"workload":  "dir meta token token-file",
+	"cluster":          "dir meta json token token-file",
+	"registry":         "dir meta json token token-file",
+	"local":            "dir json",
+	"break":            "json",
+	"up":               "dir json token token-file",
+	"down":             "dir",
+	"logs":             "dir",
+	"roll":             "dir json token token-file",
+	"chaos run":        "dir json",
+	"version":          "json",
+	"scenario grammar": "",
+	"workload":         "dir meta token token-file",
 }
 
 // usesGlobal reports whether a global flag has a meaning for a command.
@@ -149,14 +150,14 @@ conclave clients publisher-1              those with that name`,
 conclave demo
 conclave demo --kills 20                  only kill the leader, and print the distribution
 conclave demo --on compose                in containers (first: make image)`,
-	"chaos list": "conclave chaos list",
+	"chaos list":       "conclave chaos list",
+	"scenario check":   "conclave scenario check mine.txt f01",
+	"scenario grammar": "conclave scenario grammar",
 	"chaos run": `
 conclave chaos run f01                    kill -9 the leader, again and again
 conclave chaos run storm --seed 7         random faults, made from a seed
 conclave chaos run f16 f19 --times 20 --parallel 3
 conclave chaos run mine.txt --html report.html`,
-	"scenario check":   "conclave scenario check f01               a built-in one, or a file",
-	"scenario grammar": "conclave scenario grammar",
 	"bench": `
 conclave bench
 conclave bench --only leader-killed --repeat 5`,

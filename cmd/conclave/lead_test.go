@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/cli/clitest"
 	"conclave/internal/mysqltest"
 )
 
@@ -48,7 +49,7 @@ func (d diary) until(t *testing.T, line string) {
 type leadProcess struct {
 	cmd    *exec.Cmd
 	stdout io.Reader // of the tool and its command
-	log    *shared
+	log    *clitest.Output
 	end    func() int
 }
 
@@ -66,7 +67,7 @@ func startLead(t *testing.T, dsn, script string, flags ...string) *leadProcess {
 	args := append([]string{"lead", "--dsn", dsn}, flags...)
 	p := &leadProcess{cmd: exec.Command(os.Args[0], append(args, "--", "/bin/sh", "-c", script)...)}
 	p.cmd.Env = append(os.Environ(), asTool+"=1")
-	p.log = &shared{}
+	p.log = &clitest.Output{}
 	log, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	// Not StdoutPipe, because the command has the other end of the pipe as

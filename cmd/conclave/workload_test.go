@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/internal/cli/clitest"
 	"conclave/testbed/local/supervisor"
 )
 
@@ -24,24 +23,6 @@ func TestWorkload_CountIsAtLeastOne(t *testing.T) {
 		assert.Equal(t, command == "clients", strings.Contains(r.stderr, "`conclave workload --count`"), r.stderr)
 		assert.Equal(t, exitFailed, tool(t, "--dir", t.TempDir(), command, "--count", "1").code, "there is no cluster to be a client of")
 	}
-}
-
-// shared is a buffer that is safe for concurrent use.
-type shared struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }
 
 // The clients of a container, which connect with --session only.
@@ -63,7 +44,7 @@ func TestWorkload_RunsUntilContextEnds(t *testing.T) {
 	require.NotEmpty(t, session)
 
 	ctx, leave := context.WithCancel(t.Context())
-	var out, complaints shared
+	var out, complaints clitest.Output
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, []string{"--dir", dir, "workload", "--count", "2"}, &out, &complaints) }()
 	require.Eventually(t, func() bool {

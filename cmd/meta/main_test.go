@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"conclave/internal/cli"
+	"conclave/internal/cli/clitest"
 	"conclave/internal/devdb"
 	"conclave/internal/signal"
 )
@@ -27,24 +27,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // lines collects what a process prints.
 type lines struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
+	clitest.Output
 	news signal.Signal // something was printed
 }
 
 func newLines() *lines { return &lines{news: signal.New()} }
 
 func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	defer l.news.Set()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	return l.Output.Write(p)
 }
 
 // until waits for a text to be printed, and returns what follows it on its line.

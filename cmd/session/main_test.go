@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -13,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/internal/cli"
+	"conclave/internal/cli/clitest"
 )
 
 // The process starts without a cluster, prints its address, is alive and not
 // ready, and stops when its context ends.
 func TestProcessStartsAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	var out, log output
+	var out, log clitest.Output
 	var code error
 	var run sync.WaitGroup
 	run.Go(func() {
@@ -56,27 +56,9 @@ func TestProcess_RefusesInvalidSettings(t *testing.T) {
 		{"--meta 127.0.0.1:1 --client-lease 11s", "session grace"},
 		{"--meta 127.0.0.1:1 --listen 0.0.0.0:0", "insecure"},
 	} {
-		var out, log output
+		var out, log clitest.Output
 		err := cli.Execute(t.Context(), process(), append(strings.Fields(c.args), "--name", "session-1"), nil, &out, &log)
 		assert.Equal(t, cli.CodeUsage, cli.Code(err), "%s: %v", c.args, err)
 		assert.ErrorContains(t, err, c.want)
 	}
-}
-
-// output is a buffer that may be read while it is written.
-type output struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

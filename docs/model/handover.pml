@@ -1,6 +1,6 @@
 /*
  * The hand-over of a slot, as a model for Spin (data/doc.go, slot/doc.go and
- * session/queue.go describe the same protocol in prose). README.md lists what is
+ * session/registry/queue.go describe the same protocol in prose). README.md lists what is
  * left out, and has the results. ./run checks it.
  *
  * One slot and one registration. The arranger writes rows of the slot table; NODES
@@ -242,7 +242,7 @@ byte x, y, z;			/* temporary within one step, 0 between steps */
 #define overtaken_write(j) s[j].late.old
 #endif
 
-/* fences.count: an answer for an epoch that has ended does not count. */
+/* Registry.current: an answer for an epoch that has ended does not count. */
 #ifdef COUNT_OLD_READS
 #define counts_read(j) true
 #else
@@ -623,7 +623,7 @@ inline land(j, wr) {
 }
 #define accepts(w) (n[lead[w.epoch]].alive && writes_at(lead[w.epoch]) && write_epoch(lead[w.epoch], w.epoch))
 
-/* registry.settle */
+/* Registry.Settle */
 inline settle(j, wr) {
 	if
 	:: wr.kind == put && s[j].pending == put && wr.v == s[j].held ->

@@ -20,9 +20,9 @@ const rules = `
 	conclave < slot, lease, blacklist, internal/trace;
 	NONE < wire/v1 < wire/v1/wirev1connect;
 	slot, lease, blacklist, internal/trace, wire/v1/wirev1connect < wire;
-	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet;
+	NONE < internal/stage, internal/sleep, internal/signal, internal/faultnet, internal/cli/clitest;
 	internal/sleep < internal/node, meta, meta/metaclient, testbed/scenario, testbed/bench, testbed/soak, lab, cmd/conclave, elector/rowlock, elector/zklatch;
-	internal/signal < elector, data, session, client, meta/metaclient, lab;
+	internal/signal < elector, wire, lab;
 	conclave < sql;
 
 	NONE < internal/logging;
@@ -39,6 +39,8 @@ const rules = `
 	internal/node, elector, sql, internal/stage, internal/logging, lease < meta;
 	wire < data/store;
 	data/store < data;
+	wire < session/registry;
+	session/registry < session;
 	internal/node, internal/stage < data, session;
 
 	conclave < internal/devdb < internal/mysqltest;

@@ -132,6 +132,11 @@ func TestPublicPackages_ExportNoInternalType(t *testing.T) {
 
 // `make rename` gives the module another path, and everything still builds.
 func TestRename_TreeBuildsUnderAnotherPath(t *testing.T) {
+	for _, tool := range []string{"make", "perl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed; make rename needs it", tool)
+		}
+	}
 	dir := t.TempDir()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -26,6 +26,26 @@ func NewEmbedded(t testing.TB) *Server {
 	return &Server{Kind: Embedded, Version: "embedded", DSN: dsn, root: root}
 }
 
+// ForExample runs an embedded server until stop is called, for examples, which
+// have no testing.TB. It panics if it cannot.
+func ForExample() (dsn string, stop func()) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	server, err := devdb.New(devdb.Config{Listener: listener})
+	if err != nil {
+		panic(err)
+	}
+	ctx, crash := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Run(ctx) // the example fails without it
+	}()
+	return server.DSN(), func() { crash(); <-ended }
+}
+
 // ServeEmbedded runs an embedded server with the configuration until the test
 // ends. It may be called in a bubble with a listener in memory. The DSN's user
 // is root.

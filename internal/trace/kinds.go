@@ -102,8 +102,8 @@ const (
 	Emptied   Kind = "emptied"    // before a graceful stop ends: all its slots are served elsewhere except Count that it still leads
 )
 
-// Claims of sessions, made under the slot's fence or under the lock of the
-// state that they are about.
+// Claims of sessions, made under the lock of the registry, except for the points
+// and Emptying.
 const (
 	Adopted   Kind = "adopted"   // the session now uses Epoch for Slot
 	Answering Kind = "answering" // a Point before it computes a diff for Peer

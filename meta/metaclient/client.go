@@ -46,10 +46,10 @@ type Config struct {
 	// its load, whether it serves, and whether it is draining. It is called
 	// from one goroutine at a time and must not block. Nil: always ready.
 	Report func() (reports []*wirev1.SlotReport, load uint32, ready, draining bool)
-	// Heard, if set, is called with every message of a leader, after its state
+	// OnMessage, if set, is called with every message of a leader, after its state
 	// went to View; it must not block. Metas pass the beats to their elector
 	// with it.
-	Heard func(*wirev1.JoinResponse)
+	OnMessage func(*wirev1.JoinResponse)
 	// Broke, if set, is called when a stream on which a leader had sent a
 	// message ended.
 	Broke func(l Leader, err error)
@@ -233,9 +233,9 @@ func (c *Client) Leader() (Leader, bool) {
 	return c.leader, c.leader.Term > 0
 }
 
-// LeaderHeard returns when a leader's message last arrived, on this node's own
+// LastContact returns when a leader's message last arrived, on this node's own
 // monotonic clock; false if none ever did.
-func (c *Client) LeaderHeard() (time.Time, bool) {
+func (c *Client) LastContact() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lastContact, c.hadLeader

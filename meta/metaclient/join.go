@@ -163,8 +163,8 @@ func (c *Client) runReceive(s *stream, address string, contacts chan Leader) err
 		if c.update(l, m) {
 			c.Logger.Info("follow the leader", "leader", l.Node.Name, "address", address, "term", l.Term)
 		}
-		if c.Heard != nil {
-			c.Heard(m)
+		if c.OnMessage != nil {
+			c.OnMessage(m)
 		}
 		select { // the watcher needs only the last one
 		case <-contacts:

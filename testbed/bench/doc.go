@@ -17,4 +17,21 @@
 //
 // Not measured are more than one machine, a network with latency, and disks
 // (only the database uses one).
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - bench.go: the measurements, in their order.
+//   - nodes.go: data and session nodes that are killed, drained, started.
+//   - load.go: latency and load.
+//   - leader.go: leaders that are killed or stopped.
+//   - calm.go: an idle cluster.
+//   - peer.go: clients that publish and subscribe.
+//   - ledger.go: what subscribers must see.
+//   - run.go: the configuration, and one benchmark in progress.
+//   - original.go: the figures of the original.
+//   - gaps.go: how long a slot that was handed over was served by no node.
+//   - report.go: figures and their targets.
+//   - dist.go: distributions.
 package bench

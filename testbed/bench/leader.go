@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -13,15 +11,6 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed"
 )
-
-// newAdmin returns a client with short timeouts, so that a slow meta does not
-// distort a figure.
-func newAdmin(metas []string) *metaclient.Admin {
-	dialer := &net.Dialer{Timeout: 500 * time.Millisecond}
-	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: &http.Client{
-		Timeout: 15 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext},
-	}})
-}
 
 func (r *run) leaderKilled(ctx context.Context) error {
 	return r.leaderGone(ctx, testbed.Kill, "leader-killed", "leader killed", Limit{P50: 50, P99: 300})

@@ -166,22 +166,6 @@ func (r *run) eachData(ctx context.Context, prefix string, do func(context.Conte
 	return broken(s.ledger)
 }
 
-// do kills, stops or starts a process.
-func (r *run) do(ctx context.Context, verb testbed.Verb, name string) error {
-	return r.Cluster.Do(ctx, testbed.Action{Verb: verb, Node: name})
-}
-
-func (r *run) names(ctx context.Context, role string) ([]string, error) {
-	ps, err := r.Cluster.Processes(ctx)
-	var out []string
-	for _, p := range ps {
-		if p.Role() == role {
-			out = append(out, p.Name)
-		}
-	}
-	return out, err
-}
-
 // sessionKilled kills the session of 1,000 publishers. It measures the slowest
 // update to a subscriber at another session, and counts pushes without a live
 // publisher.

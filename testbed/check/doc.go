@@ -54,4 +54,24 @@
 // which nothing has failed for a session grace and only an operator acts: every
 // change is stored in time, and there is a leader. A command that the cluster
 // could not survive must have been refused.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - checker.go: every checker, in the order of the documents.
+//   - rules.go: the rules L1 to L19.
+//   - progress.go: what must become true after the healing.
+//   - operator.go: an operator's commands end no service.
+//   - figure.go: what a scenario measures.
+//   - slots.go: the invariants of slots.
+//   - linear.go: what must be linearizable.
+//   - election.go: the invariants of the election.
+//   - blacklist.go: nodes on the blacklist are given nothing.
+//   - statement.go: statements, from the two events around each.
+//   - registrations.go: the rules about registrations.
+//   - clients.go: the invariants of clients, and what excuses a missing value.
+//   - verdict.go: a checker and its verdict.
+//   - history.go: the record of a run.
+//   - faults.go: when a fault affected which hosts, and the cluster's graces.
 package check

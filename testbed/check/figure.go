@@ -41,8 +41,6 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(row)
 }
 
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 type gauge struct {
 	title string
 	times func(h *History) []time.Duration // how long something took, or

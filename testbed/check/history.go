@@ -351,3 +351,11 @@ func ParseValue(v string) (tag string, n int, ok bool) {
 	n, err := strconv.Atoi(count)
 	return tag, n, ok && err == nil
 }
+
+// End returns the time of the last entry.
+func (h *History) End() time.Duration {
+	if len(h.Entries) == 0 {
+		return 0
+	}
+	return h.Entries[len(h.Entries)-1].At
+}

@@ -9,9 +9,6 @@ import (
 	"conclave/testbed"
 )
 
-// guardGrace is the longest time that the push guard adds to the session grace.
-const GuardGrace = 5 * time.Second
-
 // progressMade checks that what is expected after the healing becomes true in
 // time. A list that the push guard may hold back (mayHold) counts as missing
 // only when the guard's time has ended.

@@ -171,10 +171,6 @@ func oneIncarnationAtATime(h *History, v *Verdict) {
 	})
 }
 
-// SessionGrace is how long data nodes keep a lost session's copies: the default
-// of the processes.
-const SessionGrace = 15 * time.Second
-
 // L10: the copies of a session are removed only if a fault has affected it, the
 // data node, or the network as a whole, at least a session grace before.
 func ownersWereLost(h *History, v *Verdict) {

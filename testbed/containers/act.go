@@ -16,10 +16,11 @@ func Capabilities() *testbed.Capabilities {
 	return &testbed.Capabilities{Can: can, Size: size, ProcessesEvery: 2 * time.Second}
 }
 
-// size returns the nearest cluster for which the project has services.
-func size(c testbed.Size) testbed.Size {
-	c.Metas, c.Sessions, c.Datas = 3, max(2, min(c.Sessions, 3)), max(3, min(c.Datas, 4))
-	return c
+// Capabilities returns what is possible here.
+func (d *Cluster) Capabilities() *testbed.Capabilities {
+	can := Capabilities()
+	can.EffectTime = d.effectTime
+	return can
 }
 
 func can(d testbed.Step) error {

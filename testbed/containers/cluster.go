@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -77,7 +78,16 @@ func (d *Cluster) Open(ctx context.Context, c testbed.Size, _ *trace.Gate) error
 		return fmt.Errorf("a cluster of %d metas, %d sessions and %d data nodes: %w", c.Metas, c.Sessions, c.Datas, testbed.ErrUnsupported)
 	}
 	d.nodes = nodes(c)
-	file, err := d.overlay(c)
+	dir, err := filepath.Abs(d.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	d.traces = filepath.Join(dir, "claims")
+	traces := d.traces
+	if d.cfg.NoEvents {
+		traces = ""
+	}
+	file, err := overlay(dir, c, traces)
 	if err != nil {
 		return err
 	}
@@ -176,13 +186,6 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	}
 	d.clients[name] = c
 	return c, nil
-}
-
-// Capabilities returns what is possible here.
-func (d *Cluster) Capabilities() *testbed.Capabilities {
-	can := Capabilities()
-	can.EffectTime = d.effectTime
-	return can
 }
 
 // Events reads the nodes' trace files. The times can be compared because the

@@ -24,4 +24,13 @@
 // the times of acts from them: a kill takes effect when the engine has sent the
 // signal; all other acts count from their request. A start of the database ends
 // when it accepts connections.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - act.go: how each action is done to containers.
+//   - reach.go: what else can be asked of containers.
+//   - cluster.go: the compose project and its clients.
+//   - overlay.go: the compose file that a scenario adds.
 package containers

@@ -10,6 +10,12 @@ import (
 	"conclave/testbed"
 )
 
+// size returns the nearest cluster for which the project has services.
+func size(c testbed.Size) testbed.Size {
+	c.Metas, c.Sessions, c.Datas = 3, max(2, min(c.Sessions, 3)), max(3, min(c.Datas, 4))
+	return c
+}
+
 // nodes returns the services of a cluster.
 func nodes(c testbed.Size) (out []string) {
 	for _, r := range []struct {
@@ -26,25 +32,20 @@ func nodes(c testbed.Size) (out []string) {
 // traceMount is where the containers see the folder of the trace files.
 const traceMount = "/trace"
 
-// overlay writes the compose file that a scenario adds to the project's own,
-// and returns its path. It has the scenario's sizes and times, and the folder
-// into which the nodes write their trace events.
-func (d *Cluster) overlay(c testbed.Size) (string, error) {
-	dir, err := filepath.Abs(d.cfg.Dir)
-	if err != nil {
-		return "", err
-	}
-	d.traces = filepath.Join(dir, "claims")
+// overlay writes the compose file that a scenario adds to the project's own, into
+// dir, and returns its path. It has the scenario's sizes and times, and the folder
+// into which the nodes write their trace events; none if traces is empty.
+func overlay(dir string, c testbed.Size, traces string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	if !d.cfg.NoEvents {
-		if err := os.MkdirAll(d.traces, 0o755); err != nil {
+	if traces != "" {
+		if err := os.MkdirAll(traces, 0o755); err != nil {
 			return "", err
 		}
 		// The nodes run under another user id; the folder above this one is
 		// closed.
-		if err := os.Chmod(d.traces, 0o777); err != nil {
+		if err := os.Chmod(traces, 0o777); err != nil {
 			return "", err
 		}
 	}
@@ -58,14 +59,14 @@ func (d *Cluster) overlay(c testbed.Size) (string, error) {
 		Volumes     []bind            `json:"volumes,omitempty"`
 	}
 	services := map[string]service{}
-	for _, name := range d.nodes {
+	for _, name := range nodes(c) {
 		role, _, _ := strings.Cut(name, "-")
 		prefix := "CONCLAVE_" + strings.ToUpper(role) + "_"
 		environment := map[string]string{}
 		var volumes []bind
-		if !d.cfg.NoEvents {
+		if traces != "" {
 			environment[prefix+"TRACE"] = traceMount + "/" + name + ".trace"
-			volumes = []bind{{"bind", d.traces, traceMount}}
+			volumes = []bind{{"bind", traces, traceMount}}
 		}
 		if role == "meta" {
 			environment[prefix+"SLOTS"] = fmt.Sprint(c.Slots)

@@ -50,7 +50,9 @@ type Narrator struct {
 	cfg    Config
 	began  time.Time
 	scenes []Scene
-	played int            // scenes of the scenario that have ended
+	left   int            // scenes of the scenario that have not ended
+	played int            // and that have
+	last   scenario.Scene // that has begun
 	before []check.Figure // of all scenes that have ended
 	acts   bool           // a scene of the scenario is being played
 }
@@ -63,6 +65,11 @@ var (
 // New begins the narration with the start of the cluster.
 func New(c Config) *Narrator {
 	n := &Narrator{RealCluster: c.Cluster, cfg: c, began: time.Now()}
+	for _, scene := range c.Scenario.Scenes {
+		if scene.Title != "" {
+			n.left++
+		}
+	}
 	s := c.Scenario.Cluster
 	n.begin("START", fmt.Sprintf("%d metas, %d data nodes, %d sessions and a MySQL server, each %s", s.Metas, s.Datas, s.Sessions, c.Each))
 	return n
@@ -113,7 +120,7 @@ func (n *Narrator) Open(ctx context.Context, size testbed.Size, gate *trace.Gate
 
 // Begins implements scenario.Narrator.
 func (n *Narrator) Begins(s scenario.Scene) {
-	if n.acts = true; n.played > 0 && n.cfg.Brief {
+	if n.acts, n.last = true, s; n.played > 0 && n.cfg.Brief {
 		return
 	}
 	n.begin(s.Title, strings.Join(strings.Fields(s.About), " "))
@@ -145,7 +152,7 @@ func (n *Narrator) Decided(e scenario.Expectation, now testbed.Snapshot, took ti
 		value = e.For.String()
 	case n.acts && n.cfg.Brief:
 		if e.What == "new leader" {
-			n.say("         . %3d  %s, after %s", n.played/2+1, note, value)
+			n.say("         . %3d  %s, after %s", n.played+1, note, value)
 		}
 		return
 	}
@@ -155,9 +162,9 @@ func (n *Narrator) Decided(e scenario.Expectation, now testbed.Snapshot, took ti
 // Ended implements scenario.Narrator. It prints the figures of the scene that
 // has ended, and how often a publisher was missing until then.
 func (n *Narrator) Ended(soFar func() (*check.History, error)) {
-	scene := n.cfg.Scenario.Scenes[n.played]
 	n.played++
-	if n.cfg.Brief && n.played < len(n.cfg.Scenario.Scenes) {
+	n.left--
+	if n.cfg.Brief && n.left > 0 {
 		return
 	}
 	n.acts = false
@@ -169,7 +176,7 @@ func (n *Narrator) Ended(soFar func() (*check.History, error)) {
 	now := check.Figures(h, n.cfg.Scenario.Figures)
 	for _, f := range check.Since(n.before, now) {
 		switch {
-		case f.N == 0:
+		case f.N == 0: // it did not occur
 		case len(f.Times) == 0:
 			n.figure(f.Name, fmt.Sprint(f.N), f.Says)
 		case f.N == 1:
@@ -183,8 +190,8 @@ func (n *Narrator) Ended(soFar func() (*check.History, error)) {
 		missing := check.Run(h, "I7")[0]
 		n.figure("publishers missing at subscribers", fmt.Sprint(len(missing.Violations)), fmt.Sprintf("%d looked for so far", missing.Checks))
 	}
-	if scene.Look != "" {
-		commands := strings.Split(scene.Look, ", ")
+	if n.last.Look != "" {
+		commands := strings.Split(n.last.Look, ", ")
 		for i, c := range commands {
 			commands[i] = n.cfg.Tool() + " " + c
 		}
@@ -195,7 +202,7 @@ func (n *Narrator) Ended(soFar func() (*check.History, error)) {
 // Close stops the cluster gracefully if every scene was played, which is the
 // last scene. It fails if a process did not end with exit code 0.
 func (n *Narrator) Close(ctx context.Context) error {
-	if n.played < len(n.cfg.Scenario.Scenes) {
+	if n.left > 0 {
 		return n.RealCluster.Close(ctx)
 	}
 	n.begin("STOP", "the cluster stops: sessions, data nodes, metas, database")

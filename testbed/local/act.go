@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -30,10 +28,16 @@ func Capabilities() *testbed.Capabilities {
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := Capabilities()
 	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
+	all.EffectTime = func(_ context.Context, a testbed.Action, began time.Time) time.Time {
+		if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
+			return began
+		}
+		return time.Now()
+	}
 	if d.net != nil {
 		return all
 	}
-	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, Can: func(x testbed.Step) error {
+	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, EffectTime: all.EffectTime, Can: func(x testbed.Step) error {
 		switch x.Verb {
 		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)
@@ -176,20 +180,6 @@ func (d *Cluster) start(ctx context.Context, name string) error {
 	return nil
 }
 
-// pid returns the process id that the supervisor has recorded; 0: the process
-// is down.
-func (d *Cluster) pid(name string) (int, error) {
-	rows, err := d.nodes.Rows()
-	if err != nil {
-		return 0, err
-	}
-	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.Name == name })
-	if i < 0 {
-		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
-	}
-	return rows[i].PID, nil
-}
-
 // signal sends a signal to a process. It is no error if the process is down.
 func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) error {
 	err := d.nodes.Kill(ctx, name, sig)
@@ -197,10 +187,4 @@ func (d *Cluster) signal(ctx context.Context, name string, sig syscall.Signal) e
 		return nil
 	}
 	return err
-}
-
-// isNode reports whether the name is that of a node.
-func isNode(name string) bool {
-	role, _, found := strings.Cut(name, "-")
-	return found && (role == "meta" || role == "data" || role == "session")
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +15,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"conclave/client"
 	"conclave/internal/faultnet"
 	"conclave/internal/trace"
 	"conclave/testbed"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/outside"
+	"conclave/wire"
 )
 
 // Config describes where the programs and the files are.
@@ -191,6 +195,29 @@ func (d *Cluster) Client(name string) (testbed.Client, error) {
 	return c, nil
 }
 
+// ClientConfig returns the configuration of a client on the named host. The
+// client knows every session, and its connections go through the proxies.
+func (d *Cluster) ClientConfig(host string) (client.Config, error) {
+	network := wire.NewTCP()
+	if d.net != nil {
+		ip, err := d.net.Join(host)
+		if err != nil {
+			return client.Config{}, err
+		}
+		network.LocalAddr = &net.TCPAddr{IP: ip}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var sessions []string
+	for name, address := range d.advertised {
+		if strings.HasPrefix(name, "session-") {
+			sessions = append(sessions, address)
+		}
+	}
+	slices.Sort(sessions)
+	return client.Config{Name: host, Sessions: sessions, Network: network, Token: d.view.Token}, nil
+}
+
 // Events reads the nodes' trace files. The times can be compared because all
 // processes use this machine's clock.
 func (d *Cluster) Events(report func(at time.Time, c trace.Claim)) (had bool, err error) {
@@ -236,4 +263,36 @@ func (d *Cluster) end(ctx context.Context, now bool) error {
 		d.cluster.Stop(true)
 		return errors.Join(ctx.Err(), <-d.ended)
 	}
+}
+
+// pid returns the process id that the supervisor has recorded; 0: the process
+// is down.
+func (d *Cluster) pid(name string) (int, error) {
+	rows, err := d.nodes.Rows()
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(rows, func(p supervisor.Process) bool { return p.Name == name })
+	if i < 0 {
+		return 0, fmt.Errorf("%w: %s", supervisor.ErrNoProcess, name)
+	}
+	return rows[i].PID, nil
+}
+
+// isNode reports whether the name is that of a node.
+func isNode(name string) bool {
+	role, _, found := strings.Cut(name, "-")
+	return found && (role == "meta" || role == "data" || role == "session")
+}
+
+// twin is a second process with a node's name. It is expected to exit soon;
+// Close kills it otherwise.
+type twin struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func (t *twin) kill() {
+	_ = t.cmd.Process.Kill() // it may have ended already
+	<-t.done
 }

@@ -7,4 +7,13 @@
 // into files, which are read at the end of the scenario. The simulator (package
 // simulated) can do more; this package shows that the programs, the kernel's sockets
 // and its signals behave as the simulator assumes.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - act.go: how each action is done to processes.
+//   - twin.go: second processes with a node's name.
+//   - reach.go: what else can be asked of processes.
+//   - cluster.go: the processes, their proxies and their clients.
 package local

@@ -10,13 +10,6 @@ import (
 	"conclave/testbed"
 )
 
-// twin is a second process with a node's name. It is expected to exit soon;
-// Close kills it otherwise.
-type twin struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-}
-
 func (d *Cluster) twin(name string) error {
 	if !isNode(name) {
 		return fmt.Errorf("a twin of %s: not a node", name)
@@ -88,9 +81,4 @@ func (d *Cluster) spawn(name, what string, flags ...string) (*twin, error) {
 		_ = cmd.Wait() // its log has the reason
 	}()
 	return t, nil
-}
-
-func (t *twin) kill() {
-	_ = t.cmd.Process.Kill() // it may have ended already
-	<-t.done
 }

@@ -31,11 +31,16 @@
 //	look at election list
 //	at 0s kill leader
 //	at 0s expect new leader within 5s
+//	then
+//	at 0s start it
 //	until 4s
 //
 // Times in a scene count from its beginning. It ends when its time is over
 // (until, or its last line) and each of its expectations is decided; then the
-// next one begins. "look at" names a command of the tool that shows the same.
+// next one begins. After "then" the scene continues in the same way, with times
+// of its own: what ends a fault belongs there if something must have happened
+// first. An action whose node does not exist fails a scene; elsewhere it is left
+// out. "look at" names a command of the tool that shows the same.
 //
 // The actions:
 //

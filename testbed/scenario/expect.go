@@ -38,6 +38,9 @@ var conditions = map[string]condition{
 	"new leader": {about: "a leader with a higher term than before the last fault", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Leader != "" && now.Term > p.baseline.Term, newLeaderMissing(p.baseline, now)
 	}},
+	"one leader": {about: "exactly one node reports that it leads", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Leads == 1, fmt.Sprintf("%d nodes report that they lead", now.Leads)
+	}},
 	"same leader": {about: "the leader and the term of before the last fault", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Leader == p.baseline.Leader && now.Term == p.baseline.Term, fmt.Sprintf("%s leads term %d; before it was %s and %d", now.Leader, now.Term, p.baseline.Leader, p.baseline.Term)
 	}},

@@ -33,6 +33,7 @@ type load struct {
 	names   map[string]string  // tag -> name
 	ending  map[string]bool    // tags that are being removed: they may be seen or not
 	last    map[[2]string][]string
+	fullAt  map[string]time.Time // when a list was last seen full
 }
 
 // worker is one client.
@@ -56,7 +57,7 @@ type registration struct {
 func newLoad(of Load, d testbed.Cluster, rec *check.Recorder) *load {
 	return &load{
 		of: of, cluster: d, rec: rec, clients: map[string]*worker{}, guests: map[string]*worker{}, live: map[string]string{}, names: map[string]string{},
-		ending: map[string]bool{}, last: map[[2]string][]string{},
+		ending: map[string]bool{}, last: map[[2]string][]string{}, fullAt: map[string]time.Time{},
 	}
 }
 
@@ -271,18 +272,38 @@ func (l *load) wanted(name string) []string {
 func (l *load) full() (bool, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	short := map[string]bool{}
+	difference := ""
 	for client, name := range l.short() {
-		return false, fmt.Sprintf("%s sees %s as %v, published are %v", client, name, l.settled(l.last[[2]string{client, name}]), l.wanted(name))
+		short[check.ListName(client, name)] = true
+		if difference == "" {
+			difference = fmt.Sprintf("%s sees %s as %v, published are %v", client, name, l.settled(l.last[[2]string{client, name}]), l.wanted(name))
+		}
 	}
-	return true, ""
+	now := time.Now()
+	for i := range l.of.Names {
+		for client := range l.clients {
+			if list := check.ListName(client, serviceName(i)); !short[list] {
+				l.fullAt[list] = now
+			}
+		}
+	}
+	return difference == "", difference
 }
 
-// missing returns the names of the lists that are not full.
+// changing is how long a list may be short without being missing: its next
+// value is on the way.
+const changing = time.Second
+
+// missing returns the names of the lists that are not full, and were not at any
+// call of full while a change of them may have been on the way.
 func (l *load) missing() (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for client, name := range l.short() {
-		out = append(out, check.ListName(client, name))
+		if list := check.ListName(client, name); time.Since(l.fullAt[list]) > changing {
+			out = append(out, list)
+		}
 	}
 	return out
 }
@@ -342,6 +363,19 @@ func (l *load) connected(dead map[string]bool) (bool, string) {
 		}
 	}
 	return true, ""
+}
+
+// sessionsOf returns the names of the sessions that know a client.
+func (l *load) sessionsOf(client string) (out []string) {
+	l.mu.Lock()
+	w := l.clients[client]
+	l.mu.Unlock()
+	if w != nil {
+		for _, n := range w.client.Connected() {
+			out = append(out, n.Name)
+		}
+	}
+	return out
 }
 
 // connections records which sessions know each client, if that has changed.

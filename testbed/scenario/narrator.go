@@ -10,8 +10,8 @@ import (
 // Narrator follows a run while it is played. The player calls its methods one at
 // a time and waits for them; a slow one delays the scenario.
 type Narrator interface {
-	// Begins is called when a scene begins, Ended when it has ended; soFar returns
-	// what was recorded until then, with the nodes' events, which takes longer the
+	// Begins is called when a scene begins, Ended when it has ended with all that
+	// continues it; soFar returns what was recorded until then, with the nodes' events, which takes longer the
 	// longer the run is.
 	Begins(s Scene)
 	Ended(soFar func() (*check.History, error))

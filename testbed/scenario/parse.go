@@ -127,6 +127,12 @@ func (p *parser) statement() error {
 		}
 		p.s.Scenes = append(p.s.Scenes, Scene{Title: title})
 		return nil
+	case "then":
+		if len(p.s.Scenes) == 0 {
+			return fmt.Errorf("then: want it in a scene")
+		}
+		p.s.Scenes = append(p.s.Scenes, Scene{})
+		return nil
 	case "look":
 		if err := p.want("at"); err != nil {
 			return err

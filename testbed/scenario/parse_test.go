@@ -87,6 +87,8 @@ look at election list, events
 at 0s kill leader for 2s
 at 1s expect ready within 1s
 until 4s
+then
+at 0s start it
 scene REST
 at 0s expect connected within 1s
 until 1s
@@ -96,9 +98,10 @@ figure leaderless
 	require.NoError(t, err)
 	assert.Equal(t, text, s.String())
 	assert.Equal(t, 5*time.Second, s.Until)
-	require.Len(t, s.Scenes, 2)
+	require.Len(t, s.Scenes, 3)
 	assert.Equal(t, scenario.Scene{Title: "KILL -9", About: "It dies.\nIt is back.", Look: "election list, events", Until: 4 * time.Second}, s.Scenes[0])
-	assert.Equal(t, 2, s.Lines[2].Scene)
+	assert.Empty(t, s.Scenes[1])
+	assert.Equal(t, []int{2, 3}, []int{s.Lines[2].Scene, s.Lines[3].Scene})
 
 	s, err = scenario.Parse("x.txt", "scene A\nat 0s kill leader for 2s\nscene B\nat 3s start leader")
 	require.NoError(t, err)
@@ -130,6 +133,8 @@ func TestParse_NamesWhatIsInvalid(t *testing.T) {
 		"at 1s lose the last answer of db to meta-1": `x.txt:1: want "the next answer of", found "the last answer of db to meta-1"`,
 		"at 1s expect leader for 0s":                 `x.txt:1: for 0s: want a duration above 0`,
 		"scene":                                      `x.txt:1: scene: want a title`,
+		"then":                                       `x.txt:1: then: want it in a scene`,
+		"at 1s kill session of meta-1":               `x.txt:1: session of meta-1: want a client`,
 		"look at slots":                              `x.txt:1: look at: want it in a scene`,
 		"at 1s kill leader\nscene A":                 `x.txt: line 1: at 1s kill leader stands before the first scene`,
 		"scene A\nat 2s kill leader\nuntil 1s":       `x.txt: line 2: 2s is after the end (until 1s)`,

@@ -48,8 +48,9 @@ func (r *Result) Problems() []string {
 
 // Play plays a scenario on a cluster and checks its history. Time is that of
 // package time, so it is virtual in a bubble. An error means that the scenario
-// could not be played: the cluster did not start, or could not be observed. The
-// narrators are called while it is played.
+// could not be played: the cluster did not start, or could not be observed; or
+// that it could not be closed, and then the result is complete. The narrators
+// are called while it is played.
 func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narrator) (*Result, error) {
 	s = s.withDefaults()
 	r := &Result{Scenario: s}
@@ -59,6 +60,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
+	p.targets.sessionsOf = p.load.sessionsOf
 	began := time.Now()
 	err := p.play(ctx)
 	r.Took = time.Since(began)
@@ -67,6 +69,11 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		err = fmt.Errorf("read the nodes' events: %w", terr)
 	}
 	r.History = rec.History(p.can.Events || told)
+	if err == nil { // before the cluster is closed, which may fail
+		r.Failures, r.Late = p.failures, p.late
+		r.Verdicts = check.Run(r.History)
+		r.Figures = check.Figures(r.History, s.Figures)
+	}
 	p.releaseAll()
 	p.load.working.Wait() // no more clients arrive
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -78,13 +85,7 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narra
 		r.Skipped = err.Error()
 		return r, nil
 	}
-	if err != nil {
-		return r, err
-	}
-	r.Failures, r.Late = p.failures, p.late
-	r.Verdicts = check.Run(r.History)
-	r.Figures = check.Figures(r.History, s.Figures)
-	return r, nil
+	return r, err
 }
 
 // closeTimeout bounds Cluster.Close, which may stop containers gracefully.
@@ -171,8 +172,10 @@ func (p *player) playLines(ctx context.Context) error {
 	}
 	for i, scene := range p.s.Scenes {
 		began := time.Since(p.start)
-		for _, n := range p.narrators {
-			n.Begins(scene)
+		if scene.Title != "" {
+			for _, n := range p.narrators {
+				n.Begins(scene)
+			}
 		}
 		for _, line := range p.s.of(i + 1) {
 			p.schedule(line, began)
@@ -180,8 +183,10 @@ func (p *player) playLines(ctx context.Context) error {
 		if err := p.run(ctx, began+scene.Until); err != nil {
 			return err
 		}
-		for _, n := range p.narrators {
-			n.Ended(p.soFar)
+		if rest := p.s.Scenes[i+1:]; len(rest) == 0 || rest[0].Title != "" {
+			for _, n := range p.narrators {
+				n.Ended(p.soFar)
+			}
 		}
 	}
 	return nil
@@ -323,10 +328,13 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		if !done || !o.progress {
 			return done
 		}
-		op := check.Op{Kind: check.OpProgress, Name: o.What, Err: failure}
+		op := check.Op{Kind: check.OpProgress, Name: o.What}
 		if failure != nil && o.What == check.Full {
-			op.Values = p.load.missing()
+			if op.Values = p.load.missing(); len(op.Values) == 0 {
+				failure = nil // never all at one look, but each of them a moment ago
+			}
 		}
+		op.Err = failure
 		p.rec.Op(op)
 		if late := p.s.Cluster.Lease + 2*check.SessionGrace + check.GuardGrace; failure != nil && o.What == check.Full && o.Within < late {
 			o.Within = late // by then the guard's time has ended

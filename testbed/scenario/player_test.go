@@ -230,8 +230,9 @@ scene ONE
 at 1s kill leader
 at 1s expect new leader within 3s
 until 2s
+then
+at 0s start it
 scene TWO
-at 1s start it
 every 1s from 2s to 4s resign meta-2
 at 2s expect connected within 1s
 `)
@@ -240,11 +241,21 @@ at 2s expect connected within 1s
 		_, err := scenario.Play(t.Context(), s, b, n)
 		require.NoError(t, err)
 	})
-	assert.Equal(t, []string{"1s kill meta-1", "5s start meta-1", "6s resign meta-2", "7s resign meta-2", "8s resign meta-2"}, b.acts)
+	assert.Equal(t, []string{"1s kill meta-1", "4s start meta-1", "6s resign meta-2", "7s resign meta-2", "8s resign meta-2"}, b.acts)
 	assert.Equal(t, []string{
-		"leader 0s <nil>", "even 0s <nil>", "full 0s <nil>", "begins ONE", "kill meta-1 <nil>", "new leader 3s line 5: expect new leader within 3s: no node leads", "ended true <nil>",
-		"begins TWO", "start meta-1 <nil>", "resign meta-2 <nil>", "connected 0s <nil>", "resign meta-2 <nil>", "resign meta-2 <nil>", "ended true <nil>",
+		"leader 0s <nil>", "even 0s <nil>", "full 0s <nil>", "begins ONE", "kill meta-1 <nil>", "new leader 3s line 5: expect new leader within 3s: no node leads", "start meta-1 <nil>", "ended true <nil>",
+		"begins TWO", "resign meta-2 <nil>", "connected 0s <nil>", "resign meta-2 <nil>", "resign meta-2 <nil>", "ended true <nil>",
 	}, n.calls)
+}
+
+// A scene shows nothing without the node that its action selects: it is waited
+// for, and then the scenario fails. Elsewhere the action is left out.
+func TestPlay_SceneNeedsItsTarget(t *testing.T) {
+	const text = "at 0s kill leader\nat 1s kill leader\nuntil 3s"
+	assert.Empty(t, play(t, &fakeCluster{noSuccessor: true}, text).Failures)
+	assert.Equal(t, []string{"kill leader: no node matches"}, play(t, &fakeCluster{noSuccessor: true}, "scene A\n"+text).Failures)
+	b := &fakeCluster{}
+	assert.Empty(t, play(t, b, "clients 1\nscene A\nat 0s kill session of client-1").Failures)
 }
 
 func TestExpect_ReadyAndConnected(t *testing.T) {

@@ -35,10 +35,10 @@ type Load struct {
 	Readers time.Duration // a client arrives, reads every name once, and leaves; 0: never
 }
 
-// Scene is a part of a scenario with a title. It begins when the one before it
-// has ended: its time is over and each of its expectations is decided.
+// Scene is a part of a scenario. It begins when the one before it has ended: its
+// time is over and each of its expectations is decided.
 type Scene struct {
-	Title string
+	Title string        // "": it continues the one before it ("then")
 	About string        // the comment below its title
 	Look  string        // a command of the tool with which a user sees the same; "": none
 	Until time.Duration // the least that it takes
@@ -108,7 +108,11 @@ func (s Scenario) String() string {
 		}
 		if n > 0 {
 			scene := s.Scenes[n-1]
-			fmt.Fprintf(&b, "scene %s\n", scene.Title)
+			if scene.Title == "" {
+				b.WriteString("then\n")
+			} else {
+				fmt.Fprintf(&b, "scene %s\n", scene.Title)
+			}
 			for line := range strings.Lines(scene.About) {
 				fmt.Fprintf(&b, "# %s\n", strings.TrimSpace(line))
 			}

@@ -10,7 +10,6 @@ import (
 
 	"conclave/meta/metaclient"
 	"conclave/testbed"
-	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
 )
 
@@ -157,44 +156,6 @@ func (c *Cluster) peers(a testbed.Action) []string {
 		all = append(all, cl.name)
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return name == a.Node })
-}
-
-// changeLink applies an action to the link with one peer.
-func (c *Cluster) changeLink(a testbed.Action, peer string) {
-	ways := [][2]string{{a.Node, peer}, {peer, a.Node}}
-	if a.Verb == testbed.CutOne {
-		ways = ways[:1]
-	}
-	for _, w := range ways {
-		switch a.Verb {
-		case testbed.Cut, testbed.CutOne:
-			c.net.Cut(w[0], w[1])
-		case testbed.Slow:
-			c.net.Shape(w[0], w[1], simnet.Shape{
-				Latency: c.o.Link.Latency + a.By, Spread: c.o.Link.Spread + a.Jitter, Bandwidth: a.Rate,
-			})
-		case testbed.Mend:
-			c.net.Heal(w[0], w[1])
-			c.net.Unshape(w[0], w[1])
-		}
-	}
-}
-
-// applyStanding applies to a new host the cuts and delays between one host and
-// all others.
-func (c *Cluster) applyStanding(host string) {
-	c.mu.Lock()
-	var acts []testbed.Action
-	for name, list := range c.standing {
-		if name != host {
-			acts = append(acts, list...)
-		}
-	}
-	c.mu.Unlock()
-	slices.SortStableFunc(acts, func(x, y testbed.Action) int { return strings.Compare(x.Node, y.Node) })
-	for _, a := range acts {
-		c.changeLink(a, host)
-	}
 }
 
 // operateTimeout limits an operator's action.

@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
-	"conclave/elector/termcas"
 	"conclave/internal/devdb"
 	"conclave/internal/trace"
 	"conclave/testbed"
@@ -101,51 +99,6 @@ func New(o Options) *Cluster {
 	}
 }
 
-// Open starts the database and then every node, at the same instant.
-func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) error {
-	for _, f := range []struct {
-		n         *int
-		byDefault int
-	}{{&size.Metas, 3}, {&size.Sessions, 2}, {&size.Datas, 3}, {&size.Slots, 16}, {&size.Replicas, 2}} {
-		if *f.n == 0 {
-			*f.n = f.byDefault
-		}
-	}
-	if size.Takeover == "" {
-		size.Takeover = string(termcas.Witness)
-	}
-	if size.Lease == 0 {
-		size.Lease = 3 * time.Second
-	}
-	c.size, c.gate, c.net = size, gate, simnet.New(size.Seed)
-	c.net.Tap = c.o.Tap
-	c.net.Default(c.o.Link)
-	c.metas = addresses("meta", size.Metas, metaPort)
-	names := []string{testbed.Database}
-	for _, role := range []struct {
-		name string
-		n    int
-	}{{"meta", size.Metas}, {"data", size.Datas}, {"session", size.Sessions}} {
-		for i := range role.n {
-			names = append(names, fmt.Sprintf("%s-%d", role.name, i+1))
-		}
-	}
-	for _, name := range names {
-		if err := c.start(name, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Capabilities: every step is possible, and the nodes' memory can be read.
-func (c *Cluster) Capabilities() *testbed.Capabilities {
-	return &testbed.Capabilities{Events: c.gate != nil, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies}
-}
-
-// Events reports no claims: all were passed to the gate when they were made.
-func (c *Cluster) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
-
 // Net returns the network, for faults that no scenario action has.
 func (c *Cluster) Net() *simnet.Net { return c.net }
 
@@ -158,122 +111,6 @@ func (c *Cluster) stream(name string) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, name, "/", starts)
 	return rand.New(rand.NewPCG(c.size.Seed, h.Sum64()))
-}
-
-// start starts a new incarnation of a node on a host. It does nothing if a
-// process runs there.
-func (c *Cluster) start(name, host string) error { return c.startAt(name, host, "") }
-
-// startAt is start with another advertised address, if it is not empty.
-func (c *Cluster) startAt(name, host, advertise string) error {
-	if c.process(host) != nil {
-		return nil
-	}
-	c.mu.Lock()
-	c.starts++
-	c.mu.Unlock()
-	rng := c.stream(host)
-	spec := nodeSpec{
-		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
-		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
-		advertise: advertise, pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
-	}
-	s, err := c.server(spec)
-	if err != nil {
-		return fmt.Errorf("start %s: %w", host, err)
-	}
-	p := &process{host: host, node: spec.node, server: s, done: make(chan struct{}), advertise: advertise}
-	p.alive, p.cancel = context.WithCancel(context.Background())
-	go func() {
-		defer close(p.done)
-		p.err = s.Run(p.alive)
-		c.net.Kill(host) // an ended process leaves no connections
-	}()
-	c.mu.Lock()
-	c.nodes[host] = p
-	c.mu.Unlock()
-	return nil
-}
-
-// process returns the process that runs on a host, or nil.
-func (c *Cluster) process(host string) *process {
-	c.mu.Lock()
-	p := c.nodes[host]
-	c.mu.Unlock()
-	if p == nil {
-		return nil
-	}
-	select {
-	case <-p.done:
-		return nil
-	default:
-		return p
-	}
-}
-
-// kill ends a process as kill -9 does, also one that is stopping: first its
-// connections, then its goroutines. It returns when they have ended.
-func (c *Cluster) kill(host string) {
-	p := c.process(host)
-	if p == nil {
-		return
-	}
-	c.net.Kill(host)
-	if c.gate != nil {
-		c.gate.Free(p.node.Name)
-	}
-	if host == testbed.Database {
-		c.freeStatements()
-	}
-	p.cancel()
-	<-p.done
-	p.stop.Wait()
-}
-
-// stop begins the graceful stop of a process, as SIGTERM does, and returns the
-// process or nil. The stop is limited to a minute.
-func (c *Cluster) stop(host string) *process {
-	p := c.process(host)
-	if p == nil {
-		return nil
-	}
-	p.asked.Store(true)
-	p.stop.Go(func() {
-		ctx, cancel := context.WithTimeout(p.alive, time.Minute)
-		defer cancel()
-		if err := p.server.Shutdown(ctx); err != nil {
-			c.logger(host).Info("stopped", "error", err)
-		}
-		p.cancel()
-		<-p.done
-	})
-	return p
-}
-
-// stopping reports whether a node has been asked to stop and still runs.
-func (c *Cluster) stopping(name string) bool {
-	p := c.process(name)
-	return p != nil && p.asked.Load()
-}
-
-// Close closes the clients, then kills every node that still runs.
-func (c *Cluster) Close(ctx context.Context) error {
-	var errs []error
-	for _, cl := range c.allClients() {
-		if err := cl.Close(ctx); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	for _, host := range c.hosts() {
-		c.kill(host)
-	}
-	for _, p := range c.processes() {
-		p.stop.Wait()
-		if p.err != nil && !errors.Is(p.err, context.Canceled) {
-			c.logger(p.host).Info("ended", "error", p.err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // hosts returns the hosts of all nodes that were ever started, sorted.
@@ -357,4 +194,42 @@ func addresses(role string, n int, port string) []string {
 		all = append(all, fmt.Sprintf("%s-%d%s", role, i+1, port))
 	}
 	return all
+}
+
+// applyStanding applies to a new host the cuts and delays between one host and
+// all others.
+func (c *Cluster) applyStanding(host string) {
+	c.mu.Lock()
+	var acts []testbed.Action
+	for name, list := range c.standing {
+		if name != host {
+			acts = append(acts, list...)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortStableFunc(acts, func(x, y testbed.Action) int { return strings.Compare(x.Node, y.Node) })
+	for _, a := range acts {
+		c.changeLink(a, host)
+	}
+}
+
+// changeLink applies an action to the link with one peer.
+func (c *Cluster) changeLink(a testbed.Action, peer string) {
+	ways := [][2]string{{a.Node, peer}, {peer, a.Node}}
+	if a.Verb == testbed.CutOne {
+		ways = ways[:1]
+	}
+	for _, w := range ways {
+		switch a.Verb {
+		case testbed.Cut, testbed.CutOne:
+			c.net.Cut(w[0], w[1])
+		case testbed.Slow:
+			c.net.Shape(w[0], w[1], simnet.Shape{
+				Latency: c.o.Link.Latency + a.By, Spread: c.o.Link.Spread + a.Jitter, Bandwidth: a.Rate,
+			})
+		case testbed.Mend:
+			c.net.Heal(w[0], w[1])
+			c.net.Unshape(w[0], w[1])
+		}
+	}
 }

@@ -51,4 +51,22 @@
 // kernel and no disks. The goroutines of a paused process continue to compute;
 // only their effects on other processes are held back, and they stop only at
 // the points of package trace. Writes never wait for a slow reader.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - play.go: one scenario is played in a bubble.
+//   - watch.go: a client that watches a list.
+//   - stage.go: a cluster for one test.
+//   - open.go: a cluster is opened and closed.
+//   - acts.go: how each action is done.
+//   - observe.go: what can be observed from outside, and the copies of slots.
+//   - process.go: processes start, stop and are killed.
+//   - client.go: clients of the cluster.
+//   - node.go: the nodes of each role.
+//   - statements.go: statements are intercepted on their way to the database.
+//   - seed.go: without the build tag onetrace, the runtime chooses at random.
+//   - seed_onetrace.go: with it, the choices of the runtime are seeded too.
+//   - cluster.go: the cluster: hosts, links, clocks.
 package simulated

@@ -49,4 +49,28 @@
 //     loss of all data nodes and all sessions, the lists of subscribers that had
 //     none before it need not be complete for a grace (Oracle.Lost).
 //   - Latency. Package bench measures it.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - run.go: a run: episodes until its time has passed.
+//   - play.go: one episode is played, and healed.
+//   - rest.go: what must hold between two episodes.
+//   - check_terms.go: the checks of terms and slots.
+//   - logs.go: the processes' logs are read.
+//   - states.go: which nodes should run, and which do.
+//   - memory.go: the memory of each process.
+//   - runner.go: what the parts of a run share.
+//   - publishers.go: what publishers do.
+//   - readers.go: what subscribers and readers do.
+//   - load.go: the clients of a run.
+//   - gate.go: clients rest while nothing may change.
+//   - check_pushes.go: the checks of pushes.
+//   - operator.go: what an operator asks and does.
+//   - episodes.go: the kinds of episodes.
+//   - plan.go: the plan of a run, from its seed.
+//   - report.go: the result of a run.
+//   - oracle.go: what must be true, and what was found.
+//   - bounds.go: how long each thing may take.
 package soak

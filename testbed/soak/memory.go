@@ -9,18 +9,6 @@ import (
 	"conclave/testbed"
 )
 
-// Growth is the memory use of one process over time.
-type Growth struct {
-	Name      string  `json:"name"`
-	PID       int     `json:"pid"`
-	Seconds   int     `json:"seconds"` // how long it was observed
-	FirstMB   float64 `json:"firstMb"`
-	LastMB    float64 `json:"lastMb"`
-	MostMB    float64 `json:"mostMb"`
-	PerMinute float64 `json:"mbPerMinute"` // the slope of a line through all samples after the warm-up
-	Warning   bool    `json:"warning,omitempty"`
-}
-
 // memory records the resident size of each incarnation of each process.
 type memory struct {
 	mu    sync.Mutex

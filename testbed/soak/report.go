@@ -42,23 +42,16 @@ type StepReport struct {
 	Outcome string `json:"outcome"` // done, refused: ..., failed: ...
 }
 
-// finish fills in the counts of the run.
-func (r *Report) finish(from *Runner) {
-	r.Seed, r.ForMs, r.TookMs, r.Raced = from.cfg.Seed, from.cfg.For.Milliseconds(), from.elapsed().Milliseconds(), from.cfg.Raced
-	r.Checks, r.Violations, r.Memory = from.oracle.Checks(), from.oracle.Violations(), from.memory.growth()
-	from.oracle.mu.Lock()
-	r.Pushes, r.Acks = from.oracle.pushes, from.oracle.acks
-	from.oracle.mu.Unlock()
-	r.Ok = from.oracle.Broken() == 0
-	if r.Episodes == nil {
-		r.Episodes = []EpisodeReport{}
-	}
-	if r.Violations == nil {
-		r.Violations = []Violation{}
-	}
-	if r.Memory == nil {
-		r.Memory = []Growth{}
-	}
+// Growth is the memory use of one process over time.
+type Growth struct {
+	Name      string  `json:"name"`
+	PID       int     `json:"pid"`
+	Seconds   int     `json:"seconds"` // how long it was observed
+	FirstMB   float64 `json:"firstMb"`
+	LastMB    float64 `json:"lastMb"`
+	MostMB    float64 `json:"mostMb"`
+	PerMinute float64 `json:"mbPerMinute"` // the slope of a line through all samples after the warm-up
+	Warning   bool    `json:"warning,omitempty"`
 }
 
 // shownAround is how many violations are printed with the events before them;

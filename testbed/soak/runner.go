@@ -1,15 +1,10 @@
 package soak
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"conclave/testbed"
@@ -59,84 +54,6 @@ func (r *Runner) say(format string, args ...any) {
 	r.cfg.Say(fmt.Sprintf("%7.1f s  %s", r.elapsed().Seconds(), text))
 }
 
-// errNotHealed ends a run whose cluster does not serve any more: later episodes
-// would only show the same again.
-var errNotHealed = errors.New("the cluster did not heal")
-
-// Run opens the cluster, plays episodes until Config.For has passed, and stops
-// the cluster. With an error the report is incomplete.
-func (r *Runner) Run(ctx context.Context) (*Report, error) {
-	err := r.run(ctx)
-	r.checkGrowth()
-	r.report.finish(r)
-	return &r.report, err
-}
-
-func (r *Runner) run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, r.cluster.Close(context.WithoutCancel(ctx))) }()
-	if err := r.cluster.Open(ctx, r.cfg.Size, nil); err != nil {
-		return fmt.Errorf("start the cluster: %w", err)
-	}
-	if err := r.settle(ctx); err != nil {
-		return err
-	}
-	watching, unwatch := context.WithCancel(ctx)
-	var watchers sync.WaitGroup
-	end := func() { unwatch(); watchers.Wait() }
-	defer end()
-	r.oracle.Events() // the record begins
-	watchers.Go(func() { r.runEvents(watching) })
-	watchers.Go(func() { r.runProcesses(watching) })
-	watchers.Go(func() { r.runSlots(watching) })
-	metas, at := r.operator.metas()
-	for _, m := range metas {
-		watchers.Go(func() { r.runTerms(watching, m, at[m]) })
-	}
-	r.load.begin(ctx)
-	finish := sync.OnceFunc(r.load.finish)
-	defer finish()
-	if err := r.loaded(ctx); err != nil {
-		return err
-	}
-	r.say("ready: %d registrations on %d dataIds, %d subscribers", r.load.Publishers*r.load.Each, r.load.Services, r.load.Subscribers)
-	if err := r.episodes(ctx); err != nil {
-		return err
-	}
-	finish()
-	end()
-	return r.stop(ctx)
-}
-
-// settle waits until every process of the new cluster is ready.
-func (r *Runner) settle(ctx context.Context) error {
-	var not []string
-	ok := r.await(ctx, servedBound, func(ctx context.Context) bool {
-		not = r.operator.notReady(ctx)
-		return len(not) == 0
-	})
-	if !ok {
-		return errors.Join(ctx.Err(), fmt.Errorf("the new cluster is not ready: %s", strings.Join(not, ", ")))
-	}
-	all, err := r.cluster.Processes(ctx)
-	for _, p := range all {
-		r.states.set(p.Name, up)
-	}
-	return err
-}
-
-// loaded waits until every lasting registration is stored.
-func (r *Runner) loaded(ctx context.Context) error {
-	var failed error
-	ok := r.await(ctx, servedBound, func(context.Context) (ready bool) {
-		ready, failed = r.load.ready()
-		return ready || failed != nil
-	})
-	if failed == nil && !ok {
-		failed = errors.New("the load's registrations are not stored")
-	}
-	return errors.Join(ctx.Err(), failed)
-}
-
 // await calls so until it returns true. It returns false if the bound has
 // passed or ctx has ended.
 func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context.Context) bool) bool {
@@ -152,77 +69,6 @@ func (r *Runner) await(ctx context.Context, bound time.Duration, so func(context
 		case <-tick.C:
 		case <-ctx.Done():
 			return false
-		}
-	}
-}
-
-// episodes plays episodes until Config.For has passed.
-func (r *Runner) episodes(ctx context.Context) error {
-	plan := NewPlan(r.cfg.Seed, r.cfg.Size, r.cluster.Capabilities(), r.cfg.Only)
-	for first := r.elapsed(); r.elapsed()-first < r.cfg.For; {
-		e := plan.Next()
-		r.oracle.BeginEpisode(e.Number)
-		r.say("episode %d: %s", e.Number, e.Name)
-		began := r.elapsed()
-		played := r.play(ctx, e)
-		healed := r.heal(ctx, e)
-		rested := healed && r.rest(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if _, err := r.load.ready(); err != nil {
-			return fmt.Errorf("the load failed: %w", err)
-		}
-		if err := r.checkLogs(ctx); err != nil {
-			return err
-		}
-		r.say("  %s, %s after its first step; %d violations so far", map[bool]string{true: "healed and checked", false: "NOT HEALED"}[rested],
-			(r.elapsed() - began).Round(100*time.Millisecond), r.oracle.Broken())
-		r.report.Episodes = append(r.report.Episodes, EpisodeReport{
-			Number: e.Number, Name: e.Name, AtMs: began.Milliseconds(), TookMs: (r.elapsed() - began).Milliseconds(), Steps: played,
-		})
-		if !rested {
-			return errNotHealed
-		}
-	}
-	return nil
-}
-
-// stop stops the cluster and checks how its processes ended.
-func (r *Runner) stop(ctx context.Context) error {
-	r.say("stopping the cluster")
-	err := r.cluster.Stop(ctx)
-	r.oracle.Expect(checkExit, err == nil, "stop of the cluster: %v", err)
-	all, perr := r.cluster.Processes(ctx)
-	for _, p := range all {
-		r.oracle.Expect(checkExit, !p.Running && p.Code == 0 && p.Signal == "", "%s, stopped with the cluster: running %t, exit code %d %s", p.Name, p.Running, p.Code, p.Signal)
-	}
-	return errors.Join(perr, r.checkLogs(ctx))
-}
-
-// runEvents writes the event log.
-func (r *Runner) runEvents(ctx context.Context) {
-	f, err := os.Create(filepath.Join(r.cfg.Dir, "events.log"))
-	if err != nil {
-		r.load.fail(err)
-		return
-	}
-	defer f.Close() // the last write has been checked
-	out := bufio.NewWriter(f)
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for done := false; !done; {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			done = true
-		}
-		for _, line := range r.oracle.Events() {
-			fmt.Fprintln(out, line)
-		}
-		if err := out.Flush(); err != nil {
-			r.load.fail(err)
-			return
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"conclave/internal/signal"
 	"conclave/wire"
 )
 
@@ -20,16 +21,17 @@ type Events struct {
 	node string
 	now  func() time.Time
 
-	mu      sync.Mutex   // guards the rest
-	ring    []wire.Event // the newest, oldest first
-	last    uint64
-	changed chan struct{} // closed, and replaced, at each event
+	added signal.Broadcast // at each event
+
+	mu   sync.Mutex   // guards the rest
+	ring []wire.Event // the newest, oldest first
+	last uint64
 }
 
 // NewEvents returns the log of a node. now is only used for the time of each
 // event.
 func NewEvents(node string, now func() time.Time) *Events {
-	return &Events{node: node, now: now, changed: make(chan struct{})}
+	return &Events{node: node, now: now}
 }
 
 // Add appends an event. It never blocks.
@@ -43,8 +45,7 @@ func (e *Events) Add(ev wire.Event) {
 	if len(e.ring) > eventsKept {
 		e.ring = append([]wire.Event(nil), e.ring[len(e.ring)-eventsKept/2:]...)
 	}
-	close(e.changed)
-	e.changed = make(chan struct{})
+	e.added.Notify()
 }
 
 // Since returns the kept events after id, and a channel that is closed when an
@@ -54,10 +55,10 @@ func (e *Events) Since(id uint64) ([]wire.Event, <-chan struct{}) {
 	defer e.mu.Unlock()
 	for i, ev := range e.ring {
 		if ev.ID > id {
-			return append([]wire.Event(nil), e.ring[i:]...), e.changed
+			return append([]wire.Event(nil), e.ring[i:]...), e.added.Next()
 		}
 	}
-	return nil, e.changed
+	return nil, e.added.Next()
 }
 
 // ServeHTTP streams the events after Last-Event-ID (a header, or the query

@@ -41,7 +41,7 @@ var dataGuards = []guard{
 	{name: "a node that reaches no session gives all up", test: unit{"./data", "TestGiveUp_NodeThatReachesNoSessionGivesNoneUp"}, patch: patch{
 		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
-		"meta/join.go", "return l.refuse(m, id, err)", "_ = l.refuse(m, id, err)"}},
+		"meta/join.go", "return j.refuse(m, id, err)", "_ = j.refuse(m, id, err)"}},
 	{name: "a slot without a copy asks members only", test: unit{"./data", "TestLostSession_SlotWithoutCopyAsksIt"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
 		"data/migrate.go", "if now.Before(s.lostUntil(m)) {", "if now.Before(s.lostUntil(m)) && m.r.id < 0 {"}},
 	{name: "a session whose lease ran out is forgotten", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
@@ -51,11 +51,11 @@ var dataGuards = []guard{
 	{name: "a lost session that is silent is waited for without end", test: unit{"./data", "TestLostSession_IsWaitedForNoLongerThanALease"}, patch: patch{
 		"data/migrate.go", "return m.began.Add(s.lease())", "return m.began.Add(1000 * s.lease())"}},
 	{name: "a diff is no fence", test: unit{"./session", "TestDiffIsAFence"}, by: on("taken-for-dead"), patch: patch{
-		"session/diff.go", "changed, ok := row.adopt(epoch, address)", "changed, ok := address == \"none\", !epoch.Less(row.epoch)"}},
+		"session/registry/diff.go", "adopted, ok := r.adopt(s, epoch, address, now)", "adopted, ok := address == \"none\", !epoch.Less(s.epoch)"}},
 	{name: "a lower leader epoch is adopted", by: on("taken-for-dead"), patch: patch{
-		"session/fence.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && f.slot < 0:\n\t\treturn false, false"}},
+		"session/registry/fence.go", "case c < 0:\n\t\treturn false, false", "case c < 0 && s.number < 0:\n\t\treturn false, false"}},
 	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
-		"session/fence.go", "if row.epoch != epoch {", "if row.epoch != epoch && row.slot < 0 {"}},
+		"session/registry/fence.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
 	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
 		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
@@ -81,15 +81,15 @@ var dataGuards = []guard{
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
 		"data/owners.go", "case now.Sub(p.goneSince) >= o.grace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what no client has confirmed is offered", by: on("session-wakes-before-its-timers"), patch: patch{
-		"session/freshness.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh.valid(now, r.grace)", "return reg == nil || !now.IsZero()"}},
+		"session/registry/publish.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh(now, r.grace)", "return reg == nil || !now.IsZero()"}},
 	{name: "a withdrawal that data has is not repeated", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
-		"session/diff.go", "if wire.NodeIn(m.GetSession()) != s.Node {", "if wire.NodeIn(m.GetSession()).Name != s.Node.Name {"}},
+		"session/diff.go", "if wire.NodeIn(m.GetSession()) != d.config.Node {", "if wire.NodeIn(m.GetSession()).Name != d.config.Node.Name {"}},
 	{name: "an answer of another life is believed", test: unit{"./data", "TestDiff_RestartedSessionIsAnotherOwner"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
 		"data/diff.go", "err == nil && wire.NodeIn(res.Msg.GetSession()) != j.session", "err == nil && wire.NodeIn(res.Msg.GetSession()).Name != j.session.Name"}},
-	{name: "pushes are never held", test: unit{"./session", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("a-session-is-lost-with-its-clients"), patch: patch{
-		"session/guard.go", "if !g.on || !now.Before(m.until) || s.known() >= m.below {", "if m.below >= 0 {"}},
+	{name: "pushes are never held", test: unit{"./session/registry", "TestGuardHoldsOnlyUnexplainedShrinking"}, by: on("a-session-is-lost-with-its-clients"), patch: patch{
+		"session/registry/guard.go", "if !g.on || !now.Before(m.until) || s.known() >= m.below {", "if m.below >= 0 {"}},
 	{name: "older versions reach the application", test: unit{"./client", "TestPushesAreNewestWins"}, by: on("moved-over-slow-links@17"), patch: patch{
 		"client/subscription.go", "if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {", "if s.closed {"}},
 }

@@ -7,7 +7,7 @@ var operatorGuards = []guard{
 	{name: "the last session is drained", by: on("the-last-session-is-not-drained", "acts-that-end-the-service-are-refused"), test: unit{"./meta", "TestDrain_OfTheLastSessionIsRefused"}, patch: patch{
 		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
 	{name: "a drained session that is the last one refuses clients", by: on("drained-session-is-the-last"), test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
-		"session/state.go", "case others || s.closing:", "case others || leaves:"}},
+		"session/drain.go", "case others || d.closing:", "case others || leaves:"}},
 	{name: "a stop of the last session does not wait", test: unit{"./session", "TestStop_OfTheLastSessionGoesOnWhenAnotherComes"}, patch: patch{
 		"session/stop.go", "case !refused:\n", "case !refused || first:\n"}},
 	{name: "a client that is asked to move forgets its list", test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{

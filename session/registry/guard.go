@@ -1,8 +1,7 @@
-package session
+package registry
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -39,26 +38,13 @@ import (
 // below a threshold; this guard protects one list, and only against unexplained
 // losses.
 type guard struct {
-	on        bool          // the switch push-guard; guarded by the topics' mutex
-	grace     time.Duration // the session grace
-	heldTotal *atomic.Uint64
+	on    bool          // the switch push-guard
+	grace time.Duration // the session grace
 }
 
 // heldAtMost is how much longer than the session grace a push is held back at
 // most.
 const heldAtMost = 5 * time.Second
-
-// mark marks a datum: removals below a version are unconfirmed until a time.
-type mark struct {
-	below      int64
-	until      time.Time
-	incomplete time.Time // the end of the slot's mark: registrations may be missing that this leader never had
-	withdrawn  []uint32  // publishers that are not missing then
-}
-
-func newGuard(grace time.Duration) guard {
-	return guard{on: true, grace: grace, heldTotal: new(atomic.Uint64)}
-}
 
 // hold reports whether a push of d to s is held back, and when the topic is to
 // be read again.
@@ -74,13 +60,17 @@ func (g guard) hold(m mark, s *subscription, d *datum, now time.Time) (reread ti
 	if !s.held.IsZero() {
 		end = s.held.Add(limit)
 	}
+	var doubtful time.Time // the end of the mark that makes this list doubtful
 	switch {
 	case s.shrinks(d.count(), now):
-		end = earlier(end, m.until)
+		doubtful = m.until
 	case now.Before(m.incomplete) && s.exceeds(d, m.withdrawn):
-		end = earlier(end, m.incomplete)
+		doubtful = m.incomplete
 	default:
 		return reread, false
+	}
+	if doubtful.Before(end) {
+		end = doubtful
 	}
 	return end, now.Before(end)
 }
@@ -142,6 +132,3 @@ func (g guard) pushed(m mark, s *subscription, count int, now time.Time) {
 	}
 	s.doubted = m.until
 }
-
-// counted counts one push held back.
-func (g guard) counted() { g.heldTotal.Add(1) }

@@ -1,4 +1,4 @@
-package session
+package registry
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	wirev1 "conclave/wire/v1"
 )
@@ -65,7 +66,7 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 		{"held for a while already", mark{below: 10, until: now.Add(time.Hour)}, since(has(5, 10), 15*time.Second), first(0), true, 5 * time.Second},
 		{"held for the longest time allowed", mark{below: 10, until: now.Add(time.Hour)}, since(has(5, 10), 20*time.Second), first(0), false, 0},
 	} {
-		g := newGuard(15 * time.Second)
+		g := guard{true, 15 * time.Second}
 		reread, hold := g.hold(c.mark, c.sub, c.list, now)
 		assert.Equal(t, c.hold, hold, c.why)
 		if c.hold {
@@ -83,7 +84,7 @@ func TestGuardHoldsOnlyUnexplainedShrinking(t *testing.T) {
 func TestGuard_RespectsTheLimitOfASubscription(t *testing.T) {
 	now := time.Now()
 	m := mark{below: 10, until: now.Add(12 * time.Second)}
-	g := newGuard(15 * time.Second)
+	g := guard{true, 15 * time.Second}
 	empty, one := newDatum(&wirev1.Datum{}, 0), newDatum(&wirev1.Datum{Values: []string{"a"}}, 0)
 	s := &subscription{limit: 2 * time.Second}
 	reread, hold := g.hold(m, s, empty, now)
@@ -103,82 +104,21 @@ func TestGuard_RespectsTheLimitOfASubscription(t *testing.T) {
 	assert.Equal(t, 10*time.Second, reread.Sub(now))
 }
 
-func TestOutboxKeepsTheNewestOnly(t *testing.T) {
-	o := newOutbox()
-	at := func(v int64) *datum {
-		return &datum{message: &wirev1.Datum{DataInfoId: "x", Version: v, Values: []string{"a"}}, hash: uint64(v)}
-	}
-	for v := range int64(10_000) {
-		o.push("slow", at(v))
-	}
-	assert.Len(t, o.pushes, 1, "one entry for each subscription")
-	both := at(10_000)
-	o.push("slow", both)
-	o.push("other", both)
-	m := o.next()
-	if assert.Len(t, m.GetPushes(), 1, "one datum is sent once") {
-		assert.Equal(t, []string{"slow", "other"}, m.GetPushes()[0].GetSubscriptions())
-		assert.EqualValues(t, 10_000, m.GetPushes()[0].GetDatum().GetVersion())
-	}
-	assert.Nil(t, o.next())
-	o.push("slow", at(10_001))
-	assert.Len(t, o.next().GetPushes(), 1)
-}
-
-func TestOutboxMessagesAreBounded(t *testing.T) {
-	o := newOutbox()
-	large := make([]byte, 300<<10)
-	for i := range 10 {
-		o.push(string(rune('a'+i)), newDatum(&wirev1.Datum{Version: 1, Values: []string{string(large)}}, uint64(i+1)))
-	}
-	o.add(func() {
-		for i := range 3 * messageAcks {
-			o.accepted.add([]ack{{id: fmt.Sprint(i), version: 1}})
-		}
-	})
-	messages, pushes, acks := 0, 0, 0
-	for m := o.next(); m != nil; m = o.next() {
-		messages++
-		pushes, acks = pushes+len(m.GetPushes()), acks+len(m.GetAccepted())
-		assert.LessOrEqual(t, len(m.GetPushes()), 4)
-	}
-	assert.Equal(t, 10, pushes)
-	assert.Equal(t, 3*messageAcks, acks)
-	assert.Equal(t, 3, messages)
-}
-
-// A client that registers again and again and reads nothing has one pending
-// acknowledgement for each id, and its stream ends before refusals fill the
-// memory.
-func TestOutboxOfAClientThatReadsNothing(t *testing.T) {
-	o := newOutbox()
-	for v := range int64(10_000) {
-		o.accepted.add([]ack{{id: "a", version: v}, {id: "b", version: 1}})
-	}
-	m := o.next()
-	if assert.Len(t, m.GetAccepted(), 2) {
-		assert.EqualValues(t, 9_999, m.GetAccepted()[0].GetVersion())
-	}
-	assert.Nil(t, o.next())
-	for !o.overflows() {
-		o.add(func() { o.refused = append(o.refused, &wirev1.Refusal{}) })
-	}
-	assert.Len(t, o.refused, maxRefusals+1)
-}
-
 // Ten clients that were cut off together expire one by one. No list is under
 // half of the one pushed before it, and yet the lists do not shrink to nothing.
 func TestGuardAddsUpSmallLosses(t *testing.T) {
 	now := time.Now()
-	tops := newTopics(0, newGuard(15*time.Second), func() {})
-	conn := &connection{out: newOutbox()}
-	data := dataOf("x")
-	s := tops.subscribe(conn, data, 0, &wirev1.Subscription{Id: "s"}, now)
+	r := New(15*time.Second, 0, nil)
+	r.Resize(1, now)
+	owner, key := &Owner{}, keyOf("x")
+	_, err := r.Subscribe(owner, &wirev1.Subscription{Id: "s", DataInfoId: key}, now)
+	require.NoError(t, err)
+	s := owner.subs["s"]
 	version := int64(0)
 	offer := func(count int, unexplained bool) {
 		version++
 		now = now.Add(100 * time.Millisecond)
-		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: data.String(), Version: version}}
+		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: key, Version: version}}
 		for i := range count {
 			f.Datum.Values = append(f.Datum.Values, fmt.Sprint(i))
 		}
@@ -186,11 +126,11 @@ func TestGuardAddsUpSmallLosses(t *testing.T) {
 		if unexplained {
 			f.UnexplainedVersion = version
 		}
-		tops.fetched(f, now)
+		r.Fetched(Reads{}, []*wirev1.Fetched{f}, now)
 	}
 	confirm := func() {
 		now = now.Add(15 * time.Second)
-		tops.fetched(&wirev1.Fetched{Same: true, Datum: &wirev1.Datum{DataInfoId: data.String(), Version: version}}, now)
+		r.Fetched(Reads{}, []*wirev1.Fetched{{Same: true, Datum: &wirev1.Datum{DataInfoId: key, Version: version}}}, now)
 	}
 	offer(10, false)
 	for n := 9; n >= 0; n-- {
@@ -212,31 +152,4 @@ func TestGuardAddsUpSmallLosses(t *testing.T) {
 	assert.Equal(t, 2, s.count, "a withdrawal passes")
 	offer(3, true)
 	assert.Equal(t, 3, s.count)
-}
-
-func TestRotateServesEverySlotInTurn(t *testing.T) {
-	assert.Equal(t, []int{5, 9, 1, 3}, rotate([]int{1, 3, 5, 9}, 3))
-	assert.Equal(t, []int{5, 9, 1, 3}, rotate([]int{1, 3, 5, 9}, 4))
-	assert.Equal(t, []int{1, 3, 5, 9}, rotate([]int{1, 3, 5, 9}, 9))
-	assert.Equal(t, []int{1, 3, 5, 9}, rotate([]int{1, 3, 5, 9}, -1))
-	assert.Empty(t, rotate(nil, 3))
-}
-
-func TestBackoff_DoublesAndEndsWithTheRoutes(t *testing.T) {
-	p := newBackoff(func() float64 { return 0 })
-	now := time.Now()
-	var waits []time.Duration
-	for range 8 {
-		p.failed(1, now)
-		waits = append(waits, p.until(1, now).Sub(now))
-	}
-	ms := time.Millisecond
-	assert.Equal(t, []time.Duration{1 * ms, 2 * ms, 4 * ms, 8 * ms, 16 * ms, 32 * ms, 50 * ms, 50 * ms}, waits)
-	assert.True(t, p.until(2, now).IsZero())
-	p.reset(1)
-	assert.True(t, p.until(1, now).IsZero(), "a new table ends all pauses")
-	p.failed(1, now)
-	p.succeeded(1)
-	p.failed(1, now)
-	assert.Equal(t, ms, p.until(1, now).Sub(now))
 }

@@ -1,0 +1,40 @@
+package elector_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector"
+)
+
+func TestLead_ContextEndsWithCauseWhenDeposed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		causes := make(chan error, 1)
+		beats := 0
+		e, _ := run(t, s, "a", func(c *elector.Config) {
+			c.Lead = func(ctx context.Context, term elector.Term) error {
+				<-ctx.Done()
+				causes <- context.Cause(ctx)
+				return nil
+			}
+			c.OnBeat = func(elector.Term) { beats++ }
+		})
+		time.Sleep(10 * time.Second)
+		term, leading := e.Leading()
+		require.True(t, leading)
+		assert.Equal(t, uint64(1), term.Number)
+		assert.InDelta(t, 10, beats, 1, "OnBeat once a beat, the win included")
+		assert.InDelta(t, 10, s.played(), 1, "one round a beat")
+
+		s.set(func(t *elector.Term) { t.Number, t.Leader = 2, other })
+		assert.ErrorIs(t, <-causes, elector.ErrDeposed)
+		_, leading = e.Leading()
+		assert.False(t, leading)
+	})
+}

@@ -1,0 +1,84 @@
+package elector_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/elector"
+)
+
+func TestWake_LeaderReadsStoreAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		e, _ := run(t, s, "a")
+		time.Sleep(1500 * time.Millisecond)
+		s.set(func(t *elector.Term) { t.Number, t.Leader = 2, other })
+		e.Wake() // a fenced write matched nothing
+		synctest.Wait()
+		_, leading := e.Leading()
+		assert.False(t, leading, "deposed before its next beat")
+	})
+}
+
+func TestObserve_OlderReadDoesNotReplacePushedBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 3)
+		s.block = make(chan struct{})
+		e, _ := run(t, s, "a")
+		synctest.Wait() // a read is in progress
+		e.Observe(elector.Term{Number: 8, Leader: other, Beat: 2, Lease: 3 * time.Second})
+		e.Observe(elector.Term{Number: 8, Leader: other, Beat: 1})
+		close(s.block) // the answer is older than the pushed beats
+		synctest.Wait()
+		assert.Equal(t, uint64(8), e.Current().Number)
+		assert.Equal(t, uint64(2), e.Current().Beat)
+		assert.Equal(t, uint64(8), e.Highest())
+	})
+}
+
+func TestSuspect_PollsEachQuarterBeatUntilSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, _ := run(t, s, "a")
+		time.Sleep(1500 * time.Millisecond)
+		before := s.played()
+		e.Suspect()
+		synctest.Wait()
+		assert.Equal(t, before+1, s.played(), "one read at once")
+		time.Sleep(1100 * time.Millisecond)
+		assert.InDelta(t, before+1+4, s.played(), 1, "then one each quarter beat")
+		for range 2 { // the leader is alive: only the stream broke
+			s.set(func(t *elector.Term) { t.Beat++ })
+			time.Sleep(300 * time.Millisecond)
+		}
+		before = s.played()
+		for range 5 {
+			s.set(func(t *elector.Term) { t.Beat++ })
+			time.Sleep(time.Second)
+		}
+		assert.InDelta(t, before+5, s.played(), 1, "once settled, one each beat")
+	})
+}
+
+func TestSuspect_LeaseIsNotExtended(t *testing.T) {
+	for _, since := range []time.Duration{0, 110 * time.Millisecond, 220 * time.Millisecond, 390 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			s := ledBy(7, 0)
+			e, _ := run(t, s, "a")
+			synctest.Wait()
+			s.set(func(term *elector.Term) { term.Beat++; e.Observe(*term) }) // the last beat
+			began := time.Now()
+			time.Sleep(since)
+			e.Suspect()
+			for e.Current().Leader == other {
+				time.Sleep(time.Millisecond)
+			}
+			late := time.Since(began) - 3*time.Second
+			assert.LessOrEqual(t, late, 30*time.Millisecond, "a follower that reads each quarter beat must not miss the end of the lease")
+			assert.GreaterOrEqual(t, late, time.Duration(0))
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/gorilla/mux"
+	"github.com/hashicorp/go-hclog"
+
+	"conclave/elector"
+	"conclave/meta/metaclient"
+	"conclave/wire"
+	"conclave/wire/serve"
+)
+
+// candidacy makes this node an observer, or a candidate again, when an operator
+// asks for it.
+type candidacy struct {
+	config  Config
+	log     hclog.Logger
+	address string // of this node
+	elector *elector.Elector
+	client  *metaclient.Client
+	fence   *wire.Fence
+	events  *serve.Events
+	leaders *leaders
+	http    *http.Client
+
+	quitting atomic.Int32 // requests to quit the election that are in progress
+}
+
+// competes reports whether this node is a candidate and does not want to quit.
+func (c *candidacy) competes() bool { return !c.elector.Observing() && c.quitting.Load() == 0 }
+
+// postElection makes this node an observer, or a candidate again.
+func (c *candidacy) postElection(w http.ResponseWriter, r *http.Request) {
+	opts, err := parseActOptions(r)
+	if err != nil {
+		serve.WriteError(w, err)
+		return
+	}
+	quit := mux.Vars(r)["act"] == "quit"
+	var out any = map[string]any{"name": c.config.Node.Name, "observer": quit}
+	switch {
+	case quit:
+		var shown *metaclient.Effect
+		if shown, err = c.quitElection(r.Context(), opts); shown != nil {
+			out = shown
+		}
+	case opts.dryRun:
+		out = shownEffect(safe("%s is a candidate again", c.config.Node.Name))
+	default:
+		err = c.joinElection(r.Context())
+	}
+	if err != nil {
+		serve.WriteError(w, err)
+		return
+	}
+	serve.WriteJSON(w, http.StatusOK, out)
+}
+
+// quitElection makes this node an observer if the leader grants it. For a dry
+// run it returns the effect instead.
+func (c *candidacy) quitElection(ctx context.Context, opts actOptions) (*metaclient.Effect, error) {
+	if !opts.dryRun {
+		// Until the request has ended no beat reports that this node is a candidate.
+		c.quitting.Add(1)
+		defer c.client.Poke() // the leader shows the observers
+		defer c.quitting.Add(-1)
+	}
+	var granted uint64
+	leader, err := c.leaderAdmin()
+	if err == nil {
+		var options []metaclient.Option
+		var shown metaclient.Effect
+		if opts.force {
+			options = append(options, metaclient.Force())
+		}
+		if opts.dryRun {
+			options = append(options, metaclient.DryRun(&shown))
+		}
+		asking, cancel := context.WithTimeout(ctx, proxyLimit(c.config.NodeLease))
+		granted, err = leader.GrantQuit(asking, c.config.Node, options...)
+		cancel()
+		if err == nil && opts.dryRun {
+			return &shown, nil
+		}
+	}
+	switch code := wire.CodeOf(err); {
+	case err == nil && granted < c.fence.Highest() && !opts.force:
+		return nil, wire.Errorf(wire.CodeConflict, "the leader of term %d granted it, but term %d has been seen since: try again", granted, c.fence.Highest())
+	case err == nil:
+	case code != wire.CodeNoLeader && code != wire.CodeUnavailable && code != wire.CodeNotLeader:
+		return nil, err
+	case opts.dryRun:
+		e := shownEffect(c.quitsAlone())
+		return &e, nil
+	case !opts.force:
+		return nil, c.quitsAlone().refusal
+	default:
+		c.events.Add(wire.Event{Type: "act.forced", Term: c.fence.Highest(), Text: "forced: " + c.quitsAlone().text})
+	}
+	if err := c.elector.Quit(ctx); err != nil {
+		c.revoke(ctx)
+		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+	}
+	return nil, nil
+}
+
+// quitsAlone returns the effect of quitting when no leader can be asked.
+func (c *candidacy) quitsAlone() effect {
+	return unsafe(wire.CodeNoLeader, "no meta node leads at the moment: %s may be the last candidate, and none would lead until one joins the election", c.config.Node.Name)
+}
+
+// joinElection makes this node a candidate again.
+func (c *candidacy) joinElection(ctx context.Context) error {
+	if err := c.elector.JoinElection(ctx); err != nil {
+		return wire.Errorf(wire.CodeUnavailable, "%v", err)
+	}
+	c.client.Poke()
+	c.revoke(ctx)
+	return nil
+}
+
+// revoke withdraws the grant of this node at the leader. If the leader cannot
+// be reached, it counts one candidate less until its term ends.
+func (c *candidacy) revoke(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.NodeLease)
+	defer cancel()
+	leader, err := c.leaderAdmin()
+	if err == nil {
+		err = leader.RevokeQuit(ctx, c.config.Node.Name)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		c.log.Info("cannot withdraw the grant to quit at the leader", "error", err)
+	}
+}
+
+// leaderAdmin returns the admin API of the leader, which may be this node.
+func (c *candidacy) leaderAdmin() (*metaclient.Admin, error) {
+	address := c.address
+	if _, err := c.leaders.asLeader(); err != nil {
+		var refusal *wire.Error
+		if !errors.As(err, &refusal) || refusal.Address == "" {
+			return nil, err
+		}
+		address = refusal.Address
+	}
+	return metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{address}, HTTP: c.http, Token: c.config.Token}), nil
+}

@@ -1,0 +1,320 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"conclave"
+	"conclave/blacklist"
+	"conclave/internal/sleep"
+	"conclave/internal/trace"
+	"conclave/slot"
+	conclavesql "conclave/sql"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// arranger is the one goroutine that decides while this node leads. It owns the
+// cluster's state: each change is first one statement under the term, then
+// published. No other goroutine writes the state, so it needs no lock.
+type arranger struct {
+	*tenure
+	announcer *announcer
+	fetch     fetchState
+	fence     conclavesql.Fence
+	rand      *rand.Rand   // nonces
+	commands  chan command // from handlers; taken one at a time, after the warm-up
+
+	rows  map[conclavesql.Kind]conclavesql.State // what the database holds
+	seq   uint64                                 // the last that this term has used
+	state wire.State                             // the same as rows, decoded
+	black blacklist.Set                          // the same as state.Blacklist
+	watch protection
+	// quits are the metas that were granted to quit the election in this term.
+	quits map[conclave.NodeID]bool
+	// staleStop: this process knew no state of the cluster when it began to
+	// lead, so a stop of the cluster that is recorded was announced in an
+	// earlier run of the metas.
+	staleStop   bool
+	lastContact time.Time // when a session or data node last sent a beat, or did not need to
+	lastRound   time.Time // when the last round began; zero: there was none
+	// adoptWait: until then the leaders of an adopted table may still join,
+	// since the restored member list does not name them all.
+	adoptWait time.Time
+}
+
+// fetchState reads the state that the node at an address holds.
+type fetchState func(ctx context.Context, address string) (*wirev1.State, error)
+
+// command is a request that changes the state. do runs in the arranger; its
+// error is returned to the caller.
+type command struct {
+	do   func(ctx context.Context) error
+	done chan error // cap 1: the arranger never waits for the caller
+}
+
+// errDeposed reports that the lock row names another node: the term has ended.
+var errDeposed = errors.New("deposed: the database names another leader")
+
+// errRestored reports that the database was emptied or restored from a backup
+// under a running leader. A new term learns from the nodes what they hold
+// (warm-up); this one cannot.
+var errRestored = errors.New("the database holds less than this leader has written to it")
+
+// errAgain reports that the row was not as expected. It has been read again,
+// and the decision must be repeated.
+var errAgain = errors.New("an earlier write of this term has landed late")
+
+func newArranger(t *tenure, nonces *rand.Rand, announcer *announcer, fetch fetchState) *arranger {
+	return &arranger{
+		tenure: t, announcer: announcer, fetch: fetch,
+		fence: conclavesql.Fence{Owner: t.config.Node.String(), Term: t.term.Number},
+		rand:  nonces, commands: make(chan command), quits: map[conclave.NodeID]bool{}, lastContact: time.Now(),
+	}
+}
+
+// ask runs a command in the arranger and returns its error.
+func (a *arranger) ask(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*a.config.NodeLease)
+	defer cancel()
+	c := command{do: do, done: make(chan error, 1)}
+	select {
+	case a.commands <- c:
+	case <-a.ctx.Done():
+		return wire.NotLeader("", "")
+	case <-ctx.Done():
+		return wire.Errorf(wire.CodeUnavailable, "%s has just begun to lead and is waiting for the members", a.config.Node.Name)
+	}
+	select {
+	case err := <-c.done:
+		var e *wire.Error
+		if err != nil && !errors.As(err, &e) {
+			return wire.Errorf(wire.CodeUnavailable, "not done: %v", err)
+		}
+		return err // also at the end of the leadership: a command that was taken is answered
+	case <-ctx.Done():
+		return wire.Errorf(wire.CodeUnavailable, "the database did not answer in time: the request may have been done, repeat it")
+	}
+}
+
+// write makes one decision durable, then publishes it.
+//
+//  1. It waits while the leadership is suspended, until trust ends.
+//  2. It sends one statement, which requires that the lock names this node and
+//     its term, and that the row is as read.
+//  3. Without an answer it writes and publishes nothing until it has read the
+//     row and compared the nonce. Then it repeats the same write from the same
+//     old row; at most one of the two takes effect.
+func (a *arranger) write(ctx context.Context, kind conclavesql.Kind, body any) error {
+	text, err := encode(body)
+	if err != nil {
+		return err
+	}
+	old := a.rows[kind]
+	next := conclavesql.State{
+		Kind: kind, Body: text, Term: a.fence.Term, Seq: a.seq + 1, Nonce: conclavesql.NewNonce(a.rand),
+	}
+	outcome, err := a.settle(ctx, old, next, func() (conclavesql.Outcome, error) {
+		return a.traced(old, next, func() (conclavesql.Outcome, error) { return a.config.Store.Write(ctx, a.fence, old, next) })
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.applyOutcome(ctx, outcome, next); err != nil {
+		return err
+	}
+	a.publish()
+	return nil
+}
+
+// sealAll moves every kind that this term has not written yet into the term,
+// bodies unchanged, in one statement. The rows are as they were read, since no
+// other node could write after the term was won. A second call changes nothing.
+func (a *arranger) sealAll(ctx context.Context) error {
+	seq, nonce := a.seq+1, conclavesql.NewNonce(a.rand)
+	for try := 0; ; try++ {
+		if err := a.mayAct(ctx); err != nil {
+			return err
+		}
+		outcome, err := a.traced(conclavesql.State{Kind: "seal"}, conclavesql.State{Kind: "seal", Term: a.fence.Term, Seq: seq, Nonce: nonce},
+			func() (conclavesql.Outcome, error) { return a.config.Store.Seal(ctx, a.fence, seq, nonce) })
+		switch outcome {
+		case conclavesql.Deposed:
+			return errDeposed
+		case conclavesql.Unknown:
+			a.log.Warn("the outcome of the seal is unknown, repeating it", "error", err)
+			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
+				return err
+			}
+			continue
+		case conclavesql.Conflict: // an earlier try took effect, so this one found nothing to change
+		}
+		a.seq = seq
+		for _, kind := range conclavesql.Kinds() {
+			if row := a.rows[kind]; row.Term < a.fence.Term {
+				row.Term, row.Seq, row.Nonce = a.fence.Term, seq, nonce
+				a.rows[kind] = row
+				if err := a.decode(row); err != nil {
+					return err
+				}
+			}
+		}
+		a.publish()
+		return nil
+	}
+}
+
+// reread takes over the rows from the database.
+func (a *arranger) reread(ctx context.Context) error {
+	rows, err := a.config.Store.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("read the cluster's state: %w", err)
+	}
+	a.rows = rows
+	for _, kind := range conclavesql.Kinds() {
+		row := rows[kind]
+		if row.Term == a.fence.Term {
+			a.seq = max(a.seq, row.Seq)
+		}
+		if err := a.decode(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle repeats a write until its outcome is known.
+func (a *arranger) settle(ctx context.Context, old, next conclavesql.State, write func() (conclavesql.Outcome, error)) (conclavesql.Outcome, error) {
+	for try := 0; ; try++ {
+		if err := a.mayAct(ctx); err != nil {
+			return conclavesql.Unknown, err
+		}
+		outcome, err := write()
+		for outcome == conclavesql.Unknown {
+			a.log.Warn("the outcome of a write is unknown, reading the row", "kind", old.Kind, "seq", next.Seq, "error", err)
+			if err := sleep.For(ctx, min(10*time.Millisecond<<min(try, 6), a.config.Beat/4)); err != nil {
+				return outcome, err
+			}
+			try++
+			outcome, _, err = a.config.Store.Settle(ctx, a.fence, old, next)
+		}
+		if outcome != conclavesql.Unwritten {
+			return outcome, nil
+		}
+	}
+}
+
+// mayAct waits while the leadership is suspended.
+func (a *arranger) mayAct(ctx context.Context) error {
+	for {
+		if _, ok := a.elector.Leading(); ok {
+			return nil
+		}
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// applyOutcome takes over the outcome of a write.
+func (a *arranger) applyOutcome(ctx context.Context, outcome conclavesql.Outcome, next conclavesql.State) error {
+	switch outcome {
+	case conclavesql.Written:
+		a.seq = max(a.seq, next.Seq)
+		a.rows[next.Kind] = next
+		return a.decoded(next)
+	case conclavesql.Deposed:
+		return errDeposed
+	}
+	// Conflict: the row holds an earlier write of this term. Adopt it; it may
+	// be this very write, sent twice because its first answer was lost.
+	written := a.rows
+	if err := a.reread(ctx); err != nil {
+		return err
+	}
+	for kind, row := range a.rows {
+		if (conclave.Epoch{Term: row.Term, Seq: row.Seq}).Less(conclave.Epoch{Term: written[kind].Term, Seq: written[kind].Seq}) {
+			return fmt.Errorf("%s: %w", kind, errRestored)
+		}
+	}
+	a.publish()
+	if a.rows[next.Kind].Nonce == next.Nonce {
+		return nil
+	}
+	return errAgain
+}
+
+// publish makes the written state visible to all streams through the view.
+func (a *arranger) publish() {
+	a.config.Trace.Claim(trace.Claim{Kind: trace.Publishing, Term: a.fence.Term, Epoch: a.state.Table.Epoch})
+	a.view.Set(a.state)
+	a.propagation.published(a.state.Table.Epoch, time.Now())
+	a.updates.Notify()
+}
+
+// nextEpoch returns the epoch of the next write.
+func (a *arranger) nextEpoch() conclave.Epoch {
+	return conclave.Epoch{Term: a.fence.Term, Seq: a.seq + 1}
+}
+
+// decode reads a row into the state. A kind that was never written reads as
+// empty, with its epoch. The slot table is an exception: no table is published
+// before there is one.
+func (a *arranger) decode(row conclavesql.State) error {
+	epoch := conclave.Epoch{Term: row.Term, Seq: row.Seq}
+	read := func(into any) error {
+		if row.Body == "" {
+			return nil
+		}
+		if err := json.Unmarshal([]byte(row.Body), into); err != nil {
+			return fmt.Errorf("the stored %s of epoch %s cannot be read: %w", row.Kind, epoch, err)
+		}
+		return nil
+	}
+	switch row.Kind {
+	case conclavesql.KindTable:
+		var b tableBody
+		if err := read(&b); err != nil {
+			return err
+		}
+		a.state.Table, a.state.Replicas = slot.Table{}, b.Replicas
+		if len(b.Slots) > 0 {
+			t := slot.Table{Epoch: epoch, Slots: b.Slots}
+			if err := t.Validate(); err != nil {
+				return fmt.Errorf("the stored slot table of epoch %s: %w", epoch, err)
+			}
+			a.state.Table = t
+		}
+	case conclavesql.KindMembers:
+		var b membersBody
+		if err := read(&b); err != nil {
+			return err
+		}
+		a.state.Members = wire.Members{Epoch: epoch, List: b.List, Lost: b.Lost}
+	case conclavesql.KindBlacklist:
+		var set blacklist.Set
+		if err := read(&set); err != nil {
+			return err
+		}
+		a.black = set.At(epoch)
+		a.state.Blacklist = wire.Blacklist{Epoch: epoch, Entries: set.List()}
+	case conclavesql.KindSwitches:
+		var b switchesBody
+		if err := read(&b); err != nil {
+			return err
+		}
+		a.state.Switches = wire.Switches{Epoch: epoch, List: b.List}
+	case conclavesql.KindFreeze:
+		var b freezeBody
+		if err := read(&b); err != nil {
+			return err
+		}
+		a.watch.of = b.Of
+		a.state.Freeze = wire.Freeze{Epoch: epoch, Frozen: b.Frozen, Reason: b.Reason}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package meta
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"conclave"
+	"conclave/elector"
+	"conclave/internal/signal"
+	"conclave/internal/sleep"
+	"conclave/wire"
+	"conclave/wire/serve"
+	wirev1 "conclave/wire/v1"
+)
+
+// tenure is what the parts of a leader share while it leads one term: who it
+// is, what it knows of the other nodes, and what there is to send to them.
+type tenure struct {
+	config  Config
+	log     hclog.Logger
+	address string
+	term    elector.Term
+	ctx     context.Context // ends with the leadership; its calls carry the term
+	elector election
+	view    *wire.View
+	events  *serve.Events
+	knock   func(ctx context.Context, address string) (conclave.NodeID, conclave.Role, error)
+
+	roster      *roster
+	evidence    evidence
+	beat        atomic.Uint64    // the last that the database acknowledged
+	updates     signal.Broadcast // notified when there is something to send: a beat, or a change
+	changed     signal.Signal    // another round of the arranger is needed
+	loaded      chan struct{}    // closed once the stored state has been read
+	warm        atomic.Bool      // this term has written: no node can hold more than was published
+	propagation propagation
+	helpers     group  // short tasks: announcing, examining suspects
+	background  *group // tasks that end with the node, not with the term
+}
+
+// election is what a leader needs of the elector.
+type election interface {
+	Leading() (elector.Term, bool)
+	Current() elector.Term
+	Remaining() time.Duration
+	Observing() bool
+	Seen(term uint64)
+	Wake()
+	Resign(ctx context.Context) error
+	Abstain(ctx context.Context) (bool, error)
+}
+
+// event records an event of this term.
+func (t *tenure) event(what string, epoch *conclave.Epoch, data map[string]any, format string, args ...any) {
+	t.events.Add(wire.Event{Type: what, Term: t.term.Number, Epoch: epoch, Text: fmt.Sprintf(format, args...), Data: data})
+}
+
+// outranked reports whether highest is above this term, and passes such a term
+// to the elector.
+func (t *tenure) outranked(highest uint64) bool {
+	if highest <= t.term.Number {
+		return false
+	}
+	t.elector.Seen(highest)
+	return true
+}
+
+// identify returns the identity of the node that answers at an address.
+func (t *tenure) identify(ctx context.Context, address string, limit time.Duration) (conclave.NodeID, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	id, _, err := t.knock(ctx, address)
+	return id, err
+}
+
+// metas returns the metas that are known to run, this one first.
+func (t *tenure) metas() []*wirev1.Member {
+	out := []*wirev1.Member{wire.MemberOut(wire.Member{Node: t.config.Node, Role: conclave.RoleMeta, Address: t.address})}
+	for _, m := range t.roster.metaMembers() {
+		out = append(out, wire.MemberOut(m))
+	}
+	return out
+}
+
+// evidence is what the beats of a warm-up report about a slot table that the
+// database does not have, because it was restored from a backup.
+type evidence struct {
+	mu      sync.Mutex     // guards the rest
+	table   conclave.Epoch // the highest that any node holds
+	address string         // of the node that holds it
+}
+
+func (e *evidence) see(table conclave.Epoch, address string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.table.Less(table) {
+		e.table, e.address = table, address
+	}
+}
+
+func (e *evidence) highest() (conclave.Epoch, string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.table, e.address
+}
+
+// forget drops the evidence; later beats may report it again.
+func (e *evidence) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.table, e.address = conclave.Epoch{}, ""
+}
+
+// announcer announces a new leader.
+type announcer struct {
+	*tenure
+	metas func() []string // the addresses of the other metas
+	call  func(ctx context.Context, address string, m *wirev1.AnnounceRequest) error
+}
+
+// targets returns all nodes to which a new leader announces itself: the
+// members that this node knew as a follower, and all metas.
+func (a *announcer) targets() []wire.Member {
+	list := append([]wire.Member(nil), a.view.State().Members.List...)
+	for _, address := range a.metas() {
+		list = append(list, wire.Member{Address: address, Role: conclave.RoleMeta})
+	}
+	return list
+}
+
+// announce announces this leader to members, all at once and in the background.
+// Their answers are evidence: a refusal of the term as too low carries the
+// highest term seen; two refused dials, 100 ms apart, show that a member that
+// an earlier leader could dial is dead.
+func (a *announcer) announce(to []wire.Member) {
+	for _, m := range to {
+		a.helpers.Go(func() {
+			for refused := 0; refused < 2; refused++ {
+				err := a.announceTo(m.Address)
+				if err == nil || !wire.Refused(err) {
+					return
+				}
+				if refused == 1 && m.Dialable && a.roster.markDead(m.Node) {
+					a.changed.Set()
+				}
+				if sleep.For(a.ctx, 100*time.Millisecond) != nil {
+					return
+				}
+			}
+		})
+	}
+}
+
+func (a *announcer) announceTo(address string) error {
+	ctx, cancel := context.WithTimeout(a.ctx, a.config.NodeLease/2)
+	defer cancel()
+	err := a.call(ctx, address, &wirev1.AnnounceRequest{Term: a.term.Number, Leader: wire.NodeOut(a.config.Node), Address: a.address})
+	var refusal *wire.Error
+	if errors.As(err, &refusal) && refusal.Code == wire.CodeStaleEpoch {
+		a.log.Warn("this term was refused: a higher one has been seen", "term", a.term.Number, "seen", refusal.Epoch.Term, "by", address)
+		a.outranked(refusal.Epoch.Term)
+	}
+	return err
+}
+
+// group joins goroutines that are started by requests, the last of which may
+// arrive after the end has begun.
+type group struct {
+	mu     sync.Mutex // guards closed, and that nothing is added after it
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// Go runs f, unless the group is closed.
+func (g *group) Go(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.wg.Go(f)
+	}
+}
+
+// close makes Go do nothing from now on and waits for the running functions.
+func (g *group) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.wg.Wait()
+}

@@ -1,0 +1,48 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"conclave/internal/signal"
+	"conclave/session/registry"
+	wirev1 "conclave/wire/v1"
+)
+
+// connection is one Connect stream of a client.
+type connection struct {
+	*registry.Owner // what it owns; the registry's lock guards it
+	since           time.Time
+	linger          time.Duration // how long its registrations stay after it broke
+	authorized      bool
+	out             *outbox
+	abort           func()        // ends the stream from this side; may be called by any goroutine
+	settled         signal.Signal // data has more of what it registered
+	asked           bool          // asked to move; guarded by clients.mu
+}
+
+// clientStream is one Connect call, as the session sees it.
+type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]
+
+// send sends what the outbox holds, until finish is closed and nothing is left.
+func (conn *connection) send(ctx context.Context, stream *clientStream, finish <-chan struct{}) error {
+	for {
+		for m := conn.out.next(); m != nil; m = conn.out.next() {
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-conn.out.ready.C():
+		case <-finish:
+			if m := conn.out.next(); m != nil {
+				return stream.Send(m)
+			}
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,54 @@
+// Package registry is what one session holds for its clients: the registrations
+// that they publish, the changes of them that data has not acknowledged, what
+// they subscribe to, and what is still to be sent to each. It is pure. It has no
+// goroutine, no network, no lock, no logger and no clock: it is given the time,
+// and returns what is to be sent and whether there is something to do. Package
+// session owns one Registry, guards it with one lock, and moves what it returns.
+//
+// # The rules
+//
+// Registrations: of each id the highest version is held, live or a tombstone,
+// and belongs to the connection that sent it last. It is published only while
+// that connection is fresh (Owner).
+//
+// Epochs: of each slot the highest leader epoch is adopted. Changes are taken
+// and topics are read at that epoch, and an answer counts only if it still is
+// the slot's when the answer arrives (Adopt). A diff adopts the asker's epoch
+// before it is answered, so nothing that is sent later can be older than the
+// answer.
+//
+// Changes: the newest change of an id waits in its slot's queue until the slot's
+// leader has accepted it at the present epoch (Settle).
+//
+// Pushes: what is pushed as version v is the datum at version v, and versions
+// rise per subscription. The push guard may hold a push back; it never changes
+// one (guard.go).
+//
+// # Who calls what
+//
+//	a client's messages     Put, Withdraw; Subscribe, Unsubscribe; Renew
+//	its end                 End, Linger, Release; Disown when its lease expires
+//	the slot table          Resize, Adopt
+//	a loop that writes      Unwritten, Take, Settle, Refuse; Audit
+//	a loop that reads       Unread, TakeReads, Fetched, Retry
+//	a data node's feed      Adopt, Refresh, Changed
+//	a data node's diff      Diff
+//
+// # Files, in reading order
+//
+//   - view.go: what operators are shown.
+//   - outbox.go: what is still to be sent to one client.
+//   - queue.go: the changes that data has not acknowledged.
+//   - diff.go: the answer to a data node that compares its copies.
+//   - publish.go: registrations come, change and go.
+//   - subscribe.go: subscriptions come and go.
+//   - push.go: what was read is offered to the subscribers.
+//   - read.go: which topics are to be read, and when.
+//   - fence.go: which leader epoch of a slot counts.
+//   - registry.go: the registry, and the number of its slots.
+//   - guard.go: when a push is held back.
+//   - slot.go: one slot: its leader, registrations, queue and topics.
+//   - topic.go: a topic, its content, and its subscriptions.
+//   - registration.go: a registration, and a change of it.
+//   - owner.go: a connection, and until when its registrations may be published.
+package registry

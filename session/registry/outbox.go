@@ -1,0 +1,133 @@
+package registry
+
+import (
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// Outbox holds what is still to be sent to one client. Its size is limited by
+// what the client itself asked for: one entry per registration and per
+// subscription, of which the newest replaces the older ones. A client that reads
+// slowly therefore sees fewer versions, never an older one after a newer one,
+// and delays no other client. Its zero value is empty. It is not safe for
+// concurrent use.
+type Outbox struct {
+	// What is sent once with the next message, unless it is zero.
+	Welcome  *wirev1.Welcome
+	Sessions []string
+	Move     string // why the client is asked to go to another session
+	Pong     uint64
+
+	accepted acks
+	stored   acks
+	refused  []*wirev1.Refusal
+	pushes   []string          // subscriptions in order of arrival, each once
+	newest   map[string]*datum // of each subscription in pushes
+}
+
+// acks holds acknowledgements to be sent: the highest version of each id.
+type acks struct {
+	order   []string
+	version map[string]int64
+}
+
+func (a *acks) add(more []Ack) {
+	if a.version == nil && len(more) > 0 {
+		a.version = make(map[string]int64, len(more))
+	}
+	for _, m := range more {
+		have, waits := a.version[m.ID]
+		if !waits {
+			a.order = append(a.order, m.ID)
+		}
+		a.version[m.ID] = max(have, m.Version)
+	}
+}
+
+// take removes and returns as many as one message carries.
+func (a *acks) take() (out []*wirev1.Ack) {
+	n := min(len(a.order), messageAcks)
+	block := make([]wirev1.Ack, n) // one allocation for all
+	for i, id := range a.order[:n] {
+		block[i].Id, block[i].Version = id, a.version[id]
+		delete(a.version, id)
+		out = append(out, &block[i])
+	}
+	if a.order = a.order[n:]; len(a.order) == 0 {
+		*a = acks{}
+	}
+	return out
+}
+
+// Answer adds what became of registrations and subscriptions: accepted, stored,
+// or refused.
+func (o *Outbox) Answer(accepted, stored []Ack, refused []*wirev1.Refusal) {
+	o.accepted.add(accepted)
+	o.stored.add(stored)
+	o.refused = append(o.refused, refused...)
+}
+
+// Push adds a push. It replaces one of the same subscription that was not sent
+// yet.
+func (o *Outbox) Push(p Push) {
+	if o.newest == nil {
+		o.newest = map[string]*datum{}
+	}
+	if o.newest[p.ID] == nil {
+		o.pushes = append(o.pushes, p.ID)
+	}
+	o.newest[p.ID] = p.datum
+}
+
+// maxRefusals is how many refusals may wait for a client that does not read
+// them. Refusals are the only thing that a client can cause without limit.
+const maxRefusals = 64 << 10
+
+// Overflows reports whether more refusals wait than the client may leave
+// unread.
+func (o *Outbox) Overflows() bool { return len(o.refused) > maxRefusals }
+
+// messageBytes and messageAcks limit one message to a client.
+const (
+	messageBytes = 1 << 20
+	messageAcks  = 4096
+)
+
+// Next removes and returns the next message, or nil when nothing is left to be
+// sent. A datum for several subscriptions of the connection is sent once.
+func (o *Outbox) Next() *wirev1.ServerMessage {
+	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
+	if o.Move != "" {
+		m.Move = &wirev1.Move{Reason: o.Move}
+	}
+	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != ""
+	o.Welcome, o.Sessions, o.Pong, o.Move = nil, nil, 0, ""
+
+	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()
+	m.Refused, o.refused = o.refused, nil
+	size, taken := 0, 0
+	at := map[*datum]*wirev1.Push{}
+	for _, subscription := range o.pushes {
+		if size > messageBytes {
+			break
+		}
+		taken++
+		d := o.newest[subscription]
+		delete(o.newest, subscription)
+		if out := at[d]; out != nil {
+			out.Subscriptions = append(out.Subscriptions, subscription)
+			continue
+		}
+		out := &wirev1.Push{Subscriptions: []string{subscription}, Datum: d.message, Hash: d.hash, UnconfirmedMs: wire.Ms(d.unconfirmed)}
+		at[d] = out
+		m.Pushes = append(m.Pushes, out)
+		size += d.size
+	}
+	if o.pushes = o.pushes[taken:]; len(o.pushes) == 0 {
+		o.pushes = nil
+	}
+	if !something && len(m.Accepted)+len(m.Stored)+len(m.Refused)+len(m.Pushes) == 0 {
+		return nil
+	}
+	return m
+}

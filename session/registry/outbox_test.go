@@ -1,0 +1,71 @@
+package registry
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	wirev1 "conclave/wire/v1"
+)
+
+func TestOutboxKeepsTheNewestOnly(t *testing.T) {
+	var o Outbox
+	at := func(v int64) *datum {
+		return &datum{message: &wirev1.Datum{DataInfoId: "x", Version: v, Values: []string{"a"}}, hash: uint64(v)}
+	}
+	for v := range int64(10_000) {
+		o.Push(Push{ID: "slow", datum: at(v)})
+	}
+	assert.Len(t, o.pushes, 1, "one entry for each subscription")
+	both := at(10_000)
+	o.Push(Push{ID: "slow", datum: both})
+	o.Push(Push{ID: "other", datum: both})
+	m := o.Next()
+	if assert.Len(t, m.GetPushes(), 1, "one datum is sent once") {
+		assert.Equal(t, []string{"slow", "other"}, m.GetPushes()[0].GetSubscriptions())
+		assert.EqualValues(t, 10_000, m.GetPushes()[0].GetDatum().GetVersion())
+	}
+	assert.Nil(t, o.Next())
+	o.Push(Push{ID: "slow", datum: at(10_001)})
+	assert.Len(t, o.Next().GetPushes(), 1)
+}
+
+func TestOutboxMessagesAreBounded(t *testing.T) {
+	var o Outbox
+	large := make([]byte, 300<<10)
+	for i := range 10 {
+		o.Push(Push{ID: string(rune('a' + i)), datum: newDatum(&wirev1.Datum{Version: 1, Values: []string{string(large)}}, uint64(i+1))})
+	}
+	for i := range 3 * messageAcks {
+		o.Answer([]Ack{{ID: fmt.Sprint(i), Version: 1}}, nil, nil)
+	}
+	messages, pushes, acks := 0, 0, 0
+	for m := o.Next(); m != nil; m = o.Next() {
+		messages++
+		pushes, acks = pushes+len(m.GetPushes()), acks+len(m.GetAccepted())
+		assert.LessOrEqual(t, len(m.GetPushes()), 4)
+	}
+	assert.Equal(t, 10, pushes)
+	assert.Equal(t, 3*messageAcks, acks)
+	assert.Equal(t, 3, messages)
+}
+
+// A client that registers again and again and reads nothing has one pending
+// acknowledgement for each id, and its stream ends before refusals fill the
+// memory.
+func TestOutboxOfAClientThatReadsNothing(t *testing.T) {
+	var o Outbox
+	for v := range int64(10_000) {
+		o.Answer([]Ack{{ID: "a", Version: v}, {ID: "b", Version: 1}}, nil, nil)
+	}
+	m := o.Next()
+	if assert.Len(t, m.GetAccepted(), 2) {
+		assert.EqualValues(t, 9_999, m.GetAccepted()[0].GetVersion())
+	}
+	assert.Nil(t, o.Next())
+	for !o.Overflows() {
+		o.Answer(nil, nil, []*wirev1.Refusal{{}})
+	}
+	assert.Len(t, o.refused, maxRefusals+1)
+}

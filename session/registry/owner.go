@@ -1,0 +1,90 @@
+package registry
+
+import "time"
+
+// Owner is one connection of a client. It owns the registrations that were last
+// sent on it, and it has subscriptions.
+//
+// Its freshness limits how long its registrations may be published after the
+// client's last message. Those of an owner that is not fresh are held back.
+//
+//	              a message of the client arrives
+//	                 +--------------+
+//	                 v              |
+//	(published) the owner is fresh -+
+//	     |        ^
+//	     |        | sent again, on a connection that is fresh
+//	     v        |
+//	(held back) data is sent nothing: neither the registration nor its removal
+//	     |
+//	     +---- a client lease after the end of the connection was noticed ----> removed
+//
+// The reason: a client that moves to another session may change and withdraw
+// there what it registered here. The tombstone is kept for the session grace,
+// and on data nodes for as long as it hides anything. A session that was
+// suspended or cut off for longer finds that data has removed its copies (as
+// those of a lost session) and the tombstones as well. If it published its copy
+// again, the withdrawn registration would become visible again.
+//
+// The client's last message must therefore be younger than a tombstone can be
+// old: two thirds of the grace; the last third allows for messages in flight.
+// This is checked at the moment of publishing. The timers that end leases
+// cannot do it: in a process that was suspended they fire late, in any order
+// with the requests that waited meanwhile. For the same reason a message that
+// arrives after the lease has expired does not count: it may have waited in the
+// kernel's buffers.
+//
+// A registration is never removed sooner than its lease allows: the client may
+// have found no other session, and be on its way back.
+type Owner struct {
+	Client    string // the client's id, random per process
+	Name      string // as operators are shown
+	Address   string // from which the client is or was connected
+	Number    uint64 // counts the connections of this session
+	Announced bool   // the client asked for a linger itself: its end is intended
+
+	last  time.Time // when the last message of the client arrived
+	until time.Time // of a client that has left as it had announced: the end of its linger
+	ended bool      // the connection has ended
+	regs  map[string]*registration
+	subs  map[string]*subscription
+}
+
+// FreshFor returns how long a message keeps its connection fresh: two thirds of
+// the session grace.
+func FreshFor(grace time.Duration) time.Duration { return grace * 2 / 3 }
+
+// Renew records a message of the client. It reports false, and records nothing,
+// if the time since the message before it is longer than silence.
+func (o *Owner) Renew(now time.Time, silence time.Duration) bool {
+	if !o.last.IsZero() && now.Sub(o.last) > silence {
+		return false
+	}
+	o.last = now
+	return true
+}
+
+// Linger records that the client has sent its last message, the orderly end of
+// its request: it uses no other session before until.
+func (o *Owner) Linger(until time.Time) { o.until = until }
+
+// End records that the connection has ended.
+func (o *Owner) End() { o.ended = true }
+
+// fresh reports whether the registrations of the connection may be published.
+func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
+	return now.Sub(o.last) < FreshFor(grace) || now.Before(o.until)
+}
+
+// after returns the owner of a registration that belongs to o, or to no
+// connection if o is nil, and is sent again by sender: the last sender, except
+// that of two connections of the same client the later one stays the owner.
+// Messages of the earlier one that were still buffered when it broke must not
+// take the registration back, because its lease would then end what the client
+// holds through its new connection.
+func (o *Owner) after(sender *Owner) *Owner {
+	if o != nil && o.Client == sender.Client && o.Number > sender.Number && !o.ended {
+		return o
+	}
+	return sender
+}

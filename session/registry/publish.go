@@ -1,0 +1,157 @@
+package registry
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// Put registers, updates or withdraws a registration for a client. It returns
+// an error if the registration is refused; otherwise it is accepted, and stored
+// reports whether data has acknowledged that version already. A higher version
+// replaces a lower one; an equal version is the same registration and is
+// acknowledged again.
+func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stored bool, err error) {
+	if !r.HasTable() {
+		return false, errNoTable()
+	}
+	old, key, owner := r.byID[p.ID], p.Data.String(), sender
+	if old != nil {
+		owner = old.owner.after(sender)
+	}
+	switch {
+	case old == nil:
+	case old.key != key:
+		return false, wire.Errorf(wire.CodeConflict, "registration %s is for %s, not for %s: an id names one dataId", p.ID, old.pub.Data.DataID, p.Data.DataID)
+	case p.Version < old.pub.Version:
+		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.pub.Version, p.Version)
+	case p.Version == old.pub.Version:
+		wasHeldBack := !r.mayPublish(old, now)
+		old.setOwner(owner)
+		if wasHeldBack && r.mayPublish(old, now) { // data may have dropped its copy
+			old.stored = conclave.Epoch{}
+			old.slot.enqueue(putOf(old))
+		}
+		return !old.stored.IsZero(), nil
+	}
+	r.replace(old, p, key, owner, now)
+	return false, nil
+}
+
+// replace puts p in the place of old, which may be nil, and queues it.
+func (r *Registry) replace(old *registration, p conclave.Publisher, key string, owner *Owner, now time.Time) {
+	if old != nil {
+		r.drop(old)
+	}
+	reg := &registration{pub: p, key: key, slot: r.slotOf(key)}
+	if p.Withdrawn {
+		reg.forget = now.Add(r.grace)
+	} else {
+		r.live++
+	}
+	r.byID[p.ID] = reg
+	reg.slot.hold(reg)
+	reg.slot.enqueue(putOf(reg))
+	reg.setOwner(owner)
+	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot.number, Subject: p.ID, Key: key, Version: p.Version, Flag: p.Withdrawn})
+}
+
+func (r *Registry) drop(reg *registration) {
+	reg.slot.release(reg)
+	delete(r.byID, reg.pub.ID)
+	if !reg.pub.Withdrawn {
+		r.live--
+	}
+	reg.setOwner(nil)
+}
+
+// mayPublish reports whether a registration may be sent to data. Tombstones
+// always may, also those that are forgotten here (reg is nil): they restore
+// nothing.
+func (r *Registry) mayPublish(reg *registration, now time.Time) bool {
+	return reg == nil || reg.pub.Withdrawn || reg.owner.fresh(now, r.grace)
+}
+
+// Disown removes the live registrations of a connection, with the given cause,
+// and returns how many there were. Its tombstones stay, without an owner, until
+// they are forgotten.
+func (r *Registry) Disown(owner *Owner, cause wirev1.Cause) (removed int) {
+	for _, id := range sortedKeys(owner.regs) {
+		reg := owner.regs[id]
+		if reg.pub.Withdrawn {
+			reg.setOwner(nil)
+			continue
+		}
+		r.drop(reg)
+		reg.slot.enqueue(removalOf(reg, cause))
+		r.trace.Claim(trace.Claim{Kind: trace.Dropped, Slot: reg.slot.number, Subject: id, Key: reg.key, Version: reg.pub.Version})
+		removed++
+	}
+	return removed
+}
+
+// Withdraw turns all registrations of a connection into tombstones, after its
+// client said good-bye, and returns how many there were. Removing this
+// session's copies would not be enough: an older copy at a session that the
+// client has left recently would become visible again.
+func (r *Registry) Withdraw(owner *Owner, now time.Time) (withdrawn int) {
+	for _, id := range sortedKeys(owner.regs) {
+		old := owner.regs[id]
+		if old.pub.Withdrawn || old.pub.Version == conclave.MaxVersion {
+			continue
+		}
+		r.replace(old, conclave.Publisher{ID: id, Data: old.pub.Data, Version: old.pub.Version + 1, Withdrawn: true}, old.key, owner, now)
+		withdrawn++
+	}
+	return withdrawn
+}
+
+// Release ends what a connection has here after it has ended: its subscriptions
+// and, unless it leaves live registrations, the ownership of its tombstones. It
+// returns how many registrations it leaves.
+func (r *Registry) Release(owner *Owner) (left int) {
+	for _, id := range sortedKeys(owner.subs) {
+		r.Unsubscribe(owner, id)
+	}
+	if left = r.LiveOf(owner); left == 0 {
+		r.Disown(owner, wirev1.Cause_CAUSE_WITHDRAWN)
+	}
+	return left
+}
+
+// HasUnstored reports whether a registration of a connection is not stored yet.
+func (r *Registry) HasUnstored(owner *Owner) bool {
+	for _, reg := range owner.regs {
+		if reg.stored.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// ForgetTombstones drops the tombstones that are stored and old enough.
+func (r *Registry) ForgetTombstones(now time.Time) {
+	for _, reg := range r.byID {
+		if reg.pub.Withdrawn && !reg.stored.IsZero() && now.After(reg.forget) {
+			r.drop(reg)
+		}
+	}
+}
+
+// Live returns the number of registrations that are not tombstones.
+func (r *Registry) Live() int { return r.live }
+
+// LiveOf returns how many of them these connections own.
+func (r *Registry) LiveOf(owners ...*Owner) (n int) {
+	for _, o := range owners {
+		for _, reg := range o.regs {
+			if !reg.pub.Withdrawn {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,103 @@
+package registry
+
+import (
+	"time"
+
+	"conclave/internal/trace"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// Push is a datum that is to be sent to a subscriber. The pushes to one
+// subscription must be given to its Outbox in their order.
+type Push struct {
+	To    *Owner
+	ID    string // of the subscription
+	datum *datum
+}
+
+// Fetched takes a slot leader's answer to reads, and returns what is to be
+// pushed to the subscribers that may have it. counted is false if a newer epoch
+// was adopted meanwhile.
+func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time) (pushes []Push, counted bool) {
+	if _, counted = r.current(reads.Slot, reads.Epoch); !counted {
+		return nil, false
+	}
+	for _, f := range answer {
+		d := f.GetDatum()
+		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: d.GetDataInfoId(), Version: d.GetVersion(), Count: len(d.GetValues()), Flag: f.GetSame()})
+		if tp := r.topics[d.GetDataInfoId()]; tp != nil && tp.take(f, now) {
+			for _, s := range tp.subs {
+				pushes = r.offer(pushes, s, now)
+			}
+		}
+	}
+	return pushes, true
+}
+
+// take takes one datum of an answer. It reports false if the answer refers to
+// content that is no longer held: then the topic is read again.
+func (tp *topic) take(f *wirev1.Fetched, now time.Time) bool {
+	switch {
+	case !f.GetSame():
+		tp.held = newDatum(f.GetDatum(), f.GetHash())
+		if tp.held.message.Version > tp.raise {
+			tp.raise = 0
+		}
+	case tp.held == nil || tp.held.hash != f.GetHash() && f.GetHash() != 0:
+		tp.read(now)
+		return false
+	case tp.held.message.Version < f.GetDatum().GetVersion():
+		tp.held = newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: tp.held.message.Values, Publishers: tp.held.message.Publishers}, tp.held.hash)
+	}
+	tp.mark = mark{}
+	if ms := f.GetUnconfirmedMs(); ms > 0 {
+		tp.mark = mark{below: f.GetUnexplainedVersion(), until: now.Add(wire.FromMs(ms)), incomplete: now.Add(wire.FromMs(f.GetIncompleteMs())), withdrawn: f.GetWithdrawn()}
+	}
+	return true
+}
+
+// offer adds what is held of a topic to the pushes, for one subscriber, unless
+// the subscriber has that content, must not have it yet, or has a version that
+// is not lower.
+func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
+	tp := s.topic
+	d := tp.held
+	if r.stopped {
+		return pushes
+	}
+	if d.hash == s.hash {
+		s.held, s.sure, s.publishers = time.Time{}, max(s.sure, d.message.Version), d.message.Publishers
+		return pushes // equal content is not pushed again
+	}
+	if d.message.Version <= s.version {
+		// The subscriber has a version that this leader has not reached, or has
+		// reached with other content. A read request that names the version
+		// makes the leader rise above it.
+		tp.raise = max(tp.raise, s.version)
+		tp.read(now.Add(max(r.window, 10*time.Millisecond)))
+		return pushes
+	}
+	if reread, hold := r.guard.hold(tp.mark, s, d, now); hold {
+		if s.held.IsZero() {
+			s.held = now
+			r.figures.HeldTotal++
+			r.trace.Claim(trace.Claim{Kind: trace.Held, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
+		}
+		tp.read(reread)
+		return pushes
+	}
+	given := d
+	if left := r.guard.unconfirmed(tp.mark, s, d, now); left > 0 {
+		unconfirmed := *d
+		unconfirmed.unconfirmed = left
+		given = &unconfirmed
+	}
+	r.guard.pushed(tp.mark, s, d.count(), now)
+	s.held = time.Time{}
+	s.version, s.hash, s.count, s.publishers = d.message.Version, d.hash, d.count(), d.message.Publishers
+	tp.slot.pushed = max(tp.slot.pushed, s.version)
+	r.figures.Pushes++
+	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
+	return append(pushes, Push{s.to, s.id, given})
+}

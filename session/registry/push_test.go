@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
+
+	"conclave"
+	wirev1 "conclave/wire/v1"
+)
+
+// FuzzFetched reads a subscription, and what data nodes answer, from arbitrary
+// bytes. Whatever arrives, versions rise per subscription, equal content is not
+// pushed again, and what is pushed is what the subscription is recorded to have.
+func FuzzFetched(f *testing.F) {
+	datum := func(version int64, values ...string) *wirev1.Datum {
+		return &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: values, Publishers: make([]uint32, len(values))}
+	}
+	var answers bytes.Buffer
+	for _, a := range []*wirev1.FetchedSlot{
+		{Datums: []*wirev1.Fetched{{Datum: datum(3, "a", "b")}}},
+		{Datums: []*wirev1.Fetched{{Same: true, Datum: datum(4)}, {Same: true, Hash: 5, Datum: datum(5)}}},
+		{Datums: []*wirev1.Fetched{{Datum: datum(6), UnconfirmedMs: 5000, UnexplainedVersion: 6, IncompleteMs: 1000}}},
+		{Datums: []*wirev1.Fetched{{}}},
+	} {
+		_, err := protodelim.MarshalTo(&answers, a)
+		require.NoError(f, err)
+	}
+	for _, s := range []*wirev1.Subscription{
+		{Id: "s", DataInfoId: keyOf("x")},
+		{Id: "s", DataInfoId: keyOf("x"), Version: 9, Hash: 7, Count: 1, HoldMs: 100, Publishers: []uint32{1}},
+		{Id: "s", DataInfoId: "x", Version: -1},
+	} {
+		body, err := proto.Marshal(s)
+		require.NoError(f, err)
+		f.Add(body, answers.Bytes(), uint16(700))
+	}
+	f.Fuzz(func(t *testing.T, subscription, answers []byte, ms uint16) {
+		var in wirev1.Subscription
+		if proto.Unmarshal(subscription, &in) != nil {
+			return
+		}
+		r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
+		r.Resize(1, now)
+		r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+		of := map[string]*modelSub{}
+		receive := func(pushes []Push) {
+			for _, p := range pushes {
+				s := of[p.ID]
+				assert.Greater(t, p.datum.message.GetVersion(), s.version)
+				assert.NotEqual(t, s.hash, p.datum.hash)
+				s.version, s.hash = p.datum.message.GetVersion(), p.datum.hash
+			}
+		}
+		owner := &Owner{}
+		for _, s := range []*wirev1.Subscription{&in, {Id: "other", DataInfoId: keyOf("x")}} {
+			pushes, err := r.Subscribe(owner, s, now)
+			if err == nil {
+				of[s.GetId()] = &modelSub{version: s.GetVersion(), hash: s.GetHash()}
+			}
+			receive(pushes)
+		}
+		for body := bytes.NewReader(answers); ; now = now.Add(time.Duration(ms) * time.Millisecond) {
+			var a wirev1.FetchedSlot
+			if protodelim.UnmarshalFrom(body, &a) != nil {
+				break
+			}
+			reads, _ := r.TakeReads(0, "data-1", 10, now)
+			pushes, counted := r.Fetched(reads, a.GetDatums(), now)
+			assert.True(t, counted)
+			receive(pushes)
+			r.Retry(reads, len(a.GetDatums()), now)
+			consistent(t, r)
+			for id, s := range of {
+				assert.Equal(t, s.version, owner.subs[id].version)
+			}
+		}
+		r.Release(owner)
+		assert.Empty(t, r.topics)
+	})
+}

@@ -1,0 +1,171 @@
+package registry
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// The queue of a slot holds the changes that data has not acknowledged.
+//
+// A change is settled when the slot's leader accepted it at the slot's present
+// epoch, and only then. Two rules make that sufficient when the epoch changes:
+//
+//  1. A change that is not settled stays queued and is sent again at the new
+//     epoch. An acknowledgement of the old epoch that still arrives does not
+//     count, because this session does not know whether the old leader's last
+//     position included the change.
+//  2. A change that was settled at an older epoch is in the new leader's copy,
+//     either through the old leader's last position or through a diff with this
+//     session: the protocol lets no leader serve without one of them. It stays
+//     stored. As a second safeguard (this session may have been off the member
+//     list at that moment), Audit writes it again a second later, unless a diff
+//     at the new epoch has covered the slot. That costs only a message, since an
+//     equal version changes nothing.
+
+// Batch is one slot's part of a Write: the changes for its leader at an epoch.
+type Batch struct {
+	Slot    int
+	Epoch   conclave.Epoch
+	Size    int // estimated bytes on the wire
+	changes []*change
+}
+
+// Len returns the number of changes.
+func (b Batch) Len() int { return len(b.changes) }
+
+// Message returns the batch as it is sent.
+func (b Batch) Message() *wirev1.SlotBatch {
+	out := &wirev1.SlotBatch{Slot: uint32(b.Slot), LeaderEpoch: wire.EpochOut(b.Epoch)}
+	for _, c := range b.changes {
+		if c.put != nil {
+			out.Puts = append(out.Puts, c.put)
+			continue
+		}
+		out.Removals = append(out.Removals, &wirev1.Removal{Id: c.id, DataInfoId: c.key, Version: c.version, Cause: c.cause})
+	}
+	return out
+}
+
+// Unwritten returns the slots with queued changes, in order.
+func (r *Registry) Unwritten() []int {
+	return r.numbersOf(func(s *slotState) bool { return len(s.pending) > 0 })
+}
+
+// Take returns the oldest changes of a slot for its leader, if that is at the
+// address: at most the given number, and about the given number of bytes, but at
+// least one change. Registrations that are held back are left out. The changes
+// stay queued until Settle.
+func (r *Registry) Take(slot int, address string, bytes, most int, now time.Time) Batch {
+	s := r.of(slot)
+	b := Batch{Slot: slot, Epoch: s.epoch}
+	if s.address != address {
+		return b
+	}
+	s.compact()
+	for _, c := range s.order {
+		if c.settled || c.put != nil && !r.mayPublish(s.held[c.id], now) {
+			continue
+		}
+		if len(b.changes) == most || b.Size > 0 && b.Size+c.size > bytes {
+			break
+		}
+		b.changes = append(b.changes, c)
+		b.Size += c.size
+	}
+	return b
+}
+
+// Ack is an acknowledgement for a client: its registration was accepted, or
+// stored, at this version.
+type Ack struct {
+	ID      string
+	Version int64
+	To      *Owner
+}
+
+// Settle records that the slot's leader has the changes of a batch, and returns
+// the acknowledgements for their owners. counted is false if a newer epoch was
+// adopted meanwhile.
+func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
+	s, counted := r.current(b.Slot, b.Epoch)
+	if !counted {
+		return nil, false
+	}
+	for _, c := range b.changes {
+		if c.settled {
+			continue // a newer change of that id is queued and will be acknowledged instead
+		}
+		s.settle(c)
+		reg := s.held[c.id]
+		if c.put == nil || reg == nil || reg.pub.Version != c.version {
+			continue
+		}
+		if reg.stored.IsZero() && reg.owner != nil {
+			acks = append(acks, Ack{c.id, c.version, reg.owner})
+		}
+		reg.stored = b.Epoch
+		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: b.Slot, Epoch: b.Epoch, Subject: c.id, Key: c.key, Version: c.version, Flag: reg.pub.Withdrawn})
+	}
+	if len(s.pending) == 0 {
+		s.order = nil
+	}
+	return acks, true
+}
+
+// refusedAfter is how often a Write of one change alone must be refused before
+// the change itself is taken to be the reason: about three seconds, in which a
+// node that merely holds an older table has caught up.
+const refusedAfter = 64
+
+// Dropped is a registration that was dropped because data refuses it.
+type Dropped struct {
+	Ack        // To is nil if it has no owner any more
+	DataInfoID string
+	Size       int // estimated bytes on the wire
+}
+
+// Refuse records that data refused a Write of one change alone. After
+// refusedAfter refusals it drops the registration and returns it, since
+// otherwise no later change of the slot would be written, and queues the removal
+// of what data has of an earlier version.
+func (r *Registry) Refuse(b Batch) (Dropped, bool) {
+	s, c := r.of(b.Slot), b.changes[0]
+	if s.pending[c.id] != c {
+		return Dropped{}, false // replaced by a newer change
+	}
+	if c.refused++; c.refused < refusedAfter {
+		return Dropped{}, false
+	}
+	s.settle(c)
+	out := Dropped{Ack{c.id, c.version, nil}, c.key, c.size}
+	if reg := s.held[c.id]; c.put != nil && reg != nil && reg.pub.Version == c.version {
+		out.To = reg.owner
+		r.drop(reg)
+		s.enqueue(removalOf(reg, wirev1.Cause_CAUSE_WITHDRAWN))
+	}
+	return out, true
+}
+
+// Audit queues again the registrations that were stored at an older epoch of
+// their slot, unless the present epoch was adopted after until, or a diff at it
+// has covered them. It returns how many there were.
+func (r *Registry) Audit(until time.Time) (requeued int) {
+	for _, s := range r.slots {
+		if s.epoch.IsZero() || s.since.After(until) || s.covered == s.epoch {
+			continue
+		}
+		for _, id := range sortedKeys(s.held) {
+			reg := s.held[id]
+			if !reg.stored.IsZero() && reg.stored.Less(s.epoch) && s.pending[id] == nil {
+				s.enqueue(putOf(reg))
+				requeued++
+			}
+		}
+		s.covered = s.epoch // by the changes queued above
+	}
+	return requeued
+}

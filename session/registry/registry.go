@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
+	"conclave/wire"
+)
+
+// Registry is what one session holds for its clients. It is not safe for
+// concurrent use: its caller's lock guards it, and everything that it returns a
+// pointer to.
+type Registry struct {
+	grace time.Duration // how long tombstones are remembered
+	trace trace.Sink    // receives each fact at the moment at which it becomes true
+
+	slots []*slotState // by number; may be more than the table has, see of
+	size  int          // the number of slots in the table; 0 before the first
+
+	byID map[string]*registration
+	live int // registrations that are not tombstones
+
+	topics  map[string]*topic // by DataInfoID: those with a subscriber
+	guard   guard
+	window  time.Duration // how long after a read the changes of a topic are merged
+	stopped bool          // the switch stop-push: nothing is pushed
+	figures Figures
+}
+
+// Figures are the registry's numbers.
+type Figures struct {
+	Subscriptions int    //
+	Held          int    // pushes that the guard is holding back
+	Pushes        uint64 // since the start
+	HeldTotal     uint64 // pushes that the guard has held back since the start
+}
+
+// New returns an empty registry that has no slot table yet. grace is the
+// session grace, window the push window until Configure sets another one.
+// Facts are claimed to t while the caller's lock is held.
+func New(grace, window time.Duration, t trace.Sink) *Registry {
+	return &Registry{
+		grace: grace, trace: t, byID: map[string]*registration{}, topics: map[string]*topic{},
+		guard: guard{on: true, grace: grace}, window: window,
+	}
+}
+
+// Resize sets the number of slots. It is called with the first table, and with
+// that of a cluster that was created again with another number of slots: then
+// every registration is assigned to its new slot and queued, and every topic is
+// to be read. The epochs stay.
+func (r *Registry) Resize(n int, now time.Time) {
+	if n == r.size {
+		return
+	}
+	r.size = n
+	r.of(n - 1)
+	for _, s := range r.slots {
+		s.clear()
+	}
+	for _, id := range sortedKeys(r.byID) {
+		reg := r.byID[id]
+		reg.slot, reg.stored = r.slotOf(reg.key), conclave.Epoch{}
+		reg.slot.hold(reg)
+		reg.slot.enqueue(putOf(reg))
+	}
+	for _, key := range sortedKeys(r.topics) {
+		tp := r.topics[key]
+		tp.slot, tp.due = r.slotOf(key), false
+		tp.slot.topics[key] = tp
+		tp.read(now)
+		for _, s := range tp.subs {
+			tp.slot.pushed = max(tp.slot.pushed, s.version)
+		}
+	}
+}
+
+// HasTable reports whether the number of slots is known.
+func (r *Registry) HasTable() bool { return r.size > 0 }
+
+// errNoTable refuses what belongs into a slot before the first table.
+func errNoTable() error {
+	return wire.Errorf(wire.CodeUnavailable, "this session has no slot table yet")
+}
+
+// slotOf returns the slot of a key. There is a table.
+func (r *Registry) slotOf(key string) *slotState { return r.slots[slot.Of(key, r.size)] }
+
+// of returns a slot, which is made on first use: a data node may ask for a diff
+// before this session has a table.
+func (r *Registry) of(n int) *slotState {
+	for len(r.slots) <= n {
+		s := &slotState{number: len(r.slots)}
+		s.clear()
+		r.slots = append(r.slots, s)
+	}
+	return r.slots[n]
+}
+
+// numbersOf returns the numbers of the slots that fit, in order.
+func (r *Registry) numbersOf(fits func(*slotState) bool) (out []int) {
+	for _, s := range r.slots {
+		if fits(s) {
+			out = append(out, s.number)
+		}
+	}
+	return out
+}
+
+// sortedKeys returns the keys of a map in order: what other nodes can observe
+// must not depend on map order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,110 @@
+package registry
+
+import (
+	"time"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// topic is one DataInfoID that a client of this session subscribes to.
+type topic struct {
+	data conclave.DataInfoID
+	key  string
+	slot *slotState
+	subs []*subscription
+
+	held     *datum    // the last answer that was counted at the slot's epoch; nil before the first
+	mark     mark      // the unconfirmed removals that the leader reported
+	raise    int64     // a subscriber has other content at this version: the leader must rise above it
+	due      bool      // to be read again, not before from
+	from     time.Time // the end of the push window, of a hold, or of a pause after a failure
+	lastRead time.Time
+}
+
+// mark marks a datum: removals below a version are unconfirmed until a time.
+type mark struct {
+	below      int64
+	until      time.Time
+	incomplete time.Time // the end of the slot's mark: registrations may be missing that this leader never had
+	withdrawn  []uint32  // publishers that are not missing then
+}
+
+// read marks a topic to be read, not before from. A topic that is due already
+// keeps the earlier time.
+func (tp *topic) read(from time.Time) {
+	if tp.due {
+		if from.Before(tp.from) {
+			tp.from = from
+		}
+		return
+	}
+	tp.due, tp.from = true, from
+	tp.slot.due = append(tp.slot.due, tp)
+}
+
+// Large lists with many readers are paced beyond the push window, so that one
+// dataId that changes all the time takes at most about 50 MB/s of a session.
+const (
+	pacePerByte = 20 * time.Nanosecond
+	paceAtMost  = time.Second
+)
+
+func (tp *topic) pace() time.Duration {
+	if tp.held == nil {
+		return 0
+	}
+	return min(time.Duration(tp.held.size*(1+len(tp.subs)))*pacePerByte, paceAtMost)
+}
+
+// subscription is one client's subscription to a topic, with the last push that
+// it was sent.
+type subscription struct {
+	id    string
+	to    *Owner
+	topic *topic
+	at    int // its index in topic.subs
+
+	version    int64
+	hash       uint64 // 0: it has nothing
+	count      int
+	publishers []uint32      // of its content; shared, never changed
+	sure       int64         // the highest version at which the slot's leader had the same content
+	limit      time.Duration // how long a push may be held back while it has no list; 0: no limit of its own
+	full       int           // like count, but with what was lost in small steps until doubted; see guard.pushed
+	doubted    time.Time     // the end of the mark that was valid at the last push
+	held       time.Time     // since when the guard holds a push back; zero: none is held back
+}
+
+// datum is the content of a topic at a version. What is sent of it is never
+// changed once made, and is shared by all its receivers.
+type datum struct {
+	message *wirev1.Datum
+	hash    uint64
+	size    int // estimated bytes on the wire
+
+	publishers map[uint32]bool // of the message; made by set
+
+	unconfirmed time.Duration // how much longer the push guard would have held it back without the subscription's limit
+}
+
+func newDatum(m *wirev1.Datum, hash uint64) *datum {
+	if hash == 0 {
+		hash = wire.ContentHash(m.Values)
+	}
+	return &datum{message: m, hash: hash, size: 64 + len(m.DataInfoId) + sizeOf(m.Values)}
+}
+
+// set returns the publishers of the message.
+func (d *datum) set() map[uint32]bool {
+	if d.publishers == nil {
+		d.publishers = make(map[uint32]bool, len(d.message.Publishers))
+		for _, p := range d.message.Publishers {
+			d.publishers[p] = true
+		}
+	}
+	return d.publishers
+}
+
+func (d *datum) count() int { return len(d.message.Values) }

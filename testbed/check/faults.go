@@ -1,0 +1,96 @@
+package check
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"conclave/testbed"
+)
+
+// faultTimes lists, for each host, the times in which a fault affected it. A
+// fault that was not ended lasts until the end of the history.
+type faultTimes map[string][]span
+
+type span struct{ from, to time.Duration }
+
+// faultSpans returns the times of all faults. A fault on a link affects both
+// ends; a fault without a named peer affects all hosts ("" is the network as a
+// whole). With verbs, only faults that begin with one of them are returned.
+func (h *History) faultSpans(verbs ...testbed.Verb) faultTimes {
+	out := faultTimes{}
+	end := h.End()
+	began := map[string]int{} // fault's key and host -> index in out[host]
+	h.faults(func(_ int, at time.Duration, x Fault) {
+		begins := x.Verb
+		if x.Action.EndsFault() {
+			begins = ""
+		}
+		if len(verbs) > 0 && begins != "" && !slices.Contains(verbs, begins) {
+			return
+		}
+		hosts := []string{x.Node}
+		switch x.Verb {
+		case testbed.Cut, testbed.CutOne, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.Mend:
+			hosts = append(hosts, x.Peer)
+		}
+		for _, host := range hosts {
+			k := x.Action.Key() + "@" + host
+			if x.Action.EndsFault() {
+				if i, ok := began[k]; ok {
+					out[host][i].to = at
+					delete(began, k)
+				}
+				continue
+			}
+			to := at
+			if x.Verb.Undo() != "" {
+				to = end
+				if i, twice := began[k]; twice {
+					if x.Verb != testbed.Kill {
+						continue
+					}
+					out[host][i].to = at // the node was stopping; now it is lost
+				}
+				began[k] = len(out[host])
+			}
+			out[host] = append(out[host], span{at, to})
+		}
+	})
+	return out
+}
+
+// any reports whether a fault affected one of the hosts between two times.
+func (t faultTimes) any(from, to time.Duration, hosts ...string) bool {
+	for _, host := range hosts {
+		for _, s := range t[host] {
+			if s.from <= to && s.to >= from {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onlyOn reports whether faults affected, between two times, only hosts with
+// one of the prefixes.
+func (t faultTimes) onlyOn(from, to time.Duration, prefixes ...string) bool {
+	for host, spans := range t {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(host, p) }) {
+			continue
+		}
+		for _, s := range spans {
+			if s.from <= to && s.to >= from {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// SessionGrace is how long data nodes keep a lost session's copies: the default
+// of the processes.
+const SessionGrace = 15 * time.Second
+
+// GuardGrace is the longest time that the push guard adds to the session grace.
+const GuardGrace = 5 * time.Second

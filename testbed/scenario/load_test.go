@@ -1,0 +1,37 @@
+package scenario
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A list is missing if it has not been full for longer than a change takes to
+// arrive: one whose next value is on the way is not.
+func TestLoad_ChangingListIsNotMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoad(Load{Clients: 2, Names: 2}, nil, nil)
+		l.clients = map[string]*worker{"client-1": {}, "client-2": {}}
+		l.live["client-1/1"], l.names["client-1/1"] = "client-1/1#1", "service-1"
+		sees := func(client string, values ...string) { l.last[[2]string{client, "service-1"}] = values }
+		sees("client-1", "client-1/1#1")
+		looks := func() bool { full, _ := l.full(); return full }
+		assert.False(t, looks())
+		assert.Equal(t, []string{"client-2 service-1"}, l.missing(), "never full")
+
+		sees("client-2", "client-1/1#1")
+		assert.True(t, looks())
+		l.live["client-1/1"] = "client-1/1#2"
+		assert.False(t, looks())
+		assert.Empty(t, l.missing(), "full a moment ago")
+
+		sees("client-1", "client-1/1#2")
+		for range 3 {
+			time.Sleep(changing / 2)
+			assert.False(t, looks())
+		}
+		assert.Equal(t, []string{"client-2 service-1"}, l.missing())
+	})
+}

@@ -1,0 +1,78 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"conclave/elector/termcas"
+	"conclave/internal/trace"
+	"conclave/testbed"
+	"conclave/testbed/simulated/simnet"
+)
+
+// Open starts the database and then every node, at the same instant.
+func (c *Cluster) Open(_ context.Context, size testbed.Size, gate *trace.Gate) error {
+	for _, f := range []struct {
+		n         *int
+		byDefault int
+	}{{&size.Metas, 3}, {&size.Sessions, 2}, {&size.Datas, 3}, {&size.Slots, 16}, {&size.Replicas, 2}} {
+		if *f.n == 0 {
+			*f.n = f.byDefault
+		}
+	}
+	if size.Takeover == "" {
+		size.Takeover = string(termcas.Witness)
+	}
+	if size.Lease == 0 {
+		size.Lease = 3 * time.Second
+	}
+	c.size, c.gate, c.net = size, gate, simnet.New(size.Seed)
+	c.net.Tap = c.o.Tap
+	c.net.Default(c.o.Link)
+	c.metas = addresses("meta", size.Metas, metaPort)
+	names := []string{testbed.Database}
+	for _, role := range []struct {
+		name string
+		n    int
+	}{{"meta", size.Metas}, {"data", size.Datas}, {"session", size.Sessions}} {
+		for i := range role.n {
+			names = append(names, fmt.Sprintf("%s-%d", role.name, i+1))
+		}
+	}
+	for _, name := range names {
+		if err := c.start(name, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Capabilities: every step is possible, and the nodes' memory can be read.
+func (c *Cluster) Capabilities() *testbed.Capabilities {
+	return &testbed.Capabilities{Events: c.gate != nil, Stopping: c.stopping, Partial: c.partial, SlotCopies: c.slotCopies}
+}
+
+// Events reports no claims: all were passed to the gate when they were made.
+func (c *Cluster) Events(func(time.Time, trace.Claim)) (bool, error) { return false, nil }
+
+// Close closes the clients, then kills every node that still runs.
+func (c *Cluster) Close(ctx context.Context) error {
+	var errs []error
+	for _, cl := range c.allClients() {
+		if err := cl.Close(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, host := range c.hosts() {
+		c.kill(host)
+	}
+	for _, p := range c.processes() {
+		p.stop.Wait()
+		if p.err != nil && !errors.Is(p.err, context.Canceled) {
+			c.logger(p.host).Info("ended", "error", p.err)
+		}
+	}
+	return errors.Join(errs...)
+}

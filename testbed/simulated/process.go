@@ -1,0 +1,106 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"conclave"
+	"conclave/testbed"
+)
+
+// start starts a new incarnation of a node on a host. It does nothing if a
+// process runs there.
+func (c *Cluster) start(name, host string) error { return c.startAt(name, host, "") }
+
+// startAt is start with another advertised address, if it is not empty.
+func (c *Cluster) startAt(name, host, advertise string) error {
+	if c.process(host) != nil {
+		return nil
+	}
+	c.mu.Lock()
+	c.starts++
+	c.mu.Unlock()
+	rng := c.stream(host)
+	spec := nodeSpec{
+		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
+		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),
+		advertise: advertise, pace: 1 + max(0, c.o.Drift)*(2*rng.Float64()-1),
+	}
+	s, err := c.server(spec)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", host, err)
+	}
+	p := &process{host: host, node: spec.node, server: s, done: make(chan struct{}), advertise: advertise}
+	p.alive, p.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(p.done)
+		p.err = s.Run(p.alive)
+		c.net.Kill(host) // an ended process leaves no connections
+	}()
+	c.mu.Lock()
+	c.nodes[host] = p
+	c.mu.Unlock()
+	return nil
+}
+
+// process returns the process that runs on a host, or nil.
+func (c *Cluster) process(host string) *process {
+	c.mu.Lock()
+	p := c.nodes[host]
+	c.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return nil
+	default:
+		return p
+	}
+}
+
+// kill ends a process as kill -9 does, also one that is stopping: first its
+// connections, then its goroutines. It returns when they have ended.
+func (c *Cluster) kill(host string) {
+	p := c.process(host)
+	if p == nil {
+		return
+	}
+	c.net.Kill(host)
+	if c.gate != nil {
+		c.gate.Free(p.node.Name)
+	}
+	if host == testbed.Database {
+		c.freeStatements()
+	}
+	p.cancel()
+	<-p.done
+	p.stop.Wait()
+}
+
+// stop begins the graceful stop of a process, as SIGTERM does, and returns the
+// process or nil. The stop is limited to a minute.
+func (c *Cluster) stop(host string) *process {
+	p := c.process(host)
+	if p == nil {
+		return nil
+	}
+	p.asked.Store(true)
+	p.stop.Go(func() {
+		ctx, cancel := context.WithTimeout(p.alive, time.Minute)
+		defer cancel()
+		if err := p.server.Shutdown(ctx); err != nil {
+			c.logger(host).Info("stopped", "error", err)
+		}
+		p.cancel()
+		<-p.done
+	})
+	return p
+}
+
+// stopping reports whether a node has been asked to stop and still runs.
+func (c *Cluster) stopping(name string) bool {
+	p := c.process(name)
+	return p != nil && p.asked.Load()
+}
