@@ -102,8 +102,10 @@ func (s *migrations) askSessions(m *migration, why string) {
 	s.collectInstead(m)
 }
 
-// advance moves a migration forward. It returns when it must be called again
-// even if nothing happens; zero if it need not.
+// advance serves the slot if it may be read: the source's feed has been applied up
+// to its last position, or every session that must answer has answered a diff and
+// the source is not needed. Otherwise it takes the next step; see migration. It
+// returns when it must be called again even if nothing happens, or zero.
 func (s *migrations) advance(m *migration, now time.Time) time.Time {
 	if m.phase == applying && m.r.reached(m.sourceEpoch, m.position) {
 		if len(m.answered) == 0 {

@@ -54,7 +54,8 @@
 //	    |                            v                                       |
 //	    +------------------------ Resigning ----------- term lost -----------+
 //	       term closed, abstains  (may not act;
-//	       (it was handed over)   renews the term)
+//	       (it was handed over;   renews the term)
+//	       otherwise: Following)
 //
 // The same as a table, which is checked against the code: the state that follows
 // each event. A point stands for the same state, a dash for what cannot happen.

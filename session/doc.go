@@ -112,10 +112,12 @@
 //
 // # Files, in reading order
 //
-// Package session/registry, which is pure, has all that a session holds for its
-// clients; what is here moves it. A file uses what later files declare. No part
-// knows the server; each is given the parts below it and the functions that it
-// needs.
+// Package session/registry holds the registrations, the changes that data has not
+// acknowledged, the subscriptions and what is to be pushed. It changes only its
+// own memory: no goroutine, lock, network or clock. This package has the
+// connections, the one lock around the registry, and the loops that send and
+// receive. A file uses what later files declare. No part knows the server; each
+// is given the parts below it and the functions that it needs.
 //
 //   - stop.go: the clients move before a stop.
 //   - server.go: the list of the parts, and how a session starts.

@@ -10,7 +10,6 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
-	"conclave/slot"
 	"conclave/testbed"
 )
 
@@ -62,115 +61,6 @@ func (h *History) outages() []span {
 	}
 	if h.Cluster.Sessions == 0 {
 		return nil
-	}
-	return out
-}
-
-// forgotten returns, for each datum, the times in which it may fall back to an
-// earlier state: the leader of its slot was lost while no follower had all its
-// changes, and a session was lost just before, or before the slot was served
-// again (within a second at least); or the slot was served without a copy, from
-// what the sessions had, just after a session was lost that had not answered.
-// Then only the clients have their last changes, until they have connected to another session.
-func (h *History) forgotten() map[string][]span {
-	sessions := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
-	slots := map[string][]span{}
-	h.ops(func(i int, at time.Duration, o Op) {
-		for _, id := range o.Values {
-			until := max(at+time.Second, h.servedAfter(i, id))
-			for n := range h.Cluster.Sessions {
-				for _, s := range sessions[fmt.Sprintf("session-%d", n+1)] {
-					if s.from >= at-reconnectLimit && s.from <= until {
-						slots[id] = append(slots[id], span{max(at, s.from), max(at, s.from) + SessionGrace})
-					}
-				}
-			}
-		}
-	}, OpAhead)
-	type answer struct {
-		nodeSlot
-		epoch   conclave.Epoch
-		session string
-	}
-	answered := map[answer]time.Duration{}
-	h.events(func(_ int, at time.Duration, c trace.Claim) {
-		asker := answer{nodeSlot: nodeSlot{c.Node, c.Slot}, epoch: c.Epoch, session: c.Peer.Name}
-		if c.Kind == trace.Merged {
-			answered[asker] = at
-			return
-		}
-		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
-			return
-		}
-		for n := range h.Cluster.Sessions {
-			asker.session = fmt.Sprintf("session-%d", n+1)
-			answeredAt, did := answered[asker]
-			if slices.ContainsFunc(sessions[asker.session], func(s span) bool {
-				return s.from >= at-reconnectLimit && s.from <= at && !(did && answeredAt < s.from)
-			}) {
-				slots[fmt.Sprint(c.Slot)] = append(slots[fmt.Sprint(c.Slot)], span{at, at + SessionGrace})
-				return
-			}
-		}
-	}, trace.Serving, trace.Merged)
-	out := map[string][]span{}
-	h.ops(func(_ int, _ time.Duration, o Op) {
-		if _, known := out[o.Name]; known || len(slots) == 0 {
-			return
-		}
-		out[o.Name] = nil
-		if n, ok := h.slotOf(o.Name); ok {
-			out[o.Name] = slots[fmt.Sprint(n)]
-		}
-	}, OpPush)
-	return out
-}
-
-// servedAfter returns when a slot was served first after an entry, or zero if it
-// was handed over then: its leader had not been lost.
-func (h *History) servedAfter(i int, id string) time.Duration {
-	for _, e := range h.Entries[i:] {
-		if c := e.Event; c != nil && c.Kind == trace.Serving && fmt.Sprint(c.Slot) == id {
-			if c.Flag {
-				return 0
-			}
-			return e.At
-		}
-	}
-	return 0
-}
-
-// slotOf returns the slot of a dataId, and false if its name is not valid.
-func (h *History) slotOf(name string) (n int, ok bool) {
-	id, err := conclave.NewDataInfoID(name, "", "")
-	if err != nil {
-		return 0, false
-	}
-	return slot.Of(id.String(), max(1, h.Cluster.Slots)), true
-}
-
-// refillTime is how long a restarted data node may take to get its copies
-// again.
-const refillTime = 10 * time.Second
-
-// losses returns the times in which no node may have held the registrations of
-// live clients: no session ran, and enough data nodes were lost that a slot may
-// have lost every copy. Then only the subscribers have the lists, until the
-// clients have connected again; a session grace later the lists must be
-// complete.
-func (h *History) losses() (out []span) {
-	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
-	outages := h.outages()
-	for _, o := range outages {
-		lost := 0
-		for n := range h.Cluster.Datas {
-			if faults.any(o.from-refillTime, o.to, fmt.Sprintf("data-%d", n+1)) {
-				lost++
-			}
-		}
-		if lost >= max(1, h.Cluster.Replicas) {
-			out = append(out, span{o.from, o.to + SessionGrace})
-		}
 	}
 	return out
 }
@@ -313,9 +203,14 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 	top := map[string]map[string]version{} // by datum and tag
 	ended := map[string]bool{}
 	given := map[[2]string]bool{} // subscriptions that have received a list
+	missed, connected := h.unreached(), map[string][]string{}
 	h.ops(func(i int, at time.Duration, o Op) {
-		if o.Kind == OpWithdraw {
+		switch o.Kind {
+		case OpWithdraw:
 			ended[o.ID] = true
+			return
+		case OpConnected:
+			connected[o.Client] = o.Values
 			return
 		}
 		first := !given[[2]string{o.Client, o.Name}]
@@ -333,13 +228,17 @@ func (h *History) laterVersionsHave(v *Verdict, absences map[string][]span, loss
 				delete(seen, tag)
 			case (len(now) > 0 || !first) && (within(losses, at) || within(forgotten[o.Name], at)):
 				v.Checks++
+			case first && slices.ContainsFunc(missed[o.Name], func(u unreached) bool {
+				return u.from <= at && at <= u.to && slices.ContainsFunc(connected[client], func(n string) bool { return strings.HasPrefix(n, u.session+"@") })
+			}):
+				v.Checks++
 			case now[tag] || t.number > o.Version || excused(absences, client, t.at-clientLease, at):
 				v.Checks++
 			default:
 				v.check(false, h, at, []int{t.i, i}, "%s is pushed %s at version %d without %s, which version %d has and which is live", o.Client, o.Name, o.Version, tag, t.number)
 			}
 		}
-	}, OpPush, OpWithdraw)
+	}, OpPush, OpWithdraw, OpConnected)
 }
 
 // excused reports whether the client was absent at any time between since and

@@ -71,6 +71,7 @@
 //   - statement.go: statements, from the two events around each.
 //   - registrations.go: the rules about registrations.
 //   - clients.go: the invariants of clients, and what excuses a missing value.
+//   - limits.go: when values may be missing or old, as ARCHITECTURE.md has it.
 //   - verdict.go: a checker and its verdict.
 //   - history.go: the record of a run.
 //   - faults.go: when a fault affected which hosts, and the cluster's graces.

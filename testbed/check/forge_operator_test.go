@@ -36,6 +36,36 @@ var operatorForgeries = map[string]forgery{
 			push(f, "c", 6)
 		},
 	},
+	"I7 a session cannot be dialled": { // and no copy is left: a first list may lack what its clients registered
+		func(f *forger) { // the client is at another session
+			f.servedUndialled("session-2")
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedUndialled("session-1")
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+	},
+	"I7 a session that cannot be dialled had answered": {
+		func(f *forger) {
+			f.mergedFrom("session-1").servedUndialled("session-1")
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.mergedFrom("session-2").servedUndialled("session-1")
+			push(f, "reader-1", 6, "client-1/1#1")
+		},
+	},
+	"I7 a subscriber has a list when a session cannot be dialled": { // which may not shrink
+		func(f *forger) {
+			f.servedUndialled("session-1")
+			push(f, "c", 6, "client-1/1#1")
+		},
+		func(f *forger) {
+			f.servedUndialled("session-1")
+			push(f, "c", 6, "client-1/1#1", "client-2/2#1")
+		},
+	},
 	"I7 no node has it": { // only the subscribers have the registrations
 		func(f *forger) {
 			f.allAwayFor()
@@ -227,6 +257,17 @@ func (f *forger) aheadAndPaused() {
 	published(f, 1, 2).op(check.Op{Kind: check.OpAhead, Client: "data-2", Values: []string{"0", "1", "2", "3"}})
 	f.fault(testbed.Action{Verb: testbed.Pause, Node: "data-2"}).pause(time.Second / 2).fault(testbed.Action{Verb: testbed.Resume, Node: "data-2"})
 	f.pause(5 * time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"}).pause(time.Second)
+}
+
+// servedUndialled closes the port of client-2's session; then every slot is served
+// from what the other sessions have.
+func (f *forger) servedUndialled(of string) {
+	f.connected("client-2", of+"@1")
+	push(f, "c", 5, "client-1/1#1", "client-2/2#1").fault(testbed.Action{Verb: testbed.ClosePort, Node: "session-1"}).pause(18 * time.Second)
+	for n := range 4 {
+		f.claim("data-2", trace.Claim{Kind: trace.Serving, Slot: n, Key: trace.Incomplete})
+	}
+	f.pause(time.Second)
 }
 
 // servedWithoutCopy kills a node; a while later every slot is served incomplete,

@@ -1,0 +1,164 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"conclave"
+	"conclave/internal/trace"
+	"conclave/slot"
+	"conclave/testbed"
+)
+
+// What ARCHITECTURE.md lists as not guaranteed, as far as a checker must know it:
+// the times in which registrations may be missing or old.
+
+// forgotten returns, for each datum, the times in which it may fall back to an
+// earlier state: the leader of its slot was lost while no follower had all its
+// changes, and a session was lost just before, or before the slot was served
+// again (within a second at least); or the slot was served without a copy, from
+// what the sessions had, just after a session was lost that had not answered.
+// Then only the clients have their last changes, until they have connected to another session.
+func (h *History) forgotten() map[string][]span {
+	sessions := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	slots := map[string][]span{}
+	h.ops(func(i int, at time.Duration, o Op) {
+		for _, id := range o.Values {
+			until := max(at+time.Second, h.servedAfter(i, id))
+			for n := range h.Cluster.Sessions {
+				for _, s := range sessions[fmt.Sprintf("session-%d", n+1)] {
+					if s.from >= at-reconnectLimit && s.from <= until {
+						slots[id] = append(slots[id], span{max(at, s.from), max(at, s.from) + SessionGrace})
+					}
+				}
+			}
+		}
+	}, OpAhead)
+	answered := h.answers()
+	h.events(func(_ int, at time.Duration, c trace.Claim) {
+		asker := answer{nodeSlot: nodeSlot{c.Node, c.Slot}, epoch: c.Epoch}
+		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
+			return
+		}
+		for n := range h.Cluster.Sessions {
+			asker.session = fmt.Sprintf("session-%d", n+1)
+			answeredAt, did := answered[asker]
+			if slices.ContainsFunc(sessions[asker.session], func(s span) bool {
+				return s.from >= at-reconnectLimit && s.from <= at && !(did && answeredAt < s.from)
+			}) {
+				slots[fmt.Sprint(c.Slot)] = append(slots[fmt.Sprint(c.Slot)], span{at, at + SessionGrace})
+				return
+			}
+		}
+	}, trace.Serving)
+	return byName(h, slots)
+}
+
+// unreached is a time in which first lists may lack the registrations of one
+// session: their slot was served without it and without a copy, because it could
+// not be dialled (docs/adr/0035).
+type unreached struct {
+	span
+	session string
+}
+
+// unreached returns these times for each datum: from when its slot was served
+// until the mark of that has ended.
+func (h *History) unreached() map[string][]unreached {
+	slots := map[string][]unreached{}
+	answered := h.answers()
+	closed := h.faultSpans(testbed.ClosePort, testbed.StartWrong)
+	h.events(func(_ int, at time.Duration, c trace.Claim) {
+		if c.Key != trace.Incomplete || c.Flag || !c.Base.IsZero() {
+			return
+		}
+		for _, session := range h.Cluster.NodesOf("session") {
+			if _, did := answered[answer{nodeSlot{c.Node, c.Slot}, c.Epoch, session}]; !did && closed.any(at, at, session) {
+				id := fmt.Sprint(c.Slot)
+				slots[id] = append(slots[id], unreached{span{at, h.markedUntil(at)}, session})
+			}
+		}
+	}, trace.Serving)
+	return byName(h, slots)
+}
+
+// answer is a session's answer to the leader of a slot at an epoch.
+type answer struct {
+	nodeSlot
+	epoch   conclave.Epoch
+	session string
+}
+
+// answers returns when each answer was taken in.
+func (h *History) answers() map[answer]time.Duration {
+	out := map[answer]time.Duration{}
+	h.events(func(_ int, at time.Duration, c trace.Claim) {
+		out[answer{nodeSlot{c.Node, c.Slot}, c.Epoch, c.Peer.Name}] = at
+	}, trace.Merged)
+	return out
+}
+
+// byName returns what is known of slots for each datum that was pushed.
+func byName[T any](h *History, slots map[string][]T) map[string][]T {
+	out := map[string][]T{}
+	h.ops(func(_ int, _ time.Duration, o Op) {
+		if _, known := out[o.Name]; known || len(slots) == 0 {
+			return
+		}
+		out[o.Name] = nil
+		if n, ok := h.slotOf(o.Name); ok {
+			out[o.Name] = slots[fmt.Sprint(n)]
+		}
+	}, OpPush)
+	return out
+}
+
+// servedAfter returns when a slot was served first after an entry, or zero if it
+// was handed over then: its leader had not been lost.
+func (h *History) servedAfter(i int, id string) time.Duration {
+	for _, e := range h.Entries[i:] {
+		if c := e.Event; c != nil && c.Kind == trace.Serving && fmt.Sprint(c.Slot) == id {
+			if c.Flag {
+				return 0
+			}
+			return e.At
+		}
+	}
+	return 0
+}
+
+// slotOf returns the slot of a dataId, and false if its name is not valid.
+func (h *History) slotOf(name string) (n int, ok bool) {
+	id, err := conclave.NewDataInfoID(name, "", "")
+	if err != nil {
+		return 0, false
+	}
+	return slot.Of(id.String(), max(1, h.Cluster.Slots)), true
+}
+
+// refillTime is how long a restarted data node may take to get its copies
+// again.
+const refillTime = 10 * time.Second
+
+// losses returns the times in which no node may have held the registrations of
+// live clients: no session ran, and enough data nodes were lost that a slot may
+// have lost every copy. Then only the subscribers have the lists, until the
+// clients have connected again; a session grace later the lists must be
+// complete.
+func (h *History) losses() (out []span) {
+	faults := h.faultSpans(testbed.Kill, testbed.Stop, testbed.Pause)
+	outages := h.outages()
+	for _, o := range outages {
+		lost := 0
+		for n := range h.Cluster.Datas {
+			if faults.any(o.from-refillTime, o.to, fmt.Sprintf("data-%d", n+1)) {
+				lost++
+			}
+		}
+		if lost >= max(1, h.Cluster.Replicas) {
+			out = append(out, span{o.from, o.to + SessionGrace})
+		}
+	}
+	return out
+}
