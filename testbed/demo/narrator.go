@@ -2,11 +2,13 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"conclave/internal/trace"
@@ -53,8 +55,11 @@ type Narrator struct {
 	left   int            // scenes of the scenario that have not ended
 	played int            // and that have
 	last   scenario.Scene // that has begun
-	before []check.Figure // of all scenes that have ended
-	acts   bool           // a scene of the scenario is being played
+
+	mu      sync.Mutex // guards the rest
+	clients []testbed.Client
+	before  []check.Figure // of all scenes that have ended
+	acts    bool           // a scene of the scenario is being played
 }
 
 var (
@@ -116,6 +121,32 @@ func (n *Narrator) Open(ctx context.Context, size testbed.Size, gate *trace.Gate
 	n.figure("all processes ready after", ms(time.Since(n.began)), n.cfg.Database())
 	n.look("the whole time, in another terminal: " + n.cfg.Tool() + " events -f")
 	return nil
+}
+
+// Client implements testbed.Cluster. The clients leave before the cluster stops.
+func (n *Narrator) Client(name string) (testbed.Client, error) {
+	c, err := n.RealCluster.Client(name)
+	if err == nil {
+		n.mu.Lock()
+		n.clients = append(n.clients, c)
+		n.mu.Unlock()
+	}
+	return c, err
+}
+
+// leave closes every client: it withdraws what it has published.
+func (n *Narrator) leave(ctx context.Context) error {
+	n.mu.Lock()
+	all := n.clients
+	n.clients = nil
+	n.mu.Unlock()
+	errs := make([]error, len(all))
+	var leaving sync.WaitGroup
+	for i, c := range all {
+		leaving.Go(func() { errs[i] = c.Close(ctx) })
+	}
+	leaving.Wait()
+	return errors.Join(errs...)
 }
 
 // Begins implements scenario.Narrator.
@@ -205,9 +236,12 @@ func (n *Narrator) Close(ctx context.Context) error {
 	if n.left > 0 {
 		return n.RealCluster.Close(ctx)
 	}
-	n.begin("STOP", "the cluster stops: sessions, data nodes, metas, database")
+	n.begin("STOP", "the clients leave; then the cluster stops: sessions, data nodes, metas, database")
+	err := n.leave(ctx)
 	began := time.Now()
-	err := n.RealCluster.Stop(ctx)
+	if serr := n.RealCluster.Stop(ctx); err == nil {
+		err = serr
+	}
 	took := time.Since(began)
 	all, perr := n.Processes(ctx)
 	if err == nil {

@@ -134,14 +134,15 @@ type openExpectation struct {
 	Expectation
 	line     int
 	began    time.Time
-	progress bool // one of those that end every scenario
+	due      time.Time // began, or before: when the action began that is due at the same time
+	progress bool      // one of those that end every scenario
 }
 
 // evaluate evaluates an expectation; done reports whether it is decided.
 func (p *player) evaluate(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
 	if done, failure = p.decide(o, now); done && !o.progress {
 		for _, n := range p.narrators {
-			n.Decided(o.Expectation, now, time.Since(o.began), failure)
+			n.Decided(o.Expectation, now, time.Since(o.due), failure)
 		}
 	}
 	return done, failure

@@ -18,7 +18,8 @@ type Narrator interface {
 	// Did is called for each action that was carried out, or failed with err.
 	Did(a testbed.Action, err error)
 	// Decided is called when an expectation of the scenario, or one of those before
-	// its beginning (leader, even, full), was met or not, took after it was due;
+	// its beginning (leader, even, full), was met or not, took after it was due, counted
+	// from the beginning of the action that is due at the same time;
 	// now is the observation that decided it.
 	Decided(e Expectation, now testbed.Snapshot, took time.Duration, failure error)
 }

@@ -116,6 +116,13 @@ type player struct {
 	compared int64                  // pairs of copies compared since the last OpCompared
 	failures []string
 	late     []string
+	acted    acted
+}
+
+// acted is when the first of the actions began that are due at one time.
+type acted struct {
+	at    time.Duration
+	began time.Time
 }
 
 // event is something that is due at a time of the scenario.
@@ -204,6 +211,7 @@ const settleTimeout = time.Minute
 func (p *player) settle(ctx, work context.Context) error {
 	wait := func(what string) error {
 		o := &openExpectation{Expectation: Expectation{What: what, Within: settleTimeout}, began: time.Now()}
+		o.due = o.began
 		for {
 			done, err := p.evaluate(o, p.cluster.Observe(ctx))
 			if done {
@@ -238,11 +246,20 @@ func (p *player) schedule(s Line, base time.Duration) {
 	for at := base + s.At; ; at += s.Every {
 		if s.Expect != nil {
 			p.at(at, func(context.Context) error {
-				p.open = append(p.open, &openExpectation{Expectation: *s.Expect, line: s.Number, began: time.Now()})
+				o := &openExpectation{Expectation: *s.Expect, line: s.Number, began: time.Now()}
+				if o.due = o.began; p.acted.at == at && !p.acted.began.IsZero() {
+					o.due = p.acted.began
+				}
+				p.open = append(p.open, o)
 				return nil
 			})
 		} else {
-			p.at(at, func(ctx context.Context) error { return p.perform(ctx, *s.Step) })
+			p.at(at, func(ctx context.Context) error {
+				if p.acted.at != at || p.acted.began.IsZero() {
+					p.acted = acted{at, time.Now()}
+				}
+				return p.perform(ctx, *s.Step)
+			})
 		}
 		if s.Every == 0 || at+s.Every > base+s.To {
 			return
