@@ -146,8 +146,9 @@ func TestCrash_WriteOvertakesTheCopyThatIsTaken(t *testing.T) {
 	})
 }
 
-// A successor whose source does not answer takes the furthest copy of the other
-// holders before it compares with the sessions: what they have is newer.
+// A successor whose source does not answer, or whose feed of it is too slow, takes
+// the furthest copy of the other holders before it compares with the sessions: what
+// they have is newer.
 func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 	for name, how := range map[string]func(*crashed){
 		"dead": func(s *crashed) { s.net.Kill(s.old.id.Name) },
@@ -155,6 +156,11 @@ func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 			s.old.finish = func() (*wirev1.FinishedSlot, error) {
 				time.Sleep(time.Second)
 				return nil, wire.Errorf(wire.CodeUnavailable, "too late")
+			}
+		},
+		"finished, its feed is too slow, and no holder has the rest": func(s *crashed) {
+			s.old.finish = func() (*wirev1.FinishedSlot, error) {
+				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 9}, nil
 			}
 		},
 	} {
