@@ -146,8 +146,23 @@ func TestCrash_WriteOvertakesTheCopyThatIsTaken(t *testing.T) {
 	})
 }
 
-// A successor whose source does not answer takes the furthest copy of the other
-// holders before it compares with the sessions: what they have is newer.
+// caughtUp is a slot that is about to be handed over to b, whose copy is at
+// position 5, while c1 is a follower.
+func caughtUp(t *testing.T, c *cluster) *crashed {
+	s := &crashed{
+		cluster: c, old: c.source("data-1"), c1: c.source("data-3"),
+		lost: c.session("session-1", true), alive: c.session("session-2", true), id: dataIDIn(0, 1),
+	}
+	s.b = c.data("data-2")
+	s.from = c.stable(1, s.old.id, s.b.id, s.c1.id)
+	s.old.events <- whole(s.from, 5, copyOf(s.lost.id, pub(s.id, "r1", 1, "old")))
+	eventually(t, time.Second, "caught up", func() bool { return s.b.state(0) == slot.CaughtUp })
+	return s
+}
+
+// A successor whose source does not answer, or whose feed of it is too slow, takes
+// the furthest copy of the other holders before it compares with the sessions: what
+// they have is newer.
 func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 	for name, how := range map[string]func(*crashed){
 		"dead": func(s *crashed) { s.net.Kill(s.old.id.Name) },
@@ -157,17 +172,15 @@ func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 				return nil, wire.Errorf(wire.CodeUnavailable, "too late")
 			}
 		},
+		"finished, its feed is too slow, and no holder has the rest": func(s *crashed) {
+			s.old.finish = func() (*wirev1.FinishedSlot, error) {
+				return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 9}, nil
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
-				s := &crashed{
-					cluster: c, old: c.source("data-1"), c1: c.source("data-3"),
-					lost: c.session("session-1", true), alive: c.session("session-2", true), id: dataIDIn(0, 1),
-				}
-				s.b = c.data("data-2")
-				s.from = c.stable(1, s.old.id, s.b.id, s.c1.id)
-				s.old.events <- whole(s.from, 5, copyOf(s.lost.id, pub(s.id, "r1", 1, "old")))
-				eventually(t, time.Second, "caught up", func() bool { return s.b.state(0) == slot.CaughtUp })
+				s := caughtUp(t, c)
 				s.alive.put(pub(s.id, "r2", 1, "new"))
 				s.c1.collect = func(*wirev1.CollectRequest) ([]*wirev1.ReplicateEvent, error) {
 					time.Sleep(100 * time.Millisecond) // the sessions would answer sooner
@@ -193,14 +206,7 @@ func TestHandOver_FurthestCopyReplacesASilentSource(t *testing.T) {
 // the source's feed, and not for the answer of a session that was lost.
 func TestHandOver_HolderCompletesAFinishedSourcesCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
-		s := &crashed{
-			cluster: c, old: c.source("data-1"), c1: c.source("data-3"),
-			lost: c.session("session-1", true), alive: c.session("session-2", true), id: dataIDIn(0, 1),
-		}
-		s.b = c.data("data-2")
-		s.from = c.stable(1, s.old.id, s.b.id, s.c1.id)
-		s.old.events <- whole(s.from, 5, copyOf(s.lost.id, pub(s.id, "r1", 1, "old")))
-		eventually(t, time.Second, "caught up", func() bool { return s.b.state(0) == slot.CaughtUp })
+		s := caughtUp(t, c)
 		s.old.finish = func() (*wirev1.FinishedSlot, error) {
 			return &wirev1.FinishedSlot{Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(s.from), Position: 7}, nil
 		}

@@ -21,6 +21,7 @@
 //	L1..L17  the rules that make the Java original lossless
 //	L18      at one position of a feed the follower's copy equals the leader's
 //	L19      an operator's commands leave a cluster that serves and has a leader
+//	L20      a granted slot is served in time, whichever session cannot be dialled
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
 //	P2       each subscriber sees each registration as its publisher wrote it, possibly late
 //
@@ -53,18 +54,20 @@
 // on processes and containers it has nothing to check. L19 looks at times in
 // which nothing has failed for a session grace and only an operator acts: every
 // change is stored in time, and there is a leader. A command that the cluster
-// could not survive must have been refused.
+// could not survive must have been refused. L20 looks at grants after which no
+// fault begins or ends until the slot must be served, and nothing but data nodes
+// and sessions is lost: a session whose port is closed must have been given up.
 //
 // # Files, in reading order
 //
 // A file uses what later files declare.
 //
 //   - checker.go: every checker, in the order of the documents.
-//   - rules.go: the rules L1 to L19.
+//   - rules.go: the rules L1 to L20.
 //   - progress.go: what must become true after the healing.
 //   - operator.go: an operator's commands end no service.
 //   - figure.go: what a scenario measures.
-//   - slots.go: the invariants of slots.
+//   - slots.go: the invariants of slots, and that they are served in time.
 //   - linear.go: what must be linearizable.
 //   - election.go: the invariants of the election.
 //   - blacklist.go: nodes on the blacklist are given nothing.

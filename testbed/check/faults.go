@@ -60,6 +60,21 @@ func (h *History) faultSpans(verbs ...testbed.Verb) faultTimes {
 	return out
 }
 
+// faultSpansBut returns the times of all faults except those whose verb is left
+// out.
+func (h *History) faultSpansBut(leftOut func(testbed.Verb) bool) faultTimes {
+	var others []testbed.Verb
+	h.faults(func(_ int, _ time.Duration, x Fault) {
+		if !leftOut(x.Verb) && !slices.Contains(others, x.Verb) {
+			others = append(others, x.Verb)
+		}
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	return h.faultSpans(others...)
+}
+
 // any reports whether a fault affected one of the hosts between two times.
 func (t faultTimes) any(from, to time.Duration, hosts ...string) bool {
 	for _, host := range hosts {
@@ -86,6 +101,27 @@ func (t faultTimes) onlyOn(from, to time.Duration, prefixes ...string) bool {
 		}
 	}
 	return true
+}
+
+// steady returns a function that reports whether no fault began or ended between
+// two times, and none was in effect but lost data nodes and sessions, and ports
+// that were closed.
+func (h *History) steady() func(from, to time.Duration) bool {
+	lasting := []testbed.Verb{testbed.Kill, testbed.Stop, testbed.ClosePort, testbed.StartWrong}
+	others := h.faultSpansBut(func(v testbed.Verb) bool { return slices.Contains(lasting, v) })
+	steady := h.faultSpans(lasting...)
+	return func(from, to time.Duration) bool {
+		for host, spans := range steady {
+			for _, s := range spans {
+				allowed := strings.HasPrefix(host, "data-") || strings.HasPrefix(host, "session-") || strings.HasPrefix(host, "client-")
+				begins, ends := from <= s.from && s.from <= to, from <= s.to && s.to <= to
+				if begins || ends || !allowed && s.from <= to && s.to >= from {
+					return false
+				}
+			}
+		}
+		return others.onlyOn(from, to)
+	}
 }
 
 // SessionGrace is how long data nodes keep a lost session's copies: the default

@@ -213,6 +213,30 @@ var operatorForgeries = map[string]forgery{
 			f.fault(testbed.Action{Verb: testbed.Quit, Node: "meta-1"}).leader("").pause(4 * time.Second).leader("meta-2")
 		},
 	},
+	"L20": {
+		func(f *forger) { f.grantedBesideAClosedPort().pause(40 * time.Second).leader("meta-1") },
+		func(f *forger) {
+			f.grantedBesideAClosedPort().pause(20 * time.Second).servesGranted().pause(20 * time.Second).leader("meta-1")
+		},
+	},
+	"L20 too late": {
+		func(f *forger) { f.grantedBesideAClosedPort().pause(25 * time.Second).servesGranted() },
+		func(f *forger) { // granted to another node meanwhile
+			f.grantedBesideAClosedPort().pause(15*time.Second).claim("data-3", trace.Claim{Kind: trace.Migrating, Slot: 3, Epoch: epoch(7, 4)})
+			f.pause(20*time.Second).claim("data-3", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 4)}).pause(9 * time.Second).leader("meta-1")
+		},
+	},
+}
+
+// grantedBesideAClosedPort grants a slot after a crash, while no data node can
+// dial a session.
+func (f *forger) grantedBesideAClosedPort() *forger {
+	f.fault(testbed.Action{Verb: testbed.ClosePort, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Kill, Node: "data-2"})
+	return f.pause(4*time.Second).claim("data-1", trace.Claim{Kind: trace.Migrating, Slot: 3, Epoch: epoch(7, 3)})
+}
+
+func (f *forger) servesGranted() *forger {
+	return f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 3)})
 }
 
 // awayFor kills sessions for eight seconds. The client of a registration that

@@ -53,18 +53,3 @@ func operatorsBreakNothing(h *History, v *Verdict) {
 		}
 	}
 }
-
-// faultSpansBut returns the times of all faults except those whose verb is left
-// out.
-func (h *History) faultSpansBut(leftOut func(testbed.Verb) bool) faultTimes {
-	var others []testbed.Verb
-	h.faults(func(_ int, _ time.Duration, x Fault) {
-		if !leftOut(x.Verb) && !slices.Contains(others, x.Verb) {
-			others = append(others, x.Verb)
-		}
-	})
-	if len(others) == 0 {
-		return nil
-	}
-	return h.faultSpans(others...)
-}

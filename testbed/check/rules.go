@@ -14,7 +14,7 @@ import (
 )
 
 // L1 to L17 are the rules that make the Java original lossless, as far as a
-// history shows them; L18 and L19 came later. The comments of the functions say which part of a rule is checked.
+// history shows them; L18 to L20 came later. The comments of the functions say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},
@@ -35,6 +35,7 @@ var ruleCheckers = []checker{
 	{"L17", "at most one meta leader acts: rows are written one after the other", writesFormAChain},
 	{"L18", "at one position of a feed the follower's copy is the leader's", copiesAreEqual},
 	{"L19", "an operator's commands leave a cluster that serves and has a leader", operatorsBreakNothing},
+	{"L20", "a session that no data node can dial delays a slot by a node lease and a session grace at most", grantedSlotsServe},
 }
 
 // L2: a leader that serves without its source's copy was answered, at its

@@ -109,3 +109,35 @@ func tablesConverge(h *History, v *Verdict) {
 	}, trace.Took)
 	v.show("longest: %s", worst.Round(time.Millisecond))
 }
+
+// serveLimit bounds how long a slot that was granted is not served while a
+// session cannot be dialled: the migration waits for its source or its holders,
+// then for that session (docs/adr/0035), and asks it once in a while.
+func (h *History) serveLimit() time.Duration { return h.Cluster.Lease + SessionGrace + 5*time.Second }
+
+// L20: a slot that was granted is served in time, or granted again, if from the
+// grant until then no fault begins or ends, and only data nodes and sessions are
+// lost and ports closed.
+func grantedSlotsServe(h *History, v *Verdict) {
+	waiting := map[int]seenAt[trace.Claim]{}
+	calm := h.steady()
+	judge := func(id int, until time.Duration) {
+		g, ok := waiting[id]
+		if from := h.Entries[g.i].At; ok && from >= 0 && from+h.serveLimit() <= h.End() && calm(from, from+h.serveLimit()) {
+			v.check(until <= from+h.serveLimit(), h, until, []int{g.i}, "%s does not serve slot %d at epoch %s within %s", g.v.Node, id, g.v.Epoch, h.serveLimit())
+		}
+		delete(waiting, id)
+	}
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		if c.Epoch.Less(waiting[c.Slot].v.Epoch) {
+			return
+		}
+		judge(c.Slot, at)
+		if c.Kind == trace.Migrating {
+			waiting[c.Slot] = seenAt[trace.Claim]{c, i}
+		}
+	}, trace.Migrating, trace.Serving)
+	for id := range waiting {
+		judge(id, h.End())
+	}
+}

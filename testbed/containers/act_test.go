@@ -41,7 +41,7 @@ inspect*)
 	state=running
 	[ ! -e "$0.dead" ] || state=exited
 	[ ! -e "$0.frozen" ] || state=paused
-	echo '[{"Id":"0123","State":{"Status":"'$state'","FinishedAt":"2026-01-02T03:04:05.5Z"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
+	echo '[{"Id":"0123","Config":{"Labels":{"com.docker.compose.service":"'$(cat "$0.service" 2>/dev/null)'"}},"State":{"Status":"'$state'","FinishedAt":"2026-01-02T03:04:05.5Z"},"NetworkSettings":{"Networks":{'"${nets#,}"'}}}]' ;;
 "network disconnect "*) touch "$0.$3" ;;
 "network connect "*p_database*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_database" ;;
 "network connect "*p_cluster*) [ ! -e "$0.fails" ] || { echo "no way" >&2; exit 1; }; rm "$0.p_cluster" ;;
@@ -107,6 +107,17 @@ func TestStop_StopsEachRoleBeforeThoseItDependsOn(t *testing.T) {
 	text, err := os.ReadFile(docker + ".asked")
 	require.NoError(t, err)
 	assert.Equal(t, 9, strings.Count(string(text), "stop --"), string(text))
+}
+
+// The service that makes the secrets ends by itself, and is no node's process.
+func TestProcesses_AreThoseOfNodesAndDatabase(t *testing.T) {
+	d, docker, _ := driver(t)
+	for service, want := range map[string]int{"meta-1": 1, testbed.Database: 1, "secrets": 0} {
+		require.NoError(t, os.WriteFile(docker+".service", []byte(service), 0o644))
+		all, err := d.Processes(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, all, want, service)
+	}
 }
 
 // The engine connects a container without networks when it starts, so the

@@ -89,12 +89,19 @@ func (d *Cluster) Stop(ctx context.Context) error {
 	return err
 }
 
+// preparation is the service that makes the secrets before the others start, and
+// ends then.
+const preparation = "secrets"
+
 // Processes returns what the engine reports. Memory is only known if the
 // engine's processes run on this machine.
 func (d *Cluster) Processes(ctx context.Context) ([]testbed.Process, error) {
 	all, err := d.project.Containers(ctx)
 	var out []testbed.Process
 	for _, c := range all {
+		if c.Service == preparation {
+			continue
+		}
 		p := testbed.Process{Name: c.Service, PID: c.PID, Running: c.State == "running" || c.State == "paused", Code: c.ExitCode, RSS: outside.Resident(c.PID)}
 		if killed := c.ExitCode - 128; !p.Running && killed > 0 { // 128 + the signal that ended it
 			p.Code, p.Signal = 0, syscall.Signal(killed).String()

@@ -215,12 +215,18 @@ func (b *stormBuilder) loseTheLastCopy(at time.Duration) {
 // of its theme. They are drawn from a generator of their own.
 var misconfigured = []func(*stormBuilder){(*stormBuilder).unreachable, (*stormBuilder).announce}
 
-// unreachable makes it impossible to dial a session, for a time below or above
-// that after which data nodes give it up, and kills a data node meanwhile.
+// unreachable makes it impossible to dial a session, and kills a data node
+// meanwhile: for a short time among the faults of the storm, or after them for
+// longer than data nodes wait for such a session, when nothing else happens (L20).
 func (b *stormBuilder) unreachable() {
 	at := between(b.r, time.Second, 20*time.Second)
 	session := testbed.Selector(b.any("session"))
-	last := []time.Duration{between(b.r, 2*time.Second, 8*time.Second), between(b.r, 22*time.Second, 35*time.Second)}[b.r.IntN(2)]
+	last := between(b.r, 2*time.Second, 8*time.Second)
+	if b.r.IntN(2) == 0 {
+		at += b.s.Until
+		last = between(b.r, 32*time.Second, 40*time.Second)
+		b.s.Until = at + last
+	}
 	b.add(at, testbed.Step{Verb: testbed.ClosePort, Who: session, For: last})
 	b.add(at, testbed.Step{Verb: testbed.Reset, Who: "datas", Whom: session})
 	b.add(at+between(b.r, 0, 2*time.Second), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: last})

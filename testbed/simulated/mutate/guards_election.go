@@ -49,7 +49,7 @@ var electionGuards = []guard{
 		"sql/state/seal.sql", "AND l.owner = ? AND l.term = ?", "AND ? <> '' AND ? >= 0"}},
 	{name: "commands of older terms are obeyed", by: on("published-late"), patch: patch{
 		"wire/fence.go", "a = stale", "a = current"}},
-	{name: "older tables are taken", by: on("tables-that-arrive-late"), patch: patch{
+	{name: "older tables are taken", by: on("f20", "tables-that-arrive-late"), patch: patch{
 		"wire/view.go", "return c > 0\n", "return c != 0\n"}},
 	{name: "forbidden nodes are given slots", by: on("f20"), patch: patch{
 		"slot/arrange.go", "a.forbidden[name] = true", "a.forbidden[name] = false"}},

@@ -25,7 +25,7 @@ var operatorGuards = []guard{
 	{name: "what was announced to one node never ends", by: on("stopped-after-an-announcement"), test: unit{"./data", "TestStop_AnnouncementExpires"}, patch: patch{
 		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
 	{name: "the leader keeps the record of an announced stop", test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
-		"meta/stopping.go", "case left > 0:\n\t\treturn", "case left >= 0:\n\t\treturn"}},
+		"meta/stopping.go", "case left > 0:\n\t\treturn time.Now().Add(left), nil", "case left >= 0:\n\t\treturn time.Time{}, nil"}},
 	{name: "an announcement to another incarnation is taken", test: unit{"./data", "TestStop_OfClusterHandsNothingOver"}, patch: patch{
 		"meta/metaclient/stopping.go", "case in.Incarnation != s.Node.Incarnation:", "case in.Incarnation == s.Node.Name:"}},
 }
