@@ -73,6 +73,7 @@ func TestDemo_OneKillOnRealProcesses(t *testing.T) {
 	for _, f := range got.Scenes[1].Figures {
 		figures[f.Name] = f.Value
 	}
+	assert.Contains(t, figures, "replaced")
 	assert.Contains(t, figures, "leaderless")
 	assert.Contains(t, got.Invariants[0].Name, "I1")
 	assert.Positive(t, got.Invariants[0].Checks)
