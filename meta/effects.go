@@ -34,7 +34,7 @@ func safe(format string, args ...any) effect { return effect{text: fmt.Sprintf(f
 // serve.
 func unsafe(code wire.Code, format string, args ...any) effect {
 	text := fmt.Sprintf(format, args...)
-	return effect{text, wire.Errorf(code, "%s; not done unless it is forced (?force=true)", text)}
+	return effect{text, wire.Errorf(code, "%s%s", text, wire.UnlessForced)}
 }
 
 // actOptions are the options of an operator's request.

@@ -8,6 +8,7 @@
 //	outside      what local and containers have in common: they are observed over HTTP
 //	scenario     the language, the player, the built-in scenarios, storms, shrinking
 //	check        histories, checkers and figures: invariants are stated there and nowhere else
+//	demo         the demo's scenario and its narrator
 //	report       results as HTML and JSON
 //	bench, soak  measurements; faults under load for hours
 //

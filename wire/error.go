@@ -39,6 +39,11 @@ type Error struct {
 	Epoch   conclave.Epoch // for stale_epoch: the highest that the refusing node has seen
 }
 
+// UnlessForced ends the message of a request that was refused because the
+// cluster would not serve afterwards. Tools whose users do not speak HTTP leave
+// it out.
+const UnlessForced = "; not done unless it is forced (?force=true)"
+
 // Errorf returns an Error with a code and a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}

@@ -16,7 +16,6 @@ import (
 	"conclave/testbed"
 	"conclave/testbed/check"
 	"conclave/testbed/containers"
-	"conclave/testbed/containers/compose"
 	"conclave/testbed/local"
 	"conclave/testbed/local/supervisor"
 	"conclave/testbed/scenario"
@@ -74,12 +73,14 @@ type playError struct{ error }
 
 func (e *playError) Unwrap() error { return e.error }
 
-// chaosStage is the environment of a run: a cluster and its capabilities.
-type chaosStage struct {
-	driver testbed.Cluster
-	can    *testbed.Capabilities
-	dir    string // the folder of this run
-	logs   string // the folder of the processes' logs
+// runStage is the environment of a run: a cluster and its capabilities.
+type runStage struct {
+	cluster  testbed.RealCluster
+	can      *testbed.Capabilities
+	dir      string        // the folder of this run
+	logs     string        // the folder of the processes' logs
+	tool     func() string // the call of the tool on this cluster
+	database func() string // the image of the database; "": the embedded one
 }
 
 // capabilities returns those of a new cluster.
@@ -97,16 +98,12 @@ var errInterrupted = errors.New("interrupted: this run was not checked and left 
 // keeps the nodes' logs if an invariant did not hold. What happens is printed to
 // out, and where the logs are to stderr.
 func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOptions, out, stderr io.Writer) (*scenario.Result, error) {
-	stage, err := a.chaosStage(attach, &o)
+	stage, err := a.newStage("chaos", attach, &o)
 	if err != nil {
 		return nil, err
 	}
 	keep := false
-	defer func() {
-		if !keep {
-			_ = os.RemoveAll(stage.dir) // nothing in it is needed any more
-		}
-	}()
+	defer func() { stage.remove(keep) }()
 	s, err := o.scenario(name, stage.can)
 	if err != nil {
 		return nil, err
@@ -120,7 +117,7 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	}
 	fmt.Fprintf(out, "%s, seed %d, on %s: %s\n", s.Name, s.Cluster.Seed, o.on, firstSentence(s.About))
 	var r *scenario.Result
-	r, keep, err = stage.play(ctx, s, out, stderr)
+	r, keep, err = stage.play(ctx, s, &narrator{Cluster: stage.cluster, out: out}, stderr)
 	switch {
 	case err != nil:
 		return nil, &playError{err}
@@ -130,11 +127,18 @@ func (a *app) playChaos(ctx context.Context, name string, attach bool, o chaosOp
 	return r, nil
 }
 
-// play runs the scenario, and reports whether to keep the folder. A scenario
-// that has run to its end is checked even if a Ctrl-C came while its cluster
-// was being stopped.
-func (s *chaosStage) play(ctx context.Context, of scenario.Scenario, live, stderr io.Writer) (r *scenario.Result, keep bool, err error) {
-	r, err = scenario.Play(ctx, of, &narrator{Cluster: s.driver, out: live})
+// remove removes the folder of the run, unless it is to be kept.
+func (s *runStage) remove(keep bool) {
+	if !keep {
+		_ = os.RemoveAll(s.dir) // nothing in it is needed any more
+	}
+}
+
+// play runs the scenario on a cluster, that of the stage or one around it, and
+// reports whether to keep the folder. A scenario that has run to its end is
+// checked even if a Ctrl-C came while its cluster was being stopped.
+func (s *runStage) play(ctx context.Context, of scenario.Scenario, on testbed.Cluster, stderr io.Writer, narrators ...scenario.Narrator) (r *scenario.Result, keep bool, err error) {
+	r, err = scenario.Play(ctx, of, on, narrators...)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		if left := stillThere(err); left != nil {
@@ -143,6 +147,8 @@ func (s *chaosStage) play(ctx context.Context, of scenario.Scenario, live, stder
 		return nil, false, errInterrupted
 	case err == nil && r.Ok():
 		return r, false, nil
+	case err != nil && !s.hasLogs():
+		return nil, false, err
 	}
 	if kerr := s.record(r); kerr != nil {
 		fmt.Fprintf(stderr, "conclave: could not write the history: %v\n", kerr)
@@ -152,15 +158,21 @@ func (s *chaosStage) play(ctx context.Context, of scenario.Scenario, live, stder
 		where += " (logs in " + s.logs + ")"
 	}
 	if err != nil {
-		return nil, true, fmt.Errorf("%w; logs and trace are in %s", err, where)
+		return r, true, fmt.Errorf("%w; logs and trace are in %s", err, where)
 	}
 	fmt.Fprintf(stderr, "conclave: logs, trace and history are in %s\n", where)
 	return r, true, nil
 }
 
+// hasLogs reports whether a process or the engine has written a log.
+func (s *runStage) hasLogs() bool {
+	files, err := filepath.Glob(filepath.Join(s.logs, "*.log"))
+	return err == nil && len(files) > 0
+}
+
 // record writes the history of a run in which an invariant did not hold, and
 // pages about what is not linearizable.
-func (s *chaosStage) record(r *scenario.Result) (err error) {
+func (s *runStage) record(r *scenario.Result) (err error) {
 	if r == nil || r.History == nil {
 		return nil
 	}
@@ -177,8 +189,9 @@ func (s *chaosStage) record(r *scenario.Result) (err error) {
 	return errors.Join(w.Flush(), check.Visualize(s.dir, r.Verdicts))
 }
 
-// chaosStage creates the folder and the driver of one run.
-func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
+// newStage creates the folder and the cluster of one run of a command. The demo
+// runs the processes as users run them, without proxies between them.
+func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage, error) {
 	var nodes *supervisor.Handle
 	if attach {
 		var err error
@@ -186,74 +199,38 @@ func (a *app) chaosStage(attach bool, o *chaosOptions) (*chaosStage, error) {
 			return nil, err
 		}
 	}
-	dir, err := os.MkdirTemp("", "conclave-chaos-")
+	dir, err := os.MkdirTemp("", "conclave-"+command+"-")
 	if err != nil {
 		return nil, err
 	}
-	s := &chaosStage{can: capabilities(o.on), dir: dir, logs: filepath.Join(dir, "cluster", "logs")}
+	inner := filepath.Join(dir, "cluster")
+	s := &runStage{can: capabilities(o.on), dir: dir, logs: filepath.Join(inner, "logs"), tool: func() string { return program() + " --dir " + inner }, database: func() string { return "" }}
 	switch {
 	case o.on == "compose":
 		if s.logs = filepath.Join(dir, "logs"); o.compose.logs != "" {
 			s.logs = o.compose.logs
 		}
-		s.driver = containers.New(containersConfig(dir, s.logs, o.compose))
+		cfg, project := containersConfig(dir, s.logs, o.compose)
+		s.cluster, s.tool, s.database = containers.New(cfg), project.tool, func() string { return project.image }
 	case attach:
 		s.logs = filepath.Join(nodes.Dir(), "logs")
 		var running *local.Cluster
 		if running, err = local.Attach(nodes, dir); err == nil {
-			s.driver, s.can = running, running.Capabilities()
+			s.cluster, s.can = running, running.Capabilities()
 		}
 	default:
-		var bin string
-		if _, bin, err = toolPath(); err == nil {
-			s.driver = local.New(local.Config{Bin: bin, Dir: dir})
+		cfg := local.Config{Dir: dir}
+		if command == "demo" {
+			cfg.Dir, cfg.Direct = inner, true
+		}
+		if _, cfg.Bin, err = toolPath(); err == nil {
+			s.cluster = local.New(cfg)
 		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(dir))
 	}
 	return s, nil
-}
-
-// containersConfig starts and ends a new project.
-func containersConfig(dir, logs string, o composeOptions) containers.Config {
-	var stage *composeStage // once it runs
-	return containers.Config{
-		Dir: dir, Logs: logs,
-		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, string, error) {
-			o.takeover, o.nodes, o.more, o.logs = c.Takeover, nodes, []string{file}, logs
-			opened, err := openCompose(ctx, o)
-			if err != nil {
-				return nil, "", err
-			}
-			stage = opened.(*composeStage)
-			return stage.Project, stage.token, nil
-		},
-		Stop: func(ctx context.Context) error { return stage.Stop(ctx) },
-		End: func(context.Context) error {
-			if stage == nil {
-				return nil
-			}
-			if text := stage.Close(true); text != "" { // the logs are kept in their folder
-				return &leftError{strings.TrimPrefix(text, "; ")}
-			}
-			return nil
-		},
-	}
-}
-
-// leftError reports what could not be removed.
-type leftError struct{ what string }
-
-func (e *leftError) Error() string { return e.what }
-
-// stillThere returns the leftError in err, or nil.
-func stillThere(err error) error {
-	var left *leftError
-	if errors.As(err, &left) {
-		return left
-	}
-	return nil
 }
 
 // narrator is a driver that prints its actions, changes of the cluster's state,

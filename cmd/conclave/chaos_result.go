@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
+	"slices"
 	"strings"
 
 	"conclave/testbed/report"
@@ -45,7 +45,7 @@ func writeOutcome(w io.Writer, r *scenario.Result) {
 }
 
 func writeHeld(w io.Writer, r *scenario.Result) {
-	switch late := tooSlow(r); {
+	switch late := len(r.Late); {
 	case r.Ok():
 		fmt.Fprintf(w, "%s, seed %d: all invariants held.\n", r.Scenario.Name, r.Scenario.Cluster.Seed)
 	case len(r.Problems()) == late:
@@ -56,23 +56,8 @@ func writeHeld(w io.Writer, r *scenario.Result) {
 // problems lists what was not as it should: an expectation that was not met
 // within its time is too slow, everything else is broken.
 func problems(r *scenario.Result) (out []string) {
-	for i, p := range r.Problems() {
-		late := i < len(r.Failures) && timeLimit.MatchString(p)
-		out = append(out, either(late, "TOO SLOW: ", "BROKEN: ")+p)
+	for _, p := range r.Problems() {
+		out = append(out, either(slices.Contains(r.Late, p), "TOO SLOW: ", "BROKEN: ")+p)
 	}
 	return out
 }
-
-// tooSlow counts the expectations that were not met in time.
-func tooSlow(r *scenario.Result) (n int) {
-	for _, f := range r.Failures {
-		if timeLimit.MatchString(f) {
-			n++
-		}
-	}
-	return n
-}
-
-// timeLimit matches a failed expectation with a time limit. The others must
-// hold for a time.
-var timeLimit = regexp.MustCompile(`^(line \d+: )?expect .* within [0-9.a-zµ]+: `)

@@ -93,8 +93,8 @@ func (s *chaosRuns) next(ctx context.Context) (more bool) {
 	if !r.Ok() {
 		s.failed++
 		row.failed++
-		row.slow += tooSlow(r)
-		row.violations += len(r.Problems()) - tooSlow(r)
+		row.slow += len(r.Late)
+		row.violations += len(r.Problems()) - len(r.Late)
 	}
 	err = s.app.show(page, func(w io.Writer) {
 		if o.beside > 1 {

@@ -42,6 +42,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	} {
 		find(command).ValidArgsFunction = a.complete(from, slices.Contains([]string{"slots", "subscribe"}, command), cobra.ShellCompDirectiveNoFileComp)
 	}
+	find("scenario check").ValidArgsFunction = a.complete(fixed(scenario.Names()...), true, cobra.ShellCompDirectiveDefault)
 	find("chaos run").ValidArgsFunction = a.complete(fixed(append(scenario.Names(), stormName)...), true, cobra.ShellCompDirectiveDefault)
 	flag := func(command, flag string, from names) {
 		err := find(command).RegisterFlagCompletionFunc(flag, a.complete(from, true, cobra.ShellCompDirectiveNoFileComp))

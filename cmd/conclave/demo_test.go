@@ -2,83 +2,79 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"conclave/meta/metaclient"
-	"conclave/testbed/bench"
+	"conclave/testbed/check"
+	"conclave/testbed/scenario"
 )
 
-func TestTermWatch_FindsNothingInACorrectHistory(t *testing.T) {
-	w := newTermWatch(nil, nil)
-	for _, term := range []uint64{1, 1, 2, 2, 4} {
-		w.said("meta-1", term, map[uint64]string{1: "a", 2: "b", 4: "a"}[term])
-	}
-	w.said("meta-2", 2, "b") // it lags behind, which is no breach
-	meta := fakeMeta(t, map[string]any{"GET /v1/elections": []metaclient.Election{{Term: 4, Owner: "a"}, {Term: 2, Owner: "b"}, {Term: 1, Owner: "a"}}})
-	c := newHTTPClient()
-	defer c.CloseIdleConnections()
-	require.NoError(t, w.history(context.Background(), metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{meta}, HTTP: c})))
-	assert.Empty(t, w.broken())
-	for _, i := range w.invariants() {
-		assert.Positive(t, i.Checks, i.Name)
+func TestDemo_RefusesInvalidFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		`invalid --on "cloud" (want local or compose)`:       {"--on", "cloud"},
+		"--kills is -1: want 0 or more":                      {"--kills", "-1"},
+		`invalid --takeover "force" (want witness or lease)`: {"--on", "compose", "--takeover", "force"},
+		`--project: project name "My cluster"`:               {"--on", "compose", "--project", "My cluster"},
+	} {
+		r := tool(t, append([]string{"demo"}, args...)...)
+		assert.Equal(t, exitUsage, r.code, want)
+		assert.Contains(t, r.stderr, want)
 	}
 }
 
-func TestTermWatch_FindsViolations(t *testing.T) {
-	w := newTermWatch(nil, nil)
-	w.said("meta-1", 3, "a")
-	w.said("meta-2", 3, "b")
-	require.Len(t, w.broken(), 1)
-	assert.Contains(t, w.broken()[0], "term 3 was owned by a and by b")
-	w.said("meta-1", 2, "c")
-	require.Len(t, w.broken(), 2)
-	assert.Contains(t, w.broken()[1], "meta-1 named term 2 after term 3")
-	meta := fakeMeta(t, map[string]any{"GET /v1/elections": []metaclient.Election{{Term: 5, Owner: "a"}, {Term: 5, Owner: "a"}}})
-	c := newHTTPClient()
-	defer c.CloseIdleConnections()
-	require.NoError(t, w.history(context.Background(), metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{meta}, HTTP: c})))
-	assert.Len(t, w.broken(), 3)
+func TestDemo_ReportsMissingDocker(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	r := tool(t, "demo", "--on", "compose")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Contains(t, r.stderr, "docker compose cannot be used here")
 }
 
-func TestVerdict_NeedsEveryInvariantCheckedAndHeld(t *testing.T) {
-	held := bench.Invariant{Name: "held", Checks: 7}
-	for _, c := range []struct {
-		all  []bench.Invariant
-		want error
-		text string
-	}{
-		{nil, errNotLooked, "Nothing was checked"},
-		{[]bench.Invariant{{Name: "never judged"}}, errNotLooked, "Nothing was checked"},
-		{[]bench.Invariant{held}, nil, "Every invariant held"},
-		{[]bench.Invariant{held, {Name: "never judged"}}, errNotAll, "NOT every invariant was checked"},
-		{[]bench.Invariant{held, {Name: "never judged"}, {Name: "broken", Checks: 5, Broken: 1}}, errBroke, "NOT every invariant held"},
+func TestDemo_ScenarioHasTheTakeoverOfTheFlags(t *testing.T) {
+	for kills, scenes := range map[int]int{0: 10, 3: 6} {
+		o := demoOptions{on: "compose", kills: kills, compose: composeOptions{takeover: "lease"}}
+		s, err := o.scenario()
+		require.NoError(t, err)
+		assert.Len(t, s.Scenes, scenes)
+		assert.Equal(t, "lease", s.Cluster.Takeover)
+		assert.Empty(t, s.Refusals(capabilities("compose")))
+	}
+}
+
+func TestWriteWanted_ComparesWithTheTakeover(t *testing.T) {
+	s, err := scenario.Parse("kills.txt", "at 1s kill leader\nfigure leaderless")
+	require.NoError(t, err)
+	r := &scenario.Result{Scenario: s, Figures: []check.Figure{{N: 2, P50: 101 * time.Millisecond, Max: 3200 * time.Millisecond}}}
+	for takeover, want := range map[string]string{
+		"witness": "wanted: p50 at most 100 ms: MISSED\n", "lease": "wanted: at most the lease and 200 ms: 3.2s: reached\n",
 	} {
 		var out bytes.Buffer
-		assert.Equal(t, c.want, newStory(&out, false).verdict(c.all, nil))
-		assert.Contains(t, out.String(), c.text)
+		(&demoOptions{compose: composeOptions{takeover: takeover}}).writeWanted(&out, r)
+		assert.Equal(t, want, out.String())
 	}
 }
 
-func TestStory_JSONIsOneDocument(t *testing.T) {
-	var out bytes.Buffer
-	s := newStory(&out, true)
-	s.title("x", "y", "z")
-	s.scene("START", "what")
-	s.figure("ready after", "12 ms", "")
-	s.look("there")
-	assert.Empty(t, out.String(), "nothing before the end")
-	require.NoError(t, s.verdict([]bench.Invariant{{Name: "held", Checks: 1}}, nil))
-	var doc struct {
-		Scenes []scene `json:"scenes"`
-		Held   bool    `json:"held"`
+// The whole demo with a single kill, on processes, as JSON.
+func TestDemo_OneKillOnRealProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
 	}
-	require.NoError(t, json.Unmarshal(out.Bytes(), &doc))
-	assert.True(t, doc.Held)
-	require.Len(t, doc.Scenes, 1)
-	assert.Equal(t, "12 ms", doc.Scenes[0].Figures[0].Value)
+	realPrograms(t)
+	got := decode[demoResult](t, tool(t, "--json", "demo", "--kills", "1"))
+	assert.True(t, got.Held)
+	assert.Empty(t, got.Broken)
+	require.Len(t, got.Scenes, 3)
+	assert.Equal(t, "STOP", got.Scenes[2].Name)
+	assert.NotEmpty(t, got.Scenes[2].Figures, "the processes ended with exit code 0")
+	figures := map[string]string{}
+	for _, f := range got.Scenes[1].Figures {
+		figures[f.Name] = f.Value
+	}
+	assert.Contains(t, figures, "replaced")
+	assert.Contains(t, figures, "leaderless")
+	assert.Contains(t, got.Invariants[0].Name, "I1")
+	assert.Positive(t, got.Invariants[0].Checks)
 }

@@ -24,21 +24,13 @@
 //   - workload.go: the hidden command with which containers have clients
 //   - registry.go: publish, subscribe, get
 //   - soak.go: a long run, its cluster and its report
-//   - scenario.go: the check of scenarios and the description of their language
+//   - scenario.go: the language of scenarios, and their check
 //   - chaos.go: the list of scenarios, and run
 //   - chaos_runs.go: several runs and their table
+//   - demo.go: one run of the demo, which is a scenario too
 //   - chaos_play.go: one run: the scenario, its cluster and its logs
+//   - compose.go: a cluster in containers, for soak, chaos and demo
 //   - chaos_result.go: what a run prints at its end
-//   - demo.go: one run of the demo
-//   - demo_kills.go: many kills of the leader
-//   - demo_breaks.go: scenes in which processes are killed and drained
-//   - demo_compose.go: the demo's cluster as containers
-//   - demo_database.go: scenes in which the database fails
-//   - demo_outages.go: scenes in which networks fail
-//   - demo_scenes.go: the first and last scenes, and what scenes share
-//   - demo_stage.go: the demo's cluster as processes
-//   - demo_terms.go: the checker of terms
-//   - demo_story.go: the demo's output
 //   - bench.go: the figures; also the cluster that a call starts for itself
 //   - lab_elections.go: the comparison of elections
 //   - lab_oversell.go: the comparison of locks
@@ -49,7 +41,7 @@
 //   - lead_other.go: the same where the kernel cannot help
 //   - health.go: the hidden health check of containers
 //   - secrets.go: the hidden command that creates their secrets
-//   - drain.go: drain, also for the demo
+//   - drain.go: drain
 //   - manner.go: what operators' commands share: a query, an action, --force and --dry-run
 //   - check.go: arguments and flags that are refused before anything is started
 //   - output.go: tables, JSON, progress, units

@@ -89,7 +89,7 @@ func message(err error) string {
 	var e *wire.Error
 	if errors.As(err, &e) {
 		text = strings.ReplaceAll(text, e.Error(), e.Message)
-		text = strings.ReplaceAll(text, "; not done unless it is forced (?force=true)", "")
+		text = strings.ReplaceAll(text, wire.UnlessForced, "")
 	}
 	return text
 }

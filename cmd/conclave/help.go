@@ -151,7 +151,7 @@ conclave demo
 conclave demo --kills 20                  only kill the leader, and print the distribution
 conclave demo --on compose                in containers (first: make image)`,
 	"chaos list":       "conclave chaos list",
-	"scenario check":   "conclave scenario check mine.txt",
+	"scenario check":   "conclave scenario check mine.txt f01",
 	"scenario grammar": "conclave scenario grammar",
 	"chaos run": `
 conclave chaos run f01                    kill -9 the leader, again and again

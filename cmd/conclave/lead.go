@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -156,17 +153,11 @@ func (a *app) lead(ctx context.Context, s leadOptions) error {
 var invalidInName = regexp.MustCompile(`[^A-Za-z0-9-]+`)
 
 // candidate returns the id of this process in the election: the host's name and
-// the pid, and a random incarnation.
+// the pid. The elector draws its incarnation.
 func candidate() conclave.NodeID {
 	host, err := os.Hostname()
 	if host = strings.Trim(invalidInName.ReplaceAllString(host, "-"), "-"); err != nil || host == "" {
 		host = "host"
 	}
-	var seed [8]byte
-	rand.Read(seed[:])
-	random := mathrand.New(mathrand.NewPCG(binary.BigEndian.Uint64(seed[:]), uint64(os.Getpid())))
-	return conclave.NodeID{
-		Name:        fmt.Sprintf("%.40s-%d", host, os.Getpid()),
-		Incarnation: conclave.NewIncarnation(random),
-	}
+	return conclave.NodeID{Name: fmt.Sprintf("%.40s-%d", host, os.Getpid())}
 }

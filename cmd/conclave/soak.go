@@ -110,7 +110,7 @@ func (o *soakOptions) cluster(dir string) (testbed.RealCluster, error) {
 		if logs == "" {
 			logs = filepath.Join(dir, "logs")
 		}
-		cfg := containersConfig(dir, logs, o.compose)
+		cfg, _ := containersConfig(dir, logs, o.compose)
 		cfg.NoEvents = true
 		return containers.New(cfg), nil
 	}

@@ -57,13 +57,14 @@ const rules = `
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
 	testbed, meta/metaclient < testbed/bench;
 	testbed < testbed/soak;
+	testbed/scenario < testbed/demo;
 
 	meta, elector/termcas, sql, internal/cli < cmd/meta;
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
 	client, meta/metaclient, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
-	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench < cmd/conclave;
+	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;

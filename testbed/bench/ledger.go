@@ -26,35 +26,8 @@ type Ledger struct {
 	publishers map[string]*published
 	views      map[string]*view // by subscriber
 	delays     *Dist            // since the last Phase
-	rules      [rules]Invariant
 	pushes     int
 	broken     []string
-}
-
-// Invariant is one rule with the number of checks and violations. A run without
-// checks proves nothing.
-type Invariant struct {
-	Name   string `json:"name"`
-	Checks int    `json:"checks"`
-	Broken int    `json:"broken"`
-}
-
-// The rules, in the order in which they are listed.
-const (
-	ruleMissing = iota
-	ruleEmpty
-	ruleVersion
-	ruleBack
-	ruleForeign
-	rules
-)
-
-var ruleNames = [rules]string{
-	ruleMissing: "no subscriber sees a live publisher missing",
-	ruleEmpty:   "no push is empty while publishers live",
-	ruleVersion: "versions only rise, per subscriber and dataId",
-	ruleBack:    "no publisher's value falls back to an older one",
-	ruleForeign: "nothing is pushed that was not published there",
 }
 
 type published struct {
@@ -107,29 +80,26 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 	defer l.mu.Unlock()
 	v := l.views[subscriber]
 	if v == nil || !v.dataIDs[dataID] {
-		l.breaks(ruleForeign, "%s received %s, to which it has not subscribed", subscriber, dataID)
+		l.breaks("%s received %s, to which it has not subscribed", subscriber, dataID)
 		return
 	}
 	l.pushes++
-	l.rules[ruleVersion].Checks++
 	if version <= v.version[dataID] {
-		l.breaks(ruleVersion, "%s: %s was pushed with version %d after %d", subscriber, dataID, version, v.version[dataID])
+		l.breaks("%s: %s was pushed with version %d after %d", subscriber, dataID, version, v.version[dataID])
 	}
 	v.version[dataID] = version
 	before, here := v.seen[dataID], make(map[string]bool, len(values))
 	for _, value := range values {
-		l.rules[ruleForeign].Checks++
 		name, rest, _ := strings.Cut(value, "/")
 		seq, err := strconv.Atoi(rest)
 		p := l.publishers[name]
 		if err != nil || p == nil || p.dataID != dataID || seq < 1 || seq > len(p.at) {
-			l.breaks(ruleForeign, "%s: %s contains %q, which was not published there", subscriber, dataID, value)
+			l.breaks("%s: %s contains %q, which was not published there", subscriber, dataID, value)
 			continue
 		}
 		here[name] = true
-		l.rules[ruleBack].Checks++
 		if seq < before[name] {
-			l.breaks(ruleBack, "%s: %s of %s fell back from %d to %d", subscriber, name, dataID, before[name], seq)
+			l.breaks("%s: %s of %s fell back from %d to %d", subscriber, name, dataID, before[name], seq)
 			continue
 		}
 		for missed := before[name] + 1; missed <= seq; missed++ {
@@ -137,26 +107,23 @@ func (l *Ledger) Pushed(subscriber, dataID string, version int64, values []strin
 		}
 		before[name] = seq
 	}
-	l.rules[ruleEmpty].Checks++
 	if len(values) == 0 && len(before) > 0 {
-		l.breaks(ruleEmpty, "%s: %s was pushed empty with %d live publishers", subscriber, dataID, len(before))
+		l.breaks("%s: %s was pushed empty with %d live publishers", subscriber, dataID, len(before))
 		return
 	}
 	missing := 0
 	for name := range before {
-		l.rules[ruleMissing].Checks++
 		if !here[name] {
 			missing++
 		}
 	}
 	if missing > 0 {
-		l.breaks(ruleMissing, "%s: %s was pushed without %d of %d publishers", subscriber, dataID, missing, len(before))
+		l.breaks("%s: %s was pushed without %d of %d publishers", subscriber, dataID, missing, len(before))
 	}
 }
 
 // breaks records a violation. The caller holds mu.
-func (l *Ledger) breaks(rule int, format string, args ...any) {
-	l.rules[rule].Broken++
+func (l *Ledger) breaks(format string, args ...any) {
 	l.broken = append(l.broken, fmt.Sprintf("%s  ", l.now().Format("15:04:05.000"))+fmt.Sprintf(format, args...))
 }
 
@@ -165,18 +132,6 @@ func (l *Ledger) Broken() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.broken...)
-}
-
-// Invariants returns the rules with their checks so far.
-func (l *Ledger) Invariants() []Invariant {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := make([]Invariant, rules)
-	for i, r := range l.rules {
-		r.Name = ruleNames[i]
-		out[i] = r
-	}
-	return out
 }
 
 // Pushes returns the number of pushes so far.
@@ -209,34 +164,6 @@ func (l *Ledger) AwaitSeen(ctx context.Context) error {
 		return fmt.Errorf("%d values have not reached their subscribers: %w", l.Behind(), err)
 	}
 	return nil
-}
-
-// Mark returns the newest sequence of each publisher.
-func (l *Ledger) Mark() map[string]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mark := make(map[string]int, len(l.publishers))
-	for name, p := range l.publishers {
-		mark[name] = len(p.at)
-	}
-	return mark
-}
-
-// AwaitMark waits until all subscribers have received what was published before
-// a mark. Publishing may continue meanwhile.
-func (l *Ledger) AwaitMark(ctx context.Context, mark map[string]int) error {
-	return await(ctx, 5*time.Millisecond, "all subscribers to receive what was published", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, v := range l.views {
-			for name, seq := range mark {
-				if id := l.publishers[name].dataID; v.dataIDs[id] && v.seen[id][name] < seq {
-					return false
-				}
-			}
-		}
-		return true
-	})
 }
 
 // Phase returns how long updates took since the last call, and starts a new

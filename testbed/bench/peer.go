@@ -20,13 +20,7 @@ type Peer struct {
 
 // Connect runs a client that connects to a session at one of these addresses.
 func Connect(name string, sessions ...string) (*Peer, error) {
-	return ConnectAs(client.Config{Sessions: sessions, Name: name})
-}
-
-// ConnectAs runs a client with the configuration, for instance with a token or
-// network.
-func ConnectAs(cfg client.Config) (*Peer, error) {
-	c, err := client.New(cfg)
+	c, err := client.New(client.Config{Sessions: sessions, Name: name})
 	if err != nil {
 		return nil, err
 	}

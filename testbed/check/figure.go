@@ -50,6 +50,7 @@ type gauge struct {
 // gauges are the figures that a scenario can ask for.
 var gauges = map[string]gauge{
 	"leaderless": {title: "from the end of one leader's trust to the next leader", times: leaderless},
+	"replaced":   {title: "from the fault of a leader until another one was seen from outside", times: replaced},
 	"overlap":    {title: "two nodes trust themselves at the same time", times: overlaps},
 	"elections":  {title: "terms won", count: counter(trace.Led)},
 	"refused":    {title: "commands and writes of an older term that were refused", count: refusedCount},
@@ -114,6 +115,22 @@ func Add(to, more []Figure) []Figure {
 	return to
 }
 
+// Since returns the figures of one scenario without what was in them earlier in
+// the same run.
+func Since(before, now []Figure) (out []Figure) {
+	for _, f := range now {
+		if i := slices.IndexFunc(before, func(b Figure) bool { return b.Name == f.Name }); i >= 0 {
+			if gauges[f.Name].count != nil {
+				f.N -= before[i].N
+			} else {
+				f = Figure{Name: f.Name, Says: f.Says}.with(f.Times[min(before[i].N, len(f.Times)):])
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 func counter(k trace.Kind) func(*History) int {
 	return func(h *History) (n int) {
 		h.events(func(_ int, at time.Duration, _ trace.Claim) {
@@ -156,6 +173,29 @@ func leaderless(h *History) (out []time.Duration) {
 		}
 		if b.To > 0 {
 			until = max(until, b.To)
+		}
+	}
+	return out
+}
+
+// replaced returns, for each fault of the node that was observed to lead, the
+// time until another term's leader was observed.
+func replaced(h *History) (out []time.Duration) {
+	var leader Observation
+	since := time.Duration(-1)
+	for _, e := range h.Entries {
+		switch {
+		case e.Observed != nil && e.Observed.Leader != "":
+			if since >= 0 && e.Observed.Term > leader.Term {
+				out = append(out, e.At-since)
+				since = -1
+			}
+			leader = *e.Observed
+		case e.Fault != nil && e.Fault.Err == nil && since < 0 && leader.Leader != "" && e.Fault.Node == leader.Leader:
+			switch e.Fault.Verb {
+			case testbed.Kill, testbed.Stop, testbed.Pause, testbed.Cut, testbed.CutOne:
+				since = e.At
+			}
 		}
 	}
 	return out

@@ -19,6 +19,11 @@ func figure(t *testing.T, f *forger, name string) check.Figure {
 	return all[0]
 }
 
+// observed adds what was seen from outside.
+func (f *forger) observed(leader string, term uint64) *forger {
+	return f.add(check.Entry{Observed: &check.Observation{Leader: leader, Term: term}})
+}
+
 func TestFigures_MeasureForgedHistories(t *testing.T) {
 	f := forge()
 	f.claim("meta-1", led(7, 3*time.Second)).pause(time.Second)
@@ -28,6 +33,12 @@ func TestFigures_MeasureForgedHistories(t *testing.T) {
 	assert.Equal(t, 1, leaderless.N)
 	assert.Equal(t, 50*time.Millisecond, leaderless.Max)
 	assert.Equal(t, 2, figure(t, f, "elections").N)
+
+	f = forge()
+	f.fault(testbed.Action{Verb: testbed.Kill, Node: "meta-1"}) // nobody was seen to lead
+	f.observed("meta-1", 7).fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).fault(testbed.Action{Verb: testbed.Kill, Node: "meta-1"})
+	f.observed("", 7).observed("meta-1", 7).pause(37*time.Millisecond).observed("meta-2", 8).pause(time.Second).observed("meta-3", 9)
+	assert.Equal(t, []time.Duration{40 * time.Millisecond}, figure(t, f, "replaced").Times)
 
 	f = forge()
 	f.claim("data-1", trace.Claim{Kind: trace.Serving, Slot: 1, Epoch: epoch(7, 1)})
@@ -67,4 +78,23 @@ func TestFigures_HealedCountsFromHealing(t *testing.T) {
 	healed := check.Figures(&f.h, []string{"healed"})[0]
 	assert.Equal(t, 2, healed.N)
 	assert.InDelta(t, 2*time.Second, healed.Max, float64(100*time.Millisecond))
+}
+
+// What was measured until an earlier moment is left out.
+func TestSince_LeavesOutWhatWasThereBefore(t *testing.T) {
+	h := &check.History{}
+	leaderless := func(from, to time.Duration) {
+		h.Entries = append(h.Entries, check.Entry{At: from, Observed: &check.Observation{}}, check.Entry{At: to, Observed: &check.Observation{Leader: "meta-1"}},
+			check.Entry{At: to, Op: &check.Op{Kind: check.OpPush}})
+	}
+	names := []string{"leaderless", "empty"}
+	leaderless(time.Second, 2*time.Second)
+	before := check.Figures(h, names)
+	leaderless(3*time.Second, 6*time.Second)
+	got := check.Since(before, check.Figures(h, names))
+	require.Len(t, got, 2)
+	assert.Equal(t, []time.Duration{3 * time.Second}, got[0].Times)
+	assert.Equal(t, 3*time.Second, got[0].Max)
+	assert.Equal(t, 1, got[1].N)
+	assert.Equal(t, before, check.Since(nil, before))
 }

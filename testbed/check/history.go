@@ -182,6 +182,24 @@ func (r *Recorder) History(claims bool) *History {
 	return &h
 }
 
+// SoFar returns what was recorded until now and goes on recording. known reports
+// whether the nodes' events are recorded already; if not, they are read with
+// events, as testbed.Cluster.Events reads them.
+func (r *Recorder) SoFar(known bool, events func(report func(time.Time, trace.Claim)) (bool, error)) (*History, error) {
+	r.mu.Lock()
+	h := r.h
+	h.Entries, h.Began, h.HasEvents = slices.Clone(h.Entries), r.start, known
+	r.mu.Unlock()
+	var err error
+	if !known {
+		h.HasEvents, err = events(func(at time.Time, c trace.Claim) {
+			h.Entries = append(h.Entries, Entry{At: at.Sub(h.Began), Event: &c})
+		})
+	}
+	slices.SortStableFunc(h.Entries, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+	return &h, err
+}
+
 // GuardEnds returns until when the push guard may hold lists back because every
 // copy and every session were lost (losses), by what was recorded so far; 0: it
 // may not.

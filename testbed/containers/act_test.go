@@ -100,6 +100,15 @@ func TestCut_DisconnectsOnceAndMendReconnects(t *testing.T) {
 	require.NoError(t, do(testbed.Action{Verb: testbed.Mend, Node: "meta-1"}))
 }
 
+// Nothing is stopped before what depends on it.
+func TestStop_StopsEachRoleBeforeThoseItDependsOn(t *testing.T) {
+	d, docker, _ := driver(t)
+	require.NoError(t, d.Stop(t.Context()))
+	text, err := os.ReadFile(docker + ".asked")
+	require.NoError(t, err)
+	assert.Equal(t, 9, strings.Count(string(text), "stop --"), string(text))
+}
+
 // The service that makes the secrets ends by itself, and is no node's process.
 func TestProcesses_AreThoseOfNodesAndDatabase(t *testing.T) {
 	d, docker, _ := driver(t)

@@ -25,9 +25,6 @@ type Config struct {
 	// added to the project's own. It returns when every node answers; token is
 	// the operator's token.
 	Start func(ctx context.Context, c testbed.Size, nodes []string, file string) (p *compose.Project, token string, err error)
-	// Stop stops the containers gracefully, each role before those that it
-	// depends on.
-	Stop func(ctx context.Context) error
 	// End ends the project.
 	End func(ctx context.Context) error
 	// Dir is a folder of this machine into which the nodes write their trace

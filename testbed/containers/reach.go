@@ -2,14 +2,18 @@ package containers
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"conclave/client"
+	"conclave/meta/metaclient"
 	"conclave/testbed"
 	"conclave/testbed/outside"
 )
@@ -54,9 +58,36 @@ func (d *Cluster) AwaitReady(ctx context.Context) error {
 // Token returns the operator's token.
 func (d *Cluster) Token() string { return d.token }
 
-// Stop stops the containers gracefully. Processes then returns how each has
-// ended.
-func (d *Cluster) Stop(ctx context.Context) error { return d.cfg.Stop(ctx) }
+// stopGrace is how long a container may take to stop.
+const stopGrace = 20 * time.Second
+
+// Stop announces to every node that the whole cluster is stopping, and stops
+// the roles so that each stops before those that it depends on. Processes then
+// returns how each has ended.
+func (d *Cluster) Stop(ctx context.Context) error {
+	var metas, others []string
+	for name, address := range d.Addresses() {
+		if strings.HasPrefix(name, "meta-") {
+			metas = append(metas, address)
+		} else {
+			others = append(others, address)
+		}
+	}
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: metas, HTTP: d.view.HTTP, Token: d.token})
+	admin.AnnounceStop(ctx, others, 4*stopGrace, "testbed") // a node that it does not reach stops as if it stopped alone
+	var err error
+	for _, role := range []string{"session", "data", "meta", testbed.Database} {
+		services := slices.DeleteFunc(append([]string{testbed.Database}, d.nodes...), func(n string) bool { return !strings.HasPrefix(n, role) })
+		errs := make([]error, len(services))
+		var stopping sync.WaitGroup
+		for i, n := range services {
+			stopping.Go(func() { errs[i] = d.project.Stop(ctx, n, stopGrace) })
+		}
+		stopping.Wait()
+		err = errors.Join(append(errs, err)...)
+	}
+	return err
+}
 
 // preparation is the service that makes the secrets before the others start, and
 // ends then.

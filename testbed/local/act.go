@@ -28,10 +28,16 @@ func Capabilities() *testbed.Capabilities {
 func (d *Cluster) Capabilities() *testbed.Capabilities {
 	all := Capabilities()
 	all.Partial = func(ctx context.Context) int { return d.view.Partial(ctx) }
+	all.EffectTime = func(_ context.Context, a testbed.Action, began time.Time) time.Time {
+		if a.Verb == testbed.Kill { // the signal is sent at once; then its end is waited for
+			return began
+		}
+		return time.Now()
+	}
 	if d.net != nil {
 		return all
 	}
-	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, Can: func(x testbed.Step) error {
+	return &testbed.Capabilities{Size: d.size, Partial: all.Partial, EffectTime: all.EffectTime, Can: func(x testbed.Step) error {
 		switch x.Verb {
 		case testbed.Cut, testbed.CutOne, testbed.Mend, testbed.Slow, testbed.Reset, testbed.HalfOpen, testbed.LoseNext, testbed.ClosePort, testbed.OpenPort:
 			return fmt.Errorf("%s (without proxies between the processes): %w", x.Verb, testbed.ErrUnsupported)

@@ -5,6 +5,8 @@
 //
 // # The language
 //
+// The folder examples has three scenarios that explain themselves.
+//
 // A file holds one scenario, a line one action or expectation. Times are
 // counted from the moment at which the cluster is at rest. The comment at the
 // top says what the scenario is about.
@@ -21,6 +23,24 @@
 //	every 2s from 10s to 20s reset links of a data to session-1
 //	until 25s
 //	figure leaderless
+//
+// A longer scenario has scenes, one after the other:
+//
+//	scene KILL -9 THE LEADER
+//	# What happens, for the narrator.
+//	look at election list
+//	at 0s kill leader
+//	at 0s expect new leader within 5s
+//	then
+//	at 0s start it
+//	until 4s
+//
+// Times in a scene count from its beginning. It ends when its time is over
+// (until, or its last line) and each of its expectations is decided; then the
+// next one begins. After "then" the scene continues in the same way, with times
+// of its own: what ends a fault belongs there if something must have happened
+// first. An action whose node does not exist fails a scene; elsewhere it is left
+// out. "look at" names a command of the tool that shows the same.
 //
 // The actions:
 //
@@ -49,9 +69,20 @@
 //
 // An operator's command can end with "at once", which sends it to all nodes
 // that X selects at the same moment, and with "and be refused", which demands
-// that the leader refuses it, or "and be accepted". Most actions can end with "for D". The selectors
-// X and Y are listed in select.go, the expectations in expect.go, the points by
-// trace.Points, the figures by check.FigureNames.
+// that the leader refuses it, or "and be accepted". Most actions can end with
+// "for D". The expectations are in expect.go; Grammar lists them after this
+// text, with the points of the code and the figures. X and Y are selectors:
+//
+//	meta-1  session-2  data-3  client-4  db      by name
+//	leader                                       the node that leads now
+//	follower                                     a meta that does not lead
+//	a meta, a session, a data, a client          any that runs
+//	owner of SLOT                                the data node that leads a slot
+//	metas, sessions, datas, clients, everyone    all of them
+//	half of metas|sessions|datas                 half of them, rounded up
+//	it                                           what the last selector chose
+//	the dead                                     the nodes that were killed or have stopped
+//	the rest                                     all nodes but what "it" is
 //
 // The clients of "clients N" stay: they publish, change and replace. With
 // "guests D" another client arrives about every D and publishes; a few seconds

@@ -38,6 +38,9 @@ var conditions = map[string]condition{
 	"new leader": {about: "a leader with a higher term than before the last fault", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Leader != "" && now.Term > p.baseline.Term, newLeaderMissing(p.baseline, now)
 	}},
+	"one leader": {about: "exactly one node reports that it leads", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		return now.Leads == 1, fmt.Sprintf("%d nodes report that they lead", now.Leads)
+	}},
 	"same leader": {about: "the leader and the term of before the last fault", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Leader == p.baseline.Leader && now.Term == p.baseline.Term, fmt.Sprintf("%s leads term %d; before it was %s and %d", now.Leader, now.Term, p.baseline.Leader, p.baseline.Term)
 	}},
@@ -80,6 +83,17 @@ var conditions = map[string]condition{
 		n := p.rec.Refused() - p.refused
 		return n >= e.Count, fmt.Sprintf("%d were refused", n)
 	}},
+	"connected": {about: "every client is connected to a session that was not killed", holds: func(p *player, _ *Expectation, _ testbed.Snapshot) (bool, string) {
+		return p.load.connected(p.targets.dead)
+	}},
+	"ready": {about: "every node runs and has joined", holds: func(p *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
+		for _, n := range p.s.Cluster.Nodes() {
+			if !slices.Contains(now.Up, n) || !slices.Contains(now.Ready, n) {
+				return false, n + " is not ready"
+			}
+		}
+		return true, ""
+	}},
 	"frozen": {about: "protection is on: no slot moves", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) { return now.Frozen, "not frozen" }},
 	"partial": {about: "a slot is served without a session that could not be reached, and is shown as partial", holds: func(_ *player, _ *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Partial > 0, "no slot is partial"
@@ -89,6 +103,11 @@ var conditions = map[string]condition{
 	"table of": {count: true, about: "the slot table is of a term of at least COUNT", holds: func(_ *player, e *Expectation, now testbed.Snapshot) (bool, string) {
 		return now.Table.Epoch.Term >= uint64(e.Count), now.Table.Epoch.String()
 	}},
+}
+
+// About describes what is expected, for people.
+func (e Expectation) About() string {
+	return strings.ReplaceAll(conditions[e.What].about, "WHO", string(e.Who))
 }
 
 func upOrDown(up bool) func(*player, *Expectation, testbed.Snapshot) (bool, string) {
@@ -115,11 +134,21 @@ type openExpectation struct {
 	Expectation
 	line     int
 	began    time.Time
-	progress bool // one of those that end every scenario
+	due      time.Time // began, or before: when the action began that is due at the same time
+	progress bool      // one of those that end every scenario
 }
 
 // evaluate evaluates an expectation; done reports whether it is decided.
 func (p *player) evaluate(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
+	if done, failure = p.decide(o, now); done && !o.progress {
+		for _, n := range p.narrators {
+			n.Decided(o.Expectation, now, time.Since(o.due), failure)
+		}
+	}
+	return done, failure
+}
+
+func (p *player) decide(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
 	holds, why := conditions[o.What].holds(p, &o.Expectation, now)
 	passed := time.Since(o.began)
 	switch {

@@ -11,21 +11,6 @@ import (
 //go:embed library/*.txt
 var files embed.FS
 
-//go:embed doc.go
-var doc string
-
-// Language describes the language of scenarios: it is that part of the package
-// comment.
-func Language() string {
-	_, text, _ := strings.Cut(doc, "// # The language\n//\n")
-	text, _, _ = strings.Cut(text, "//\n// # ")
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		out.WriteString(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "//"), " "), "\t"))
-	}
-	return out.String()
-}
-
 // Names returns the names of the built-in scenarios, sorted.
 func Names() []string {
 	entries, err := files.ReadDir("library")

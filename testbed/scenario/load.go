@@ -352,6 +352,32 @@ func (l *load) settled(values []string) []string {
 	return out
 }
 
+// connected reports whether each client that stays is connected to a session
+// that is not dead, and otherwise names one that is not.
+func (l *load) connected(dead map[string]bool) (bool, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
+		if !slices.ContainsFunc(l.clients[name].client.Connected(), func(n conclave.NodeID) bool { return !dead[n.Name] }) {
+			return false, name + " is not connected"
+		}
+	}
+	return true, ""
+}
+
+// sessionsOf returns the names of the sessions that know a client.
+func (l *load) sessionsOf(client string) (out []string) {
+	l.mu.Lock()
+	w := l.clients[client]
+	l.mu.Unlock()
+	if w != nil {
+		for _, n := range w.client.Connected() {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
 // connections records which sessions know each client, if that has changed.
 func (l *load) connections(before map[string]string) {
 	l.mu.Lock()

@@ -16,13 +16,13 @@ import (
 func Parse(file, text string) (Scenario, error) {
 	p := &parser{file: file, lease: defaultLease}
 	p.s.Name = strings.TrimSuffix(path.Base(file), ".txt")
-	top := true
+	about := &p.s.About // what a comment describes; nil: nothing
 	for i, line := range strings.Split(text, "\n") {
 		p.line = i + 1
 		line = strings.TrimSpace(line)
-		if about, ok := strings.CutPrefix(line, "#"); ok {
-			if top {
-				p.s.About += strings.TrimSpace(about) + "\n"
+		if text, ok := strings.CutPrefix(line, "#"); ok {
+			if about != nil {
+				*about += strings.TrimSpace(text) + "\n"
 			}
 			continue
 		}
@@ -30,15 +30,21 @@ func Parse(file, text string) (Scenario, error) {
 		if p.words = strings.Fields(line); len(p.words) == 0 {
 			continue
 		}
-		top = false
+		scenes := len(p.s.Scenes)
 		if err := p.statement(); err != nil {
 			return Scenario{}, fmt.Errorf("%s:%d: %w", p.file, p.line, err)
 		}
 		if len(p.words) > 0 {
 			return Scenario{}, fmt.Errorf("%s:%d: unexpected %q at the end of the line", p.file, p.line, strings.Join(p.words, " "))
 		}
+		if about = nil; len(p.s.Scenes) > scenes {
+			about = &p.s.Scenes[scenes].About
+		}
 	}
 	p.s.About = strings.TrimSpace(p.s.About)
+	for i := range p.s.Scenes {
+		p.s.Scenes[i].About = strings.TrimSpace(p.s.Scenes[i].About)
+	}
 	p.s = p.s.withDefaults()
 	if err := p.s.check(); err != nil {
 		return Scenario{}, fmt.Errorf("%s: %w", file, err)
@@ -63,6 +69,13 @@ func (p *parser) next() string {
 	w := p.words[0]
 	p.words = p.words[1:]
 	return w
+}
+
+// rest returns all other words of the line.
+func (p *parser) rest() string {
+	text := strings.Join(p.words, " ")
+	p.words = nil
+	return text
 }
 
 // accept consumes the words if they come next, and reports whether they did.
@@ -101,8 +114,34 @@ func (p *parser) statement() error {
 		return p.clients()
 	case "until":
 		d, err := p.duration()
-		p.s.Until = d
+		until := &p.s.Until
+		if n := len(p.s.Scenes); n > 0 {
+			until = &p.s.Scenes[n-1].Until
+		}
+		*until = d
 		return err
+	case "scene":
+		title := p.rest()
+		if title == "" {
+			return fmt.Errorf("scene: want a title")
+		}
+		p.s.Scenes = append(p.s.Scenes, Scene{Title: title})
+		return nil
+	case "then":
+		if len(p.s.Scenes) == 0 {
+			return fmt.Errorf("then: want it in a scene")
+		}
+		p.s.Scenes = append(p.s.Scenes, Scene{})
+		return nil
+	case "look":
+		if err := p.want("at"); err != nil {
+			return err
+		}
+		if len(p.s.Scenes) == 0 {
+			return fmt.Errorf("look at: want it in a scene")
+		}
+		p.s.Scenes[len(p.s.Scenes)-1].Look = p.rest()
+		return nil
 	case "figure":
 		name := p.next()
 		if !slices.Contains(check.FigureNames(), name) {
@@ -113,7 +152,7 @@ func (p *parser) statement() error {
 	case "at", "every":
 		return p.step(w)
 	default:
-		return fmt.Errorf("unknown statement %q (want cluster, takeover, lease, only, clients, at, every, until or figure)", w)
+		return fmt.Errorf("unknown statement %q (want cluster, takeover, lease, only, clients, scene, look, at, every, until or figure)", w)
 	}
 }
 
@@ -166,7 +205,7 @@ func (p *parser) clients() (err error) {
 }
 
 func (p *parser) step(w string) (err error) {
-	s := Line{Number: p.line}
+	s := Line{Number: p.line, Scene: len(p.s.Scenes)}
 	if w == "every" {
 		if s.Every, err = p.duration(); err != nil {
 			return err

@@ -1,6 +1,8 @@
 package scenario_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,37 @@ until 9s
 	}
 }
 
+func TestParse_Scenes(t *testing.T) {
+	const text = `# Two scenes.
+cluster 3 meta 2 session 3 data 16 slots 2 replicas
+scene KILL -9
+# It dies.
+# It is back.
+look at election list, events
+at 0s kill leader for 2s
+at 1s expect ready within 1s
+until 4s
+then
+at 0s start it
+scene REST
+at 0s expect connected within 1s
+until 1s
+figure leaderless
+`
+	s, err := scenario.Parse("x.txt", text)
+	require.NoError(t, err)
+	assert.Equal(t, text, s.String())
+	assert.Equal(t, 5*time.Second, s.Until)
+	require.Len(t, s.Scenes, 3)
+	assert.Equal(t, scenario.Scene{Title: "KILL -9", About: "It dies.\nIt is back.", Look: "election list, events", Until: 4 * time.Second}, s.Scenes[0])
+	assert.Empty(t, s.Scenes[1])
+	assert.Equal(t, []int{2, 3}, []int{s.Lines[2].Scene, s.Lines[3].Scene})
+
+	s, err = scenario.Parse("x.txt", "scene A\nat 0s kill leader for 2s\nscene B\nat 3s start leader")
+	require.NoError(t, err)
+	assert.Equal(t, []time.Duration{2 * time.Second, 3 * time.Second}, []time.Duration{s.Scenes[0].Until, s.Scenes[1].Until}, "until the last line ends")
+}
+
 func TestParse_NamesWhatIsInvalid(t *testing.T) {
 	for text, want := range map[string]string{
 		"at 2s kil leader":                           `x.txt:1: unknown action "kil"`,
@@ -99,6 +132,12 @@ func TestParse_NamesWhatIsInvalid(t *testing.T) {
 		"at 1s kill a king":                          `x.txt:1: a ...: want meta, session, data or client`,
 		"at 1s lose the last answer of db to meta-1": `x.txt:1: want "the next answer of", found "the last answer of db to meta-1"`,
 		"at 1s expect leader for 0s":                 `x.txt:1: for 0s: want a duration above 0`,
+		"scene":                                      `x.txt:1: scene: want a title`,
+		"then":                                       `x.txt:1: then: want it in a scene`,
+		"at 1s kill session of meta-1":               `x.txt:1: session of meta-1: want a client`,
+		"look at slots":                              `x.txt:1: look at: want it in a scene`,
+		"at 1s kill leader\nscene A":                 `x.txt: line 1: at 1s kill leader stands before the first scene`,
+		"scene A\nat 2s kill leader\nuntil 1s":       `x.txt: line 2: 2s is after the end (until 1s)`,
 		"clients 3 names 0":                          `x.txt: clients without names`,
 	} {
 		_, err := scenario.Parse("x.txt", text)
@@ -128,6 +167,20 @@ func TestBuiltin_ScenariosAreComplete(t *testing.T) {
 	f4, err := scenario.Builtin("F4")
 	require.NoError(t, err)
 	assert.Equal(t, "f04-held-before-the-write", f4.Name)
+}
+
+func TestExamples_AreComplete(t *testing.T) {
+	files, err := filepath.Glob("examples/*.txt")
+	require.NoError(t, err)
+	assert.Len(t, files, 3)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		s, err := scenario.Parse(name, string(text))
+		require.NoError(t, err)
+		assert.NotEmpty(t, s.About, name)
+		assert.NotEmpty(t, s.Figures, name)
+	}
 }
 
 func TestBuiltin_SuggestsSimilarNames(t *testing.T) {

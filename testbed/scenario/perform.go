@@ -16,12 +16,25 @@ import (
 	"conclave/wire"
 )
 
+// targetTimeout is how long an action of a scene waits for the node that it
+// selects: without it the scene would show nothing, and the leader may not have
+// answered for a moment.
+const targetTimeout = 10 * time.Second
+
 // errNoTarget reports that a selector matched no node.
 var errNoTarget = errors.New("no node matches")
 
 // perform carries out one line of the scenario on each node that it selects.
 func (p *player) perform(ctx context.Context, d testbed.Step) error {
 	now := p.sample(ctx)
+	who := p.targets.choose(d.Who, now)
+	for began := time.Now(); len(who) == 0 && d.Who != "" && len(p.s.Scenes) > 0 && time.Since(began) < targetTimeout; {
+		if err := sleep.For(ctx, sampleOpen); err != nil {
+			return err
+		}
+		now = p.sample(ctx)
+		who = p.targets.choose(d.Who, now)
+	}
 	if d.Verb != testbed.HealAll && !(testbed.Action{Verb: d.Verb}).EndsFault() || d.Verb == testbed.Skew || d.Verb == testbed.Switch {
 		p.baseline = now // later expectations compare with the state before this fault
 	}
@@ -31,9 +44,11 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 	if d.Verb == testbed.Freeze || d.Verb == testbed.Unfreeze {
 		return p.act(ctx, testbed.Action{Verb: d.Verb, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
 	}
-	who := p.targets.choose(d.Who, now)
 	if len(who) == 0 {
 		p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who)}, Err: errNoTarget})
+		if len(p.s.Scenes) > 0 { // a scene shows nothing without it
+			p.failures = append(p.failures, fmt.Sprintf("%s: %v", d, errNoTarget))
+		}
 		return nil
 	}
 	whom := []string{""}
@@ -122,6 +137,9 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 // done records an act that began at began and ended with err, and schedules its
 // end if it lasts for a limited time.
 func (p *player) done(ctx context.Context, a testbed.Action, began time.Time, err error, last time.Duration) error {
+	for _, n := range p.narrators {
+		n.Did(a, err)
+	}
 	if p.can.EffectTime != nil && err == nil && !a.EndsFault() {
 		p.rec.Earlier(p.can.EffectTime(ctx, a, began), check.Fault{Action: a})
 	} else {

@@ -20,7 +20,8 @@ import (
 type Result struct {
 	Scenario Scenario
 	Skipped  string   // why it was not played; "" if it was
-	Failures []string // expectations that were not met
+	Failures []string // expectations that were not met, and actions that failed
+	Late     []string // those of Failures that were not met within their time: too slow, not wrong
 	History  *check.History
 	Verdicts []check.Verdict
 	Figures  []check.Figure
@@ -47,16 +48,19 @@ func (r *Result) Problems() []string {
 
 // Play plays a scenario on a cluster and checks its history. Time is that of
 // package time, so it is virtual in a bubble. An error means that the scenario
-// could not be played: the cluster did not start, or could not be observed.
-func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
+// could not be played: the cluster did not start, or could not be observed; or
+// that it could not be closed, and then the result is complete. The narrators
+// are called while it is played.
+func Play(ctx context.Context, s Scenario, d testbed.Cluster, narrators ...Narrator) (*Result, error) {
 	s = s.withDefaults()
 	r := &Result{Scenario: s}
 	rec := check.NewRecorder(s.Name, s.Cluster)
 	p := &player{
-		s: s, cluster: d, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
+		s: s, cluster: d, narrators: narrators, can: &testbed.Capabilities{}, rec: rec, gate: trace.NewGate(rec.Event), active: map[string]testbed.Action{}, seen: map[string]string{},
 		targets: &targets{cluster: s.Cluster, clients: s.Load.Clients, dead: map[string]bool{}, back: map[string]bool{}, rand: rand.New(rand.NewPCG(s.Cluster.Seed, 0x57a6e))},
 	}
 	p.load = newLoad(s.Load, d, rec)
+	p.targets.sessionsOf = p.load.sessionsOf
 	began := time.Now()
 	err := p.play(ctx)
 	r.Took = time.Since(began)
@@ -65,9 +69,14 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 		err = fmt.Errorf("read the nodes' events: %w", terr)
 	}
 	r.History = rec.History(p.can.Events || told)
+	if err == nil { // before the cluster is closed, which may fail
+		r.Failures, r.Late = p.failures, p.late
+		r.Verdicts = check.Run(r.History)
+		r.Figures = check.Figures(r.History, s.Figures)
+	}
 	p.releaseAll()
 	p.load.working.Wait() // no more clients arrive
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if cerr := d.Close(limit); err == nil && cerr != nil {
 		err = fmt.Errorf("close the cluster: %w", cerr)
@@ -76,25 +85,23 @@ func Play(ctx context.Context, s Scenario, d testbed.Cluster) (*Result, error) {
 		r.Skipped = err.Error()
 		return r, nil
 	}
-	if err != nil {
-		return r, err
-	}
-	r.Failures = p.failures
-	r.Verdicts = check.Run(r.History)
-	r.Figures = check.Figures(r.History, s.Figures)
-	return r, nil
+	return r, err
 }
+
+// closeTimeout bounds Cluster.Close, which may stop containers gracefully.
+const closeTimeout = 3 * time.Minute
 
 // player plays one scenario. One goroutine does everything but the clients'
 // work.
 type player struct {
-	s       Scenario
-	cluster testbed.Cluster
-	can     *testbed.Capabilities // of cluster, once it is open
-	rec     *check.Recorder
-	gate    *trace.Gate
-	load    *load
-	targets *targets
+	s         Scenario
+	cluster   testbed.Cluster
+	narrators []Narrator
+	can       *testbed.Capabilities // of cluster, once it is open
+	rec       *check.Recorder
+	gate      *trace.Gate
+	load      *load
+	targets   *targets
 
 	start    time.Time
 	due      []event
@@ -108,6 +115,14 @@ type player struct {
 	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one
 	compared int64                  // pairs of copies compared since the last OpCompared
 	failures []string
+	late     []string
+	acted    acted
+}
+
+// acted is when the first of the actions began that are due at one time.
+type acted struct {
+	at    time.Duration
+	began time.Time
 }
 
 // event is something that is due at a time of the scenario.
@@ -137,10 +152,7 @@ func (p *player) play(ctx context.Context) error {
 	p.rec.Begin()
 	p.start = time.Now()
 	p.baseline, p.refused = p.cluster.Observe(ctx), p.rec.Refused()
-	for _, step := range p.s.Lines {
-		p.schedule(step)
-	}
-	if err := p.run(ctx, p.s.Until); err != nil {
+	if err := p.playLines(ctx); err != nil {
 		return err
 	}
 	if err := p.healAll(ctx); err != nil {
@@ -157,6 +169,39 @@ func (p *player) play(ctx context.Context) error {
 	return p.readAll(ctx)
 }
 
+// playLines plays the lines of the file, scene by scene.
+func (p *player) playLines(ctx context.Context) error {
+	for _, line := range p.s.of(0) {
+		p.schedule(line, 0)
+	}
+	if len(p.s.Scenes) == 0 {
+		return p.run(ctx, p.s.Until)
+	}
+	for i, scene := range p.s.Scenes {
+		began := time.Since(p.start)
+		if scene.Title != "" {
+			for _, n := range p.narrators {
+				n.Begins(scene)
+			}
+		}
+		for _, line := range p.s.of(i + 1) {
+			p.schedule(line, began)
+		}
+		if err := p.run(ctx, began+scene.Until); err != nil {
+			return err
+		}
+		if rest := p.s.Scenes[i+1:]; len(rest) == 0 || rest[0].Title != "" {
+			for _, n := range p.narrators {
+				n.Ended(p.soFar)
+			}
+		}
+	}
+	return nil
+}
+
+// soFar returns what was recorded until now.
+func (p *player) soFar() (*check.History, error) { return p.rec.SoFar(p.can.Events, p.cluster.Events) }
+
 // settleTimeout bounds the time in which a cluster without faults must come to
 // rest.
 const settleTimeout = time.Minute
@@ -166,6 +211,7 @@ const settleTimeout = time.Minute
 func (p *player) settle(ctx, work context.Context) error {
 	wait := func(what string) error {
 		o := &openExpectation{Expectation: Expectation{What: what, Within: settleTimeout}, began: time.Now()}
+		o.due = o.began
 		for {
 			done, err := p.evaluate(o, p.cluster.Observe(ctx))
 			if done {
@@ -194,18 +240,28 @@ func (p *player) settle(ctx, work context.Context) error {
 	return wait("full")
 }
 
-// schedule adds a line of the file, with its repetitions, to the timeline.
-func (p *player) schedule(s Line) {
-	for at := s.At; ; at += s.Every {
+// schedule adds a line of the file, with its repetitions, to the timeline; base
+// is when its scene began.
+func (p *player) schedule(s Line, base time.Duration) {
+	for at := base + s.At; ; at += s.Every {
 		if s.Expect != nil {
 			p.at(at, func(context.Context) error {
-				p.open = append(p.open, &openExpectation{Expectation: *s.Expect, line: s.Number, began: time.Now()})
+				o := &openExpectation{Expectation: *s.Expect, line: s.Number, began: time.Now()}
+				if o.due = o.began; p.acted.at == at && !p.acted.began.IsZero() {
+					o.due = p.acted.began
+				}
+				p.open = append(p.open, o)
 				return nil
 			})
 		} else {
-			p.at(at, func(ctx context.Context) error { return p.perform(ctx, *s.Step) })
+			p.at(at, func(ctx context.Context) error {
+				if p.acted.at != at || p.acted.began.IsZero() {
+					p.acted = acted{at, time.Now()}
+				}
+				return p.perform(ctx, *s.Step)
+			})
 		}
-		if s.Every == 0 || at+s.Every > s.To {
+		if s.Every == 0 || at+s.Every > base+s.To {
 			return
 		}
 	}
@@ -282,6 +338,9 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 		done, failure := p.evaluate(o, now)
 		if failure != nil && !o.progress {
 			p.failures = append(p.failures, failure.Error())
+			if o.For == 0 {
+				p.late = append(p.late, failure.Error())
+			}
 		}
 		if !done || !o.progress {
 			return done

@@ -204,6 +204,65 @@ until 8s`)
 	assert.NotZero(t, len(r.History.Entries))
 }
 
+// told is a narrator that notes what it is called with.
+type told struct{ calls []string }
+
+func (n *told) Begins(s scenario.Scene) { n.calls = append(n.calls, "begins "+s.Title) }
+
+func (n *told) Did(a testbed.Action, err error) { n.calls = append(n.calls, fmt.Sprint(a, err)) }
+
+func (n *told) Decided(e scenario.Expectation, _ testbed.Snapshot, took time.Duration, failure error) {
+	n.calls = append(n.calls, fmt.Sprint(e.What, " ", took.Round(time.Second), failure))
+}
+
+func (n *told) Ended(soFar func() (*check.History, error)) {
+	h, err := soFar()
+	n.calls = append(n.calls, fmt.Sprint("ended ", slices.ContainsFunc(h.Entries, func(e check.Entry) bool { return e.Fault != nil }), err))
+}
+
+// The times of a scene count from its beginning, which is when the one before
+// it has ended and its expectations are decided.
+func TestPlay_PlaysScenesOneAfterTheOther(t *testing.T) {
+	b, n := &fakeCluster{noSuccessor: true}, &told{}
+	s, err := scenario.Parse("fake.txt", `cluster 2 meta 1 session 1 data 4 slots 1 replicas
+clients 1
+scene ONE
+at 1s kill leader
+at 1s expect new leader within 3s
+until 2s
+then
+at 0s start it
+scene TWO
+every 1s from 2s to 4s resign meta-2
+at 2s expect connected within 1s
+`)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		_, err := scenario.Play(t.Context(), s, b, n)
+		require.NoError(t, err)
+	})
+	assert.Equal(t, []string{"1s kill meta-1", "4s start meta-1", "6s resign meta-2", "7s resign meta-2", "8s resign meta-2"}, b.acts)
+	assert.Equal(t, []string{
+		"leader 0s <nil>", "even 0s <nil>", "full 0s <nil>", "begins ONE", "kill meta-1 <nil>", "new leader 3s line 5: expect new leader within 3s: no node leads", "start meta-1 <nil>", "ended true <nil>",
+		"begins TWO", "resign meta-2 <nil>", "connected 0s <nil>", "resign meta-2 <nil>", "resign meta-2 <nil>", "ended true <nil>",
+	}, n.calls)
+}
+
+// A scene shows nothing without the node that its action selects: it is waited
+// for, and then the scenario fails. Elsewhere the action is left out.
+func TestPlay_SceneNeedsItsTarget(t *testing.T) {
+	const text = "at 0s kill leader\nat 1s kill leader\nuntil 3s"
+	assert.Empty(t, play(t, &fakeCluster{noSuccessor: true}, text).Failures)
+	assert.Equal(t, []string{"kill leader: no node matches"}, play(t, &fakeCluster{noSuccessor: true}, "scene A\n"+text).Failures)
+	b := &fakeCluster{}
+	assert.Empty(t, play(t, b, "clients 1\nscene A\nat 0s kill session of client-1").Failures)
+}
+
+func TestExpect_ReadyAndConnected(t *testing.T) {
+	r := play(t, &fakeCluster{}, "clients 1\nat 1s kill session-1\nat 1s expect connected within 1s\nat 3s start session-1\nat 3s expect connected within 1s\nat 4s expect ready within 1s\nuntil 6s")
+	assert.Equal(t, []string{"line 4: expect connected within 1s: client-1 is not connected", "line 7: expect ready within 1s: meta-1 is not ready"}, r.Failures)
+}
+
 // A failure names the line of the expectation that was not met.
 func TestPlay_ReportsUnmetExpectations(t *testing.T) {
 	r := play(t, &fakeCluster{noSuccessor: true}, `
@@ -213,10 +272,12 @@ at 1s expect no leader for 1s
 until 5s`)
 	require.Len(t, r.Failures, 1)
 	assert.Equal(t, "line 4: expect new leader within 2s: no node leads", r.Failures[0])
+	assert.Equal(t, r.Failures, r.Late)
 
 	r = play(t, &fakeCluster{noSuccessor: true}, "at 1s kill leader for 1s\nat 1s expect same leader for 3s")
 	require.Len(t, r.Failures, 1)
 	assert.Contains(t, r.Failures[0], "line 3: expect same leader for 3s: false after 0s")
+	assert.Empty(t, r.Late, "it is wrong, however long one waits")
 }
 
 // I10 checks a list that is not full in time, and again when the push guard's

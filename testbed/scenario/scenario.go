@@ -20,6 +20,7 @@ type Scenario struct {
 	Load    Load
 	Bubble  bool          // only in the bubble: a machine would need too many processors
 	Until   time.Duration // end of the steps; then all faults are healed, and progress is expected
+	Scenes  []Scene       // in the order of the file; with scenes, Until is the sum of theirs
 	Lines   []Line        // in the order of the file
 	Figures []string      // names of figures, in order
 }
@@ -34,10 +35,20 @@ type Load struct {
 	Readers time.Duration // a client arrives, reads every name once, and leaves; 0: never
 }
 
+// Scene is a part of a scenario. It begins when the one before it has ended: its
+// time is over and each of its expectations is decided.
+type Scene struct {
+	Title string        // "": it continues the one before it ("then")
+	About string        // the comment below its title
+	Look  string        // a command of the tool with which a user sees the same; "": none
+	Until time.Duration // the least that it takes
+}
+
 // Line is one line: a Step or an Expectation, with the time at which it is due,
 // once or repeatedly.
 type Line struct {
 	Number int
+	Scene  int // its scene, from 1, whose beginning At counts from; 0: the scenario has none
 	At     time.Duration
 	Every  time.Duration // 0: once
 	To     time.Duration // the last repetition
@@ -90,11 +101,32 @@ func (s Scenario) String() string {
 		}
 		b.WriteString("\n")
 	}
-	for _, step := range s.Lines {
-		b.WriteString(step.String() + "\n")
-	}
-	if s.Until > 0 {
-		fmt.Fprintf(&b, "until %s\n", s.Until)
+	for n := range len(s.Scenes) + 1 {
+		until := s.Until
+		if len(s.Scenes) > 0 && n == 0 {
+			continue // no line stands before the first scene
+		}
+		if n > 0 {
+			scene := s.Scenes[n-1]
+			if scene.Title == "" {
+				b.WriteString("then\n")
+			} else {
+				fmt.Fprintf(&b, "scene %s\n", scene.Title)
+			}
+			for line := range strings.Lines(scene.About) {
+				fmt.Fprintf(&b, "# %s\n", strings.TrimSpace(line))
+			}
+			if scene.Look != "" {
+				fmt.Fprintf(&b, "look at %s\n", scene.Look)
+			}
+			until = scene.Until
+		}
+		for _, step := range s.of(n) {
+			b.WriteString(step.String() + "\n")
+		}
+		if until > 0 {
+			fmt.Fprintf(&b, "until %s\n", until)
+		}
 	}
 	for _, f := range s.Figures {
 		fmt.Fprintf(&b, "figure %s\n", f)
@@ -152,16 +184,40 @@ func (s Scenario) withDefaults() Scenario {
 	if s.Cluster.Lease == 0 {
 		s.Cluster.Lease = defaultLease
 	}
-	if s.Until == 0 {
-		for _, step := range s.Lines {
-			s.Until = max(s.Until, step.At, step.To)
-			if step.Step != nil {
-				s.Until = max(s.Until, step.At+step.Step.For)
+	if s.Until == 0 && len(s.Scenes) == 0 {
+		s.Until = last(s.Lines) + time.Second
+	}
+	if len(s.Scenes) > 0 {
+		s.Until, s.Scenes = 0, slices.Clone(s.Scenes)
+		for i := range s.Scenes {
+			if until := &s.Scenes[i].Until; *until == 0 {
+				*until = last(s.of(i + 1))
 			}
+			s.Until += s.Scenes[i].Until
 		}
-		s.Until += time.Second
 	}
 	return s
+}
+
+// of returns the lines of a scene, or those of a scenario without scenes (0).
+func (s Scenario) of(scene int) (out []Line) {
+	for _, l := range s.Lines {
+		if l.Scene == scene {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// last returns when the last of the lines ends.
+func last(lines []Line) (end time.Duration) {
+	for _, l := range lines {
+		end = max(end, l.At, l.To)
+		if l.Step != nil {
+			end = max(end, l.At+l.Step.For)
+		}
+	}
+	return end
 }
 
 // Needs lists the verbs that a cluster must support, sorted and without

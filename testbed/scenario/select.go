@@ -13,19 +13,6 @@ import (
 	"conclave/testbed/check"
 )
 
-// The selectors of the language:
-//
-//	meta-1  session-2  data-3  client-4  db      by name
-//	leader                                       the node that leads now
-//	follower                                     a meta that does not lead
-//	a meta, a session, a data, a client          any that runs
-//	owner of SLOT                                the data node that leads a slot
-//	metas, sessions, datas, clients, everyone    all of them
-//	half of metas|sessions|datas                 half of them, rounded up
-//	it                                           what the last selector chose
-//	the dead                                     the nodes that were killed or have stopped
-//	the rest                                     all nodes but what "it" is
-
 var roles = map[string]string{"meta": "meta", "session": "session", "data": "data", "client": "client"}
 
 // selector reads a selector.
@@ -54,6 +41,15 @@ func (p *parser) selector() (testbed.Selector, error) {
 			return testbed.Selector("half of " + all), nil
 		}
 		return "", fmt.Errorf("half of ...: want metas, sessions or datas")
+	case "session":
+		if err := p.want("of"); err != nil {
+			return "", err
+		}
+		client, err := p.selector()
+		if role, _, _ := strings.Cut(string(client), "-"); err == nil && role != "client" {
+			err = fmt.Errorf("session of %s: want a client", client)
+		}
+		return "session of " + client, err
 	case "owner":
 		if err := p.want("of"); err != nil {
 			return "", err
@@ -76,6 +72,8 @@ type targets struct {
 	back    map[string]bool // started again, and not forbidden since
 	rand    *rand.Rand
 	it      []string // what a selector chose last
+
+	sessionsOf func(client string) []string // those that know the client
 }
 
 // summarize summarizes an observation. A data node that is down, or on the
@@ -146,6 +144,9 @@ func (c *targets) resolve(s testbed.Selector, now testbed.Snapshot) []string {
 		names = names[:(len(names)+1)/2]
 		slices.Sort(names)
 		return names
+	case "session":
+		known := c.sessionsOf(strings.TrimPrefix(rest, "of "))
+		return known[:min(1, len(known))]
 	case "owner":
 		id, err := strconv.Atoi(strings.TrimPrefix(rest, "of "))
 		if err != nil || id >= len(now.Table.Slots) {

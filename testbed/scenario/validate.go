@@ -18,11 +18,18 @@ func (s Scenario) check() error {
 		if name := s.absent(step); name != "" {
 			return fmt.Errorf("line %d: there is no %s in this cluster", step.Number, name)
 		}
+		until := s.Until
+		switch {
+		case len(s.Scenes) > 0 && step.Scene == 0:
+			return fmt.Errorf("line %d: %s stands before the first scene", step.Number, step)
+		case step.Scene > 0:
+			until = s.Scenes[step.Scene-1].Until
+		}
 		switch {
 		case step.At < 0 || step.Every < 0:
 			return fmt.Errorf("line %d: %s is before the beginning", step.Number, step.At)
-		case step.At > s.Until || step.To > s.Until:
-			return fmt.Errorf("line %d: %s is after the end (until %s)", step.Number, max(step.At, step.To), s.Until)
+		case step.At > until || step.To > until:
+			return fmt.Errorf("line %d: %s is after the end (until %s)", step.Number, max(step.At, step.To), until)
 		case step.Every > 0 && (step.To-step.At)/step.Every > 10_000:
 			return fmt.Errorf("line %d: more than 10,000 repetitions", step.Number)
 		}

@@ -26,9 +26,11 @@ var (
 // links.
 var raced = []string{"f01-kill-the-leader", "f16-kill-a-data-node", "f19-kill-a-session", "half-open-feeds"}
 
-// TestStories plays every built-in scenario in a bubble.
+// TestStories plays every built-in scenario, and the examples, in a bubble.
 func TestStories(t *testing.T) {
-	names := scenario.Names()
+	examples, err := filepath.Glob("../scenario/examples/*.txt")
+	require.NoError(t, err)
+	names := append(scenario.Names(), examples...)
 	switch {
 	case *only != "":
 		names = []string{*only}

@@ -34,14 +34,6 @@ func (p *Project) Start(ctx context.Context, service string) error {
 	return p.refresh(ctx)
 }
 
-// Restart stops and starts a service.
-func (p *Project) Restart(ctx context.Context, service string, grace time.Duration) error {
-	if err := p.actWithin(ctx, callLimit+grace, service, "restart", "--time", seconds(grace)); err != nil {
-		return err
-	}
-	return p.refresh(ctx)
-}
-
 // Pause suspends a service: its processes do not run, and its connections stay
 // open but are not answered.
 //

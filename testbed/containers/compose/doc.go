@@ -10,7 +10,7 @@
 //
 //	Config -- New --> Project -- Up --> containers, networks, volumes
 //	                     |
-//	                     +-- Kill, Stop, Start, Restart      processes
+//	                     +-- Kill, Stop, Start               processes
 //	                     +-- Pause, Unpause                  a suspended host
 //	                     +-- Cut, Join                       a broken network
 //	                     +-- Published, Outside              access from this machine

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"conclave/testbed"
+	"conclave/testbed/containers"
+	"conclave/testbed/containers/compose"
+)
+
+// composeOptions are the flags for containers.
+type composeOptions struct {
+	db, takeover, project, dir, logLevel, logs string
+}
+
+// bind adds the flags. project is the default project of the command, and kept
+// describes when it keeps logs by default.
+func (o *composeOptions) bind(f *pflag.FlagSet, project, kept string) {
+	f.StringVar(&o.db, "db", "", "with --on compose: mysql, mariadb, or an image (default: DB_IMAGE, or mysql)")
+	f.StringVar(&o.takeover, "takeover", "witness", "with --on compose: how a dead leader is detected: witness (its connection breaks) or lease (time only)")
+	f.StringVar(&o.project, "project", project, "with --on compose: name of the project; what an earlier run has left of it is removed")
+	f.StringVar(&o.dir, "compose-dir", ".", "with --on compose: folder of docker-compose.yml")
+	f.StringVar(&o.logs, "logs", "", "with --on compose: folder for the logs of all containers (default: a temporary one, "+kept+")")
+	f.StringVar(&o.logLevel, "log-level", "info", "with --on compose: log level of the metas")
+}
+
+// validate checks --on and the flags that depend on it.
+func (o *composeOptions) validate(on string) error {
+	switch on {
+	case "local":
+		return nil
+	case "compose":
+	default:
+		return fmt.Errorf("invalid --on %q (want local or compose)", on)
+	}
+	switch o.takeover {
+	case "witness", "lease":
+	default:
+		return fmt.Errorf("invalid --takeover %q (want witness or lease)", o.takeover)
+	}
+	if _, err := compose.New(compose.Config{Name: o.project}); err != nil {
+		return fmt.Errorf("--project: %w", err)
+	}
+	return nil
+}
+
+// The images of each kind of database in the order of compose/db-image: the
+// official one, and the one that .ci/mysql-image builds without a registry.
+var databaseImages = map[string][]string{
+	"mysql":   {"mysql:8.4", "mysql-local:9"},
+	"mariadb": {"mariadb:10.11", "mariadb-local:10.11"},
+}
+
+// project is a project of containers for one run. It is empty until its cluster
+// is opened.
+type project struct {
+	*compose.Project
+	image string // of the database
+}
+
+// tool returns the call of the tool that asks these containers.
+func (p *project) tool() string {
+	return program() + " --meta " + strings.Join(p.Published("meta-"), ",")
+}
+
+// containersConfig starts and ends a new project, whose logs are written to the
+// folder logs at its end.
+func containersConfig(dir, logs string, o composeOptions) (containers.Config, *project) {
+	var services []string
+	p := &project{}
+	return containers.Config{
+		Dir: dir, Logs: logs,
+		Start: func(ctx context.Context, c testbed.Size, nodes []string, file string) (*compose.Project, string, error) {
+			services = append([]string{testbed.Database}, nodes...)
+			token, err := p.start(ctx, c, nodes, file, logs, o)
+			if err != nil && p.Project != nil {
+				err = errors.Join(err, p.end(logs, services))
+			}
+			return p.Project, token, err
+		},
+		End: func(context.Context) error {
+			if p.Project == nil {
+				return nil
+			}
+			return p.end(logs, services)
+		},
+	}, p
+}
+
+// start starts the nodes and returns the operator's token when all are ready.
+func (p *project) start(ctx context.Context, c testbed.Size, nodes []string, file, logs string, o composeOptions) (token string, err error) {
+	if err := compose.Available(ctx); err != nil {
+		return "", err
+	}
+	env := []string{
+		"CONCLAVE_META_TAKEOVER=" + c.Takeover, "CONCLAVE_META_LOG_LEVEL=" + o.logLevel,
+		"HEALTH_INTERVAL=1s", // only for the start; the run queries the nodes itself
+	}
+	for _, n := range nodes { // any free port, because other clusters may use the default ones
+		env = append(env, strings.ToUpper(strings.ReplaceAll(n, "-", "_"))+"_PORT=0")
+	}
+	if image := databaseImage(ctx, o.db); image != "" {
+		env = append(env, "DB_IMAGE="+image)
+	}
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return "", err
+	}
+	out, err := os.Create(filepath.Join(logs, "compose.log"))
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	p.Project, err = compose.New(compose.Config{
+		Name: o.project, Dir: o.dir, More: []string{file}, Env: env, Services: append([]string{testbed.Database}, nodes...), Out: out,
+	})
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*readyWait)
+	defer cancel()
+	if err := p.Up(ctx); err != nil {
+		return "", err
+	}
+	if token, err = composeToken(o.dir); err != nil {
+		return "", err
+	}
+	if err := p.AwaitReady(ctx, nodes...); err != nil {
+		return "", err
+	}
+	db, err := p.Container(ctx, testbed.Database)
+	p.image = db.Image
+	return token, err
+}
+
+// end writes the logs of all containers and removes the project, also when the
+// run was interrupted. It fails with a leftError.
+func (p *project) end(logs string, services []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait/3)
+	defer cancel()
+	for _, n := range services {
+		if log, err := p.Logs(ctx, n, time.Time{}); err == nil { // logs that cannot be read are left out
+			_ = os.WriteFile(filepath.Join(logs, n+".log"), []byte(log), 0o644)
+		}
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
+	if err := p.Down(ctx); err != nil {
+		return &leftError{fmt.Sprintf("the project %s is not taken down: %v", p.Name(), err)}
+	}
+	return nil
+}
+
+// leftError reports what could not be removed.
+type leftError struct{ what string }
+
+func (e *leftError) Error() string { return e.what }
+
+// stillThere returns the leftError in err, or nil.
+func stillThere(err error) error {
+	var left *leftError
+	if errors.As(err, &left) {
+		return left
+	}
+	return nil
+}
+
+// databaseImage returns the first image of a kind that the engine has, or the
+// official one, which the engine has to pull; "" leaves the choice to the
+// environment.
+func databaseImage(ctx context.Context, kind string) string {
+	if kind == "" && os.Getenv("DB_IMAGE") != "" {
+		return ""
+	}
+	if kind == "" {
+		kind = "mysql"
+	}
+	images := databaseImages[kind]
+	for _, image := range images {
+		if exec.CommandContext(ctx, "docker", "image", "inspect", image).Run() == nil {
+			return image
+		}
+	}
+	if len(images) == 0 {
+		return kind // it names an image
+	}
+	return images[0]
+}
+
+// composeToken returns the token that the project's containers created at their
+// first start.
+func composeToken(dir string) (string, error) {
+	secrets := os.Getenv("CONCLAVE_SECRETS")
+	if secrets == "" {
+		secrets = filepath.Join(dir, "compose", "secrets")
+	}
+	token, err := os.ReadFile(filepath.Join(secrets, tokenSecret))
+	if err != nil {
+		return "", fmt.Errorf("read token of the cluster: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}

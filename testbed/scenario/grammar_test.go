@@ -1,0 +1,21 @@
+package scenario_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/testbed/scenario"
+)
+
+func TestGrammar_HasEveryPartOfTheLanguage(t *testing.T) {
+	text := scenario.Grammar()
+	for _, want := range []string{
+		"A file holds one scenario", "  takeover lease ", "  kill, stop, start, pause, resume, twin X\n", "  the rest ",
+		"  served without WHO       stable, and WHO leads no slot\n", "  held WHO at POINT ", "  leaderless               from the end", "The points: ", "stop-push",
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "//")
+	assert.NotContains(t, text, "Storms")
+}
