@@ -17,7 +17,7 @@ import (
 	"conclave/testbed/scenario"
 )
 
-// Scene is a part of the demo as it is told, and as JSON.
+// Scene is a part of the demo, printed and as JSON.
 type Scene struct {
 	Name    string   `json:"name"`
 	What    string   `json:"what"`

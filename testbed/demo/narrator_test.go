@@ -41,7 +41,7 @@ func TestScenario_CanBePlayedWhereItIsMeantFor(t *testing.T) {
 	assert.Len(t, s.Scenes, 14)
 }
 
-// cluster is a cluster that does what it is told.
+// cluster is a cluster that succeeds in everything.
 type cluster struct {
 	testbed.RealCluster
 	code            int // with which its process has ended
@@ -56,8 +56,8 @@ func (c *cluster) Processes(context.Context) ([]testbed.Process, error) {
 	return []testbed.Process{{Name: "meta-1", Code: c.code}}, nil
 }
 
-// told is a narration of a scenario with two scenes.
-func told(t *testing.T, c *cluster, brief bool) (n *demo.Narrator, out *bytes.Buffer) {
+// narration returns the narration of a scenario with two scenes.
+func narration(t *testing.T, c *cluster, brief bool) (n *demo.Narrator, out *bytes.Buffer) {
 	s, err := scenario.Parse("x.txt", "clients 1\nfigure empty\nfigure leaderless\nscene ONE\n# It dies.\nlook at a, b\nat 0s kill leader\nscene TWO\nat 0s start it")
 	require.NoError(t, err)
 	out = &bytes.Buffer{}
@@ -77,7 +77,7 @@ func history() (*check.History, error) {
 
 func TestNarrator_TellsScenesWithTheirFigures(t *testing.T) {
 	c := &cluster{}
-	n, out := told(t, c, false)
+	n, out := narration(t, c, false)
 	require.NoError(t, n.Open(t.Context(), testbed.Size{}, nil))
 	now := testbed.Snapshot{Leader: "meta-2", Term: 7, Table: slot.Table{Slots: []slot.Slot{{Leader: conclave.NodeID{Name: "data-1"}}, {Leader: conclave.NodeID{Name: "data-1"}}}}}
 	n.Decided(scenario.Expectation{What: "even", Within: time.Second}, now, 30*time.Millisecond, nil)
@@ -109,7 +109,7 @@ func TestNarrator_TellsScenesWithTheirFigures(t *testing.T) {
 }
 
 func TestNarrator_BriefTellsLeadersOnly(t *testing.T) {
-	n, out := told(t, &cluster{}, true)
+	n, out := narration(t, &cluster{}, true)
 	now := testbed.Snapshot{Leader: "meta-2", Term: 7}
 	n.Begins(scenario.Scene{Title: "ONE"})
 	n.Did(testbed.Action{Verb: testbed.Kill, Node: "meta-1"}, nil)
@@ -126,7 +126,7 @@ func TestNarrator_BriefTellsLeadersOnly(t *testing.T) {
 
 func TestNarrator_StopsOnlyAfterTheLastSceneAndChecksExitCodes(t *testing.T) {
 	c := &cluster{code: 7}
-	n, _ := told(t, c, true)
+	n, _ := narration(t, c, true)
 	require.NoError(t, n.Close(t.Context()))
 	assert.False(t, c.stopped)
 	n.Ended(history)

@@ -78,6 +78,7 @@
 //	follower                                     a meta that does not lead
 //	a meta, a session, a data, a client          any that runs
 //	owner of SLOT                                the data node that leads a slot
+//	session of CLIENT                            a session that the client is connected to
 //	metas, sessions, datas, clients, everyone    all of them
 //	half of metas|sessions|datas                 half of them, rounded up
 //	it                                           what the last selector chose
@@ -105,4 +106,27 @@
 // grace; drains while a node is paused; commands of an operator at any moment;
 // clients that withdraw and leave while copies are lost. Shrink reduces a
 // failing scenario until no step can be removed.
+//
+// # Files, in reading order
+//
+// A file uses what later files declare.
+//
+//   - library.go: the scenarios that are built in.
+//   - grammar.go: the language as a text.
+//   - storm.go: scenarios that are drawn, and the search for a shorter one.
+//   - themes.go: what storms draw.
+//   - parse.go: the language.
+//   - parse_action.go: its actions.
+//   - play.go: one run of a scenario.
+//   - perform.go: the player carries out actions, and heals.
+//   - compare.go: the player looks at the copies of slots.
+//   - expect.go: the player decides expectations.
+//   - player.go: what the player knows.
+//   - narrator.go: who follows a run.
+//   - validate.go: what cannot be played.
+//   - load.go: the clients of a run.
+//   - visit.go: the clients that come and go.
+//   - select.go: which nodes a selector selects.
+//   - words.go: the words of a line.
+//   - scenario.go: a scenario, its lines and its text.
 package scenario

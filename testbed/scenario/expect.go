@@ -129,15 +129,6 @@ func conditionNames() []string {
 	return out
 }
 
-// openExpectation is an expectation that is not decided yet.
-type openExpectation struct {
-	Expectation
-	line     int
-	began    time.Time
-	due      time.Time // began, or before: when the action began that is due at the same time
-	progress bool      // one of those that end every scenario
-}
-
 // evaluate evaluates an expectation; done reports whether it is decided.
 func (p *player) evaluate(o *openExpectation, now testbed.Snapshot) (done bool, failure error) {
 	if done, failure = p.decide(o, now); done && !o.progress {

@@ -11,7 +11,7 @@ import (
 func TestGrammar_HasEveryPartOfTheLanguage(t *testing.T) {
 	text := scenario.Grammar()
 	for _, want := range []string{
-		"A file holds one scenario", "  takeover lease ", "  kill, stop, start, pause, resume, twin X\n", "  the rest ",
+		"A file holds one scenario", "  takeover lease ", "  kill, stop, start, pause, resume, twin X\n", "  the rest ", "  session of CLIENT ",
 		"  served without WHO       stable, and WHO leads no slot\n", "  held WHO at POINT ", "  leaderless               from the end", "The points: ", "stop-push",
 	} {
 		assert.Contains(t, text, want)

@@ -204,18 +204,18 @@ until 8s`)
 	assert.NotZero(t, len(r.History.Entries))
 }
 
-// told is a narrator that notes what it is called with.
-type told struct{ calls []string }
+// callList is a narrator that notes what it is called with.
+type callList struct{ calls []string }
 
-func (n *told) Begins(s scenario.Scene) { n.calls = append(n.calls, "begins "+s.Title) }
+func (n *callList) Begins(s scenario.Scene) { n.calls = append(n.calls, "begins "+s.Title) }
 
-func (n *told) Did(a testbed.Action, err error) { n.calls = append(n.calls, fmt.Sprint(a, err)) }
+func (n *callList) Did(a testbed.Action, err error) { n.calls = append(n.calls, fmt.Sprint(a, err)) }
 
-func (n *told) Decided(e scenario.Expectation, _ testbed.Snapshot, took time.Duration, failure error) {
+func (n *callList) Decided(e scenario.Expectation, _ testbed.Snapshot, took time.Duration, failure error) {
 	n.calls = append(n.calls, fmt.Sprint(e.What, " ", took.Round(time.Second), failure))
 }
 
-func (n *told) Ended(soFar func() (*check.History, error)) {
+func (n *callList) Ended(soFar func() (*check.History, error)) {
 	h, err := soFar()
 	n.calls = append(n.calls, fmt.Sprint("ended ", slices.ContainsFunc(h.Entries, func(e check.Entry) bool { return e.Fault != nil }), err))
 }
@@ -223,7 +223,7 @@ func (n *told) Ended(soFar func() (*check.History, error)) {
 // The times of a scene count from its beginning, which is when the one before
 // it has ended and its expectations are decided.
 func TestPlay_PlaysScenesOneAfterTheOther(t *testing.T) {
-	b, n := &fakeCluster{noSuccessor: true}, &told{}
+	b, n := &fakeCluster{noSuccessor: true}, &callList{}
 	s, err := scenario.Parse("fake.txt", `cluster 2 meta 1 session 1 data 4 slots 1 replicas
 clients 1
 scene ONE
