@@ -1,0 +1,44 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// A registration is withdrawn at one session while another has an older copy.
+func TestTombstone_HidesLowerCopiesUntilTheyAreGone(t *testing.T) {
+	s, now := New(time.Second), time.Now()
+	s.Write(CopyOf(testOwners[2], publisher(testData[0], "r1", 1, false)), now)
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 2, true)), now)
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+	s.Compact(now.Add(time.Hour), now)
+	assert.False(t, s.Remove(Key{testOwners[0], testData[0], "r1"}, 2, clientGone, now), "it still hides the older copy")
+	assert.Zero(t, s.RemoveOwner(testOwners[0], ownerGone, now))
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues())
+	s.Write(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, false)), now)
+	assert.Empty(t, s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), "an older put of the owner changes nothing")
+	require.True(t, s.Remove(Key{testOwners[2], testData[0], "r1"}, 1, clientGone, now))
+	s.Compact(now.Add(time.Hour), now)
+	assert.Empty(t, s.All())
+}
+
+// A follower decides nothing, but keeps no records of deleted copies.
+func TestPrune_FreesDeletedCopies(t *testing.T) {
+	s, now := New(15*time.Second), time.Now()
+	s.Follow(nil, &wirev1.ReplicateEvent{Copies: []*wirev1.Copy{
+		copyOut(CopyOf(testOwners[0], publisher(testData[0], "r1", 1, true))), copyOut(CopyOf(testOwners[0], publisher(testData[1], "r2", 1, true))),
+	}}, now)
+	s.Follow(nil, &wirev1.ReplicateEvent{Removals: []*wirev1.CopyRemoval{
+		{Owner: wire.NodeOut(testOwners[0]), DataInfoId: testData[0], Id: "r1", Cause: withdrawn},
+	}}, now)
+	s.Prune(now.Add(time.Hour))
+	require.Len(t, s.tombstones, 1)
+	assert.Equal(t, "r2", s.tombstones[0].ID, "the leader has not removed that tombstone")
+	assert.Len(t, s.data, 1)
+}
