@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/session/registry"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -27,9 +28,8 @@ type calls struct {
 // slot pauses until the pause ends or the routes change.
 func (c *calls) refused(n *dataNode, slot int, epoch conclave.Epoch, access wirev1.Access, theirs conclave.Epoch, p *backoff, now time.Time) {
 	if access == wirev1.Access_ACCESS_MISMATCH && epoch.Less(theirs) {
-		c.registry.mu.Lock()
-		changed, _ := c.registry.Adopt(slot, theirs, n.address, now)
-		c.registry.mu.Unlock()
+		var changed bool
+		c.registry.do(func(r *registry.Registry) { changed, _ = r.Adopt(slot, theirs, n.address, now) })
 		if changed {
 			c.nodes.reroute()
 			return

@@ -103,9 +103,8 @@ func (f *feeds) follow(n *dataNode, places map[uint32]feedPosition, c *wirev1.Sl
 		return
 	}
 	// A node that serves at an epoch was granted it in a table.
-	f.registry.mu.Lock()
-	changed, ok := f.registry.Adopt(number, epoch, n.address, time.Now())
-	f.registry.mu.Unlock()
+	var changed, ok bool
+	f.registry.do(func(r *registry.Registry) { changed, ok = r.Adopt(number, epoch, n.address, time.Now()) })
 	if !ok {
 		return // from an older leader: it does not count
 	}

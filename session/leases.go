@@ -53,9 +53,7 @@ func (l *leases) run(ctx context.Context) {
 		last = now
 		expired, next := l.clients.expired(now)
 		l.expire(expired, now)
-		l.registry.mu.Lock()
-		l.registry.ForgetTombstones(now)
-		l.registry.mu.Unlock()
+		l.registry.do(func(r *registry.Registry) { r.ForgetTombstones(now) })
 		wait := leaseRound
 		if !next.IsZero() {
 			wait = min(wait, max(next.Sub(now), time.Millisecond))
@@ -89,9 +87,8 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		}
 	}
 	waiting := l.clients.waiting()
-	l.registry.mu.Lock()
-	all, going := l.registry.Live(), l.registry.LiveOf(append(unexpected, waiting...)...)
-	l.registry.mu.Unlock()
+	var all, going int
+	l.registry.do(func(r *registry.Registry) { all, going = r.Live(), r.LiveOf(append(unexpected, waiting...)...) })
 	before := l.clients.addRemovals(0, now)
 	cause := wirev1.Cause_CAUSE_CLIENT_GONE
 	if float64(before+going) > massShare*float64(before+all) {

@@ -119,10 +119,11 @@ func (r *reader) fetch(ctx context.Context, n *dataNode, req *wirev1.FetchReques
 			continue
 		}
 		datums := answer.GetDatums()
-		r.registry.mu.Lock()
-		pushes, counted := r.registry.Fetched(part, datums, now)
-		r.clients.push(pushes)
-		r.registry.mu.Unlock()
+		counted := with(r.registry, func(of *registry.Registry) bool {
+			pushes, counted := of.Fetched(part, datums, now)
+			r.clients.push(pushes)
+			return counted
+		})
 		switch {
 		case !counted:
 			datums = nil // a newer epoch was adopted meanwhile: read again at that one

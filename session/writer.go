@@ -127,9 +127,9 @@ func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 			w.refused(n, part.Slot, part.Epoch, result.GetAccess(), theirs, p, now)
 			continue
 		}
-		w.registry.mu.Lock()
-		stored, counted := w.registry.Settle(part)
-		w.registry.mu.Unlock()
+		var stored []registry.Ack
+		var counted bool
+		w.registry.do(func(r *registry.Registry) { stored, counted = r.Settle(part) })
 		acks = append(acks, stored...)
 		if counted { // otherwise a newer epoch was adopted meanwhile and is tried at once
 			p.succeeded(part.Slot)
@@ -141,9 +141,9 @@ func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 
 // refuse records that data refused a change that was sent alone.
 func (w *writer) refuse(part registry.Batch, err error) {
-	w.registry.mu.Lock()
-	c, dropped := w.registry.Refuse(part)
-	w.registry.mu.Unlock()
+	var c registry.Dropped
+	var dropped bool
+	w.registry.do(func(r *registry.Registry) { c, dropped = r.Refuse(part) })
 	if !dropped {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave"
+	"conclave/session/registry"
 	"conclave/wire"
 )
 
@@ -23,26 +24,14 @@ import (
 
 // publisher is one registration: a row of a session's /v1/publishers.
 type publisher struct {
-	conclave.Publisher
-	Client   string         `json:"client,omitempty"`
-	ClientID string         `json:"clientId,omitempty"`
-	Address  string         `json:"address,omitempty"`
-	Slot     int            `json:"slot"`
-	Stored   conclave.Epoch `json:"stored,omitzero"`
-	Session  string         `json:"session"` // added here
+	registry.Publisher
+	Session string `json:"session"` // added here
 }
 
 // subscriber is a row of a session's /v1/subscribers.
 type subscriber struct {
-	conclave.DataInfoID
-	ID       string `json:"id"`
-	Client   string `json:"client"`
-	ClientID string `json:"clientId"`
-	Address  string `json:"address"`
-	Version  int64  `json:"version"`
-	Values   int    `json:"values"`
-	Held     bool   `json:"held"`
-	Session  string `json:"session"` // added here
+	registry.Subscriber
+	Session string `json:"session"` // added here
 }
 
 // clientRow is a row of a session's /v1/clients.

@@ -9,6 +9,7 @@ import (
 
 	"conclave"
 	"conclave/meta/metaclient"
+	"conclave/session/registry"
 	"conclave/wire"
 )
 
@@ -90,7 +91,7 @@ func TestDescribe_FindsByNameClientAndAddress(t *testing.T) {
 // what it had until the client's lease ends.
 func TestRegistrations_AreShownOnce(t *testing.T) {
 	at := func(session string, version int64) publisher {
-		return publisher{Publisher: conclave.Publisher{ID: "p1", Version: version}, Session: session}
+		return publisher{Publisher: registry.Publisher{Publisher: conclave.Publisher{ID: "p1", Version: version}}, Session: session}
 	}
 	assert.Equal(t, []publisher{at("session-2", 4)}, newestOf([]publisher{at("session-1", 3), at("session-2", 4), at("session-3", 4)}))
 }

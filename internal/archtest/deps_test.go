@@ -63,7 +63,7 @@ const rules = `
 	data, internal/cli < cmd/data;
 	session, internal/cli < cmd/session;
 	internal/devdb, internal/cli < cmd/devdb;
-	client, meta/metaclient, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
+	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo < cmd/conclave;
 	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
 
