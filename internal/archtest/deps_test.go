@@ -14,7 +14,8 @@ import (
 // rules is the import table, a statement of policy (the form is that of the Go
 // standard library's deps_test.go). "a < b" means b may import a, and whatever
 // a may import; NONE stands for nothing of this module. A package on the right
-// of several lines may import what each of them allows.
+// of several lines may import what each of them allows. Only the lab may import
+// elector/sofaloop: it is an election with two leaders, and no meta may use it.
 const rules = `
 	NONE < conclave;
 	conclave < slot, lease, blacklist, internal/trace;
@@ -29,6 +30,7 @@ const rules = `
 	conclave < elector;
 	elector < elector/electortest;
 	elector, sql < elector/termcas, elector/versioncas, elector/rowlock, elector/fence;
+	sql < elector/sofaloop;
 	elector/termcas, elector/fence < elector/example;
 	elector < elector/zklatch < elector/zklatch/memtree;
 	NONE < internal/zktest;
@@ -65,7 +67,7 @@ const rules = `
 	internal/devdb, internal/cli < cmd/devdb;
 	client, meta/metaclient, session/registry, internal/cli, internal/logging, elector/termcas, elector/fence < cmd/conclave;
 	testbed/report, testbed/local, testbed/containers, testbed/soak, testbed/bench, testbed/demo < cmd/conclave;
-	elector/termcas, elector/versioncas, elector/rowlock, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
+	elector/termcas, elector/versioncas, elector/rowlock, elector/sofaloop, elector/zklatch/memtree, internal/faultnet < lab < cmd/conclave;
 
 	elector/termcas, elector/rowlock, elector/fence, elector/zklatch/memtree < lab/oversell < cmd/conclave;
 `

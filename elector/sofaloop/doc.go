@@ -1,0 +1,78 @@
+// Package sofaloop is article 000's election as it is written: the original's
+// statements in the original's own loop, with the original's clocks. It is for
+// study only, in the lab and in tests in virtual time; no meta of Conclave runs
+// it. The cluster's election is package termcas. There, the profile sofa runs
+// the same statements in Conclave's loop, which trusts no other machine's clock.
+//
+// # A round
+//
+// Each node plays a round each second ([Loop.Elect]):
+//
+//  1. An observer only reads the row.
+//  2. Any other node reads it too, and inserts it if it is missing.
+//  3. If the row names this node, and the node still believes that it leads, it
+//     renews the row and reads it again. Otherwise it is a follower: if the lock
+//     has expired by the database's clock, it competes, and reads the row again.
+//  4. What was read last is what the node believes: who leads, and until when,
+//     which is half of the lock's duration after its last renewal.
+//  5. One of two callbacks is called, in every round.
+//
+// If a statement fails, the round ends there and changes nothing, except that a
+// leader whose renewal fails believes the row as it was before. The original
+// sets no limit to a statement; here the Deadline of package sql's Options is one.
+//
+// # The article's names
+//
+//	elect                             Loop.Elect
+//	doElect, doQuery                  Loop.doElect, Loop.doQuery
+//	competeLeader                     Loop.competeLeader
+//	onLeaderWorking                   Loop.onLeaderWorking
+//	onFollowWorking                   Loop.onFollowWorking
+//	leaderFrom, LeaderInfo            leaderFrom, LeaderInfo
+//	amILeader()                       Loop.AmILeader
+//	amILeader(owner)                  the role, in Loop.doElect
+//	myself                            Config.Myself
+//	onIamLeader, onIamNotLeader       Config.OnIamLeader, Config.OnIamNotLeader
+//	isObserver                        Config.Observer
+//	DistributeLockDomain, expire      lock, lock.expire
+//	DistributeLockMapper              statements.go, with the four that follow:
+//	queryDistLock                     sql/query.sql
+//	competeLockOnInsert               sql.SofaInsert (sql/lock/sofa_insert.sql)
+//	competeLockOnUpdate               sql.SofaWin (sql/lock/sofa_win.sql)
+//	ownerHeartbeat                    sql.SofaBeat (sql/lock/sofa_beat.sql)
+//	forceRefresh                      sql.SofaRefresh; not used by the loop
+//
+// The article names leaderFrom, amILeader and the callbacks without their
+// bodies. These are as in SOFARegistry's source, AbstractLeaderElector and
+// MetaJdbcLeaderElector (6.x).
+//
+// # Its weaknesses
+//
+// Each has a test:
+//
+//   - Two leaders by clock skew. A leader compares the time of its last renewal,
+//     which is the database's, with its own wall clock. If that clock is behind
+//     by S, the leader believes that it leads for half a lease and S after its
+//     last renewal. The others wait for the lease and up to two seconds. With
+//     20 s, two nodes lead if S is more than about 11 s and the old leader does
+//     not reach the database (skew_test.go has for how long). Nothing that they
+//     do carries the term, which never leaves SQL.
+//   - No leader by clock skew. A node whose clock is ahead by half a lease wins,
+//     never believes that it leads, and so never renews.
+//   - Half of the lease without a leader: a leader that reaches no database stops
+//     after 10 s, and is replaced after 21 to 22 s. The follower finds the lock
+//     expired after 20 s, in milliseconds, and competes each second in vain
+//     until the statement agrees, in whole seconds.
+//   - A call to SQL that hangs ends no leadership: the callback that would report
+//     it comes after the call.
+//   - The owner has no incarnation. A restarted node finds its own row, and
+//     leads the same term again with an empty memory.
+//   - Nothing is given back: a leader that stops is replaced as if it had
+//     crashed.
+//
+// # Files, in reading order
+//
+//	loop.go        a round, the callbacks, what a node believes
+//	lock.go        the row: insert, renew, compete
+//	statements.go  the statements
+package sofaloop
