@@ -59,7 +59,7 @@ test: ## all tests that need only Go
 
 # The packages whose tests also run on real servers, one package at a time because
 # each starts its own servers.
-REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/fence/ ./lab/...
+REAL := ./internal/mysqltest/ ./testbed/containers/compose/ ./sql/... ./elector/ ./elector/termcas/ ./elector/versioncas/ ./elector/rowlock/ ./elector/sofaloop/ ./elector/fence/ ./lab/...
 test-all: test test-real test-zookeeper ## those and the tests on real servers in containers: MySQL, MariaDB, ZooKeeper; lists what it skipped (REQUIRE_DOCKER=1: fails)
 
 test-real: ## the tests of test-all that need a real MySQL and MariaDB

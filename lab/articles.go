@@ -6,10 +6,50 @@ import (
 	"time"
 
 	"conclave/elector/rowlock"
+	"conclave/elector/sofaloop"
 	"conclave/elector/versioncas"
 	"conclave/internal/sleep"
 	conclavesql "conclave/sql"
 )
+
+var article000Rule = Rule{
+	Name: "article-000", From: "article 000 as published; elector/sofaloop",
+	About:    "The statements of sofaregistry in the original's loop: a leader believes the row that it read last, for half of the lease by its own wall clock. All clocks are right.",
+	Weakness: "Nothing but the clocks keeps two from leading (see article-000-skew). For the other half of the lease, and up to two seconds more, no node leads.",
+	Own:      sofaTimes,
+	migrate:  migrateArticle000,
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		return env.article000(0)
+	},
+}
+
+var article000SkewRule = Rule{
+	Name: "article-000-skew", From: "article 000 as published; elector/sofaloop",
+	About:    "The same. The wall clock of every candidate is behind the database's by half of the lease and 3 s.",
+	Weakness: "A leader that does not reach the database leads for as much longer: a second or two after another has won, unless it is healed before.",
+	Own:      sofaTimes,
+	migrate:  migrateArticle000,
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		return env.article000(env.Times.Lease/2 + 3*time.Second)
+	},
+}
+
+func migrateArticle000(ctx context.Context, db *conclavesql.DB, lab string) error {
+	return sofaloop.Migrate(ctx, db, lockOf(lab))
+}
+
+// article000 returns a candidate whose wall clock is behind the database's. Its
+// name is the owner in the row, without its incarnation.
+func (env *environment) article000(behind time.Duration) (candidate, error) {
+	loop, err := sofaloop.New(sofaloop.Config{
+		DB: env.db, Lock: lockOf(env.Lab), Myself: env.Name, Duration: env.Times.Lease, Interval: env.Times.Beat,
+		Now: func() time.Time { return time.Now().Add(-behind) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return env.article(loop.Run, loop.AmILeader, func(context.Context) error { return nil }), nil
+}
 
 var article003Rule = Rule{
 	Name: "article-003", From: "article 003 as published; elector/versioncas, Service",
@@ -125,7 +165,7 @@ func (env *environment) pollFlag(ctx context.Context, leads func() bool) {
 
 func (a articleCandidate) Leading() (uint64, bool) { return 0, a.leads() }
 
-// Cost counts each statement as a turn: a turn of these loops has one
+// Cost counts each statement as a turn: a turn of a waiting loop has one
 // statement.
 func (a articleCandidate) Cost() (statements, turns uint64) {
 	n := a.env.db.Statements()

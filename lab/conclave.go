@@ -13,6 +13,7 @@ import (
 
 	"conclave/elector"
 	"conclave/elector/rowlock"
+	"conclave/elector/sofaloop"
 	"conclave/elector/termcas"
 	"conclave/elector/versioncas"
 	conclavesql "conclave/sql"
@@ -21,6 +22,9 @@ import (
 // own are the defaults of Conclave's elections: a beat every third of the
 // lease.
 var own = Times{Lease: 3 * time.Second, Beat: time.Second, Check: time.Second}
+
+// sofaTimes are the original's.
+var sofaTimes = Times{Lease: sofaloop.Duration, Beat: sofaloop.Interval, Check: sofaloop.Interval}
 
 var witnessRule = Rule{
 	Name: "conclave", From: "elector/termcas, takeover=witness (the cluster's default)",
@@ -47,10 +51,10 @@ var sofaRule = Rule{
 	Name: "sofaregistry", From: "article 000; elector/termcas, profile sofa",
 	About:    "Compare and swap of (owner, term, beat); ages in whole seconds by the database; no resignation.",
 	Weakness: "Whole seconds: a lease of 1 s expires after 2 to 3 s. A leader that leaves is replaced only when its lease has expired, as after a crash. (The loop around the statements, and the trust, are Conclave's.)",
-	Own:      Times{Lease: 20 * time.Second, Beat: time.Second, Check: time.Second},
+	Own:      sofaTimes,
 	migrate:  migrateLock,
 	start: func(_ context.Context, env *environment) (candidate, error) {
-		strategy, err := termcas.NewSofa(termcas.Config{DB: env.db, Lock: env.lock(), Takeover: termcas.Lease})
+		strategy, err := termcas.NewSofa(termcas.Config{DB: env.db, Lock: lockOf(env.Lab), Takeover: termcas.Lease})
 		if err != nil {
 			return nil, err
 		}
@@ -81,18 +85,18 @@ var rowRule = Rule{
 }
 
 func migrateLock(ctx context.Context, db *conclavesql.DB, lab string) error {
-	return db.Migrate(ctx, conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: lab})
+	return db.Migrate(ctx, lockOf(lab))
 }
 
-// lock returns the election's row in article 000's table.
-func (env *environment) lock() conclavesql.Lock {
-	return conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: env.Lab}
+// lockOf returns an election's row in article 000's table.
+func lockOf(lab string) conclavesql.Lock {
+	return conclavesql.Lock{DataCenter: conclavesql.DefaultDataCenter, Name: lab}
 }
 
 // termcas returns a candidate with the cluster's own strategy.
 func (env *environment) termcas(takeover termcas.Takeover) (candidate, error) {
-	strategy, err := termcas.New(termcas.Config{DB: env.db, Lock: env.lock(), Takeover: takeover, Ask: askLeader})
-	return env.joined(strategy, err, writeFencedSQL, env.lock().DataCenter, env.Lab)
+	strategy, err := termcas.New(termcas.Config{DB: env.db, Lock: lockOf(env.Lab), Takeover: takeover, Ask: askLeader})
+	return env.joined(strategy, err, writeFencedSQL, lockOf(env.Lab).DataCenter, env.Lab)
 }
 
 // joined returns a candidate whose guarded writes join the row of the election,

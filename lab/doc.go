@@ -68,8 +68,8 @@
 //     runs alone.
 //   - All rules have the same time-out for a statement, half a beat; the
 //     originals have several, and some have none.
-//   - One machine has one wall clock. The effects of clocks that differ are not
-//     seen.
+//   - One machine has one wall clock. The effects of clocks that differ are seen
+//     only of article-000-skew, whose candidates subtract from theirs.
 //   - orchestrator and freno keep the leadership when they stop; here they do
 //     what their operator's "reelect" does.
 //   - river's notification of a resignation goes through the lab; its NOTIFY is

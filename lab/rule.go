@@ -51,7 +51,7 @@ func (r Rule) times(lease time.Duration) Times {
 func Rules() []Rule {
 	return []Rule{
 		witnessRule, leaseRule, sofaRule, versionRule, rowRule, zookeeperRule,
-		article003Rule, article001Rule,
+		article000Rule, article000SkewRule, article003Rule, article001Rule,
 		polarisRule, orchestratorRule, frenoRule, dolphinRule, riverRule, clientGoRule, curatorRule,
 	}
 }

@@ -98,6 +98,11 @@ func TestRules(t *testing.T) {
 		{riverRule, Partition, exclusive},
 		{clientGoRule, Pause, overlaps},
 		{curatorRule, Kill, leased},
+		{article000Rule, Partition, func(t *testing.T, g *group, tr trial) {
+			exclusive(t, g, tr)
+			leased(t, g, tr)
+		}},
+		{article000SkewRule, Partition, overlaps},
 		{article003Rule, Partition, overlaps},
 	} {
 		t.Run(test.rule.Name, func(t *testing.T) {
