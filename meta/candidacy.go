@@ -5,28 +5,31 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/gorilla/mux"
 	"github.com/hashicorp/go-hclog"
 
+	"conclave"
 	"conclave/elector"
 	"conclave/meta/metaclient"
 	"conclave/wire"
 	"conclave/wire/serve"
 )
 
-// candidacy makes this node an observer, or a candidate again, when an operator
-// asks for it.
+// candidacy makes this node an observer, a candidate again, or the owner of the
+// lock, when an operator asks for it.
 type candidacy struct {
-	config  Config
-	log     hclog.Logger
-	address string // of this node
-	elector *elector.Elector
-	client  *metaclient.Client
-	fence   *wire.Fence
-	events  *serve.Events
-	leaders *leaders
-	http    *http.Client
+	config   Config
+	log      hclog.Logger
+	address  string // of this node
+	strategy elector.Strategy
+	elector  *elector.Elector
+	client   *metaclient.Client
+	fence    *wire.Fence
+	events   *serve.Events
+	leaders  *leaders
+	http     *http.Client
 
 	quitting atomic.Int32 // requests to quit the election that are in progress
 }
@@ -34,21 +37,23 @@ type candidacy struct {
 // competes reports whether this node is a candidate and does not want to quit.
 func (c *candidacy) competes() bool { return !c.elector.Observing() && c.quitting.Load() == 0 }
 
-// postElection makes this node an observer, or a candidate again.
+// postElection makes this node an observer, a candidate again, or the owner of
+// the lock.
 func (c *candidacy) postElection(w http.ResponseWriter, r *http.Request) {
 	opts, err := parseActOptions(r)
 	if err != nil {
 		serve.WriteError(w, err)
 		return
 	}
-	quit := mux.Vars(r)["act"] == "quit"
-	var out any = map[string]any{"name": c.config.Node.Name, "observer": quit}
+	act := mux.Vars(r)["act"]
+	var out any = map[string]any{"name": c.config.Node.Name, "observer": act == "quit"}
+	var shown *metaclient.Effect
 	switch {
-	case quit:
-		var shown *metaclient.Effect
-		if shown, err = c.quitElection(r.Context(), opts); shown != nil {
-			out = shown
-		}
+	case act == "force-refresh":
+		shown, err = c.forceRefresh(r.Context(), opts)
+		out = map[string]any{"name": c.config.Node.Name, "leaseMs": c.config.Lease.Milliseconds()}
+	case act == "quit":
+		shown, err = c.quitElection(r.Context(), opts)
 	case opts.dryRun:
 		out = shownEffect(safe("%s is a candidate again", c.config.Node.Name))
 	default:
@@ -57,6 +62,9 @@ func (c *candidacy) postElection(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		serve.WriteError(w, err)
 		return
+	}
+	if shown != nil {
+		out = shown
 	}
 	serve.WriteJSON(w, http.StatusOK, out)
 }
@@ -122,6 +130,42 @@ func (c *candidacy) joinElection(ctx context.Context) error {
 	c.client.Poke()
 	c.revoke(ctx)
 	return nil
+}
+
+// forceRefresher is a strategy with the original's tool for operators
+// (termcas.Sofa).
+type forceRefresher interface {
+	ForceRefresh(ctx context.Context, owner conclave.NodeID, lease time.Duration) error
+}
+
+// forceRefresh writes this node and its lease into the lock, in the term as it
+// is (forceRefresh in article 000). A node of Conclave leads only what it has
+// won, so no node leads until the lock has expired. For a dry run it returns the
+// effect instead.
+func (c *candidacy) forceRefresh(ctx context.Context, opts actOptions) (*metaclient.Effect, error) {
+	sofa, ok := c.strategy.(forceRefresher)
+	if !ok {
+		return nil, wire.Errorf(wire.CodeBadRequest, "force-refresh is only for the profile sofa, which has no resignation: it gives a term a second owner")
+	}
+	self := c.config.Node.Name
+	e := unsafe(wire.CodeUnsafe, "%s would own the lock in the same term without leading: the leader stops, and no meta leads until the lock expires, %v to %v later",
+		self, c.config.Lease+time.Second, c.config.Lease+2*time.Second)
+	if _, leads := c.elector.Leading(); leads {
+		e = safe("%s leads already; the lock is renewed", self)
+	}
+	switch {
+	case opts.dryRun:
+		shown := shownEffect(e)
+		return &shown, nil
+	case e.refusal != nil && !opts.force:
+		return nil, e.refusal
+	case e.refusal != nil:
+		c.events.Add(wire.Event{Type: "act.forced", Term: c.fence.Highest(), Text: "forced: " + e.text})
+	}
+	if err := sofa.ForceRefresh(ctx, c.config.Node, c.config.Lease); err != nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)
+	}
+	return nil, nil
 }
 
 // revoke withdraws the grant of this node at the leader. If the leader cannot

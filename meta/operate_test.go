@@ -4,13 +4,18 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/elector"
+	"conclave/elector/termcas"
+	"conclave/meta"
 	"conclave/meta/metaclient"
+	conclavesql "conclave/sql"
 	"conclave/wire"
 )
 
@@ -130,6 +135,66 @@ func TestElectionQuit_WithoutALeaderIsRefusedUnlessForced(t *testing.T) {
 	})
 }
 
+// The original's tool for operators, in the profile sofa: the leader stops, the
+// new owner does not lead, and no meta leads until the lock has expired. In any
+// other profile it is refused, also if it is forced.
+func TestForceRefresh_LeavesNoLeaderUntilTheLockExpires(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		name := c.someFollower().id.Name
+		for _, option := range [][]metaclient.Option{nil, {metaclient.Force()}, {metaclient.DryRun(new(metaclient.Effect))}} {
+			err := c.admin.ForceRefresh(t.Context(), name, option...)
+			assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(err))
+			assert.ErrorContains(t, err, "profile sofa")
+		}
+		assert.Equal(t, uint64(1), c.term())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, func(cfg *meta.Config) {
+			cfg.Lease, cfg.Beat, cfg.NodeLease = 20*time.Second, time.Second, 20*time.Second
+			cfg.Strategy = func(meta.AskWitness) (elector.Strategy, error) {
+				db, err := conclavesql.Open(dsn, conclavesql.Options{Dial: cfg.Network.DialContext, Deadline: 500 * time.Millisecond})
+				require.NoError(t, err)
+				t.Cleanup(func() { db.Close() })
+				return termcas.NewSofa(termcas.Config{DB: db, Lock: lock, Takeover: termcas.Lease})
+			}
+		})
+		for _, name := range c.metaNames() {
+			c.startMeta(name)
+		}
+		leader, other := c.leader(), c.someFollower()
+		require.NoError(t, c.admin.ForceRefresh(t.Context(), leader.id.Name), "it renews what it leads")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, leader, c.leader())
+		require.Equal(t, uint64(1), c.term())
+
+		assert.Equal(t, wire.CodeUnsafe, wire.CodeOf(c.admin.ForceRefresh(t.Context(), other.id.Name)))
+		var effect metaclient.Effect
+		require.NoError(t, c.admin.ForceRefresh(t.Context(), other.id.Name, metaclient.DryRun(&effect)))
+		assert.True(t, effect.Refused)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, leader, c.leader(), "neither has changed anything")
+
+		began := time.Now()
+		require.NoError(t, c.admin.ForceRefresh(t.Context(), other.id.Name, metaclient.Force()))
+		var owner string
+		var term uint64
+		require.NoError(t, c.db.QueryRow(t.Context(), "SELECT owner, term FROM distribute_lock WHERE lock_name = ?", []any{lock.Name}, &owner, &term))
+		assert.Equal(t, other.id.String(), owner)
+		assert.Equal(t, uint64(1), term, "one term has had two owners")
+		c.eventually(2*time.Second, func() bool { _, leads := leader.Elector().Leading(); return !leads })
+		for time.Since(began) < 20*time.Second {
+			for _, m := range c.metas {
+				_, leads := m.Elector().Leading()
+				require.False(t, leads, "%s leads after %v", m.id.Name, time.Since(began))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		c.leaderAfter(1)
+		assert.Less(t, time.Since(began), 25*time.Second)
+		assert.Equal(t, uint64(2), c.term())
+	})
+}
+
 // Settings after which the cluster would not serve are refused unless forced. A
 // dry run shows the effect of a request and changes nothing.
 func TestSwitches_ThatEndTheServiceAreRefusedUnlessForced(t *testing.T) {
@@ -206,7 +271,7 @@ func TestForceAndDryRun_AreTrueOrFalse(t *testing.T) {
 		for _, x := range []struct{ method, path string }{
 			{http.MethodPut, "/v1/blacklist/" + follower}, {http.MethodDelete, "/v1/blacklist/data-1"},
 			{http.MethodPut, "/v1/switches/arrange"}, {http.MethodDelete, "/v1/protection"}, {http.MethodPost, "/v1/leader/resign"},
-			{http.MethodPost, "/v1/election/quit"}, {http.MethodPost, "/v1/election/join"},
+			{http.MethodPost, "/v1/election/quit"}, {http.MethodPost, "/v1/election/join"}, {http.MethodPost, "/v1/election/force-refresh"},
 		} {
 			for _, query := range []string{"force=yes", "force=", "dryRun=1", "force=true&dryRun=maybe"} {
 				req, err := http.NewRequestWithContext(t.Context(), x.method, "http://"+c.leader().Address()+x.path+"?"+query, nil)

@@ -92,7 +92,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	}
 	s.leaders.elector = s.elector
 	s.candidacy = &candidacy{
-		config: s.config, log: s.log, address: address, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
+		config: s.config, log: s.log, address: address, strategy: strategy, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
 		leaders: s.leaders, http: s.Peers.HTTP(),
 	}
 	f := &follower{
@@ -180,7 +180,7 @@ func (s *Server) routes(address string) http.Handler {
 	r.Handle("/v1/observers/{name}", p.byLeader((*leader).putObserver)).Methods(http.MethodPut)
 	r.Handle("/v1/observers/{name}", p.byLeader((*leader).deleteObserver)).Methods(http.MethodDelete)
 	r.HandleFunc("/leaderz", p.getLeaderz).Methods(http.MethodGet)
-	r.HandleFunc("/v1/election/{act:quit|join}", s.candidacy.postElection).Methods(http.MethodPost)
+	r.HandleFunc("/v1/election/{act:quit|join|force-refresh}", s.candidacy.postElection).Methods(http.MethodPost)
 
 	path, h := wirev1connect.NewMetaServiceHandler(&service{config: s.config, address: address, elector: s.elector, leaders: s.leaders}, s.HandlerOptions())
 	serve.Mount(r, path, h)

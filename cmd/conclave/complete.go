@@ -36,7 +36,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	for command, from := range map[string]names{
 		"start": a.processNames(), "kill": a.processNames("leader"), "logs": a.processNames("supervisor"),
 		"drain": a.nodeNames("meta", "data", "session"), "blacklist add": a.nodeNames("data", "session"), "blacklist remove": a.blacklisted,
-		"election observe": a.nodeNames("meta"), "election join": a.nodeNames("meta"),
+		"election observe": a.nodeNames("meta"), "election join": a.nodeNames("meta"), "election force-refresh": a.nodeNames("meta"),
 		"slots": a.slotNumbers, "switch get": a.switchKeys, "switch set": a.switchKeys,
 		"get": a.serviceNames, "subscribe": a.serviceNames, "describe": a.serviceNames,
 	} {

@@ -162,7 +162,7 @@ func (a *app) resignCommand() *cobra.Command {
 func (a *app) electionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "election", Short: "List elections, resign, observe, or compete again",
-		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "resign", "observe", "join"},
+		Args: cobra.OnlyValidArgs, ValidArgs: []string{"list", "resign", "observe", "join", "force-refresh"},
 		RunE: needsSubcommand,
 	}
 	cmd.AddCommand(a.electionListCommand("list"), a.resignCommand())
@@ -187,5 +187,6 @@ func (a *app) electionCommand() *cobra.Command {
 	}
 	act("observe", "quit", "Make a meta an observer; it resigns if it leads", "observes", (*metaclient.Admin).Quit)
 	act("join", "", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)
+	act("force-refresh", "", "Make a meta the lock's owner (profile sofa only)", "owns the lock", (*metaclient.Admin).ForceRefresh)
 	return cmd
 }

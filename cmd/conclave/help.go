@@ -106,6 +106,9 @@ conclave election resign --dry-run
 conclave election resign`,
 	"election observe": "conclave election observe meta-1",
 	"election join":    "conclave election join meta-1",
+	"election force-refresh": `
+conclave election force-refresh meta-2 --dry-run
+conclave election force-refresh meta-2 --force`,
 	"slots": `
 conclave slots
 conclave slots 17 18                      only these, one row each`,

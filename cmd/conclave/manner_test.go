@@ -46,14 +46,15 @@ func TestOperatorCommands_ForceAndDryRun(t *testing.T) {
 	defer meta.Close()
 	address := strings.TrimPrefix(meta.URL, "http://")
 	for command, path := range map[string]string{
-		"blacklist add session-1":     "PUT /v1/blacklist/session-1",
-		"switch set push-window-ms 9": "PUT /v1/switches/push-window-ms",
-		"election quit meta-1":        "POST /v1/election/quit",
-		"election observe meta-1":     "POST /v1/election/quit",
-		"election resign":             "POST /v1/leader/resign",
-		"drain session-1":             "PUT /v1/blacklist/session-1",
-		"drain meta-1":                "POST /v1/election/quit",
-		"resign":                      "POST /v1/leader/resign",
+		"blacklist add session-1":       "PUT /v1/blacklist/session-1",
+		"switch set push-window-ms 9":   "PUT /v1/switches/push-window-ms",
+		"election quit meta-1":          "POST /v1/election/quit",
+		"election observe meta-1":       "POST /v1/election/quit",
+		"election resign":               "POST /v1/leader/resign",
+		"election force-refresh meta-1": "POST /v1/election/force-refresh",
+		"drain session-1":               "PUT /v1/blacklist/session-1",
+		"drain meta-1":                  "POST /v1/election/quit",
+		"resign":                        "POST /v1/leader/resign",
 	} {
 		call := func(more ...string) result {
 			queries = nil

@@ -40,7 +40,8 @@
 //	competeLockOnInsert               sql.SofaInsert (sql/lock/sofa_insert.sql)
 //	competeLockOnUpdate               sql.SofaWin (sql/lock/sofa_win.sql)
 //	ownerHeartbeat                    sql.SofaBeat (sql/lock/sofa_beat.sql)
-//	forceRefresh                      sql.SofaRefresh; not used by the loop
+//	forceRefresh                      sql.SofaRefresh (sql/lock/sofa_refresh.sql),
+//	                                  an operator's; the loop does not call it
 //
 // The article names leaderFrom, amILeader and the callbacks without their
 // bodies. These are as in SOFARegistry's source, AbstractLeaderElector and
@@ -67,6 +68,7 @@
 //     it comes after the call.
 //   - The owner has no incarnation. A restarted node finds its own row, and
 //     leads the same term again with an empty memory.
+//   - Two leaders of one term, if an operator calls forceRefresh.
 //   - Nothing is given back: a leader that stops is replaced as if it had
 //     crashed.
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/elector/sofaloop"
+	conclavesql "conclave/sql"
 )
 
 // Article 000, step 1: at the start the row is inserted with term 1; on a
@@ -125,6 +126,25 @@ func TestOnFollowWorking_OfTwoOneWins(t *testing.T) {
 		elect(t, c)
 		assert.Equal(t, row{"b", 2, 1}, w.row(t))
 		assert.False(t, c.AmILeader())
+	})
+}
+
+// What the operator's tool breaks (forceRefresh in article 000): it sets owner and
+// duration, and the term stays. Until the old leader's next round two nodes lead
+// the same term, so that not even the term could tell their effects apart. In
+// Conclave's loop the new owner does not lead: meta has a test of that.
+func TestForceRefresh_TwoNodesLeadOneTerm(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		a, b := w.loop(t, "a"), w.loop(t, "b")
+		elect(t, a, b, a, b)
+		_, err := w.DB.Exec(t.Context(), conclavesql.SofaRefresh, "b", 60_000, key.DataCenter, key.Name)
+		require.NoError(t, err)
+		elect(t, b)
+		assert.Equal(t, []string{"a", "b"}, leaders(a, b))
+		assert.Equal(t, row{"b", 1, 2}, w.row(t), "b has renewed a's term")
+		elect(t, a)
+		assert.Equal(t, []string{"b"}, leaders(a, b))
+		assert.InDelta(t, 30*time.Second, b.Leader().Expire.Sub(time.Now()), float64(5*time.Second), "half of the new duration")
 	})
 }
 

@@ -180,7 +180,9 @@ func (s *Sofa) Resign(context.Context, elector.Term) error {
 }
 
 // ForceRefresh is the operator's tool of the article (forceRefresh): it sets owner
-// and duration unconditionally. The operator is responsible for the consequences.
+// and duration unconditionally, and the term stays. The owner does not lead it,
+// because the Elector leads only what it has won. It may be called from any
+// goroutine.
 func (s *Sofa) ForceRefresh(ctx context.Context, owner conclave.NodeID, lease time.Duration) error {
 	if _, err := s.cfg.DB.Exec(ctx, conclavesql.SofaRefresh, owner.String(), lease.Milliseconds(), s.cfg.Lock.DataCenter, s.cfg.Lock.Name); err != nil {
 		return fmt.Errorf("force %s onto %s: %w", s.cfg.Lock, owner, err)

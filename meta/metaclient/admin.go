@@ -115,6 +115,12 @@ func (a *Admin) Rejoin(ctx context.Context, name string, options ...Option) erro
 	return a.election(ctx, name, "join", options)
 }
 
+// ForceRefresh makes the named meta the owner of the lock without an election
+// (forceRefresh in article 000). It is refused outside of the profile sofa.
+func (a *Admin) ForceRefresh(ctx context.Context, name string, options ...Option) error {
+	return a.election(ctx, name, "force-refresh", options)
+}
+
 // GrantQuit asks the leader whether a meta may quit the election; metas call
 // it. It returns the term for which that is granted.
 func (a *Admin) GrantQuit(ctx context.Context, meta conclave.NodeID, options ...Option) (term uint64, err error) {
@@ -128,8 +134,8 @@ func (a *Admin) RevokeQuit(ctx context.Context, name string) error {
 	return a.any(ctx, http.MethodDelete, "/v1/observers/"+url.PathEscape(name), nil, nil)
 }
 
-// election sends the request to the named meta itself, since being an observer
-// is its own state. It looks for the meta among the given addresses, which
+// election sends the request to the named meta itself, because it changes that
+// meta's own part in the election. It looks for the meta among the given addresses, which
 // needs no leader, then among those that the leader knows.
 func (a *Admin) election(ctx context.Context, name, what string, options []Option) error {
 	at := func(address string) error {
