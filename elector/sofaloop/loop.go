@@ -49,7 +49,7 @@ type Loop struct {
 // renewal. The term is in neither.
 type LeaderInfo struct {
 	Leader string    // empty if there is none
-	Expire time.Time // when it ends, by the wall clock of whoever compares
+	Expire time.Time // when it ends, a time of the database's clock
 }
 
 // New returns a Loop, or an error if the configuration is invalid. It does not

@@ -84,7 +84,7 @@ func TestElect_ObserverOnlyReads(t *testing.T) {
 }
 
 // What a node believes is the row that it read last, for half of the duration
-// after the last renewal. Nobody leads from then until the lock has expired.
+// after the last renewal. No node leads from then until the lock has expired.
 func TestAmILeader_ForHalfOfTheDuration(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		leader, follower := w.start(t, "a"), w.start(t, "b")
@@ -118,8 +118,8 @@ func TestElect_HangingCallLeavesTheFlag(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		assert.True(t, follower.AmILeader(), "another leads")
 		assert.Equal(t, before, calls, "one call has hung for 30 s")
-		assert.True(t, flag, "whoever listens to the callbacks leads as well")
-		assert.False(t, leader.AmILeader(), "whoever asks does not")
+		assert.True(t, flag, "a listener of the callbacks still leads")
+		assert.False(t, leader.AmILeader(), "AmILeader ends by the clock")
 		release()
 		time.Sleep(2 * time.Second)
 		assert.False(t, flag)

@@ -15,7 +15,7 @@ import (
 // Sofa elects with the statements of article 000, on the same row as Strategy, so
 // that the two can be compared: whole seconds, no witness, no nonce, no resignation.
 // The loop around it is the Elector's, whose trust uses the leader's own clock; the
-// original compares the database's time with its own.
+// original compares the database's time with its own. Its loop is package sofaloop.
 //
 // Differences from Strategy:
 //
