@@ -62,8 +62,8 @@ func (w *world) locked(t *testing.T, key string) (n int) {
 	return n
 }
 
-// Article 001: "the row has id, lock_key (unique), lock_owner, last_term,
-// last_update_time and create_time".
+// Article 001: the row has id, lock_key (unique), lock_owner, last_term,
+// last_update_time and create_time.
 func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.process(t, "10.0.0.1_7")
@@ -78,8 +78,8 @@ func TestArticleTableHasItsColumnsAndItsKey(t *testing.T) {
 	})
 }
 
-// Article 001: "acquire: insert; a unique violation means held: sleep an interval and
-// try again; release: delete the row, drop it from the map".
+// Article 001: acquire: insert; a unique violation means held: sleep an interval and
+// try again; release: delete the row, drop it from the map.
 func TestArticleAcquireWaitsForTheRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.process(t, "a"), w.process(t, "b")
@@ -102,8 +102,8 @@ func TestArticleAcquireWaitsForTheRelease(t *testing.T) {
 	})
 }
 
-// Article 001: "a task every 2 s writes the current time into last_term of all held
-// rows, then deletes the rows whose term has expired".
+// Article 001: a task every 2 s writes the current time into last_term of all held
+// rows, then deletes the rows whose term has expired.
 func TestArticleRefreshesItsOwnAndCleansTheDead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		dead, alive := w.process(t, "dead"), w.process(t, "alive")
@@ -123,8 +123,8 @@ func TestArticleRefreshesItsOwnAndCleansTheDead(t *testing.T) {
 	})
 }
 
-// Article 001: "around it three managers start together: ephemeral data,
-// subscriptions, locks". Ephemeral values live while their writer does, persistent
+// Article 001: around it three managers start together: ephemeral data,
+// subscriptions, locks. Ephemeral values live while their writer does, persistent
 // ones stay; subscribers are notified of differences between two reads.
 func TestArticleEphemeralDataAndSubscriptions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
