@@ -45,12 +45,18 @@ func (w *world) start(t *testing.T, now func() time.Time) *node {
 func (w *world) launch(t *testing.T, now func() time.Time) *node {
 	t.Helper()
 	n := w.service(t, now)
+	n.kill = w.run(t, n.Service)
+	return n
+}
+
+// run runs a service until kill is called or the test ends.
+func (w *world) run(t *testing.T, s *versioncas.Service) (kill func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	n.kill = sync.OnceFunc(func() { cancel(); <-ended })
-	t.Cleanup(n.kill)
-	return n
+	go func() { ended <- s.Run(ctx) }()
+	kill = sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(kill)
+	return kill
 }
 
 // leaders returns the nodes that believe they lead.

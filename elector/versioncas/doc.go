@@ -24,7 +24,8 @@
 // the transaction's snapshot; only a commit that fails after a swap, with the flag
 // set already, cannot happen here.
 //
-// Its weaknesses, each with a test in article_test.go:
+// Its weaknesses, each with a test in article_test.go; late_test.go plays from a seed
+// those of nodes that are late, and `conclave lab elections` on processes:
 //
 //   - A leader that stalls learns at its next tick that it has lost. Until then there
 //     are two leaders, and their effects carry no number that distinguishes them.
