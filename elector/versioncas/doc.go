@@ -24,7 +24,7 @@
 // the transaction's snapshot; only a commit that fails after a swap, with the flag
 // set already, cannot happen here.
 //
-// Its weaknesses, each with a test in article_test.go; late_test.go plays from a seed
+// Its weaknesses, each with a test in article_faults_test.go; late_test.go plays from a seed
 // those of nodes that are late, and `conclave lab elections` on processes:
 //
 //   - A leader that stalls learns at its next tick that it has lost. Until then there

@@ -33,6 +33,7 @@ const key = "the leader"
 // candidate is a Strategy whose rounds the test plays.
 type candidate struct {
 	*versioncas.Strategy
+	db    *conclavesql.DB
 	cable *electortest.Cable
 	me    elector.Candidate
 	last  elector.Term
@@ -42,9 +43,10 @@ type candidate struct {
 func (w *world) candidate(t *testing.T, name string, lease time.Duration) *candidate {
 	t.Helper()
 	cable := electortest.NewCable(w.Dial)
-	s, err := versioncas.New(versioncas.Config{DB: w.Open(t, cable.Dial, 10*time.Second), Key: key})
+	db := w.Open(t, cable.Dial, 10*time.Second)
+	s, err := versioncas.New(versioncas.Config{DB: db, Key: key})
 	require.NoError(t, err)
-	return &candidate{Strategy: s, cable: cable, me: elector.Candidate{ID: conclave.NodeID{Name: name, Incarnation: "1"}, Lease: lease}}
+	return &candidate{Strategy: s, db: db, cable: cable, me: elector.Candidate{ID: conclave.NodeID{Name: name, Incarnation: "1"}, Lease: lease}}
 }
 
 // round plays a round as an Elector does, and reports whether this candidate leads.
