@@ -145,7 +145,9 @@ func (r *Registry) Acquire(ctx context.Context, key string) error {
 // errDuplicate is the MySQL error number of a unique violation.
 const errDuplicate = 1062
 
-// insert tries until it succeeds. A unique violation means that the lock is held.
+// insert tries until it succeeds. A unique violation means that the lock is held (null
+// of tryToAcquireLock in article 001). So does a deadlock, which the article throws:
+// its waiters would fail where many try at once.
 func (r *Registry) insert(ctx context.Context, key string) (id int64, err error) {
 	for {
 		_, err := r.cfg.DB.Exec(ctx, articleAcquireSQL, key, r.cfg.Owner, r.now())
