@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -54,16 +55,47 @@ func (env *environment) article000(behind time.Duration) (candidate, error) {
 var article003Rule = Rule{
 	Name: "article-003", From: "article 003 as published; elector/versioncas, Service",
 	About:    "Compare and swap of a version; a tick every 5 s, counted as missed after 5 s by the reader's wall clock.",
-	Weakness: "A re-elected leader remembers the wrong version and steps down at its first tick. A leader that stalled notices its replacement only at its next tick.",
-	Own:      Times{Lease: versioncas.ArticleTick, Beat: versioncas.ArticleTick, Check: versioncas.ArticleTick}, Fixed: true,
+	Weakness: "A re-elected leader remembers the wrong version and steps down at its first tick. A leader that stalled notices its replacement only at its next tick. A follower that comes to its re-election late reads the row again, and wins from a leader that has just won or ticked (see article-003-late).",
+	Own:      article003Times, Fixed: true,
 	migrate: versioncas.MigrateArticle,
 	start: func(_ context.Context, env *environment) (candidate, error) {
-		service, err := versioncas.NewService(versioncas.ServiceConfig{DB: env.db, Key: env.Lab})
-		if err != nil {
-			return nil, err
-		}
-		return env.article(service.Run, service.IsLeader, func(context.Context) error { return nil }), nil
+		return env.article003(nil)
 	},
+}
+
+// article003LateRule shows the two faults of article 003 that need a process to
+// be late: with each tick more than a second late, a follower finds the leader
+// crashed before it ticks, and re-elects after it, and so does the other one.
+var article003LateRule = Rule{
+	Name: "article-003-late", From: "article 003 as published; elector/versioncas, Service",
+	About:    "The same, with a pause of 1.2 to 1.7 s before each tick and between each check and its re-election, as a busy machine or a collection of garbage makes it now and then. No faults are injected.",
+	Weakness: "A living leader that has just ticked is deposed, and of the followers that found it crashed all win, one after the other.",
+	Own:      article003Times, Fixed: true, Faultless: true,
+	migrate: versioncas.MigrateArticle,
+	start: func(_ context.Context, env *environment) (candidate, error) {
+		return env.article003(func(ctx context.Context) {
+			_ = sleep.For(ctx, 1200*time.Millisecond+rand.N(500*time.Millisecond))
+		})
+	},
+}
+
+var article003Times = Times{Lease: versioncas.ArticleTick, Beat: versioncas.ArticleTick, Check: versioncas.ArticleTick}
+
+// article003 returns a candidate of article 003. A process that could not start
+// is started again.
+func (env *environment) article003(pause func(context.Context)) (candidate, error) {
+	service, err := versioncas.NewService(versioncas.ServiceConfig{DB: env.db, Key: env.Lab, Pause: pause})
+	if err != nil {
+		return nil, err
+	}
+	run := func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			_ = service.Run(ctx)
+			_ = sleep.For(ctx, env.Times.Beat/10)
+		}
+		return ctx.Err()
+	}
+	return env.article(run, service.IsLeader, func(context.Context) error { return nil }), nil
 }
 
 var article001Rule = Rule{

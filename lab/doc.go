@@ -52,14 +52,19 @@
 //	                in the statement that writes, because the database orders
 //	                all of them (sql/write.sql)
 //	unasked         leaderships that began while there was no fault
+//	deposed         leaderships that began while another process led into which
+//	                no fault was injected ([Depositions]); if that one had begun
+//	                less than a beat before, the election was won twice
 //
 // # The rules
 //
 // Each rule is a file. Its statements are in the folder sql; its loop, flag and
-// clock are as in the original's source; [Rule.Weakness] names its known faults. All rules run with one lease, and scale their own beat and check
-// intervals to it. Rules whose times cannot be configured (articles 003 and
-// 001) run with their own. A rule that counts in whole seconds does so here,
-// too.
+// clock are as in the original's source; [Rule.Weakness] names its known faults.
+// All rules run with one lease, and scale their own beat and check intervals to
+// it. Rules whose times cannot be configured (articles 003 and 001) run with
+// their own. A rule whose candidates bring their own fault (article-003-late) is
+// observed for four leases, without trials. A rule that counts in whole seconds
+// does so here, too.
 //
 // # What is not true to life
 //

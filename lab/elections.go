@@ -303,7 +303,7 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 	var trials []trial
 	defer func() { row.sum(trials) }() // also those before an error
 	longest := time.Duration(0)
-	for n := range l.cfg.Repeat * len(Faults()) {
+	for n := range l.cfg.Repeat * len(rule.faults()) {
 		if n >= len(Faults()) && !time.Now().Add(longest).Before(until) {
 			break
 		}
@@ -325,6 +325,8 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 	g.mu.Lock()
 	row.Unasked = g.unasked
 	g.mu.Unlock()
+	leaderships, _ := g.history()
+	row.Deposed, row.WonTwice = Depositions(leaderships, g.faults, times.Beat)
 	row.TookMs = ms(time.Since(began))
 	l.progress("%-17s %2d faults in %v", rule.Name, len(trials), time.Since(began).Round(100*time.Millisecond))
 	return row, nil
@@ -333,13 +335,17 @@ func (l *laboratory) runRule(ctx context.Context, rule Rule, until time.Time) (r
 // measureCalm waits for the first leader and measures what the election costs
 // while there is no fault.
 func (g *group) measureCalm(ctx context.Context, row *Row) error {
-	if _, err := g.waitForLeader(ctx); err != nil {
+	period := max(g.cfg.Calm, g.times.Lease)
+	if g.rule.Faultless {
+		period = 4 * g.times.Lease
+	}
+	if _, err := g.waitForLeader(ctx); err != nil && !(g.rule.Faultless && errors.Is(err, errNoLeader)) {
 		return err
 	}
 	g.setCalm(true)
 	before, known := g.costWithout(ctx, -1, queryWhileCalm)
 	began := time.Now()
-	if err := sleep.For(ctx, max(g.cfg.Calm, g.times.Lease)); err != nil {
+	if err := sleep.For(ctx, period); err != nil {
 		return err
 	}
 	if after, ok := g.costWithout(ctx, -1, queryWhileCalm); ok && known {

@@ -27,7 +27,8 @@ type group struct {
 	paths paths
 	db    *conclavesql.DB // not through net: faults do not affect it
 
-	started int // processes so far; gives each its incarnation
+	started int    // processes so far; gives each its incarnation
+	faults  []Span // the processes into which a fault was injected, until the end of the trial
 
 	changed signal.Signal // an event was handled
 

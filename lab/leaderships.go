@@ -100,6 +100,33 @@ func running(l Leadership, stops []Span) []Span {
 	return parts
 }
 
+// Depositions counts the leaderships that began while another process believed
+// that it leads, although no fault affected either: faults are the processes and
+// the times of faults. If the other leadership was less than beat old, one
+// election was won twice; otherwise a living leader was deposed.
+func Depositions(leaderships []Leadership, faults []Span, beat time.Duration) (deposed, twice int) {
+	faulted := func(process string, at int64) bool {
+		return slices.ContainsFunc(faults, func(s Span) bool { return s.Process == process && s.From <= at && at <= s.To })
+	}
+	for _, next := range leaderships {
+		var newest *Leadership // of those that next has replaced
+		for i, l := range leaderships {
+			if l.Process != next.Process && l.From < next.From && l.includes(next.From) && !faulted(l.Process, next.From) &&
+				(newest == nil || newest.From < l.From) {
+				newest = &leaderships[i]
+			}
+		}
+		switch {
+		case newest == nil || faulted(next.Process, next.From):
+		case time.Duration(next.From-newest.From) < beat:
+			twice++
+		default:
+			deposed++
+		}
+	}
+	return deposed, twice
+}
+
 // Successor returns the first leadership that begins at or after a time and is
 // not the given leader's.
 func Successor(leaderships []Leadership, leader string, at int64) (Leadership, bool) {

@@ -37,6 +37,34 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+func TestDepositions(t *testing.T) {
+	a, b, c := "a@1", "b@1", "c@1"
+	for _, test := range []struct {
+		name           string
+		leaderships    []Leadership
+		faults         []Span
+		deposed, twice int
+	}{
+		{"no leader", nil, nil, 0, 0},
+		{"one after the other", []Leadership{{a, 0, 0, 50}, {b, 50, 0, open}}, nil, 0, 0},
+		{"a living leader", []Leadership{{a, 0, 0, 60}, {b, 50, 0, open}}, nil, 1, 0},
+		{"its trust had ended", []Leadership{{a, 0, 40, 60}, {b, 50, 0, open}}, nil, 0, 0},
+		{"two winners", []Leadership{{a, 0, 0, 40}, {b, 50, 0, 80}, {c, 55, 0, 80}}, nil, 0, 1},
+		{"two winners depose a leader", []Leadership{{a, 0, 0, 60}, {b, 50, 0, 80}, {c, 55, 0, 80}}, nil, 1, 1},
+		{"the leader was stopped", []Leadership{{a, 0, 0, 60}, {b, 50, 0, open}}, []Span{{a, 20, 70}}, 0, 0},
+		{"it was stopped before", []Leadership{{a, 0, 0, 60}, {b, 50, 0, open}}, []Span{{a, 20, 30}}, 1, 0},
+		{"two winners after a fault", []Leadership{{a, 0, 0, 60}, {b, 50, 0, 80}, {c, 55, 0, 80}}, []Span{{a, 20, 70}}, 0, 1},
+		{"the stopped one wins", []Leadership{{b, 0, 0, 80}, {a, 55, 0, 80}}, []Span{{a, 20, 70}}, 0, 0},
+		{"one process", []Leadership{{a, 0, 0, open}, {a, 50, 0, open}}, nil, 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			deposed, twice := Depositions(test.leaderships, test.faults, 10)
+			assert.Equal(t, test.deposed, deposed, "deposed")
+			assert.Equal(t, test.twice, twice, "won twice")
+		})
+	}
+}
+
 func TestSuccessor_FirstOtherProcess(t *testing.T) {
 	leaderships := []Leadership{{"a@1", 0, 0, 100}, {"b@1", 20, 0, 30}, {"c@1", 130, 0, open}, {"b@2", 120, 0, open}, {"a@1", 110, 0, open}}
 	next, ok := Successor(leaderships, "a@1", 100)

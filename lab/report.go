@@ -45,6 +45,8 @@ type Row struct {
 	StatementsPerSecond *float64 `json:"statementsPerSecond"` // of all candidates, while there is no fault; null if not known
 	TurnsPerSecond      *float64 `json:"turnsPerSecond"`      // likewise
 	Unasked             int      `json:"unasked"`             // leaderships that began while there was no fault
+	Deposed             int      `json:"deposed"`             // those that began while another process led, into which no fault was injected
+	WonTwice            int      `json:"wonTwice"`            // the same, less than a beat after that one had begun
 	Restarts            int      `json:"anew"`                // times all candidates were restarted, because none led alone for long enough
 	Cells               []Cell   `json:"cells"`
 	TookMs              float64  `json:"tookMs"`
@@ -243,12 +245,12 @@ func (r Report) Write(w io.Writer) {
 	_ = t.Flush() // as in the rest of this function, an error of w is ignored
 	fmt.Fprintf(w, "\nCost, and the effects of two leaders\n")
 	t = tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "RULE\tSTATEMENTS/S\tPER TAKEOVER\tWAKE-UPS\tOVERLAP MS\tSTALE WRITES\tGUARDED\tREFUSED\tUNASKED")
+	fmt.Fprintln(t, "RULE\tSTATEMENTS/S\tPER TAKEOVER\tWAKE-UPS\tOVERLAP MS\tSTALE WRITES\tGUARDED\tREFUSED\tUNASKED\tDEPOSED\tWON TWICE")
 	for _, row := range r.Rows {
 		c := row.total()
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%d\n", row.Rule, known(row.StatementsPerSecond),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%d\t%d\t%d\n", row.Rule, known(row.StatementsPerSecond),
 			row.of(Kill).median(row.of(Kill).Statements), row.of(Kill).median(row.of(Kill).Turns), row.overlap(),
-			c.Stale, c.Writes, row.landed(), row.guarded(c.Refused), row.Unasked)
+			c.Stale, c.Writes, row.landed(), row.guarded(c.Refused), row.Unasked, row.Deposed, row.WonTwice)
 	}
 	_ = t.Flush()
 	fmt.Fprintln(w)
@@ -302,7 +304,7 @@ var columns = []string{
 	"PER TAKEOVER, WAKE-UPS: statements and loop turns of the waiting candidates, from kill -9 until one led; the median. ZooKeeper's pings are not counted.",
 	"OVERLAP: the longest time in which two running processes believed that they lead; +: it lasted until the old leader was killed. The time in which a process is stopped does not count.",
 	"STALE WRITES: unguarded writes that took effect after a newer leader's first write. GUARDED: the same of the writes that are guarded by the rule's number; REFUSED: guarded writes that were refused; -: the rule guards no writes.",
-	"UNASKED: leaderships that began while there was no fault.",
+	"UNASKED: leaderships that began while there was no fault. DEPOSED: those that began, at any time, while another process led into which no fault was injected; WON TWICE: the same, less than a beat after that one had begun.",
 }
 
 func (r Row) lease() string {
@@ -337,6 +339,9 @@ func (c Cell) median(v Values) string {
 
 // overlap returns the longest overlap and its fault.
 func (r Row) overlap() string {
+	if r.total().N == 0 {
+		return "-"
+	}
 	var worst Cell
 	for _, c := range r.Cells {
 		if c.Overlap.Max > worst.Overlap.Max {

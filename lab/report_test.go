@@ -31,7 +31,7 @@ func exampleReport() Report {
 	fixed := newRow(article001Rule, article001Rule.times(time.Second))
 	fixed.sum([]trial{{fault: Kill}, {fault: Pause, overlap: 0}, {fault: Partition}, {fault: Term, followed: true, leaderless: 1900 * time.Millisecond}})
 	keeps := newRow(frenoRule, frenoRule.times(time.Second))
-	keeps.Unasked = 2
+	keeps.Unasked, keeps.Deposed, keeps.WonTwice = 2, 3, 4
 	var hundred []trial
 	for i := range 100 {
 		hundred = append(hundred, trial{fault: Kill, followed: true, leaderless: time.Duration(i+1) * 10 * time.Millisecond})

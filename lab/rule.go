@@ -20,6 +20,8 @@ type Rule struct {
 	Alone bool  // its waiters spin: no other rule runs at the same time
 	Tree  bool  // its store is ZooKeeper
 
+	Faultless bool // no faults are injected: its candidates have their own
+
 	// What it promises. The report lists broken promises.
 	Exclusive bool // no two processes believe at the same time that they lead
 	Fences    bool // a write under its number is refused once there is a newer one
@@ -47,11 +49,19 @@ func (r Rule) times(lease time.Duration) Times {
 	return Times{Lease: lease, Beat: scale(r.Own.Beat), Check: scale(r.Own.Check)}
 }
 
+// faults returns the faults that are injected into the rule's leaders.
+func (r Rule) faults() []Fault {
+	if r.Faultless {
+		return nil
+	}
+	return Faults()
+}
+
 // Rules returns all rules, in the order of the report.
 func Rules() []Rule {
 	return []Rule{
 		witnessRule, leaseRule, sofaRule, versionRule, rowRule, zookeeperRule,
-		article000Rule, article000SkewRule, article003Rule, article001Rule,
+		article000Rule, article000SkewRule, article003Rule, article003LateRule, article001Rule,
 		polarisRule, orchestratorRule, frenoRule, dolphinRule, riverRule, clientGoRule, curatorRule,
 	}
 }

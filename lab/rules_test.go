@@ -124,6 +124,20 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// Article 003, with processes that are late: a leader that lives and ticks is
+// deposed, and one election is won twice.
+func TestArticle003Late_LivingLeaderDeposedAndElectionWonTwice(t *testing.T) {
+	t.Parallel()
+	_, g := newTestGroup(t, article003LateRule)
+	row := newRow(g.rule, g.times)
+	require.NoError(t, g.measureCalm(t.Context(), &row))
+	leaderships, _ := g.history()
+	deposed, twice := Depositions(leaderships, nil, g.times.Beat)
+	t.Logf("%d leaderships: %d living leaders deposed, %d elections won twice", len(leaderships), deposed, twice)
+	assert.Positive(t, deposed)
+	assert.Positive(t, twice)
+}
+
 // Article 001: the row of a dead leader is not deleted, because only a process
 // that holds a lock deletes expired rows.
 func TestArticle001_DeadLeaderHasNoSuccessor(t *testing.T) {

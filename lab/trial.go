@@ -71,6 +71,7 @@ func (g *group) runTrial(ctx context.Context, fault Fault) (t trial, err error) 
 	t.fault = fault
 	g.setCalm(false)
 	at := stamp(time.Now())
+	defer func() { g.faults = append(g.faults, Span{old.id, at, stamp(time.Now())}) }()
 	repair := g.inject(ctx, fault, place, at)
 
 	// 3. Another leader.

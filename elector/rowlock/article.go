@@ -46,6 +46,16 @@ type entry struct {
 	err   error
 }
 
+// acquired reports whether the row was inserted, and Acquire is not in progress.
+func (e *entry) acquired() bool {
+	select {
+	case <-e.ready:
+		return e.err == nil
+	default:
+		return false
+	}
+}
+
 // NewRegistry returns a Registry, or an error if the configuration is invalid. Run
 // starts it.
 func NewRegistry(cfg RegistryConfig) (*Registry, error) {
@@ -135,7 +145,9 @@ func (r *Registry) Acquire(ctx context.Context, key string) error {
 // errDuplicate is the MySQL error number of a unique violation.
 const errDuplicate = 1062
 
-// insert tries until it succeeds. A unique violation means that the lock is held.
+// insert tries until it succeeds. A unique violation means that the lock is held (null
+// of tryToAcquireLock in article 001). So does a deadlock, which the article throws:
+// its waiters would fail where many try at once.
 func (r *Registry) insert(ctx context.Context, key string) (id int64, err error) {
 	for {
 		_, err := r.cfg.DB.Exec(ctx, articleAcquireSQL, key, r.cfg.Owner, r.now())
@@ -171,32 +183,28 @@ func (r *Registry) pause(ctx context.Context) error {
 func (r *Registry) Holds(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, there := r.locks[key]
-	if !there {
-		return false
-	}
-	select {
-	case <-e.ready:
-		return e.err == nil
-	default:
-		return false
-	}
+	e := r.locks[key]
+	return e != nil && e.acquired()
 }
 
-// Release deletes the row and removes the key from the map, also if another thread
-// has acquired the lock.
+// Release deletes the row and then removes the key from the map, also if another
+// thread has acquired the lock (registryLockManager.releaseLock in article 001). If the
+// key is not in the map, or Acquire is in progress, it does nothing. After an error the
+// key stays in the map: the row is refreshed if it still exists, and Release can be
+// called again.
 func (r *Registry) Release(ctx context.Context, key string) error {
 	r.mu.Lock()
-	e, there := r.locks[key]
-	delete(r.locks, key)
+	e := r.locks[key]
 	r.mu.Unlock()
-	if !there {
+	if e == nil || !e.acquired() {
 		return nil
 	}
-	<-e.ready
 	if _, err := r.cfg.DB.Exec(ctx, articleReleaseSQL, e.id); err != nil {
 		return fmt.Errorf("release lock %s: %w", key, err)
 	}
+	r.mu.Lock()
+	delete(r.locks, key)
+	r.mu.Unlock()
 	return nil
 }
 
@@ -224,11 +232,8 @@ func (r *Registry) heldIDs() (ids []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(r.locks)) {
-		e := r.locks[key]
-		select {
-		case <-e.ready:
+		if e := r.locks[key]; e.acquired() {
 			ids = append(ids, e.id)
-		default: // Acquire is in progress
 		}
 	}
 	return ids

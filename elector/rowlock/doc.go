@@ -11,7 +11,8 @@
 //	refresh   every 2 s (LockTermRefreshTask): write the process's clock into last_term of
 //	          all rows that it holds, then delete all rows whose last_term is too old,
 //	          including other processes' rows.
-//	release   delete the row, remove it from the map.
+//	release   delete the row, then remove it from the map; if the row cannot be
+//	          deleted it stays in the map, and release can be retried.
 //
 // Its faults, each with a test in article_test.go:
 //
@@ -22,6 +23,9 @@
 //   - The map is filled once per key and not checked again: a second thread of the same
 //     process is let in beside the first, and a holder whose row was deleted still
 //     believes that it holds the lock, and refreshes nothing.
+//   - Between the delete and the removal from the map the process still counts as the
+//     holder: another process acquires the lock, and a second thread of this one is let
+//     in without a row. If the answer to the delete is lost, that lasts until the retry.
 //   - Each try of a waiter is an insert, which uses up an id; without an interval it
 //     spins.
 //

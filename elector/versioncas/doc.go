@@ -5,29 +5,45 @@
 // # The article's form
 //
 // One row of leader_election: version, leader_id, tick_time. Each node runs two tasks,
-// every five seconds:
+// at each full five seconds of its clock:
 //
 //	leader     tick: version + 1 where version is as its last tick left it
 //	follower   one second later: if tick_time is older than five seconds
-//	           (doesLeaderCrashed), re-elect: version + 1 and its own id, where
-//	           version is as it was just read (reelect)
+//	           (doesLeaderCrashed), re-elect: read the row again, and set version + 1
+//	           and its own id where version is as it was read now (reelect)
 //
 // At the start all nodes elect from version 0 (elect). The node that swaps the version
 // leads, and remembers version 1. Whether a node leads is a flag in its memory
-// (isLeader).
+// (isLeader): the result of its last swap, won or lost.
 //
-// Its weaknesses, each with a test in article_test.go:
+// The operations fail as the article's do (ElectionException): [ErrNoRow],
+// [ErrNotLeader], [ErrLeader]. Two things are not the article's. The statement of a
+// swap is not in its text, which only says that a swap raises the version; and each
+// statement commits by itself, where the article has read and swap in one transaction.
+// That changes no outcome of a swap, which compares with the row as it is, not with
+// the transaction's snapshot; only a commit that fails after a swap, with the flag
+// set already, cannot happen here.
+//
+// Its weaknesses, each with a test in article_faults_test.go; late_test.go plays from a seed
+// those of nodes that are late, and `conclave lab elections` on processes:
 //
 //   - A leader that stalls learns at its next tick that it has lost. Until then there
 //     are two leaders, and their effects carry no number that distinguishes them.
-//   - A dead leader is replaced at the next check: up to a tick and a time-out after
-//     its death, 5 to 10 s.
+//   - A dead leader is replaced at the next check that finds its tick too old: six
+//     seconds after its last tick, if the clocks agree.
 //   - Thundering herd: all followers that have seen the row swap at once, and all but
 //     one in vain.
+//   - Two followers win in a row: both have found the leader crashed, the second reads
+//     the row after the first has won, and swaps from the first one's version. Both
+//     believe they lead.
+//   - A living leader is deposed: it ticks between a follower's check and its
+//     re-election, which swaps from the version of that tick.
 //   - After a re-election the winner remembers version 1 while the row holds more, so
 //     that its first tick matches nothing: it steps down, the next check finds no
 //     tick, a node re-elects, and so on. After the first leader's death no node leads
 //     for long.
+//   - A tick that was not executed, for an error of the network, deposes its leader at
+//     the next one: the local version rises before the statement is sent.
 //   - elect assumes version 0: when a cluster starts for the second time, all nodes
 //     wait for a check.
 //   - The tick's age is the reader's wall clock minus the database's: a follower with
@@ -58,7 +74,9 @@
 //  3. A candidate may compete if it finds no owner; if it has observed the version for
 //     the row's lease and the database agrees; or if it has observed it for three
 //     leases, whatever the database's clock says.
-//  4. Swap. Without an answer the outcome is unknown and nothing is led; rule 2
+//  4. Swap, from the version that was judged, without reading again: a candidate that
+//     is late, after another one's win or the leader's renewal, matches nothing.
+//     Without an answer the outcome is unknown and nothing is led; rule 2
 //     applies in the next round.
 //
 // A leader renews from the version that it wrote. If the answer to a renewal was lost,

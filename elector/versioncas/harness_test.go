@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave"
 	"conclave/elector"
+	"conclave/elector/electortest"
 	"conclave/elector/electortest/sqlworld"
 	"conclave/elector/versioncas"
 	"conclave/internal/mysqltest"
@@ -27,6 +29,40 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 const key = "the leader"
+
+// candidate is a Strategy whose rounds the test plays.
+type candidate struct {
+	*versioncas.Strategy
+	db    *conclavesql.DB
+	cable *electortest.Cable
+	me    elector.Candidate
+	last  elector.Term
+}
+
+// candidate makes a candidate.
+func (w *world) candidate(t *testing.T, name string, lease time.Duration) *candidate {
+	t.Helper()
+	cable := electortest.NewCable(w.Dial)
+	db := w.Open(t, cable.Dial, 10*time.Second)
+	s, err := versioncas.New(versioncas.Config{DB: db, Key: key})
+	require.NoError(t, err)
+	return &candidate{Strategy: s, db: db, cable: cable, me: elector.Candidate{ID: conclave.NodeID{Name: name, Incarnation: "1"}, Lease: lease}}
+}
+
+// round plays a round as an Elector does, and reports whether this candidate leads.
+func (c *candidate) round(t *testing.T) bool {
+	t.Helper()
+	term, err := c.Round(context.Background(), c.me, c.last)
+	require.NoError(t, err)
+	if term.Seen = c.last.Seen; !term.Same(c.last) {
+		term.Seen = time.Now()
+	}
+	c.last, c.me.Holding, c.me.Highest = term, 0, max(c.me.Highest, term.Number)
+	if term.Leader == c.me.ID {
+		c.me.Holding = term.Number
+	}
+	return c.me.Holding != 0
+}
 
 // suite describes the repaired form.
 var suite = sqlworld.Suite{
