@@ -39,8 +39,8 @@ func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 		}
 		assert.NotEmpty(t, c.table().LedBy(a.id))
 	})
-	// Article 002: "a data node that joins copies the data to the end before it
-	// answers for it."
+	// Article 002: a data node that joins copies the data to the end before it
+	// answers for it.
 }
 
 func TestArticleAStopKeepsItsOrder(t *testing.T) {
@@ -92,8 +92,8 @@ func TestArticleAStopKeepsItsOrder(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, []string{"v1"}, v)
 	})
-	// Article 002: "a data node stops by having itself blacklisted, waiting
-	// until no slot is its own, and only then closing its servers."
+	// Article 002: a data node stops by having itself blacklisted, waiting
+	// until no slot is its own, and only then closing its servers.
 }
 
 func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
@@ -126,8 +126,8 @@ func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
 		}
 		assert.Equal(t, finished, served)
 	})
-	// Article 002: "the leaving node's slots are handed to followers one after
-	// the other while it goes on answering."
+	// Article 002: the leaving node's slots are handed to followers one after
+	// the other while it goes on answering.
 }
 
 func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
@@ -147,8 +147,8 @@ func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
 		eventually(t, time.Second, "ready", func() bool { return httpStatus(t, c, n, "/readyz") == http.StatusOK })
 		assert.Equal(t, 1, c.restored)
 	})
-	// Article 002: "a data node opens its servers, renews with meta, and takes
-	// itself off the blacklist last."
+	// Article 002: a data node opens its servers, renews with meta, and takes
+	// itself off the blacklist last.
 }
 
 func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
@@ -165,8 +165,8 @@ func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
 		s1.unmute()
 		eventually(t, time.Second, "served", func() bool { return b.state(0) == slot.Serving })
 	})
-	// Article 002: "for each session a synchronising task; one that fails is
-	// tried again." The article's emergency exit, which counts a failed session
+	// Article 002: for each session a synchronising task; one that fails is
+	// tried again. The article's emergency exit, which counts a failed session
 	// as done, does not exist here: the member list decides which sessions are
 	// waited for.
 }
@@ -198,9 +198,9 @@ func TestArticleALostSlotIsNotReadUntilAllSessionsWereHeard(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, []string{"one", "two"}, v)
 	})
-	// Article 002, completeness: "when every replica of a slot is gone, only
+	// Article 002, completeness: when every replica of a slot is gone, only
 	// the sessions' caches can replay it, and until they have it is not read:
-	// no empty and no wrong push."
+	// no empty and no wrong push.
 }
 
 func TestArticleTwoTablesMayCoexist(t *testing.T) {
@@ -224,6 +224,6 @@ func TestArticleTwoTablesMayCoexist(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access)
 	})
-	// Article 002: "while a new table is being distributed, nodes with the old
-	// and the new one work side by side."
+	// Article 002: while a new table is being distributed, nodes with the old
+	// and the new one work side by side.
 }

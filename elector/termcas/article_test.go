@@ -18,7 +18,7 @@ import (
 // The lock is one row with the columns that the article lists, one per data centre
 // and lock name.
 //
-// Article 000: "the election rests on one row of the table distribute_lock, unique per data centre and lock name".
+// Article 000: the election rests on one row of the table distribute_lock, unique per data centre and lock name.
 func TestArticleOneRowPerDataCentreAndLock(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		for _, column := range []string{"id", "data_center", "lock_name", "owner", "duration", "term", "term_duration", "gmt_create", "gmt_modified"} {
@@ -32,7 +32,7 @@ func TestArticleOneRowPerDataCentreAndLock(t *testing.T) {
 	})
 }
 
-// Article 000: "at start every node tries; one becomes the leader, the others follow it".
+// Article 000: at start every node tries; one becomes the leader, the others follow it.
 func TestArticleOneOfThreeBecomesLeader(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 3)
@@ -44,7 +44,7 @@ func TestArticleOneOfThreeBecomesLeader(t *testing.T) {
 	})
 }
 
-// Article 000: "the leader beats each second; with each beat term_duration grows by one and the term stays".
+// Article 000: the leader beats each second; with each beat term_duration grows by one and the term stays.
 func TestArticleLeaderBeats(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1)
@@ -63,7 +63,7 @@ func TestArticleLeaderBeats(t *testing.T) {
 // with what they read one changes a row and the other none; then the new leader is
 // killed and the last node leads.
 //
-// Article 000: "one follower's update matches a row and its term is one higher; the other's matches none and it follows".
+// Article 000: one follower's update matches a row and its term is one higher; the other's matches none and it follows.
 func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
 	for _, takeover := range []termcas.Takeover{termcas.Lease, termcas.Witness} {
 		t.Run(string(takeover), func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
 // Two swaps from the same read, executed directly: the second matches nothing, because
 // owner, term and nonce have changed since it was read.
 //
-// Article 000: "compete by update: where owner, term and term_duration are what I read and the lease has passed".
+// Article 000: compete by update: where owner, term and term_duration are what I read and the lease has passed.
 func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
 		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 1, nonce = 'n' WHERE data_center = ? AND lock_name = ?")
@@ -115,7 +115,7 @@ func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 	})
 }
 
-// Article 000: "the database's time decides whether gmt_modified + duration has passed".
+// Article 000: the database's time decides whether gmt_modified + duration has passed.
 // In microseconds: whole seconds, as in the original, make a lease up to a second longer.
 func TestArticleDatabaseTimeDecidesTheLease(t *testing.T) {
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
@@ -131,7 +131,7 @@ func TestArticleDatabaseTimeDecidesTheLease(t *testing.T) {
 	})
 }
 
-// Article 000: "on a change the listeners are called: I am leader, I am not leader".
+// Article 000: on a change the listeners are called: I am leader, I am not leader.
 func TestArticleListenersAreNotifiedOfBoth(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
@@ -152,7 +152,7 @@ func TestArticleListenersAreNotifiedOfBoth(t *testing.T) {
 	})
 }
 
-// Article 000: "an observer only reads".
+// Article 000: an observer only reads.
 func TestArticleObserverOnlyReads(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
