@@ -109,6 +109,16 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 			require.NoError(t, drained(n.Drain(t.Context(), "stop")))
 			time.Sleep(2 * time.Second)
 			assert.Equal(t, epoch, n.view.State().Blacklist.Epoch)
+
+			// It is removed again, and the node is used again.
+			require.NoError(t, c.admin.Allow(t.Context(), name))
+			c.eventually(time.Second, func() bool {
+				m, _ := n.view.State().Members.Find(name)
+				return !m.Draining && len(n.view.State().Blacklist.Entries) == 0
+			})
+			if name == "data-1" {
+				c.eventually(10*time.Second, func() bool { return len(n.view.Table().LedBy(n.id)) > 0 })
+			}
 		}
 	})
 }

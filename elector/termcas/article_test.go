@@ -56,6 +56,35 @@ func TestArticleLeaderBeats(t *testing.T) {
 			assert.GreaterOrEqual(t, row.beat, want)
 			assert.Equal(t, term.Number, row.term)
 		}
+		second := b.Lease / 3 // a second of a lease of 3 s
+		before := b.row(t).beat
+		time.Sleep(10 * second)
+		assert.InDelta(t, 10, b.row(t).beat-before, 1, "beats in ten times %v", second)
+	})
+}
+
+// Each predicate of the beat, alone: a statement that names another owner, another term
+// or an earlier beat changes nothing.
+//
+// Article 000: the beat names owner, term and term_duration as they were read.
+func TestArticleBeatNamesOwnerTermAndBeat(t *testing.T) {
+	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
+		b.exec(t, "UPDATE distribute_lock SET owner = 'a@1', term = 4, term_duration = 9 WHERE data_center = ? AND lock_name = ?")
+		for _, beat := range []struct {
+			what       string
+			owner      string
+			term, beat int
+			changed    int64
+		}{
+			{"another owner", "a@2", 4, 9, 0}, {"another term", "a@1", 3, 9, 0}, {"an earlier beat", "a@1", 4, 8, 0}, {"as read", "a@1", 4, 9, 1},
+		} {
+			n, err := b.db.Exec(t.Context(), conclavesql.LockRenew, b.lock.DataCenter, b.lock.Name, beat.owner, beat.term, beat.beat)
+			require.NoError(t, err)
+			assert.Equal(t, beat.changed, n, beat.what)
+		}
+		row := b.row(t)
+		assert.Equal(t, uint64(10), row.beat)
+		assert.Equal(t, uint64(4), row.term)
 	})
 }
 
@@ -128,6 +157,20 @@ func TestArticleDatabaseTimeDecidesTheLease(t *testing.T) {
 		c.LeaderAfter(term.Number)
 		took := time.Since(began)
 		assert.LessOrEqual(t, took, b.Lease+b.Lease/20, "a lease of 3 s expires after 3 s, not 4")
+	})
+	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
+		for _, age := range []struct {
+			micros string
+			won    int64
+		}{{"-3600000000", 0}, {"2000000", 0}, {"3001000", 1}} {
+			b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 3000, nonce = 'n', "+
+				"gmt_modified = DATE_SUB(UTC_TIMESTAMP(3), INTERVAL "+age.micros+" MICROSECOND) WHERE data_center = ? AND lock_name = ?")
+			n, err := b.db.Exec(t.Context(), conclavesql.LockWinExpired,
+				"one@1", "address", 4, 3000, "m", nil, nil,
+				b.lock.DataCenter, b.lock.Name, "gone@1", 4, "n", nil, nil, "cv:none", 9)
+			require.NoError(t, err)
+			assert.Equal(t, age.won, n, "at an age of %s us by the database's clock", age.micros)
+		}
 	})
 }
 

@@ -72,7 +72,7 @@ func TestArticleTheShop(t *testing.T) {
 			goods := &shop{stock: 100}
 			sold := rush(1500, func(_ int, dawdle time.Duration) bool { return goods.buy(dawdle) })
 			assert.Equal(t, 1500, sold, "every buyer succeeds")
-			assert.Greater(t, goods.read(), 0, "and the stock is not empty")
+			assert.GreaterOrEqual(t, goods.read(), 90, "and the stock hardly moves: each of 1,500 sales writes what it has read less one")
 			t.Logf("sold %d of 100, %d left", sold, goods.read())
 		})
 	})
