@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,29 +20,71 @@ import (
 
 // Article 002's claims about data nodes, one test each.
 
+// While a node comes and takes slots over, one session writes and another reads
+// all the time: no read lacks what was stored before it began.
+//
+// Article 002: a data node that joins copies the data to the end before it
+// answers for it.
 func TestArticleANodeThatComesSynchronisesBeforeItServes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
-		c.auto = true
-		s1 := c.session("session-1", true)
+		c.auto, c.latency = true, 2*time.Millisecond
+		s1, s2 := c.session("session-1", true), c.session("session-2", true)
 		a := c.data("data-1")
 		c.make(loadSlots)
 		eventually(t, time.Second, "stable", func() bool { return c.table().StableAll() })
-		for i := range 20 {
-			s1.store(pub(idIn(fmt.Sprint("svc", i), 0, loadSlots), fmt.Sprint("r", i), 1, "v"))
+		var mu sync.Mutex
+		stored := map[string]int64{} // the newest version that was acknowledged
+		store := func(i int, version int64) {
+			d := idIn(fmt.Sprint("svc", i), i%loadSlots, loadSlots)
+			s1.store(pub(d, fmt.Sprint("r", i), version, strconv.FormatInt(version, 10)))
+			mu.Lock()
+			defer mu.Unlock()
+			stored[d] = version
 		}
+		for i := range 20 {
+			store(i, 1)
+		}
+		written, end := make(chan int64), make(chan struct{})
+		go func() {
+			version := int64(1)
+			for running := true; running; {
+				version++
+				for i := range 20 {
+					store(i, version)
+				}
+				select {
+				case <-end:
+					running = false
+				default:
+				}
+			}
+			written <- version
+		}()
 		b := c.data("data-2")
-		eventually(t, 10*time.Second, "the newcomer serves its share", func() bool {
-			return len(c.table().LedBy(b.id)) == 2 && c.settled()
-		})
-		for i := range 20 {
-			v, ok := s1.read(idIn(fmt.Sprint("svc", i), 0, loadSlots))
-			assert.True(t, ok)
-			assert.Equal(t, []string{"v"}, v)
+		reads := 0
+		for arrived := false; !arrived || reads < 1000; arrived = len(c.table().LedBy(b.id)) == 2 && c.settled() {
+			for i := range 20 {
+				d := idIn(fmt.Sprint("svc", i), i%loadSlots, loadSlots)
+				mu.Lock()
+				want := stored[d]
+				mu.Unlock()
+				values, ok := s2.read(d)
+				if !ok {
+					time.Sleep(100 * time.Microsecond)
+					continue
+				}
+				reads++
+				if assert.Len(t, values, 1, "read of %s", d) {
+					got, err := strconv.ParseInt(values[0], 10, 64)
+					require.NoError(t, err)
+					assert.GreaterOrEqual(t, got, want, "read of %s", d)
+				}
+			}
 		}
+		close(end)
+		assert.Greater(t, <-written, int64(3), "it was written to meanwhile")
 		assert.NotEmpty(t, c.table().LedBy(a.id))
 	})
-	// Article 002: "a data node that joins copies the data to the end before it
-	// answers for it."
 }
 
 func TestArticleAStopKeepsItsOrder(t *testing.T) {
@@ -92,8 +136,8 @@ func TestArticleAStopKeepsItsOrder(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, []string{"v1"}, v)
 	})
-	// Article 002: "a data node stops by having itself blacklisted, waiting
-	// until no slot is its own, and only then closing its servers."
+	// Article 002: a data node stops by having itself blacklisted, waiting
+	// until no slot is its own, and only then closing its servers.
 }
 
 func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
@@ -126,8 +170,8 @@ func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
 		}
 		assert.Equal(t, finished, served)
 	})
-	// Article 002: "the leaving node's slots are handed to followers one after
-	// the other while it goes on answering."
+	// Article 002: the leaving node's slots are handed to followers one after
+	// the other while it goes on answering.
 }
 
 func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
@@ -147,8 +191,8 @@ func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
 		eventually(t, time.Second, "ready", func() bool { return httpStatus(t, c, n, "/readyz") == http.StatusOK })
 		assert.Equal(t, 1, c.restored)
 	})
-	// Article 002: "a data node opens its servers, renews with meta, and takes
-	// itself off the blacklist last."
+	// Article 002: a data node opens its servers, renews with meta, and takes
+	// itself off the blacklist last.
 }
 
 func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
@@ -165,8 +209,8 @@ func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {
 		s1.unmute()
 		eventually(t, time.Second, "served", func() bool { return b.state(0) == slot.Serving })
 	})
-	// Article 002: "for each session a synchronising task; one that fails is
-	// tried again." The article's emergency exit, which counts a failed session
+	// Article 002: for each session a synchronising task; one that fails is
+	// tried again. The article's emergency exit, which counts a failed session
 	// as done, does not exist here: the member list decides which sessions are
 	// waited for.
 }
@@ -198,9 +242,9 @@ func TestArticleALostSlotIsNotReadUntilAllSessionsWereHeard(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, []string{"one", "two"}, v)
 	})
-	// Article 002, completeness: "when every replica of a slot is gone, only
+	// Article 002, completeness: when every replica of a slot is gone, only
 	// the sessions' caches can replay it, and until they have it is not read:
-	// no empty and no wrong push."
+	// no empty and no wrong push.
 }
 
 func TestArticleTwoTablesMayCoexist(t *testing.T) {
@@ -224,6 +268,6 @@ func TestArticleTwoTablesMayCoexist(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, access)
 	})
-	// Article 002: "while a new table is being distributed, nodes with the old
-	// and the new one work side by side."
+	// Article 002: while a new table is being distributed, nodes with the old
+	// and the new one work side by side.
 }

@@ -70,7 +70,7 @@ var (
 	errNoAddress    = errors.New("the session's address is not known")
 )
 
-// enqueue queues a job; it never blocks.
+// enqueue queues a job; it never blocks (commitSyncSessionTask in article 002).
 func (d *differ) enqueue(j diffJob) {
 	d.mu.Lock()
 	q := d.queues[j.session]

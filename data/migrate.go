@@ -33,7 +33,8 @@ type migrations struct {
 
 // grant begins a migration. A slot that is handed over takes what its source
 // has; after a crash it takes the furthest copy that other holders have, and asks
-// the sessions, as a slot does whose source is silent.
+// the sessions, as a slot does whose source is silent. (The start of
+// syncMigrating in article 002; advance and the differ are the rest.)
 func (s *migrations) grant(row slot.Slot, r *replica, now time.Time) {
 	m := &migration{
 		r: r, row: row, epoch: row.LeaderEpoch, began: now, warned: now,

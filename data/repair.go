@@ -19,7 +19,8 @@ import (
 // opening of its feed, and otherwise once in RepairAll. In an idle cluster of
 // 256 slots and 2 sessions that makes 2 small calls a second instead of 85.
 
-// repairer compares slots with sessions in the background.
+// repairer compares slots with sessions in the background (syncSession in
+// article 002).
 type repairer struct {
 	config   Config
 	replicas *replicas

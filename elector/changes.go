@@ -19,7 +19,7 @@ type Change struct {
 // Changes returns this node's transitions from the call on, in order and without
 // gaps, until ctx or Run ends. Transitions are queued for a slow reader, so that
 // it delays neither the elector nor other readers. The sequence may be used in one
-// loop only.
+// loop only. (onIamLeader and onIamNotLeader in article 000.)
 //
 //	for change := range elector.Changes(ctx) { ... }
 func (e *Elector) Changes(ctx context.Context) iter.Seq[Change] {

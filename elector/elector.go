@@ -200,7 +200,8 @@ func (e *Elector) Shutdown(ctx context.Context) error {
 // Leading returns the term that this node leads, and reports whether it may act
 // under it now. Call it immediately before each act: it compares the end of trust
 // with the monotonic clock, and it is false while the leader is suspended,
-// although Lead's context is alive then. It never blocks on I/O.
+// although Lead's context is alive then. It never blocks on I/O. (amILeader in article
+// 000.)
 func (e *Elector) Leading() (Term, bool) {
 	suspended := e.suspended()
 	e.mu.Lock()

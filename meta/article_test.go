@@ -16,7 +16,7 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Article 000: "Meta is the registry of session and data: it knows them all."
+// Article 000: Meta is the registry of session and data: it knows them all.
 func TestArticleMetaKnowsSessionsAndData(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
@@ -31,8 +31,8 @@ func TestArticleMetaKnowsSessionsAndData(t *testing.T) {
 	})
 }
 
-// Article 000: "Three nodes; kill the leader: one follower wins with term + 1,
-// the other does not; kill that one, too: the last node leads, with term + 1."
+// Article 000: Three nodes; kill the leader: one follower wins with term + 1,
+// the other does not; kill that one, too: the last node leads, with term + 1.
 func TestArticleKillTheLeaderTwice(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		led := map[string]bool{}
@@ -50,7 +50,7 @@ func TestArticleKillTheLeaderTwice(t *testing.T) {
 	})
 }
 
-// Article 000: "An observer only reads."
+// Article 000: An observer only reads.
 func TestArticleAnObserverNeverLeads(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		leader := c.leader()
@@ -74,8 +74,8 @@ func TestArticleAnObserverNeverLeads(t *testing.T) {
 	})
 }
 
-// Article 002: "Heartbeats renew leases, and the answer carries the versioned
-// lists of sessions and data nodes."
+// Article 002: Heartbeats renew leases, and the answer carries the versioned
+// lists of sessions and data nodes.
 func TestArticleBeatsRenewAndCarryVersionedLists(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(2, 1)
@@ -92,8 +92,8 @@ func TestArticleBeatsRenewAndCarryVersionedLists(t *testing.T) {
 	})
 }
 
-// Article 002: "A handler, for sessions and data alike, adds an address to the
-// blacklist or removes it."
+// Article 002: A handler, for sessions and data alike, adds an address to the
+// blacklist or removes it.
 func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.startNodes(3, 2)
@@ -109,12 +109,22 @@ func TestArticleBlacklistHandlerForBothRoles(t *testing.T) {
 			require.NoError(t, drained(n.Drain(t.Context(), "stop")))
 			time.Sleep(2 * time.Second)
 			assert.Equal(t, epoch, n.view.State().Blacklist.Epoch)
+
+			// It is removed again, and the node is used again.
+			require.NoError(t, c.admin.Allow(t.Context(), name))
+			c.eventually(time.Second, func() bool {
+				m, _ := n.view.State().Members.Find(name)
+				return !m.Draining && len(n.view.State().Blacklist.Entries) == 0
+			})
+			if name == "data-1" {
+				c.eventually(10*time.Second, func() bool { return len(n.view.Table().LedBy(n.id)) > 0 })
+			}
 		}
 	})
 }
 
-// Article 002: "Slots leave one by one while the leaving node still serves: a
-// follower is promoted, then the next; at last the node is off the list." Here:
+// Article 002: Slots leave one by one while the leaving node still serves: a
+// follower is promoted, then the next; at last the node is off the list. Here:
 // at no moment of a drain is a slot without a node that answers for it, and the
 // drained node is never a slot's only copy.
 func TestArticleSlotsLeaveWhileTheNodeServes(t *testing.T) {
@@ -134,8 +144,8 @@ func TestArticleSlotsLeaveWhileTheNodeServes(t *testing.T) {
 	})
 }
 
-// Article 002: "When meta changes the table it tells the nodes; two tables
-// coexist for at most about a second." Here every change goes down the streams
+// Article 002: When meta changes the table it tells the nodes; two tables
+// coexist for at most about a second. Here every change goes down the streams
 // at once.
 func TestArticleTwoTablesCoexistBriefly(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

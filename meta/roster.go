@@ -63,7 +63,7 @@ func (r *roster) isSuspect(id conclave.NodeID) bool {
 }
 
 // members returns the list to be written: sessions and data nodes, sorted by
-// name.
+// name (getSessionServerMetaInfo and getDataServerMetaInfo in the articles).
 func (r *roster) members(forbidden []string) []wire.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -106,6 +106,37 @@ func TestArticleDrainSlotBySlot(t *testing.T) {
 	}
 }
 
+// By default sixteen hand-overs are in progress at once (docs/adr/0032), in the
+// slots' order; with the original's limits all of them. A slot whose hand-over
+// has ended makes room for the next.
+func TestArticleDrain_SixteenSlotsAtOnceByDefault(t *testing.T) {
+	for limits, most := range map[slot.Limits]int{{}: 16, {Drains: 3}: 3, slot.OriginalLimits(): 64} {
+		w := table(t, 256, 2, "node-1", "node-2", "node-3", "node-4")
+		leaving := w.LedBy(node("node-1"))
+		require.Len(t, leaving, 64)
+		in := slot.Input{Live: nodes("node-1", "node-2", "node-3", "node-4"), Forbidden: []string{"node-1"}, Replicas: 2, Limits: limits}
+		var prepared []int
+		highest := 0
+		w = rest(t, w, in, func(w slot.Table, moves []slot.Move) {
+			inProgress := 0
+			for _, s := range w.Slots {
+				if s.Phase != slot.Stable {
+					inProgress++
+				}
+			}
+			highest = max(highest, inProgress)
+			for _, m := range moves {
+				if m.Kind == slot.Prepared && m.From.Name == "node-1" {
+					prepared = append(prepared, m.Slot)
+				}
+			}
+		})
+		assert.Equal(t, most, highest, "hand-overs at once with %+v", limits)
+		assert.Equal(t, leaving, prepared, "the slots' order")
+		assert.Empty(t, w.HeldBy(node("node-1")))
+	}
+}
+
 // A dead node's slots are granted in one write, regardless of the limits.
 func TestArrange_GrantsAllSlotsOfDeadNodeAtOnce(t *testing.T) {
 	w := table(t, 256, 2, "a", "b", "c")

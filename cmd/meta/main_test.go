@@ -13,14 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"conclave/elector/termcas"
 	"conclave/internal/cli"
 	"conclave/internal/cli/clitest"
 	"conclave/internal/devdb"
 	"conclave/internal/signal"
+	"conclave/meta"
+	"conclave/slot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -154,6 +158,16 @@ func TestStop_EndsTheWaitForTheDatabase(t *testing.T) {
 }
 
 func TestProfileSofaHasTheOriginalsTimings(t *testing.T) {
+	c, takeover, flags := meta.DefaultConfig(), string(termcas.Witness), pflag.NewFlagSet("meta", pflag.ContinueOnError)
+	require.NoError(t, applyProfile("sofa", flags, &c, &takeover))
+	assert.Equal(t, 20*time.Second, c.Lease)
+	assert.Equal(t, time.Second, c.Beat)
+	assert.Equal(t, 30*time.Second, c.WarmUp)
+	assert.Equal(t, 20*time.Second, c.NodeLease)
+	assert.Equal(t, string(termcas.Lease), takeover, "the original has no witness")
+	assert.Equal(t, slot.OriginalLimits(), c.Limits)
+
+	// A flag that was set has precedence.
 	out, log := newLines(), newLines()
 	err := cli.Execute(t.Context(), process(), []string{"--name", "m", "--dsn", "root@tcp(127.0.0.1:1)/x", "--profile", "sofa", "--beat", "8s"}, nil, out, log)
 	require.ErrorContains(t, err, "Lease 20s")

@@ -1,7 +1,11 @@
 package electortest
 
 import (
+	"os"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -46,15 +50,17 @@ func cases() []testCase {
 // Run runs the suite against the strategy of the worlds that factory makes. If bubble
 // is set, the worlds are in memory and each test runs in a synctest bubble. except
 // names the cases that this strategy fails: a faithful copy of an article's election
-// has the article's weaknesses, and lists them there.
+// has the article's weaknesses, and lists them there. Each of them is run in a process
+// of its own, and must fail there.
 func Run(t *testing.T, bubble bool, factory Factory, except ...string) {
 	names := map[string]bool{}
 	for _, c := range cases() {
 		names[c.name] = true
-		if slices.Contains(except, c.name) {
-			continue
-		}
 		t.Run(c.name, func(t *testing.T) {
+			if slices.Contains(except, c.name) && os.Getenv(exemptEnv) == "" {
+				failsAlone(t)
+				return
+			}
 			if !bubble {
 				c.run(t, factory(t))
 				return
@@ -65,4 +71,21 @@ func Run(t *testing.T, bubble bool, factory Factory, except ...string) {
 	for _, name := range except {
 		assert.True(t, names[name], "the suite has no case %q", name)
 	}
+}
+
+// exemptEnv is set in the process that runs an exempt case.
+const exemptEnv = "ELECTORTEST_EXEMPT"
+
+// failsAlone runs the present test in a process of its own and checks that it fails
+// there.
+func failsAlone(t *testing.T) {
+	var pattern []string
+	for part := range strings.SplitSeq(t.Name(), "/") {
+		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	run := exec.Command(os.Args[0], "-test.run", strings.Join(pattern, "/"), "-test.timeout", "1m")
+	run.Env = append(os.Environ(), exemptEnv+"=1")
+	out, err := run.CombinedOutput()
+	assert.Error(t, err, "an exempt case passes")
+	assert.Contains(t, string(out), "--- FAIL: "+t.Name()+" ")
 }

@@ -18,7 +18,7 @@ import (
 // The lock is one row with the columns that the article lists, one per data centre
 // and lock name.
 //
-// Article 000: "the election rests on one row of the table distribute_lock, unique per data centre and lock name".
+// Article 000: the election rests on one row of the table distribute_lock, unique per data centre and lock name.
 func TestArticleOneRowPerDataCentreAndLock(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		for _, column := range []string{"id", "data_center", "lock_name", "owner", "duration", "term", "term_duration", "gmt_create", "gmt_modified"} {
@@ -32,7 +32,7 @@ func TestArticleOneRowPerDataCentreAndLock(t *testing.T) {
 	})
 }
 
-// Article 000: "at start every node tries; one becomes the leader, the others follow it".
+// Article 000: at start every node tries; one becomes the leader, the others follow it.
 func TestArticleOneOfThreeBecomesLeader(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 3)
@@ -44,7 +44,7 @@ func TestArticleOneOfThreeBecomesLeader(t *testing.T) {
 	})
 }
 
-// Article 000: "the leader beats each second; with each beat term_duration grows by one and the term stays".
+// Article 000: the leader beats each second; with each beat term_duration grows by one and the term stays.
 func TestArticleLeaderBeats(t *testing.T) {
 	everywhere(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1)
@@ -56,6 +56,35 @@ func TestArticleLeaderBeats(t *testing.T) {
 			assert.GreaterOrEqual(t, row.beat, want)
 			assert.Equal(t, term.Number, row.term)
 		}
+		second := b.Lease / 3 // a second of a lease of 3 s
+		before := b.row(t).beat
+		time.Sleep(10 * second)
+		assert.InDelta(t, 10, b.row(t).beat-before, 1, "beats in ten times %v", second)
+	})
+}
+
+// Each predicate of the beat, alone: a statement that names another owner, another term
+// or an earlier beat changes nothing.
+//
+// Article 000: the beat names owner, term and term_duration as they were read.
+func TestArticleBeatNamesOwnerTermAndBeat(t *testing.T) {
+	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
+		b.exec(t, "UPDATE distribute_lock SET owner = 'a@1', term = 4, term_duration = 9 WHERE data_center = ? AND lock_name = ?")
+		for _, beat := range []struct {
+			what       string
+			owner      string
+			term, beat int
+			changed    int64
+		}{
+			{"another owner", "a@2", 4, 9, 0}, {"another term", "a@1", 3, 9, 0}, {"an earlier beat", "a@1", 4, 8, 0}, {"as read", "a@1", 4, 9, 1},
+		} {
+			n, err := b.db.Exec(t.Context(), conclavesql.LockRenew, b.lock.DataCenter, b.lock.Name, beat.owner, beat.term, beat.beat)
+			require.NoError(t, err)
+			assert.Equal(t, beat.changed, n, beat.what)
+		}
+		row := b.row(t)
+		assert.Equal(t, uint64(10), row.beat)
+		assert.Equal(t, uint64(4), row.term)
 	})
 }
 
@@ -63,7 +92,7 @@ func TestArticleLeaderBeats(t *testing.T) {
 // with what they read one changes a row and the other none; then the new leader is
 // killed and the last node leads.
 //
-// Article 000: "one follower's update matches a row and its term is one higher; the other's matches none and it follows".
+// Article 000: one follower's update matches a row and its term is one higher; the other's matches none and it follows.
 func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
 	for _, takeover := range []termcas.Takeover{termcas.Lease, termcas.Witness} {
 		t.Run(string(takeover), func(t *testing.T) {
@@ -91,7 +120,7 @@ func TestArticleOfTwoFollowersOneMatches(t *testing.T) {
 // Two swaps from the same read, executed directly: the second matches nothing, because
 // owner, term and nonce have changed since it was read.
 //
-// Article 000: "compete by update: where owner, term and term_duration are what I read and the lease has passed".
+// Article 000: compete by update: where owner, term and term_duration are what I read and the lease has passed.
 func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
 		b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 1, nonce = 'n' WHERE data_center = ? AND lock_name = ?")
@@ -115,7 +144,7 @@ func TestArticleSwapFromAnOldReadingMatchesNothing(t *testing.T) {
 	})
 }
 
-// Article 000: "the database's time decides whether gmt_modified + duration has passed".
+// Article 000: the database's time decides whether gmt_modified + duration has passed.
 // In microseconds: whole seconds, as in the original, make a lease up to a second longer.
 func TestArticleDatabaseTimeDecidesTheLease(t *testing.T) {
 	bubble(t, termcas.Lease, func(t *testing.T, b *bench) {
@@ -129,9 +158,23 @@ func TestArticleDatabaseTimeDecidesTheLease(t *testing.T) {
 		took := time.Since(began)
 		assert.LessOrEqual(t, took, b.Lease+b.Lease/20, "a lease of 3 s expires after 3 s, not 4")
 	})
+	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
+		for _, age := range []struct {
+			micros string
+			won    int64
+		}{{"-3600000000", 0}, {"2000000", 0}, {"3001000", 1}} {
+			b.exec(t, "UPDATE distribute_lock SET owner = 'gone@1', term = 4, term_duration = 9, duration = 3000, nonce = 'n', "+
+				"gmt_modified = DATE_SUB(UTC_TIMESTAMP(3), INTERVAL "+age.micros+" MICROSECOND) WHERE data_center = ? AND lock_name = ?")
+			n, err := b.db.Exec(t.Context(), conclavesql.LockWinExpired,
+				"one@1", "address", 4, 3000, "m", nil, nil,
+				b.lock.DataCenter, b.lock.Name, "gone@1", 4, "n", nil, nil, "cv:none", 9)
+			require.NoError(t, err)
+			assert.Equal(t, age.won, n, "at an age of %s us by the database's clock", age.micros)
+		}
+	})
 }
 
-// Article 000: "on a change the listeners are called: I am leader, I am not leader".
+// Article 000: on a change the listeners are called: I am leader, I am not leader.
 func TestArticleListenersAreNotifiedOfBoth(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)
@@ -152,7 +195,7 @@ func TestArticleListenersAreNotifiedOfBoth(t *testing.T) {
 	})
 }
 
-// Article 000: "an observer only reads".
+// Article 000: an observer only reads.
 func TestArticleObserverOnlyReads(t *testing.T) {
 	bubble(t, termcas.Witness, func(t *testing.T, b *bench) {
 		c := electortest.NewCluster(t, b.World, 1, asObserver)

@@ -67,7 +67,7 @@ func killAndWait(t *testing.T, b *bench) time.Duration {
 	return time.Since(began)
 }
 
-// Article 000: "the age in whole seconds is more than duration / 1000": 20 s are 21, or up to
+// Article 000: the age in whole seconds is more than duration / 1000: 20 s are 21, or up to
 // 22. With microseconds 20 s are 20.
 func TestArticleSofaLeaseOf20SecondsIs21(t *testing.T) {
 	var original, ours time.Duration
@@ -82,7 +82,7 @@ func TestArticleSofaLeaseOf20SecondsIs21(t *testing.T) {
 	assert.LessOrEqual(t, ours, 20200*time.Millisecond)
 }
 
-// Article 000: "heartbeat: where the age in whole seconds is under duration / 1000". So
+// Article 000: heartbeat: where the age in whole seconds is under duration / 1000. So
 // there is a second in which the leader may not renew and no node may win.
 func TestArticleSofaInLastSecondNoNodeRenewsOrWins(t *testing.T) {
 	inSofa(t, func(t *testing.T, b *bench) {
@@ -112,7 +112,7 @@ func TestArticleSofaInLastSecondNoNodeRenewsOrWins(t *testing.T) {
 	})
 }
 
-// Article 000: "compete by insert: term 1, term_duration 0; on a duplicate key nothing changes".
+// Article 000: compete by insert: term 1, term_duration 0; on a duplicate key nothing changes.
 func TestArticleSofaInsertChangesNothingTwice(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
 		b.exec(t, "DELETE FROM distribute_lock WHERE data_center = ? AND lock_name = ?")
@@ -128,7 +128,7 @@ func TestArticleSofaInsertChangesNothingTwice(t *testing.T) {
 	})
 }
 
-// Article 000: "compete by update: owner, term and term_duration are what I read": of two
+// Article 000: compete by update: owner, term and term_duration are what I read: of two
 // one matches, and after a beat in between none does.
 func TestArticleSofaOfTwoUpdatesOneMatches(t *testing.T) {
 	everywhere(t, termcas.Lease, func(t *testing.T, b *bench) {
@@ -163,7 +163,7 @@ func TestArticleSofaHasNoResignation(t *testing.T) {
 	})
 }
 
-// Article 000: "force refresh resets owner and duration, an operator's tool" (forceRefresh).
+// Article 000: force refresh resets owner and duration, an operator's tool (forceRefresh).
 // It is unconditional: the owner changes, the term does not.
 func TestArticleSofaForceRefreshMakesTwoOwnersOfOneTerm(t *testing.T) {
 	inSofa(t, func(t *testing.T, b *bench) {

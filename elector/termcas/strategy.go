@@ -243,7 +243,8 @@ func (s *Strategy) dropHold() {
 }
 
 // observe returns what the row names. If it names this observer, it gives the term
-// up, so that the candidates need not wait for its lease.
+// up, so that the candidates need not wait for its lease (doQuery in article 000,
+// which keeps the row).
 func (s *Strategy) observe(ctx context.Context, me elector.Candidate, row row) (elector.Term, error) {
 	if row.owner != me.ID.String() {
 		return row.term(me), nil

@@ -64,15 +64,15 @@ func rush(buyers int, buy func(buyer int, dawdle time.Duration) bool) (sold int)
 	return int(count.Load())
 }
 
-// Article 004: "without a lock every buyer succeeds and the stock hardly moves; with
-// one nothing is oversold".
+// Article 004: without a lock every buyer succeeds and the stock hardly moves; with
+// one nothing is oversold.
 func TestArticleTheShop(t *testing.T) {
 	t.Run("without a lock", func(t *testing.T) {
 		inMemory(t, func(t *testing.T, b *bench) {
 			goods := &shop{stock: 100}
 			sold := rush(1500, func(_ int, dawdle time.Duration) bool { return goods.buy(dawdle) })
 			assert.Equal(t, 1500, sold, "every buyer succeeds")
-			assert.Greater(t, goods.read(), 0, "and the stock is not empty")
+			assert.GreaterOrEqual(t, goods.read(), 90, "and the stock hardly moves: each of 1,500 sales writes what it has read less one")
 			t.Logf("sold %d of 100, %d left", sold, goods.read())
 		})
 	})
@@ -144,8 +144,8 @@ func wakeUps(t *testing.T, b *bench, n int, lock func(u *user) locker) (woken ui
 	return woken
 }
 
-// Article 004: "one unique node wakes all waiters at each release; of sequential
-// nodes each waiter watches only the one before it".
+// Article 004: one unique node wakes all waiters at each release; of sequential
+// nodes each waiter watches only the one before it.
 func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 	for _, n := range []int{10, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 	}
 }
 
-// Article 004: "fair".
+// Article 004: fair.
 func TestArticleFair(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		m := b.user().Mutex(b.path+"/lock", nil)
@@ -184,8 +184,8 @@ func TestArticleFair(t *testing.T) {
 	})
 }
 
-// Article 004: "reentrant per owner with a count", "release counts down, then deletes",
-// "releasing what one does not hold is an error".
+// Article 004: reentrant per owner with a count, release counts down, then deletes,
+// releasing what one does not hold is an error.
 func TestArticleReentrantWithACount(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
@@ -200,6 +200,9 @@ func TestArticleReentrantWithACount(t *testing.T) {
 		assert.False(t, got, "another handle of the same client is another owner")
 		require.NoError(t, m.Release(t.Context()))
 		assert.True(t, m.Held())
+		got, err = other.TryAcquire(t.Context(), 50*time.Millisecond)
+		require.NoError(t, err)
+		assert.False(t, got, "the first of two releases only counts down")
 		require.NoError(t, m.Release(t.Context()))
 		assert.False(t, m.Held())
 		b.until("the node to go", func() bool { return len(b.names(u, "/lock")) == 0 })
@@ -207,7 +210,7 @@ func TestArticleReentrantWithACount(t *testing.T) {
 	})
 }
 
-// Article 004: "the name is protected by an id, so that a lost reply is recognised".
+// Article 004: the name is protected by an id, so that a lost reply is recognised.
 func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
@@ -240,7 +243,7 @@ func TestArticleALostReplyOfACreateIsRecognised(t *testing.T) {
 	})
 }
 
-// Article 004: "a time limit deletes the node".
+// Article 004: a time limit deletes the node.
 func TestArticleATimeLimitDeletesTheNode(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
@@ -256,7 +259,7 @@ func TestArticleATimeLimitDeletesTheNode(t *testing.T) {
 	})
 }
 
-// Article 004: "session loss retries from the start".
+// Article 004: session loss retries from the start.
 func TestArticleSessionLossRetriesFromTheStart(t *testing.T) {
 	for name, world := range map[string]func(*testing.T, func(*testing.T, *bench)){"memory": inMemory, "wire": wire} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +300,7 @@ func TestArticleSessionLossRetriesFromTheStart(t *testing.T) {
 	}
 }
 
-// Article 004: "release deletes, retried in the background until done".
+// Article 004: release deletes, retried in the background until done.
 func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
 		u, other := b.user(), b.user()
@@ -330,9 +333,9 @@ func TestArticleAReleaseIsRetriedUntilDone(t *testing.T) {
 	})
 }
 
-// Article 004: "the holder may register a listener (makeRevocable), anyone may ask
+// Article 004: the holder may register a listener (makeRevocable), anyone may ask
 // (attemptRevoke) on the node's path, found among the participants; nothing is
-// forced".
+// forced.
 func TestArticleRevocationIsByAgreement(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		holder, asker := b.user(), b.user()
@@ -366,7 +369,7 @@ func TestArticleRevocationIsByAgreement(t *testing.T) {
 	})
 }
 
-// Article 004: "a non-reentrant semaphore mutex".
+// Article 004: a non-reentrant semaphore mutex.
 func TestArticleTheSemaphoreMutexIsNotReentrant(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		u := b.user()
@@ -395,7 +398,7 @@ func TestArticleTheSemaphoreMutexIsNotReentrant(t *testing.T) {
 	})
 }
 
-// Article 004: "a read-write lock".
+// Article 004: a read-write lock.
 func TestArticleManyReadOrOneWrites(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		lock := func() *zklatch.ReadWrite { return b.user().ReadWrite(b.path+"/rw", nil) }
@@ -420,6 +423,8 @@ func TestArticleManyReadOrOneWrites(t *testing.T) {
 			assert.NoError(t, late.ReleaseRead(t.Context()))
 		})
 		b.until("the late reader to wait behind the writer", func() bool { return len(b.names(u, "/rw")) == 4 })
+		time.Sleep(100 * time.Millisecond)
+		assert.Empty(t, order.all(), "the writer waits for the readers, and the late reader for the writer")
 		require.NoError(t, a.ReleaseRead(t.Context()))
 		require.NoError(t, second.ReleaseRead(t.Context()))
 		group.Wait()

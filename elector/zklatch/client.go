@@ -92,7 +92,8 @@ func (c *Client) id() string {
 	return string(b[:])
 }
 
-// makeParents creates a persistent path with its parents.
+// makeParents creates a persistent path with its parents
+// (creatingParentContainersIfNeeded in article 004, whose parents are containers).
 func (c *Client) makeParents(ctx context.Context, path string) error {
 	for at := 1; at <= len(path); at++ {
 		if at < len(path) && path[at] != '/' {

@@ -66,8 +66,8 @@ func (b *bench) candidates(n int) (list []candidate) {
 	return list
 }
 
-// Article 004: "every node has the same chance; there is one; others notice its loss
-// and elect again".
+// Article 004: every node has the same chance; there is one; others notice its loss
+// and elect again.
 func TestArticleThereIsOneLeaderAndItsLossIsNoticed(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		list := b.candidates(4)
@@ -95,7 +95,7 @@ func (u *user) crash() {
 	u.conn.Crash()
 }
 
-// Article 004: "start, close (silent, or notifying the leader's listener)".
+// Article 004: start, close (silent, or notifying the leader's listener).
 func TestArticleCloseIsSilentOrNotifies(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		for _, ending := range []zklatch.Ending{zklatch.Silent, zklatch.Notifying} {
@@ -116,7 +116,7 @@ func TestArticleCloseIsSilentOrNotifies(t *testing.T) {
 	})
 }
 
-// Article 004: "await with a limit, hasLeadership".
+// Article 004: await with a limit, hasLeadership.
 func TestArticleAwaitWithALimit(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		list := b.candidates(2)
@@ -150,7 +150,7 @@ func TestLatch_AwaitEndsWithClient(t *testing.T) {
 // A leader that is cut off stops by its own clock before another one can begin. It
 // continues at the same place if its session has not ended.
 //
-// Article 004: "listeners isLeader and notLeader; a reset on reconnect".
+// Article 004: listeners isLeader and notLeader; a reset on reconnect.
 func TestArticleAReconnectComparesTheOwner(t *testing.T) {
 	t.Run("the session has lasted", func(t *testing.T) {
 		everywhere(t, func(t *testing.T, b *bench) {
@@ -198,7 +198,7 @@ func (u *user) cut() (mend func()) {
 // A node of a session that has ended does not count, although it still exists and has
 // the latch's id; and a leader whose node is deleted by hand stops leading.
 //
-// Article 004: "a reset on reconnect", compared with the owner as its later versions
+// Article 004: a reset on reconnect, compared with the owner as its later versions
 // do.
 func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
@@ -229,7 +229,7 @@ func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 // The connection stays open but nothing is received, so that there is no event. The
 // leader's own clock ends its leadership before the server's does.
 //
-// Article 004: "others notice its loss and elect again", and the old leader stops
+// Article 004: others notice its loss and elect again, and the old leader stops
 // before.
 func TestArticleASilentServerEndsTheLeadershipByOurClock(t *testing.T) {
 	play := func(t *testing.T, b *bench) {
@@ -277,8 +277,8 @@ func (b *bench) selector(id string, requeue bool) turn {
 	return s
 }
 
-// Article 004: "takeLeadership runs while leading and gives up on return; autoRequeue
-// stands again; it is built on the mutex".
+// Article 004: takeLeadership runs while leading and gives up on return; autoRequeue
+// stands again; it is built on the mutex.
 func TestArticleASelectorLeadsByTurns(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		once, again := b.selector("once", false), b.selector("again", true)
@@ -308,7 +308,7 @@ func TestArticleASelectorLeadsByTurns(t *testing.T) {
 
 // The context of a leader that is cut off ends at once.
 //
-// Article 004: "takeLeadership runs while leading".
+// Article 004: takeLeadership runs while leading.
 func TestArticleASelectorThatIsCutOffIsInterrupted(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
 		s := b.selector("s", true)

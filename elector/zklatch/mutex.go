@@ -141,7 +141,8 @@ type Participant struct {
 	Data []byte // of its client
 }
 
-// Participants returns the holder of the lock, then the waiters in order.
+// Participants returns the holder of the lock, then the waiters in order
+// (getParticipantNodes in article 004).
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.queue.participants(ctx)
 }

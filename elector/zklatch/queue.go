@@ -58,7 +58,8 @@ const protected = "_c_"
 func numberOf(name string) string { return name[max(0, len(name)-10):] }
 
 // stand takes a place and waits until it may proceed. If the place is lost with its
-// session, it starts again. If ctx ends, the place is deleted.
+// session, it starts again. If ctx ends, the place is deleted. (attemptLock in article
+// 004.)
 func (q queue) stand(ctx context.Context) (place, error) {
 	for {
 		p, err := q.enter(ctx)
@@ -76,7 +77,7 @@ func (q queue) stand(ctx context.Context) (place, error) {
 	}
 }
 
-// enter creates the own node.
+// enter creates the own node (createsTheLock in article 004).
 func (q queue) enter(ctx context.Context) (place, error) {
 	for {
 		p := place{dir: q.dir, id: q.c.id()}
@@ -141,7 +142,8 @@ func (q queue) find(ctx context.Context, id string) (string, error) {
 	}
 }
 
-// look returns the names of the queue's nodes in order.
+// look returns the names of the queue's nodes in order (getSortedChildren in article
+// 004).
 func (q queue) look(ctx context.Context) ([]string, error) {
 	names, err := q.c.tree.Children(ctx, q.dir)
 	if err != nil {
@@ -155,7 +157,8 @@ func (q queue) look(ctx context.Context) ([]string, error) {
 }
 
 // step reads the queue once, and reports whether p may proceed. If not, it returns the
-// watch on the node before it; without a watch, read again.
+// watch on the node before it; without a watch, read again. (validateOurIndex in
+// article 004 is its check that p is still there.)
 func (q queue) step(ctx context.Context, p place) (mayGo bool, watch <-chan Event, err error) {
 	names, err := q.look(ctx)
 	if errors.Is(err, ErrNoNode) {
@@ -215,7 +218,7 @@ func (q queue) wait(ctx context.Context, p place) error {
 }
 
 // leave deletes a place. If that fails, it is repeated in the background until it
-// succeeds.
+// succeeds (deleteOurPath in article 004).
 func (q queue) leave(ctx context.Context, p place) {
 	err := q.c.tree.Delete(ctx, p.path(), AnyVersion)
 	if err != nil && !errors.Is(err, ErrNoNode) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// ReadWrite is a lock for many readers or one writer. It is fair: no request passes an
+// ReadWrite is a lock for many readers or one writer (InterProcessReadWriteLock in
+// article 004). It is fair: no request passes an
 // earlier one of the other kind. Its owner is this handle.
 type ReadWrite struct {
 	read, write *Mutex

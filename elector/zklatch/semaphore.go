@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Semaphore admits a number of holders at a time. It has no owner: it is not
+// Semaphore admits a number of holders at a time; with one it is
+// InterProcessSemaphoreMutex in article 004. It has no owner: it is not
 // reentrant, and any goroutine may release what another has acquired.
 type Semaphore struct {
 	queue queue

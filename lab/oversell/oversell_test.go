@@ -52,7 +52,7 @@ func runOne(t *testing.T, cfg oversell.Config) oversell.Row {
 	return row
 }
 
-// Article 004: "without a lock every buyer succeeds and the stock hardly moves".
+// Article 004: without a lock every buyer succeeds and the stock hardly moves.
 // All buyers read before one writes.
 func TestArticleWithoutALockEveryBuyerSucceeds(t *testing.T) {
 	cfg := small(embedded(t), "no-lock")
@@ -94,7 +94,7 @@ func TestArticleFaultThreadsOfAProcessSellTheSameItem(t *testing.T) {
 	assert.Positive(t, row.Lost, "two wrote the same stock")
 }
 
-// Article 004: "with a lock nothing is oversold"; nor with the condition in the
+// Article 004: with a lock nothing is oversold; nor with the condition in the
 // statement.
 func TestArticleWithALockNothingIsOversold(t *testing.T) {
 	for _, way := range []string{"row-condition", "rowlock-article", "rowlock", "zk-single", "zk-mutex", "zk-semaphore", "term"} {
@@ -109,8 +109,8 @@ func TestArticleWithALockNothingIsOversold(t *testing.T) {
 	}
 }
 
-// Article 004: "one unique node wakes all waiters at each release; of
-// sequential nodes each waiter watches only the one before it". A buyer
+// Article 004: one unique node wakes all waiters at each release; of
+// sequential nodes each waiter watches only the one before it. A buyer
 // that has the lock releases it when all remaining buyers wait for it.
 func TestArticleOneWaiterIsWokenAndNotTheHerd(t *testing.T) {
 	const waiters = 29

@@ -32,6 +32,7 @@ var guards = slices.Concat(
 	slotGuards,
 	sessionGuards,
 	operatorGuards,
+	articleGuards,
 )
 
 // on returns the plays of scenarios, given as NAME, which is played with seed

@@ -90,7 +90,13 @@ func (g guard) result(dir string, o options) (string, error) {
 		}
 		out = append(out, other)
 	}
-	binary, err := compile(dir, out)
+	if err := remove(dir, out); err != nil {
+		return "", err
+	}
+	if len(g.by) == 0 && !o.search && !o.storms {
+		return g.unitResult(dir)
+	}
+	binary, err := compile(dir)
 	if err != nil {
 		return "", err
 	}
@@ -105,18 +111,25 @@ func (g guard) result(dir string, o options) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case by == "" && g.test.name != "":
-		fails, err := g.test.fails(dir)
-		if err != nil || !fails {
-			return "", err
-		}
-		return fmt.Sprintf("caught by the test %s of %s, by no scenario", g.test.name, g.test.pkg), nil
 	case by == "":
-		return "", nil
+		return g.unitResult(dir)
 	case len(g.covered) > 0:
 		return fmt.Sprintf("covered by \"%s\" (removed together: %s)", strings.Join(g.covered, `" and "`), by), nil
 	}
 	return "caught by " + by, nil
+}
+
+// unitResult runs the guard's test, if it has one, and returns what failed, or
+// "".
+func (g guard) unitResult(dir string) (string, error) {
+	if g.test.name == "" {
+		return "", nil
+	}
+	fails, err := g.test.fails(dir)
+	if err != nil || !fails {
+		return "", err
+	}
+	return fmt.Sprintf("caught by the test %s of %s, by no scenario", g.test.name, g.test.pkg), nil
 }
 
 // search plays until a play fails and returns what it found, or "".

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"conclave/testbed/scenario"
 )
@@ -32,4 +36,31 @@ func TestGuards_FitTheCode(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, len(guards), 20)
+}
+
+// Each row of docs/articles.md that has a column for mutations names one, beside
+// the test that catches it, and each mutation of an article's claim is in a row.
+func TestArticleGuards_AreNamedByTheirRows(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/articles.md")
+	require.NoError(t, err)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	named := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if len(cells) != 4 || strings.Contains(line, "claim | code") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		mutations := quoted.FindAllStringSubmatch(cells[3], -1)
+		assert.NotEmpty(t, mutations, "no mutation: %s", cells[0])
+		for _, m := range mutations {
+			g, err := find(m[1])
+			require.NoError(t, err, cells[0])
+			assert.Regexp(t, `\b`+g.test.name+`\b`, cells[2], "the test that %q names", g.name)
+			named[g.name] = true
+		}
+	}
+	for _, g := range articleGuards {
+		assert.True(t, named[g.name], "no row names the mutation %q", g.name)
+	}
+	assert.Greater(t, len(named), 40, "the page was understood")
 }

@@ -13,13 +13,13 @@ import (
 	"sync"
 )
 
-// compile builds the simulator's test binary without the guards.
-func compile(dir string, out []guard) (binary string, err error) {
+// remove writes an overlay in which the guards are missing, into dir.
+func remove(dir string, out []guard) error {
 	texts := map[string]string{}
 	for _, g := range out {
 		for _, p := range append([]patch{g.patch}, g.more...) {
 			if err := p.apply(texts); err != nil {
-				return "", err
+				return err
 			}
 		}
 	}
@@ -27,23 +27,25 @@ func compile(dir string, out []guard) (binary string, err error) {
 	for name, text := range texts {
 		file, err := filepath.Abs(filepath.FromSlash(name))
 		if err != nil {
-			return "", err
+			return err
 		}
 		patched := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
 		if err := os.WriteFile(patched, []byte(text), 0o600); err != nil {
-			return "", err
+			return err
 		}
 		replace[file] = patched
 	}
 	raw, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return "", err
+		return err
 	}
-	overlay, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
-	if err := os.WriteFile(overlay, raw, 0o600); err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "test", "-overlay", overlay, "-c", "-o", binary, "./testbed/simulated")
+	return os.WriteFile(filepath.Join(dir, "overlay.json"), raw, 0o600)
+}
+
+// compile builds the simulator's test binary with the overlay in dir.
+func compile(dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "sim.test")
+	build := exec.Command("go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-c", "-o", binary, "./testbed/simulated")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("the patched code does not compile: %w\n%s", err, out)
 	}
@@ -110,10 +112,9 @@ func playStorms(dir, binary string, n int) (found string, err error) {
 	return found, errors.Join(errs[:]...)
 }
 
-// fails reports whether the test fails with the overlay that compile has
-// written last.
+// fails reports whether the test fails with the overlay in dir.
 func (u unit) fails(dir string) (bool, error) {
-	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-v", u.pkg}
+	args := []string{"test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^" + u.name + "$", "-timeout", "5m", "-v", u.pkg}
 	if u.pkg == "./data" {
 		args = append(args, "-rapid.nofailfile") // otherwise rapid writes a file beside the tests
 	}
