@@ -42,6 +42,8 @@ var dataGuards = []guard{
 		"data/unreached.go", "p == nil || !answered && now.Sub(p.lastContact) > lease", "p == nil"}},
 	{name: "a node that cannot be dialled is admitted", test: unit{"./meta", "TestNodeThatCannotBeDialledIsRefused"}, patch: patch{
 		"meta/join.go", "return j.refuse(m, id, err)", "_ = j.refuse(m, id, err)"}},
+	{name: "a follower does not compare its copy with its leader's", test: unit{"./data", "TestCompare_FollowerThatLostACopyLoadsItAgain"}, patch: patch{
+		"data/follow.go", "if leaders == nil ||", "if leaders != nil ||"}},
 	{name: "a slot without a copy asks members only", test: unit{"./data", "TestLostSession_SlotWithoutCopyAsksIt"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
 		"data/migrate.go", "if now.Before(s.lostUntil(m)) {", "if now.Before(s.lostUntil(m)) && m.r.id < 0 {"}},
 	{name: "a session whose lease ran out is forgotten", test: unit{"./meta", "TestLostSession_IsPublishedUntilItIsAccountedFor"}, by: on("cut-off-from-the-metas-alone", "storm@941"), patch: patch{
