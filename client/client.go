@@ -37,6 +37,7 @@ type Client struct {
 	tombstones []*Publication           // the tombstones in pubs that data has, oldest first
 	remember   time.Duration            // how long those are sent again, as the last session reported
 	subs       map[string]*Subscription // all open subscriptions
+	watches    []*Watch                 // all open watches, in the order in which they were made
 	links      []*link                  // one; two while moving; none while there is no session
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve

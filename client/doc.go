@@ -10,6 +10,9 @@
 //	s, err := c.Subscribe("com.example.Greeter")
 //	for d := range s.C() { ... }         // the newest list, whenever it changes
 //
+//	w, err := c.Watch("limits")          // a value that an operator sets: conclave config set
+//	for v := range w.C() { ... }
+//
 // The client keeps the application's publications and subscriptions, and
 // registers them at a session. It has one connection to one session. When that
 // session is lost, it connects to another and sends everything again (the

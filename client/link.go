@@ -40,6 +40,8 @@ type link struct {
 	owed         map[*Publication]bool // not acknowledged by this session as stored
 	subscribes   []*Subscription
 	unsubscribes []string
+	watches      []string
+	unwatches    []string
 	goodbye      bool
 }
 
@@ -96,6 +98,7 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 		l.queue(p)
 	}
 	l.subscribes = c.sortedSubs()
+	l.watches = c.watchedIDs()
 	c.links = append(c.links, l)
 	c.mu.Unlock()
 	if err := l.take(welcome); err != nil { // the welcome carries a refusal for now
@@ -224,10 +227,11 @@ func (l *link) runSend(ctx context.Context) {
 func (l *link) next() *wirev1.ClientMessage {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
-	if len(l.order)+len(l.subscribes)+len(l.unsubscribes) == 0 {
+	if len(l.order)+len(l.subscribes)+len(l.unsubscribes)+len(l.watches)+len(l.unwatches) == 0 {
 		return nil
 	}
-	m := &wirev1.ClientMessage{}
+	m := &wirev1.ClientMessage{Unwatch: l.unwatches, Watch: l.watches}
+	l.unwatches, l.watches = nil, nil
 	size, taken := 0, 0
 	for _, p := range l.order {
 		if taken >= messagePublications || size > messageBytes {
@@ -311,6 +315,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 			}
 		}
 	}
+	c.configured(m.GetConfig())
 	if len(m.GetStored())+len(m.GetRefused()) > 0 {
 		c.noteIdle()
 	}

@@ -94,6 +94,9 @@
 //
 // A slot has no goroutine of its own, and no lock is held across a call.
 //
+// From time to time a follower compares its copy with its leader's, by a digest
+// in the feed, and loads it again if they differ (docs/adr/0038).
+//
 // # Guaranteed
 //
 //   - What any session has read from a slot is readable after every hand-over.

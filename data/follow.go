@@ -28,6 +28,7 @@ type follows struct {
 	replicas  *replicas
 	rand      func() *rand.Rand // a random source for one puller
 	data      func(address string) wirev1connect.DataServiceClient
+	notes     *notes
 	caughtUp  func() // is called when a copy has become complete
 	migrating func() // is called when a slot that is handed over has got a part of its feed
 	wake      signal.Signal
@@ -48,6 +49,7 @@ type puller struct {
 	mu           sync.Mutex // guards the rest
 	want         map[int]conclave.Epoch
 	retry        map[int]bool // slots to request again: refused, or with a gap
+	reload       map[int]bool // slots of which the whole copy is requested again: it differs from the leader's
 	lastReceived time.Time    // when the leader last sent anything
 }
 
@@ -89,7 +91,7 @@ func (f *follows) run(ctx context.Context) {
 			p := f.all[leader]
 			if p == nil {
 				pctx, stop := context.WithCancel(ctx)
-				p = &puller{follows: f, leader: leader, random: f.rand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, lastReceived: time.Now()}
+				p = &puller{follows: f, leader: leader, random: f.rand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, reload: map[int]bool{}, lastReceived: time.Now()}
 				f.all[leader] = p
 				pulling.Go(func() { p.run(pctx) })
 			}
@@ -200,8 +202,8 @@ func (p *puller) pull(ctx context.Context, address string) (received bool, err e
 // updates asked.
 func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateRequest {
 	p.mu.Lock()
-	want, retry := p.want, p.retry
-	p.retry = map[int]bool{}
+	want, retry, reload := p.want, p.retry, p.reload
+	p.retry, p.reload = map[int]bool{}, map[int]bool{}
 	p.mu.Unlock()
 	self := wire.NodeOut(p.config.Node)
 	var out []*wirev1.ReplicateRequest
@@ -213,12 +215,16 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 	}
 	for _, id := range slices.Sorted(maps.Keys(want)) {
 		epoch := want[id]
-		if asked[id] == epoch && !retry[id] {
+		if asked[id] == epoch && !retry[id] && !reload[id] {
 			continue
 		}
 		asked[id] = epoch
+		position := p.replicas.of(id).resume(epoch)
+		if reload[id] {
+			position = 0
+		}
 		out = append(out, &wirev1.ReplicateRequest{Follower: self, Ask: &wirev1.ReplicateRequest_Follow{Follow: &wirev1.Follow{
-			Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch), Position: p.replicas.of(id).resume(epoch),
+			Slot: uint32(id), LeaderEpoch: wire.EpochOut(epoch), Position: position,
 		}}})
 	}
 	return out
@@ -236,6 +242,12 @@ func (p *puller) apply(e *wirev1.ReplicateEvent) {
 	}
 	caughtUp, migrating, err := r.feed(p.leader, e, now)
 	switch {
+	case errors.Is(err, errDiffers):
+		p.notes.copyDiffers(r.id, wire.EpochIn(e.GetLeaderEpoch()), p.leader)
+		p.mu.Lock()
+		p.reload[r.id] = true
+		p.mu.Unlock()
+		p.wake.Set()
 	case err != nil:
 		p.mu.Lock()
 		p.retry[r.id] = true
@@ -253,6 +265,7 @@ func (p *puller) apply(e *wirev1.ReplicateEvent) {
 var (
 	errGap     = errors.New("changes are missing in the feed")
 	errRefused = errors.New("the leader does not lead at that epoch")
+	errDiffers = errors.New("the copy is not the leader's")
 )
 
 // resume returns the copy's position in the feed of an epoch, or 0 if it has
@@ -304,6 +317,8 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 	case r.copyEpoch != epoch || r.copyPosition != e.GetFrom():
 		r.detachAt(now)
 		return false, false, errGap
+	case r.differs(e.GetDigest()):
+		return false, false, errDiffers // it is kept until the whole copy arrives
 	default:
 		held.Follow(r.takeover, e, now)
 	}
@@ -311,6 +326,17 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 	r.copyEpoch, r.copyPosition = epoch, e.GetPosition()
 	r.attached, r.fresh = true, now
 	return caughtUp, r.state == slot.Migrating, nil
+}
+
+// differs reports whether the copy of a follower is not the one that its leader
+// has at the same position. A node that takes the slot over is written to by
+// sessions already. mu is held.
+func (r *replica) differs(leaders *wirev1.CopiesDigest) bool {
+	if leaders == nil || r.state == slot.Migrating {
+		return false
+	}
+	sum, count := r.store.Checksum()
+	return sum != leaders.GetSum() || uint64(count) != leaders.GetCount()
 }
 
 // detachAt records that the feed is not being read any more.

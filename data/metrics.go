@@ -15,6 +15,7 @@ import (
 type metrics struct {
 	writes     prometheus.Counter
 	diffs      prometheus.Counter
+	differing  prometheus.Counter
 	unreadable prometheus.Histogram
 }
 
@@ -24,12 +25,13 @@ func newMetrics(all *node.Metrics, rs *replicas, lag func(conclave.NodeID) time.
 	m := &metrics{
 		writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
 		diffs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
+		differing: prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_copies_differing_total", Help: "Copies that differed from their leader's at one position and were loaded again: a defect."}),
 		unreadable: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which no node served a slot before this one did.",
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .3, 1, 3, 10},
 		}),
 	}
-	all.Add(m.writes, m.diffs, m.unreadable)
+	all.Add(m.writes, m.diffs, m.differing, m.unreadable)
 	for _, state := range []slot.ReportState{slot.Following, slot.CaughtUp, slot.Migrating, slot.Serving, slot.Finished} {
 		all.LabelledGauge("conclave_data_slots", "Slots by their state on this node.", prometheus.Labels{"state": string(state)}, func() float64 {
 			n, now := 0, time.Now()

@@ -66,6 +66,17 @@ func (s *notes) finished(id int, epoch conclave.Epoch, successor conclave.NodeID
 	})
 }
 
+// copyDiffers records that the copy of a slot here was not the leader's at the
+// same position of its feed, which no fault explains.
+func (s *notes) copyDiffers(id int, epoch conclave.Epoch, leader conclave.NodeID) {
+	s.metrics.differing.Inc()
+	s.log.Error("the copy of a slot differs from its leader's: it is loaded again", "slot", id, "epoch", epoch, "leader", leader.Name)
+	s.events.Add(wire.Event{
+		Type: "copy.differs", Term: epoch.Term, Epoch: &epoch, Text: fmt.Sprintf("the copy of slot %d differed from that of %s and is loaded again", id, leader.Name),
+		Data: map[string]any{"slot": id, "leader": leader.Name},
+	})
+}
+
 func (s *notes) ownerGone(owner conclave.NodeID, removed int) {
 	s.log.Info("lost session's publishers removed", "session", owner, "publishers", removed, "grace", s.grace)
 	s.events.Add(wire.Event{

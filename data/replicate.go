@@ -74,6 +74,7 @@ func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 	}()
 	ticker := time.NewTicker(s.beat)
 	defer ticker.Stop()
+	compared := -1 // the slot that was compared last
 	for {
 		var requests []*wirev1.ReplicateRequest
 		dirty := map[int]bool{}
@@ -96,6 +97,12 @@ func (s *feeder) runFeed(ctx context.Context, f *feedStream, send func(*wirev1.R
 		case <-ticker.C:
 			// Everything dirty has been sent: all feeds of this stream are
 			// current.
+			for _, id := range comparedNext(follows, compared) {
+				compared = id
+				if e := s.replicas.of(id).digest(follows[id]); e != nil && send(e) != nil {
+					return
+				}
+			}
 			if send(&wirev1.ReplicateEvent{Beat: true}) != nil {
 				return
 			}
@@ -204,6 +211,36 @@ func (r *replica) next(f *feedStream, at *feedSlot) (events []*wirev1.ReplicateE
 	r.noteRead(f, at.sent)
 	r.mu.Unlock()
 	return []*wirev1.ReplicateEvent{e}, more, false
+}
+
+// compareBeats is the number of beats within which the copy of every slot on a
+// stream is compared with its leader's. The original compares each slot of a
+// follower every 180 s (article 002: followers and leaders compare their data
+// from time to time); its message costs as much as a beat.
+const compareBeats = 180
+
+// comparedNext returns the slots of a stream that are to be compared at this
+// beat: all of them in turn, after the one that was last.
+func comparedNext(follows map[int]*feedSlot, last int) []int {
+	ids := slices.Sorted(maps.Keys(follows))
+	n := (len(ids) + compareBeats - 1) / compareBeats
+	from, _ := slices.BinarySearch(ids, last+1)
+	return slices.Concat(ids[from:], ids[:from])[:n]
+}
+
+// digest returns the message with which the follower compares its copy, nil if
+// it has not been sent everything: the digest is of one position in the feed.
+func (r *replica) digest(at *feedSlot) *wirev1.ReplicateEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != slot.Serving || r.epoch != at.epoch || !at.attached || at.sent != r.store.Position() {
+		return nil
+	}
+	sum, count := r.store.Checksum()
+	return &wirev1.ReplicateEvent{
+		Slot: uint32(r.id), LeaderEpoch: wire.EpochOut(at.epoch), Access: wirev1.Access_ACCESS_ACCEPT, From: at.sent, Position: at.sent, Counter: r.store.Counter(),
+		Beat: true, Digest: &wirev1.CopiesDigest{Sum: sum, Count: uint64(count)},
+	}
 }
 
 // noteRead records how far a stream has read, and drops what all streams have

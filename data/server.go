@@ -73,6 +73,7 @@ func (s *Server) connectParts() {
 		log: s.log, events: s.events, term: s.Fence.Highest, grace: s.config.SessionGrace,
 		metrics: newMetrics(s.Metrics, s.replicas, s.follows.lag),
 	}
+	s.follows.notes = notes
 	s.differ = &differ{
 		config: s.config, owners: owners, feeds: feeds, metrics: notes.metrics, rand: s.NewRand, address: s.Address,
 		session: s.Peers.Session, dial: s.Peers.Dial,

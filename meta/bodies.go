@@ -27,6 +27,10 @@ type switchesBody struct {
 	List []wire.Switch `json:"list"`
 }
 
+type configBody struct {
+	List []wire.ConfigValue `json:"list"`
+}
+
 // freezeBody also names the data nodes that the cluster had when protection
 // began, so that any later leader knows when enough of them are back.
 type freezeBody struct {

@@ -295,7 +295,7 @@ func above(have *wirev1.Epochs, st wire.State) *wirev1.Epochs {
 	return &wirev1.Epochs{
 		Table: higher(have.GetTable(), st.Table.Epoch), Members: higher(have.GetMembers(), st.Members.Epoch),
 		Blacklist: higher(have.GetBlacklist(), st.Blacklist.Epoch), Switches: higher(have.GetSwitches(), st.Switches.Epoch),
-		Freeze: higher(have.GetFreeze(), st.Freeze.Epoch),
+		Freeze: higher(have.GetFreeze(), st.Freeze.Epoch), Config: higher(have.GetConfig(), st.Config.Epoch),
 	}
 }
 

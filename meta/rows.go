@@ -308,6 +308,12 @@ func (a *arranger) decode(row conclavesql.State) error {
 			return err
 		}
 		a.state.Switches = wire.Switches{Epoch: epoch, List: b.List}
+	case conclavesql.KindConfig:
+		var b configBody
+		if err := read(&b); err != nil {
+			return err
+		}
+		a.state.Config = wire.ConfigValues{Epoch: epoch, List: b.List}
 	case conclavesql.KindFreeze:
 		var b freezeBody
 		if err := read(&b); err != nil {

@@ -25,6 +25,7 @@ type clientService struct {
 	config                   Config
 	registry                 *locked
 	clients                  *clients
+	watches                  *watches
 	wakeWriters, wakeReaders func()
 	refusals                 prometheus.Counter
 }
@@ -98,6 +99,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	goodbye, err := c.receive(ctx, conn, stream, first, extendDeadline)
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
+	c.watches.leave(conn)
 	c.registry.do(func(*registry.Registry) { conn.End() })
 	close(finish)
 	if !goodbye {
@@ -160,6 +162,12 @@ func (c *clientService) take(conn *connection, m *wirev1.ClientMessage) {
 				r.Unsubscribe(conn.Owner, id)
 			}
 		})
+	}
+	if len(m.GetUnwatch()) > 0 {
+		c.watches.unwatch(conn, m.Unwatch)
+	}
+	if len(m.GetWatch()) > 0 {
+		c.watches.watch(conn, m.Watch)
 	}
 	if n := m.GetPing(); n > 0 {
 		conn.out.add(func(o *registry.Outbox) { o.Pong = n })

@@ -126,6 +126,7 @@
 //   - admin.go: what operators are shown.
 //   - metrics.go: what is measured.
 //   - connect.go: serves one client's stream.
+//   - watch.go: the configuration values that clients watch.
 //   - leases.go: the registrations of broken connections expire.
 //   - clients.go: connections: open, broken, and expired.
 //   - connection.go: one connection of a client.

@@ -43,6 +43,7 @@ type fakeMeta struct {
 	reports map[string][]slot.Report
 	black   []blacklist.Entry
 	set     []wire.Switch
+	config  []wire.ConfigValue
 	hidden  bool         // sessions are left off the member list
 	refuse  error        // refuses every further Join
 	refuses int          // refuses so many calls of Restore
@@ -138,6 +139,9 @@ func (m *fakeMeta) step() bool {
 	}
 	if !slices.Equal(m.set, state.Switches.List) {
 		state.Switches, changed = wire.Switches{Epoch: in.Next, List: slices.Clone(m.set)}, true
+	}
+	if !slices.Equal(m.config, state.Config.List) {
+		state.Config, changed = wire.ConfigValues{Epoch: in.Next, List: slices.Clone(m.config)}, true
 	}
 	if changed {
 		state.Replicas = 2
@@ -332,6 +336,17 @@ func (m *fakeMeta) forbid(e blacklist.Entry) {
 func (m *fakeMeta) allow(name string) {
 	m.mu.Lock()
 	m.black = slices.DeleteFunc(m.black, func(e blacklist.Entry) bool { return e.Name == name })
+	m.mu.Unlock()
+	m.arrange()
+}
+
+// setConfig sets all configuration values, sorted by id.
+func (m *fakeMeta) setConfig(values ...wire.ConfigValue) {
+	m.mu.Lock()
+	for i := range values {
+		values[i].Epoch = m.next()
+	}
+	m.config = values
 	m.mu.Unlock()
 	m.arrange()
 }

@@ -61,7 +61,8 @@ func (s *Server) connectParts() {
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
 	refusals := exportMetrics(s.Metrics, s.registry, s.clients)
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
-	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain}
+	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
+	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain, watches: watches}
 	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, wakeWriters: s.nodes.wakeWriters}
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
 	s.writer = &writer{calls: calls, refusals: refusals}
@@ -70,7 +71,7 @@ func (s *Server) connectParts() {
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,
+		config: c, registry: s.registry, clients: s.clients, watches: watches, wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,
 	}
 }
 

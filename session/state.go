@@ -20,6 +20,7 @@ type state struct {
 	book     *addressBook
 	nodes    *nodes
 	drain    *drain
+	watches  *watches
 	applied  signal.Broadcast // a state has been applied
 }
 
@@ -43,6 +44,7 @@ func (s *state) apply(st wire.State) {
 	}
 	s.nodes.changed.Set()
 	s.configure(st.Switches)
+	s.watches.update(st.Config)
 	s.drain.update()
 	s.drain.advertise()
 	s.applied.Notify()

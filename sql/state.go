@@ -19,13 +19,14 @@ const (
 	KindTable     Kind = "table"     // which node leads and follows which slot
 	KindMembers   Kind = "members"   // the nodes of the cluster
 	KindBlacklist Kind = "blacklist" // nodes that get no slots or no clients
+	KindConfig    Kind = "config"    // values that are published to clients
 	KindSwitches  Kind = "switches"  // settings of operators
 	KindFreeze    Kind = "freeze"    // whether slots may move (protection)
 )
 
 // Kinds returns all kinds, sorted.
 func Kinds() []Kind {
-	return []Kind{KindBlacklist, KindFreeze, KindMembers, KindSwitches, KindTable}
+	return []Kind{KindBlacklist, KindConfig, KindFreeze, KindMembers, KindSwitches, KindTable}
 }
 
 // Fence is the writer and its term. A write is applied only while the lock row

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -102,6 +104,30 @@ type Freeze struct {
 	Reason string         `json:"reason,omitempty"`
 }
 
+// ConfigValue is a value of the configuration that operators publish to
+// clients. The sessions pass it on and do not read it. (Article 002: provide
+// data.)
+type ConfigValue struct {
+	ID    string         `json:"id"`
+	Value string         `json:"value"`
+	Epoch conclave.Epoch `json:"epoch"` // of the write that set it
+}
+
+// ConfigValues are all of them, sorted by ID.
+type ConfigValues struct {
+	Epoch conclave.Epoch `json:"-"`
+	List  []ConfigValue  `json:"list"`
+}
+
+// Find returns the value of an ID.
+func (c ConfigValues) Find(id string) (ConfigValue, bool) {
+	at, found := slices.BinarySearchFunc(c.List, id, func(v ConfigValue, id string) int { return strings.Compare(v.ID, id) })
+	if !found {
+		return ConfigValue{}, false
+	}
+	return c.List[at], true
+}
+
 // State is the cluster's state, one value of each kind. The zero State means
 // that nothing is known.
 type State struct {
@@ -111,6 +137,7 @@ type State struct {
 	Blacklist Blacklist
 	Switches  Switches
 	Freeze    Freeze
+	Config    ConfigValues
 }
 
 // MemberOut returns the message for a member.
@@ -143,6 +170,9 @@ func StateOut(s State, have *wirev1.Epochs) *wirev1.State {
 	if EpochIn(have.GetFreeze()).Less(s.Freeze.Epoch) {
 		out.Freeze = &wirev1.Freeze{Epoch: EpochOut(s.Freeze.Epoch), Frozen: s.Freeze.Frozen, Reason: s.Freeze.Reason}
 	}
+	if EpochIn(have.GetConfig()).Less(s.Config.Epoch) {
+		out.Config = &wirev1.ConfigValues{Epoch: EpochOut(s.Config.Epoch), Values: mapTo(s.Config.List, configOut)}
+	}
 	return out
 }
 
@@ -151,6 +181,7 @@ func EpochsOf(s State) *wirev1.Epochs {
 	return &wirev1.Epochs{
 		Table: EpochOut(s.Table.Epoch), Members: EpochOut(s.Members.Epoch), Blacklist: EpochOut(s.Blacklist.Epoch),
 		Switches: EpochOut(s.Switches.Epoch), Freeze: EpochOut(s.Freeze.Epoch),
+		Config: EpochOut(s.Config.Epoch),
 	}
 }
 
@@ -172,6 +203,14 @@ func switchOut(s Switch) *wirev1.Switch {
 
 func switchIn(s *wirev1.Switch) Switch {
 	return Switch{Key: s.GetKey(), Value: s.GetValue(), Version: s.GetVersion()}
+}
+
+func configOut(c ConfigValue) *wirev1.ConfigValue {
+	return &wirev1.ConfigValue{Id: c.ID, Value: c.Value, Epoch: EpochOut(c.Epoch)}
+}
+
+func configIn(c *wirev1.ConfigValue) ConfigValue {
+	return ConfigValue{ID: c.GetId(), Value: c.GetValue(), Epoch: EpochIn(c.GetEpoch())}
 }
 
 func entryOut(e blacklist.Entry) *wirev1.BlacklistEntry {

@@ -110,6 +110,9 @@ func (v *View) Apply(in *wirev1.State) (bool, error) {
 	if f := in.GetFreeze(); f != nil && v.newer(f.GetEpoch(), next.Freeze.Epoch) {
 		next.Freeze, took = Freeze{Epoch: EpochIn(f.GetEpoch()), Frozen: f.GetFrozen(), Reason: f.GetReason()}, true
 	}
+	if c := in.GetConfig(); c != nil && v.newer(c.GetEpoch(), next.Config.Epoch) {
+		next.Config, took = ConfigValues{Epoch: EpochIn(c.GetEpoch()), List: mapTo(c.GetValues(), configIn)}, true
+	}
 	if took {
 		v.replace(next)
 	}

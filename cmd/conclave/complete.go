@@ -38,6 +38,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"drain": a.nodeNames("meta", "data", "session"), "blacklist add": a.nodeNames("data", "session"), "blacklist remove": a.blacklisted,
 		"election observe": a.nodeNames("meta"), "election join": a.nodeNames("meta"), "election force-refresh": a.nodeNames("meta"),
 		"slots": a.slotNumbers, "switch get": a.switchKeys, "switch set": a.switchKeys,
+		"config get": a.configIDs, "config set": a.configIDs, "config remove": a.configIDs,
 		"get": a.serviceNames, "subscribe": a.serviceNames, "describe": a.serviceNames,
 	} {
 		find(command).ValidArgsFunction = a.complete(from, slices.Contains([]string{"slots", "subscribe"}, command), cobra.ShellCompDirectiveNoFileComp)
@@ -137,6 +138,16 @@ func (a *app) switchKeys(ctx context.Context) []string {
 		switches, _ := m.Switches(ctx)
 		for _, s := range switches {
 			out = append(out, s.Key)
+		}
+		return out
+	})
+}
+
+func (a *app) configIDs(ctx context.Context) []string {
+	return a.fromMetas(func(m *metaclient.Admin) (out []string) {
+		values, _ := m.Config(ctx)
+		for _, v := range values {
+			out = append(out, v.ID)
 		}
 		return out
 	})

@@ -19,6 +19,7 @@
 //   - roll.go: the restart of the local nodes one by one
 //   - election.go: leader, and election list, resign, observe, join
 //   - cluster.go: slots, nodes, blacklist, switch
+//   - config.go: config: values that are published to clients
 //   - events.go: the events of all nodes, merged
 //   - services.go: services, describe and clients: what all sessions have
 //   - workload.go: the hidden command with which containers have clients

@@ -18,7 +18,7 @@ import (
 
 // eventTypes are the first words of the types, and the types themselves.
 var eventTypes = []string{
-	"act", "act.forced", "blacklist", "blacklist.added", "blacklist.removed", "data", "data.draining", "data.started",
+	"act", "act.forced", "blacklist", "blacklist.added", "blacklist.removed", "config", "config.removed", "config.set", "copy", "copy.differs", "data", "data.draining", "data.started",
 	"freeze", "freeze.begun", "freeze.ended", "leader", "leader.elected", "leader.lost", "leader.resigned",
 	"node", "node.evicted", "node.joined", "node.left", "node.lost", "node.refused", "node.suspect",
 	"session", "session.clients-gone", "session.draining", "session.gone", "session.last", "session.open", "session.stopping",

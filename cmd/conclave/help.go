@@ -124,6 +124,12 @@ conclave blacklist remove data-1          let it have slots again`,
 	"switch list": "conclave switch list",
 	"switch get":  "conclave switch get push-guard",
 	"switch set":  "conclave switch set stop-push on",
+	"config list": "conclave config list",
+	"config get":  "conclave config get limits",
+	"config set": `
+conclave config set limits '{"rate": 100}'
+conclave config set limits '{"rate": 100}' --dry-run`,
+	"config remove": "conclave config remove limits",
 	"events": `
 conclave events --since 5m
 conclave events -f --type slot            slots as they move

@@ -92,6 +92,25 @@ func (a *Admin) SetSwitch(ctx context.Context, key, value string, options ...Opt
 	return out, err
 }
 
+// Config lists the configuration values that are published to clients, sorted by
+// id.
+func (a *Admin) Config(ctx context.Context) ([]wire.ConfigValue, error) {
+	var out []wire.ConfigValue
+	return out, a.any(ctx, http.MethodGet, "/v1/config", nil, &out)
+}
+
+// SetConfig sets a configuration value and returns it as written.
+func (a *Admin) SetConfig(ctx context.Context, id, value string, options ...Option) (wire.ConfigValue, error) {
+	var out wire.ConfigValue
+	err := act(ctx, a.any, http.MethodPut, "/v1/config/"+url.PathEscape(id), ConfigRequest{Value: value}, &out, options)
+	return out, err
+}
+
+// RemoveConfig removes a configuration value.
+func (a *Admin) RemoveConfig(ctx context.Context, id string, options ...Option) error {
+	return act(ctx, a.any, http.MethodDelete, "/v1/config/"+url.PathEscape(id), nil, nil, options)
+}
+
 // EndProtection ends protection by hand.
 func (a *Admin) EndProtection(ctx context.Context) error {
 	return a.any(ctx, http.MethodDelete, "/v1/protection", nil, nil)

@@ -101,6 +101,11 @@ type SwitchRequest struct {
 	Value string `json:"value"`
 }
 
+// ConfigRequest is the body of PUT /v1/config/{id}.
+type ConfigRequest struct {
+	Value string `json:"value"`
+}
+
 // Effect answers a changing request with ?dryRun=true: what the request would
 // do.
 type Effect struct {

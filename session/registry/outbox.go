@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"slices"
+
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -17,6 +19,8 @@ type Outbox struct {
 	Sessions []string
 	Move     string // why the client is asked to go to another session
 	Pong     uint64
+
+	config *wirev1.WatchedValues // the newest of each configuration value
 
 	accepted acks
 	stored   acks
@@ -67,6 +71,18 @@ func (o *Outbox) Answer(accepted, stored []Ack, refused []*wirev1.Refusal) {
 	o.refused = append(o.refused, refused...)
 }
 
+// Configure adds a configuration value, as of an epoch that is not lower than
+// that of the values before. It replaces one of the same id that was not sent
+// yet.
+func (o *Outbox) Configure(epoch *wirev1.Epoch, v *wirev1.WatchedValue) {
+	if o.config == nil {
+		o.config = &wirev1.WatchedValues{}
+	}
+	o.config.Epoch = epoch
+	same := func(w *wirev1.WatchedValue) bool { return w.GetId() == v.GetId() }
+	o.config.Values = append(slices.DeleteFunc(o.config.Values, same), v)
+}
+
 // Push adds a push. It replaces one of the same subscription that was not sent
 // yet.
 func (o *Outbox) Push(p Push) {
@@ -96,12 +112,12 @@ const (
 // Next removes and returns the next message, or nil when nothing is left to be
 // sent. A datum for several subscriptions of the connection is sent once.
 func (o *Outbox) Next() *wirev1.ServerMessage {
-	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
+	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong, Config: o.config}
 	if o.Move != "" {
 		m.Move = &wirev1.Move{Reason: o.Move}
 	}
-	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != ""
-	o.Welcome, o.Sessions, o.Pong, o.Move = nil, nil, 0, ""
+	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || o.config != nil
+	o.Welcome, o.Sessions, o.Pong, o.Move, o.config = nil, nil, 0, "", nil
 
 	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()
 	m.Refused, o.refused = o.refused, nil

@@ -1,5 +1,5 @@
 -- What the leader has decided, one row for each kind: table, members,
--- blacklist, switches, freeze. Each kind is a single row, so that every
+-- blacklist, switches, freeze, config. Each kind is a single row, so that every
 -- decision is one statement without a transaction around it. (A leader that is
 -- stopped inside a transaction would block all others.)
 --   body        JSON, written by the leader

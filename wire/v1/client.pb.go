@@ -31,6 +31,8 @@ type ClientMessage struct {
 	Unsubscribe   []string               `protobuf:"bytes,4,rep,name=unsubscribe,proto3" json:"unsubscribe,omitempty"` // subscription ids
 	Ping          uint64                 `protobuf:"varint,5,opt,name=ping,proto3" json:"ping,omitempty"`
 	Goodbye       bool                   `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"` // withdraw everything; the server then ends the stream
+	Watch         []string               `protobuf:"bytes,7,rep,name=watch,proto3" json:"watch,omitempty"`      // ids of configuration values
+	Unwatch       []string               `protobuf:"bytes,8,rep,name=unwatch,proto3" json:"unwatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -105,6 +107,20 @@ func (x *ClientMessage) GetGoodbye() bool {
 		return x.Goodbye
 	}
 	return false
+}
+
+func (x *ClientMessage) GetWatch() []string {
+	if x != nil {
+		return x.Watch
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetUnwatch() []string {
+	if x != nil {
+		return x.Unwatch
+	}
+	return nil
 }
 
 type ClientHello struct {
@@ -273,6 +289,7 @@ type ServerMessage struct {
 	Move          *Move                  `protobuf:"bytes,6,opt,name=move,proto3" json:"move,omitempty"`         // connect to another session
 	Sessions      []string               `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // addresses of the sessions that accept clients, when they change
 	Pong          uint64                 `protobuf:"varint,8,opt,name=pong,proto3" json:"pong,omitempty"`
+	Config        *WatchedValues         `protobuf:"bytes,9,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -363,6 +380,128 @@ func (x *ServerMessage) GetPong() uint64 {
 	return 0
 }
 
+func (x *ServerMessage) GetConfig() *WatchedValues {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// WatchedValues are the configuration values that the client watches and has not
+// been sent. The client ignores an older epoch than it has seen: a session may be
+// behind another one.
+type WatchedValues struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         *Epoch                 `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the configuration that the session has
+	Values        []*WatchedValue        `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedValues) Reset() {
+	*x = WatchedValues{}
+	mi := &file_wire_v1_client_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedValues) ProtoMessage() {}
+
+func (x *WatchedValues) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_client_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedValues.ProtoReflect.Descriptor instead.
+func (*WatchedValues) Descriptor() ([]byte, []int) {
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *WatchedValues) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *WatchedValues) GetValues() []*WatchedValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type WatchedValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Set           bool                   `protobuf:"varint,2,opt,name=set,proto3" json:"set,omitempty"` // there is a value
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedValue) Reset() {
+	*x = WatchedValue{}
+	mi := &file_wire_v1_client_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedValue) ProtoMessage() {}
+
+func (x *WatchedValue) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_client_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedValue.ProtoReflect.Descriptor instead.
+func (*WatchedValue) Descriptor() ([]byte, []int) {
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *WatchedValue) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WatchedValue) GetSet() bool {
+	if x != nil {
+		return x.Set
+	}
+	return false
+}
+
+func (x *WatchedValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *Node                  `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -374,7 +513,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_wire_v1_client_proto_msgTypes[4]
+	mi := &file_wire_v1_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +525,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[4]
+	mi := &file_wire_v1_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,7 +538,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{4}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Welcome) GetSession() *Node {
@@ -433,7 +572,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_wire_v1_client_proto_msgTypes[5]
+	mi := &file_wire_v1_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +584,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[5]
+	mi := &file_wire_v1_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +597,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{5}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Ack) GetId() string {
@@ -486,7 +625,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_wire_v1_client_proto_msgTypes[6]
+	mi := &file_wire_v1_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +637,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[6]
+	mi := &file_wire_v1_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +650,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{6}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Refusal) GetId() string {
@@ -549,7 +688,7 @@ type Push struct {
 
 func (x *Push) Reset() {
 	*x = Push{}
-	mi := &file_wire_v1_client_proto_msgTypes[7]
+	mi := &file_wire_v1_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +700,7 @@ func (x *Push) String() string {
 func (*Push) ProtoMessage() {}
 
 func (x *Push) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[7]
+	mi := &file_wire_v1_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +713,7 @@ func (x *Push) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Push.ProtoReflect.Descriptor instead.
 func (*Push) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{7}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Push) GetSubscriptions() []string {
@@ -614,7 +753,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_wire_v1_client_proto_msgTypes[8]
+	mi := &file_wire_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +765,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_client_proto_msgTypes[8]
+	mi := &file_wire_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +778,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_wire_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_wire_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Move) GetReason() string {
@@ -653,7 +792,7 @@ var File_wire_v1_client_proto protoreflect.FileDescriptor
 
 const file_wire_v1_client_proto_rawDesc = "" +
 	"\n" +
-	"\x14wire/v1/client.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\x80\x02\n" +
+	"\x14wire/v1/client.proto\x12\vconclave.v1\x1a\x14wire/v1/common.proto\"\xb0\x02\n" +
 	"\rClientMessage\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.conclave.v1.ClientHelloR\x05hello\x126\n" +
 	"\n" +
@@ -662,7 +801,9 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\tsubscribe\x18\x03 \x03(\v2\x19.conclave.v1.SubscriptionR\tsubscribe\x12 \n" +
 	"\vunsubscribe\x18\x04 \x03(\tR\vunsubscribe\x12\x12\n" +
 	"\x04ping\x18\x05 \x01(\x04R\x04ping\x12\x18\n" +
-	"\agoodbye\x18\x06 \x01(\bR\agoodbye\"V\n" +
+	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
+	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
+	"\aunwatch\x18\b \x03(\tR\aunwatch\"V\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -677,7 +818,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\a \x03(\aR\n" +
-	"publishers\"\xc9\x02\n" +
+	"publishers\"\xfd\x02\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +
@@ -686,7 +827,15 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x06pushes\x18\x05 \x03(\v2\x11.conclave.v1.PushR\x06pushes\x12%\n" +
 	"\x04move\x18\x06 \x01(\v2\x11.conclave.v1.MoveR\x04move\x12\x1a\n" +
 	"\bsessions\x18\a \x03(\tR\bsessions\x12\x12\n" +
-	"\x04pong\x18\b \x01(\x04R\x04pong\"\x7f\n" +
+	"\x04pong\x18\b \x01(\x04R\x04pong\x122\n" +
+	"\x06config\x18\t \x01(\v2\x1a.conclave.v1.WatchedValuesR\x06config\"l\n" +
+	"\rWatchedValues\x12(\n" +
+	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x121\n" +
+	"\x06values\x18\x02 \x03(\v2\x19.conclave.v1.WatchedValueR\x06values\"F\n" +
+	"\fWatchedValue\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\bR\x03set\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"\x7f\n" +
 	"\aWelcome\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12&\n" +
 	"\x0fclient_lease_ms\x18\x02 \x01(\x03R\rclientLeaseMs\x12\x1f\n" +
@@ -721,40 +870,46 @@ func file_wire_v1_client_proto_rawDescGZIP() []byte {
 	return file_wire_v1_client_proto_rawDescData
 }
 
-var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_wire_v1_client_proto_goTypes = []any{
 	(*ClientMessage)(nil), // 0: conclave.v1.ClientMessage
 	(*ClientHello)(nil),   // 1: conclave.v1.ClientHello
 	(*Subscription)(nil),  // 2: conclave.v1.Subscription
 	(*ServerMessage)(nil), // 3: conclave.v1.ServerMessage
-	(*Welcome)(nil),       // 4: conclave.v1.Welcome
-	(*Ack)(nil),           // 5: conclave.v1.Ack
-	(*Refusal)(nil),       // 6: conclave.v1.Refusal
-	(*Push)(nil),          // 7: conclave.v1.Push
-	(*Move)(nil),          // 8: conclave.v1.Move
-	(*Publisher)(nil),     // 9: conclave.v1.Publisher
-	(*Node)(nil),          // 10: conclave.v1.Node
-	(*Datum)(nil),         // 11: conclave.v1.Datum
+	(*WatchedValues)(nil), // 4: conclave.v1.WatchedValues
+	(*WatchedValue)(nil),  // 5: conclave.v1.WatchedValue
+	(*Welcome)(nil),       // 6: conclave.v1.Welcome
+	(*Ack)(nil),           // 7: conclave.v1.Ack
+	(*Refusal)(nil),       // 8: conclave.v1.Refusal
+	(*Push)(nil),          // 9: conclave.v1.Push
+	(*Move)(nil),          // 10: conclave.v1.Move
+	(*Publisher)(nil),     // 11: conclave.v1.Publisher
+	(*Epoch)(nil),         // 12: conclave.v1.Epoch
+	(*Node)(nil),          // 13: conclave.v1.Node
+	(*Datum)(nil),         // 14: conclave.v1.Datum
 }
 var file_wire_v1_client_proto_depIdxs = []int32{
 	1,  // 0: conclave.v1.ClientMessage.hello:type_name -> conclave.v1.ClientHello
-	9,  // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
+	11, // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
 	2,  // 2: conclave.v1.ClientMessage.subscribe:type_name -> conclave.v1.Subscription
-	4,  // 3: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
-	5,  // 4: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
-	5,  // 5: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
-	6,  // 6: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
-	7,  // 7: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
-	8,  // 8: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
-	10, // 9: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
-	11, // 10: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
-	0,  // 11: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
-	3,  // 12: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
-	12, // [12:13] is the sub-list for method output_type
-	11, // [11:12] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	6,  // 3: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
+	7,  // 4: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
+	7,  // 5: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
+	8,  // 6: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
+	9,  // 7: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
+	10, // 8: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
+	4,  // 9: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
+	12, // 10: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
+	5,  // 11: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
+	13, // 12: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
+	14, // 13: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
+	0,  // 14: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
+	3,  // 15: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
+	15, // [15:16] is the sub-list for method output_type
+	14, // [14:15] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_client_proto_init() }
@@ -769,7 +924,7 @@ func file_wire_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_client_proto_rawDesc), len(file_wire_v1_client_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

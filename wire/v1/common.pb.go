@@ -828,6 +828,119 @@ func (x *Freeze) GetReason() string {
 	return ""
 }
 
+// ConfigValue is a value of the published configuration.
+type ConfigValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Epoch         *Epoch                 `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the write that set it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigValue) Reset() {
+	*x = ConfigValue{}
+	mi := &file_wire_v1_common_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigValue) ProtoMessage() {}
+
+func (x *ConfigValue) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_common_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigValue.ProtoReflect.Descriptor instead.
+func (*ConfigValue) Descriptor() ([]byte, []int) {
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ConfigValue) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+type ConfigValues struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         *Epoch                 `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Values        []*ConfigValue         `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigValues) Reset() {
+	*x = ConfigValues{}
+	mi := &file_wire_v1_common_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigValues) ProtoMessage() {}
+
+func (x *ConfigValues) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_common_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigValues.ProtoReflect.Descriptor instead.
+func (*ConfigValues) Descriptor() ([]byte, []int) {
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ConfigValues) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *ConfigValues) GetValues() []*ConfigValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // State is what the leader has written and published. A kind is absent if it
 // has not changed since the epoch that the receiver reported.
 type State struct {
@@ -837,13 +950,14 @@ type State struct {
 	Blacklist     *Blacklist             `protobuf:"bytes,3,opt,name=blacklist,proto3" json:"blacklist,omitempty"`
 	Switches      *Switches              `protobuf:"bytes,4,opt,name=switches,proto3" json:"switches,omitempty"`
 	Freeze        *Freeze                `protobuf:"bytes,5,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	Config        *ConfigValues          `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_wire_v1_common_proto_msgTypes[11]
+	mi := &file_wire_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +969,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[11]
+	mi := &file_wire_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +982,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *State) GetTable() *SlotTable {
@@ -906,6 +1020,13 @@ func (x *State) GetFreeze() *Freeze {
 	return nil
 }
 
+func (x *State) GetConfig() *ConfigValues {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
 // Epochs has the epoch of each kind of state that a node has.
 type Epochs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -914,13 +1035,14 @@ type Epochs struct {
 	Blacklist     *Epoch                 `protobuf:"bytes,3,opt,name=blacklist,proto3" json:"blacklist,omitempty"`
 	Switches      *Epoch                 `protobuf:"bytes,4,opt,name=switches,proto3" json:"switches,omitempty"`
 	Freeze        *Epoch                 `protobuf:"bytes,5,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	Config        *Epoch                 `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Epochs) Reset() {
 	*x = Epochs{}
-	mi := &file_wire_v1_common_proto_msgTypes[12]
+	mi := &file_wire_v1_common_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1054,7 @@ func (x *Epochs) String() string {
 func (*Epochs) ProtoMessage() {}
 
 func (x *Epochs) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[12]
+	mi := &file_wire_v1_common_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1067,7 @@ func (x *Epochs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Epochs.ProtoReflect.Descriptor instead.
 func (*Epochs) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Epochs) GetTable() *Epoch {
@@ -983,6 +1105,13 @@ func (x *Epochs) GetFreeze() *Epoch {
 	return nil
 }
 
+func (x *Epochs) GetConfig() *Epoch {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
 // Publisher is one version of a registration; a tombstone if withdrawn is set.
 type Publisher struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -997,7 +1126,7 @@ type Publisher struct {
 
 func (x *Publisher) Reset() {
 	*x = Publisher{}
-	mi := &file_wire_v1_common_proto_msgTypes[13]
+	mi := &file_wire_v1_common_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1138,7 @@ func (x *Publisher) String() string {
 func (*Publisher) ProtoMessage() {}
 
 func (x *Publisher) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[13]
+	mi := &file_wire_v1_common_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1151,7 @@ func (x *Publisher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Publisher.ProtoReflect.Descriptor instead.
 func (*Publisher) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{13}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Publisher) GetId() string {
@@ -1073,7 +1202,7 @@ type Datum struct {
 
 func (x *Datum) Reset() {
 	*x = Datum{}
-	mi := &file_wire_v1_common_proto_msgTypes[14]
+	mi := &file_wire_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1214,7 @@ func (x *Datum) String() string {
 func (*Datum) ProtoMessage() {}
 
 func (x *Datum) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[14]
+	mi := &file_wire_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1227,7 @@ func (x *Datum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Datum.ProtoReflect.Descriptor instead.
 func (*Datum) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{14}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Datum) GetDataInfoId() string {
@@ -1142,7 +1271,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_wire_v1_common_proto_msgTypes[15]
+	mi := &file_wire_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1283,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[15]
+	mi := &file_wire_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1296,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{15}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ErrorDetail) GetCode() string {
@@ -1257,19 +1386,28 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x06Freeze\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x12\x16\n" +
 	"\x06frozen\x18\x02 \x01(\bR\x06frozen\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xfb\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"]\n" +
+	"\vConfigValue\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12(\n" +
+	"\x05epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\"j\n" +
+	"\fConfigValues\x12(\n" +
+	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x120\n" +
+	"\x06values\x18\x02 \x03(\v2\x18.conclave.v1.ConfigValueR\x06values\"\xae\x02\n" +
 	"\x05State\x12,\n" +
 	"\x05table\x18\x01 \x01(\v2\x16.conclave.v1.SlotTableR\x05table\x12.\n" +
 	"\amembers\x18\x02 \x01(\v2\x14.conclave.v1.MembersR\amembers\x124\n" +
 	"\tblacklist\x18\x03 \x01(\v2\x16.conclave.v1.BlacklistR\tblacklist\x121\n" +
 	"\bswitches\x18\x04 \x01(\v2\x15.conclave.v1.SwitchesR\bswitches\x12+\n" +
-	"\x06freeze\x18\x05 \x01(\v2\x13.conclave.v1.FreezeR\x06freeze\"\xee\x01\n" +
+	"\x06freeze\x18\x05 \x01(\v2\x13.conclave.v1.FreezeR\x06freeze\x121\n" +
+	"\x06config\x18\x06 \x01(\v2\x19.conclave.v1.ConfigValuesR\x06config\"\x9a\x02\n" +
 	"\x06Epochs\x12(\n" +
 	"\x05table\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05table\x12,\n" +
 	"\amembers\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\amembers\x120\n" +
 	"\tblacklist\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\tblacklist\x12.\n" +
 	"\bswitches\x18\x04 \x01(\v2\x12.conclave.v1.EpochR\bswitches\x12*\n" +
-	"\x06freeze\x18\x05 \x01(\v2\x12.conclave.v1.EpochR\x06freeze\"\x8d\x01\n" +
+	"\x06freeze\x18\x05 \x01(\v2\x12.conclave.v1.EpochR\x06freeze\x12*\n" +
+	"\x06config\x18\x06 \x01(\v2\x12.conclave.v1.EpochR\x06config\"\x8d\x01\n" +
 	"\tPublisher\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
@@ -1310,7 +1448,7 @@ func file_wire_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_wire_v1_common_proto_goTypes = []any{
 	(Access)(0),            // 0: conclave.v1.Access
 	(*Epoch)(nil),          // 1: conclave.v1.Epoch
@@ -1324,11 +1462,13 @@ var file_wire_v1_common_proto_goTypes = []any{
 	(*Switch)(nil),         // 9: conclave.v1.Switch
 	(*Switches)(nil),       // 10: conclave.v1.Switches
 	(*Freeze)(nil),         // 11: conclave.v1.Freeze
-	(*State)(nil),          // 12: conclave.v1.State
-	(*Epochs)(nil),         // 13: conclave.v1.Epochs
-	(*Publisher)(nil),      // 14: conclave.v1.Publisher
-	(*Datum)(nil),          // 15: conclave.v1.Datum
-	(*ErrorDetail)(nil),    // 16: conclave.v1.ErrorDetail
+	(*ConfigValue)(nil),    // 12: conclave.v1.ConfigValue
+	(*ConfigValues)(nil),   // 13: conclave.v1.ConfigValues
+	(*State)(nil),          // 14: conclave.v1.State
+	(*Epochs)(nil),         // 15: conclave.v1.Epochs
+	(*Publisher)(nil),      // 16: conclave.v1.Publisher
+	(*Datum)(nil),          // 17: conclave.v1.Datum
+	(*ErrorDetail)(nil),    // 18: conclave.v1.ErrorDetail
 }
 var file_wire_v1_common_proto_depIdxs = []int32{
 	2,  // 0: conclave.v1.Member.node:type_name -> conclave.v1.Node
@@ -1350,22 +1490,27 @@ var file_wire_v1_common_proto_depIdxs = []int32{
 	1,  // 16: conclave.v1.Switches.epoch:type_name -> conclave.v1.Epoch
 	9,  // 17: conclave.v1.Switches.switches:type_name -> conclave.v1.Switch
 	1,  // 18: conclave.v1.Freeze.epoch:type_name -> conclave.v1.Epoch
-	6,  // 19: conclave.v1.State.table:type_name -> conclave.v1.SlotTable
-	4,  // 20: conclave.v1.State.members:type_name -> conclave.v1.Members
-	8,  // 21: conclave.v1.State.blacklist:type_name -> conclave.v1.Blacklist
-	10, // 22: conclave.v1.State.switches:type_name -> conclave.v1.Switches
-	11, // 23: conclave.v1.State.freeze:type_name -> conclave.v1.Freeze
-	1,  // 24: conclave.v1.Epochs.table:type_name -> conclave.v1.Epoch
-	1,  // 25: conclave.v1.Epochs.members:type_name -> conclave.v1.Epoch
-	1,  // 26: conclave.v1.Epochs.blacklist:type_name -> conclave.v1.Epoch
-	1,  // 27: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
-	1,  // 28: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
-	1,  // 29: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	1,  // 19: conclave.v1.ConfigValue.epoch:type_name -> conclave.v1.Epoch
+	1,  // 20: conclave.v1.ConfigValues.epoch:type_name -> conclave.v1.Epoch
+	12, // 21: conclave.v1.ConfigValues.values:type_name -> conclave.v1.ConfigValue
+	6,  // 22: conclave.v1.State.table:type_name -> conclave.v1.SlotTable
+	4,  // 23: conclave.v1.State.members:type_name -> conclave.v1.Members
+	8,  // 24: conclave.v1.State.blacklist:type_name -> conclave.v1.Blacklist
+	10, // 25: conclave.v1.State.switches:type_name -> conclave.v1.Switches
+	11, // 26: conclave.v1.State.freeze:type_name -> conclave.v1.Freeze
+	13, // 27: conclave.v1.State.config:type_name -> conclave.v1.ConfigValues
+	1,  // 28: conclave.v1.Epochs.table:type_name -> conclave.v1.Epoch
+	1,  // 29: conclave.v1.Epochs.members:type_name -> conclave.v1.Epoch
+	1,  // 30: conclave.v1.Epochs.blacklist:type_name -> conclave.v1.Epoch
+	1,  // 31: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
+	1,  // 32: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
+	1,  // 33: conclave.v1.Epochs.config:type_name -> conclave.v1.Epoch
+	1,  // 34: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_common_proto_init() }
@@ -1379,7 +1524,7 @@ func file_wire_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_common_proto_rawDesc), len(file_wire_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1162,6 +1162,7 @@ type ReplicateEvent struct {
 	SnapshotBegin bool                   `protobuf:"varint,12,opt,name=snapshot_begin,json=snapshotBegin,proto3" json:"snapshot_begin,omitempty"` // the first part; parts without a first one belong to another snapshot
 	UnconfirmedMs int64                  `protobuf:"varint,13,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"` // in a snapshot: how long the last of the slot's marks still lasts
 	IncompleteMs  int64                  `protobuf:"varint,14,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`    // in a snapshot: how long the slot is still marked as incomplete
+	Digest        *CopiesDigest          `protobuf:"bytes,15,opt,name=digest,proto3" json:"digest,omitempty"`                                     // of the leader's copies at position; the follower compares its own with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1294,6 +1295,66 @@ func (x *ReplicateEvent) GetIncompleteMs() int64 {
 	return 0
 }
 
+func (x *ReplicateEvent) GetDigest() *CopiesDigest {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+// CopiesDigest is a digest of all copies of a slot, which does not depend on their order.
+type CopiesDigest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sum           uint64                 `protobuf:"varint,1,opt,name=sum,proto3" json:"sum,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopiesDigest) Reset() {
+	*x = CopiesDigest{}
+	mi := &file_wire_v1_data_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopiesDigest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopiesDigest) ProtoMessage() {}
+
+func (x *CopiesDigest) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_data_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopiesDigest.ProtoReflect.Descriptor instead.
+func (*CopiesDigest) Descriptor() ([]byte, []int) {
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CopiesDigest) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *CopiesDigest) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Copy is a registration with the session that owns it.
 type Copy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1305,7 +1366,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_wire_v1_data_proto_msgTypes[18]
+	mi := &file_wire_v1_data_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1378,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[18]
+	mi := &file_wire_v1_data_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1391,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{18}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Copy) GetPublisher() *Publisher {
@@ -1359,7 +1420,7 @@ type CopyRemoval struct {
 
 func (x *CopyRemoval) Reset() {
 	*x = CopyRemoval{}
-	mi := &file_wire_v1_data_proto_msgTypes[19]
+	mi := &file_wire_v1_data_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1432,7 @@ func (x *CopyRemoval) String() string {
 func (*CopyRemoval) ProtoMessage() {}
 
 func (x *CopyRemoval) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[19]
+	mi := &file_wire_v1_data_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1445,7 @@ func (x *CopyRemoval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRemoval.ProtoReflect.Descriptor instead.
 func (*CopyRemoval) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{19}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CopyRemoval) GetId() string {
@@ -1425,7 +1486,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[20]
+	mi := &file_wire_v1_data_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1498,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[20]
+	mi := &file_wire_v1_data_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1511,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{20}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FinishRequest) GetSuccessor() *Node {
@@ -1477,7 +1538,7 @@ type FinishSlot struct {
 
 func (x *FinishSlot) Reset() {
 	*x = FinishSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[21]
+	mi := &file_wire_v1_data_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1550,7 @@ func (x *FinishSlot) String() string {
 func (*FinishSlot) ProtoMessage() {}
 
 func (x *FinishSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[21]
+	mi := &file_wire_v1_data_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1563,7 @@ func (x *FinishSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishSlot.ProtoReflect.Descriptor instead.
 func (*FinishSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{21}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishSlot) GetSlot() uint32 {
@@ -1528,7 +1589,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_wire_v1_data_proto_msgTypes[22]
+	mi := &file_wire_v1_data_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1601,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[22]
+	mi := &file_wire_v1_data_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1614,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{22}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishResponse) GetSlots() []*FinishedSlot {
@@ -1578,7 +1639,7 @@ type FinishedSlot struct {
 
 func (x *FinishedSlot) Reset() {
 	*x = FinishedSlot{}
-	mi := &file_wire_v1_data_proto_msgTypes[23]
+	mi := &file_wire_v1_data_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1651,7 @@ func (x *FinishedSlot) String() string {
 func (*FinishedSlot) ProtoMessage() {}
 
 func (x *FinishedSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[23]
+	mi := &file_wire_v1_data_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1664,7 @@ func (x *FinishedSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedSlot.ProtoReflect.Descriptor instead.
 func (*FinishedSlot) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{23}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishedSlot) GetAccess() Access {
@@ -1665,7 +1726,7 @@ type CollectRequest struct {
 
 func (x *CollectRequest) Reset() {
 	*x = CollectRequest{}
-	mi := &file_wire_v1_data_proto_msgTypes[24]
+	mi := &file_wire_v1_data_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1738,7 @@ func (x *CollectRequest) String() string {
 func (*CollectRequest) ProtoMessage() {}
 
 func (x *CollectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[24]
+	mi := &file_wire_v1_data_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1751,7 @@ func (x *CollectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
 func (*CollectRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{24}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CollectRequest) GetLeader() *Node {
@@ -1720,7 +1781,7 @@ type HeldCopy struct {
 
 func (x *HeldCopy) Reset() {
 	*x = HeldCopy{}
-	mi := &file_wire_v1_data_proto_msgTypes[25]
+	mi := &file_wire_v1_data_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1793,7 @@ func (x *HeldCopy) String() string {
 func (*HeldCopy) ProtoMessage() {}
 
 func (x *HeldCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_data_proto_msgTypes[25]
+	mi := &file_wire_v1_data_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1806,7 @@ func (x *HeldCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldCopy.ProtoReflect.Descriptor instead.
 func (*HeldCopy) Descriptor() ([]byte, []int) {
-	return file_wire_v1_data_proto_rawDescGZIP(), []int{25}
+	return file_wire_v1_data_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeldCopy) GetSlot() uint32 {
@@ -1855,7 +1916,7 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\"\x1e\n" +
 	"\bUnfollow\x12\x12\n" +
-	"\x04slot\x18\x01 \x01(\rR\x04slot\"\xf9\x03\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\"\xac\x04\n" +
 	"\x0eReplicateEvent\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12+\n" +
@@ -1871,7 +1932,11 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x04beat\x18\v \x01(\bR\x04beat\x12%\n" +
 	"\x0esnapshot_begin\x18\f \x01(\bR\rsnapshotBegin\x12%\n" +
 	"\x0eunconfirmed_ms\x18\r \x01(\x03R\runconfirmedMs\x12#\n" +
-	"\rincomplete_ms\x18\x0e \x01(\x03R\fincompleteMs\"e\n" +
+	"\rincomplete_ms\x18\x0e \x01(\x03R\fincompleteMs\x121\n" +
+	"\x06digest\x18\x0f \x01(\v2\x19.conclave.v1.CopiesDigestR\x06digest\"6\n" +
+	"\fCopiesDigest\x12\x10\n" +
+	"\x03sum\x18\x01 \x01(\x04R\x03sum\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"e\n" +
 	"\x04Copy\x124\n" +
 	"\tpublisher\x18\x01 \x01(\v2\x16.conclave.v1.PublisherR\tpublisher\x12'\n" +
 	"\x05owner\x18\x02 \x01(\v2\x11.conclave.v1.NodeR\x05owner\"\x92\x01\n" +
@@ -1936,7 +2001,7 @@ func file_wire_v1_data_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_data_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_wire_v1_data_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_wire_v1_data_proto_goTypes = []any{
 	(Cause)(0),               // 0: conclave.v1.Cause
 	(*SlotBatch)(nil),        // 1: conclave.v1.SlotBatch
@@ -1957,82 +2022,84 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(*Follow)(nil),           // 16: conclave.v1.Follow
 	(*Unfollow)(nil),         // 17: conclave.v1.Unfollow
 	(*ReplicateEvent)(nil),   // 18: conclave.v1.ReplicateEvent
-	(*Copy)(nil),             // 19: conclave.v1.Copy
-	(*CopyRemoval)(nil),      // 20: conclave.v1.CopyRemoval
-	(*FinishRequest)(nil),    // 21: conclave.v1.FinishRequest
-	(*FinishSlot)(nil),       // 22: conclave.v1.FinishSlot
-	(*FinishResponse)(nil),   // 23: conclave.v1.FinishResponse
-	(*FinishedSlot)(nil),     // 24: conclave.v1.FinishedSlot
-	(*CollectRequest)(nil),   // 25: conclave.v1.CollectRequest
-	(*HeldCopy)(nil),         // 26: conclave.v1.HeldCopy
-	(*Epoch)(nil),            // 27: conclave.v1.Epoch
-	(*Publisher)(nil),        // 28: conclave.v1.Publisher
-	(*Node)(nil),             // 29: conclave.v1.Node
-	(Access)(0),              // 30: conclave.v1.Access
-	(*Datum)(nil),            // 31: conclave.v1.Datum
+	(*CopiesDigest)(nil),     // 19: conclave.v1.CopiesDigest
+	(*Copy)(nil),             // 20: conclave.v1.Copy
+	(*CopyRemoval)(nil),      // 21: conclave.v1.CopyRemoval
+	(*FinishRequest)(nil),    // 22: conclave.v1.FinishRequest
+	(*FinishSlot)(nil),       // 23: conclave.v1.FinishSlot
+	(*FinishResponse)(nil),   // 24: conclave.v1.FinishResponse
+	(*FinishedSlot)(nil),     // 25: conclave.v1.FinishedSlot
+	(*CollectRequest)(nil),   // 26: conclave.v1.CollectRequest
+	(*HeldCopy)(nil),         // 27: conclave.v1.HeldCopy
+	(*Epoch)(nil),            // 28: conclave.v1.Epoch
+	(*Publisher)(nil),        // 29: conclave.v1.Publisher
+	(*Node)(nil),             // 30: conclave.v1.Node
+	(Access)(0),              // 31: conclave.v1.Access
+	(*Datum)(nil),            // 32: conclave.v1.Datum
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
-	27, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
-	28, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
+	28, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
+	29, // 1: conclave.v1.SlotBatch.puts:type_name -> conclave.v1.Publisher
 	2,  // 2: conclave.v1.SlotBatch.removals:type_name -> conclave.v1.Removal
 	0,  // 3: conclave.v1.Removal.cause:type_name -> conclave.v1.Cause
-	29, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
+	30, // 4: conclave.v1.WriteRequest.session:type_name -> conclave.v1.Node
 	1,  // 5: conclave.v1.WriteRequest.batches:type_name -> conclave.v1.SlotBatch
 	5,  // 6: conclave.v1.WriteResponse.results:type_name -> conclave.v1.SlotResult
-	30, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
-	27, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
-	29, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
+	31, // 7: conclave.v1.SlotResult.access:type_name -> conclave.v1.Access
+	28, // 8: conclave.v1.SlotResult.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 9: conclave.v1.FetchRequest.session:type_name -> conclave.v1.Node
 	7,  // 10: conclave.v1.FetchRequest.slots:type_name -> conclave.v1.FetchSlot
-	27, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 11: conclave.v1.FetchSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	8,  // 12: conclave.v1.FetchSlot.wants:type_name -> conclave.v1.Want
 	10, // 13: conclave.v1.FetchResponse.slots:type_name -> conclave.v1.FetchedSlot
-	30, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
-	27, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	31, // 14: conclave.v1.FetchedSlot.access:type_name -> conclave.v1.Access
+	28, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
-	31, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
-	29, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	32, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
+	30, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
 	14, // 19: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	27, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	29, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	28, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
 	16, // 22: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
 	17, // 23: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	27, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	27, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	30, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
-	19, // 27: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
-	20, // 28: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	28, // 29: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	29, // 30: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	29, // 31: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
-	0,  // 32: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	29, // 33: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
-	22, // 34: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	27, // 35: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	24, // 36: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	30, // 37: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	27, // 38: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	29, // 39: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
-	29, // 40: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
-	26, // 41: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	27, // 42: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	27, // 43: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	3,  // 44: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 45: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 46: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 47: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	21, // 48: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	25, // 49: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	4,  // 50: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 51: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 52: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 53: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	23, // 54: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	18, // 55: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	50, // [50:56] is the sub-list for method output_type
-	44, // [44:50] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	28, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	31, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	20, // 27: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
+	21, // 28: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
+	19, // 29: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
+	29, // 30: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	30, // 31: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	30, // 32: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	0,  // 33: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
+	30, // 34: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	23, // 35: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
+	28, // 36: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	25, // 37: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
+	31, // 38: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	28, // 39: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	30, // 40: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	30, // 41: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	27, // 42: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	28, // 43: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 44: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 45: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 46: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 47: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 48: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	22, // 49: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	26, // 50: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 51: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 52: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 53: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 54: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	24, // 55: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	18, // 56: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	51, // [51:57] is the sub-list for method output_type
+	45, // [45:51] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }
@@ -2051,7 +2118,7 @@ func file_wire_v1_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_data_proto_rawDesc), len(file_wire_v1_data_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

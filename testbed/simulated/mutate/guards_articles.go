@@ -96,6 +96,12 @@ var articleGuards = []guard{
 		"data/migrate.go", "if !m.answered[n] && !s.givenUp(m, n, now) {\n\t\t\tout = append(out, n)", "if !m.answered[n] && n.IsZero() {\n\t\t\tout = append(out, n)"}},
 	{name: "002: sessions push what is left of a lost slot", test: unit{"./session", "TestArticleSessionsReplayWhatDataLost"}, patch: patch{
 		"data/replica.go", "case r.state == slot.Migrating && !writes:", "case r.state == slot.Migrating && !writes && r.store == nil:"}},
+	{name: "002: a leader compares with no session", test: unit{"./data", "TestRepair_AddsWhatWritesMissed"}, patch: patch{
+		"data/repair.go", "\t\t\t\tif s.owners.alive(session) {", "\t\t\t\tif s.owners.alive(session) && epoch.IsZero() {"}},
+	{name: "002: a follower does not compare its copy", test: unit{"./data", "TestCompare_FollowerThatLostACopyLoadsItAgain"}, patch: patch{
+		"data/follow.go", "if leaders == nil ||", "if leaders != nil ||"}},
+	{name: "002: a node that starts is sent no configuration", test: unit{"./meta", "TestConfig_ReachesEveryNodeAndOutlivesItsLeader"}, patch: patch{
+		"wire/state.go", "if EpochIn(have.GetConfig()).Less(s.Config.Epoch) {", "if EpochIn(have.GetConfig()).Less(s.Config.Epoch) && have.GetConfig().GetTerm() > 0 {"}},
 
 	// 004: locks and leaders on ZooKeeper.
 	{name: "004: two buyers hold the lock", test: unit{"./elector/zklatch", "TestArticleTheShop"}, patch: patch{

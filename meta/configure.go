@@ -1,0 +1,120 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"conclave/meta/metaclient"
+	conclavesql "conclave/sql"
+	"conclave/wire"
+)
+
+// The configuration that operators publish to clients: a value for each id,
+// written under the term like every other kind of state, and passed on by the
+// sessions to the clients that watch it. (Article 002: a node fetches the
+// provide data from the meta leader when it starts, and is sent its changes.)
+
+// Every node holds the whole configuration, and it is sent whole when a part
+// changes.
+const (
+	maxConfigValue = 16 << 10
+	maxConfig      = 1 << 20 // all ids and values
+)
+
+var validConfigID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// checkConfig returns an error if an id or the size of its value is invalid, or
+// the whole would become too large.
+func checkConfig(all wire.ConfigValues, id, value string) error {
+	if !validConfigID.MatchString(id) {
+		return wire.Errorf(wire.CodeBadRequest, "configuration id %.150q: want 1 to 128 letters, digits, dots, hyphens or underscores", id)
+	}
+	size := len(id) + len(value)
+	for _, v := range all.List {
+		if v.ID != id {
+			size += len(v.ID) + len(v.Value)
+		}
+	}
+	switch {
+	case len(value) > maxConfigValue:
+		return wire.Errorf(wire.CodeTooLarge, "the value has %d bytes: want at most %d", len(value), maxConfigValue)
+	case size > maxConfig:
+		return wire.Errorf(wire.CodeTooLarge, "all values would have %d bytes: want at most %d", size, maxConfig)
+	}
+	return nil
+}
+
+// setConfig sets a value; id and value are valid. A value that is set already is
+// not written again.
+func (a *arranger) setConfig(ctx context.Context, id, value string) (wire.ConfigValue, error) {
+	if now, found := a.state.Config.Find(id); found && now.Value == value {
+		return now, nil
+	}
+	now := wire.ConfigValue{ID: id, Value: value, Epoch: a.nextEpoch()}
+	if err := a.writeConfig(ctx, id, now); err != nil {
+		return wire.ConfigValue{}, err
+	}
+	now, _ = a.state.Config.Find(id)
+	a.event("config.set", &now.Epoch, map[string]any{"id": id, "bytes": len(value)}, "the configuration value %s was set", id)
+	return now, nil
+}
+
+// removeConfig removes a value.
+func (a *arranger) removeConfig(ctx context.Context, id string) error {
+	if err := a.writeConfig(ctx, id); err != nil {
+		return err
+	}
+	epoch := a.state.Config.Epoch
+	a.event("config.removed", &epoch, map[string]any{"id": id}, "the configuration value %s was removed", id)
+	return nil
+}
+
+// writeConfig writes the configuration with other values of an id.
+func (a *arranger) writeConfig(ctx context.Context, id string, now ...wire.ConfigValue) error {
+	list := slices.DeleteFunc(slices.Clone(a.state.Config.List), func(v wire.ConfigValue) bool { return v.ID == id })
+	list = append(list, now...)
+	slices.SortFunc(list, func(x, y wire.ConfigValue) int { return strings.Compare(x.ID, y.ID) })
+	if err := a.write(ctx, conclavesql.KindConfig, configBody{list}); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return nil
+}
+
+// getConfig returns all values, with empty list if there is none.
+func (l *leader) getConfig(*http.Request) (any, error) {
+	return append([]wire.ConfigValue{}, l.view.State().Config.List...), nil
+}
+
+func (l *leader) putConfig(r *http.Request) (any, error) {
+	var in metaclient.ConfigRequest
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	id := mux.Vars(r)["id"]
+	return l.act(r, func() (effect, error) {
+		if err := checkConfig(l.arranger.state.Config, id, in.Value); err != nil {
+			return effect{}, err
+		}
+		return safe("clients that watch %s are sent the value", id), nil
+	}, func(ctx context.Context) (any, error) {
+		return l.arranger.setConfig(ctx, id, in.Value)
+	})
+}
+
+func (l *leader) deleteConfig(r *http.Request) (any, error) {
+	id := mux.Vars(r)["id"]
+	return l.act(r, func() (effect, error) {
+		if _, found := l.arranger.state.Config.Find(id); !found {
+			return effect{}, wire.Errorf(wire.CodeNotFound, "there is no configuration value %.150q", id)
+		}
+		return safe("clients that watch %s are sent that it has no value", id), nil
+	}, func(ctx context.Context) (any, error) {
+		return map[string]any{"id": id}, l.arranger.removeConfig(ctx, id)
+	})
+}
