@@ -23,8 +23,8 @@ type metrics struct {
 // long a leader has sent nothing.
 func newMetrics(all *node.Metrics, rs *replicas, lag func(conclave.NodeID) time.Duration) *metrics {
 	m := &metrics{
-		writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
-		diffs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
+		writes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_writes_total", Help: "Registrations, tombstones and removals stored for sessions."}),
+		diffs:     prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_diffs_total", Help: "Diffs that sessions answered."}),
 		differing: prometheus.NewCounter(prometheus.CounterOpts{Name: "conclave_data_copies_differing_total", Help: "Copies that differed from their leader's at one position and were loaded again: a defect."}),
 		unreadable: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "conclave_data_slot_unreadable_seconds", Help: "Time during which no node served a slot before this one did.",

@@ -144,7 +144,7 @@ func TestForceRefresh_TwoNodesLeadOneTerm(t *testing.T) {
 		assert.Equal(t, row{"b", 1, 2}, w.row(t), "b has renewed a's term")
 		elect(t, a)
 		assert.Equal(t, []string{"b"}, leaders(a, b))
-		assert.InDelta(t, 30*time.Second, b.Leader().Expire.Sub(time.Now()), float64(5*time.Second), "half of the new duration")
+		assert.InDelta(t, 30*time.Second, time.Until(b.Leader().Expire), float64(5*time.Second), "half of the new duration")
 	})
 }
 
