@@ -19,8 +19,10 @@ type ConfigValue struct {
 }
 
 // Watch is a subscription to one configuration value. Like the list of a
-// Subscription, the value stays while no session can be reached, and never goes
-// back to an older one. (Article 002: provide data.)
+// Subscription, the value stays while no session can be reached, and does not go
+// back to an older one when the client moves to a session that is behind. What
+// the database has decides: where an older backup of it is restored, the older
+// value is the newest one. (Article 002: provide data.)
 type Watch struct {
 	client *Client
 	id     string
@@ -33,29 +35,28 @@ type Watch struct {
 	closed bool
 }
 
-// maxWatches is how many configuration values one client may watch, which is
-// also how many a session remembers for it.
-const maxWatches = 1024
-
 // Watch watches the configuration value of an id, as `conclave config set` sets
 // it. The first value arrives when a session has answered, also if there is
 // none. Every call is a Watch of its own. It needs no token.
 func (c *Client) Watch(id string) (*Watch, error) {
 	c.mu.Lock()
 	w := &Watch{client: c, id: id, values: make(chan ConfigValue, 1)}
-	first := !slices.ContainsFunc(c.watches, func(x *Watch) bool { return x.id == id })
+	same := slices.IndexFunc(c.watches, func(x *Watch) bool { return x.id == id })
 	err := error(nil)
 	switch {
-	case id == "" || len(id) > 128:
-		err = errors.New("want an id of 1 to 128 bytes")
+	case !wire.ValidConfigID(id):
+		err = errors.New("want an id of 1 to 128 letters, digits, dots, hyphens or underscores")
 	case c.closed:
 		err = ErrClosed
-	case first && len(c.watchedIDs()) >= maxWatches:
-		err = fmt.Errorf("a client can watch %d values", maxWatches)
+	case same < 0 && len(c.watchedIDs()) >= wire.MaxWatches:
+		err = fmt.Errorf("a client can watch %d values", wire.MaxWatches)
 	}
 	if err != nil {
 		c.mu.Unlock()
 		return nil, fmt.Errorf("watch %.150q: %w", id, err)
+	}
+	if same >= 0 && c.watches[same].known { // it must not go back behind what that one has seen
+		w.took(c.watches[same].seen, c.watches[same].epoch)
 	}
 	c.watches = append(c.watches, w)
 	for _, l := range c.links {
@@ -76,7 +77,8 @@ func (c *Client) watchedIDs() []string {
 	return slices.Compact(ids)
 }
 
-// C returns the channel of values. It holds the newest only. Close closes it.
+// C returns the channel of values. It holds the newest only. Close closes it;
+// Client.Close does not.
 func (w *Watch) C() <-chan ConfigValue { return w.values }
 
 // Last returns the last value, and false before the first answer.

@@ -68,6 +68,9 @@ func TestWatch_NeverGoesBack(t *testing.T) {
 		last, known := v.Last()
 		assert.True(t, known)
 		assert.Equal(t, "20", last.Value)
+		later, err := c.Watch("limits")
+		require.NoError(t, err)
+		assert.Equal(t, "20", (<-later.C()).Value, "a later watch is not behind")
 		two.link().out <- config(8, "limits", "")
 		assert.Equal(t, client.ConfigValue{ID: "limits"}, <-v.C())
 
@@ -80,6 +83,7 @@ func TestWatch_NeverGoesBack(t *testing.T) {
 		assert.Equal(t, "30", last.Value, "another watch of the same id goes on")
 		same.Close()
 		same.Close()
+		later.Close()
 		w.eventually("ended", func() bool { _, ended := two.link().watched(); return len(ended) == 1 })
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"conclave/data/store"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
+	"conclave/internal/trace"
 	"conclave/slot"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -48,9 +49,10 @@ type puller struct {
 
 	mu           sync.Mutex // guards the rest
 	want         map[int]conclave.Epoch
-	retry        map[int]bool // slots to request again: refused, or with a gap
-	reload       map[int]bool // slots of which the whole copy is requested again: it differs from the leader's
-	lastReceived time.Time    // when the leader last sent anything
+	retry        map[int]bool      // slots to request again: refused, or with a gap
+	reload       map[int]bool      // slots of which the whole copy is awaited: it differed from the leader's
+	differed     map[int]time.Time // when it did last
+	lastReceived time.Time         // when the leader last sent anything
 }
 
 // set sets what this node follows from now on: for each leader, the slots and
@@ -91,7 +93,7 @@ func (f *follows) run(ctx context.Context) {
 			p := f.all[leader]
 			if p == nil {
 				pctx, stop := context.WithCancel(ctx)
-				p = &puller{follows: f, leader: leader, random: f.rand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, reload: map[int]bool{}, lastReceived: time.Now()}
+				p = &puller{follows: f, leader: leader, random: f.rand(), wake: signal.New(), stop: stop, retry: map[int]bool{}, reload: map[int]bool{}, differed: map[int]time.Time{}, lastReceived: time.Now()}
 				f.all[leader] = p
 				pulling.Go(func() { p.run(pctx) })
 			}
@@ -202,8 +204,8 @@ func (p *puller) pull(ctx context.Context, address string) (received bool, err e
 // updates asked.
 func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateRequest {
 	p.mu.Lock()
-	want, retry, reload := p.want, p.retry, p.reload
-	p.retry, p.reload = map[int]bool{}, map[int]bool{}
+	want, retry, reload := p.want, p.retry, maps.Clone(p.reload)
+	p.retry = map[int]bool{}
 	p.mu.Unlock()
 	self := wire.NodeOut(p.config.Node)
 	var out []*wirev1.ReplicateRequest
@@ -215,7 +217,7 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 	}
 	for _, id := range slices.Sorted(maps.Keys(want)) {
 		epoch := want[id]
-		if asked[id] == epoch && !retry[id] && !reload[id] {
+		if asked[id] == epoch && !retry[id] {
 			continue
 		}
 		asked[id] = epoch
@@ -241,13 +243,17 @@ func (p *puller) apply(e *wirev1.ReplicateEvent) {
 		return // a beat of the whole stream
 	}
 	caughtUp, migrating, err := r.feed(p.leader, e, now)
+	if e.GetSnapshotEnd() && err == nil {
+		p.mu.Lock()
+		delete(p.reload, r.id)
+		p.mu.Unlock()
+	}
 	switch {
 	case errors.Is(err, errDiffers):
-		p.notes.copyDiffers(r.id, wire.EpochIn(e.GetLeaderEpoch()), p.leader)
-		p.mu.Lock()
-		p.reload[r.id] = true
-		p.mu.Unlock()
-		p.wake.Set()
+		if p.noteDiffers(r.id, now) {
+			p.notes.copyDiffers(r.id, wire.EpochIn(e.GetLeaderEpoch()), p.leader)
+			p.wake.Set()
+		}
 	case err != nil:
 		p.mu.Lock()
 		p.retry[r.id] = true
@@ -260,6 +266,19 @@ func (p *puller) apply(e *wirev1.ReplicateEvent) {
 	case caughtUp:
 		p.caughtUp()
 	}
+}
+
+// noteDiffers makes the next request of a slot ask for the whole copy, and
+// reports whether it did: once in a round of comparisons, so that a leader whose
+// digest is wrong is not asked for its copy at each beat.
+func (p *puller) noteDiffers(id int, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last, before := p.differed[id]; before && now.Sub(last) < compareBeats*p.config.Beat {
+		return false
+	}
+	p.differed[id], p.reload[id], p.retry[id] = now, true, true
+	return true
 }
 
 var (
@@ -318,6 +337,7 @@ func (r *replica) feed(leader conclave.NodeID, e *wirev1.ReplicateEvent, now tim
 		r.detachAt(now)
 		return false, false, errGap
 	case r.differs(e.GetDigest()):
+		r.trace.Claim(trace.Claim{Kind: trace.Differed, Slot: r.id, Epoch: epoch, Peer: leader})
 		return false, false, errDiffers // it is kept until the whole copy arrives
 	default:
 		held.Follow(r.takeover, e, now)

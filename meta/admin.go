@@ -262,12 +262,19 @@ func (l *leader) postResign(r *http.Request) (any, error) {
 	return map[string]any{"resigned": l.config.Node.Name, "term": l.term.Number}, nil
 }
 
+// maxBody limits the body of a request, in which a character of a value may take
+// six bytes.
+const maxBody = 256 << 10
+
 // readBody reads a JSON document; an empty body reads as an empty document.
 // Unknown fields are refused.
 func readBody(r *http.Request, into any) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, conclave.MaxValue))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "read the body: %v", err)
+	}
+	if len(body) > maxBody {
+		return wire.Errorf(wire.CodeTooLarge, "the body is larger than %d bytes", maxBody)
 	}
 	if len(body) == 0 {
 		return nil

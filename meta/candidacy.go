@@ -150,8 +150,9 @@ func (c *candidacy) forceRefresh(ctx context.Context, opts actOptions) (*metacli
 	self := c.config.Node.Name
 	e := unsafe(wire.CodeUnsafe, "%s would own the lock in the same term without leading: the leader stops, and no meta leads until the lock expires, %v to %v later",
 		self, c.config.Lease+time.Second, c.config.Lease+2*time.Second)
-	if _, leads := c.elector.Leading(); leads {
-		e = safe("%s leads already; the lock is renewed", self)
+	_, leads := c.elector.Leading()
+	if leads {
+		e = safe("%s leads already, and renews the lock itself", self)
 	}
 	switch {
 	case opts.dryRun:
@@ -161,6 +162,8 @@ func (c *candidacy) forceRefresh(ctx context.Context, opts actOptions) (*metacli
 		return nil, e.refusal
 	case e.refusal != nil:
 		c.events.Add(wire.Event{Type: "act.forced", Term: c.fence.Highest(), Text: "forced: " + e.text})
+	case leads:
+		return nil, nil // the statement asks for no owner: another node may lead when it arrives
 	}
 	if err := sofa.ForceRefresh(ctx, c.config.Node, c.config.Lease); err != nil {
 		return nil, wire.Errorf(wire.CodeUnavailable, "%v", err)

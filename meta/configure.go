@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -27,23 +26,23 @@ const (
 	maxConfig      = 1 << 20 // all ids and values
 )
 
-var validConfigID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
-
 // checkConfig returns an error if an id or the size of its value is invalid, or
 // the whole would become too large.
 func checkConfig(all wire.ConfigValues, id, value string) error {
-	if !validConfigID.MatchString(id) {
+	if !wire.ValidConfigID(id) {
 		return wire.Errorf(wire.CodeBadRequest, "configuration id %.150q: want 1 to 128 letters, digits, dots, hyphens or underscores", id)
 	}
-	size := len(id) + len(value)
+	size, count := len(id)+len(value), 1
 	for _, v := range all.List {
 		if v.ID != id {
-			size += len(v.ID) + len(v.Value)
+			size, count = size+len(v.ID)+len(v.Value), count+1
 		}
 	}
 	switch {
 	case len(value) > maxConfigValue:
 		return wire.Errorf(wire.CodeTooLarge, "the value has %d bytes: want at most %d", len(value), maxConfigValue)
+	case count > wire.MaxWatches:
+		return wire.Errorf(wire.CodeTooLarge, "there are %d values already, which is the most", wire.MaxWatches)
 	case size > maxConfig:
 		return wire.Errorf(wire.CodeTooLarge, "all values would have %d bytes: want at most %d", size, maxConfig)
 	}
@@ -98,12 +97,15 @@ func (l *leader) putConfig(r *http.Request) (any, error) {
 	}
 	id := mux.Vars(r)["id"]
 	return l.act(r, func() (effect, error) {
-		if err := checkConfig(l.arranger.state.Config, id, in.Value); err != nil {
+		if in.Value == nil {
+			return effect{}, wire.Errorf(wire.CodeBadRequest, "the body has no value")
+		}
+		if err := checkConfig(l.arranger.state.Config, id, *in.Value); err != nil {
 			return effect{}, err
 		}
 		return safe("clients that watch %s are sent the value", id), nil
 	}, func(ctx context.Context) (any, error) {
-		return l.arranger.setConfig(ctx, id, in.Value)
+		return l.arranger.setConfig(ctx, id, *in.Value)
 	})
 }
 

@@ -22,12 +22,9 @@ type watches struct {
 	sent map[*connection]map[string]conclave.Epoch // by id: the epoch of the value that was sent; zero: that there is none
 }
 
-// maxWatches limits what one client can make a session remember.
-const maxWatches = 1024
-
 // watch adds ids that a client watches, and sends it their values, also to say
-// that there is none. Ids above the limit are ignored: the client has the same
-// limit.
+// that there is none. Ids that are invalid, or above the limit, are ignored: the
+// client refuses them itself.
 func (w *watches) watch(conn *connection, ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +34,7 @@ func (w *watches) watch(conn *connection, ids []string) {
 		w.sent[conn] = sent
 	}
 	for _, id := range ids {
-		if len(sent) < maxWatches {
+		if _, known := sent[id]; wire.ValidConfigID(id) && (known || len(sent) < wire.MaxWatches) {
 			w.send(conn, id)
 		}
 	}
@@ -49,6 +46,7 @@ func (w *watches) unwatch(conn *connection, ids []string) {
 	defer w.mu.Unlock()
 	for _, id := range ids {
 		delete(w.sent[conn], id)
+		conn.out.add(func(o *registry.Outbox) { o.Unconfigure(id) })
 	}
 }
 

@@ -113,6 +113,22 @@ type ConfigValue struct {
 	Epoch conclave.Epoch `json:"epoch"` // of the write that set it
 }
 
+// MaxWatches is how many configuration values there may be, and how many of them
+// a client may watch.
+const MaxWatches = 1024
+
+// ValidConfigID reports whether a configuration value can have that ID: 1 to 128
+// letters, digits, dots, hyphens and underscores.
+func ValidConfigID(id string) bool {
+	const others = "._-"
+	for _, c := range []byte(id) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0) {
+			return false
+		}
+	}
+	return id != "" && id != "." && id != ".." && len(id) <= 128
+}
+
 // ConfigValues are all of them, sorted by ID.
 type ConfigValues struct {
 	Epoch conclave.Epoch `json:"-"`

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +19,20 @@ func writeConfig(w io.Writer, values []wire.ConfigValue) {
 		fmt.Fprintln(w, "no configuration value is set")
 		return
 	}
-	t := newTable("ID", "VALUE", "SET AT")
+	t := newTable("ID", "VALUE", "EPOCH")
 	for _, v := range values {
-		t.add(v.ID, v.Value, v.Epoch)
+		t.add(v.ID, shortened(v.Value), v.Epoch)
 	}
 	t.write(w)
+}
+
+// shortened returns the beginning of a value in one line, for a table.
+func shortened(value string) string {
+	line := []rune(strings.Join(strings.Fields(value), " "))
+	if len(line) > 60 {
+		return string(line[:57]) + "..."
+	}
+	return string(line)
 }
 
 func writeConfigValue(w io.Writer, v wire.ConfigValue) { fmt.Fprintln(w, v.Value) }
@@ -36,10 +48,14 @@ func (a *app) configCommand() *cobra.Command {
 	var setting, removing manner
 	set := &cobra.Command{
 		Use: "set ID VALUE", Short: "Set a value and send it to the clients that watch it", Args: want("ID", "VALUE"),
-		Long: `Set a value of at most 16 KiB. It is kept in MySQL, and each session sends it to the
-clients that watch the ID (client.Watch in the Go SDK), which needs no token. It is not
-for secrets.`,
+		Long: `Set a value of at most 16 KiB; all values together have at most 1 MiB. An ID has 1 to
+128 letters, digits, dots, hyphens and underscores. The value is kept in MySQL, and each
+session sends it to the clients that watch the ID (client.Watch in the Go SDK), which
+needs no token. It is not for secrets.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !utf8.ValidString(args[1]) {
+				return usageError{errors.New("VALUE: want valid UTF-8")}
+			}
 			var v wire.ConfigValue
 			set := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) (err error) {
 				v, err = admin.SetConfig(ctx, args[0], args[1], options...)

@@ -2,6 +2,7 @@ package sofaloop_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,21 +109,22 @@ func TestAmILeader_ForHalfOfTheDuration(t *testing.T) {
 // report the end comes after the call. AmILeader ends by the node's own clock.
 func TestElect_HangingCallLeavesTheFlag(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		flag, calls := false, 0
-		set := func(to bool) func() { return func() { flag, calls = to, calls+1 } }
+		var flag atomic.Bool
+		var calls atomic.Int64
+		set := func(to bool) func() { return func() { flag.Store(to); calls.Add(1) } }
 		leader := w.start(t, "a", func(cfg *sofaloop.Config) { cfg.OnIamLeader, cfg.OnIamNotLeader = set(true), set(false) })
 		follower := w.start(t, "b")
 		time.Sleep(5 * time.Second)
 		release := leader.cable.Stall()
-		before := calls
+		before := calls.Load()
 		time.Sleep(30 * time.Second)
 		assert.True(t, follower.AmILeader(), "another leads")
-		assert.Equal(t, before, calls, "one call has hung for 30 s")
-		assert.True(t, flag, "a listener of the callbacks still leads")
+		assert.Equal(t, before, calls.Load(), "one call has hung for 30 s")
+		assert.True(t, flag.Load(), "a listener of the callbacks still leads")
 		assert.False(t, leader.AmILeader(), "AmILeader ends by the clock")
 		release()
 		time.Sleep(2 * time.Second)
-		assert.False(t, flag)
+		assert.False(t, flag.Load())
 	})
 }
 

@@ -127,8 +127,8 @@ func TestArticleLeaderTicks(t *testing.T) {
 		leader, follower := w.start(t, nil), w.start(t, nil)
 		for tick := range int64(10) {
 			boundary := time.Now().Truncate(versioncas.ArticleTick).Add(versioncas.ArticleTick)
-			var checked time.Time
-			follower.cable.Before("SELECT", func() { checked = time.Now() })
+			checked := make(chan time.Time, 1)
+			follower.cable.Before("SELECT", func() { checked <- time.Now() })
 			time.Sleep(time.Until(boundary) - 10*time.Millisecond)
 			version, _ := w.version(t)
 			assert.Equal(t, 1+tick, version, "before %v", boundary)
@@ -136,7 +136,7 @@ func TestArticleLeaderTicks(t *testing.T) {
 			version, _ = w.version(t)
 			assert.Equal(t, 2+tick, version, "after %v", boundary)
 			time.Sleep(time.Second)
-			assert.Equal(t, versioncas.ArticleOffset, checked.Sub(boundary), "the follower's check")
+			assert.Equal(t, versioncas.ArticleOffset, (<-checked).Sub(boundary), "the follower's check")
 		}
 		assert.True(t, leader.IsLeader())
 		assert.False(t, follower.IsLeader())

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,16 +88,22 @@ func playLate(t *testing.T, seed uint64, query string, start func(t *testing.T, 
 
 // pauses makes a node late from now on, before each statement about a table.
 func (s *lateStory) pauses(cable *electortest.Cable, table string) {
+	var mu sync.Mutex // guards random: the two tasks of a node may be late at once
 	random := rand.New(rand.NewPCG(s.random.Uint64(), 4))
+	draw := func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		pause := time.Duration(random.Int64N(int64(20 * time.Millisecond)))
+		if random.IntN(2) == 0 {
+			pause = time.Duration(random.Int64N(int64(3 * time.Second)))
+		}
+		return pause
+	}
 	var again func()
 	again = func() {
 		cable.Before(table, func() {
 			again()
-			pause := time.Duration(random.Int64N(int64(20 * time.Millisecond)))
-			if random.IntN(2) == 0 {
-				pause = time.Duration(random.Int64N(int64(3 * time.Second)))
-			}
-			time.Sleep(pause)
+			time.Sleep(draw())
 		})
 	}
 	again()

@@ -99,6 +99,7 @@ const (
 	Merging   Kind = "merging"    // a Point between Peer's answer to a diff and its merge
 	Merged    Kind = "merged"     // the merge is done: Count copies were added or removed; Key is the incarnation that answered
 	OwnerGone Kind = "owner-gone" // it removed Count registrations of session Peer; Flag: Peer was neither listed nor connected
+	Differed  Kind = "differed"   // the copy of Slot is not the one of its leader Peer at the same position of the feed
 	Emptied   Kind = "emptied"    // before a graceful stop ends: all its slots are served elsewhere except Count that it still leads
 )
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"conclave"
 	"conclave/wire"
@@ -102,7 +103,7 @@ func (a *Admin) Config(ctx context.Context) ([]wire.ConfigValue, error) {
 // SetConfig sets a configuration value and returns it as written.
 func (a *Admin) SetConfig(ctx context.Context, id, value string, options ...Option) (wire.ConfigValue, error) {
 	var out wire.ConfigValue
-	err := act(ctx, a.any, http.MethodPut, "/v1/config/"+url.PathEscape(id), ConfigRequest{Value: value}, &out, options)
+	err := act(ctx, a.any, http.MethodPut, "/v1/config/"+url.PathEscape(id), ConfigRequest{Value: &value}, &out, options)
 	return out, err
 }
 
@@ -213,8 +214,24 @@ func (a *Admin) any(ctx context.Context, method, path string, in, out any) error
 	return unreachable
 }
 
+// checkPath returns an error if a name in a path would lead to another path: a
+// router removes dots, and answers the request of a path with a slash elsewhere.
+func checkPath(path string) error {
+	path, _, _ = strings.Cut(path, "?")
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		name, err := url.PathUnescape(part)
+		if err != nil || name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+			return wire.Errorf(wire.CodeBadRequest, "%q cannot be a name", name)
+		}
+	}
+	return nil
+}
+
 // one sends a request to the node at address.
 func (a *Admin) one(ctx context.Context, address, method, path string, in, out any) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)

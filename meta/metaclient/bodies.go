@@ -103,7 +103,7 @@ type SwitchRequest struct {
 
 // ConfigRequest is the body of PUT /v1/config/{id}.
 type ConfigRequest struct {
-	Value string `json:"value"`
+	Value *string `json:"value"` // required
 }
 
 // Effect answers a changing request with ?dryRun=true: what the request would

@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"slices"
-
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -20,7 +18,8 @@ type Outbox struct {
 	Move     string // why the client is asked to go to another session
 	Pong     uint64
 
-	config *wirev1.WatchedValues // the newest of each configuration value
+	config map[string]*wirev1.WatchedValue // the newest of each configuration value, by id
+	epoch  *wirev1.Epoch                   // of the configuration that they are from
 
 	accepted acks
 	stored   acks
@@ -76,12 +75,13 @@ func (o *Outbox) Answer(accepted, stored []Ack, refused []*wirev1.Refusal) {
 // yet.
 func (o *Outbox) Configure(epoch *wirev1.Epoch, v *wirev1.WatchedValue) {
 	if o.config == nil {
-		o.config = &wirev1.WatchedValues{}
+		o.config = map[string]*wirev1.WatchedValue{}
 	}
-	o.config.Epoch = epoch
-	same := func(w *wirev1.WatchedValue) bool { return w.GetId() == v.GetId() }
-	o.config.Values = append(slices.DeleteFunc(o.config.Values, same), v)
+	o.config[v.GetId()], o.epoch = v, epoch
 }
+
+// Unconfigure removes a configuration value that the client watches no more.
+func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
 
 // Push adds a push. It replaces one of the same subscription that was not sent
 // yet.
@@ -112,11 +112,17 @@ const (
 // Next removes and returns the next message, or nil when nothing is left to be
 // sent. A datum for several subscriptions of the connection is sent once.
 func (o *Outbox) Next() *wirev1.ServerMessage {
-	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong, Config: o.config}
+	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
 	if o.Move != "" {
 		m.Move = &wirev1.Move{Reason: o.Move}
 	}
-	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || o.config != nil
+	if len(o.config) > 0 {
+		m.Config = &wirev1.WatchedValues{Epoch: o.epoch}
+		for _, id := range sortedKeys(o.config) {
+			m.Config.Values = append(m.Config.Values, o.config[id])
+		}
+	}
+	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.config = nil, nil, 0, "", nil
 
 	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()

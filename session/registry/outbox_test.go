@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"conclave"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -68,4 +70,25 @@ func TestOutboxOfAClientThatReadsNothing(t *testing.T) {
 		o.Answer(nil, nil, []*wirev1.Refusal{{}})
 	}
 	assert.Len(t, o.refused, maxRefusals+1)
+}
+
+// A client that watches other values all the time, and reads none, makes a
+// session keep no more than what it watches.
+func TestOutbox_ForgetsWhatIsWatchedNoMore(t *testing.T) {
+	var o Outbox
+	for i := range 100 {
+		id := fmt.Sprint(i)
+		o.Configure(wire.EpochOut(conclave.Epoch{Term: 1, Seq: 7}), &wirev1.WatchedValue{Id: id})
+		if i > 0 {
+			o.Unconfigure(id)
+		}
+	}
+	o.Configure(wire.EpochOut(conclave.Epoch{Term: 1, Seq: 8}), &wirev1.WatchedValue{Id: "0", Set: true})
+	got := o.Next().GetConfig()
+	assert.Len(t, got.GetValues(), 1)
+	assert.True(t, got.GetValues()[0].GetSet(), "the newest replaces the others")
+	assert.EqualValues(t, 8, got.GetEpoch().GetSeq())
+	o.Configure(wire.EpochOut(conclave.Epoch{Term: 1, Seq: 8}), &wirev1.WatchedValue{Id: "0"})
+	o.Unconfigure("0")
+	assert.Nil(t, o.Next())
 }

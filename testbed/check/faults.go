@@ -104,8 +104,8 @@ func (t faultTimes) onlyOn(from, to time.Duration, prefixes ...string) bool {
 }
 
 // steady returns a function that reports whether no fault began or ended between
-// two times, and none was in effect but lost data nodes and sessions, and ports
-// that were closed.
+// two times, and none was in effect but lost data nodes and some lost sessions,
+// and ports that were closed.
 func (h *History) steady() func(from, to time.Duration) bool {
 	lasting := []testbed.Verb{testbed.Kill, testbed.Stop, testbed.ClosePort, testbed.StartWrong}
 	others := h.faultSpansBut(func(v testbed.Verb) bool { return slices.Contains(lasting, v) })
@@ -120,7 +120,8 @@ func (h *History) steady() func(from, to time.Duration) bool {
 				}
 			}
 		}
-		return others.onlyOn(from, to)
+		unaffected := func(n string) bool { return !steady.any(from, to, n) }
+		return others.onlyOn(from, to) && slices.ContainsFunc(h.Cluster.NodesOf("session"), unaffected)
 	}
 }
 

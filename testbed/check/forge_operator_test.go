@@ -195,6 +195,12 @@ var operatorForgeries = map[string]forgery{
 		},
 		func(f *forger) { f.op(check.Op{Kind: check.OpCompared, Version: 9}) },
 	},
+	"L18 a follower's own comparison": {
+		func(f *forger) {
+			f.claim("data-1", trace.Claim{Kind: trace.Differed, Slot: 3, Epoch: epoch(7, 3), Peer: id("data-2")})
+		},
+		func(f *forger) { f.op(check.Op{Kind: check.OpCompared, Version: 9}) },
+	},
 	"L19": {
 		func(f *forger) {
 			f.fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-2"})

@@ -293,7 +293,7 @@ func claimText(c trace.Claim) string {
 func slotted(k trace.Kind) bool {
 	switch k {
 	case trace.Granted, trace.Copied, trace.Migrating, trace.Serving, trace.Finished, trace.Read, trace.Stored, trace.Removed, trace.OwnerGone,
-		trace.Merging, trace.Merged, trace.Adopted, trace.Answering, trace.Answered, trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Held:
+		trace.Merging, trace.Merged, trace.Differed, trace.Adopted, trace.Answering, trace.Answered, trace.Accepted, trace.Settled, trace.Counted, trace.Pushed, trace.Held:
 		return true
 	}
 	return false

@@ -4,11 +4,12 @@ import (
 	"slices"
 	"time"
 
+	"conclave/internal/trace"
 	"conclave/testbed"
 )
 
 // L18: where a follower's copy and its leader's were compared at one position
-// of one feed, they were equal.
+// of one feed, by the player or by the follower itself, they were equal.
 func copiesAreEqual(h *History, v *Verdict) {
 	h.ops(func(i int, at time.Duration, o Op) {
 		v.Checks += max(0, int(o.Version)-len(o.Values))
@@ -16,6 +17,9 @@ func copiesAreEqual(h *History, v *Verdict) {
 			v.check(false, h, at, []int{i}, "%s", pair)
 		}
 	}, OpCompared)
+	h.events(func(i int, at time.Duration, c trace.Claim) {
+		v.check(false, h, at, []int{i}, "%s finds that its copy of slot %d differs from that of %s at epoch %s", c.Node, c.Slot, c.Peer, c.Epoch)
+	}, trace.Differed)
 }
 
 // electionLimit bounds how long a cluster without faults may be without a

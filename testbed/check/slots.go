@@ -116,8 +116,9 @@ func tablesConverge(h *History, v *Verdict) {
 func (h *History) serveLimit() time.Duration { return h.Cluster.Lease + SessionGrace + 5*time.Second }
 
 // L20: a slot that was granted is served in time, or granted again, if from the
-// grant until then no fault begins or ends, and only data nodes and sessions are
-// lost and ports closed.
+// grant until then no fault begins or ends, only data nodes and sessions are lost
+// and ports closed, and some session is not affected: a data node that no session
+// answers gives none up.
 func grantedSlotsServe(h *History, v *Verdict) {
 	waiting := map[int]seenAt[trace.Claim]{}
 	calm := h.steady()

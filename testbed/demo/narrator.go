@@ -280,5 +280,5 @@ func ms(d time.Duration) string {
 	if d < 10*time.Millisecond {
 		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
+	return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
 }

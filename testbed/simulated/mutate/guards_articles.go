@@ -99,7 +99,7 @@ var articleGuards = []guard{
 	{name: "002: a leader compares with no session", test: unit{"./data", "TestRepair_AddsWhatWritesMissed"}, patch: patch{
 		"data/repair.go", "\t\t\t\tif s.owners.alive(session) {", "\t\t\t\tif s.owners.alive(session) && epoch.IsZero() {"}},
 	{name: "002: a follower does not compare its copy", test: unit{"./data", "TestCompare_FollowerThatLostACopyLoadsItAgain"}, patch: patch{
-		"data/follow.go", "if leaders == nil ||", "if leaders != nil ||"}},
+		"data/follow.go", "if leaders == nil ||", "if leaders == nil || leaders != nil ||"}},
 	{name: "002: a node that starts is sent no configuration", test: unit{"./meta", "TestConfig_ReachesEveryNodeAndOutlivesItsLeader"}, patch: patch{
 		"wire/state.go", "if EpochIn(have.GetConfig()).Less(s.Config.Epoch) {", "if EpochIn(have.GetConfig()).Less(s.Config.Epoch) && have.GetConfig().GetTerm() > 0 {"}},
 

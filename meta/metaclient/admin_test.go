@@ -1,0 +1,21 @@
+package metaclient_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/meta/metaclient"
+	"conclave/wire"
+)
+
+// A name that leads to another path is refused before anything is sent: a router
+// removes its dots, and the request becomes another one.
+func TestAdmin_RefusesNamesThatArePaths(t *testing.T) {
+	admin := metaclient.NewAdmin(metaclient.AdminConfig{Metas: []string{"127.0.0.1:1"}})
+	for _, name := range []string{"", ".", "..", "../stopping", "a/b"} {
+		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(admin.RemoveConfig(t.Context(), name)), name)
+		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(admin.Allow(t.Context(), name)), name)
+	}
+	assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(admin.Allow(t.Context(), "a.b")))
+}
