@@ -108,11 +108,7 @@ func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Dur
 	own := s.seen
 	own.Values = slices.Clone(own.Values) // the application may change its copy
 	if s.onPush == nil {
-		select { // the newest replaces a push that was not read
-		case <-s.pushes:
-		default:
-		}
-		s.pushes <- own // room for one, and this is the only sender
+		putNewest(s.pushes, own)
 		return
 	}
 	s.next = &own
@@ -120,6 +116,17 @@ func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Dur
 		s.calling = true
 		s.client.callbacks.Go(s.runCallbacks) // joined at the end of Run
 	}
+}
+
+// putNewest puts v into a channel with room for one, in the place of what was not
+// read. It never blocks, because there is no other sender: the client's lock is
+// held.
+func putNewest[T any](ch chan T, v T) {
+	select {
+	case <-ch:
+	default:
+	}
+	ch <- v
 }
 
 // runCallbacks calls the callback until no newer push waits: one goroutine per

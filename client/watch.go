@@ -125,14 +125,8 @@ func (w *Watch) took(v ConfigValue, epoch conclave.Epoch) {
 	if w.closed || epoch.Less(w.epoch) {
 		return
 	}
-	same := w.known && w.seen == v
+	if !w.known || w.seen != v {
+		putNewest(w.values, v)
+	}
 	w.seen, w.epoch, w.known = v, epoch, true
-	if same {
-		return
-	}
-	select { // the newest replaces one that was not read
-	case <-w.values:
-	default:
-	}
-	w.values <- v // room for one, and this is the only sender
 }

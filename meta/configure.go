@@ -59,7 +59,6 @@ func (a *arranger) setConfig(ctx context.Context, id, value string) (wire.Config
 	if err := a.writeConfig(ctx, id, now); err != nil {
 		return wire.ConfigValue{}, err
 	}
-	now, _ = a.state.Config.Find(id)
 	a.event("config.set", &now.Epoch, map[string]any{"id": id, "bytes": len(value)}, "the configuration value %s was set", id)
 	return now, nil
 }

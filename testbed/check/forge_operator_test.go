@@ -343,5 +343,5 @@ func (f *forger) withdrawnAt5() {
 }
 
 func (f *forger) leader(name string) *forger {
-	return f.add(check.Entry{Observed: &check.Observation{Leader: name}})
+	return f.observed(name, 0)
 }
