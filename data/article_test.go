@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"conclave"
 	"conclave/data"
 	"conclave/slot"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -140,6 +142,43 @@ func TestArticleAStopKeepsItsOrder(t *testing.T) {
 	// until no slot is its own, and only then closing its servers.
 }
 
+// Article 002, isStopPushSwitch: while pushes are stopped, a data node that stops
+// does not wait. Here it does not wait until another node has its copies as a
+// follower; the slots that it leads it hands over all the same, because otherwise
+// the stop would lose what a crash can lose.
+func TestArticleAStopWithStopPushWaitsForNoNewCopies(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, b := serving(t, c)
+		d := c.data("data-3") // could hold b's copy, and is given none
+		s1 := c.session("session-1", true)
+		s1.store(pub(dataIDIn(0, 1), "r1", 1, "v1"))
+		stopPush := func(value string) {
+			c.set(func(s *wire.State, e conclave.Epoch) {
+				s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopPush, Value: value, Version: e.Seq}}}
+			})
+		}
+		stopPush("off")
+		follower, leader := make(chan error, 1), make(chan error, 1)
+		go func() { follower <- b.Shutdown(t.Context()) }()
+		never(t, 10*time.Second, "the follower left while pushes were not stopped", func() bool { return !c.members().Has(b.id) })
+		stopPush("on")
+		eventually(t, time.Second, "the follower left", func() bool { return !c.members().Has(b.id) })
+		require.NoError(t, <-follower)
+
+		go func() { leader <- a.Shutdown(t.Context()) }()
+		never(t, 10*time.Second, "the leader left with its slot", func() bool { return !c.members().Has(a.id) })
+		c.prepare(0, d.id)
+		eventually(t, time.Second, "d has caught up", func() bool { return d.state(0) == slot.CaughtUp })
+		c.switchTo(0, d.id)
+		eventually(t, time.Second, "d serves", func() bool { return d.state(0) == slot.Serving })
+		c.settle(0)
+		require.NoError(t, <-leader)
+		v, ok := s1.read(dataIDIn(0, 1))
+		assert.True(t, ok)
+		assert.Equal(t, []string{"v1"}, v)
+	})
+}
+
 func TestArticleSlotsLeaveOneByOneWhileTheNodeServes(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.latency = time.Millisecond
@@ -193,6 +232,84 @@ func TestArticleTheLastStepOfAStartLeavesTheBlacklist(t *testing.T) {
 	})
 	// Article 002: a data node opens its servers, renews with meta, and takes
 	// itself off the blacklist last.
+}
+
+// With stop-push on, too, a follower stays while the leader may be dead: its copy
+// may be the only one.
+func TestStop_WithStopPushWaitsForALeaderThatIsSilent(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		a, b := serving(t, c)
+		c.data("data-3")
+		eventually(t, 5*time.Second, "b has a copy", func() bool { return b.state(0) == slot.CaughtUp })
+		c.set(func(s *wire.State, e conclave.Epoch) {
+			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopPush, Value: "on", Version: e.Seq}}}
+		})
+		c.cut(a.id.Name) // its lease has not ended: it is still a member
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.Shutdown(ctx) }()
+		never(t, 10*time.Second, "the only complete copy has left", func() bool { return !c.members().Has(b.id) })
+		c.evict(a.id.Name)
+		c.crash(0, b.id)
+		eventually(t, time.Second, "b serves", func() bool { return b.state(0) == slot.Serving })
+		cancel()
+		require.Error(t, <-done)
+	})
+}
+
+// Article 002: a starting node fetches the provide data and the system properties
+// before it serves. Here they come with the slot table, in the answer to its first
+// beat: when the node serves a slot it has them.
+func TestArticleAStartingNodeHasItsSettingsBeforeItServes(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.stable(1, lostLeader)
+		c.set(func(s *wire.State, e conclave.Epoch) {
+			s.Switches = wire.Switches{Epoch: e, List: []wire.Switch{{Key: wire.SwitchStopPush, Value: "on", Version: 1}}}
+			s.Config = wire.ConfigValues{Epoch: e, List: []wire.ConfigValue{{ID: "limits", Value: "10", Epoch: e}}}
+		})
+		c.crash(0, conclave.NodeID{Name: "data-1", Incarnation: "i1"})
+		n := c.data("data-1")
+		eventually(t, time.Second, "it serves", func() bool { return slices.Contains(events(n), "slot.serving") })
+		st := n.View().State()
+		assert.Equal(t, "on", st.Switches.Get(wire.SwitchStopPush, "off"))
+		v, found := st.Config.Find("limits")
+		assert.True(t, found)
+		assert.Equal(t, "10", v.Value)
+	})
+}
+
+// Article 002: a node that leaves is put on a migration list, and marked there when
+// its slots have moved (succeed). Here one list is enough, the blacklist; what is left
+// to move is read from the slot table, and the mark is that Shutdown returns no error
+// and the node has left the member list. A stop that has not moved its slots has no
+// such mark: it returns an error.
+func TestArticleAStopSucceedsWhenItsSlotsHaveMoved(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, c *cluster) {
+			a, _ := serving(t, c)
+			d := c.data("data-3")
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- a.Shutdown(ctx) }()
+			eventually(t, time.Second, "it is on the list", func() bool { return len(c.blacklist()) == 1 })
+			assert.Equal(t, "data-1", c.blacklist()[0].Name)
+			never(t, 5*time.Second, "it left with a slot", func() bool { return !c.members().Has(a.id) })
+			if moves {
+				c.prepare(0, d.id)
+				eventually(t, time.Second, "d has caught up", func() bool { return d.state(0) == slot.CaughtUp })
+				c.switchTo(0, d.id)
+				eventually(t, time.Second, "d serves", func() bool { return d.state(0) == slot.Serving })
+				c.settle(0)
+				require.NoError(t, <-done)
+				assert.False(t, c.members().Has(a.id))
+			} else {
+				require.ErrorContains(t, <-done, "still leads 1 slots")
+			}
+			assert.Equal(t, moves, len(c.table().LedBy(a.id)) == 0)
+			assert.Len(t, c.blacklist(), 1, "until it starts again")
+		})
+	}
 }
 
 func TestArticleALostSessionsTaskIsRetriedAndOthersAreNotHeldUp(t *testing.T) {

@@ -52,7 +52,8 @@ type puller struct {
 	retry        map[int]bool      // slots to request again: refused, or with a gap
 	reload       map[int]bool      // slots of which the whole copy is awaited: it differed from the leader's
 	differed     map[int]time.Time // when it did last
-	lastReceived time.Time         // when the leader last sent anything
+	lastReceived time.Time         // when the leader last sent anything; before that, when it was asked
+	received     bool              // the leader has sent something
 }
 
 // set sets what this node follows from now on: for each leader, the slots and
@@ -79,6 +80,19 @@ func (f *follows) lag(leader conclave.NodeID) time.Duration {
 		return silent
 	}
 	return 0
+}
+
+// receivedSince reports whether a leader has sent anything after a time.
+func (f *follows) receivedSince(leader conclave.NodeID, after time.Time) bool {
+	f.mu.Lock()
+	p := f.all[leader]
+	f.mu.Unlock()
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.received && p.lastReceived.After(after)
 }
 
 // run starts and stops pullers as set requires, and waits for them at the end.
@@ -236,7 +250,7 @@ func (p *puller) changes(asked map[int]conclave.Epoch) []*wirev1.ReplicateReques
 func (p *puller) apply(e *wirev1.ReplicateEvent) {
 	now := time.Now()
 	p.mu.Lock()
-	p.lastReceived = now
+	p.lastReceived, p.received = now, true
 	p.mu.Unlock()
 	r := p.replicas.of(int(e.GetSlot()))
 	if r == nil || e.GetAccess() == wirev1.Access_ACCESS_UNSPECIFIED {

@@ -38,9 +38,10 @@ type Server struct {
 	repairer *repairer
 	service  *service
 
-	ready     atomic.Bool // the node has registered and left the blacklist
-	draining  atomic.Bool
-	forbidden conclave.Epoch // of the blacklist with this node's drain entry; Shutdown's own
+	ready      atomic.Bool // the node has registered and left the blacklist
+	draining   atomic.Bool
+	forbidden  conclave.Epoch // of the blacklist with this node's drain entry; Shutdown's own
+	handedOver bool           // this node may stop without loss; Shutdown's own
 }
 
 // New returns a data node that does nothing until Run, or an error if the

@@ -22,14 +22,20 @@ import (
 //  2. Wait until this node leads no slot (hasSlot), every successor serves, and
 //     no slot that it follows has lost its leader: this copy may be the last
 //     one, and the slot may be granted to this node to be handed on
-//     (slot.Drained).
+//     (slot.HandedOver). It also waits until other nodes have the copies that
+//     this node has as a follower (slot.Drained). With the switch stop-push on
+//     (isStopPushSwitch) it does not wait for that, but until the leader of each
+//     slot that it follows has sent something since the drain entry: the member
+//     list may still name a leader that is dead.
 //  3. Leave the member list.
 //  4. Stop the feeds, close the listener.
 //
-// In protection mode slots do not move. The original then skips step 2, and the
-// slots are lost with the node; here the node waits and logs it, until the
-// caller's deadline. It also waits while there is no meta leader. If ctx ends
-// first the node stops all the same, and Shutdown returns the reason.
+// With stop-push on the original skips step 2 as a whole, and so it does in
+// protection mode, where slots do not move: the slots that the node leads are
+// lost with it, as in a crash. Here it hands them over in any case. In protection
+// mode it waits and logs it, until the caller's deadline. It also waits while
+// there is no meta leader. If ctx ends first the node stops all the same, and
+// Shutdown returns the reason.
 //
 // While a stop of the whole cluster is announced (`conclave down`), only step 4
 // is taken, even if the announcement arrives during the other steps.
@@ -47,7 +53,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 				{Name: "leave the member list", Do: s.leave},
 			})
 		}
-		s.config.Trace.Claim(trace.Claim{Kind: trace.Emptied, Count: len(s.view.Table().LedBy(s.config.Node)), Flag: err == nil && s.draining.Load(), Err: err})
+		s.config.Trace.Claim(trace.Claim{Kind: trace.Emptied, Count: len(s.view.Table().LedBy(s.config.Node)), Flag: err == nil && s.handedOver, Err: err})
 		return err
 	})
 }
@@ -97,16 +103,21 @@ func (s *Server) handOver(ctx context.Context) error {
 	if !s.draining.Load() {
 		return nil // the step before has logged why
 	}
-	next := time.NewTicker(5 * time.Second)
+	began := time.Now()
+	alive := func(leader conclave.NodeID) bool { return s.follows.receivedSince(leader, began) }
+	next, feeds := time.NewTicker(5*time.Second), time.NewTicker(s.config.Beat)
 	defer next.Stop()
+	defer feeds.Stop()
 	for {
 		changed := s.view.Changed()
 		st := s.view.State()
-		if !st.Blacklist.Epoch.Less(s.forbidden) && drained(st, s.config.Node.Name) || s.Stopping.InForce() {
+		s.handedOver = !st.Blacklist.Epoch.Less(s.forbidden) && mayStop(st, s.config.Node.Name, alive)
+		if s.handedOver || s.Stopping.InForce() {
 			return nil
 		}
 		select {
 		case <-changed:
+		case <-feeds.C: // what the leaders send changes no state
 		case <-next.C:
 			s.log.Warn("waiting for successors", "led", len(st.Table.LedBy(s.config.Node)), "frozen", st.Freeze.Frozen, "leader lost for", s.meta.LostFor())
 		case <-ctx.Done():
@@ -121,12 +132,21 @@ func (s *Server) holdsAny() bool {
 	return len(reports) > 0
 }
 
-// drained reports whether a node may leave by the given state; see
-// slot.Drained.
-func drained(st wire.State, name string) bool {
+// mayStop reports whether a node may leave by the given state: it has handed its
+// slots over, and other nodes have its copies or, if pushes are stopped, the
+// leaders of the slots that it follows are alive.
+func mayStop(st wire.State, name string, alive func(leader conclave.NodeID) bool) bool {
 	live := make([]conclave.NodeID, 0, 8)
 	for _, m := range st.Members.Of(conclave.RoleData) {
 		live = append(live, m.Node)
+	}
+	if st.Switches.Get(wire.SwitchStopPush, "off") == "on" {
+		for _, row := range st.Table.Slots {
+			if row.Names(name) && row.Leader.Name != name && !alive(row.Leader) {
+				return false
+			}
+		}
+		return slot.HandedOver(st.Table, name, live)
 	}
 	forbidden := make([]string, 0, 8)
 	for _, e := range st.Blacklist.Entries {

@@ -209,7 +209,7 @@ func (a *arranger) effectOfSwitch(key, value string) effect {
 		}
 	case wire.SwitchStopPush:
 		if value == "on" {
-			return safe("sessions push nothing, first lists included, until stop-push is off")
+			return safe("sessions push nothing, first lists included, and data nodes that stop do not wait until others have copied what they follow, until stop-push is off")
 		}
 	}
 	return safe("%s becomes %s", key, value)

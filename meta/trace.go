@@ -26,28 +26,32 @@ func (a *arranger) traced(old, next conclavesql.State, write func() (conclavesql
 	return outcome, err
 }
 
-// traceCopies emits, for each slot that is to be granted to a node on the
-// blacklist, what is known of the live nodes' copies of it, so that a checker
-// can decide whether the grant was necessary.
+// traceCopies emits, for each slot of a dead leader that is to be granted, what
+// is known of the copies of it that the live nodes of its row have, so that a
+// checker can decide whether the right node was chosen.
 func (a *arranger) traceCopies(in slot.Input, moves []slot.Move) {
 	if a.config.Trace == nil {
 		return
 	}
+	type copyOf struct {
+		slot int
+		node conclave.NodeID
+	}
+	reports := make(map[copyOf]slot.Report, len(in.Reports))
+	for _, r := range in.Reports {
+		reports[copyOf{r.Slot, r.Node}] = r
+	}
 	for _, m := range moves {
-		if m.Kind != slot.Granted || !slices.Contains(in.Forbidden, m.To.Name) {
+		if m.Kind != slot.Granted || m.From == m.To {
 			continue
 		}
 		known := trace.Claim{Kind: trace.Copied, Term: a.fence.Term, Base: in.Next, Slot: m.Slot}
-		for _, n := range append([]conclave.NodeID{m.To}, in.Live...) {
-			known.Flag, known.Peer = n == m.To, n
-			if known.Flag && known.Key != "" {
-				continue // it was the first one
-			}
+		row := slices.DeleteFunc(a.state.Table.Slots[m.Slot].Holders(), func(n conclave.NodeID) bool { return n == m.To || !slices.Contains(in.Live, n) })
+		for i, n := range append([]conclave.NodeID{m.To}, row...) {
+			known.Flag, known.Peer = i == 0, n
 			known.Key, known.Epoch, known.Count = "none", conclave.Epoch{}, 0
-			for _, r := range in.Reports {
-				if r.Slot == m.Slot && r.Node == n {
-					known.Key, known.Epoch, known.Count = string(r.State), r.Epoch, int(r.LagMs)
-				}
+			if r, reported := reports[copyOf{m.Slot, n}]; reported {
+				known.Key, known.Epoch, known.Count = string(r.State), r.Epoch, int(r.LagMs)
 			}
 			a.config.Trace(known)
 		}

@@ -14,6 +14,7 @@ import (
 	"conclave"
 	"conclave/blacklist"
 	"conclave/client"
+	"conclave/wire"
 )
 
 // A session keeps what its clients publish and subscribe. When it dies, its
@@ -189,6 +190,28 @@ func TestArticleLeavesTheBlacklistLast(t *testing.T) {
 		x := c.client("client", "session-1")
 		time.Sleep(5 * time.Second)
 		assert.Empty(t, x.Connected())
+	})
+}
+
+// Article 002: a starting node fetches the provide data and the system properties
+// before it serves. Here they come with the slot table: the first client of a session
+// sees the value that was set before the session started, and is pushed nothing while
+// stop-push is on.
+func TestArticleAStartingSessionHasItsSettingsBeforeItServes(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		c.published(c.client("writer", "session-1"), "svc", "0")
+		c.meta.setConfig(wire.ConfigValue{ID: "limits", Value: "10"})
+		c.meta.setSwitch(wire.SwitchStopPush, "on")
+		time.Sleep(time.Second)
+		c.startSession("session-2")
+		first := c.client("first", "session-2")
+		limits, sub := c.watcher(first, "limits"), c.watch(first, "svc")
+		c.eventually("the value is seen", limits.saw("10 true"))
+		time.Sleep(5 * time.Second)
+		assert.True(t, limits.saw("10 true")(), "and nothing before it: %v", limits.seen)
+		assert.Empty(t, sub.all())
+		c.meta.setSwitch(wire.SwitchStopPush, "off")
+		c.eventually("the list is seen", sub.shows("0"))
 	})
 }
 

@@ -269,10 +269,15 @@ func TestDrained_FalseWhileLeaderIsDead(t *testing.T) {
 		w.Slots[i].Phase, w.Slots[i].Leader, w.Slots[i].Followers = slot.Stable, node("a"), nodes("b")
 	}
 	assert.True(t, slot.Drained(w, "b", nodes("a", "b"), forbidden, 2), "no other node could have its copies")
+	assert.False(t, slot.Drained(w, "b", nodes("a", "b", "c"), forbidden, 2), "c could")
+	assert.True(t, slot.HandedOver(w, "b", nodes("a", "b", "c")), "but nothing is lost without its copies")
+	assert.False(t, slot.HandedOver(w, "a", nodes("a", "b", "c")), "it leads")
+	assert.False(t, slot.HandedOver(w, "b", nodes("b", "c")), "their leader is dead")
 	assert.False(t, slot.Drained(w, "b", nodes("b"), forbidden, 2), "their leader is dead")
 	assert.ErrorContains(t, slot.CanDrain(w, "b", nodes("b"), nil), "drain b, which has copies of 4 slots without a leader: no successor: no other data node is up")
 	w.Slots[2].Phase = slot.Crash
 	assert.False(t, slot.Drained(w, "b", nodes("a", "b"), forbidden, 2), "its leader does not serve yet")
+	assert.False(t, slot.HandedOver(w, "b", nodes("a", "b", "c")), "its leader does not serve yet")
 }
 
 // Protection: without a complete copy a slot goes only to the newer incarnation of

@@ -48,13 +48,10 @@ func CanDrain(t Table, name string, live []conclave.NodeID, forbidden []string) 
 	return fmt.Errorf("drain %s, which %s: %w: %s", name, has, ErrNoSuccessor, reason)
 }
 
-// Drained reports whether the named node may stop without loss of data. It must
-// lead no slot and be the source of none (its successors serve). For every slot
-// that it follows, a live leader must serve the slot, and too few other nodes
-// must be available to hold the copy instead, so that the cluster has one copy
-// fewer without this node in any case. While a slot's leader is dead or
-// compares with the sessions, a follower may have the last complete copy, and
-// the next write may make it the leader.
+// Drained reports whether the named node may stop without loss of data, and
+// without loss of a copy: it has handed over (HandedOver), and too few other
+// nodes are available to hold the copies that it still has, so that the cluster
+// has one copy fewer without this node in any case.
 func Drained(t Table, name string, live []conclave.NodeID, forbidden []string, replicas int) bool {
 	is := func(n conclave.NodeID) bool { return n.Name == name }
 	available := func(s Slot) (n int) {
@@ -66,14 +63,29 @@ func Drained(t Table, name string, live []conclave.NodeID, forbidden []string, r
 		return n
 	}
 	for _, s := range t.Slots {
+		if slices.ContainsFunc(s.Followers, is) && available(s) >= replicas-1 {
+			return false
+		}
+	}
+	return HandedOver(t, name, live)
+}
+
+// HandedOver reports whether the named node may stop without loss of data. It
+// must lead no slot and be the source of none (its successors serve). Every slot
+// that it follows must have a live leader that serves it: while a slot's leader
+// is dead or compares with the sessions, a follower may have the last complete
+// copy, and the next write may make it the leader.
+//
+// The slots that it follows have a copy fewer when it has stopped, until another
+// node has loaded one: Drained waits for that, too.
+func HandedOver(t Table, name string, live []conclave.NodeID) bool {
+	is := func(n conclave.NodeID) bool { return n.Name == name }
+	for _, s := range t.Slots {
 		if is(s.Leader) || is(s.Successor) || is(s.Source) {
 			return false
 		}
-		if !slices.ContainsFunc(s.Followers, is) {
-			continue
-		}
 		served := (s.Phase == Stable || s.Phase == Preparing) && slices.Contains(live, s.Leader)
-		if !served || available(s) >= replicas-1 {
+		if slices.ContainsFunc(s.Followers, is) && !served {
 			return false
 		}
 	}

@@ -73,7 +73,7 @@ type Switch struct {
 
 // The keys of the switches.
 const (
-	SwitchStopPush        = "stop-push"        // on, off: while on, sessions push nothing
+	SwitchStopPush        = "stop-push"        // on, off: while on, sessions push nothing, and a data node that stops does not wait for new copies
 	SwitchArrange         = "arrange"          // on, off: off suspends the arranger
 	SwitchProtectionFloor = "protection-floor" // the smallest number of data nodes with which slots still move; 0: none
 	SwitchPushWindow      = "push-window-ms"   // changes of a datum within this time are merged into one push

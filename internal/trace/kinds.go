@@ -45,11 +45,11 @@ const (
 	// Granted: the table that was written as Base gives Slot to Peer at Epoch;
 	// Key is the phase, Version the base.
 	Granted Kind = "granted"
-	// Copied is made before the table of Base, which gives Slot to a node on
-	// the blacklist, is written, once for each node that could have been given
-	// it: Peer is alive and has reported a copy of state Key, of leader epoch
-	// Epoch, Count milliseconds behind. The first claim, with Flag, is about
-	// the node that is given the slot.
+	// Copied is made before the table of Base, which gives Slot of a dead leader
+	// to another node, is written, once for that node and once for each other
+	// live node of the old row: Peer has reported a copy of state Key, of leader
+	// epoch Epoch, Count milliseconds behind. The first claim, with Flag, is
+	// about the node that is given the slot.
 	Copied Kind = "copied"
 	// Listed: the blacklist that was written as Epoch names Key (sorted,
 	// separated by commas).

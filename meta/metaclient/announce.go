@@ -91,15 +91,20 @@ func (a *Admin) waitForStop(ctx context.Context, address string) bool {
 }
 
 // AnnounceStopTo announces the stop to the session or data node at the address
-// alone, for the incarnation that answers there. It is in force for NodeStopping.
+// alone, for the incarnation that answers there, or, if a meta node answers, to
+// the leader. It is in force for NodeStopping.
 func (a *Admin) AnnounceStopTo(ctx context.Context, address, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	var health struct {
-		Incarnation string `json:"incarnation"`
+		Role        conclave.Role `json:"role"`
+		Incarnation string        `json:"incarnation"`
 	}
 	if err := a.one(ctx, address, http.MethodGet, "/healthz", nil, &health); err != nil {
 		return err
+	}
+	if health.Role == conclave.RoleMeta {
+		return a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{By: by}, nil)
 	}
 	return a.one(ctx, address, http.MethodPost, "/v1/stopping", StoppingRequest{Incarnation: health.Incarnation, By: by}, nil)
 }
