@@ -21,6 +21,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: example DSN NAME")
+		os.Exit(2)
+	}
 	ctx, dsn, name := context.Background(), os.Args[1], os.Args[2]
 	lock := sql.Lock{DataCenter: "shop", Name: "nightly"}
 	db := must(sql.Open(dsn, sql.Options{})) // connections of the election's own

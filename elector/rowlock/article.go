@@ -41,19 +41,9 @@ type Registry struct {
 
 // entry is one lock in the map of held locks.
 type entry struct {
-	ready chan struct{} // closed when the row was inserted, or the attempt has failed
-	id    int64
-	err   error
-}
-
-// acquired reports whether the row was inserted, and Acquire is not in progress.
-func (e *entry) acquired() bool {
-	select {
-	case <-e.ready:
-		return e.err == nil
-	default:
-		return false
-	}
+	ready    chan struct{} // closed when the row was inserted, or the attempt has failed
+	id       int64         // of the row; this and the field below are guarded by Registry.mu
+	acquired bool          // the row was inserted
 }
 
 // NewRegistry returns a Registry, or an error if the configuration is invalid. Run
@@ -92,17 +82,20 @@ func (r *Registry) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// every calls task at each interval until ctx ends. It ignores errors: the next call
-// is the retry.
+// every calls task until ctx ends, each time an interval after the call before has
+// returned (scheduleWithFixedDelay in article 001): slow statements put the next refresh
+// off. It ignores errors: the next call is the retry.
 func (r *Registry) every(ctx context.Context, task func(context.Context) error) {
-	tick := time.NewTicker(max(r.cfg.Interval, time.Second))
-	defer tick.Stop()
+	delay := max(r.cfg.Interval, time.Second)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
 			_ = task(ctx)
+			timer.Reset(delay)
 		}
 	}
 }
@@ -115,31 +108,42 @@ func (r *Registry) expired() int64 { return r.now() - r.cfg.Expire.Milliseconds(
 
 // Acquire waits for the lock (registryLockManager.acquireLock in article 001). If the
 // key is in the map already, it returns at once, also for another thread: the map is
-// filled once per key (computeIfAbsent).
+// filled once per key (computeIfAbsent). A thread that comes while another one tries
+// waits for it, and tries itself if that one fails.
 func (r *Registry) Acquire(ctx context.Context, key string) error {
-	r.mu.Lock()
-	e, there := r.locks[key]
-	if !there {
-		e = &entry{ready: make(chan struct{})}
-		r.locks[key] = e
-	}
-	r.mu.Unlock()
-	if there {
+	for {
+		r.mu.Lock()
+		e, there := r.locks[key]
+		if !there {
+			e = &entry{ready: make(chan struct{})}
+			r.locks[key] = e
+		}
+		acquired := e.acquired
+		r.mu.Unlock()
+		switch {
+		case acquired:
+			return nil
+		case !there:
+			return r.fill(ctx, key, e)
+		}
 		select {
 		case <-e.ready:
-			return e.err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	e.id, e.err = r.insert(ctx, key)
-	if e.err != nil {
-		r.mu.Lock()
+}
+
+// fill inserts the row of a new entry. If that fails the key leaves the map.
+func (r *Registry) fill(ctx context.Context, key string, e *entry) error {
+	id, err := r.insert(ctx, key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.id, e.acquired = id, err == nil; err != nil {
 		delete(r.locks, key)
-		r.mu.Unlock()
 	}
 	close(e.ready)
-	return e.err
+	return err
 }
 
 // errDuplicate is the MySQL error number of a unique violation.
@@ -184,7 +188,7 @@ func (r *Registry) Holds(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.locks[key]
-	return e != nil && e.acquired()
+	return e != nil && e.acquired
 }
 
 // Release deletes the row and then removes the key from the map, also if another
@@ -195,11 +199,13 @@ func (r *Registry) Holds(key string) bool {
 func (r *Registry) Release(ctx context.Context, key string) error {
 	r.mu.Lock()
 	e := r.locks[key]
-	r.mu.Unlock()
-	if e == nil || !e.acquired() {
+	if e == nil || !e.acquired {
+		r.mu.Unlock()
 		return nil
 	}
-	if _, err := r.cfg.DB.Exec(ctx, articleReleaseSQL, e.id); err != nil {
+	id := e.id
+	r.mu.Unlock()
+	if _, err := r.cfg.DB.Exec(ctx, articleReleaseSQL, id); err != nil {
 		return fmt.Errorf("release lock %s: %w", key, err)
 	}
 	r.mu.Lock()
@@ -232,7 +238,7 @@ func (r *Registry) heldIDs() (ids []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(r.locks)) {
-		if e := r.locks[key]; e.acquired() {
+		if e := r.locks[key]; e.acquired {
 			ids = append(ids, e.id)
 		}
 	}

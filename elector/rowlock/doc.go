@@ -8,9 +8,9 @@
 //
 //	acquire   insert the row; a unique violation means that the lock is held: sleep, try
 //	          again. Held locks are in a map (lockHoldMap), filled once per key.
-//	refresh   every 2 s (LockTermRefreshTask): write the process's clock into last_term of
-//	          all rows that it holds, then delete all rows whose last_term is too old,
-//	          including other processes' rows.
+//	refresh   2 s after the last refresh has ended (LockTermRefreshTask): write the
+//	          process's clock into last_term of all rows that it holds, then delete all
+//	          rows whose last_term is too old, including other processes' rows.
 //	release   delete the row, then remove it from the map; if the row cannot be
 //	          deleted it stays in the map, and release can be retried.
 //

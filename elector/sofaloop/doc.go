@@ -18,8 +18,10 @@
 //  5. One of two callbacks is called, in every round.
 //
 // If a statement fails, the round ends there and changes nothing, except that a
-// leader whose renewal fails believes the row as it was before. The original
-// sets no limit to a statement; here the Deadline of package sql's Options is one.
+// leader whose renewal fails believes the row as it was before. A row that was
+// deleted within the round ends it, too: the node believes what it did before,
+// and its next round inserts the row. The original sets no limit to a statement;
+// here the Deadline of package sql's Options is one.
 //
 // # The article's names
 //

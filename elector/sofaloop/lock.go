@@ -61,7 +61,7 @@ func (l *Loop) doElect(ctx context.Context) (LeaderInfo, error) {
 	}
 	// The role: a node whose own belief has ended follows its own row.
 	if k.owner == l.cfg.Myself && l.cfg.Now().Before(l.Leader().Expire) {
-		k = l.onLeaderWorking(ctx, k)
+		k, err = l.onLeaderWorking(ctx, k)
 	} else {
 		k, err = l.onFollowWorking(ctx, k)
 	}
@@ -79,16 +79,21 @@ func (l *Loop) competeLeader(ctx context.Context) (LeaderInfo, error) {
 
 // onLeaderWorking renews the row and reads it again (ownerHeartbeat in article
 // 000). Whether the renewal has matched a row is not asked: the row tells. If
-// one of the two fails, the node continues with the row as it was before.
-func (l *Loop) onLeaderWorking(ctx context.Context, k lock) lock {
+// one of the two fails, the node continues with the row as it was before. It
+// returns ErrNoRows if the row was deleted: the original's query returns null
+// then, and leaderFrom throws.
+func (l *Loop) onLeaderWorking(ctx context.Context, k lock) (lock, error) {
 	if _, err := l.cfg.DB.Exec(ctx, conclavesql.SofaBeat, l.cfg.Lock.DataCenter, l.cfg.Lock.Name, k.owner, k.term, k.termDuration); err != nil {
-		return k
+		return k, nil
 	}
 	renewed, err := l.queryDistLock(ctx)
-	if err != nil {
-		return k
+	switch {
+	case errors.Is(err, conclavesql.ErrNoRows):
+		return lock{}, err
+	case err != nil:
+		return k, nil
 	}
-	return renewed
+	return renewed, nil
 }
 
 // onFollowWorking competes if the lock has expired, and reads which node has

@@ -76,6 +76,42 @@ func TestOnLeaderWorking_FailedBeatIsNoError(t *testing.T) {
 	})
 }
 
+// A row that is deleted between the heartbeat and the read, or between the update
+// and the read, ends the round with an error, as the original throws: no callback
+// is called, and the node believes what it did before. The next round inserts it.
+func TestDoElect_RowDeletedWithinARound(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		for name, statement := range map[string]string{"leader": "term_duration + 1", "follower": "term + 1"} {
+			_, err := w.DB.Exec(t.Context(), "DELETE FROM distribute_lock")
+			require.NoError(t, err)
+			calls := 0
+			count := func(cfg *sofaloop.Config) {
+				cfg.OnIamLeader = func() { calls++ }
+				cfg.OnIamNotLeader = cfg.OnIamLeader
+			}
+			leader, follower := w.loop(t, "a", count), w.loop(t, "b", count)
+			elect(t, leader, follower)
+			n := leader
+			if name == "follower" {
+				n = follower
+				w.age(t, time.Minute)
+			}
+			before, called := n.Leader(), calls
+			n.cable.Before(statement, func() {
+				n.cable.Before("SELECT", func() {
+					_, err := w.DB.Exec(t.Context(), "DELETE FROM distribute_lock")
+					require.NoError(t, err)
+				})
+			})
+			require.ErrorIs(t, n.Elect(t.Context()), conclavesql.ErrNoRows, name)
+			assert.Equal(t, before, n.Leader(), name)
+			assert.Equal(t, called, calls, name)
+			elect(t, n)
+			assert.Equal(t, row{n.name, 1, 0}, w.row(t))
+		}
+	})
+}
+
 // Article 000, step 3: whether the lock has expired is judged by the database's
 // clock, whatever the follower's is. It is in milliseconds, and the update in
 // whole seconds: in between the follower competes in vain.

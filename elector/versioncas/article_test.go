@@ -123,6 +123,8 @@ func TestArticleElectIsWonByOne(t *testing.T) {
 // seconds; its followers only read, a second later.
 func TestArticleLeaderTicks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
+		require.Equal(t, 5*time.Second, versioncas.ArticleTick)
+		require.Equal(t, time.Second, versioncas.ArticleOffset)
 		time.Sleep(3 * time.Second) // the start decides nothing
 		leader, follower := w.start(t, nil), w.start(t, nil)
 		for tick := range int64(10) {

@@ -17,7 +17,7 @@ import (
 
 // To see what happens in one seed:
 //
-//	go test ./elector/versioncas -run TestLate -late-from 3 -late-seeds 1 -v
+//	go test ./elector/versioncas -run TestLate -late-from 2 -late-seeds 1 -v
 var (
 	lateFrom  = flag.Uint64("late-from", 1, "the first seed that the tests of late nodes play")
 	lateSeeds = flag.Uint64("late-seeds", 10, "how many seeds they play")
@@ -139,8 +139,11 @@ func TestLate_ArticleDeposesLivingLeadersAndElectsTwice(t *testing.T) {
 		deposed, twice = deposed+s.deposed, twice+s.twice
 	}
 	t.Logf("living leaders deposed: %d; elections won twice: %d", deposed, twice)
-	assert.Positive(t, deposed)
-	assert.Positive(t, twice)
+	if *lateSeeds > 1 { // in one seed both faults need not happen
+		assert.Positive(t, deposed)
+		assert.Positive(t, twice)
+	}
+	assert.Positive(t, deposed+twice)
 }
 
 // One seed gives one story.

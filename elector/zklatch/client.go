@@ -23,6 +23,11 @@ type ClientConfig struct {
 	// Margin is how much earlier than the servers could end the session a holder stops
 	// relying on what it holds. Default a tenth of the session's timeout.
 	Margin time.Duration
+	// Retry decides whether a failed request is tried again, and whether an acquisition
+	// starts again after its place in the queue is lost. The default is RetryForever{}:
+	// until the caller's context ends. A Latch tries until it is closed, whatever the
+	// policy.
+	Retry  RetryPolicy
 	Rand   *rand.Rand   // for ids; nil draws a seed from the system
 	Logger *slog.Logger // nil discards the log lines
 }
@@ -30,12 +35,14 @@ type ClientConfig struct {
 // Client makes recipes (locks, latches, selectors) on one Tree, and deletes the nodes
 // that they leave behind.
 type Client struct {
-	tree   Tree
-	log    *slog.Logger
-	margin time.Duration
-	ctx    context.Context // ends with Close; used by background work
-	stop   context.CancelFunc
-	woken  atomic.Uint64
+	tree         Tree
+	log          *slog.Logger
+	margin       time.Duration
+	policy       RetryPolicy
+	ctx          context.Context // ends with Close; used by background work
+	stop         context.CancelFunc
+	woken        atomic.Uint64
+	noContainers atomic.Bool // the servers do not support containers
 
 	mu     sync.Mutex // guards the fields below
 	rand   *rand.Rand
@@ -53,7 +60,10 @@ func NewClient(tree Tree, cfg ClientConfig) *Client {
 		crand.Read(seed[:])
 		cfg.Rand = rand.New(rand.NewChaCha8(seed))
 	}
-	c := &Client{tree: tree, log: cfg.Logger, margin: cfg.Margin, rand: cfg.Rand}
+	if cfg.Retry == nil {
+		cfg.Retry = RetryForever{}
+	}
+	c := &Client{tree: tree, log: cfg.Logger, margin: cfg.Margin, policy: cfg.Retry, rand: cfg.Rand}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -90,21 +100,6 @@ func (c *Client) id() string {
 		b[i] = digits[c.rand.IntN(16)]
 	}
 	return string(b[:])
-}
-
-// makeParents creates a persistent path with its parents
-// (creatingParentContainersIfNeeded in article 004, whose parents are containers).
-func (c *Client) makeParents(ctx context.Context, path string) error {
-	for at := 1; at <= len(path); at++ {
-		if at < len(path) && path[at] != '/' {
-			continue
-		}
-		_, err := c.tree.Create(ctx, path[:at], nil, Persistent)
-		if err != nil && !errors.Is(err, ErrNodeExists) {
-			return err
-		}
-	}
-	return nil
 }
 
 // discard deletes a node in the background, and repeats that until it is deleted: a
@@ -161,15 +156,16 @@ func (c *Client) reliable(s Session, id int64) bool {
 }
 
 // holding returns a context for the holder of a node of session id. It ends with
-// ErrSuspended as soon as the hold cannot be relied on, which is before the servers can
-// have given it to another client. cancel ends it earlier, and joins its goroutine.
-func (c *Client) holding(parent context.Context, id int64) (ctx context.Context, cancel func()) {
+// ErrSuspended as soon as trusts (reliable or continues) returns false, which is before
+// the servers can have given the hold to another client. cancel ends it earlier, and
+// joins its goroutine.
+func (c *Client) holding(parent context.Context, id int64, trusts func(Session, int64) bool) (ctx context.Context, cancel func()) {
 	ctx, end := context.WithCancelCause(parent)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
 			s, changed := c.tree.Session()
-			if !c.reliable(s, id) {
+			if !trusts(s, id) {
 				end(ErrSuspended)
 				return
 			}

@@ -30,11 +30,24 @@
 //     something has changed, not what (internalLockLoop in article 004).
 //  5. If ctx has ended, delete the node, in the background until it is deleted.
 //
+// A [RetryPolicy] limits how often a request is repeated and how often 1 begins again
+// (allowRetry in article 004); by default nothing but ctx does. The parents of a queue
+// are containers, which the servers delete when they are empty: if that happens in 1, it
+// begins again.
+//
 // [Mutex] (InterProcessMutex; reentrant, its owner is the handle), [Semaphore] (not
 // reentrant), [ReadWrite] and [Latch] (LeaderLatch) differ in their rule and in the
 // owner. [Selector] (LeaderSelector) is built on Mutex. Revocation is a request in the
 // holder's node, which the holder may ignore ([Mutex.MakeRevocable],
-// [Client.AttemptRevoke]).
+// [Client.AttemptRevoke]). [SimpleDistributedQueue] and [DistributedQueue] keep items in
+// persistent sequential nodes.
+//
+// # More after Curator
+//
+// Article 004 says only that Curator has more than locks and elections. What it does not
+// describe is after Curator's own classes: [MultiLock], [Barrier], [DoubleBarrier], a
+// shared value or count ([Shared]) and [AtomicLong]. All but MultiLock are a node that the
+// clients write at the version that they have read, or watch.
 //
 // # How long a holder may rely on its hold
 //

@@ -233,7 +233,7 @@ func (l *Latch) run() {
 		}
 		if !queued {
 			var err error
-			if p, err = l.queue.enter(l.ctx); err != nil {
+			if p, err = l.queue.enter(l.ctx, c.retries()); err != nil {
 				c.pauseAfter(l.ctx, err)
 				continue
 			}

@@ -195,6 +195,15 @@ func (u *user) cut() (mend func()) {
 	return u.cable.Mend
 }
 
+// slowReads is a tree whose Get takes a millisecond, so that a latch which asks again
+// and again does not stop the clock of a bubble, and with it every time limit.
+type slowReads struct{ zklatch.Tree }
+
+func (s slowReads) Get(ctx context.Context, path string) ([]byte, zklatch.Stat, error) {
+	time.Sleep(time.Millisecond)
+	return s.Tree.Get(ctx, path)
+}
+
 // A node of a session that has ended does not count, although it still exists and has
 // the latch's id; and a leader whose node is deleted by hand stops leading.
 //
@@ -202,8 +211,16 @@ func (u *user) cut() (mend func()) {
 // do.
 func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 	inMemory(t, func(t *testing.T, b *bench) {
-		c := b.candidate("c")
-		require.NoError(t, c.Await(t.Context()))
+		u := b.user()
+		u.Client = zklatch.NewClient(slowReads{u.Tree}, zklatch.ClientConfig{Rand: random(1), Logger: b.logger("client")})
+		t.Cleanup(u.Client.Close)
+		c := candidate{Latch: u.Latch(b.path+"/leader", "c"), user: u, log: &log{}}
+		c.Listen(zklatch.Listener{IsLeader: func() { c.log.say("is leader") }, NotLeader: func() { c.log.say("not leader") }})
+		require.NoError(t, c.Start())
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		defer c.Close(ctx, zklatch.Silent)
+		require.NoError(t, c.Await(ctx))
 		other := b.user()
 		node := b.path + "/leader/" + b.names(other, "/leader")[0]
 		session, _ := c.user.Session()
@@ -213,7 +230,7 @@ func TestArticleANodeOfAnOlderSessionDoesNotCount(t *testing.T) {
 		require.NoError(t, err)
 		c.user.memory.Reconnect()
 		synctest.Wait() // until now it may not have noticed, and still lead
-		require.NoError(t, c.Await(t.Context()))
+		require.NoError(t, c.Await(ctx))
 		b.until("the impostor to be gone", func() bool {
 			names := b.names(other, "/leader")
 			return len(names) == 1 && b.path+"/leader/"+names[0] != node

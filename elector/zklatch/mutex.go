@@ -47,7 +47,8 @@ func (c *Client) mutex(path, kind string, kinds []string, data []byte, before ru
 	}
 }
 
-// Acquire waits until this handle holds the lock.
+// Acquire waits until this handle holds the lock. It returns ErrRetryRefused if the
+// Client's policy ends it.
 func (m *Mutex) Acquire(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
@@ -80,13 +81,7 @@ func (m *Mutex) Acquire(ctx context.Context) error {
 // TryAcquire is Acquire with a time limit. It returns false if the lock was not
 // acquired in time; the place in the queue is deleted then.
 func (m *Mutex) TryAcquire(ctx context.Context, limit time.Duration) (bool, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := m.Acquire(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return false, nil
-	}
-	return err == nil, err
+	return within(ctx, limit, m.Acquire)
 }
 
 // Release undoes one Acquire; the last one releases the lock. If that fails, it is
@@ -124,6 +119,10 @@ func (m *Mutex) Held() bool {
 // Holding returns a context for the work under the lock. It ends with ErrSuspended as
 // soon as the hold cannot be relied on. cancel releases its resources.
 func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel func()) {
+	return m.holding(parent, m.queue.c.reliable)
+}
+
+func (m *Mutex) holding(parent context.Context, trusts func(Session, int64) bool) (ctx context.Context, cancel func()) {
 	m.mu.Lock()
 	session, held := m.place.session, m.count > 0
 	m.mu.Unlock()
@@ -132,7 +131,7 @@ func (m *Mutex) Holding(parent context.Context) (ctx context.Context, cancel fun
 		end(ErrNotHeld)
 		return ctx, func() {}
 	}
-	return m.queue.c.holding(parent, session)
+	return m.queue.c.holding(parent, session, trusts)
 }
 
 // Participant is a node in a queue.
@@ -148,7 +147,11 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func (q queue) participants(ctx context.Context) ([]Participant, error) {
-	names, err := q.look(ctx)
+	var names []string
+	err := q.c.callWithRetry(ctx, func() (err error) {
+		names, err = q.look(ctx)
+		return err
+	})
 	if errors.Is(err, ErrNoNode) {
 		return nil, nil // the lock was never used
 	}
@@ -158,7 +161,11 @@ func (q queue) participants(ctx context.Context) ([]Participant, error) {
 	var list []Participant
 	for _, name := range names {
 		path := q.dir + "/" + name
-		data, _, err := q.c.tree.Get(ctx, path)
+		var data []byte
+		err := q.c.callWithRetry(ctx, func() (err error) {
+			data, _, err = q.c.tree.Get(ctx, path)
+			return err
+		})
 		if errors.Is(err, ErrNoNode) {
 			continue // deleted meanwhile
 		}

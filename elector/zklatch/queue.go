@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// errPlaceLost is returned if the own node is not in the queue any more.
-var errPlaceLost = errors.New("the place in the queue is lost")
+// errPlaceLost is returned if the own node is not in the queue any more, or cannot be
+// created because the queue itself was deleted (NoNodeException in article 004).
+var errPlaceLost = fmt.Errorf("the place in the queue is lost: %w", ErrNoNode)
 
 // A queue is a node with numbered, ephemeral children, of which each watches only the
 // one before it. The names are protected: they contain an id that was drawn before
@@ -58,11 +60,12 @@ const protected = "_c_"
 func numberOf(name string) string { return name[max(0, len(name)-10):] }
 
 // stand takes a place and waits until it may proceed. If the place is lost with its
-// session, it starts again. If ctx ends, the place is deleted. (attemptLock in article
+// session, or the queue was deleted while the place was taken, it starts again, as long
+// as the policy allows it. If ctx ends, the place is deleted. (attemptLock in article
 // 004.)
 func (q queue) stand(ctx context.Context) (place, error) {
-	for {
-		p, err := q.enter(ctx)
+	for starts := q.c.retries(); ; {
+		p, err := q.enter(ctx, starts)
 		if err != nil {
 			return place{}, err
 		}
@@ -74,30 +77,49 @@ func (q queue) stand(ctx context.Context) (place, error) {
 		if !errors.Is(err, errPlaceLost) {
 			return place{}, err
 		}
+		if err := starts.next(ctx, err); err != nil {
+			return place{}, err
+		}
 	}
 }
 
-// enter creates the own node (createsTheLock in article 004).
-func (q queue) enter(ctx context.Context) (place, error) {
-	for {
+// enter creates the own node (createsTheLock in article 004). It counts in starts how
+// often it had to start again because the queue was deleted after it was created.
+func (q queue) enter(ctx context.Context, starts *retries) (place, error) {
+	created := false // the queue, by this call
+	for requests := q.c.retries(); ; {
 		p := place{dir: q.dir, id: q.c.id()}
 		path, err := q.c.tree.Create(ctx, q.dir+"/"+protected+p.id+q.kind, q.data, EphemeralNumbered)
 		switch {
 		case errors.Is(err, ErrNoNode):
-			if err := q.c.makeParents(ctx, q.dir); err != nil && !errors.Is(err, ErrConnectionLost) && !errors.Is(err, ErrSessionExpired) {
+			if created {
+				if err := starts.next(ctx, errPlaceLost); err != nil {
+					return place{}, err
+				}
+			}
+			created = true
+			err := q.c.callWithRetry(ctx, func() error { return q.c.makeContainers(ctx, q.dir) })
+			if err != nil && !errors.Is(err, ErrNoNode) {
 				return place{}, err
 			}
 			continue
-		case errors.Is(err, ErrSessionExpired):
-			continue // nothing was created
+		case errors.Is(err, ErrSessionExpired): // nothing was created
+			if err := requests.next(ctx, err); err != nil {
+				return place{}, err
+			}
+			continue
 		case errors.Is(err, ErrConnectionLost):
 			// The node may have been created: a node with this id is ours.
+			lost := err
 			if path, err = q.find(ctx, p.id); err != nil {
 				q.c.discardByID(q.dir, p.id)
 				return place{}, err
 			}
 			if path == "" {
 				q.c.discardByID(q.dir, p.id) // it may appear later, at a server that lags behind
+				if err := requests.next(ctx, lost); err != nil {
+					return place{}, err
+				}
 				continue
 			}
 		case err != nil:
@@ -112,8 +134,11 @@ func (q queue) enter(ctx context.Context) (place, error) {
 		case err == nil:
 			p.session = s.Owner
 			return p, nil
-		case errors.Is(err, ErrNoNode), errors.Is(err, ErrConnectionLost), errors.Is(err, ErrSessionExpired):
+		case errors.Is(err, ErrNoNode), retryable(err):
 			q.c.discardByID(q.dir, p.id)
+			if err := requests.next(ctx, err); err != nil {
+				return place{}, err
+			}
 		default:
 			q.c.discardByID(q.dir, p.id)
 			return place{}, err
@@ -122,24 +147,20 @@ func (q queue) enter(ctx context.Context) (place, error) {
 }
 
 // find looks for a node by its id. It returns an empty path if there is none.
-func (q queue) find(ctx context.Context, id string) (string, error) {
-	for {
+func (q queue) find(ctx context.Context, id string) (path string, err error) {
+	err = q.c.callWithRetry(ctx, func() error {
 		names, err := q.c.tree.Children(ctx, q.dir)
-		switch {
-		case errors.Is(err, ErrConnectionLost), errors.Is(err, ErrSessionExpired):
-			continue // each try waits for a connection
-		case errors.Is(err, ErrNoNode):
-			return "", nil
-		case err != nil:
-			return "", err
-		}
 		for _, name := range names {
 			if strings.Contains(name, id) {
-				return q.dir + "/" + name, nil
+				path = q.dir + "/" + name
 			}
 		}
+		return err
+	})
+	if errors.Is(err, ErrNoNode) {
 		return "", nil
 	}
+	return path, err
 }
 
 // look returns the names of the queue's nodes in order (getSortedChildren in article
@@ -184,19 +205,24 @@ func (q queue) step(ctx context.Context, p place) (mayGo bool, watch <-chan Even
 
 // wait returns when p may proceed (internalLockLoop in article 004). After each
 // event, and after each loss of the connection, it reads the queue again: a watch
-// reports that something has changed, not what.
+// reports that something has changed, not what. The policy limits how often it fails to
+// read in a row.
 func (q queue) wait(ctx context.Context, p place) error {
 	for {
 		s, changed := q.c.tree.Session()
 		if s.ID != 0 && s.ID != p.session {
 			return errPlaceLost
 		}
-		mayGo, watch, err := q.step(ctx, p)
+		var mayGo bool
+		var watch <-chan Event
+		err := q.c.callWithRetry(ctx, func() (err error) {
+			mayGo, watch, err = q.step(ctx, p)
+			if errors.Is(err, ErrSessionExpired) {
+				return errPlaceLost
+			}
+			return err
+		})
 		switch {
-		case errors.Is(err, ErrConnectionLost):
-			continue
-		case errors.Is(err, ErrSessionExpired):
-			return errPlaceLost
 		case err != nil:
 			return err
 		case mayGo:

@@ -34,8 +34,8 @@ func (s *Strategy) read(ctx context.Context) (record, int32, error) {
 	for {
 		data, stat, err := s.cfg.Tree.Get(ctx, s.cfg.Path+recordNode)
 		if errors.Is(err, ErrNoNode) {
-			if err = s.client.makeParents(ctx, s.cfg.Path+recordNode); err == nil {
-				continue
+			if err = s.client.makeParents(ctx, s.cfg.Path+recordNode); err == nil || errors.Is(err, ErrNoNode) {
+				continue // also if a parent was a container that was deleted meanwhile
 			}
 		}
 		if err != nil {

@@ -85,9 +85,20 @@ var flags = map[Kind]int32{
 	EphemeralNumbered: zk.FlagEphemeralSequential, PersistentNumbered: zk.FlagSequence,
 }
 
+// unimplemented is the library's error, which has no name there, for the answer of a
+// server that does not know the request.
+var unimplemented = fmt.Sprintf("unknown error: %v", zk.ErrCode(-6))
+
 // Create creates a node without access restrictions.
 func (c *Conn) Create(ctx context.Context, path string, data []byte, kind Kind) (string, error) {
 	return call(ctx, c, func() (string, error) {
+		if kind == Container {
+			made, err := c.zk.CreateContainer(path, data, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+			if err != nil && err.Error() == unimplemented {
+				err = ErrUnsupported
+			}
+			return made, err
+		}
 		return c.zk.Create(path, data, flags[kind], zk.WorldACL(zk.PermAll))
 	})
 }
@@ -98,9 +109,10 @@ func (c *Conn) Delete(ctx context.Context, path string, version int32) error {
 	return err
 }
 
-// read is what Get and GetW return.
+// read is what Get and GetW return, and, with names, ChildrenW.
 type read struct {
 	data   []byte
+	names  []string
 	stat   Stat
 	events <-chan Event
 }
@@ -121,19 +133,26 @@ func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, <-chan Even
 		if err != nil {
 			return read{}, err
 		}
-		out := make(chan Event, 1)
-		c.group.Go(func() {
-			defer close(out)
-			e := <-events // the library sends each watch one event, at the latest when the session ends
-			out <- Event{Type: eventTypes[e.Type], Path: path}
-		})
-		return read{data: data, stat: stat(s), events: out}, nil
+		return read{data: data, stat: stat(s), events: c.watch(path, events)}, nil
 	})
 	return r.data, r.stat, r.events, err
 }
 
+// watch passes the event of one of the library's watches on.
+func (c *Conn) watch(path string, events <-chan zk.Event) <-chan Event {
+	out := make(chan Event, 1)
+	c.group.Go(func() {
+		defer close(out)
+		e := <-events // the library sends each watch one event, at the latest when the session ends
+		out <- Event{Type: eventTypes[e.Type], Path: path}
+	})
+	return out
+}
+
 // eventTypes are this package's types for the library's; any other is NotWatching.
-var eventTypes = map[zk.EventType]EventType{zk.EventNodeDeleted: NodeDeleted, zk.EventNodeDataChanged: NodeChanged}
+var eventTypes = map[zk.EventType]EventType{
+	zk.EventNodeDeleted: NodeDeleted, zk.EventNodeDataChanged: NodeChanged, zk.EventNodeChildrenChanged: ChildrenChanged,
+}
 
 // Set writes a node.
 func (c *Conn) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
@@ -164,4 +183,16 @@ func (c *Conn) Children(ctx context.Context, path string) ([]string, error) {
 		names, _, err := c.zk.Children(path)
 		return names, err
 	})
+}
+
+// ChildrenW lists the names under a node and watches them.
+func (c *Conn) ChildrenW(ctx context.Context, path string) ([]string, <-chan Event, error) {
+	r, err := call(ctx, c, func() (read, error) {
+		names, _, events, err := c.zk.ChildrenW(path)
+		if err != nil {
+			return read{}, err
+		}
+		return read{names: names, events: c.watch(path, events)}, nil
+	})
+	return r.names, r.events, err
 }

@@ -23,7 +23,11 @@ func (m *Mutex) MakeRevocable(asked func(*Mutex)) {
 // release the lock (attemptRevoke in article 004). The holder may ignore it. It returns
 // ErrNoNode if the node is not in the queue any more.
 func (c *Client) AttemptRevoke(ctx context.Context, path string) error {
-	if _, err := c.tree.Set(ctx, path, revokeData, AnyVersion); err != nil {
+	err := c.callWithRetry(ctx, func() error {
+		_, err := c.tree.Set(ctx, path, revokeData, AnyVersion) // twice is like once
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("ask for %s: %w", path, err)
 	}
 	return nil

@@ -13,10 +13,20 @@ type SelectorConfig struct {
 	ID string
 	// TakeLeadership runs while this selector leads, and gives up the leadership by
 	// returning (takeLeadership in article 004). Its context ends with ErrSuspended
-	// as soon as the leadership cannot be relied on; then it must return.
+	// as soon as the leadership cannot be relied on, unless StateChanged decides; then
+	// it must return.
 	TakeLeadership func(ctx context.Context) error
+	// StateChanged is called with each change of the connection while TakeLeadership
+	// runs, and one call after the other (LeaderSelectorListener in article 004, which
+	// extends ConnectionStateListener). If it returns ErrCancelLeadership, also
+	// wrapped, TakeLeadership's context ends with that error; another error is logged.
+	// A StateChanged that returns nil lets TakeLeadership run on while the connection
+	// is suspended; its context still ends with ErrSuspended before the session can
+	// have ended. Nil ends the context whenever CancelInDoubt would.
+	StateChanged func(ConnectionState) error
 	// AutoRequeue makes the selector enter the queue again after each leadership.
-	// Without it, each call of Requeue does so once.
+	// Without it, each call of Requeue does so once, also after the Client's policy has
+	// ended the wait for the leadership.
 	AutoRequeue bool
 }
 
@@ -122,7 +132,9 @@ func (s *Selector) run() {
 		if err := s.turn(); err != nil && s.ctx.Err() == nil {
 			if errors.Is(err, errNotAcquired) {
 				s.mutex.queue.c.pauseAfter(s.ctx, err)
-				continue // TakeLeadership was not called: try again
+				if !errors.Is(err, ErrRetryRefused) {
+					continue // TakeLeadership was not called: try again
+				}
 			}
 			s.mutex.queue.c.log.Warn("a leadership has ended with an error", "path", s.mutex.queue.dir, "error", err)
 		}
@@ -156,11 +168,28 @@ func (s *Selector) turn() error {
 	}()
 	ctx, interrupt := context.WithCancelCause(s.ctx)
 	defer interrupt(nil)
-	ctx, cancel := s.mutex.Holding(ctx)
+	ctx, cancel := s.held(ctx, interrupt)
 	defer cancel()
 	s.lead(true, interrupt)
 	defer s.lead(false, nil)
 	return s.cfg.TakeLeadership(ctx)
+}
+
+// held returns the context of a leadership, which StateChanged may end by interrupt.
+func (s *Selector) held(parent context.Context, interrupt context.CancelCauseFunc) (ctx context.Context, cancel func()) {
+	if s.cfg.StateChanged == nil {
+		return s.mutex.Holding(parent)
+	}
+	c := s.mutex.queue.c
+	ctx, end := s.mutex.holding(parent, c.continues)
+	s.mutex.mu.Lock()
+	session := s.mutex.place.session
+	s.mutex.mu.Unlock()
+	stop := c.listen(s.ctx, session, s.cfg.StateChanged, interrupt)
+	return ctx, func() {
+		stop()
+		end()
+	}
 }
 
 func (s *Selector) lead(leading bool, interrupt context.CancelCauseFunc) {

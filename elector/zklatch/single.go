@@ -12,30 +12,48 @@ import (
 type SingleNode struct {
 	c    *Client
 	path string
+	id   string // of the last Acquire, the content of its node
 }
 
-// SingleNode returns a handle of the lock at a path.
-func (c *Client) SingleNode(path string) *SingleNode { return &SingleNode{c, path} }
+// SingleNode returns a handle of the lock at a path. One goroutine uses it.
+func (c *Client) SingleNode(path string) *SingleNode { return &SingleNode{c: c, path: path} }
 
-// Acquire waits until this handle has created the node.
+// Acquire waits until this handle has created the node. If it returns an error,
+// a node that it may have created all the same is deleted in the background.
 func (l *SingleNode) Acquire(ctx context.Context) error {
-	id := []byte(l.c.id())
-	for {
+	l.id = l.c.id()
+	err := l.acquire(ctx, l.id)
+	if err != nil {
+		l.discard(l.id)
+	}
+	return err
+}
+
+func (l *SingleNode) acquire(ctx context.Context, id string) error {
+	for tries := l.c.retries(); ; {
 		_, changed := l.c.tree.Session()
-		_, err := l.c.tree.Create(ctx, l.path, id, Ephemeral)
+		_, err := l.c.tree.Create(ctx, l.path, []byte(id), Ephemeral)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrSessionExpired):
+			if err := tries.next(ctx, err); err != nil {
+				return fmt.Errorf("acquire %s: %w", l.path, err)
+			}
 			continue
 		case !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrConnectionLost):
 			return fmt.Errorf("acquire %s: %w", l.path, err)
 		}
 		data, _, watch, err := l.c.tree.GetW(ctx, l.path)
 		switch {
-		case err == nil && string(data) == string(id):
+		case err == nil && string(data) == id:
 			return nil // the answer was lost, but the node is ours
-		case errors.Is(err, ErrNoNode), errors.Is(err, ErrConnectionLost), errors.Is(err, ErrSessionExpired):
+		case errors.Is(err, ErrNoNode):
+			continue // released meanwhile
+		case retryable(err):
+			if err := tries.next(ctx, err); err != nil {
+				return fmt.Errorf("acquire %s: %w", l.path, err)
+			}
 			continue
 		case err != nil:
 			return fmt.Errorf("acquire %s: %w", l.path, err)
@@ -50,11 +68,29 @@ func (l *SingleNode) Acquire(ctx context.Context) error {
 	}
 }
 
-// Release deletes the node.
+// Release deletes the node if it is this handle's. Without an answer it does so in
+// the background.
 func (l *SingleNode) Release(ctx context.Context) error {
-	err := l.c.tree.Delete(ctx, l.path, AnyVersion)
-	if err != nil && !errors.Is(err, ErrNoNode) {
-		l.c.discard(l.path)
+	if err := l.remove(ctx, l.id); err != nil && !errors.Is(err, ErrNoNode) {
+		l.discard(l.id)
 	}
 	return nil
+}
+
+// discard deletes the node in the background if it is the one with this id.
+func (l *SingleNode) discard(id string) {
+	l.c.background(func() {
+		l.c.retry("delete "+l.path, func() error { return l.remove(l.c.ctx, id) })
+	})
+}
+
+// remove deletes the node if it is the one with this id: another client may hold
+// the lock. If the session ends between the two requests, it may still delete the
+// next holder's node, which the article's single node cannot exclude.
+func (l *SingleNode) remove(ctx context.Context, id string) error {
+	data, stat, err := l.c.tree.Get(ctx, l.path)
+	if err != nil || string(data) != id {
+		return err
+	}
+	return l.c.tree.Delete(ctx, l.path, stat.Version)
 }

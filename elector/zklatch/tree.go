@@ -32,6 +32,10 @@ type Tree interface {
 	SetIf(ctx context.Context, path string, data []byte, version int32, fence string, fenceVersion int32) (Stat, error)
 	// Children lists the names under a node, in no order.
 	Children(ctx context.Context, path string) ([]string, error)
+	// ChildrenW is Children with a watch, which reports as that of GetW does: one event
+	// when a name is added or removed, when the node is deleted, or when the session
+	// has expired.
+	ChildrenW(ctx context.Context, path string) ([]string, <-chan Event, error)
 	// Session returns this client's session. The channel is closed when its ID or Link
 	// changes.
 	Session() (Session, <-chan struct{})
@@ -46,6 +50,7 @@ const (
 	Ephemeral                      // until it is deleted or its session ends
 	EphemeralNumbered              // likewise; ten digits, which rise under one parent, are appended to its name
 	PersistentNumbered             // until it is deleted; named like EphemeralNumbered
+	Container                      // until it is deleted, or the servers find it empty after it had children
 )
 
 // AnyVersion matches every version of a node.
@@ -73,6 +78,7 @@ const (
 	NotWatching EventType = iota // the watch has ended without an event
 	NodeDeleted
 	NodeChanged
+	ChildrenChanged // a name under it was added or removed
 )
 
 // Session is the state of a client's session.
@@ -115,6 +121,9 @@ var (
 	ErrBadVersion = errors.New("another version")
 	// ErrNotEmpty is returned by Delete if the node has children.
 	ErrNotEmpty = errors.New("node has children")
+	// ErrUnsupported is returned if the servers do not know the kind of node: ZooKeeper
+	// has containers since 3.5.3.
+	ErrUnsupported = errors.New("not supported by the server")
 	// ErrConnectionLost is returned if there was no answer. The outcome is unknown.
 	ErrConnectionLost = errors.New("connection lost")
 	// ErrSessionExpired is returned if the session has ended, and with it its nodes and

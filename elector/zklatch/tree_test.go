@@ -112,6 +112,84 @@ func TestTree_WatchesFireOnce(t *testing.T) {
 	})
 }
 
+// A watch on children reports the next name that is added or removed, once, also if it
+// was missed without a connection, and the deletion of the node; not that a child was
+// written.
+func TestTree_WatchesOnChildren(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		u, other := b.user(), b.user()
+		path := b.top(u) + "/parent"
+		_, _, err := u.ChildrenW(t.Context(), path)
+		assert.ErrorIs(t, err, zklatch.ErrNoNode)
+		_, err = other.Create(t.Context(), path, nil, zklatch.Persistent)
+		require.NoError(t, err)
+		watch := func(want ...string) <-chan zklatch.Event {
+			names, events, err := u.ChildrenW(t.Context(), path)
+			require.NoError(t, err)
+			assert.ElementsMatch(t, want, names)
+			return events
+		}
+		changed := zklatch.Event{Type: zklatch.ChildrenChanged, Path: path}
+
+		events := watch()
+		_, err = other.Create(t.Context(), path+"/a", nil, zklatch.Ephemeral)
+		require.NoError(t, err)
+		_, err = other.Create(t.Context(), path+"/b", nil, zklatch.Persistent)
+		require.NoError(t, err)
+		assert.Equal(t, changed, <-events)
+		_, more := <-events
+		assert.False(t, more, "no second event")
+
+		events = watch("a", "b")
+		_, err = other.Set(t.Context(), path+"/b", []byte("1"), zklatch.AnyVersion)
+		require.NoError(t, err)
+		_, err = other.Set(t.Context(), path, []byte("1"), zklatch.AnyVersion)
+		require.NoError(t, err)
+		_, _, err = u.Get(t.Context(), path) // an event would have come before this answer
+		require.NoError(t, err)
+		assert.Empty(t, events)
+		mend := u.cut()
+		b.until("it to notice", func() bool { s, _ := u.Session(); return !s.Connected() })
+		require.NoError(t, other.Delete(t.Context(), path+"/a", zklatch.AnyVersion))
+		mend()
+		assert.Equal(t, changed, <-events, "the missed event is reported")
+
+		require.NoError(t, other.Delete(t.Context(), path+"/b", zklatch.AnyVersion))
+		events = watch()
+		mend = u.cut()
+		b.until("it to notice", func() bool { s, _ := u.Session(); return !s.Connected() })
+		mend()
+		b.until("it to be connected", func() bool { s, _ := u.Session(); return s.Connected() })
+		assert.Empty(t, events, "nothing was missed")
+		require.NoError(t, other.Delete(t.Context(), path, zklatch.AnyVersion))
+		assert.Equal(t, zklatch.Event{Type: zklatch.NodeDeleted, Path: path}, <-events)
+	})
+}
+
+// A container is created like a persistent node, and has any kind of children.
+func TestTree_Containers(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		u := b.user()
+		path := b.top(u) + "/container"
+		made, err := u.Create(t.Context(), path, []byte("data"), zklatch.Container)
+		require.NoError(t, err)
+		assert.Equal(t, path, made)
+		_, err = u.Create(t.Context(), path, nil, zklatch.Container)
+		assert.ErrorIs(t, err, zklatch.ErrNodeExists)
+		_, err = u.Create(t.Context(), path+"/none/a", nil, zklatch.Container)
+		assert.ErrorIs(t, err, zklatch.ErrNoNode, "parents are not created")
+		data, stat, err := u.Get(t.Context(), path)
+		require.NoError(t, err)
+		assert.Equal(t, "data", string(data))
+		assert.Zero(t, stat.Owner, "it does not end with a session")
+		for _, kind := range []zklatch.Kind{zklatch.Persistent, zklatch.EphemeralNumbered, zklatch.PersistentNumbered, zklatch.Container} {
+			child, err := u.Create(t.Context(), path+"/child", nil, kind)
+			require.NoError(t, err)
+			require.NoError(t, u.Delete(t.Context(), child, zklatch.AnyVersion))
+		}
+	})
+}
+
 // A transaction writes nothing if its fence does not match.
 func TestTree_Transactions(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {

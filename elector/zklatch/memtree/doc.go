@@ -21,10 +21,12 @@
 //     its secret. The client sets its watches again, which report at once what has
 //     happened meanwhile.
 //   - The numbers of numbered nodes count all nodes ever created under their parent.
+//   - A container that has had a child is deleted when it is empty; here only by
+//     Server.Sweep.
 //
 // # What it does not have
 //
-// Replicas, access lists, watches on children or on missing nodes, containers, and
+// Replicas, access lists, watches on missing nodes, nodes with a time to live, and
 // transactions with two writes. It answers them with an error. The tree is lost when the
 // server ends.
 //

@@ -91,10 +91,10 @@ func (e *encoder) stat(n *node) {
 	e.int(n.stat.Version)
 	e.int(2*n.made - int32(len(n.children))) // changes of the children
 	e.int(0)                                 // changes of the access list
-	e.long(n.stat.Owner)
+	e.long(n.stat.Owner)                     // 0 for containers, too
 	e.int(int32(len(n.data)))
 	e.int(int32(len(n.children)))
-	e.long(n.stat.Czxid) // the last change of the children is not kept
+	e.long(n.pzxid)
 }
 
 // packet returns the packet with its length.
@@ -105,25 +105,27 @@ func (e encoder) packet() []byte {
 
 // The codes of requests and of watch events.
 const (
-	opCreate      = 1
-	opDelete      = 2
-	opExists      = 3
-	opGetData     = 4
-	opSetData     = 5
-	opPing        = 11
-	opChildren    = 12
-	opCheck       = 13
-	opMulti       = 14
-	opSetWatches  = 101
-	opClose       = -11
-	xidEvent      = -1
-	xidPing       = -2
-	stateSync     = 3
-	eventDeleted  = 2
-	eventChanged  = 3
-	codeMarshal   = -5
-	codeUnknownOp = -6
-	codeArguments = -8
+	opCreate          = 1
+	opDelete          = 2
+	opExists          = 3
+	opGetData         = 4
+	opSetData         = 5
+	opPing            = 11
+	opChildren        = 12
+	opCheck           = 13
+	opMulti           = 14
+	opCreateContainer = 19
+	opSetWatches      = 101
+	opClose           = -11
+	xidEvent          = -1
+	xidPing           = -2
+	stateSync         = 3
+	eventDeleted      = 2
+	eventChanged      = 3
+	eventChildren     = 4
+	codeMarshal       = -5
+	codeUnknownOp     = -6
+	codeArguments     = -8
 )
 
 // code returns the protocol's code of an error.
@@ -139,7 +141,7 @@ func code(err error) int32 {
 		return -110
 	case errors.Is(err, zklatch.ErrNotEmpty):
 		return -111
-	case errors.Is(err, errUnknownOp):
+	case errors.Is(err, errUnknownOp), errors.Is(err, zklatch.ErrUnsupported):
 		return codeUnknownOp
 	case errors.Is(err, errShort):
 		return codeMarshal

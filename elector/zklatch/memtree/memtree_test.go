@@ -44,6 +44,37 @@ func TestSession_EndsAtItsTimeout(t *testing.T) {
 	})
 }
 
+// A sweep deletes the containers that were used and are empty now, as ZooKeeper does:
+// one that had no child yet stays, and so does every persistent node.
+func TestSweep_DeletesEmptyContainers(t *testing.T) {
+	s := memtree.New()
+	a := s.Connect(time.Second)
+	defer a.Close()
+	create := func(path string, kind zklatch.Kind) {
+		_, err := a.Create(t.Context(), path, nil, kind)
+		require.NoError(t, err)
+	}
+	create("/new", zklatch.Container)
+	create("/persistent", zklatch.Persistent)
+	create("/persistent/used", zklatch.Container)
+	create("/persistent/used/inner", zklatch.Container)
+	create("/persistent/used/inner/node", zklatch.Ephemeral)
+	assert.Empty(t, s.Sweep())
+	_, gone, err := a.ChildrenW(t.Context(), "/persistent/used/inner")
+	require.NoError(t, err)
+	require.NoError(t, a.Delete(t.Context(), "/persistent/used/inner/node", zklatch.AnyVersion))
+	assert.Equal(t, zklatch.ChildrenChanged, (<-gone).Type)
+	_, gone, err = a.ChildrenW(t.Context(), "/persistent/used/inner")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/persistent/used/inner"}, s.Sweep())
+	assert.Equal(t, zklatch.NodeDeleted, (<-gone).Type)
+	assert.Equal(t, []string{"/persistent/used"}, s.Sweep())
+	assert.Empty(t, s.Sweep())
+	names, err := a.Children(t.Context(), "/")
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"new", "persistent"}, names)
+}
+
 // A fault happens once, at the request that matches.
 func TestFaults_HappenOnce(t *testing.T) {
 	s := memtree.New()

@@ -12,7 +12,7 @@ var errUnknownOp = errors.New("unknown operation")
 
 // requests are the kinds of requests by their codes.
 var requests = map[int32]Op{
-	opCreate: Create, opDelete: Delete, opExists: Get, opGetData: Get, opSetData: Set, opMulti: Multi, opChildren: Children,
+	opCreate: Create, opCreateContainer: Create, opDelete: Delete, opExists: Get, opGetData: Get, opSetData: Set, opMulti: Multi, opChildren: Children,
 }
 
 // execute executes one request; mu is held.
@@ -23,15 +23,15 @@ func (w *wireConn) execute(op int32, d *decoder, reply *encoder) error {
 		return nil
 	case opSetWatches:
 		return w.rewatch(d)
-	case opCreate:
+	case opCreate, opCreateContainer:
 		path, data := d.string(), d.bytes()
 		d.acl()
 		flags := d.int()
 		if d.err != nil {
 			return d.err
 		}
-		kind, known := map[int32]zklatch.Kind{0: zklatch.Persistent, 1: zklatch.Ephemeral, 2: zklatch.PersistentNumbered, 3: zklatch.EphemeralNumbered}[flags]
-		if !known {
+		kind, known := map[int32]zklatch.Kind{0: zklatch.Persistent, 1: zklatch.Ephemeral, 2: zklatch.PersistentNumbered, 3: zklatch.EphemeralNumbered, 4: zklatch.Container}[flags]
+		if !known || (kind == zklatch.Container) != (op == opCreateContainer) {
 			return errUnknownOp
 		}
 		return s.count(Create, func(s *Server) error {
@@ -77,8 +77,7 @@ func (w *wireConn) stat(path string, reply *encoder) error {
 	return err
 }
 
-// look executes the requests that read. Only data can be watched, not children and not
-// missing nodes.
+// look executes the requests that read. Missing nodes cannot be watched.
 func (w *wireConn) look(op int32, path string, watching bool, reply *encoder) error {
 	n, err := w.server.find(path)
 	if err != nil {
@@ -86,9 +85,9 @@ func (w *wireConn) look(op int32, path string, watching bool, reply *encoder) er
 	}
 	switch {
 	case watching && op == opChildren:
-		return errUnknownOp
+		n.below = w.watch(n.below)
 	case watching:
-		w.watch(n)
+		n.watches = w.watch(n.watches)
 	}
 	switch op {
 	case opGetData:
@@ -100,18 +99,17 @@ func (w *wireConn) look(op int32, path string, watching bool, reply *encoder) er
 	return nil
 }
 
-// watch sets this connection's watch on the node, if it has none there.
-func (w *wireConn) watch(n *node) {
-	if slices.ContainsFunc(n.watches, func(x *watch) bool { return x.owner == w.ses }) {
-		return
+// eventCodes are the codes of events.
+var eventCodes = map[zklatch.EventType]int32{
+	zklatch.NodeDeleted: eventDeleted, zklatch.NodeChanged: eventChanged, zklatch.ChildrenChanged: eventChildren,
+}
+
+// watch adds this connection's watch to a node's, unless it has one there.
+func (w *wireConn) watch(list []*watch) []*watch {
+	if slices.ContainsFunc(list, func(x *watch) bool { return x.owner == w.ses }) {
+		return list
 	}
-	n.watches = append(n.watches, &watch{owner: w.ses, fire: func(e zklatch.Event) {
-		what := int32(eventChanged)
-		if e.Type == zklatch.NodeDeleted {
-			what = eventDeleted
-		}
-		w.event(what, e.Path)
-	}})
+	return append(list, &watch{owner: w.ses, fire: func(e zklatch.Event) { w.event(eventCodes[e.Type], e.Path) }})
 }
 
 func (w *wireConn) event(what int32, path string) {
@@ -129,7 +127,7 @@ func (w *wireConn) event(what int32, path string) {
 // reports at once what has happened meanwhile.
 func (w *wireConn) rewatch(d *decoder) error {
 	seen := d.long()
-	data := d.strings()
+	data, _, children := d.strings(), d.strings(), d.strings()
 	if d.err != nil {
 		return d.err
 	}
@@ -141,7 +139,18 @@ func (w *wireConn) rewatch(d *decoder) error {
 		case n.stat.Mzxid > seen:
 			w.event(eventChanged, path)
 		default:
-			w.watch(n)
+			n.watches = w.watch(n.watches)
+		}
+	}
+	for _, path := range children {
+		n, err := w.server.find(path)
+		switch {
+		case err != nil:
+			w.event(eventDeleted, path)
+		case n.pzxid > seen:
+			w.event(eventChildren, path)
+		default:
+			n.below = w.watch(n.below)
 		}
 	}
 	return nil

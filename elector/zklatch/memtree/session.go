@@ -275,13 +275,20 @@ func (c *Session) GetW(ctx context.Context, path string) (data []byte, stat zkla
 		if err != nil {
 			return err
 		}
-		events := make(chan zklatch.Event, 1)
-		c.open[events] = true
-		n.watches = append(n.watches, &watch{owner: c.ses, fire: func(e zklatch.Event) { c.deliver(events, e) }})
-		data, stat, ch = slices.Clone(n.data), n.stat, events
+		var w *watch
+		w, ch = c.watch()
+		n.watches = append(n.watches, w)
+		data, stat = slices.Clone(n.data), n.stat
 		return nil
 	})
 	return data, stat, ch, err
+}
+
+// watch returns a watch and its channel; mu is held.
+func (c *Session) watch() (*watch, <-chan zklatch.Event) {
+	events := make(chan zklatch.Event, 1)
+	c.open[events] = true
+	return &watch{owner: c.ses, fire: func(e zklatch.Event) { c.deliver(events, e) }}, events
 }
 
 // deliver sends an event, once there is a connection; mu is held.
@@ -328,6 +335,21 @@ func (c *Session) Children(ctx context.Context, path string) (list []string, err
 		return err
 	})
 	return list, err
+}
+
+// ChildrenW lists the names under a node and watches them.
+func (c *Session) ChildrenW(ctx context.Context, path string) (list []string, ch <-chan zklatch.Event, err error) {
+	err = c.do(ctx, Children, path, func(s *Server) error {
+		n, err := s.find(path)
+		if err == nil {
+			var w *watch
+			w, ch = c.watch()
+			n.below = append(n.below, w)
+			list = n.names()
+		}
+		return err
+	})
+	return list, ch, err
 }
 
 // names returns the names of the node's children, in no order.

@@ -15,15 +15,16 @@ import (
 type Server struct {
 	timeouts [2]time.Duration // the shortest and the longest that a session is granted
 
-	mu       sync.Mutex // guards the fields below, and all nodes and sessions; never held across a wait
-	zxid     int64
-	root     *node
-	sessions map[int64]*session
-	ids      int64
-	writes   uint64 // transactions requested
-	reads    uint64 // reads requested
-	faults   []fault
-	conns    map[*wireConn]bool // of clients that use the protocol
+	mu           sync.Mutex // guards the fields below, and all nodes and sessions; never held across a wait
+	zxid         int64
+	root         *node
+	sessions     map[int64]*session
+	ids          int64
+	writes       uint64 // transactions requested
+	reads        uint64 // reads requested
+	faults       []fault
+	noContainers bool
+	conns        map[*wireConn]bool // of clients that use the protocol
 }
 
 // Limits sets the shortest and the longest session timeout that the server grants.
@@ -50,8 +51,12 @@ type node struct {
 	data     []byte
 	stat     zklatch.Stat
 	made     int32 // children ever created: the number of the next one
+	pzxid    int64 // the last transaction that added or removed a child
 	children map[string]*node
-	watches  []*watch
+	// container nodes are deleted by Sweep.
+	container bool
+	watches   []*watch // on the node
+	below     []*watch // on its children
 }
 
 // watch notifies one client, once.
@@ -114,6 +119,9 @@ func (s *Server) create(owner *session, path string, data []byte, kind zklatch.K
 	if parent.stat.Owner != 0 {
 		return "", fmt.Errorf("%s ends with a session and can have no children", parent.path)
 	}
+	if kind == zklatch.Container && s.noContainers {
+		return "", zklatch.ErrUnsupported
+	}
 	above := path[:len(path)-len(name)]
 	if kind == zklatch.EphemeralNumbered || kind == zklatch.PersistentNumbered {
 		name += fmt.Sprintf("%010d", parent.made)
@@ -128,11 +136,13 @@ func (s *Server) create(owner *session, path string, data []byte, kind zklatch.K
 	parent.made++
 	n := &node{path: above + name, data: slices.Clone(data), children: map[string]*node{}}
 	n.stat = zklatch.Stat{Czxid: s.zxid, Mzxid: s.zxid}
+	n.container = kind == zklatch.Container
 	if kind == zklatch.Ephemeral || kind == zklatch.EphemeralNumbered {
 		n.stat.Owner = owner.id
 		owner.nodes[n.path] = true
 	}
 	parent.children[name] = n
+	s.altered(parent)
 	return n.path, nil
 }
 
@@ -155,7 +165,15 @@ func (s *Server) remove(path string, version int32) error {
 		delete(owner.nodes, path)
 	}
 	s.notify(n, zklatch.NodeDeleted)
+	s.notifyBelow(n, zklatch.NodeDeleted)
+	s.altered(parent)
 	return nil
+}
+
+// altered records that a child was added to n or removed; mu is held.
+func (s *Server) altered(n *node) {
+	n.pzxid = s.zxid
+	s.notifyBelow(n, zklatch.ChildrenChanged)
 }
 
 // write sets a node's data and fires its watches; mu is held.
@@ -190,6 +208,15 @@ func (s *Server) notify(n *node, what zklatch.EventType) {
 	}
 }
 
+// notifyBelow fires the watches on a node's children, each once; mu is held.
+func (s *Server) notifyBelow(n *node, what zklatch.EventType) {
+	watches := n.below
+	n.below = nil
+	for _, w := range watches {
+		w.fire(zklatch.Event{Type: what, Path: n.path})
+	}
+}
+
 // walk visits n and all nodes below it.
 func (n *node) walk(visit func(*node)) {
 	visit(n)
@@ -200,8 +227,9 @@ func (n *node) walk(visit func(*node)) {
 
 // unwatch removes a session's watches; mu is held.
 func (s *Server) unwatch(ses *session) {
+	own := func(w *watch) bool { return w.owner == ses }
 	s.root.walk(func(n *node) {
-		n.watches = slices.DeleteFunc(n.watches, func(w *watch) bool { return w.owner == ses })
+		n.watches, n.below = slices.DeleteFunc(n.watches, own), slices.DeleteFunc(n.below, own)
 	})
 }
 
@@ -209,6 +237,6 @@ func (s *Server) unwatch(ses *session) {
 func (s *Server) Watches() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.root.walk(func(at *node) { n += len(at.watches) })
+	s.root.walk(func(at *node) { n += len(at.watches) + len(at.below) })
 	return n - len(s.root.watches)
 }

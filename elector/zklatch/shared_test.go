@@ -1,0 +1,105 @@
+package zklatch_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/elector/zklatch"
+)
+
+// Ours, after Curator: a set with an old version changes nothing and learns the newest.
+func TestSharedCount_TrySetNamesTheVersion(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		open := func(seed int32) *zklatch.Shared[int32] {
+			s := b.user().SharedCount(b.path+"/deep/count", seed)
+			require.NoError(t, s.Start(t.Context()))
+			t.Cleanup(s.Close)
+			return s
+		}
+		first, second := open(7), open(99)
+		assert.Equal(t, zklatch.Versioned[int32]{Value: 7}, first.Value())
+		assert.Equal(t, first.Value(), second.Value(), "the seed of the first")
+		assert.ErrorIs(t, first.Start(t.Context()), zklatch.ErrStarted)
+
+		old := second.Value()
+		set, err := first.TrySet(t.Context(), first.Value(), -8)
+		require.NoError(t, err)
+		assert.True(t, set)
+		assert.Equal(t, zklatch.Versioned[int32]{Value: -8, Version: 1}, first.Value(), "at once")
+		set, err = second.TrySet(t.Context(), old, 9)
+		require.NoError(t, err)
+		assert.False(t, set, "it has changed meanwhile")
+		assert.Equal(t, zklatch.Versioned[int32]{Value: -8, Version: 1}, second.Value(), "the newest was read")
+		set, err = second.TrySet(t.Context(), second.Value(), 9)
+		require.NoError(t, err)
+		assert.True(t, set)
+		require.NoError(t, first.Set(t.Context(), 10), "whatever it is")
+		b.until("the other to know", func() bool { return second.Value() == zklatch.Versioned[int32]{Value: 10, Version: 3} })
+
+		u := b.user()
+		data, _, err := u.Get(t.Context(), b.path+"/deep/count")
+		require.NoError(t, err)
+		assert.Equal(t, []byte{0, 0, 0, 10}, data, "as Curator stores it")
+		_, err = u.Set(t.Context(), b.path+"/deep/count", []byte("ten"), zklatch.AnyVersion)
+		require.NoError(t, err)
+		assert.ErrorContains(t, u.SharedCount(b.path+"/deep/count", 0).Start(t.Context()), "3 bytes are no count")
+		assert.Equal(t, int32(10), second.Value().Value, "what cannot be read is ignored")
+	})
+}
+
+// Listeners get each newer value that was found, in order, and at last the newest.
+func TestSharedValue_NotifiesListeners(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		var seen log
+		s := b.user().SharedValue(b.path+"/value", []byte("seed"))
+		s.Listen(func(v zklatch.Versioned[[]byte]) { seen.say(fmt.Sprintf("%s %d", v.Value, v.Version)) })
+		require.NoError(t, s.Start(t.Context()))
+		defer s.Close()
+		other := b.user().SharedValue(b.path+"/value", nil)
+		require.NoError(t, other.Start(t.Context()))
+		defer other.Close()
+		for i, set := range []*zklatch.Shared[[]byte]{other, s, other} {
+			require.NoError(t, set.Set(t.Context(), fmt.Append(nil, "v", i)))
+			b.until("the listener to be called", func() bool { return len(seen.all()) == i+1 })
+		}
+		assert.Equal(t, []string{"v0 1", "v1 2", "v2 3"}, seen.all(), "its own values too, but not the seed")
+		assert.Equal(t, zklatch.Versioned[[]byte]{Value: []byte("v2"), Version: 3}, s.Value())
+		s.Close()
+		require.NoError(t, other.Set(t.Context(), []byte("late")))
+		assert.Len(t, seen.all(), 3, "not after Close")
+	})
+}
+
+// What changes while there is no connection is found afterwards; a deleted node begins
+// again with the seed.
+func TestSharedValue_Faults(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		u, other := b.user(), b.user()
+		s := u.SharedCount(b.path+"/count", 1)
+		require.NoError(t, s.Start(t.Context()))
+		defer s.Close()
+		var seen log
+		s.Listen(func(v zklatch.Versioned[int32]) { seen.say(fmt.Sprint(v.Value)) })
+		b.until("it to watch", func() bool { return b.watching() == 1 })
+		u.memory.Disconnect()
+		second := other.SharedCount(b.path+"/count", 1)
+		require.NoError(t, second.Start(t.Context()))
+		require.NoError(t, second.Set(t.Context(), 2))
+		require.NoError(t, second.Set(t.Context(), 3))
+		second.Close()
+		time.AfterFunc(2*timeout, u.memory.Reconnect) // with a new session
+		b.until("the newest", func() bool { return s.Value().Value == 3 })
+		require.NoError(t, other.Delete(t.Context(), b.path+"/count", zklatch.AnyVersion))
+		b.until("the seed", func() bool { return len(seen.all()) == 2 })
+		assert.Equal(t, []string{"3", "1"}, seen.all())
+		assert.Equal(t, zklatch.Versioned[int32]{Value: 1}, s.Value())
+
+		b.server.LoseReply("set", "/count")
+		assert.ErrorIs(t, s.Set(t.Context(), 5), zklatch.ErrConnectionLost, "the outcome is unknown")
+		b.until("it to be found", func() bool { return s.Value().Value == 5 })
+	})
+}
