@@ -35,8 +35,6 @@ func shortened(value string) string {
 	return string(line)
 }
 
-func writeConfigValue(w io.Writer, v wire.ConfigValue) { fmt.Fprintln(w, v.Value) }
-
 // configCommand publishes values to the clients of the cluster, which watch them
 // with client.Watch.
 func (a *app) configCommand() *cobra.Command {
@@ -86,16 +84,23 @@ needs no token. It is not for secrets.`,
 		},
 		&cobra.Command{
 			Use: "get ID", Short: "Print one value", Args: want("ID"),
+			Long: `Print one value as it was set. Control characters are replaced on a terminal only.`,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				one := func(admin *metaclient.Admin, ctx context.Context) (wire.ConfigValue, error) {
+				return a.ask(cmd, func(ctx context.Context, admin *metaclient.Admin) error {
 					values, err := admin.Config(ctx)
-					v, found := wire.ConfigValues{List: values}.Find(args[0])
-					if err == nil && !found {
-						err = fmt.Errorf("%s has no value; list those that have with %s", args[0], a.hint("config list"))
+					if err != nil {
+						return err
 					}
-					return v, err
-				}
-				return query(a, cmd, one, writeConfigValue)
+					v, found := wire.ConfigValues{List: values}.Find(args[0])
+					switch {
+					case !found:
+						return fmt.Errorf("%s has no value; list those that have with %s", args[0], a.hint("config list"))
+					case a.asJSON || isTerminal(a.stdout):
+						return a.show(v, func(w io.Writer) { fmt.Fprintln(w, v.Value) })
+					}
+					_, err = fmt.Fprintln(a.stdout, v.Value)
+					return err
+				})
 			},
 		},
 		set, remove,

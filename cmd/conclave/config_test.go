@@ -14,7 +14,7 @@ import (
 )
 
 func TestConfig_ListsGetsSetsAndRemoves(t *testing.T) {
-	values := []wire.ConfigValue{{ID: "limits", Value: "10", Epoch: conclave.Epoch{Term: 7, Seq: 3}}}
+	values := []wire.ConfigValue{{ID: "limits", Value: "10", Epoch: conclave.Epoch{Term: 7, Seq: 3}}, {ID: "motto", Value: "\x1b[31mred"}}
 	var asked []string
 	note := func(answer any) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -29,6 +29,7 @@ func TestConfig_ListsGetsSetsAndRemoves(t *testing.T) {
 	call := func(args ...string) result { return tool(t, append([]string{"--meta", meta, "config"}, args...)...) }
 	assert.Regexp(t, `limits +10 +7\.3`, call("list").stdout)
 	assert.Equal(t, "10\n", call("get", "limits").stdout)
+	assert.Equal(t, "\x1b[31mred\n", call("get", "motto").stdout, "what is not a terminal gets the value as it is")
 	none := call("get", "other")
 	assert.Equal(t, exitFailed, none.code)
 	assert.Contains(t, none.stderr, "other has no value; list those that have with `conclave config list --meta "+meta+"`")

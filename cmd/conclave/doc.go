@@ -35,6 +35,7 @@
 //   - bench.go: the figures; also the cluster that a call starts for itself
 //   - lab_elections.go: the comparison of elections
 //   - lab_oversell.go: the comparison of locks
+//   - lab_oversell_serve.go: its shop as an HTTP server
 //   - lab_database.go: the database of both
 //   - lead.go: the election for `lead`
 //   - lead_child.go: its command
@@ -59,7 +60,8 @@
 //	demo, chaos, soak, bench         a new cluster in the temporary folder, on any
 //	                                 free ports; --on compose: a project of containers.
 //	                                 chaos --dir: the cluster that is running there
-//	lab                              its candidates, and an embedded database or that of --db
+//	lab                              its candidates, and an embedded database or that of --db;
+//	                                 oversell serve: the port of --listen
 //	lead                             a lock in any database; no cluster
 //	db                               the program devdb, its port and --file
 //	secrets                          the folder in its argument

@@ -115,6 +115,9 @@ func (a *app) electionsCommand() *cobra.Command { return a.electionListCommand("
 func (a *app) electionListCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: "List the elections, newest first", Args: want(),
+		Long: `List the elections, newest first. LEADERLESS is the time without a leader: from the
+previous leader's last valid moment (its resignation, the breaking of its connection,
+or the end of its lease) to the new leader's first write under its term.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return query(a, cmd, (*metaclient.Admin).Elections, writeElections)
 		},
@@ -166,10 +169,10 @@ func (a *app) electionCommand() *cobra.Command {
 		RunE: needsSubcommand,
 	}
 	cmd.AddCommand(a.electionListCommand("list"), a.resignCommand())
-	act := func(use, former, short, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) {
+	act := func(use, former, short, long, done string, do func(*metaclient.Admin, context.Context, string, ...metaclient.Option) error) {
 		var how manner
 		sub := &cobra.Command{
-			Use: use + " NAME", Short: short, Args: want("NAME"),
+			Use: use + " META", Short: short, Long: long, Args: want("META"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				doTo := func(ctx context.Context, admin *metaclient.Admin, options ...metaclient.Option) error {
 					return do(admin, ctx, args[0], options...)
@@ -185,8 +188,11 @@ func (a *app) electionCommand() *cobra.Command {
 		how.flags(sub)
 		cmd.AddCommand(sub)
 	}
-	act("observe", "quit", "Make a meta an observer; it resigns if it leads", "observes", (*metaclient.Admin).Quit)
-	act("join", "", "Make an observer a candidate again", "is a candidate", (*metaclient.Admin).Rejoin)
-	act("force-refresh", "", "Make a meta the lock's owner (profile sofa only)", "owns the lock", (*metaclient.Admin).ForceRefresh)
+	act("observe", "quit", "Make a meta an observer; it resigns if it leads", "", "observes", (*metaclient.Admin).Quit)
+	act("join", "", "Make an observer a candidate again", "", "is a candidate", (*metaclient.Admin).Rejoin)
+	act("force-refresh", "", "Make a meta the lock's owner (profile sofa only)",
+		`Make a meta the owner of the lock without an election, as SOFARegistry's force refresh
+does: the term stays, so it has two owners. Only the profile sofa takes it. No meta leads
+until the lock has expired, so it is refused without --force.`, "owns the lock", (*metaclient.Admin).ForceRefresh)
 	return cmd
 }

@@ -57,16 +57,22 @@ func printable(r rune) rune {
 	return r
 }
 
+// isTerminal reports whether what is written to w appears on a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
 // progress returns a function that shows how far a long command is, in one
 // line of a terminal that each call replaces, and one that removes the line.
 // Without a terminal, or with --json, nothing is shown.
 func (a *app) progress() (show func(string), done func()) {
-	f, ok := a.stderr.(*os.File)
-	if ok {
-		info, err := f.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok || a.asJSON {
+	f := a.stderr
+	if !isTerminal(f) || a.asJSON {
 		return func(string) {}, func() {}
 	}
 	last := ""

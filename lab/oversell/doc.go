@@ -31,6 +31,13 @@
 // Article 003's election has no form as a lock, because its leader leads for
 // long and is not notified when its term ends. It is left out.
 //
+// # The shop as a server
+//
+// A [Store] is the same shop by the article's own HTTP endpoint and in the
+// article's own table, goods_stock, which has no column for a token and no unique
+// key. Its buyers are the requests of a load generator. It sells in each of the
+// ways that freezes no buyer.
+//
 // # The frozen holder
 //
 // No lock with a lease protects against a holder that is stopped between its
@@ -72,7 +79,8 @@
 //     paused ways show. Except for the frozen process, leases are 15 s.
 //   - The database is not left as it was: the tables stay, and a row of
 //     distribute_lock for each way with terms. The run's own rows of the shop
-//     are deleted.
+//     are deleted. A Store that was killed leaves its row in goods_stock, and the
+//     next one with its number refuses to start.
 //
 // # When a part dies
 //

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,9 +57,19 @@ func runOne(t *testing.T, cfg oversell.Config) oversell.Row {
 // All buyers read before one writes.
 func TestArticleWithoutALockEveryBuyerSucceeds(t *testing.T) {
 	cfg := small(embedded(t), "no-lock")
-	var all sync.WaitGroup
-	all.Add(cfg.Buyers)
-	cfg.AfterRead = func(context.Context, string, int) { all.Done(); all.Wait() }
+	gate, open := context.WithCancel(t.Context())
+	defer open()
+	var left atomic.Int64
+	left.Store(int64(cfg.Buyers))
+	cfg.AfterRead = func(ctx context.Context, _ string, _ int) {
+		if left.Add(-1) == 0 {
+			open()
+		}
+		select {
+		case <-gate.Done():
+		case <-ctx.Done(): // another buyer has failed
+		}
+	}
 	row := runOne(t, cfg)
 	assert.Equal(t, 30, row.Orders, "every buyer has an order")
 	assert.Equal(t, 4, row.Left, "the stock has moved by one")

@@ -19,6 +19,7 @@ type worker struct {
 	n       int
 	id      conclave.NodeID
 	shop    shop
+	stock   stock // that it sells: shop, or the row of a Store
 	locks   *conclavesql.DB
 	freezer *freezer
 }
@@ -32,9 +33,18 @@ type hold struct {
 	write func(ctx context.Context, stock int) (bool, error)
 }
 
+// stock is what the buyers write in their turns.
+type stock interface {
+	// write sets the stock without a guard. It returns false if the row was
+	// removed.
+	write(ctx context.Context, stock int) (bool, error)
+	// take takes one item in one statement. It returns false if none is left.
+	take(ctx context.Context, _ int) (bool, error)
+}
+
 // plain returns a hold without a check and without a guard.
 func plain(w *worker) hold {
-	return hold{good: func() bool { return true }, write: w.shop.write}
+	return hold{good: func() bool { return true }, write: w.stock.write}
 }
 
 // queue makes the buyers of one way take turns.
@@ -69,28 +79,42 @@ type sale struct {
 // error.
 func openSale(ctx context.Context, cfg Config, way Way, goods string) (*sale, error) {
 	s := &sale{cfg: cfg, way: way, frozen: make(chan struct{}), wake: make(chan struct{}), woken: make(chan struct{})}
-	for i := range cfg.Workers {
-		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}, freezer: &freezer{}}
-		db, err := openDB(cfg.DSN)
-		if err != nil {
-			return s, err
-		}
-		w.shop = shop{db, goods}
-		s.workers = append(s.workers, w)
-		if w.locks, err = conclavesql.Open(cfg.DSN, conclavesql.Options{Dial: w.freezer.dial, Deadline: dbTimeout}); err != nil {
-			return s, err
-		}
+	if err := s.openWorkers(goods); err != nil {
+		return s, err
 	}
 	if err := s.workers[0].shop.open(ctx, cfg.Items); err != nil {
 		return s, err
 	}
 	s.opened = true
-	c, err := way.open(ctx, s)
+	return s, s.openQueue(ctx)
+}
+
+// openWorkers opens the workers' connections.
+func (s *sale) openWorkers(goods string) error {
+	for i := range s.cfg.Workers {
+		w := &worker{n: i, id: conclave.NodeID{Name: fmt.Sprintf("worker-%d", i), Incarnation: goods}, freezer: &freezer{}}
+		db, err := openDB(s.cfg.DSN)
+		if err != nil {
+			return err
+		}
+		w.shop = shop{db, goods}
+		w.stock = w.shop
+		s.workers = append(s.workers, w)
+		if w.locks, err = conclavesql.Open(s.cfg.DSN, conclavesql.Options{Dial: w.freezer.dial, Deadline: dbTimeout}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openQueue opens the way's lock.
+func (s *sale) openQueue(ctx context.Context) error {
+	c, err := s.way.open(ctx, s)
 	if err != nil {
-		return s, fmt.Errorf("prepare the lock: %w", err)
+		return fmt.Errorf("prepare the lock: %w", err)
 	}
 	s.queue = c
-	return s, nil
+	return nil
 }
 
 // close ends the run and deletes its rows of the shop's tables.

@@ -31,6 +31,7 @@ func openDB(dsn string) (*stdsql.DB, error) {
 		return nil, conclavesql.ErrBadDSN // its own error may quote the password
 	}
 	config.InterpolateParams = true // one round trip for each statement
+	config.ClientFoundRows = true   // a row is written although it had that value already, as with JDBC
 	config.Logger = quiet{}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
@@ -47,11 +48,11 @@ type quiet struct{}
 
 func (quiet) Print(...any) {}
 
-// exec runs one statement and returns how many rows it changed.
-func (s shop) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+// exec runs one statement and returns how many rows it matched.
+func exec(ctx context.Context, db *stdsql.DB, statement string, args ...any) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	result, err := s.db.ExecContext(ctx, statement, args...)
+	result, err := db.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -69,11 +70,11 @@ func (s shop) number(ctx context.Context, statement string) (n int, err error) {
 // open creates missing tables and writes the stock.
 func (s shop) open(ctx context.Context, items int) error {
 	for _, table := range []string{stockTableSQL, orderTableSQL} {
-		if _, err := s.exec(ctx, table); err != nil {
+		if _, err := exec(ctx, s.db, table); err != nil {
 			return fmt.Errorf("create the shop's tables: %w", err)
 		}
 	}
-	if _, err := s.exec(ctx, openSQL, s.goods, items); err != nil {
+	if _, err := exec(ctx, s.db, openSQL, s.goods, items); err != nil {
 		return fmt.Errorf("open the shop: %w", err)
 	}
 	return nil
@@ -81,8 +82,8 @@ func (s shop) open(ctx context.Context, items int) error {
 
 // close deletes the run's rows. The tables stay.
 func (s shop) close(ctx context.Context) error {
-	_, first := s.exec(ctx, closeStockSQL, s.goods)
-	_, second := s.exec(ctx, closeOrdersSQL, s.goods)
+	_, first := exec(ctx, s.db, closeStockSQL, s.goods)
+	_, second := exec(ctx, s.db, closeOrdersSQL, s.goods)
 	if err := errors.Join(first, second); err != nil {
 		return fmt.Errorf("close the shop: %w", err)
 	}
@@ -108,18 +109,18 @@ func written(n int64, err error) (bool, error) {
 
 // write sets the stock without a guard: it always succeeds.
 func (s shop) write(ctx context.Context, stock int) (bool, error) {
-	_, err := written(s.exec(ctx, writeSQL, stock, s.goods))
+	_, err := written(exec(ctx, s.db, writeSQL, stock, s.goods))
 	return err == nil, err
 }
 
 // take takes one item in one statement, which needs no lock.
 func (s shop) take(ctx context.Context, _ int) (bool, error) {
-	return written(s.exec(ctx, takeSQL, s.goods))
+	return written(exec(ctx, s.db, takeSQL, s.goods))
 }
 
 // claim writes a lock's token to the stock's row. It must come before the read.
 func (s shop) claim(ctx context.Context, token uint64) error {
-	if _, err := s.exec(ctx, claimSQL, token, s.goods, token); err != nil {
+	if _, err := exec(ctx, s.db, claimSQL, token, s.goods, token); err != nil {
 		return fmt.Errorf("claim the stock: %w", err)
 	}
 	return nil
@@ -127,7 +128,7 @@ func (s shop) claim(ctx context.Context, token uint64) error {
 
 // writeToken sets the stock if the row has this token.
 func (s shop) writeToken(ctx context.Context, stock int, token uint64) (bool, error) {
-	return written(s.exec(ctx, writeTokenSQL, stock, s.goods, token))
+	return written(exec(ctx, s.db, writeTokenSQL, stock, s.goods, token))
 }
 
 // writeFenced sets the stock if the term has not ended.
@@ -143,7 +144,7 @@ func (s shop) writeFenced(ctx context.Context, stock int, token fence.Token) (bo
 
 // order writes a buyer's order.
 func (s shop) order(ctx context.Context, buyer int) error {
-	if _, err := s.exec(ctx, orderSQL, s.goods, buyer); err != nil {
+	if _, err := exec(ctx, s.db, orderSQL, s.goods, buyer); err != nil {
 		return fmt.Errorf("write the order: %w", err)
 	}
 	return nil

@@ -25,4 +25,11 @@ var (
 	ordersSQL      = conclavesql.Statement(files, "sql/orders.sql")
 	closeStockSQL  = conclavesql.Statement(files, "sql/close_stock.sql")
 	closeOrdersSQL = conclavesql.Statement(files, "sql/close_orders.sql")
+
+	goodsTableSQL  = conclavesql.Statement(files, "sql/goods_table.sql")
+	goodsOpenSQL   = conclavesql.Statement(files, "sql/goods_open.sql")
+	goodsFindSQL   = conclavesql.Statement(files, "sql/goods_find.sql")
+	goodsUpdateSQL = conclavesql.Statement(files, "sql/goods_update.sql")
+	goodsTakeSQL   = conclavesql.Statement(files, "sql/goods_take.sql")
+	goodsCloseSQL  = conclavesql.Statement(files, "sql/goods_close.sql")
 )

@@ -147,6 +147,6 @@ type condition struct{ open }
 
 func (condition) serve(ctx context.Context, w *worker, work func(context.Context, hold) error) error {
 	h := plain(w)
-	h.write = w.shop.take
+	h.write = w.stock.take
 	return work(ctx, h)
 }

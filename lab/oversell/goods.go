@@ -1,0 +1,96 @@
+package oversell
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+)
+
+// goods is one row of the article's table goods_stock (GoodsStock in article
+// 004), which a Store sells.
+type goods struct {
+	db *stdsql.DB
+	no int   // goods_no
+	id int64 // of its row
+}
+
+var (
+	errNoGoods   = errors.New("no such row")
+	errManyGoods = errors.New("more than one row")
+)
+
+// open creates the table if it is missing and writes the row. An existing row
+// with this number belongs to another run or program, and is an error.
+func (g *goods) open(ctx context.Context, items int) error {
+	if _, err := exec(ctx, g.db, goodsTableSQL); err != nil {
+		return fmt.Errorf("create the table goods_stock: %w", err)
+	}
+	switch _, err := g.find(ctx); {
+	case err == nil || errors.Is(err, errManyGoods):
+		return fmt.Errorf("goods_stock has a row with goods_no %d already: take another number, or remove it (DELETE FROM goods_stock WHERE goods_no = %d)", g.no, g.no)
+	case !errors.Is(err, errNoGoods):
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	result, err := g.db.ExecContext(ctx, goodsOpenSQL, g.no, items)
+	if err == nil {
+		g.id, err = result.LastInsertId()
+	}
+	if err != nil {
+		return fmt.Errorf("write the stock of goods %d: %w", g.no, err)
+	}
+	return nil
+}
+
+// close deletes the row. The table stays.
+func (g *goods) close(ctx context.Context) error {
+	if _, err := exec(ctx, g.db, goodsCloseSQL, g.id); err != nil {
+		return fmt.Errorf("remove goods %d: %w", g.no, err)
+	}
+	return nil
+}
+
+// find returns the stock (getOne in article 004). It returns errNoGoods if
+// there is no row.
+func (g *goods) find(ctx context.Context) (stock int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	rows, err := g.db.QueryContext(ctx, goodsFindSQL, g.no)
+	if err != nil {
+		return 0, fmt.Errorf("read goods %d: %w", g.no, err)
+	}
+	defer rows.Close()
+	n := 0
+	for ; rows.Next(); n++ {
+		var known stdsql.NullInt64 // the column may be NULL
+		if err := rows.Scan(&known); err != nil {
+			return 0, fmt.Errorf("read goods %d: %w", g.no, err)
+		}
+		stock = int(known.Int64)
+	}
+	switch {
+	case rows.Err() != nil:
+		err = rows.Err()
+	case n == 0:
+		err = errNoGoods
+	case n > 1:
+		err = errManyGoods
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read goods %d: %w", g.no, err)
+	}
+	return stock, nil
+}
+
+// write sets the stock, whatever it is meanwhile (updateById in article 004). It
+// returns false if the row was removed.
+func (g *goods) write(ctx context.Context, stock int) (bool, error) {
+	return written(exec(ctx, g.db, goodsUpdateSQL, stock, g.id))
+}
+
+// take takes one item in one statement, which needs no lock.
+func (g *goods) take(ctx context.Context, _ int) (bool, error) {
+	return written(exec(ctx, g.db, goodsTakeSQL, g.id))
+}

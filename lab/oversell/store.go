@@ -1,0 +1,296 @@
+package oversell
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"conclave/internal/sleep"
+)
+
+// StoreConfig configures a Store. DSN and Way are required.
+type StoreConfig struct {
+	DSN     string // of a MySQL database, in which tables are created
+	Way     string // the name of one of StoreWays
+	GoodsNo int    // number of the goods that it sells
+	Items   int    // of them, at least one
+	// Workers is the number of processes that the requests are divided among,
+	// at least two.
+	Workers int
+	// Think is the maximum time between a request's read and its write; each
+	// request's is random. In the article it is one second.
+	Think time.Duration
+	// ZooKeeper is the address of a real ZooKeeper for the locks that use one.
+	// If it is empty they use a tree in memory.
+	ZooKeeper string
+
+	// AfterRead is called by each request after it has read the stock. It may
+	// block: tests let all requests read before one writes.
+	AfterRead func(context.Context)
+}
+
+// DefaultStoreConfig returns the article's shop without a lock, with a shorter
+// time to think.
+func DefaultStoreConfig() StoreConfig {
+	cfg := DefaultConfig()
+	return StoreConfig{Way: "no-lock", GoodsNo: 1, Items: cfg.Items, Workers: cfg.Workers, Think: cfg.Think}
+}
+
+// Validate reports the first invalid field.
+func (c StoreConfig) Validate() error {
+	if _, err := c.way(); err != nil {
+		return err
+	}
+	if c.GoodsNo < 1 || c.GoodsNo > math.MaxInt32 {
+		return fmt.Errorf("%w: goods number %d (want 1 to %d)", ErrConfig, c.GoodsNo, math.MaxInt32)
+	}
+	return c.config().Validate()
+}
+
+// config returns the configuration of a sale with as many buyers as it needs to
+// be valid.
+func (c StoreConfig) config() Config {
+	return Config{DSN: c.DSN, Buyers: c.Items + 1, Items: c.Items, Workers: c.Workers, Think: c.Think, ZooKeeper: c.ZooKeeper}
+}
+
+func (c StoreConfig) way() (Way, error) {
+	for _, w := range Ways() {
+		if w.Name == c.Way && !w.Paused {
+			return w, nil
+		}
+	}
+	return Way{}, fmt.Errorf("%w: unknown way %q of a served shop (want %s)", ErrConfig, c.Way, strings.Join(StoreWays(), ", "))
+}
+
+// StoreWays returns the names of the ways that a Store can sell in: all but
+// those that freeze a buyer.
+func StoreWays() (list []string) {
+	for _, w := range Ways() {
+		if !w.Paused {
+			list = append(list, w.Name)
+		}
+	}
+	return list
+}
+
+// Store is the shop of article 004 as an HTTP server (GoodsStockController in
+// article 004). It sells one kind of goods, whose stock is a row of the
+// article's own table goods_stock:
+//
+//	GET /goods-stock/{goodsNo}   buy one; the reply is one of the article's four sentences
+//	GET /goods-stock             what was sold so far ([Sales], as JSON)
+//
+// Each request reads the stock, thinks, and writes it back less one, in its turn
+// of the way. It is safe for concurrent use.
+type Store struct {
+	cfg  StoreConfig
+	sale *sale
+	row  *goods // nil until its row has been written
+	mux  http.ServeMux
+	next atomic.Uint64 // the worker of the next request
+
+	mu    sync.Mutex // guards sales
+	sales Sales
+}
+
+// The replies to a purchase are those of article 004.
+const (
+	replyUnknown = "指定商品不存在" // there are no such goods
+	replySoldOut = "库存不够"    // not enough stock
+	replyFailed  = "抢购失败"    // the purchase failed: before the write the lock was lost or the row removed
+)
+
+// replyBought is the reply to a purchase that succeeded.
+func replyBought(no int) string { return fmt.Sprintf("抢购书籍:%d成功", no) }
+
+// NewStore creates missing tables, writes the stock and opens the way's lock. It
+// is an error if goods_stock has a row with the number of the goods already.
+func NewStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	way, err := cfg.way()
+	if err != nil {
+		return nil, err
+	}
+	var nonce [4]byte
+	crand.Read(nonce[:])
+	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.config(), way: way}}
+	s.sales = Sales{Way: way.Name, GoodsNo: cfg.GoodsNo, Items: cfg.Items}
+	s.mux.HandleFunc("GET /goods-stock/{goodsNo}", s.purchase)
+	s.mux.HandleFunc("GET /goods-stock", s.report)
+	if err := s.open(ctx, "lab-"+hex.EncodeToString(nonce[:])); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, lock string) error {
+	if err := s.sale.openWorkers(lock); err != nil {
+		return err
+	}
+	row := &goods{db: s.sale.workers[0].shop.db, no: s.cfg.GoodsNo}
+	if err := row.open(ctx, s.cfg.Items); err != nil {
+		return err
+	}
+	s.row = row
+	for _, w := range s.sale.workers {
+		w.stock = &goods{db: w.shop.db, no: row.no, id: row.id}
+	}
+	return s.sale.openQueue(ctx)
+}
+
+// Close deletes the row of the goods and ends the lock. Call it when no request
+// is in progress.
+func (s *Store) Close(ctx context.Context) error {
+	var err error
+	if s.row != nil {
+		err = s.row.close(context.WithoutCancel(ctx))
+	}
+	return errors.Join(err, s.sale.close(ctx))
+}
+
+// ServeHTTP handles a purchase or a request for the counts. A request whose
+// context ends before its turn is answered with 503 and buys nothing; one that
+// has its turn is finished.
+func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// errGivenUp reports that the client closed its connection, or that the server
+// was stopped, before the request had its turn.
+var errGivenUp = errors.New("the request ended before its turn")
+
+// purchase buys one item (purchase in article 004).
+func (s *Store) purchase(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	no, err := strconv.ParseInt(r.PathValue("goodsNo"), 10, 32)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("invalid goods number %q (want an integer)", r.PathValue("goodsNo")), http.StatusBadRequest)
+		return
+	}
+	s.count(func(n *Sales) { n.Requests++ })
+	if int(no) != s.cfg.GoodsNo {
+		s.count(func(n *Sales) { n.Unknown++ })
+		fmt.Fprintln(w, replyUnknown)
+		return
+	}
+	reply, err := s.inTurn(r.Context())
+	switch {
+	case err == nil:
+		fmt.Fprintln(w, reply)
+	case errors.Is(err, errGivenUp):
+		s.count(func(n *Sales) { n.GivenUp++ })
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		s.count(func(n *Sales) { n.Errors++ })
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// inTurn waits for the request's turn and buys. When the turn has begun, the end
+// of ctx has no effect: a lock that is not released would block the others.
+func (s *Store) inTurn(ctx context.Context) (reply string, err error) {
+	turn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	waiting := context.AfterFunc(ctx, func() { cancel(errGivenUp) })
+	defer waiting()
+	worker := s.sale.workers[s.next.Add(1)%uint64(len(s.sale.workers))]
+	var bought error
+	err = s.sale.queue.serve(turn, worker, func(ctx context.Context, h hold) error {
+		if !waiting() {
+			return errGivenUp
+		}
+		reply, bought = s.buy(ctx, worker, h)
+		return bought
+	})
+	switch {
+	case context.Cause(turn) != nil:
+		return "", errGivenUp
+	case reply != "" && bought == nil:
+		return reply, nil // an error of the lock's release does not undo the purchase
+	}
+	return "", err
+}
+
+// buy is the article's purchase, in its order: it thinks before it looks at what
+// it has read.
+func (s *Store) buy(ctx context.Context, w *worker, h hold) (reply string, err error) {
+	row := &goods{db: w.shop.db, no: s.cfg.GoodsNo}
+	stock, err := row.find(ctx)
+	if err != nil && !errors.Is(err, errNoGoods) {
+		return "", err
+	}
+	if s.cfg.AfterRead != nil {
+		s.cfg.AfterRead(ctx)
+	}
+	if s.cfg.Think > 0 {
+		if sleep.For(ctx, rand.N(s.cfg.Think)) != nil {
+			return "", context.Cause(ctx)
+		}
+	}
+	switch {
+	case err != nil: // deleted by another client of the database
+		s.count(func(n *Sales) { n.Unknown++ })
+		return replyUnknown, nil
+	case stock < 1:
+		s.count(func(n *Sales) { n.SoldOut++ })
+		return replySoldOut, nil
+	}
+	written := false
+	if h.good() { // the article does not check that it still holds the lock
+		if written, err = h.write(ctx, stock-1); err != nil {
+			return "", err
+		}
+	}
+	if !written {
+		s.count(func(n *Sales) { n.Failed++ })
+		return replyFailed, nil
+	}
+	s.count(func(n *Sales) { n.Succeeded++ })
+	return replyBought(s.cfg.GoodsNo), nil
+}
+
+// count changes the counts, with mu held.
+func (s *Store) count(change func(*Sales)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.sales)
+}
+
+// report answers with the counts.
+func (s *Store) report(w http.ResponseWriter, r *http.Request) {
+	sales, err := s.Sales(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(sales) // an error: the client has gone
+}
+
+// Sales returns the counts so far, and the stock in the database. While requests
+// are in progress the two are not of the same moment.
+func (s *Store) Sales(ctx context.Context) (Sales, error) {
+	stock, err := s.row.find(ctx)
+	if err != nil {
+		return Sales{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sales := s.sales
+	sales.Stock = stock
+	sales.Deducted = sales.Items - stock
+	sales.Oversold = max(0, sales.Succeeded-sales.Items)
+	sales.Lost = sales.Succeeded - sales.Deducted
+	return sales, nil
+}
