@@ -66,10 +66,16 @@ const (
 	Unfreeze Verb = "unfreeze" // and on again
 	Switch   Verb = "switch"   // the switch A is set to B
 
-	// AnnounceStop announces to A alone that the whole cluster stops, as
-	// `conclave down` does if no leader answers: POST /v1/stopping. The
-	// announcement expires after a minute.
+	// AnnounceStop announces to A that the whole cluster stops, as `conclave
+	// down` does: a meta passes it to the leader, which tells every node; any
+	// other node is told alone. The announcement expires after a minute.
 	AnnounceStop Verb = "announce stop"
+
+	// Load. The player's clients do it, so it is possible on every Cluster. In a
+	// burst each client that stays changes values Factor times as often as the
+	// scenario says, without waiting for acknowledgements. EndBurst ends it.
+	Burst    Verb = "burst"
+	EndBurst Verb = "end burst"
 )
 
 // SwitchDefaults are the switches that a scenario can set, and their defaults.
@@ -89,6 +95,7 @@ type Action struct {
 	Jitter time.Duration
 	Rate   int // bytes per second
 	Point  trace.Kind
+	Factor int  // of Burst
 	Force  bool // also a command that the leader would refuse as unsafe
 
 	// MustRefuse marks a command that the leader must refuse as unsafe. A Cluster
@@ -101,7 +108,7 @@ type Action struct {
 var undo = map[Verb]Verb{
 	Kill: Start, Stop: Start, Pause: Resume, Cut: Mend, CutOne: Mend, Slow: Mend, Skew: Skew,
 	Hold: Release, HoldOne: Release, Quit: Join, Forbid: Allow, Freeze: Unfreeze, Switch: Switch,
-	StartWrong: Start, ClosePort: OpenPort,
+	StartWrong: Start, ClosePort: OpenPort, Burst: EndBurst,
 }
 
 // Undo returns the verb that ends what v begins, or "" if the effect does not

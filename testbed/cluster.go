@@ -77,6 +77,7 @@ type Size struct {
 	Takeover               string        // "witness" (default) or "lease"
 	Lease                  time.Duration // of the leader and of the nodes; 3 s
 	Seed                   uint64        // of every random stream
+	Budgets                Budgets       // only the simulated cluster has any
 }
 
 // NodesOf returns the names of the nodes of a role, in order.
@@ -173,6 +174,10 @@ type Capabilities struct {
 	// moment: of leaders that serve, of followers that read their leader's feed,
 	// and detached ones. Only the simulated cluster can read them.
 	SlotCopies func() []SlotCopy
+
+	// Usage returns what the processors of the hosts with a budget had to do
+	// since the last call, sorted by host. Nil: a node cannot have a budget here.
+	Usage func() []Usage
 }
 
 // Allows returns why a step is not possible. HealAll always is, and so is

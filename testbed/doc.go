@@ -21,7 +21,7 @@
 //	                   |             |
 //	                   |   faults    |  events of nodes (internal/trace), pushes to clients
 //	                   v             v
-//	                 Recorder --> History --> checkers: I1..I13, L1..L20, P1, P2 --> Verdicts
+//	                 Recorder --> History --> checkers: I1..I13, L1..L23, P1, P2 --> Verdicts
 //	                                    \---> gauges ------------------------------> Figures
 //
 // The parts share nothing but their data. A Cluster checks nothing, a
@@ -42,6 +42,7 @@
 //   - real.go: what else a cluster of processes can be asked.
 //   - client.go: the Go SDK as the client of a cluster under test.
 //   - cluster.go: the one interface to a cluster, what can be observed of it, and what is possible on it.
+//   - budget.go: what the processor of a simulated node can do.
 //   - active.go: the faults that last now.
 //   - step.go: a step as it is written in a scenario.
 //   - action.go: what can be done to a cluster, and what ends it.

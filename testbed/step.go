@@ -34,6 +34,7 @@ type Step struct {
 	Jitter    time.Duration
 	Rate      int
 	Point     trace.Kind
+	Factor    int  // of Burst
 	Force     bool // resign, quit, forbid: also if the leader would refuse it as unsafe
 
 	// MustRefuse marks an operator's command that fails the scenario if it is
@@ -88,7 +89,9 @@ func (d Step) String() string {
 		out = fmt.Sprintf("%s of %s", d.Verb, d.Who)
 	case AnnounceStop:
 		out = fmt.Sprintf("announce stop to %s", d.Who)
-	case Freeze, Unfreeze, HealAll:
+	case Burst:
+		out = fmt.Sprintf("burst by %d", d.Factor)
+	case Freeze, Unfreeze, EndBurst, HealAll:
 		out = string(d.Verb)
 	case Switch:
 		out = fmt.Sprintf("switch %s to %s", d.Who, d.Whom)
@@ -115,7 +118,7 @@ func (d Step) String() string {
 
 // String returns the act in the words of the language.
 func (a Action) String() string {
-	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
+	d := Step{Verb: a.Verb, Who: Selector(a.Node), Whom: Selector(a.Peer), By: a.By, Jitter: a.Jitter, Rate: a.Rate, Point: a.Point, Factor: a.Factor, Force: a.Force, MustRefuse: a.MustRefuse, MustAccept: a.MustAccept}
 	if d.Whom == "" && (a.Verb == Cut || a.Verb == CutOne || a.Verb == Mend) {
 		d.Whom = "everyone"
 	}

@@ -45,8 +45,8 @@ type tableSlot struct {
 }
 
 // copies returns which copies the leader knew when it wrote a table that grants
-// a slot to a node on the blacklist. If a write is repeated, its last report
-// counts.
+// the slot of a dead leader; the first is that of the node that is granted the
+// slot. If a write is repeated, its last report counts.
 func (h *History) copies() map[tableSlot][]seenAt[trace.Claim] {
 	out := map[tableSlot][]seenAt[trace.Claim]{}
 	h.events(func(i int, _ time.Duration, c trace.Claim) {

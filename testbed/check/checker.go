@@ -14,9 +14,9 @@ func Checkers() []string {
 }
 
 // checkers returns the checkers in the order of the documents: I1 to I13, the
-// rules L1 to L20, and what must be linearizable.
+// rules L1 to L23, and what must be linearizable.
 func allCheckers() []checker {
-	return slices.Concat(electionCheckers, slotCheckers, clientCheckers, ruleCheckers, linearCheckers)
+	return slices.Concat(electionCheckers, slotCheckers, clientCheckers, ruleCheckers, burstCheckers, linearCheckers)
 }
 
 // Run runs the checkers with these ids, or every checker if there are none.

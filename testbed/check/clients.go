@@ -259,12 +259,21 @@ func versionsRise(h *History, v *Verdict) {
 	// subscription. A client whose link to its session broke subscribes again,
 	// and may be sent again what it did not receive.
 	faults := h.faultSpans()
+	var broke []time.Duration // when a client had no session any more
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if len(o.Values) == 0 {
+			broke = append(broke, at)
+		}
+	}, OpConnected)
 	again := func(session string, from, to time.Duration) bool {
 		hosts := []string{"", session}
 		for host := range faults {
 			if strings.HasPrefix(host, "client-") {
 				hosts = append(hosts, host)
 			}
+		}
+		if slices.ContainsFunc(broke, func(at time.Duration) bool { return from-2*clientLease <= at && at <= to }) {
+			return true
 		}
 		return faults.any(from-2*clientLease, to, hosts...) // a half-open link is noticed within a lease
 	}

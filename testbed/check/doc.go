@@ -22,6 +22,9 @@
 //	L18      at one position of a feed the follower's copy equals the leader's
 //	L19      an operator's commands leave a cluster that serves and has a leader
 //	L20      a granted slot is served in time, whichever session cannot be dialled
+//	L21      the slot of a dead leader goes to a complete copy if there is one
+//	L22      as long as one session is left, every change of a client is stored
+//	L23      a burst of load leaves nothing behind: no metastable failure
 //	P1       the lock row is a linearizable register with compare-and-swap (porcupine)
 //	P2       each subscriber sees each registration as its publisher wrote it, possibly late
 //
@@ -57,14 +60,26 @@
 // could not survive must have been refused. L20 looks at grants after which no
 // fault begins or ends until the slot must be served, and nothing but data nodes
 // and sessions is lost: a session whose port is closed must have been given up.
+// L22 looks at times in which sessions are lost or drained and nothing else. L21
+// compares each grant after a crash with what the leader knew of the copies in
+// the row.
+//
+// L23 looks at bursts before and after which nothing else has failed for a session
+// grace. For five seconds after it a burst may have effects; then as many changes
+// are acknowledged as before it, give or take a tenth, if the clients make at
+// least a hundred in the time compared (up to ten seconds). From the beginning of
+// the burst on no client that runs has lost its session, no leader was elected,
+// and no node was removed.
 //
 // # Files, in reading order
 //
 // A file uses what later files declare.
 //
 //   - checker.go: every checker, in the order of the documents.
-//   - rules.go: the rules L1 to L20.
+//   - rules.go: the rules L1 to L22.
+//   - burst.go: a burst of load leaves nothing behind.
 //   - progress.go: what must become true after the healing.
+//   - drains.go: a drained node has no slot, and a stop drains it.
 //   - operator.go: an operator's commands end no service.
 //   - figure.go: what a scenario measures.
 //   - slots.go: the invariants of slots, and that they are served in time.

@@ -105,17 +105,17 @@ func (t faultTimes) onlyOn(from, to time.Duration, prefixes ...string) bool {
 
 // steady returns a function that reports whether no fault began or ended between
 // two times, and none was in effect but lost data nodes and some lost sessions,
-// and ports that were closed.
-func (h *History) steady() func(from, to time.Duration) bool {
+// and ports that were closed. Commands with the verbs in allowed do not count.
+func (h *History) steady(allowed ...testbed.Verb) func(from, to time.Duration) bool {
 	lasting := []testbed.Verb{testbed.Kill, testbed.Stop, testbed.ClosePort, testbed.StartWrong}
-	others := h.faultSpansBut(func(v testbed.Verb) bool { return slices.Contains(lasting, v) })
+	others := h.faultSpansBut(func(v testbed.Verb) bool { return slices.Contains(lasting, v) || slices.Contains(allowed, v) })
 	steady := h.faultSpans(lasting...)
 	return func(from, to time.Duration) bool {
 		for host, spans := range steady {
 			for _, s := range spans {
-				allowed := strings.HasPrefix(host, "data-") || strings.HasPrefix(host, "session-") || strings.HasPrefix(host, "client-")
+				mayFail := strings.HasPrefix(host, "data-") || strings.HasPrefix(host, "session-") || strings.HasPrefix(host, "client-")
 				begins, ends := from <= s.from && s.from <= to, from <= s.to && s.to <= to
-				if begins || ends || !allowed && s.from <= to && s.to >= from {
+				if begins || ends || !mayFail && s.from <= to && s.to >= from {
 					return false
 				}
 			}

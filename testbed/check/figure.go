@@ -61,6 +61,9 @@ var gauges = map[string]gauge{
 	"push":       {title: "from a publication to each subscriber that sees it", times: pushTimes},
 	"stored":     {title: "from a publication to the acknowledgement of a data node", times: storedTimes},
 	"reconnect":  {title: "a client that no session knows", times: reconnects},
+	"waited":     {title: "the longest wait for a node's processor, of each node ten times a second", times: waited},
+	"queued":     {title: "the most bytes that waited for a node's processor", count: mostQueued},
+	"overload":   {title: "the most that one node was given to do in a second, in percent of what it can do", count: overload},
 	"statements": {title: "statements about the lock row in the first second after the first fault", count: statementsAfter},
 	"held":       {title: "pushes held back by the guard", count: counter(trace.Held)},
 	"healed":     {title: "from the end of the last fault to each kind of progress", times: healed},
@@ -94,7 +97,7 @@ func (f Figure) with(times []time.Duration) Figure {
 	f.Times, f.N = times, len(times)
 	sorted := slices.Sorted(slices.Values(times))
 	if n := len(sorted); n > 0 {
-		f.P50, f.P99, f.Max = sorted[(n-1)/2], sorted[(n-1)*99/100], sorted[n-1]
+		f.P50, f.P99, f.Max = sorted[(n-1)/2], sorted[(99*n+99)/100-1], sorted[n-1]
 	}
 	return f
 }
@@ -343,6 +346,42 @@ func reconnects(h *History) (out []time.Duration) {
 		}
 	}, OpConnected)
 	return out
+}
+
+func waited(h *History) (out []time.Duration) {
+	for _, e := range h.Entries {
+		if e.Usage != nil && e.At > 0 {
+			out = append(out, e.Usage.Waited)
+		}
+	}
+	return out
+}
+
+func mostQueued(h *History) (most int) {
+	for _, e := range h.Entries {
+		if e.Usage != nil && e.At > 0 {
+			most = max(most, e.Usage.Queued)
+		}
+	}
+	return most
+}
+
+// overload adds up what each node was given to do in the second before each of
+// its entries.
+func overload(h *History) (most int) {
+	last := map[string][]Entry{}
+	for _, e := range h.Entries {
+		if e.Usage == nil || e.At <= 0 {
+			continue
+		}
+		all := slices.DeleteFunc(append(last[e.Usage.Node], e), func(old Entry) bool { return e.At-old.At >= time.Second })
+		sum := time.Duration(0)
+		for _, x := range all {
+			sum += x.Usage.Offered
+		}
+		last[e.Usage.Node], most = all, max(most, int(100*sum/time.Second))
+	}
+	return most
 }
 
 func statementsAfter(h *History) (n int) {

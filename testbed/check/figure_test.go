@@ -98,3 +98,20 @@ func TestSince_LeavesOutWhatWasThereBefore(t *testing.T) {
 	assert.Equal(t, 1, got[1].N)
 	assert.Equal(t, before, check.Since(nil, before))
 }
+
+func TestFigures_MeasureQueues(t *testing.T) {
+	f := forge()
+	use := func(node string, offered, waited time.Duration, queued int) {
+		f.pause(399 * time.Millisecond).add(check.Entry{Usage: &testbed.Usage{Node: node, Offered: offered, Waited: waited, Queued: queued}})
+	}
+	use("data-1", 500*time.Millisecond, time.Millisecond, 10)
+	use("data-1", 300*time.Millisecond, 7*time.Millisecond, 300)
+	use("data-2", 900*time.Millisecond, 2*time.Millisecond, 20)
+	use("data-1", 800*time.Millisecond, 3*time.Millisecond, 30) // more than a second after the first one
+	waited := figure(t, f, "waited")
+	assert.Equal(t, 4, waited.N)
+	assert.Equal(t, 7*time.Millisecond, waited.Max)
+	assert.Equal(t, 300, figure(t, f, "queued").N)
+	assert.Equal(t, 110, figure(t, f, "overload").N)
+	assert.Equal(t, "    0.400s data-1 offered 500ms waited 1ms queued 10 dropped 0", f.h.Entries[0].String())
+}

@@ -232,7 +232,69 @@ var operatorForgeries = map[string]forgery{
 			f.pause(20*time.Second).claim("data-3", trace.Claim{Kind: trace.Serving, Slot: 3, Epoch: epoch(7, 4)}).pause(9 * time.Second).leader("meta-1")
 		},
 	},
+	"L21": {
+		func(f *forger) {
+			f.copied(epoch(7, 5), "data-2", "following", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 2000, false)
+		},
+		func(f *forger) { // no copy is complete; the write is repeated, and then one is
+			f.copied(epoch(7, 5), "data-2", "none", epoch(0, 0), 0, true).copied(epoch(7, 5), "data-3", "following", epoch(7, 2), 0, false)
+			f.copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-2", "none", epoch(0, 0), 0, false)
+		},
+	},
+	"L21 behind": {
+		func(f *forger) {
+			f.copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 1001, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+		},
+		func(f *forger) {
+			f.copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 1000, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+			f.copied(epoch(7, 5), "data-1", "caughtUp", epoch(7, 1), 0, false)
+		},
+	},
+	"L21 older": {
+		func(f *forger) {
+			f.copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 1), 0, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+		},
+		func(f *forger) {
+			f.copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-3", "following", epoch(7, 2), 0, false)
+		},
+	},
+	"L22": {
+		func(f *forger) {
+			f.oneSessionLeft().pause(34 * time.Second).op(unheard("client-1/1")).pause(time.Second).leader("meta-1")
+		},
+		func(f *forger) {
+			f.oneSessionLeft().pause(34 * time.Second).op(stored("client-1/1")).pause(time.Second).leader("meta-1")
+		},
+	},
+	"L22 data lost, protected": {
+		func(f *forger) {
+			f.oneSessionLeft().pause(34 * time.Second).op(unheard("client-1/1")).pause(time.Second).leader("meta-1")
+		},
+		func(f *forger) {
+			f.oneSessionLeft().fault(testbed.Action{Verb: testbed.Kill, Node: "data-1"}).pause(34 * time.Second).op(unheard("client-1/1"))
+			f.fault(testbed.Action{Verb: testbed.Start, Node: "data-1"}).add(check.Entry{Observed: &check.Observation{Leader: "meta-1", Frozen: true}})
+			f.pause(34 * time.Second).op(unheard("client-1/2")).leader("meta-1").pause(40 * time.Second).op(stored("client-1/3")).pause(time.Second).leader("meta-1")
+		},
+	},
+	"L22 too soon, none left": {
+		func(f *forger) {
+			f.oneSessionLeft().pause(34 * time.Second).op(unheard("client-1/1")).pause(time.Second).leader("meta-1")
+		},
+		func(f *forger) {
+			f.oneSessionLeft().pause(25 * time.Second).op(unheard("client-1/1")).pause(9 * time.Second).op(stored("client-1/1"))
+			f.pause(time.Second).fault(testbed.Action{Verb: testbed.Kill, Node: "session-1"})
+			f.pause(40 * time.Second).op(unheard("client-1/2")).pause(time.Second).leader("meta-1")
+		},
+	},
 }
+
+// oneSessionLeft drains a session and kills the other one.
+func (f *forger) oneSessionLeft() *forger {
+	f.pause(time.Second).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"}).fault(testbed.Action{Verb: testbed.Kill, Node: "session-2"})
+	return f
+}
+
+func unheard(id string) check.Op { return check.Op{Client: "client-1", Kind: check.OpUnheard, ID: id} }
 
 // grantedBesideAClosedPort grants a slot after a crash, while no data node can
 // dial a session.

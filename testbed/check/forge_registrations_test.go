@@ -105,6 +105,16 @@ var registrationsForgeries = map[string]forgery{
 			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6})
 		},
 	},
+	"I11 connected again": {
+		func(f *forger) { // long after the client connected again
+			f.connected("client-1").pause(time.Second).connected("client-1", "session-1@1").pause(20 * time.Second)
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6})
+		},
+		func(f *forger) { // its connection broke, although nothing was done to it: the machine is overloaded
+			f.claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6}).connected("client-1").pause(time.Second)
+			f.connected("client-1", "session-1@1").claim("session-1", trace.Claim{Kind: trace.Pushed, Key: "sub", Version: 6})
+		},
+	},
 	"I13": {
 		func(f *forger) { f.counted("session-1", epoch(7, 2), 9).counted("session-1", epoch(7, 2), 8) },
 		func(f *forger) { // another incarnation of the session does not know the first one's versions

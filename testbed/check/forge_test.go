@@ -97,7 +97,7 @@ type forgery struct{ reject, accept func(f *forger) }
 // what the forgery is about.
 func forgeries() map[string]forgery {
 	all := map[string]forgery{}
-	for _, some := range []map[string]forgery{electionForgeries, slotsForgeries, registrationsForgeries, operatorForgeries} {
+	for _, some := range []map[string]forgery{electionForgeries, slotsForgeries, registrationsForgeries, operatorForgeries, burstForgeries} {
 		maps.Copy(all, some)
 	}
 	return all

@@ -32,6 +32,7 @@ type Entry struct {
 	Fault    *Fault
 	Op       *Op
 	Observed *Observation
+	Usage    *testbed.Usage // what a node with a budget had to do since its last such entry
 }
 
 // Fault is an act that was carried out.
@@ -68,6 +69,7 @@ const (
 	OpHealed    OpKind = "healed"    // all faults were ended; from now on progress is expected
 	OpCompared  OpKind = "compared"  // Version is how many pairs of a leader's and a follower's copy were compared since the last such entry; Values are those that differ
 	OpAhead     OpKind = "ahead"     // the node Client is about to be lost, or was evicted, and no other node has all its changes of the slots in Values
+	OpEvicted   OpKind = "evicted"   // the node Client runs and is not a member any more; recorded once a burst has begun
 	OpProgress  OpKind = "progress"  // the condition Name became true in time, or Err is set; Values are the lists that are not full ("client-1 service-2")
 )
 
@@ -141,6 +143,9 @@ func (r *Recorder) Op(o Op) {
 
 // Observe records an observation from outside.
 func (r *Recorder) Observe(s Observation) { r.add(Entry{Observed: &s}) }
+
+// Usage records what a node with a budget had to do.
+func (r *Recorder) Usage(u testbed.Usage) { r.add(Entry{Usage: &u}) }
 
 func (r *Recorder) add(e Entry) {
 	r.mu.Lock()
@@ -265,6 +270,9 @@ func (e Entry) String() string {
 			out += ": " + o.Err.Error()
 		}
 		return out
+	case e.Usage != nil:
+		u := e.Usage
+		return fmt.Sprintf("%s%s offered %s waited %s queued %d dropped %d", at, u.Node, u.Offered, u.Waited, u.Queued, u.Dropped)
 	case e.Observed != nil:
 		return fmt.Sprintf("%sseen: leader %q term %d table %s stable %t even %t", at, e.Observed.Leader, e.Observed.Term, e.Observed.Epoch, e.Observed.Stable, e.Observed.Even)
 	}

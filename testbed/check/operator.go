@@ -26,6 +26,38 @@ func copiesAreEqual(h *History, v *Verdict) {
 // leader, whatever an operator does: twice an election by the lease.
 func (h *History) electionLimit() time.Duration { return 2*h.Cluster.Lease + 2*time.Second }
 
+// L22: after a session was lost or drained, every change of a client is stored in
+// time if for as long as slots may take to be served no fault has begun or ended,
+// nothing else is lost, slots may move, and a session is left that the faults do
+// not affect. A session that is being drained and is the only one left serves.
+func oneSessionServes(h *History, v *Verdict) {
+	calm, sessions, datas := h.steady(testbed.Forbid), h.Cluster.NodesOf("session"), h.Cluster.NodesOf("data")
+	faults := h.faultSpans()
+	var frozen []span
+	since := time.Duration(-1)
+	for _, e := range h.Entries {
+		switch {
+		case e.Observed == nil:
+		case e.Observed.Frozen && since < 0:
+			since = e.At
+		case !e.Observed.Frozen && since >= 0:
+			frozen, since = append(frozen, span{since, e.At}), -1
+		}
+	}
+	if since >= 0 {
+		frozen = append(frozen, span{since, h.End()})
+	}
+	h.ops(func(i int, at time.Duration, o Op) {
+		from := at - StoredTimeout - h.serveLimit()
+		if slices.ContainsFunc(frozen, func(s span) bool { return s.from <= at && s.to >= from }) {
+			return
+		}
+		if from >= 0 && calm(from, at) && faults.any(from, at, sessions...) && !faults.any(from, at, datas...) {
+			v.check(o.Kind == OpStored, h, at, []int{i}, "%s got no acknowledgement within %s that %s is stored, although a session is left", o.Client, StoredTimeout, o.ID)
+		}
+	}, OpStored, OpUnheard)
+}
+
 // L19: while nothing has failed for a session grace and only an operator acts,
 // every change of a client is stored in time, and there is a leader. A command
 // that the cluster could not survive must have been refused.

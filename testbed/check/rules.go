@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"conclave"
@@ -14,7 +13,7 @@ import (
 )
 
 // L1 to L17 are the rules that make the Java original lossless, as far as a
-// history shows them; L18 to L20 came later. The comments of the functions say which part of a rule is checked.
+// history shows them; L18 to L22 came later, and L23 (burst.go). The comments of the functions say which part of a rule is checked.
 var ruleCheckers = []checker{
 	{"L1", "sessions are the source of truth", storedWasAccepted},
 	{"L2", "no slot is served before the sessions have answered, or its source's copy is complete", servedAfterHearing},
@@ -36,6 +35,8 @@ var ruleCheckers = []checker{
 	{"L18", "at one position of a feed the follower's copy is the leader's", copiesAreEqual},
 	{"L19", "an operator's commands leave a cluster that serves and has a leader", operatorsBreakNothing},
 	{"L20", "a session that no data node can dial delays a slot by a node lease and a session grace at most", grantedSlotsServe},
+	{"L21", "the slot of a dead leader goes to a complete copy if there is one, on whichever node", completeCopiesLead},
+	{"L22", "as long as one session is left, every change of a client is stored, even if that session is being drained", oneSessionServes},
 }
 
 // L2: a leader that serves without its source's copy was answered, at its
@@ -220,89 +221,6 @@ func sortedEpochs[V any](m map[conclave.Epoch]V) []conclave.Epoch {
 	slices.SortFunc(out, conclave.Epoch.Compare)
 	return out
 }
-
-// L14: a data node that reports itself drained leads no slot then, and answers
-// no read afterwards. A stop drains a data node (stopsHandOver).
-func drainedOwnsNothing(h *History, v *Verdict) {
-	drained := map[conclave.NodeID]int{}
-	h.events(func(i int, at time.Duration, c trace.Claim) {
-		switch c.Kind {
-		case trace.Emptied:
-			if c.Flag {
-				v.check(c.Count == 0, h, at, []int{i}, "%s was drained and still leads %d slots", c.Node, c.Count)
-				drained[c.Node] = i
-			}
-		default:
-			if before, is := drained[c.Node]; is {
-				v.check(false, h, at, []int{before, i}, "%s answers a read of slot %d after it was drained", c.Node, c.Slot)
-			}
-		}
-	}, trace.Emptied, trace.Read)
-	h.stopsHandOver(v)
-}
-
-// stopsHandOver checks that a data node that is stopped while nothing else
-// happens hands its slots over, within stopLimit, unless a stop of the whole
-// cluster was announced to it within the last minute.
-func (h *History) stopsHandOver(v *Verdict) {
-	isAnnouncement := func(v testbed.Verb) bool { return v == testbed.AnnounceStop }
-	isStop := func(v testbed.Verb) bool { return v == testbed.Stop || isAnnouncement(v) }
-	otherOfData, others := h.faultSpansBut(isStop), h.faultSpansBut(isAnnouncement)
-	calm := func(from, to time.Duration) bool {
-		for host, spans := range others {
-			if strings.HasPrefix(host, "data-") {
-				spans = otherOfData[host]
-			}
-			if !strings.HasPrefix(host, "client-") && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
-				return false
-			}
-		}
-		return true
-	}
-	announced := map[string]time.Duration{}
-	stopped := map[string]seenAt[time.Duration]{}
-	reports := map[string]bool{} // nodes whose events are in the history
-	inTime := func(i int, at time.Duration, node string) {
-		s, is := stopped[node]
-		if is && len(stopped) == 1 && reports[node] && calm(s.v-SessionGrace-5*time.Second, at-1) {
-			v.check(at-s.v <= stopLimit, h, at, []int{s.i, i}, "%s was stopped without any other fault, and %s later it has not handed its slots over", node, at-s.v)
-		}
-	}
-	for i, e := range h.Entries {
-		if e.Event != nil {
-			reports[e.Event.Node.Name] = true
-		}
-		switch f := e.Fault; {
-		case f != nil && f.Err == nil && f.Verb == testbed.AnnounceStop:
-			announced[f.Node] = e.At
-		case f != nil && f.Err == nil && f.Verb == testbed.Stop && !f.Undo && strings.HasPrefix(f.Node, "data-"):
-			at, was := announced[f.Node]
-			if stopped[f.Node] = (seenAt[time.Duration]{e.At, i}); was && e.At-at <= AnnouncementLasts {
-				delete(stopped, f.Node)
-			}
-		case f != nil && f.Err == nil && f.Verb == testbed.Kill: // it no longer stops, and what it reports meanwhile does not count
-			inTime(i, e.At, f.Node)
-			delete(stopped, f.Node)
-		case e.Event != nil && e.Event.Kind == trace.Emptied:
-			s, was := stopped[e.Event.Node.Name]
-			delete(stopped, e.Event.Node.Name)
-			if was && len(stopped) == 0 && calm(s.v-SessionGrace-5*time.Second, e.At) {
-				v.check(e.Event.Flag, h, e.At, []int{s.i, i}, "%s was stopped without any other fault and did not hand its %d slots over", e.Event.Node, e.Event.Count)
-			}
-		}
-	}
-	for _, node := range slices.Sorted(maps.Keys(stopped)) {
-		inTime(len(h.Entries)-1, h.End(), node)
-	}
-}
-
-// stopLimit bounds how long a data node hands its slots over while nothing else
-// happens.
-const stopLimit = 20 * time.Second
-
-// AnnouncementLasts bounds how long an announcement is in force at the node
-// that it was made to: a minute, and one second for its way there.
-const AnnouncementLasts = 61 * time.Second
 
 // L15: at the end every node that still runs uses the same table.
 func allCatchUp(h *History, v *Verdict) {

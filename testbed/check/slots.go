@@ -6,6 +6,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/slot"
 	"conclave/testbed"
 )
 
@@ -108,6 +109,23 @@ func tablesConverge(h *History, v *Verdict) {
 		v.check(lag <= limit, h, at, []int{next.i, i}, "%s used table %s for %s while others had a newer one", c.Node, before, lag)
 	}, trace.Took)
 	v.show("longest: %s", worst.Round(time.Millisecond))
+}
+
+// L21: by what the leader of the metas knew, the node that is granted the slot of
+// a dead leader has the newest complete copy of the live nodes in the row, with
+// the allowance for the lag, if one of them has a complete copy.
+func completeCopiesLead(h *History, v *Verdict) {
+	for _, known := range h.copies() {
+		chosen := known[0]
+		v.Checks++
+		for _, other := range known[1:] {
+			better := !complete(chosen.v) || chosen.v.Epoch.Less(other.v.Epoch) ||
+				chosen.v.Epoch == other.v.Epoch && chosen.v.Count > other.v.Count+slot.MaxLagMs
+			v.check(!complete(other.v) || !better, h, h.Entries[chosen.i].At, []int{other.i, chosen.i},
+				"slot %d is granted to %s, whose copy is %s, of %s and %d ms behind, although that of %s is %s, of %s and %d ms behind",
+				chosen.v.Slot, chosen.v.Peer, chosen.v.Key, chosen.v.Epoch, chosen.v.Count, other.v.Peer, other.v.Key, other.v.Epoch, other.v.Count)
+		}
+	}
 }
 
 // serveLimit bounds how long a slot that was granted is not served while a

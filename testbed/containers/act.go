@@ -26,6 +26,7 @@ func (d *Cluster) Capabilities() *testbed.Capabilities {
 func can(d testbed.Step) error {
 	switch d.Verb {
 	case testbed.Kill, testbed.Stop, testbed.Start, testbed.Pause, testbed.Resume,
+		testbed.Burst, testbed.EndBurst,
 		testbed.Resign, testbed.Quit, testbed.Join, testbed.Forbid, testbed.Allow, testbed.Freeze, testbed.Unfreeze:
 		return nil
 	case testbed.Cut, testbed.Mend:

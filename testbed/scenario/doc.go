@@ -16,7 +16,8 @@
 //	takeover lease                         or witness, the default
 //	lease 3s
 //	only in the bubble                     where a machine would be too small
-//	clients 4 names 8 every 300ms replace 2s guests 3s readers 4s
+//	budget session 20us a message 10ns a byte queue 1000000
+//	clients 4 names 8 every 300ms replace 2s guests 3s readers 4s bulk 100
 //	at 2s slow leader from db by 300ms jitter 50ms for 2lease
 //	at 3s kill it for 5s
 //	at 3s expect new leader within lease+1s
@@ -64,6 +65,8 @@
 //	join, allow X
 //	freeze, unfreeze
 //	switch KEY to VALUE
+//	burst by N                             clients change values N times as often
+//	end burst
 //	announce stop to X
 //	heal all
 //
@@ -89,7 +92,19 @@
 // "guests D" another client arrives about every D and publishes; a few seconds
 // later it withdraws and leaves, leaves without withdrawing, or is killed. With
 // "readers D" a client arrives that subscribes to everything, has its first
-// lists recorded, and leaves. Both connect to any session.
+// lists recorded, and leaves. Both connect to any session. With "bulk N" each
+// client that stays also has N registrations that never change and that no client
+// reads: it replays them when it reconnects.
+//
+// Computing takes no time in the bubble, so no queue forms there, unless a role
+// has a budget: meta, session, data, db or client. Each of its nodes then has one
+// processor, which receives and sends one message after the other, and each takes
+// the given time and more for each of its bytes. Of more than BYTES (0 or left
+// out: any number) that wait, the rest is dropped and sent again later. Only
+// simulated nodes have budgets. A burst is load, on any cluster: each client that
+// stays also changes values of its own, N times as often as "every" says, and
+// does not wait until they are stored. L23 checks what is left of a burst when it
+// has ended.
 //
 // Every scenario ends in the same way. All faults are healed. Within one lease
 // there must be a leader; within ten seconds more the slots must be spread
@@ -124,6 +139,7 @@
 //   - player.go: what the player knows.
 //   - narrator.go: who follows a run.
 //   - validate.go: what cannot be played.
+//   - burst.go: bursts of load, and what they do to the nodes.
 //   - load.go: the clients of a run.
 //   - visit.go: the clients that come and go.
 //   - select.go: which nodes a selector selects.

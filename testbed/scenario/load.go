@@ -34,6 +34,7 @@ type load struct {
 	ending  map[string]bool    // tags that are being removed: they may be seen or not
 	last    map[[2]string][]string
 	fullAt  map[string]time.Time // when a list was last seen full
+	calm    context.CancelFunc   // ends the burst; nil: there is none
 }
 
 // worker is one client.
@@ -143,14 +144,22 @@ func (l *load) work(ctx context.Context, w *worker) {
 	}
 }
 
-// publish makes a registration under a tag that was never used before.
+// publish makes a registration and waits until a data node has stored it.
 func (l *load) publish(ctx context.Context, w *worker, o *registration) {
+	if l.register(ctx, w, o) {
+		l.await(ctx, w, o)
+	}
+}
+
+// register makes a registration under a tag that was never used before, and
+// reports whether the client has taken it.
+func (l *load) register(ctx context.Context, w *worker, o *registration) bool {
 	o.count = 1
 	l.mu.Lock()
 	if w.dead { // killed meanwhile
 		l.mu.Unlock()
 		o.pub = nil
-		return
+		return false
 	}
 	o.tag = fmt.Sprintf("%s/%d", w.name, len(l.names)+1)
 	value := fmt.Sprintf("%s#%d", o.tag, o.count)
@@ -161,29 +170,35 @@ func (l *load) publish(ctx context.Context, w *worker, o *registration) {
 	if err != nil { // the scenario has ended, or the client was killed
 		l.forget(o.tag)
 		o.pub = nil
-		return
+		return false
 	}
 	o.pub = pub
-	l.await(ctx, w, o)
+	return true
 }
 
 func (l *load) change(ctx context.Context, w *worker, o *registration) {
+	if l.update(w, o) {
+		l.await(ctx, w, o)
+	}
+}
+
+// update changes the value of a registration, and reports whether the client has
+// taken it.
+func (l *load) update(w *worker, o *registration) bool {
 	if o.pub == nil {
-		return
+		return false
 	}
 	o.count++
 	value := fmt.Sprintf("%s#%d", o.tag, o.count)
 	l.mu.Lock()
 	if w.dead { // killed meanwhile
 		l.mu.Unlock()
-		return
+		return false
 	}
 	l.live[o.tag] = value
 	l.mu.Unlock()
 	l.rec.Op(check.Op{Client: w.name, Kind: check.OpPublish, Name: o.name, ID: o.tag, Version: int64(o.count), Values: []string{value}})
-	if err := o.pub.Update([]string{value}); err == nil {
-		l.await(ctx, w, o)
-	}
+	return o.pub.Update([]string{value}) == nil
 }
 
 // withdraw reports whether a data node has acknowledged the withdrawal.
@@ -191,13 +206,19 @@ func (l *load) withdraw(ctx context.Context, w *worker, o *registration) (stored
 	if o.pub == nil {
 		return true
 	}
+	return l.unregister(w, o) && l.await(ctx, w, o)
+}
+
+// unregister withdraws a registration, and reports whether the client has taken
+// that.
+func (l *load) unregister(w *worker, o *registration) bool {
 	l.forget(o.tag)
 	l.rec.Op(check.Op{Client: w.name, Kind: check.OpWithdraw, Name: o.name, ID: o.tag, Version: int64(o.count) + 1})
 	if err := o.pub.Withdraw(); err != nil {
 		return false
 	}
 	o.count++
-	return l.await(ctx, w, o)
+	return true
 }
 
 func (l *load) await(ctx context.Context, w *worker, o *registration) (stored bool) {

@@ -5,7 +5,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
+	"conclave/testbed"
 	"conclave/testbed/check"
 )
 
@@ -63,6 +65,8 @@ func (p *parser) statement() error {
 		d, err := p.duration()
 		p.s.Cluster.Lease, p.lease = d, d
 		return err
+	case "budget":
+		return p.budget()
 	case "only":
 		p.s.Bubble = true
 		return p.want("in", "the", "bubble")
@@ -108,7 +112,7 @@ func (p *parser) statement() error {
 	case "at", "every":
 		return p.step(w)
 	default:
-		return fmt.Errorf("unknown statement %q (want cluster, takeover, lease, only, clients, scene, look, at, every, until or figure)", w)
+		return fmt.Errorf("unknown statement %q (want cluster, takeover, lease, budget, only, clients, scene, look, at, every, until or figure)", w)
 	}
 }
 
@@ -136,6 +140,39 @@ func (p *parser) cluster() error {
 	return nil
 }
 
+// budget reads "ROLE D a message D a byte queue BYTES".
+func (p *parser) budget() (err error) {
+	role := p.next()
+	b := p.s.Cluster.Budgets.Of(role)
+	if b == nil {
+		return fmt.Errorf("unknown role %q (want one of %s)", role, strings.Join(testbed.BudgetRoles, ", "))
+	}
+	if b.Message, err = p.duration(); err != nil {
+		return err
+	}
+	if err = p.want("a", "message"); err != nil {
+		return err
+	}
+	if b.Byte, err = p.duration(); err != nil {
+		return err
+	}
+	if err = p.want("a", "byte"); err != nil {
+		return err
+	}
+	for _, d := range []time.Duration{b.Message, b.Byte} {
+		if d < 0 || d > time.Second {
+			return fmt.Errorf("budget of %s: invalid duration %s (want 0s to 1s)", role, d)
+		}
+	}
+	if p.accept("queue") {
+		b.Queue, err = p.number()
+	}
+	if err == nil && b.Message == 0 && b.Byte == 0 {
+		err = fmt.Errorf("budget of %s: want a time above 0 for a message or for a byte", role)
+	}
+	return err
+}
+
 func (p *parser) clients() (err error) {
 	if p.s.Load.Clients, err = p.number(); err != nil {
 		return err
@@ -153,8 +190,10 @@ func (p *parser) clients() (err error) {
 			p.s.Load.Guests, err = p.duration()
 		case "readers":
 			p.s.Load.Readers, err = p.duration()
+		case "bulk":
+			p.s.Load.Bulk, err = p.number()
 		default:
-			return fmt.Errorf("unknown word %q (want names, every, replace, guests or readers)", w)
+			return fmt.Errorf("unknown word %q (want names, every, replace, guests, readers or bulk)", w)
 		}
 	}
 	return err

@@ -52,6 +52,18 @@ func (p *parser) action() (*testbed.Step, error) {
 		}
 	case "freeze", "unfreeze":
 		d.Verb = testbed.Verb(w)
+	case "burst":
+		d.Verb = testbed.Burst
+		word("by")
+		if err == nil {
+			d.Factor, err = p.number()
+		}
+		if err == nil && (d.Factor < 1 || d.Factor > 1000) {
+			err = fmt.Errorf("burst by %d: want 1 to 1000", d.Factor)
+		}
+	case "end":
+		d.Verb = testbed.EndBurst
+		word("burst")
 	case "switch":
 		d.Verb, d.Who = testbed.Switch, testbed.Selector(p.next())
 		word("to")

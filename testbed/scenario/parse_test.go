@@ -77,6 +77,34 @@ until 9s
 	}
 }
 
+func TestParse_BudgetsAndBursts(t *testing.T) {
+	const text = `cluster 3 meta 2 session 3 data 16 slots 2 replicas
+budget session 20µs a message 10ns a byte
+budget data 1ms a message 0s a byte queue 65536
+budget db 0s a message 5µs a byte
+clients 4 names 4 every 200ms bulk 50
+at 5s burst by 20 for 4s
+at 12s burst by 100
+at 13s end burst
+until 20s
+`
+	s, err := scenario.Parse("x.txt", text)
+	require.NoError(t, err)
+	assert.Equal(t, text, s.String())
+	assert.Equal(t, testbed.Budgets{
+		Session:  testbed.Budget{Message: 20 * time.Microsecond, Byte: 10},
+		Data:     testbed.Budget{Message: time.Millisecond, Queue: 65536},
+		Database: testbed.Budget{Byte: 5 * time.Microsecond},
+	}, s.Cluster.Budgets)
+	assert.Equal(t, 50, s.Load.Bulk)
+	assert.Equal(t, &testbed.Step{Verb: testbed.Burst, Factor: 20, For: 4 * time.Second}, s.Lines[0].Step)
+	assert.Equal(t, &testbed.Step{Verb: testbed.EndBurst}, s.Lines[2].Step)
+	assert.Nil(t, s.Refusals(nil), "the simulator")
+	assert.Equal(t, []string{"a budget (only simulated nodes have one; a real node computes as fast as its machine)"}, s.Refusals(&testbed.Capabilities{}))
+	s.Cluster.Budgets = testbed.Budgets{}
+	assert.Empty(t, s.Refusals(&testbed.Capabilities{}), "a burst is possible everywhere")
+}
+
 func TestParse_Scenes(t *testing.T) {
 	const text = `# Two scenes.
 cluster 3 meta 2 session 3 data 16 slots 2 replicas
@@ -139,6 +167,16 @@ func TestParse_NamesWhatIsInvalid(t *testing.T) {
 		"at 1s kill leader\nscene A":                 `x.txt: line 1: at 1s kill leader stands before the first scene`,
 		"scene A\nat 2s kill leader\nuntil 1s":       `x.txt: line 2: 2s is after the end (until 1s)`,
 		"clients 3 names 0":                          `x.txt: clients without names`,
+		"budget king 1ms a message 1ns a byte":       `x.txt:1: unknown role "king" (want one of meta, session, data, db, client)`,
+		"budget data 1ms for a message":              `x.txt:1: want "a message", found "for a message"`,
+		"budget data 2s a message 1ns a byte":        `x.txt:1: budget of data: invalid duration 2s (want 0s to 1s)`,
+		"budget data 1ms a message -1ns a byte":      `x.txt:1: budget of data: invalid duration -1ns (want 0s to 1s)`,
+		"budget data 0s a message 0s a byte":         `x.txt:1: budget of data: want a time above 0 for a message or for a byte`,
+		"at 1s burst by 0":                           `x.txt:1: burst by 0: want 1 to 1000`,
+		"at 1s burst of 5":                           `x.txt:1: want "by", found "of 5"`,
+		"at 1s burst by 5":                           `x.txt: line 1: burst by 5: want clients that change values (clients N every D)`,
+		"clients 2 every 1s\nat 1s end it":           `x.txt:2: want "burst", found "it"`,
+		"clients 2 every 1s\nat 1s end burst for 1s": `x.txt:2: end burst does not last: want no "for"`,
 	} {
 		_, err := scenario.Parse("x.txt", text)
 		if assert.Error(t, err, text) {

@@ -41,8 +41,9 @@ func (p *player) perform(ctx context.Context, d testbed.Step) error {
 	if d.Verb == testbed.HealAll {
 		return p.healAll(ctx)
 	}
-	if d.Verb == testbed.Freeze || d.Verb == testbed.Unfreeze {
-		return p.act(ctx, testbed.Action{Verb: d.Verb, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
+	switch d.Verb {
+	case testbed.Freeze, testbed.Unfreeze, testbed.Burst, testbed.EndBurst:
+		return p.act(ctx, testbed.Action{Verb: d.Verb, Factor: d.Factor, MustRefuse: d.MustRefuse, MustAccept: d.MustAccept}, d.For)
 	}
 	if len(who) == 0 {
 		p.rec.Fault(check.Fault{Action: testbed.Action{Verb: d.Verb, Node: string(d.Who)}, Err: errNoTarget})
@@ -117,6 +118,13 @@ func (p *player) act(ctx context.Context, a testbed.Action, last time.Duration) 
 		p.gate.HoldOne(a.Node, a.Point)
 	case testbed.Release:
 		p.gate.Release(a.Node, a.Point)
+	case testbed.Burst:
+		p.load.burst(ctx, a.Factor, p.s.Cluster.Seed)
+		if p.members == nil {
+			p.members = []string{}
+		}
+	case testbed.EndBurst:
+		p.load.endBurst()
 	default:
 		if a.Verb == testbed.Start && p.can.Stopping != nil && p.can.Stopping(a.Node) {
 			if err := p.act(ctx, testbed.Action{Verb: testbed.Kill, Node: a.Node}, 0); err != nil { // as a service manager does after its timeout
@@ -213,7 +221,7 @@ func (p *player) account(a testbed.Action) {
 // cut; then clocks, held and paused nodes; then it starts the dead nodes; last
 // it takes back the operator's commands, which needs a leader.
 func (p *player) healAll(ctx context.Context) error {
-	for _, verb := range []testbed.Verb{testbed.Mend, testbed.OpenPort, testbed.Skew, testbed.Release, testbed.Resume, testbed.Start, testbed.Unfreeze, testbed.Allow, testbed.Join, testbed.Switch} {
+	for _, verb := range []testbed.Verb{testbed.EndBurst, testbed.Mend, testbed.OpenPort, testbed.Skew, testbed.Release, testbed.Resume, testbed.Start, testbed.Unfreeze, testbed.Allow, testbed.Join, testbed.Switch} {
 		for _, k := range slices.Sorted(maps.Keys(p.active)) {
 			a, lasts := p.active[k]
 			if !lasts || a.Verb != verb {

@@ -95,6 +95,8 @@ func (p *player) play(ctx context.Context) error {
 	}
 	p.can = p.cluster.Capabilities()
 	switch {
+	case p.s.Cluster.Budgets != (testbed.Budgets{}) && p.can.Usage == nil:
+		return fmt.Errorf("%s: %w", errBudgets, testbed.ErrUnsupported)
 	case p.can.Events:
 	case p.s.Bubble:
 		return fmt.Errorf("only in the bubble: %w", testbed.ErrUnsupported)
@@ -103,9 +105,11 @@ func (p *player) play(ctx context.Context) error {
 	}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
+	defer p.load.endBurst()
 	if err := p.settle(ctx, work); err != nil {
 		return err
 	}
+	p.noteUsage() // what the nodes had to do until now is no part of the scenario
 	p.rec.Begin()
 	p.start = time.Now()
 	p.baseline, p.refused = p.cluster.Observe(ctx), p.rec.Refused()
@@ -194,7 +198,13 @@ func (p *player) settle(ctx, work context.Context) error {
 	if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
-	return wait("full")
+	if err := wait("full"); err != nil {
+		return err
+	}
+	if err := p.load.carry(ctx); err != nil {
+		return fmt.Errorf("the cluster did not come to rest before the scenario began: %w", err)
+	}
+	return nil
 }
 
 // schedule adds a line of the file, with its repetitions, to the timeline; base
@@ -285,6 +295,8 @@ func (p *player) sample(ctx context.Context) testbed.Snapshot {
 	}
 	p.load.connections(p.seen)
 	p.compare(now.Table)
+	p.noteUsage()
+	p.noteRemoved(now)
 	p.open = slices.DeleteFunc(p.open, func(o *openExpectation) bool {
 		done, failure := p.evaluate(o, now)
 		if failure != nil && !o.progress {

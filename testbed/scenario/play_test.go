@@ -173,7 +173,7 @@ func (p *fakePublication) Update(values []string) error {
 	return nil
 }
 
-func play(t *testing.T, b *fakeCluster, text string) (r *scenario.Result) {
+func play(t *testing.T, b testbed.Cluster, text string) (r *scenario.Result) {
 	s, err := scenario.Parse("fake.txt", "cluster 2 meta 1 session 1 data 4 slots 1 replicas\n"+text)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {

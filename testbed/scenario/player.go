@@ -34,6 +34,8 @@ type player struct {
 	last     check.Observation
 	refused  int                    // refusals before the scenario began
 	evicted  map[int]conclave.Epoch // slots whose evicted leader was ahead, at the epoch of the next one
+	usedAt   time.Time              // when the usage was last recorded
+	members  []string               // nodes that had joined, once a burst has begun
 	compared int64                  // pairs of copies compared since the last OpCompared
 	failures []string
 	late     []string

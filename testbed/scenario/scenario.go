@@ -32,6 +32,7 @@ type Load struct {
 	Every   time.Duration // each client changes one of its values; 0: never
 	Replace time.Duration // each client withdraws a registration and publishes a new one; 0: never
 	Guests  time.Duration // a client arrives, publishes, and soon withdraws, leaves or is killed; 0: never
+	Bulk    int           // each client also has this many registrations that never change and that no client reads; it replays them
 	Readers time.Duration // a client arrives, reads every name once, and leaves; 0: never
 }
 
@@ -82,6 +83,17 @@ func (s Scenario) String() string {
 	if c.Lease != defaultLease {
 		fmt.Fprintf(&b, "lease %s\n", c.Lease)
 	}
+	for _, role := range testbed.BudgetRoles {
+		x := *c.Budgets.Of(role)
+		if x == (testbed.Budget{}) {
+			continue
+		}
+		fmt.Fprintf(&b, "budget %s %s a message %s a byte", role, x.Message, x.Byte)
+		if x.Queue > 0 {
+			fmt.Fprintf(&b, " queue %d", x.Queue)
+		}
+		b.WriteString("\n")
+	}
 	if s.Bubble {
 		b.WriteString("only in the bubble\n")
 	}
@@ -98,6 +110,9 @@ func (s Scenario) String() string {
 		}
 		if s.Load.Readers > 0 {
 			fmt.Fprintf(&b, " readers %s", s.Load.Readers)
+		}
+		if s.Load.Bulk > 0 {
+			fmt.Fprintf(&b, " bulk %d", s.Load.Bulk)
 		}
 		b.WriteString("\n")
 	}

@@ -53,6 +53,10 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	if b.r.IntN(8) == 0 && !b.limited {
 		misconfigured[b.r.IntN(len(misconfigured))](&b)
 	}
+	b.r = rand.New(rand.NewPCG(seed, 0x570c))
+	if b.r.IntN(8) == 0 && !b.limited {
+		b.oneSessionLeft()
+	}
 	slices.SortStableFunc(s.Lines, func(a, b Line) int { return int(a.At - b.At) })
 	return s.withDefaults()
 }

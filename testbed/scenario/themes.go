@@ -232,20 +232,47 @@ func (b *stormBuilder) unreachable() {
 	b.add(at+between(b.r, 0, 2*time.Second), testbed.Step{Verb: testbed.Kill, Who: testbed.Selector(b.any("data")), For: last})
 }
 
-// announce announces a stop of the whole cluster to a few nodes, which does not
-// come. One of them is stopped: soon, or after the faults of the storm, when the
-// announcement has ended (announcementLasts) and nothing else happens.
+// oneSessionLeft drains one session and kills the others, in either order,
+// after the faults of the storm and for long enough that L22 checks what the
+// session that is left does. About every tenth storm ends with it.
+func (b *stormBuilder) oneSessionLeft() {
+	at := b.s.Until + time.Second
+	b.s.Until = at + between(b.r, 36*time.Second, 42*time.Second)
+	left := b.r.IntN(b.s.Cluster.Sessions)
+	for n := range b.s.Cluster.Sessions {
+		s := testbed.Selector(fmt.Sprintf("session-%d", n+1))
+		if n == left {
+			b.add(at+between(b.r, 0, 3*time.Second), testbed.Step{Verb: testbed.Forbid, Who: s, For: time.Minute})
+		} else {
+			b.add(at+between(b.r, 0, 3*time.Second), testbed.Step{Verb: testbed.Kill, Who: s, For: time.Minute})
+		}
+	}
+}
+
+// announce announces a stop of the whole cluster to a few nodes, or to the
+// leader, which does not come. A node is stopped: soon, or after the faults of
+// the storm, when the announcement has ended (check.AnnouncementLasts) and
+// nothing else happens.
 func (b *stormBuilder) announce() {
 	at := between(b.r, time.Second, 15*time.Second)
 	var stopped string
+	toLeader := false
 	for range 1 + b.r.IntN(3) {
 		stopped = b.any("data", "data", "session")
-		b.add(at+between(b.r, 0, time.Second), testbed.Step{Verb: testbed.AnnounceStop, Who: testbed.Selector(stopped)})
+		told := stopped
+		if b.r.IntN(3) == 0 {
+			told, toLeader = b.any("meta"), true
+		}
+		b.add(at+between(b.r, 0, time.Second), testbed.Step{Verb: testbed.AnnounceStop, Who: testbed.Selector(told)})
 	}
 	stop := at + between(b.r, 2*time.Second, 20*time.Second)
 	if b.r.IntN(2) == 0 {
 		stop = b.s.Until + check.SessionGrace + between(b.r, 6*time.Second, 10*time.Second)
 		stop = max(stop, at+check.AnnouncementLasts+2*time.Second)
+		if toLeader {
+			stopped = b.any("data")
+			stop = b.s.Until + check.AnnouncementLasts + 2*time.Second // a fault of a meta may lengthen it
+		}
 		b.s.Until = stop + 10*time.Second
 	}
 	b.add(stop, testbed.Step{Verb: testbed.Stop, Who: testbed.Selector(stopped), For: between(b.r, 4*time.Second, 8*time.Second)})

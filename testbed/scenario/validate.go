@@ -15,6 +15,9 @@ func (s Scenario) check() error {
 		return fmt.Errorf("no action and no expectation")
 	}
 	for _, step := range s.Lines {
+		if step.Step != nil && step.Step.Verb == testbed.Burst && (s.Load.Clients == 0 || s.Load.Every == 0) {
+			return fmt.Errorf("line %d: %s: want clients that change values (clients N every D)", step.Number, step.Step)
+		}
 		if name := s.absent(step); name != "" {
 			return fmt.Errorf("line %d: there is no %s in this cluster", step.Number, name)
 		}
@@ -62,6 +65,9 @@ func (s Scenario) absent(step Line) testbed.Selector {
 	return ""
 }
 
+// errBudgets is why a scenario with budgets is not played on real machines.
+const errBudgets = "a budget (only simulated nodes have one; a real node computes as fast as its machine)"
+
 // Refusals returns the reasons why the scenario cannot be played on a cluster
 // with these capabilities, sorted and without duplicates.
 func (s Scenario) Refusals(g *testbed.Capabilities) []string {
@@ -71,6 +77,9 @@ func (s Scenario) Refusals(g *testbed.Capabilities) []string {
 	why := map[string]bool{}
 	if s.Bubble {
 		why["only in the bubble"] = true
+	}
+	if s.Cluster.Budgets != (testbed.Budgets{}) && g.Usage == nil {
+		why[errBudgets] = true
 	}
 	want, have := s.Cluster, g.Fit(s.Cluster)
 	if want.Metas != have.Metas || want.Sessions != have.Sessions || want.Datas != have.Datas {

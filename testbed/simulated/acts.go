@@ -121,9 +121,12 @@ func (c *Cluster) Do(ctx context.Context, a testbed.Action) error {
 // nowhere is an address at which nothing listens.
 const nowhere = "nowhere:1"
 
-// address is where a session or data node listens.
+// address is where a node listens for others.
 func (c *Cluster) address(name string) string {
-	if strings.HasPrefix(name, "session-") {
+	switch role, _, _ := strings.Cut(name, "-"); role {
+	case "meta":
+		return name + metaPort
+	case "session":
 		return name + sessionPort
 	}
 	return name + dataPort

@@ -8,6 +8,7 @@ import (
 	"conclave/client"
 	"conclave/internal/logging"
 	"conclave/testbed"
+	"conclave/testbed/simulated/simnet"
 )
 
 // Client is a client of the cluster on its own host.
@@ -35,6 +36,7 @@ func (c *Cluster) newClient(name string) (*Client, error) {
 		return nil, fmt.Errorf("client %s was already started", name)
 	}
 	c.applyStanding(name)
+	c.net.Budget(name, simnet.Budget(c.size.Budgets.OfHost(name)))
 	inner, err := client.New(client.Config{
 		Name: name, Sessions: addresses("session", c.size.Sessions, sessionPort), Network: c.net.Host(name), Rand: c.stream(name), Logger: logging.Slog(c.logger(name)),
 	})

@@ -23,6 +23,7 @@
 //	Hold      a node between check and action; a request that has arrived, before it is handled; and at the database
 //	          a statement of the leader, which is executed even if its connection breaks (statements.go)
 //	Skew      Config.Now of a node; NOW() of the database
+//	budget    a node serves its messages one after the other, and queues form (simnet.Budget)
 //	drift     every start draws a factor for all durations of the process, 1 plus or minus up to 200 millionths
 //
 // # One seed, one trace
@@ -47,8 +48,9 @@
 //
 // # Limits
 //
-// The embedded server is not MySQL, and a bubble has no scheduler noise, no
-// kernel and no disks. The goroutines of a paused process continue to compute;
+// Without a budget computing takes no time and no queue ever forms; with one,
+// only messages do. The embedded server is not MySQL, and a bubble has no
+// scheduler noise, no kernel and no disks. The goroutines of a paused process continue to compute;
 // only their effects on other processes are held back, and they stop only at
 // the points of package trace. Writes never wait for a slow reader.
 //

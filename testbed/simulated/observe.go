@@ -82,6 +82,24 @@ func (c *Cluster) slotCopies() []testbed.SlotCopy {
 	return out
 }
 
+// usage returns what the processors of the nodes and clients with a budget had to
+// do since the last call.
+func (c *Cluster) usage() []testbed.Usage {
+	var out []testbed.Usage
+	hosts := c.hosts()
+	for _, cl := range c.allClients() {
+		hosts = append(hosts, cl.name)
+	}
+	slices.Sort(hosts)
+	for _, host := range hosts {
+		if c.size.Budgets.OfHost(host) != (testbed.Budget{}) {
+			u := c.net.Usage(host)
+			out = append(out, testbed.Usage{Node: host, Offered: u.Offered, Waited: u.Waited, Queued: u.Queued, Dropped: u.Dropped})
+		}
+	}
+	return out
+}
+
 // meta returns the named meta if it runs and listens, or nil.
 func (c *Cluster) meta(host string) *metaNode {
 	p := c.process(host)

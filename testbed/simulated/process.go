@@ -7,6 +7,7 @@ import (
 
 	"conclave"
 	"conclave/testbed"
+	"conclave/testbed/simulated/simnet"
 )
 
 // start starts a new incarnation of a node on a host. It does nothing if a
@@ -22,6 +23,7 @@ func (c *Cluster) startAt(name, host, advertise string) error {
 	c.starts++
 	c.mu.Unlock()
 	rng := c.stream(host)
+	c.net.Budget(host, simnet.Budget(c.size.Budgets.OfHost(host)))
 	spec := nodeSpec{
 		node: conclave.NodeID{Name: name, Incarnation: conclave.NewIncarnation(rng)}, host: host,
 		network: c.net.Host(host), rng: rng, log: c.logger(host), trace: c.sink(host), now: c.clock(host),

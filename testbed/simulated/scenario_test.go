@@ -66,7 +66,7 @@ func playAndCheck(t *testing.T, s scenario.Scenario) *scenario.Result {
 		o.Log = f
 	}
 	r, err := simulated.Play(t, s, o)
-	require.NoError(t, err)
+	assert.NoError(t, err) // if only the end of the cluster failed, the result is complete
 	if r.Skipped != "" {
 		t.Skip(r.Skipped)
 	}

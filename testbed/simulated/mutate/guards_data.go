@@ -26,6 +26,8 @@ var dataGuards = []guard{
 		"data/holders.go", "if m.position > 0 && c.Epoch", "if m.r.id < 0 && c.Epoch"}},
 	{name: "a copy that is not further is taken", test: unit{"./data", "TestCrash_CopyThatIsNotFurtherIsNotTaken"}, patch: patch{
 		"data/holders.go", "if !isFurther(c.Epoch, c.Position, r.copyEpoch, r.copyPosition) {", "if c.Epoch.IsZero() {"}},
+	{name: "with stop-push a follower leaves though its leader may be dead", test: unit{"./data", "TestStop_WithStopPushWaitsForALeaderThatIsSilent"}, patch: patch{
+		"data/stop.go", "row.Leader.Name != name && !alive(row.Leader)", "row.ID < 0"}},
 	{name: "a silent holder is waited for without end", test: unit{"./data", "TestCrash_SilentHolderIsLeftOut"}, patch: patch{
 		"data/migrate.go", "collecting, now.Add(s.config.FinishTimeout)", "collecting, now.Add(1000*s.config.FinishTimeout)"}},
 	{name: "a holder that was asked reads its old feed on", test: unit{"./data", "TestCollect_FollowerSendsItsCopyAndFollowsNoLonger"}, patch: patch{

@@ -8,6 +8,9 @@ var operatorGuards = []guard{
 		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}},
 	{name: "a drained session that is the last one refuses clients", by: on("drained-session-is-the-last"), test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
 		"session/drain.go", "case others || d.closing:", "case others || leaves:"}},
+	{name: "every session is drained away", by: on("the-last-session-is-not-drained", "drained-session-is-the-last"), patch: patch{
+		"meta/roster.go", "n.stream != nil && n.ready && !n.draining && !forbidden(other)", "n.stream != nil"}, more: []patch{{
+		"session/drain.go", "case others || d.closing:", "case others || leaves:"}}},
 	{name: "a stop of the last session does not wait", test: unit{"./session", "TestStop_OfTheLastSessionGoesOnWhenAnotherComes"}, patch: patch{
 		"session/stop.go", "case !refused:\n", "case !refused || first:\n"}},
 	{name: "a client that is asked to move forgets its list", test: unit{"./session", "TestDrain_OfTheSessionThatIsLeftWaits"}, patch: patch{
@@ -26,6 +29,9 @@ var operatorGuards = []guard{
 		"meta/metaclient/stopping.go", "s.set(time.Now().Add(lasts))", "s.set(time.Now().Add(1000 * lasts))"}},
 	{name: "the leader keeps the record of an announced stop", test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
 		"meta/stopping.go", "case left > 0:\n\t\treturn time.Now().Add(left), nil", "case left >= 0:\n\t\treturn time.Time{}, nil"}},
+	{name: "a stop announced to the leader never ends", by: on("storm@71"), test: unit{"./meta", "TestStopping_IsRecordedAndEnds"}, patch: patch{
+		"wire/stopping.go", "return max(0, a.lasts-time.Since(v.announced)), true", "return a.lasts + 0*time.Since(v.announced), true"}, more: []patch{{
+		"meta/stopping.go", "case left > 0:\n\t\treturn time.Now().Add(left), nil", "case left >= 0:\n\t\treturn time.Time{}, nil"}}},
 	{name: "an announcement to another incarnation is taken", test: unit{"./data", "TestStop_OfClusterHandsNothingOver"}, patch: patch{
 		"meta/metaclient/stopping.go", "case in.Incarnation != s.Node.Incarnation:", "case in.Incarnation == s.Node.Name:"}},
 }

@@ -82,10 +82,11 @@ func (m mark) String() string { return [...]string{"", "fin", "rst"}[m] }
 
 // segment holds the bytes that were written at one instant.
 type segment struct {
-	data []byte
-	what mark
-	sent time.Time
-	at   time.Time // when it arrives
+	data   []byte
+	what   mark
+	writes int // how many writes of the sender it has
+	sent   time.Time
+	at     time.Time // when it arrives
 }
 
 // pipe carries the bytes of one direction of a connection. Net.mu guards it.
@@ -168,6 +169,7 @@ func (p *pipe) send(data []byte, what mark) {
 	if p.net.Tap != nil {
 		p.net.Tap(Sent{From: string(p.writer.local), To: string(p.writer.remote), Data: data, What: what.String()})
 	}
+	p.from.cpu.sent(1, len(data))
 	now := time.Now()
 	if p.link.loseNext && len(data) > 0 {
 		p.link.loseNext = false
@@ -178,6 +180,7 @@ func (p *pipe) send(data []byte, what mark) {
 	if n := len(p.inFlight); n > 0 && p.link.shape.Bandwidth == 0 && p.inFlight[n-1].sent.Equal(now) && p.inFlight[n-1].what == nothing {
 		p.inFlight[n-1].data = append(p.inFlight[n-1].data, data...)
 		p.inFlight[n-1].what = what
+		p.inFlight[n-1].writes++
 		return
 	}
 	d, _ := p.link.trip(len(data))
@@ -185,7 +188,7 @@ func (p *pipe) send(data []byte, what mark) {
 	if n := len(p.inFlight); n > 0 && at.Before(p.inFlight[n-1].at) {
 		at = p.inFlight[n-1].at
 	}
-	p.inFlight = append(p.inFlight, segment{data: bytes.Clone(data), what: what, sent: now, at: at})
+	p.inFlight = append(p.inFlight, segment{data: bytes.Clone(data), what: what, writes: 1, sent: now, at: at})
 	if len(p.inFlight) == 1 {
 		p.arrive()
 	}
@@ -200,7 +203,7 @@ func (p *pipe) arrive() {
 			p.later(wait)
 			return
 		}
-		if p.link.cut || p.to.down {
+		if p.link.cut || p.to.down || !p.to.cpu.admits(p.inFlight[0]) {
 			p.resendDelay = min(max(2*p.resendDelay, resend), maxResend)
 			p.inFlight[0].at = now.Add(p.resendDelay)
 			p.later(p.resendDelay)
@@ -209,7 +212,11 @@ func (p *pipe) arrive() {
 		p.resendDelay = 0
 		first := p.inFlight[0]
 		p.inFlight = slices.Delete(p.inFlight, 0, 1)
-		p.deliver(first)
+		if p.to.cpu != nil && p.closed == nil && first.what != rst {
+			p.to.cpu.add(p, first)
+		} else {
+			p.deliver(first)
+		}
 	}
 }
 
@@ -254,6 +261,7 @@ func (p *pipe) fail(err error) {
 	}
 	p.closed = err
 	p.buf = nil
+	p.to.cpu.forget(p)
 	if p.deadlineTimer != nil {
 		p.deadlineTimer.Stop()
 	}

@@ -26,6 +26,14 @@
 //	LoseNext  the next bytes from a to b are not sent, and their connection breaks: an answer is lost
 //	Shape     latency and its spread, loss, bandwidth of a direction
 //
+// # Finite machines
+//
+// A host can have a [Budget]: its one processor then serves what arrives on all
+// its connections one after the other, and queues form in virtual time. Without
+// a budget bytes can be read at the instant at which they arrive.
+//
+//	arrived ─▶ bytes that wait, at most Queue ─▶ served: Message, and Byte for each byte ─▶ Read
+//
 // # Guarantees
 //
 // Bytes arrive in order and complete, or the connection breaks. Each direction
@@ -40,5 +48,7 @@
 // Writes never block: there is no send window. A reader that never reads costs
 // memory here, where on a real network its writer would block. There are no
 // packets, so nothing is reordered or duplicated, and a lost acknowledgement
-// shows only in what the other direction does.
+// shows only in what the other direction does. A processor with a budget is used
+// by bytes only: timers, and what a process computes without a message, take no
+// time, and what a busy process sends leaves at once.
 package simnet

@@ -111,6 +111,7 @@ func (n *Net) Kill(name string) {
 	for _, c := range n.of(name) {
 		c.end(fin)
 	}
+	n.hostOf(name).cpu.reset()
 }
 
 // PowerOff ends a host without sending anything: dials to it time out, and the
@@ -132,6 +133,7 @@ func (n *Net) PowerOff(name string) {
 	for _, c := range n.of(name) {
 		c.end(nothing)
 	}
+	n.hostOf(name).cpu.reset()
 }
 
 // PowerOn lets the host's kernel answer again. It has none of the old
@@ -193,6 +195,7 @@ func (n *Net) thaw(name string) {
 	for _, l := range n.listenersOf(name) {
 		l.cond.Broadcast()
 	}
+	h.cpu.next()
 }
 
 // Awake returns a channel that is closed when the frozen host is thawed; a

@@ -55,6 +55,7 @@ type host struct {
 	thawed       chan struct{} // closed by Thaw and by Kill; nil unless frozen
 	waiting      int           // number of dials that wait for thawed; see awake
 	kills        int           // number of processes that were killed here
+	cpu          *processor    // nil: computing takes no time
 }
 
 // Host is the network as one process on a host sees it. Once the process was

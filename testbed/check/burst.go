@@ -1,0 +1,128 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"conclave/internal/trace"
+	"conclave/slot"
+	"conclave/testbed"
+)
+
+// L23 is about load: an overload that has ended must leave nothing behind. A
+// cluster that stays overloaded by what the overload has caused (clients that
+// reconnect and replay, elections, slots that move) is in a metastable failure.
+var burstCheckers = []checker{
+	{"L23", "within 5 s after a burst changes are stored as fast as before it, and neither a client nor the leader nor a node was given up", burstsPass},
+}
+
+const (
+	// burstPasses is how long after a burst its effects may last.
+	burstPasses = 5 * time.Second
+	// rateWindow is the longest time over which changes are counted before and
+	// after a burst, and rateLeast is the fewest changes before it with which the
+	// two can be compared: clients change values at random intervals.
+	rateWindow = 10 * time.Second
+	rateLeast  = 100
+)
+
+// burst is a time of additional load; i and end are its entries.
+type burst struct {
+	span
+	i, end int
+}
+
+// bursts returns the bursts that were ended, in order.
+func (h *History) bursts() (out []burst) {
+	began := -1
+	h.faults(func(i int, at time.Duration, x Fault) {
+		switch {
+		case x.Verb == testbed.Burst && began < 0:
+			began = i
+		case x.Verb == testbed.EndBurst && began >= 0:
+			out = append(out, burst{span{h.Entries[began].At, at}, began, i})
+			began = -1
+		}
+	})
+	return out
+}
+
+// L23: a burst before and after which nothing else has failed for a session
+// grace leaves nothing behind. The rates are compared if the clients work for
+// long enough: until the scenario heals its faults.
+func burstsPass(h *History, v *Verdict) {
+	ends := h.End()
+	h.ops(func(_ int, at time.Duration, _ Op) { ends = min(ends, at) }, OpHealed)
+	others := h.faultSpansBut(func(v testbed.Verb) bool { return v == testbed.Burst })
+	all := h.bursts()
+	for n, b := range all {
+		window := min(rateWindow, b.from, ends-b.to-burstPasses)
+		until := min(ends, b.to+burstPasses+max(0, window))
+		if n+1 < len(all) && all[n+1].from < until || n > 0 && b.from-window < all[n-1].to+burstPasses || !others.onlyOn(b.from-SessionGrace-burstPasses, until) {
+			continue
+		}
+		if before := h.acknowledged(b.from-window, b.from); window > 0 && before >= rateLeast {
+			after := h.acknowledged(b.to+burstPasses, b.to+burstPasses+window)
+			v.check(10*after >= 9*before, h, until, []int{b.i, b.end}, "%d changes were acknowledged in the %s from %s after the burst on, and %d in the same time before it",
+				after, window.Round(time.Millisecond), burstPasses, before)
+		}
+		v.Checks++ // that nothing was given up
+		h.givenUp(v, b, until)
+	}
+}
+
+// acknowledged returns how many changes were acknowledged in a time.
+func (h *History) acknowledged(from, to time.Duration) (n int) {
+	h.ops(func(_ int, at time.Duration, _ Op) {
+		if from <= at && at < to {
+			n++
+		}
+	}, OpStored)
+	return n
+}
+
+// givenUp reports what was given up from the beginning of a burst until its
+// effects must have passed: live clients by their sessions, the leader by the
+// followers, session and data nodes by the leader.
+func (h *History) givenUp(v *Verdict, b burst, until time.Duration) {
+	connected := map[string][]string{}
+	ended, lastEnd := map[string]bool{}, -time.Hour
+	term := uint64(0)
+	for i, e := range h.Entries {
+		if e.At > until {
+			return
+		}
+		bad := func(format string, args ...any) {
+			if e.At >= b.from {
+				v.check(false, h, e.At, []int{b.i, i}, format, args...)
+			}
+		}
+		switch o, c := e.Op, e.Event; {
+		case o != nil && o.Kind == OpWithdraw && o.Version == 0:
+			ended[o.Client], lastEnd = true, e.At
+		case o != nil && o.Kind == OpConnected && !ended[o.Client]:
+			for _, s := range connected[o.Client] {
+				if !slices.Contains(o.Values, s) {
+					bad("%s, which runs, has lost its connection to %s", o.Client, s)
+				}
+			}
+			connected[o.Client] = o.Values
+		case o != nil && o.Kind == OpEvicted:
+			bad("%s runs and was removed from the members", o.Client)
+		case e.Observed != nil && !h.HasEvents:
+			if e.Observed.Term > term && term > 0 {
+				bad("%s was elected in term %d", e.Observed.Leader, e.Observed.Term)
+			}
+			term = max(term, e.Observed.Term)
+		case c == nil:
+		case c.Kind == trace.Led:
+			bad("%s was elected in term %d", c.Node, c.Term)
+		case c.Kind == trace.Dropped && e.At-lastEnd > 2*clientLease:
+			bad("%s dropped the registration %s of %s, whose client runs", c.Node, c.Subject, c.Key)
+		case c.Kind == trace.OwnerGone && c.Count > 0:
+			bad("%s removed %d registrations of %s, which runs", c.Node, c.Count, c.Peer)
+		case c.Kind == trace.Granted && c.Key == string(slot.Crash):
+			bad("slot %d was granted to %s as if its leader had crashed", c.Slot, c.Peer)
+		}
+	}
+}

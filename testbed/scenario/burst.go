@@ -1,0 +1,129 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"conclave/internal/sleep"
+	"conclave/testbed"
+	"conclave/testbed/check"
+)
+
+// carry publishes the registrations of Load.Bulk, client by client, and returns
+// when data nodes have stored all of them. No client reads them, and they are
+// not in the history: they are what a client that reconnects has to replay.
+func (l *load) carry(ctx context.Context) error {
+	if l.of.Bulk == 0 {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for _, w := range l.staying() {
+		var pubs []testbed.Publication
+		for i := range l.of.Bulk {
+			p, err := w.client.Publish(limited, fmt.Sprintf("bulk-%d", i+1), []string{w.name})
+			if err != nil {
+				return fmt.Errorf("publish the bulk of %s: %w", w.name, err)
+			}
+			pubs = append(pubs, p)
+		}
+		for _, p := range pubs {
+			if err := p.Stored(limited); err != nil {
+				return fmt.Errorf("publish the bulk of %s: %w", w.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// staying returns the clients that stay, sorted by name.
+func (l *load) staying() (out []*worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(l.clients)) {
+		out = append(out, l.clients[name])
+	}
+	return out
+}
+
+// burst makes each client that stays also change values factor times as often
+// as the scenario says, until endBurst. A burst that lasts already is ended.
+func (l *load) burst(ctx context.Context, factor int, seed uint64) {
+	l.endBurst()
+	ctx, cancel := context.WithCancel(ctx)
+	l.mu.Lock()
+	l.calm = cancel
+	l.mu.Unlock()
+	for i, w := range l.staying() {
+		r := rand.New(rand.NewPCG(seed, uint64(i+1)<<16))
+		l.working.Go(func() { l.flood(ctx, w, max(l.of.Every/time.Duration(factor), time.Microsecond), r) })
+	}
+}
+
+func (l *load) endBurst() {
+	l.mu.Lock()
+	calm := l.calm
+	l.calm = nil
+	l.mu.Unlock()
+	if calm != nil {
+		calm()
+	}
+}
+
+// flood makes one registration of its own under each name of a client, changes
+// one of them about every pause, whatever has become of the changes before (an
+// open loop), and withdraws them when ctx ends.
+func (l *load) flood(ctx context.Context, w *worker, pause time.Duration, r *rand.Rand) {
+	var own []*registration
+	for _, o := range w.pubs {
+		own = append(own, &registration{name: o.name})
+		if !l.register(ctx, w, own[len(own)-1]) {
+			own = own[:len(own)-1]
+		}
+	}
+	for len(own) > 0 && sleep.For(ctx, pause/2+time.Duration(r.Int64N(int64(pause)+1))) == nil {
+		if !l.update(w, own[r.IntN(len(own))]) {
+			return // it was killed
+		}
+	}
+	for _, o := range own {
+		l.unregister(w, o)
+	}
+}
+
+// noteUsage records, at most ten times a second, what the processors of the
+// nodes with a budget had to do.
+func (p *player) noteUsage() {
+	if p.s.Cluster.Budgets == (testbed.Budgets{}) || time.Since(p.usedAt) < sampleIdle {
+		return
+	}
+	p.usedAt = time.Now()
+	for _, u := range p.can.Usage() {
+		if u.Offered > 0 || u.Queued > 0 {
+			p.rec.Usage(u)
+		}
+	}
+}
+
+// noteRemoved records, once a burst has begun, the session and data nodes that
+// run and were removed from the members. Real nodes are asked over HTTP, which a
+// busy one answers late, so it is not recorded there.
+func (p *player) noteRemoved(now testbed.Snapshot) {
+	if p.members == nil || p.can.Usage == nil {
+		return
+	}
+	members := []string{}
+	for _, n := range slices.Concat(p.s.Cluster.NodesOf("session"), p.s.Cluster.NodesOf("data")) {
+		switch joined := slices.Contains(now.Ready, n); {
+		case joined:
+			members = append(members, n)
+		case slices.Contains(p.members, n) && slices.Contains(now.Up, n):
+			p.rec.Op(check.Op{Kind: check.OpEvicted, Client: n})
+		}
+	}
+	p.members = members
+}
