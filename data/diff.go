@@ -87,6 +87,14 @@ func (d *differ) enqueue(j diffJob) {
 	d.wake.Set()
 }
 
+// hasRepairs reports whether repairs with a session wait for a worker.
+func (d *differ) hasRepairs(session conclave.NodeID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[session]
+	return q != nil && len(q.repairs) > 0
+}
+
 // run starts workers while there are jobs, and waits for them at the end.
 func (d *differ) run(ctx context.Context) {
 	var working sync.WaitGroup

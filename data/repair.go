@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"conclave"
 	"conclave/internal/sleep"
 	"conclave/slot"
 )
@@ -18,6 +19,15 @@ import (
 // session within RepairEvery of the session's last write to it or of the
 // opening of its feed, and otherwise once in RepairAll. In an idle cluster of
 // 256 slots and 2 sessions that makes 2 small calls a second instead of 85.
+//
+// A comparison of a slot that is being written finds a difference each time, and
+// then costs as much as the slot has registrations, here and at the session. The
+// comparisons of one round are therefore limited to repairBudget registrations;
+// those that do not fit are made in the next rounds, in turn.
+
+// repairBudget is how many registrations the slots that one round compares with
+// sessions may have together. One comparison is made in any case.
+const repairBudget = 50_000
 
 // repairer compares slots with sessions in the background (syncSession in
 // article 002).
@@ -32,7 +42,8 @@ type repairer struct {
 // run enqueues the comparisons that are due.
 func (s *repairer) run(ctx context.Context) {
 	rng := s.rand()
-	next := 0 // where the slow round over all slots continues
+	next := 0  // where the slow round over all slots continues
+	first := 0 // where the comparisons that are due continue
 	for {
 		every := s.config.RepairEvery
 		if sleep.For(ctx, every*4/5+time.Duration(rng.Int64N(int64(every)*2/5+1))) != nil {
@@ -50,22 +61,54 @@ func (s *repairer) run(ctx context.Context) {
 				all[next].mu.Unlock()
 			}
 		}
-		for _, r := range all {
-			r.mu.Lock()
-			dirty, epoch := r.dirty, r.epoch
-			serving := r.state == slot.Serving
-			if serving || !r.leads() {
-				r.dirty = nil
-			}
-			r.mu.Unlock()
-			if !serving {
-				continue
-			}
-			for _, session := range sortedNodes(dirty) {
-				if s.owners.alive(session) {
-					s.differ.enqueue(diffJob{r: r, epoch: epoch, session: session})
-				}
+		first = s.compareDue(all, first)
+	}
+}
+
+// compareDue enqueues the comparisons that are due, from a slot on, within the
+// budget of a round. It returns the slot at which the next round begins. While a
+// session has not answered the comparisons of an earlier round, none is added.
+func (s *repairer) compareDue(all []*replica, first int) (next int) {
+	room := repairBudget
+	behind := map[conclave.NodeID]bool{} // the sessions that have comparisons to answer
+	for _, session := range s.owners.living() {
+		behind[session] = s.differ.hasRepairs(session)
+	}
+	for i := range all {
+		r := all[(first+i)%len(all)]
+		due, epoch, cost := r.takeDue(behind, room)
+		room -= cost
+		for _, session := range due {
+			if s.owners.alive(session) {
+				s.differ.enqueue(diffJob{r: r, epoch: epoch, session: session})
 			}
 		}
+		if room <= 0 {
+			return (first + i + 1) % len(all)
+		}
 	}
+	return first
+}
+
+// takeDue removes and returns the sessions that the slot is to be compared with,
+// except those in behind, and how many registrations are compared. If that is
+// more than room, the sessions after the first one stay due.
+func (r *replica) takeDue(behind map[conclave.NodeID]bool, room int) (due []conclave.NodeID, epoch conclave.Epoch, cost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != slot.Serving {
+		if !r.leads() {
+			r.dirty = nil
+		}
+		return nil, r.epoch, 0
+	}
+	for _, session := range sortedNodes(r.dirty) {
+		if behind[session] || cost > 0 && cost >= room {
+			continue
+		}
+		delete(r.dirty, session)
+		count, _ := r.store.Digest(session)
+		due, cost = append(due, session), cost+int(count)
+	}
+	return due, r.epoch, cost
 }

@@ -49,6 +49,7 @@ func (r *Registry) replace(old *registration, p conclave.Publisher, key string, 
 	reg := &registration{pub: p, key: key, slot: r.slotOf(key)}
 	if p.Withdrawn {
 		reg.forget = now.Add(r.grace)
+		r.tombstones = append(r.tombstones, reg)
 	} else {
 		r.live++
 	}
@@ -134,10 +135,19 @@ func (r *Registry) HasUnstored(owner *Owner) bool {
 
 // ForgetTombstones drops the tombstones that are stored and old enough.
 func (r *Registry) ForgetTombstones(now time.Time) {
-	for _, reg := range r.byID {
-		if reg.pub.Withdrawn && !reg.stored.IsZero() && now.After(reg.forget) {
+	var unstored []*registration // old enough, but data may have an older version
+	old := 0
+	for ; old < len(r.tombstones) && now.After(r.tombstones[old].forget); old++ {
+		switch reg := r.tombstones[old]; {
+		case r.byID[reg.pub.ID] != reg: // replaced, or dropped with its connection
+		case reg.stored.IsZero():
+			unstored = append(unstored, reg)
+		default:
 			r.drop(reg)
 		}
+	}
+	if old > 0 {
+		r.tombstones = append(unstored, r.tombstones[old:]...)
 	}
 }
 

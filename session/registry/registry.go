@@ -24,6 +24,8 @@ type Registry struct {
 	byID map[string]*registration
 	live int // registrations that are not tombstones
 
+	tombstones []*registration // those in byID and some that were replaced, in the order in which they may be forgotten
+
 	topics  map[string]*topic // by DataInfoID: those with a subscriber
 	guard   guard
 	window  time.Duration // how long after a read the changes of a topic are merged
