@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,8 @@ type fakeSession struct {
 	links  []*fakeLink
 	silent bool                            // accepts nothing, stores nothing, answers no ping
 	accept bool                            // accepts, but does not store
+	full   bool                            // answers pings, and no registrations
+	called []*wirev1.PingRequest           // received
 	refuse error                           // refuses every Connect
 	check  func(id string) *wirev1.Refusal // may refuse registrations and subscriptions
 	alone  map[string]*wirev1.Publisher    // if not nil, what is registered here is pushed
@@ -227,7 +230,7 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	if s.alone != nil { // in real time a slow machine must not make a client look silent
 		lease = 120_000
 	}
-	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000}}
+	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000, Connection: uint64(len(s.links) + 1)}}
 	s.links = append(s.links, l) // after the welcome, so that a push sent on it comes later
 	refuse := s.refuse
 	s.mu.Unlock()
@@ -300,6 +303,26 @@ func (s *fakeSession) pushAll(m *wirev1.ClientMessage) {
 	}
 }
 
+// Ping answers a ping that does not travel on the stream.
+func (s *fakeSession) Ping(ctx context.Context, req *connect.Request[wirev1.PingRequest]) (*connect.Response[wirev1.PingResponse], error) {
+	s.mu.Lock()
+	s.called = append(s.called, req.Msg)
+	silent := s.silent
+	s.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return connect.NewResponse(&wirev1.PingResponse{}), nil
+}
+
+// calls returns the pings that did not travel on the stream.
+func (s *fakeSession) calls() []*wirev1.PingRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.called)
+}
+
 func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,6 +330,9 @@ func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
 		return nil
 	}
 	out := &wirev1.ServerMessage{Pong: m.GetPing()}
+	if s.full && len(m.GetPublishers()) > 0 {
+		return nil
+	}
 	for _, p := range m.GetPublishers() {
 		if s.check != nil {
 			if r := s.check(p.GetId()); r != nil {

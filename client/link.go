@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -32,9 +33,12 @@ type link struct {
 	err      error         // why the stream ended; read after done
 
 	session conclave.NodeID // set before the link is used
-	ping    time.Duration
+	number  uint64          // of the connection at the session
+	ping    time.Duration   // between two pings
+	pings   signal.Signal   // a ping is to be sent on the stream
 
 	// Guarded by client.mu.
+	window       window
 	queued       map[*Publication]bool // true: waits to be sent; false: was sent
 	order        []*Publication        // the queued ones, oldest first
 	owed         map[*Publication]bool // not acknowledged by this session as stored
@@ -47,11 +51,11 @@ type link struct {
 
 // Limits of one message, and time limits.
 const (
-	messageBytes         = 512 << 10
-	messagePublications  = 4096
+	messageBytes         = 64 << 10
 	messageSubscriptions = 4096
 	welcomeLimit         = 2 * time.Second
 	leaveLimit           = time.Second
+	silentRounds         = 5 // of half a ping each, without a message of the session
 )
 
 var (
@@ -67,7 +71,7 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
 	stopWaiting := context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })
 	l := &link{
-		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan string, 1), settled: signal.New(),
+		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan string, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
 		queued: map[*Publication]bool{}, owed: map[*Publication]bool{},
 	}
@@ -90,7 +94,9 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 		return nil, fmt.Errorf("connect to %s: %w", address, wire.FromConnect(err))
 	}
 	l.session = wire.NodeIn(welcome.GetWelcome().GetSession())
+	l.number = welcome.GetWelcome().GetConnection()
 	l.ping = max(wire.FromMs(welcome.GetWelcome().GetClientLeaseMs())/5, 50*time.Millisecond)
+	l.window = newWindow(l.ping / 4)
 
 	c.mu.Lock()
 	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
@@ -125,31 +131,17 @@ func (l *link) hello() (*wirev1.ServerMessage, error) {
 }
 
 // run sends and receives until the stream ends: a sender, a receiver, and this
-// goroutine, which watches for silence. However the stream ends, run only
-// breaks the request off: an orderly end of the request is the client's last
-// message, see runSend.
+// goroutine, which pings and watches for silence. However the stream ends, run
+// only breaks the request off: an orderly end of the request is the client's
+// last message, see runSend.
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)
-	var both sync.WaitGroup
-	both.Go(func() { l.runSend(ctx) })
-	both.Go(func() { l.cancel(l.runReceive()) })
-	silence := time.NewTimer(2*l.ping + l.ping/2)
-	leaving := l.leave
-	for ctx.Err() == nil {
-		select {
-		case <-l.received.C():
-			silence.Reset(2*l.ping + l.ping/2)
-		case <-silence.C:
-			l.cancel(errSilent)
-		case <-leaving:
-			leaving = nil
-			silence.Reset(leaveLimit) // if the session does not end the stream in time, the timer does
-		case <-ctx.Done():
-		}
-	}
-	silence.Stop()
-	_ = l.stream.CloseResponse() // breaks the stream off and unblocks both
-	both.Wait()
+	var all sync.WaitGroup
+	all.Go(func() { l.runSend(ctx) })
+	all.Go(func() { l.cancel(l.runReceive()) })
+	l.cancel(l.watch(ctx, &all))
+	_ = l.stream.CloseResponse() // breaks the stream off and unblocks the others
+	all.Wait()
 	l.err = context.Cause(ctx)
 
 	c := l.client
@@ -161,6 +153,66 @@ func (l *link) run(ctx context.Context) {
 		}
 	}
 	c.mu.Unlock()
+}
+
+// watch pings, and waits until the session has been silent for too long or ctx
+// ends. It counts rounds instead of measuring time, because a process that was
+// suspended, or had no processor, could receive nothing meanwhile.
+//
+// A ping travels on the stream or, while the session has not accepted what was
+// sent there, as a call of its own, which does not wait behind that. One call is
+// in progress at a time; calls joins it.
+func (l *link) watch(ctx context.Context, calls *sync.WaitGroup) error {
+	round := time.NewTicker(l.ping / 2)
+	defer round.Stop()
+	var calling atomic.Bool
+	leaving, limit := l.leave, silentRounds
+	for rounds, silent := 0, 0; silent < limit; {
+		select {
+		case <-l.received.C():
+			silent = 0
+			continue
+		case <-leaving: // if the session does not end the stream in time, this does
+			leaving, silent, limit = nil, 0, max(1, int(2*leaveLimit/l.ping))
+			continue
+		case <-ctx.Done():
+			return nil // the cause is set
+		case now := <-round.C:
+			silent++
+			if rounds++; rounds%2 == 1 {
+				continue
+			}
+			l.client.forget(now)
+		}
+		switch {
+		case l.number == 0 || l.isIdle():
+			l.pings.Set()
+		case calling.CompareAndSwap(false, true):
+			calls.Go(func() {
+				defer calling.Store(false)
+				l.call(ctx)
+			})
+		}
+	}
+	return errSilent
+}
+
+// call pings by a call of its own.
+func (l *link) call(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, silentRounds*l.ping/2)
+	defer cancel()
+	_, err := l.client.peers.Client(l.address).Ping(ctx, connect.NewRequest(&wirev1.PingRequest{Client: l.client.id, Connection: l.number}))
+	if err == nil {
+		l.received.Set()
+	}
+}
+
+// isIdle reports whether nothing waits on the stream: the session has accepted
+// what was sent, and nothing else is to be sent.
+func (l *link) isIdle() bool {
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	return l.window.idle() && len(l.order)+len(l.subscribes) == 0
 }
 
 // end ends the request in order, as the client's last message to any session.
@@ -184,16 +236,14 @@ func (l *link) queue(p *Publication) {
 	}
 }
 
-// runSend sends what is queued, many items per message, and pings. It ends the
+// runSend sends what is queued, many items per message, as far as the window
+// allows, and the pings of a link on which nothing else waits. It ends the
 // request in order only when the client leaves for good: to the session that is
 // the client's last message, after which it goes on publishing what a client
 // with a linger leaves. A client that moves to another session may change and
 // withdraw there what it registered here.
 func (l *link) runSend(ctx context.Context) {
-	pings := uint64(0)
-	ticker := time.NewTicker(l.ping)
-	defer ticker.Stop()
-	for {
+	for pings := uint64(1); ; {
 		for m := l.next(); m != nil; m = l.next() {
 			if l.stream.Send(m) != nil {
 				return // the receiver gets the error
@@ -204,12 +254,11 @@ func (l *link) runSend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.ready.C():
-		case now := <-ticker.C:
-			l.client.forget(now)
-			pings++
+		case <-l.pings.C():
 			if l.stream.Send(&wirev1.ClientMessage{Ping: pings}) != nil {
 				return
 			}
+			pings++
 		case <-l.leave:
 			l.client.mu.Lock()
 			goodbye := l.goodbye
@@ -223,31 +272,32 @@ func (l *link) runSend(ctx context.Context) {
 	}
 }
 
-// next makes the next message; nil when nothing is queued.
+// next makes the next message; nil when nothing is queued that may be sent now.
 func (l *link) next() *wirev1.ClientMessage {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
-	if len(l.order)+len(l.subscribes)+len(l.unsubscribes)+len(l.watches)+len(l.unwatches) == 0 {
-		return nil
-	}
 	m := &wirev1.ClientMessage{Unwatch: l.unwatches, Watch: l.watches}
 	l.unwatches, l.watches = nil, nil
-	size, taken := 0, 0
+	now, size, taken := time.Now(), 0, 0
 	for _, p := range l.order {
-		if taken >= messagePublications || size > messageBytes {
+		if size > messageBytes {
 			break
 		}
-		taken++
 		if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
 			delete(l.queued, p)
+			taken++
 			continue
+		}
+		if l.window.room() <= 0 {
+			l.window.wait()
+			break
 		}
 		l.queued[p] = false
 		m.Publishers = append(m.Publishers, p.message())
-		size += 64 + len(p.key)
-		for _, v := range p.values {
-			size += 4 + len(v)
-		}
+		bytes := p.size()
+		l.window.send(p, bytes, now)
+		size += bytes
+		taken++
 	}
 	if l.order = l.order[taken:]; len(l.order) == 0 {
 		l.order = nil
@@ -265,6 +315,9 @@ func (l *link) next() *wirev1.ClientMessage {
 	}
 	l.subscribes = l.subscribes[taken:]
 	m.Unsubscribe, l.unsubscribes = l.unsubscribes, nil
+	if len(m.Publishers)+len(m.Subscribe)+len(m.Unsubscribe)+len(m.Watch)+len(m.Unwatch) == 0 {
+		return nil
+	}
 	return m
 }
 
@@ -290,10 +343,15 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	c := l.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	opened, now := false, time.Now()
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.progress(a.GetVersion(), 0, nil)
+			opened = l.window.accept(p, a.GetVersion(), now) || opened
 		}
+	}
+	if opened {
+		l.ready.Set()
 	}
 	for _, a := range m.GetStored() {
 		if p := c.pubs[a.GetId()]; p != nil {
@@ -336,6 +394,9 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
 	delete(l.queued, p)
+	if l.window.drop(p) {
+		l.ready.Set()
+	}
 	if len(l.owed) == 0 {
 		l.settled.Set()
 	}

@@ -225,3 +225,12 @@ func (c *Client) remove(p *Publication) {
 func (p *Publication) message() *wirev1.Publisher {
 	return &wirev1.Publisher{Id: p.id, DataInfoId: p.key, Version: p.version, Values: p.values, Withdrawn: p.withdrawn}
 }
+
+// size estimates the size of the message in bytes.
+func (p *Publication) size() int {
+	n := 64 + len(p.key)
+	for _, v := range p.values {
+		n += 4 + len(v)
+	}
+	return n
+}

@@ -31,11 +31,12 @@ type clients struct {
 	sessions []string   // addresses given to clients
 	next     uint64
 	open     map[*registry.Owner]*connection
-	broken   []broken       // sorted by the end of their lease
-	removals []removalCount // those within the last grace
-	empty    chan struct{}  // closed when open is empty
-	changed  signal.Signal  // broken has grown
-	ran      time.Duration  // how long this process has run, not counting times in which it was suspended
+	byNumber map[uint64]*connection // the same
+	broken   []broken               // sorted by the end of their lease
+	removals []removalCount         // those within the last grace
+	empty    chan struct{}          // closed when open is empty
+	changed  signal.Signal          // broken has grown
+	ran      time.Duration          // how long this process has run, not counting times in which it was suspended
 }
 
 type broken struct {
@@ -56,13 +57,14 @@ type removalCount struct {
 
 func newClients(grace time.Duration) *clients {
 	c := &clients{grace: grace, refusing: "starting", open: map[*registry.Owner]*connection{},
-		empty: make(chan struct{}), changed: signal.New()}
+		byNumber: map[uint64]*connection{}, empty: make(chan struct{}), changed: signal.New()}
 	close(c.empty)
 	return c
 }
 
-// admit adds a connection, or returns why it is refused.
-func (c *clients) admit(conn *connection) error {
+// admit adds a connection and sends the welcome on it, or returns why it is
+// refused.
+func (c *clients) admit(conn *connection, welcome *wirev1.Welcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refusing != "" {
@@ -73,8 +75,9 @@ func (c *clients) admit(conn *connection) error {
 	}
 	c.next++
 	conn.Number = c.next
-	c.open[conn.Owner] = conn
-	conn.out.add(func(o *registry.Outbox) { o.Sessions = c.sessions })
+	c.open[conn.Owner], c.byNumber[conn.Number] = conn, conn
+	welcome.Connection = conn.Number
+	conn.out.add(func(o *registry.Outbox) { o.Welcome, o.Sessions = welcome, c.sessions })
 	return nil
 }
 
@@ -86,6 +89,7 @@ func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, conn.Owner)
+	delete(c.byNumber, conn.Number)
 	if left && conn.Announced && !conn.asked {
 		conn.Linger(now.Add(conn.linger))
 	}
@@ -97,6 +101,16 @@ func (c *clients) release(conn *connection, holds, left bool, now time.Time) {
 		at, _ := slices.BinarySearchFunc(c.broken, b, func(a, b broken) int { return cmp.Or(a.until.Compare(b.until), -1) })
 		c.broken = slices.Insert(c.broken, at, b)
 	}
+}
+
+// find returns the open connection of a client with that number, or nil.
+func (c *clients) find(client string, number uint64) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn := c.byNumber[number]; conn != nil && conn.Client == client {
+		return conn
+	}
+	return nil
 }
 
 // push gives pushes to the outboxes of their clients. The registry's lock is

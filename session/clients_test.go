@@ -56,7 +56,7 @@ func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
 		}{{"left", true, false}, {"broke", false, false}, {"moved", true, true}} {
 			conn := &connection{Owner: &registry.Owner{Client: x.id, Announced: true}, linger: time.Hour, asked: x.asked, out: &outbox{ready: signal.New()}}
 			conn.Renew(time.Now(), 0)
-			require.NoError(t, c.admit(conn))
+			require.NoError(t, c.admit(conn, &wirev1.Welcome{}))
 			_, err := r.Put(conn.Owner, conclave.Publisher{ID: x.id, Data: data, Version: 1}, time.Now())
 			require.NoError(t, err)
 			c.release(conn, true, x.left, time.Now())

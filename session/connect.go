@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"conclave"
@@ -62,11 +63,11 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if !ok {
 		return wire.Errorf(wire.CodeInternal, "the stream has no response controller")
 	}
-	extendDeadline := func() { _ = response.SetReadDeadline(time.Now().Add(c.config.ClientLease)) } // fails only when the stream has ended
+	extend := func() { _ = response.SetReadDeadline(time.Now().Add(c.config.ClientLease)) } // fails only when the stream has ended
 	past := time.Unix(1, 0)
 
 	// 1. The first message identifies the client.
-	extendDeadline()
+	extend()
 	first, err := stream.Receive()
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "no hello was received: %v", err)
@@ -77,15 +78,16 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn := &connection{
 		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr},
 		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
-		out: &outbox{ready: signal.New()}, settled: signal.New(),
+		out: &outbox{ready: signal.New()}, settled: signal.New(), extend: extend,
 		abort: func() { _ = response.SetReadDeadline(past) },
 	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
-	conn.out.what.Welcome = &wirev1.Welcome{Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace)}
 	conn.Renew(time.Now(), c.config.ClientLease)
-	if err := c.clients.admit(conn); err != nil {
+	if err := c.clients.admit(conn, &wirev1.Welcome{
+		Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace),
+	}); err != nil {
 		return err
 	}
 
@@ -98,7 +100,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 			conn.abort()
 		}
 	})
-	goodbye, err := c.receive(ctx, conn, stream, first, extendDeadline)
+	goodbye, err := c.receive(ctx, conn, stream, first)
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
 	c.watches.leave(conn)
@@ -123,8 +125,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 }
 
 // receive handles the client's messages until the stream ends or breaks, the
-// client is silent for too long, or it says good-bye.
-func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, extendDeadline func()) (goodbye bool, err error) {
+// client is silent for too long, or it says good-bye. The time that handling a
+// message takes is not counted as silence.
+func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage) (goodbye bool, err error) {
 	for {
 		c.take(conn, m)
 		if conn.out.overflows() {
@@ -134,6 +137,7 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 			c.withdrawAll(ctx, conn)
 			return true, nil
 		}
+		conn.extend()
 		m, err = stream.Receive()
 		switch ended := errors.Is(err, io.EOF); {
 		case err != nil && !ended:
@@ -141,13 +145,27 @@ func (c *clientService) receive(ctx context.Context, conn *connection, stream *c
 				err = errSilent
 			}
 			return false, err
-		case !with(c.registry, func(*registry.Registry) bool { return conn.Renew(time.Now(), c.config.ClientLease) }):
+		case (ended || m.GetPing() > 0) && !conn.Renew(time.Now(), c.config.ClientLease):
 			return false, errSilent // it came too late: see registry.Owner
 		case ended:
 			return false, nil
 		}
-		extendDeadline()
 	}
+}
+
+// Ping takes a ping of a client whose stream is full. It takes no lock that is
+// held while registrations are handled.
+func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.PingRequest]) (*connect.Response[wirev1.PingResponse], error) {
+	conn := c.clients.find(req.Msg.GetClient(), req.Msg.GetConnection())
+	if conn == nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, "connection %d has ended", req.Msg.GetConnection())
+	}
+	if !conn.Renew(time.Now(), c.config.ClientLease) {
+		conn.abort() // it came too late: see registry.Owner
+		return nil, errSilent
+	}
+	conn.extend()
+	return connect.NewResponse(&wirev1.PingResponse{}), nil
 }
 
 // take handles one message.

@@ -18,7 +18,8 @@ type connection struct {
 	linger          time.Duration // how long its registrations stay after it broke
 	authorized      bool
 	out             *outbox
-	abort           func()        // ends the stream from this side; may be called by any goroutine
+	extend          func()        // the client is not silent: its stream may stay for another client lease; any goroutine may call it
+	abort           func()        // ends the stream from this side; any goroutine may call it
 	settled         signal.Signal // data has more of what it registered
 	asked           bool          // asked to move; guarded by clients.mu
 }

@@ -285,3 +285,64 @@ func TestStart_EndsIfTheNameIsTaken(t *testing.T) {
 		assert.ErrorContains(t, c.sessions["session-2"].err, "session-2 lives elsewhere")
 	})
 }
+
+// A client whose stream is full pings by calls: its connection stays, and what
+// it has registered may be published. No other call counts for it.
+func TestPing_KeepsAConnectionWhoseStreamIsFull(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		r := c.raw("full", "session-1")
+		defer r.end()
+		r.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "full", Name: "full"}})
+		m, err := r.stream.Receive()
+		require.NoError(t, err)
+		number := m.GetWelcome().GetConnection()
+		r.send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "a", DataInfoId: svc, Version: 1, Values: []string{"a"}}}})
+		address := c.sessions["session-1"].server.Address()
+		ping := func(client string, number uint64) error {
+			_, err := r.peers.Client(address).Ping(c.ctx, connect.NewRequest(&wirev1.PingRequest{Client: client, Connection: number}))
+			return wire.FromConnect(err)
+		}
+		for range 30 {
+			time.Sleep(time.Second)
+			require.NoError(t, ping("full", number))
+		}
+		assert.Len(t, c.list(address, "/v1/clients"), 1)
+		kill(c, c.datas["data-1"])
+		c.startData("data-1")
+		for range 10 {
+			time.Sleep(time.Second)
+			require.NoError(t, ping("full", number))
+		}
+		assert.Equal(t, []any{"a"}, c.stored("svc"), "it is published again, to a node that has lost its copy")
+
+		for range 8 {
+			time.Sleep(time.Second)
+			assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(ping("other", number)))
+			assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(ping("full", number+1)))
+		}
+		assert.Empty(t, c.list(address, "/v1/clients"), "the client itself was silent")
+		assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(ping("full", number)))
+	})
+}
+
+// A ping that comes a lease after the one before it may have waited while the
+// session was suspended: it ends the connection, as on the stream.
+func TestPing_TooLateEndsTheConnection(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		r := c.raw("late", "session-1")
+		defer r.end()
+		r.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "late", Name: "late"}})
+		m, err := r.stream.Receive()
+		require.NoError(t, err)
+		number := m.GetWelcome().GetConnection()
+		for range 6 { // registrations keep the stream, but they are no pings
+			time.Sleep(time.Second)
+			r.send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "a", DataInfoId: svc, Version: 1, Values: []string{"a"}}}})
+		}
+		address := c.sessions["session-1"].server.Address()
+		assert.Len(t, c.list(address, "/v1/clients"), 1)
+		_, err = r.peers.Client(address).Ping(c.ctx, connect.NewRequest(&wirev1.PingRequest{Client: "late", Connection: number}))
+		assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(wire.FromConnect(err)))
+		c.eventually("its connection has ended", func() bool { return len(c.list(address, "/v1/clients")) == 0 })
+	})
+}

@@ -1,14 +1,17 @@
 package registry
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Owner is one connection of a client. It owns the registrations that were last
 // sent on it, and it has subscriptions.
 //
 // Its freshness limits how long its registrations may be published after the
-// client's last message. Those of an owner that is not fresh are held back.
+// client's last ping. Those of an owner that is not fresh are held back.
 //
-//	              a message of the client arrives
+//	               a ping of the client arrives
 //	                 +--------------+
 //	                 v              |
 //	(published) the owner is fresh -+
@@ -26,11 +29,11 @@ import "time"
 // those of a lost session) and the tombstones as well. If it published its copy
 // again, the withdrawn registration would become visible again.
 //
-// The client's last message must therefore be younger than a tombstone can be
-// old: two thirds of the grace; the last third allows for messages in flight.
+// The client's last ping must therefore be younger than a tombstone can be old:
+// two thirds of the grace; the last third allows for messages in flight.
 // This is checked at the moment of publishing. The timers that end leases
 // cannot do it: in a process that was suspended they fire late, in any order
-// with the requests that waited meanwhile. For the same reason a message that
+// with the requests that waited meanwhile. For the same reason a ping that
 // arrives after the lease has expired does not count: it may have waited in the
 // kernel's buffers.
 //
@@ -43,24 +46,29 @@ type Owner struct {
 	Number    uint64 // counts the connections of this session
 	Announced bool   // the client asked for a linger itself: its end is intended
 
-	last  time.Time // when the last message of the client arrived
-	until time.Time // of a client that has left as it had announced: the end of its linger
-	ended bool      // the connection has ended
+	last  atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
+	until time.Time                 // of a client that has left as it had announced: the end of its linger
+	ended bool                      // the connection has ended
 	regs  map[string]*registration
 	subs  map[string]*subscription
 }
 
-// FreshFor returns how long a message keeps its connection fresh: two thirds of
+// FreshFor returns how long a ping keeps its connection fresh: two thirds of
 // the session grace.
 func FreshFor(grace time.Duration) time.Duration { return grace * 2 / 3 }
 
-// Renew records a message of the client. It reports false, and records nothing,
-// if the time since the message before it is longer than silence.
+// Renew records a ping of the client. It reports false, and records nothing, if
+// the time since the ping before it is longer than silence. Unlike all else it
+// needs no lock, so that no ping waits behind registrations. Calls for one owner
+// may overlap.
+//
+// A message with registrations is no ping: it may have waited in this process
+// while its client, whose pings do not wait, has moved on.
 func (o *Owner) Renew(now time.Time, silence time.Duration) bool {
-	if !o.last.IsZero() && now.Sub(o.last) > silence {
+	if last := o.last.Load(); last != nil && now.Sub(*last) > silence {
 		return false
 	}
-	o.last = now
+	o.last.Store(&now)
 	return true
 }
 
@@ -73,7 +81,8 @@ func (o *Owner) End() { o.ended = true }
 
 // fresh reports whether the registrations of the connection may be published.
 func (o *Owner) fresh(now time.Time, grace time.Duration) bool {
-	return now.Sub(o.last) < FreshFor(grace) || now.Before(o.until)
+	last := o.last.Load()
+	return last != nil && now.Sub(*last) < FreshFor(grace) || now.Before(o.until)
 }
 
 // after returns the owner of a registration that belongs to o, or to no

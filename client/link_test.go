@@ -1,0 +1,99 @@
+package client_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// These tests are about one link whose session cannot keep up.
+
+// A session accepts nothing for a minute, and answers pings: the client sends it
+// a limited number of bytes, stays, pings beside its stream, and sends the rest
+// when the session goes on.
+func TestLink_FullSessionIsNotLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		c := w.client(one)
+		w.eventually("connected", func() bool { return one.link() != nil })
+		one.link().out <- &wirev1.ServerMessage{Sessions: []string{one.address, two.address}}
+		one.set(func() { one.full = true })
+		ctx, cancel := within(2 * time.Minute)
+		defer cancel()
+		for i := range 10_000 {
+			_, err := c.Publish(ctx, fmt.Sprint("svc-", i), []string{strings.Repeat("v", 100)})
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		assert.Zero(t, two.attempts())
+		assert.Equal(t, 1, one.attempts())
+		bytes := 0
+		for _, p := range one.link().registered() {
+			bytes += len(p.GetDataInfoId()) + len(p.GetValues()[0])
+		}
+		assert.Less(t, bytes, 400<<10, "of 1.5 MB")
+		calls := one.calls()
+		assert.Greater(t, len(calls), 50)
+		assert.EqualValues(t, 1, calls[0].GetConnection())
+		assert.Equal(t, one.link().messages()[0].GetHello().GetClient(), calls[0].GetClient())
+
+		one.set(func() { one.full = false })
+		accepted := &wirev1.ServerMessage{}
+		for id, p := range one.link().registered() {
+			accepted.Accepted = append(accepted.Accepted, &wirev1.Ack{Id: id, Version: p.GetVersion()})
+		}
+		one.link().out <- accepted
+		w.eventually("everything is there", func() bool { return len(one.link().registered()) == 10_000 })
+		before := len(one.calls())
+		time.Sleep(time.Minute)
+		assert.LessOrEqual(t, len(one.calls()), before+1, "an idle client pings on its stream")
+		assert.Zero(t, two.attempts())
+	})
+}
+
+// A session that accepts nothing and does not answer the calls either is left.
+func TestLink_SilentFullSessionIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one := w.session("s1")
+		c := w.client(one)
+		w.eventually("connected", func() bool { return one.link() != nil })
+		two := w.session("s2")
+		one.link().out <- &wirev1.ServerMessage{Sessions: []string{one.address, two.address}}
+		one.set(func() { one.silent = true })
+		ctx, cancel := within(time.Minute)
+		defer cancel()
+		pub, err := c.Publish(ctx, "svc", []string{"a"})
+		require.NoError(t, err)
+		start := time.Now()
+		require.NoError(t, pub.Stored(ctx))
+		assert.Len(t, two.link().registered(), 1)
+		assert.Less(t, time.Since(start), 4*time.Second)
+	})
+}
+
+// A refused registration leaves the window.
+func TestLink_RefusalsFreeTheWindow(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one := w.session("s1")
+		one.set(func() {
+			one.check = func(id string) *wirev1.Refusal {
+				return &wirev1.Refusal{Id: id, Code: string(wire.CodeBadRequest), Message: "no"}
+			}
+		})
+		c := w.client(one)
+		ctx, cancel := within(time.Minute)
+		defer cancel()
+		for i := range 10_000 {
+			_, err := c.Publish(ctx, fmt.Sprint("svc-", i), []string{strings.Repeat("v", 100)})
+			require.NoError(t, err)
+		}
+		w.eventually("everything was sent", func() bool { return one.link() != nil && len(one.link().registered()) == 10_000 })
+	})
+}

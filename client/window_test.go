@@ -1,0 +1,95 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+// The size follows the time to acceptance, between its limits.
+func TestWindow_SizeFollowsTimeToAcceptance(t *testing.T) {
+	const long = 200 * time.Millisecond
+	w, p, now := newWindow(long), &Publication{version: 1}, time.Now()
+	measured := func(took time.Duration, waits bool) int {
+		w.send(p, 1000, now)
+		if waits {
+			w.wait()
+		}
+		now = now.Add(took)
+		w.accept(p, 1, now)
+		return w.size
+	}
+	assert.Equal(t, windowFirst, measured(time.Millisecond, false), "the window was not what limited the link")
+	assert.Equal(t, 2*windowFirst, measured(time.Millisecond, true))
+	assert.Equal(t, 2*windowFirst, measured(long*3/4, true), "neither short nor long")
+	assert.Equal(t, windowFirst, measured(long+1, true))
+	for range 20 {
+		measured(long+1, true)
+	}
+	assert.Equal(t, windowLeast, w.size)
+	for range 20 {
+		measured(0, true)
+	}
+	assert.Equal(t, windowMost, w.size)
+}
+
+// A publication that is larger than the window is sent when nothing else is in
+// flight, and nothing is sent beside it.
+func TestWindow_LargePublicationIsSentAlone(t *testing.T) {
+	w, large, now := newWindow(time.Second), &Publication{version: 1}, time.Now()
+	assert.Positive(t, w.room())
+	w.send(large, 10*windowMost, now)
+	assert.LessOrEqual(t, w.room(), 0)
+	assert.False(t, w.accept(large, 0, now), "that of an older version")
+	assert.True(t, w.accept(large, 1, now), "something else may be sent")
+	assert.Equal(t, windowFirst, w.room())
+}
+
+// Whatever is sent, sent again, accepted and dropped: what is in use is the sum
+// of what is in flight, and an empty window has room.
+func TestWindow_CountsWhatIsInFlight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, now := newWindow(time.Second), time.Now()
+		pubs := make([]*Publication, 5)
+		for i := range pubs {
+			pubs[i] = &Publication{}
+		}
+		inFlight := map[*Publication]one{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			p := rapid.SampledFrom(pubs).Draw(t, "publication")
+			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+			closed, opened, sent := w.room() <= 0, false, false
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0, 1:
+				p.version++
+				bytes := rapid.IntRange(1, windowFirst).Draw(t, "bytes")
+				w.send(p, bytes, now)
+				sent = true
+				inFlight[p] = one{p.version, bytes}
+			case 2:
+				v := rapid.Int64Range(0, 3).Draw(t, "behind")
+				if opened = w.accept(p, p.version-v, now); inFlight[p].version <= p.version-v {
+					delete(inFlight, p)
+				}
+			case 3:
+				opened = w.drop(p)
+				delete(inFlight, p)
+			}
+			sum := 0
+			for _, o := range inFlight {
+				sum += o.bytes
+			}
+			if w.used != sum || w.idle() != (len(inFlight) == 0) {
+				t.Fatalf("%d bytes are in use, and %d in flight", w.used, sum)
+			}
+			if !sent && opened != (closed && w.room() > 0) {
+				t.Fatalf("opened: %v, closed before: %v, room: %d", opened, closed, w.room())
+			}
+			if w.size < windowLeast || w.size > windowMost || len(inFlight) == 0 && w.room() <= 0 {
+				t.Fatalf("size %d, room %d", w.size, w.room())
+			}
+		}
+	})
+}
