@@ -146,9 +146,12 @@ func (a *AtomicLong) write(ctx context.Context, pre, post int64, version int32, 
 	data := binary.BigEndian.AppendUint64(nil, uint64(post))
 	var err error
 	if exists {
-		_, err = a.c.tree.Set(ctx, a.path, data, version)
+		err = a.c.callOnce(ctx, func() error {
+			_, err := a.c.tree.Set(ctx, a.path, data, version)
+			return err
+		})
 	} else {
-		err = a.create(ctx, data)
+		err = a.c.createNode(ctx, a.path, data, Persistent, a.c.callOnce)
 	}
 	switch {
 	case err == nil:
@@ -157,17 +160,4 @@ func (a *AtomicLong) write(ctx context.Context, pre, post int64, version int32, 
 		return AtomicValue{Pre: pre}, nil
 	}
 	return AtomicValue{Pre: pre}, fmt.Errorf("set %s: %w", a.path, err)
-}
-
-// create creates the node, with its parents.
-func (a *AtomicLong) create(ctx context.Context, data []byte) error {
-	for {
-		_, err := a.c.tree.Create(ctx, a.path, data, Persistent)
-		if !errors.Is(err, ErrNoNode) {
-			return err
-		}
-		if err := a.c.persist(ctx, parentOf(a.path), nil); err != nil {
-			return err
-		}
-	}
 }

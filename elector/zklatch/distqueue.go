@@ -21,7 +21,8 @@ const (
 type DistributedQueueConfig struct {
 	// Consume handles one item (consumeMessage in Curator); one call follows the other.
 	// Its context ends with Close, and, with a LockPath, with ErrSuspended when another
-	// consumer may be given the item. Nil: this handle only puts.
+	// consumer may be given the item. It must not call Close, which waits for its return.
+	// Nil: this handle only puts.
 	Consume func(ctx context.Context, item []byte) error
 	// LockPath is a node for the locks of the items in work. With it each item is
 	// handled at least once: it is locked, handled, and deleted then. Without it each

@@ -34,6 +34,8 @@ type DoubleBarrier struct {
 	path string
 	n    int
 
+	watch watch // on the barrier's node
+
 	mu     sync.Mutex // guards the fields below
 	place  place      // of this member; without a name if it has not entered
 	round  int        // that it has entered
@@ -55,7 +57,9 @@ type rounds struct {
 
 // Enter waits until n members have called it (enter of Curator). If ctx ends first, this
 // member is not counted any more. If the servers cannot be reached then, Enter takes up
-// to a second longer, and the member stays counted until its session ends.
+// to a second longer, and also returns that error: the member stays counted until its
+// node is deleted in the background, or its session ends. If the session ends while it
+// waits, it starts again, as long as the Client's policy allows it.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	b.mu.Lock()
 	if b.inside {
@@ -64,10 +68,12 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	}
 	b.inside = true
 	b.mu.Unlock()
-	for {
-		p, round, err := b.enter(ctx)
-		if errors.Is(err, errPlaceLost) && ctx.Err() == nil {
-			continue
+	for starts := b.c.retries(); ; {
+		p, round, err := b.enter(ctx, starts)
+		if errors.Is(err, ErrPlaceLost) && !errors.Is(err, ErrRetryRefused) {
+			if err = starts.next(ctx, err); err == nil {
+				continue
+			}
 		}
 		b.mu.Lock()
 		b.place, b.round, b.inside = p, round, err == nil
@@ -79,31 +85,32 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	}
 }
 
-// TryEnter is Enter with a time limit. It returns false if too few members came in time.
+// TryEnter is Enter with a time limit. It returns false if too few members came in time
+// and this one is not counted any more.
 func (b *DoubleBarrier) TryEnter(ctx context.Context, limit time.Duration) (bool, error) {
 	return within(ctx, limit, b.Enter)
 }
 
 // enter tries to enter by one session.
-func (b *DoubleBarrier) enter(ctx context.Context) (place, int, error) {
-	p, err := b.stand(ctx)
+func (b *DoubleBarrier) enter(ctx context.Context, starts *retries) (place, int, error) {
+	p, err := b.stand(ctx, starts)
 	if err != nil {
 		return place{}, 0, err
 	}
-	joined, err := b.change(ctx, func(r *rounds) {
+	joined, err := b.change(ctx, ifChanged, func(r *rounds) {
 		if !slices.Contains(r.Members, p.name) {
 			r.Members = append(r.Members, p.name)
 		}
 		r.Open = r.Open || len(r.Members) >= b.n
 	})
 	if err == nil {
-		err = b.c.follow(ctx, b.path, func(n node) (bool, error) {
+		err = b.c.follow(ctx, b.path, &b.watch, func(n node) (bool, error) {
 			r, err := b.read(n)
 			switch {
 			case err != nil:
 				return false, err
 			case r.Round != joined.Round || !slices.Contains(r.Members, p.name) || !b.c.alive(p):
-				return false, errPlaceLost // another member has removed this one
+				return false, ErrPlaceLost // another member has removed this one
 			}
 			return r.Open, nil
 		})
@@ -111,11 +118,13 @@ func (b *DoubleBarrier) enter(ctx context.Context) (place, int, error) {
 	if err == nil {
 		return p, joined.Round, nil
 	}
-	// Give up, unless the round has opened with this member.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	// Give up, unless the round has opened with this member. This is written even if it
+	// is not a member: a joining write that was not answered may be executed later, and
+	// must find another version then.
+	last, cancel := lastRequests(ctx)
 	defer cancel()
 	entered := false
-	now, failed := b.change(last, func(r *rounds) {
+	now, failed := b.change(last, always, func(r *rounds) {
 		at := slices.Index(r.Members, p.name)
 		entered = at >= 0 && r.Open && b.c.alive(p)
 		if at >= 0 && !entered {
@@ -126,43 +135,38 @@ func (b *DoubleBarrier) enter(ctx context.Context) (place, int, error) {
 		return p, now.Round, nil
 	}
 	b.c.discard(p.path())
+	if failed != nil {
+		err = errors.Join(err, fmt.Errorf("%s may still be counted: %w", p.name, failed))
+	}
 	return place{}, 0, err
 }
 
 // stand creates this member's node. Its name is drawn before, so that a lost answer
 // does no harm.
-func (b *DoubleBarrier) stand(ctx context.Context) (place, error) {
+func (b *DoubleBarrier) stand(ctx context.Context, starts *retries) (place, error) {
 	p := place{dir: b.path, name: b.c.id()}
 	for {
-		_, err := b.c.tree.Create(ctx, p.path(), nil, Ephemeral)
-		switch {
-		case errors.Is(err, ErrNoNode):
-			if err := b.c.persist(ctx, b.path, nil); err != nil {
-				return place{}, err
+		err := b.c.createNode(ctx, p.path(), nil, Ephemeral, b.c.callWithRetry)
+		if err == nil || errors.Is(err, ErrNodeExists) {
+			var stat Stat
+			if _, stat, err = b.c.get(ctx, p.path()); err == nil {
+				p.session = stat.Owner
+				return p, nil
 			}
-			continue
-		case err != nil && !errors.Is(err, ErrNodeExists):
-			if unanswered(err) {
-				continue
+			if errors.Is(err, ErrNoNode) { // the session has ended
+				err = starts.next(ctx, ErrPlaceLost)
 			}
-			b.c.discard(p.path())
-			return place{}, err
-		}
-		_, stat, err := b.c.get(ctx, p.path())
-		if errors.Is(err, ErrNoNode) {
-			continue // the session has ended
 		}
 		if err != nil {
 			b.c.discard(p.path())
 			return place{}, err
 		}
-		p.session = stat.Owner
-		return p, nil
 	}
 }
 
 // Leave waits until all members of the round have left it (leave of Curator). If ctx
-// ends first, this member has left nevertheless.
+// ends first, this member has left nevertheless. Leave returns ErrPlaceLost if the
+// member's session had ended: others may have left without it.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	b.mu.Lock()
 	p, round := b.place, b.round
@@ -188,69 +192,78 @@ func (b *DoubleBarrier) TryLeave(ctx context.Context, limit time.Duration) (bool
 
 func (b *DoubleBarrier) leave(ctx context.Context, p place, round int) error {
 	member := false
-	r, err := b.change(ctx, func(r *rounds) {
+	r, err := b.change(ctx, ifChanged, func(r *rounds) {
 		member = member || slices.Contains(r.Members, p.name)
 		r.Members = slices.DeleteFunc(r.Members, func(name string) bool { return name == p.name })
 	})
 	if err == nil && !member {
-		err = errPlaceLost // its session has ended: others have left without it
+		err = ErrPlaceLost
 	}
 	if err := b.c.tree.Delete(ctx, p.path(), AnyVersion); err != nil {
 		b.c.discard(p.path()) // without its node it is not a member for long
 	}
 	for err == nil && r.Round == round && r.Open {
 		// A member that leaves, or whose session ends, has no node any more.
-		err = b.c.follow(ctx, b.path+"/"+r.Members[0], func(n node) (bool, error) { return !n.exists, nil })
+		err = b.c.follow(ctx, b.path+"/"+r.Members[0], new(watch), func(n node) (bool, error) { return !n.exists, nil })
 		if err == nil {
-			r, err = b.change(ctx, func(*rounds) {})
+			r, err = b.change(ctx, ifChanged, func(*rounds) {})
 		}
 	}
 	return err
 }
 
+// writing is when a change is written.
+type writing bool
+
+const (
+	ifChanged writing = false // if it changes what the barrier's node contains
+	always    writing = true  // also if it does not
+)
+
 // change edits the barrier's node, until no other change has come between, and returns
 // what it contains then. edit may be called several times. Members without a node are
 // removed before, and after it an open round without members is ended.
-func (b *DoubleBarrier) change(ctx context.Context, edit func(*rounds)) (rounds, error) {
-	for {
-		data, stat, err := b.c.get(ctx, b.path)
-		if errors.Is(err, ErrNoNode) {
-			if err := b.c.persist(ctx, b.path, nil); err != nil {
-				return rounds{}, err
+func (b *DoubleBarrier) change(ctx context.Context, write writing, edit func(*rounds)) (r rounds, err error) {
+	err = b.c.callWithRetry(ctx, func() (err error) {
+		for {
+			r, err = b.tryChange(ctx, write, edit)
+			if !errors.Is(err, ErrBadVersion) && !errors.Is(err, ErrNoNode) {
+				return err
 			}
-			continue
 		}
-		if err != nil {
+	})
+	return r, err
+}
+
+// tryChange is change, but for one version of the node. It returns ErrBadVersion or
+// ErrNoNode if there was another change.
+func (b *DoubleBarrier) tryChange(ctx context.Context, write writing, edit func(*rounds)) (rounds, error) {
+	data, stat, err := b.c.tree.Get(ctx, b.path)
+	if errors.Is(err, ErrNoNode) {
+		if err := b.c.persist(ctx, b.path, nil); err != nil {
 			return rounds{}, err
 		}
-		r, err := b.read(node{data: data})
-		if err != nil {
-			return rounds{}, err
-		}
-		names, err := b.c.tree.Children(ctx, b.path) // after the read: a member creates its node before it joins
-		if unanswered(err) || errors.Is(err, ErrNoNode) {
-			continue
-		}
-		if err != nil {
-			return rounds{}, err
-		}
-		r.Members = slices.DeleteFunc(r.Members, func(name string) bool { return !slices.Contains(names, name) })
-		r.close()
-		edit(&r)
-		r.close()
-		after, err := json.Marshal(r)
-		if err != nil || string(after) == string(data) {
-			return r, err
-		}
-		_, err = b.c.tree.Set(ctx, b.path, after, stat.Version)
-		if err == nil {
-			return r, nil
-		}
-		if !unanswered(err) && !errors.Is(err, ErrBadVersion) && !errors.Is(err, ErrNoNode) {
-			return rounds{}, err
-		}
-		// Another change came between, or the answer was lost: look again.
 	}
+	if err != nil {
+		return rounds{}, err
+	}
+	r, err := b.read(node{data: data})
+	if err != nil {
+		return rounds{}, err
+	}
+	names, err := b.c.tree.Children(ctx, b.path) // after the read: a member creates its node before it joins
+	if err != nil {
+		return rounds{}, err
+	}
+	r.Members = slices.DeleteFunc(r.Members, func(name string) bool { return !slices.Contains(names, name) })
+	r.close()
+	edit(&r)
+	r.close()
+	after, err := json.Marshal(r)
+	if err == nil && (write == always || string(after) != string(data)) {
+		_, err = b.c.tree.Set(ctx, b.path, after, stat.Version)
+	}
+	return r, err
 }
 
 // close ends an open round that has no members.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // itemLock is the lock of one item in work: an ephemeral node with the item's name.
@@ -35,12 +34,7 @@ func (q *DistributedQueue) lock(name string) (l itemLock, got bool, err error) {
 		// Whatever the answer: it is locked here if the node has this id, and by the
 		// session that owns it.
 		failed := err
-		var data []byte
-		var stat Stat
-		err = c.callWithRetry(q.ctx, func() (err error) {
-			data, stat, err = c.tree.Get(q.ctx, l.path)
-			return err
-		})
+		data, stat, err := c.get(q.ctx, l.path)
 		switch {
 		case err == nil && string(data) != l.id:
 			return l, false, nil
@@ -70,7 +64,7 @@ func (l itemLock) after() (context.Context, context.CancelFunc) {
 	if l.q.ctx.Err() == nil {
 		return context.WithCancel(l.q.ctx)
 	}
-	return context.WithTimeout(context.WithoutCancel(l.q.ctx), time.Second)
+	return lastRequests(l.q.ctx)
 }
 
 // release deletes the node, in the background if that fails at first.

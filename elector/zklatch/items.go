@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // items is a node with numbered, persistent children: the items of a distributed queue,
@@ -20,9 +19,7 @@ type items struct {
 	c      *Client
 	dir    string
 	prefix string // of the items' names; other nodes are ignored
-
-	mu    sync.Mutex   // guards the field below
-	watch <-chan Event // on the children; nil before the first, it may have fired
+	watch  watch  // on the children
 }
 
 func (q *items) path(name string) string { return q.dir + "/" + name }
@@ -102,36 +99,22 @@ func (q *items) list(ctx context.Context) (names []string, watch <-chan Event, e
 	}
 }
 
-// read lists the node. It sets a watch only if the last one has fired: each watch that
-// is not needed any more would stay until the next change.
+// read lists the node, and sets a watch only if the last one has fired.
 func (q *items) read(ctx context.Context) ([]string, <-chan Event, error) {
-	q.mu.Lock()
-	watch := q.watch
-	q.mu.Unlock()
-	if watch != nil {
-		select {
-		case <-watch:
-		default:
-			names, err := q.c.tree.Children(ctx, q.dir)
-			return names, watch, err
-		}
+	if events := q.watch.pending(); events != nil {
+		names, err := q.c.tree.Children(ctx, q.dir)
+		return names, events, err
 	}
-	names, watch, err := q.c.tree.ChildrenW(ctx, q.dir)
-	if err != nil {
-		return nil, nil, err
+	names, events, err := q.c.tree.ChildrenW(ctx, q.dir)
+	if err == nil {
+		q.watch.keep(events)
 	}
-	q.mu.Lock()
-	q.watch = watch
-	q.mu.Unlock()
-	return names, watch, nil
+	return names, events, err
 }
 
 // get reads an item. It returns ErrNoNode if it was taken.
-func (q *items) get(ctx context.Context, name string) (data []byte, err error) {
-	err = q.c.callWithRetry(ctx, func() (err error) {
-		data, _, err = q.c.tree.Get(ctx, q.path(name))
-		return err
-	})
+func (q *items) get(ctx context.Context, name string) ([]byte, error) {
+	data, _, err := q.c.get(ctx, q.path(name))
 	return data, err
 }
 

@@ -15,7 +15,8 @@ import (
 var ErrStarted = errors.New("already started or closed")
 
 // Listener receives a Latch's transitions, in order (isLeader and notLeader in article
-// 004). The latch's own goroutine calls it, and detects nothing else meanwhile.
+// 004). The latch's own goroutine calls it, and detects nothing else meanwhile. It must
+// not call Close, which waits for its return; it may start a goroutine that does.
 type Listener struct {
 	IsLeader  func()
 	NotLeader func()
@@ -252,7 +253,7 @@ func (l *Latch) run() {
 			_, _, watch, err = c.tree.GetW(l.ctx, p.path())
 		}
 		switch {
-		case errors.Is(err, errPlaceLost), mayGo && errors.Is(err, ErrNoNode):
+		case errors.Is(err, ErrPlaceLost), mayGo && errors.Is(err, ErrNoNode):
 			l.lead(false)
 			l.forget()
 			continue

@@ -23,18 +23,25 @@ type MultiLock struct{ locks []Lock }
 func NewMultiLock(locks ...Lock) *MultiLock { return &MultiLock{slices.Clone(locks)} }
 
 // Acquire acquires the locks in their order. If one fails, those before it are released
-// in reverse order, and the errors are returned.
+// in reverse order, for which they get up to a second, also after ctx has ended, and the
+// errors are returned.
 func (m *MultiLock) Acquire(ctx context.Context) error {
 	for i, l := range m.locks {
 		if err := l.Acquire(ctx); err != nil {
-			return errors.Join(err, release(ctx, m.locks[:i]))
+			last, cancel := lastRequests(ctx)
+			defer cancel()
+			if failed := release(last, m.locks[:i]); failed != nil {
+				return errors.Join(err, failed)
+			}
+			return err
 		}
 	}
 	return nil
 }
 
 // TryAcquire is Acquire with a time limit for all locks together. It returns false if
-// one was not acquired in time; none is held then.
+// one was not acquired in time; none is held then. If one of the others could not be
+// released, it returns both errors.
 func (m *MultiLock) TryAcquire(ctx context.Context, limit time.Duration) (bool, error) {
 	return within(ctx, limit, m.Acquire)
 }

@@ -161,11 +161,7 @@ func (q queue) participants(ctx context.Context) ([]Participant, error) {
 	var list []Participant
 	for _, name := range names {
 		path := q.dir + "/" + name
-		var data []byte
-		err := q.c.callWithRetry(ctx, func() (err error) {
-			data, _, err = q.c.tree.Get(ctx, path)
-			return err
-		})
+		data, _, err := q.c.get(ctx, path)
 		if errors.Is(err, ErrNoNode) {
 			continue // deleted meanwhile
 		}

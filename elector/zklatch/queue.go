@@ -9,9 +9,11 @@ import (
 	"strings"
 )
 
-// errPlaceLost is returned if the own node is not in the queue any more, or cannot be
-// created because the queue itself was deleted (NoNodeException in article 004).
-var errPlaceLost = fmt.Errorf("the place in the queue is lost: %w", ErrNoNode)
+// ErrPlaceLost is returned if the own node does not exist any more, mostly because its
+// session has ended, or cannot be created because the queue itself was deleted
+// (NoNodeException in article 004): by DoubleBarrier.Leave, and, together with
+// ErrRetryRefused, by calls that wait. It is an ErrNoNode.
+var ErrPlaceLost = fmt.Errorf("the place is lost: %w", ErrNoNode)
 
 // A queue is a node with numbered, ephemeral children, of which each watches only the
 // one before it. The names are protected: they contain an id that was drawn before
@@ -74,7 +76,7 @@ func (q queue) stand(ctx context.Context) (place, error) {
 			return p, nil
 		}
 		q.c.discardByID(p.dir, p.id)
-		if !errors.Is(err, errPlaceLost) {
+		if !errors.Is(err, ErrPlaceLost) {
 			return place{}, err
 		}
 		if err := starts.next(ctx, err); err != nil {
@@ -93,7 +95,7 @@ func (q queue) enter(ctx context.Context, starts *retries) (place, error) {
 		switch {
 		case errors.Is(err, ErrNoNode):
 			if created {
-				if err := starts.next(ctx, errPlaceLost); err != nil {
+				if err := starts.next(ctx, ErrPlaceLost); err != nil {
 					return place{}, err
 				}
 			}
@@ -183,14 +185,14 @@ func (q queue) look(ctx context.Context) ([]string, error) {
 func (q queue) step(ctx context.Context, p place) (mayGo bool, watch <-chan Event, err error) {
 	names, err := q.look(ctx)
 	if errors.Is(err, ErrNoNode) {
-		return false, nil, errPlaceLost
+		return false, nil, ErrPlaceLost
 	}
 	if err != nil {
 		return false, nil, err
 	}
 	at := slices.Index(names, p.name)
 	if at < 0 {
-		return false, nil, errPlaceLost
+		return false, nil, ErrPlaceLost
 	}
 	previous, mayGo := q.before(names, at)
 	if mayGo {
@@ -211,14 +213,14 @@ func (q queue) wait(ctx context.Context, p place) error {
 	for {
 		s, changed := q.c.tree.Session()
 		if s.ID != 0 && s.ID != p.session {
-			return errPlaceLost
+			return ErrPlaceLost
 		}
 		var mayGo bool
 		var watch <-chan Event
 		err := q.c.callWithRetry(ctx, func() (err error) {
 			mayGo, watch, err = q.step(ctx, p)
 			if errors.Is(err, ErrSessionExpired) {
-				return errPlaceLost
+				return ErrPlaceLost
 			}
 			return err
 		})

@@ -34,7 +34,7 @@ func (s *Strategy) read(ctx context.Context) (record, int32, error) {
 	for {
 		data, stat, err := s.cfg.Tree.Get(ctx, s.cfg.Path+recordNode)
 		if errors.Is(err, ErrNoNode) {
-			if err = s.client.makeParents(ctx, s.cfg.Path+recordNode); err == nil || errors.Is(err, ErrNoNode) {
+			if err = s.client.makePath(ctx, s.cfg.Path+recordNode, Persistent); err == nil || errors.Is(err, ErrNoNode) {
 				continue // also if a parent was a container that was deleted meanwhile
 			}
 		}
@@ -94,7 +94,7 @@ func (c *Client) Fenced(ctx context.Context, election string, owner conclave.Nod
 	if r.Number != term || r.Leader != owner.String() || r.Resigned {
 		return false, nil
 	}
-	if err := c.makeParents(ctx, path); err != nil {
+	if err := c.makePath(ctx, path, Persistent); err != nil {
 		return false, fmt.Errorf("fence a write of %s: %w", path, err)
 	}
 	_, err = c.tree.SetIf(ctx, path, data, AnyVersion, r.Node, AnyVersion)

@@ -12,7 +12,8 @@ var revokeData = []byte("__REVOKE__")
 
 // MakeRevocable lets other clients ask for the lock (makeRevocable in article 004):
 // asked is called, once for each hold, when a client does. It decides whether to
-// release; the lock is never taken away. Call MakeRevocable before Acquire.
+// release; the lock is never taken away. It must not call Client.Close, which waits for
+// its return. Call MakeRevocable before Acquire.
 func (m *Mutex) MakeRevocable(asked func(*Mutex)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

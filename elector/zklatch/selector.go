@@ -14,7 +14,7 @@ type SelectorConfig struct {
 	// TakeLeadership runs while this selector leads, and gives up the leadership by
 	// returning (takeLeadership in article 004). Its context ends with ErrSuspended
 	// as soon as the leadership cannot be relied on, unless StateChanged decides; then
-	// it must return.
+	// it must return. It must not call Close, which waits for its return.
 	TakeLeadership func(ctx context.Context) error
 	// StateChanged is called with each change of the connection while TakeLeadership
 	// runs, and one call after the other (LeaderSelectorListener in article 004, which
@@ -22,7 +22,8 @@ type SelectorConfig struct {
 	// wrapped, TakeLeadership's context ends with that error; another error is logged.
 	// A StateChanged that returns nil lets TakeLeadership run on while the connection
 	// is suspended; its context still ends with ErrSuspended before the session can
-	// have ended. Nil ends the context whenever CancelInDoubt would.
+	// have ended. Nil ends the context whenever CancelInDoubt would. It must not call
+	// Close, which waits for its return.
 	StateChanged func(ConnectionState) error
 	// AutoRequeue makes the selector enter the queue again after each leadership.
 	// Without it, each call of Requeue does so once, also after the Client's policy has

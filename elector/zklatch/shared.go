@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Versioned is a value with the version of its node (VersionedValue of Curator). The
-// bytes of a SharedValue must not be changed.
+// Versioned is a value with the version of its node (VersionedValue of Curator).
 type Versioned[T any] struct {
 	Value   T
-	Version int32
+	Version int32 // how often the node was written; it begins again if the node is deleted
+	Mzxid   int64 // the transaction that has written the value; unique
 }
 
 // Shared is a value that all clients of a path share and watch. [Client.SharedValue] and
@@ -31,15 +31,16 @@ type Shared[T any] struct {
 
 	mu        sync.Mutex // guards the fields below
 	started   bool
-	value     Versioned[T]
-	zxid      int64 // the transaction that has written value
+	data      []byte // the newest value known, which can be decoded
+	stat      Stat   // of data
 	listeners []func(Versioned[T])
 }
 
 // SharedValue returns a handle of the bytes at a path (SharedValue of Curator). Start
 // writes seed if there is no node.
 func (c *Client) SharedValue(path string, seed []byte) *Shared[[]byte] {
-	return newShared(c, path, seed, slices.Clone[[]byte], func(data []byte) ([]byte, error) { return slices.Clone(data), nil })
+	clone := slices.Clone[[]byte] // the caller's bytes and this handle's are never the same
+	return newShared(c, path, seed, clone, func(data []byte) ([]byte, error) { return clone(data), nil })
 }
 
 // SharedCount returns a handle of the number at a path (SharedCount of Curator), which
@@ -66,14 +67,16 @@ func decodeCount(data []byte) (int32, error) {
 // Listen adds a listener (SharedValueListener and SharedCountListener of Curator). It is
 // called with each value that this handle finds after Start, in the order in which they
 // were written, also with its own; of values in quick succession it may get only the
-// last. The handle's own goroutine calls it, and reads nothing else meanwhile.
+// last. The handle's own goroutine calls it, and reads nothing else meanwhile. It must
+// not call Close, which waits for its return.
 func (s *Shared[T]) Listen(changed func(Versioned[T])) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = append(s.listeners, changed)
 }
 
-// Start creates the node if there is none, reads it, and watches it until Close.
+// Start creates the node if there is none, reads it, and watches it until Close, whatever
+// the Client's policy. It returns ErrClosed if Close ends it.
 func (s *Shared[T]) Start(ctx context.Context) error {
 	s.mu.Lock()
 	if s.started || s.ctx.Err() != nil {
@@ -82,8 +85,15 @@ func (s *Shared[T]) Start(ctx context.Context) error {
 	}
 	s.started = true
 	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(s.ctx, cancel)
+	defer stop()
 	first, err := s.load(ctx)
 	if err != nil {
+		if s.ctx.Err() != nil {
+			err = ErrClosed
+		}
 		s.stop()
 		close(s.done)
 		return fmt.Errorf("start %s: %w", s.path, err)
@@ -95,7 +105,8 @@ func (s *Shared[T]) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the watch. The node stays.
+// Close ends Start and the watch, and waits for a listener that is being called. The
+// node stays.
 func (s *Shared[T]) Close() {
 	s.mu.Lock()
 	started := s.started
@@ -111,7 +122,15 @@ func (s *Shared[T]) Close() {
 func (s *Shared[T]) Value() Versioned[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.value
+	value, _ := s.versioned(s.data, s.stat) // before Start there is none
+	return value
+}
+
+// versioned returns a copy of a value that was read or written.
+func (s *Shared[T]) versioned(data []byte, stat Stat) (v Versioned[T], err error) {
+	v.Value, err = s.decode(data)
+	v.Version, v.Mzxid = stat.Version, stat.Mzxid
+	return v, err
 }
 
 // Set writes a value, whatever it is now (setValue and setCount of Curator). After
@@ -121,16 +140,33 @@ func (s *Shared[T]) Set(ctx context.Context, value T) error {
 	return err
 }
 
-// TrySet writes a value if previous is still the newest (trySetValue and trySetCount of
-// Curator). Otherwise it returns false, and Value returns the newest. After
-// ErrConnectionLost the outcome is unknown.
+// TrySet writes a value if previous, which Value or a listener has returned, is still the
+// newest (trySetValue and trySetCount of Curator). Otherwise it returns false, and Value
+// returns the newest. After ErrConnectionLost the outcome is unknown.
+//
+// It reads the node first: a node that was deleted and created again can have the same
+// version. That this happens after the read is not excluded.
 func (s *Shared[T]) TrySet(ctx context.Context, previous Versioned[T], value T) (bool, error) {
+	if previous.Version < 0 {
+		return false, fmt.Errorf("set %s: version %d is no node's (want that of Value)", s.path, previous.Version)
+	}
+	mzxid, err := s.load(ctx)
+	if err != nil {
+		return false, fmt.Errorf("set %s: %w", s.path, err)
+	}
+	if mzxid != previous.Mzxid {
+		return false, nil
+	}
 	return s.write(ctx, value, previous.Version)
 }
 
 func (s *Shared[T]) write(ctx context.Context, value T, version int32) (bool, error) {
 	data := s.encode(value)
-	stat, err := s.c.tree.Set(ctx, s.path, data, version)
+	var stat Stat
+	err := s.c.callOnce(ctx, func() (err error) {
+		stat, err = s.c.tree.Set(ctx, s.path, data, version)
+		return err
+	})
 	written := err == nil
 	switch {
 	case written:
@@ -146,7 +182,7 @@ func (s *Shared[T]) write(ctx context.Context, value T, version int32) (bool, er
 
 // load reads the node, and creates it if there is none. It returns the transaction that
 // has written it.
-func (s *Shared[T]) load(ctx context.Context) (zxid int64, err error) {
+func (s *Shared[T]) load(ctx context.Context) (mzxid int64, err error) {
 	for {
 		data, stat, err := s.c.get(ctx, s.path)
 		switch {
@@ -163,42 +199,46 @@ func (s *Shared[T]) load(ctx context.Context) (zxid int64, err error) {
 
 // learn keeps what was read or written, unless a newer value is known.
 func (s *Shared[T]) learn(data []byte, stat Stat) error {
-	value, err := s.decode(data)
-	if err != nil {
+	if _, err := s.decode(data); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stat.Mzxid > s.zxid {
-		s.value, s.zxid = Versioned[T]{value, stat.Version}, stat.Mzxid
+	if stat.Mzxid > s.stat.Mzxid {
+		s.data, s.stat = data, stat
 	}
 	return nil
 }
 
-// watch notifies the listeners of what comes after the transaction seen.
+// watch notifies the listeners of what comes after the transaction seen, until Close.
 func (s *Shared[T]) watch(seen int64) {
-	err := s.c.follow(s.ctx, s.path, func(n node) (bool, error) {
-		if !n.exists { // deleted: it begins again with the seed
-			return false, s.c.persist(s.ctx, s.path, s.seed)
-		}
-		if n.stat.Mzxid <= seen {
+	var w watch
+	for s.ctx.Err() == nil {
+		err := s.c.follow(s.ctx, s.path, &w, func(n node) (bool, error) {
+			if !n.exists { // deleted: it begins again with the seed
+				return false, s.c.persist(s.ctx, s.path, s.seed)
+			}
+			if n.stat.Mzxid > seen {
+				seen = n.stat.Mzxid
+				s.notify(n)
+			}
 			return false, nil
-		}
-		seen = n.stat.Mzxid
-		if err := s.learn(n.data, n.stat); err != nil {
-			s.c.log.Warn("ignored a value", "path", s.path, "error", err)
-			return false, nil
-		}
-		value, _ := s.decode(n.data)
-		s.mu.Lock()
-		listeners := slices.Clone(s.listeners)
-		s.mu.Unlock()
-		for _, changed := range listeners {
-			changed(Versioned[T]{value, n.stat.Version})
-		}
-		return false, nil
-	})
-	if s.ctx.Err() == nil {
-		s.c.log.Warn("watches no more", "path", s.path, "error", err)
+		})
+		s.c.pauseAfter(s.ctx, err)
+	}
+}
+
+// notify calls the listeners with what was read.
+func (s *Shared[T]) notify(n node) {
+	if err := s.learn(n.data, n.stat); err != nil {
+		s.c.log.Warn("ignored a value", "path", s.path, "error", err)
+		return
+	}
+	s.mu.Lock()
+	listeners := slices.Clone(s.listeners)
+	s.mu.Unlock()
+	for _, changed := range listeners {
+		value, _ := s.versioned(n.data, n.stat) // a copy for each
+		changed(value)
 	}
 }

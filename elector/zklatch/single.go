@@ -85,8 +85,9 @@ func (l *SingleNode) discard(id string) {
 }
 
 // remove deletes the node if it is the one with this id: another client may hold
-// the lock. If the session ends between the two requests, it may still delete the
-// next holder's node, which the article's single node cannot exclude.
+// the lock. If the session ends between the two requests, and the second is sent by the
+// next session, it may still delete the next holder's node, which the article's single
+// node cannot exclude: a node that was created again has the same version, 0.
 func (l *SingleNode) remove(ctx context.Context, id string) error {
 	data, stat, err := l.c.tree.Get(ctx, l.path)
 	if err != nil || string(data) != id {

@@ -272,9 +272,9 @@ var articleGuards = []guard{
 		"elector/zklatch/queue.go", "\t\t\tif path, err = q.find(ctx, p.id); err != nil {", "\t\t\tif path = \"\"; q.dir == \"\" {"}, more: []patch{{
 		"elector/zklatch/queue.go", "\t\t\t\tq.c.discardByID(q.dir, p.id) // it may appear later, at a server that lags behind\n", ""}}},
 	{name: "004: a time limit leaves the node", test: unit{"./elector/zklatch", "TestArticleATimeLimitDeletesTheNode"}, patch: patch{
-		"elector/zklatch/queue.go", "\t\tq.c.discardByID(p.dir, p.id)\n\t\tif !errors.Is(err, errPlaceLost) {", "\t\tif !errors.Is(err, errPlaceLost) {"}},
+		"elector/zklatch/queue.go", "\t\tq.c.discardByID(p.dir, p.id)\n\t\tif !errors.Is(err, ErrPlaceLost) {", "\t\tif !errors.Is(err, ErrPlaceLost) {"}},
 	{name: "004: a lost session ends the wait", test: unit{"./elector/zklatch", "TestArticleSessionLossRetriesFromTheStart"}, patch: patch{
-		"elector/zklatch/queue.go", "\t\tif !errors.Is(err, errPlaceLost) {\n\t\t\treturn place{}, err", "\t\tif err != nil {\n\t\t\treturn place{}, err"}},
+		"elector/zklatch/queue.go", "\t\tif !errors.Is(err, ErrPlaceLost) {\n\t\t\treturn place{}, err", "\t\tif err != nil {\n\t\t\treturn place{}, err"}},
 	{name: "004: a release is tried once", test: unit{"./elector/zklatch", "TestArticleAReleaseIsRetriedUntilDone"}, patch: patch{
 		"elector/zklatch/client.go", "\t\tc.log.Debug(\"will try again\", \"to\", what, \"error\", err)\n", "\t\tif pause > 10*time.Millisecond {\n\t\t\tc.log.Debug(\"given up\", \"what\", what)\n\t\t\treturn\n\t\t}\n"}},
 	{name: "004: a revocation is forced", test: unit{"./elector/zklatch", "TestArticleRevocationIsByAgreement"}, patch: patch{
@@ -308,7 +308,7 @@ var articleGuards = []guard{
 	{name: "004: missing parents are persistent", test: unit{"./elector/zklatch", "TestArticleMissingParentsAreContainers"}, patch: patch{
 		"elector/zklatch/queue.go", "q.c.makeContainers(ctx, q.dir)", "q.c.makeParents(ctx, q.dir)"}},
 	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./elector/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
-		"elector/zklatch/queue.go", "if err := starts.next(ctx, errPlaceLost); err != nil {", "if err := errPlaceLost; err != nil {"}},
+		"elector/zklatch/queue.go", "if err := starts.next(ctx, ErrPlaceLost); err != nil {", "if err := ErrPlaceLost; err != nil {"}},
 	{name: "004: the last item is taken first", test: unit{"./elector/zklatch", "TestArticleAQueueIsTakenInOrder"}, patch: patch{
 		"elector/zklatch/items.go", "return cmp.Compare(numberOf(a), numberOf(b))", "return cmp.Compare(numberOf(b), numberOf(a))"}},
 	{name: "004: an offer whose answer was lost is repeated", test: unit{"./elector/zklatch", "TestSimpleDistributedQueue_LostAnswers"}, patch: patch{
