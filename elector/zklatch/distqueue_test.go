@@ -28,7 +28,7 @@ func (b *bench) consumer(u *user, cfg zklatch.DistributedQueueConfig) (*zklatch.
 	b.t.Helper()
 	works := make(chan work)
 	cfg.Consume = func(ctx context.Context, item []byte) error {
-		w := work{ctx: ctx, item: string(item), done: make(chan error)}
+		w := work{ctx: ctx, item: string(item), done: make(chan error, 1)}
 		select {
 		case works <- w:
 		case <-ctx.Done():
@@ -77,7 +77,7 @@ func TestArticleAConsumerHandlesInOrder(t *testing.T) {
 					b.put(fmt.Sprint(i))
 				}
 				for i := range 12 {
-					w := <-works
+					w := next(b, works)
 					assert.Equal(t, fmt.Sprint(i), w.item)
 					name := fmt.Sprintf("queue-%010d", i)
 					if locks {
@@ -90,7 +90,7 @@ func TestArticleAConsumerHandlesInOrder(t *testing.T) {
 				}
 				b.until("the queue to be empty", func() bool { return len(b.names(u, "/queue"))+len(b.names(u, "/locks")) == 0 })
 				b.put("late") // while it waits
-				w := <-works
+				w := next(b, works)
 				assert.Equal(t, "late", w.item)
 				w.done <- nil
 			})
@@ -106,15 +106,15 @@ func TestArticleAnItemOfADeadConsumer(t *testing.T) {
 			u := b.user()
 			_, works := b.consumer(u, b.locked())
 			b.put("a", "b")
-			first := <-works
+			first := next(b, works)
 			_, others := b.consumer(b.user(), b.locked())
-			w := <-others
+			w := next(b, others)
 			assert.Equal(t, "b", w.item, "the first one is locked")
 			w.done <- nil
 			mend := u.cut()
-			w = <-others
+			w = next(b, others)
 			assert.Equal(t, "a", w.item)
-			<-first.ctx.Done()
+			next(b, first.ctx.Done())
 			assert.ErrorIs(t, context.Cause(first.ctx), zklatch.ErrSuspended, "the consumer that is cut off was interrupted before")
 			w.done <- nil
 			mend()
@@ -127,9 +127,9 @@ func TestArticleAnItemOfADeadConsumer(t *testing.T) {
 			u := b.user()
 			q, works := b.consumer(u, zklatch.DistributedQueueConfig{})
 			b.put("a", "b")
-			assert.Equal(t, "a", (<-works).item)
+			assert.Equal(t, "a", next(b, works).item)
 			_, others := b.consumer(b.user(), zklatch.DistributedQueueConfig{})
-			w := <-others
+			w := next(b, others)
 			assert.Equal(t, "b", w.item)
 			w.done <- nil
 			u.memory.Disconnect()
@@ -167,7 +167,7 @@ func TestDistributedQueue_ErrorMode(t *testing.T) {
 				}
 				_, works := b.consumer(b.user(), cfg)
 				for i, want := range test.want {
-					w := <-works
+					w := next(b, works)
 					assert.Equal(t, want, w.item)
 					if i == 0 {
 						w.done <- failed
@@ -238,11 +238,11 @@ func TestDistributedQueue_CloseLeavesTheItem(t *testing.T) {
 		u := b.user()
 		q, works := b.consumer(u, b.locked())
 		b.put("a")
-		<-works
+		next(b, works)
 		q.Close()
 		b.until("the lock to be released", func() bool { return len(b.names(u, "/locks")) == 0 })
 		_, others := b.consumer(b.user(), b.locked())
-		w := <-others
+		w := next(b, others)
 		assert.Equal(t, "a", w.item)
 		w.done <- nil
 		assert.ErrorIs(t, q.Start(), zklatch.ErrStarted)
@@ -256,11 +256,11 @@ func TestDistributedQueue_LateReleaseSparesAnothersLock(t *testing.T) {
 		u := b.user()
 		_, works := b.consumer(u, b.locked())
 		b.put("a")
-		first := <-works
+		first := next(b, works)
 		u.memory.Disconnect()
-		<-first.ctx.Done()
+		next(b, first.ctx.Done())
 		_, others := b.consumer(b.user(), b.locked())
-		w := <-others // after the session has ended
+		w := next(b, others) // after the session has ended
 		u.memory.Reconnect()
 		synctest.Wait()
 		time.Sleep(timeout)

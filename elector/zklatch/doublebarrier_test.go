@@ -1,8 +1,9 @@
 package zklatch_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func (b *bench) member(n int) (*zklatch.DoubleBarrier, *user) {
 func (b *bench) entering(d *zklatch.DoubleBarrier, look *user, members int) <-chan error {
 	b.t.Helper()
 	entered := make(chan error, 1)
-	go func() { entered <- d.Enter(b.t.Context()) }()
+	go func() { entered <- d.Enter(b.limited()) }()
 	b.until("it to wait", func() bool { return len(b.names(look, "/double")) == members })
 	return entered
 }
@@ -36,26 +37,27 @@ func TestDoubleBarrier_RoundsBeginAndEndTogether(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		const members, rounds = 4, 5
 		var begun, ended atomic.Int64
-		var group sync.WaitGroup
+		var all []func(context.Context) error
 		for range members {
 			d, _ := b.member(members)
-			group.Go(func() {
+			all = append(all, func(ctx context.Context) error {
 				for round := range rounds {
 					begun.Add(1)
-					if !assert.NoError(t, d.Enter(t.Context())) {
-						return
+					if err := d.Enter(ctx); err != nil {
+						return err
 					}
 					assert.GreaterOrEqual(t, begun.Load(), int64(members*(round+1)), "all have come before one has entered")
 					assert.LessOrEqual(t, ended.Load(), int64(members*(round+1)))
 					ended.Add(1)
-					if !assert.NoError(t, d.Leave(t.Context())) {
-						return
+					if err := d.Leave(ctx); err != nil {
+						return err
 					}
 					assert.GreaterOrEqual(t, ended.Load(), int64(members*(round+1)), "all leave before one has left")
 				}
+				return nil
 			})
 		}
-		group.Wait()
+		b.together(all...)
 		assert.Equal(t, int64(members*rounds), ended.Load())
 		assert.Empty(t, b.names(b.user(), "/double"), "no member's node is left")
 	})
@@ -66,34 +68,34 @@ func TestDoubleBarrier_TimeLimits(t *testing.T) {
 		first, u := b.member(2)
 		second, _ := b.member(2)
 		for i, d := range []*zklatch.DoubleBarrier{first, second} {
-			entered, err := d.TryEnter(t.Context(), 200*time.Millisecond)
+			entered, err := d.TryEnter(b.limited(), 200*time.Millisecond)
 			require.NoError(t, err)
 			assert.False(t, entered, "member %d: one that has given up is not counted", i)
 			b.until("its node to go", func() bool { return len(b.names(u, "/double")) == 0 })
-			assert.ErrorIs(t, d.Leave(t.Context()), zklatch.ErrNotEntered)
+			assert.ErrorIs(t, d.Leave(b.limited()), zklatch.ErrNotEntered)
 		}
 		entered := b.entering(first, u, 1)
-		got, err := second.TryEnter(t.Context(), 5*time.Second)
+		got, err := second.TryEnter(b.limited(), 5*time.Second)
 		require.NoError(t, err)
 		assert.True(t, got)
-		require.NoError(t, <-entered)
-		assert.ErrorIs(t, second.Enter(t.Context()), zklatch.ErrEntered)
+		require.NoError(t, next(b, entered))
+		assert.ErrorIs(t, second.Enter(b.limited()), zklatch.ErrEntered)
 
 		third, _ := b.member(2)
-		got, err = third.TryEnter(t.Context(), 5*time.Second)
+		got, err = third.TryEnter(b.limited(), 5*time.Second)
 		require.NoError(t, err)
 		assert.True(t, got, "the number is a threshold: it joins the open round")
 
-		left, err := first.TryLeave(t.Context(), 200*time.Millisecond)
+		left, err := first.TryLeave(b.limited(), 200*time.Millisecond)
 		require.NoError(t, err)
 		assert.False(t, left, "two are inside")
 		done := make(chan error, 1)
-		go func() { done <- third.Leave(t.Context()) }()
+		go func() { done <- third.Leave(b.limited()) }()
 		b.until("one to be inside", func() bool { return len(b.names(u, "/double")) == 1 })
-		left, err = second.TryLeave(t.Context(), 5*time.Second)
+		left, err = second.TryLeave(b.limited(), 5*time.Second)
 		require.NoError(t, err)
 		assert.True(t, left, "the others have left")
-		require.NoError(t, <-done)
+		require.NoError(t, next(b, done))
 	})
 }
 
@@ -105,22 +107,22 @@ func TestDoubleBarrier_SessionsThatEnd(t *testing.T) {
 		lost, u := b.member(2)
 		failed := b.entering(lost, look, 1)
 		u.bye()
-		require.Error(t, <-failed)
+		require.Error(t, next(b, failed))
 		b.until("its node to go", func() bool { return len(b.names(look, "/double")) == 0 })
 		first, _ := b.member(2)
-		entered, err := first.TryEnter(t.Context(), 200*time.Millisecond)
+		entered, err := first.TryEnter(b.limited(), 200*time.Millisecond)
 		require.NoError(t, err)
 		assert.False(t, entered)
 
 		second, u := b.member(2)
 		waiting := b.entering(first, look, 1)
-		require.NoError(t, second.Enter(t.Context()))
-		require.NoError(t, <-waiting)
+		require.NoError(t, second.Enter(b.limited()))
+		require.NoError(t, next(b, waiting))
 		left := make(chan error, 1)
-		go func() { left <- first.Leave(t.Context()) }()
+		go func() { left <- first.Leave(b.limited()) }()
 		b.until("it to leave", func() bool { return len(b.names(look, "/double")) == 1 })
 		u.bye()
-		require.NoError(t, <-left)
+		require.NoError(t, next(b, left))
 	})
 	inMemory(t, func(t *testing.T, b *bench) { // a waiting member comes again with its next session
 		first, u := b.member(2)
@@ -133,8 +135,8 @@ func TestDoubleBarrier_SessionsThatEnd(t *testing.T) {
 			return len(now) == 1 && now[0] != before[0]
 		})
 		second, _ := b.member(2)
-		require.NoError(t, second.Enter(t.Context()))
-		require.NoError(t, <-waiting)
+		require.NoError(t, second.Enter(b.limited()))
+		require.NoError(t, next(b, waiting))
 	})
 }
 
@@ -145,12 +147,12 @@ func TestDoubleBarrier_LeaveAfterTheSessionHasEnded(t *testing.T) {
 		first, u := b.member(2)
 		waiting := b.entering(first, look, 1)
 		second, _ := b.member(2)
-		require.NoError(t, second.Enter(t.Context()))
-		require.NoError(t, <-waiting)
+		require.NoError(t, second.Enter(b.limited()))
+		require.NoError(t, next(b, waiting))
 		session, _ := u.Session()
 		b.server.Expire(session.ID)
-		require.NoError(t, second.Leave(t.Context()))
-		require.ErrorIs(t, first.Leave(t.Context()), zklatch.ErrNoNode)
+		require.NoError(t, second.Leave(b.limited()))
+		require.ErrorIs(t, first.Leave(b.limited()), zklatch.ErrPlaceLost)
 	})
 }
 
@@ -159,21 +161,17 @@ func TestDoubleBarrier_LostAnswers(t *testing.T) {
 	for _, op := range []memtree.Op{memtree.Create, memtree.Get, memtree.Set, memtree.Children, memtree.Delete} {
 		t.Run(string(op), func(t *testing.T) {
 			inMemory(t, func(t *testing.T, b *bench) {
-				members := make([]*zklatch.DoubleBarrier, 2)
-				for i := range members {
-					members[i], _ = b.member(2)
+				var members []func(context.Context) error
+				for range 2 {
+					d, _ := b.member(2)
+					members = append(members, func(ctx context.Context) error {
+						return errors.Join(d.Enter(ctx), d.Leave(ctx))
+					})
 				}
 				for range 3 {
 					b.server.LoseReply(op, "/double")
 				}
-				var group sync.WaitGroup
-				for _, d := range members {
-					group.Go(func() {
-						assert.NoError(t, d.Enter(t.Context()))
-						assert.NoError(t, d.Leave(t.Context()))
-					})
-				}
-				group.Wait()
+				b.together(members...)
 				b.until("the answers to be lost", func() bool { return b.server.Faults() == 0 })
 				u := b.user()
 				b.until("no node to be left", func() bool { return len(b.names(u, "/double")) == 0 })
@@ -182,10 +180,10 @@ func TestDoubleBarrier_LostAnswers(t *testing.T) {
 	}
 	inMemory(t, func(t *testing.T, b *bench) {
 		d, u := b.member(1)
-		_, err := u.Create(t.Context(), "/test", nil, zklatch.Persistent)
+		_, err := u.Create(b.limited(), "/test", nil, zklatch.Persistent)
 		require.NoError(t, err)
-		_, err = u.Create(t.Context(), "/test/double", []byte("a"), zklatch.Persistent)
+		_, err = u.Create(b.limited(), "/test/double", []byte("a"), zklatch.Persistent)
 		require.NoError(t, err)
-		assert.ErrorContains(t, d.Enter(t.Context()), fmt.Sprintf("%s is no barrier", "/test/double"))
+		assert.ErrorContains(t, d.Enter(b.limited()), fmt.Sprintf("%s is no barrier", "/test/double"))
 	})
 }

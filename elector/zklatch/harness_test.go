@@ -115,10 +115,52 @@ func (b *bench) logger(name string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(lines{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})).With("part", name)
 }
 
+// waitLimit is how long a test waits for anything.
+const waitLimit = 20 * time.Second
+
+// limited returns a context for calls that wait.
+func (b *bench) limited() context.Context {
+	ctx, cancel := context.WithTimeout(b.t.Context(), waitLimit)
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+// next receives from a channel.
+func next[T any](b *bench, from <-chan T) (value T) {
+	b.t.Helper()
+	select {
+	case value = <-from:
+	case <-b.limited().Done():
+		require.FailNow(b.t, "waited too long", "for a %T", value)
+	}
+	return value
+}
+
+// together runs the members of a recipe at the same time. The first error of one ends
+// the context of the others, as a limit does; all errors are reported.
+func (b *bench) together(members ...func(ctx context.Context) error) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.limited())
+	defer cancel()
+	errs := make([]error, len(members))
+	var group sync.WaitGroup
+	for i, member := range members {
+		group.Go(func() {
+			if errs[i] = member(ctx); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		require.NoError(b.t, err, "member %d", i)
+	}
+}
+
 // until waits for a claim to become true.
 func (b *bench) until(what string, claim func() bool) {
 	b.t.Helper()
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(waitLimit)
 	defer limit.Stop()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()

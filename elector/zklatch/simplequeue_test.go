@@ -3,8 +3,6 @@ package zklatch_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,7 +61,7 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 		for _, take := range []func(context.Context) ([]byte, error){q.Take, func(ctx context.Context) ([]byte, error) { return q.Poll(ctx, time.Hour) }} {
 			taken := make(chan string, 1)
 			go func() {
-				item, err := take(t.Context())
+				item, err := take(b.limited())
 				assert.NoError(t, err)
 				taken <- string(item)
 			}()
@@ -71,7 +69,7 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 				b.until("it to wait", func() bool { return b.watching() == 1 })
 			}
 			require.NoError(t, offer.Offer(t.Context(), []byte("late")))
-			assert.Equal(t, "late", <-taken)
+			assert.Equal(t, "late", next(b, taken))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -84,32 +82,35 @@ func TestArticleAQueueIsTakenInOrder(t *testing.T) {
 func TestSimpleDistributedQueue_ManyConsumers(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
 		const consumers, each = 4, 10
-		var mu sync.Mutex
-		var taken []string
-		var group sync.WaitGroup
+		var taken log
+		var members []func(context.Context) error
 		for range consumers {
-			u := b.user()
-			group.Go(func() {
-				q := u.SimpleDistributedQueue(b.path + "/queue")
+			q := b.user().SimpleDistributedQueue(b.path + "/queue")
+			members = append(members, func(ctx context.Context) error {
 				for range each {
-					item, err := q.Take(t.Context())
-					assert.NoError(t, err)
-					mu.Lock()
-					taken = append(taken, string(item))
-					mu.Unlock()
+					item, err := q.Take(ctx)
+					if err != nil {
+						return err
+					}
+					taken.say(string(item))
 				}
+				return nil
 			})
 		}
 		q, u := b.user().SimpleDistributedQueue(b.path+"/queue"), b.user()
 		var all []string
 		for i := range consumers * each {
-			item := fmt.Sprintf("%02d", i)
-			all = append(all, item)
-			require.NoError(t, q.Offer(t.Context(), []byte(item)))
+			all = append(all, fmt.Sprintf("%02d", i))
 		}
-		group.Wait()
-		slices.Sort(taken)
-		assert.Equal(t, all, taken)
+		b.together(append(members, func(ctx context.Context) error {
+			for _, item := range all {
+				if err := q.Offer(ctx, []byte(item)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})...)
+		assert.Equal(t, all, sorted(taken.all()))
 		assert.Empty(t, b.names(u, "/queue"))
 	})
 }
@@ -131,13 +132,13 @@ func TestSimpleDistributedQueue_LostAnswers(t *testing.T) {
 		offer("4")
 
 		b.server.LoseReply("delete", "/queue/qn-")
-		_, err := q.Take(t.Context())
+		_, err := q.Take(b.limited())
 		assert.ErrorIs(t, err, zklatch.ErrConnectionLost, "it may have been taken by any client")
 		b.server.DropRequest("delete", "/queue/qn-")
 		b.server.DropRequest("children", "/queue")
 		b.server.DropRequest("get", "/queue/qn-")
 		for _, want := range []string{"2", "3", "4"} {
-			item, err := q.Take(t.Context())
+			item, err := q.Take(b.limited())
 			require.NoError(t, err)
 			assert.Equal(t, want, string(item))
 		}
@@ -166,7 +167,7 @@ func TestSimpleDistributedQueue_Waits(t *testing.T) {
 		} {
 			taken := make(chan string, 1)
 			go func() {
-				item, err := q.Take(t.Context())
+				item, err := q.Take(b.limited())
 				assert.NoError(t, err)
 				taken <- string(item)
 			}()
@@ -175,10 +176,10 @@ func TestSimpleDistributedQueue_Waits(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, b.user().SimpleDistributedQueue(b.path+"/below/queue").Offer(t.Context(), fmt.Append(nil, i)))
 			u.memory.Reconnect()
-			assert.Equal(t, fmt.Sprint(i), <-taken)
+			assert.Equal(t, fmt.Sprint(i), next(b, taken))
 		}
 		require.NoError(t, q.Offer(t.Context(), nil))
-		_, err := q.Take(t.Context())
+		_, err := q.Take(b.limited())
 		require.NoError(t, err)
 		assert.True(t, b.server.IsContainer(b.path+"/below"))
 		assert.Empty(t, b.server.Sweep(), "an item that was taken late must not be another of the same name")

@@ -306,7 +306,7 @@ var articleGuards = []guard{
 	{name: "004: a lost place starts again whatever the policy", test: unit{"./elector/zklatch", "TestArticleALostPlaceAsksTheRetryPolicy"}, patch: patch{
 		"elector/zklatch/queue.go", "\t\tif err := starts.next(ctx, err); err != nil {\n", "\t\tif _ = starts.next(ctx, err); ctx.Err() != nil {\n"}},
 	{name: "004: missing parents are persistent", test: unit{"./elector/zklatch", "TestArticleMissingParentsAreContainers"}, patch: patch{
-		"elector/zklatch/queue.go", "q.c.makeContainers(ctx, q.dir)", "q.c.makeParents(ctx, q.dir)"}},
+		"elector/zklatch/queue.go", "q.c.makeContainers(ctx, q.dir)", "q.c.makePath(ctx, q.dir, Persistent)"}},
 	{name: "004: a queue that is deleted during the create ends the acquisition", test: unit{"./elector/zklatch", "TestArticleAQueueThatIsDeletedDuringTheCreateStartsAgain"}, patch: patch{
 		"elector/zklatch/queue.go", "if err := starts.next(ctx, ErrPlaceLost); err != nil {", "if err := ErrPlaceLost; err != nil {"}},
 	{name: "004: the last item is taken first", test: unit{"./elector/zklatch", "TestArticleAQueueIsTakenInOrder"}, patch: patch{
