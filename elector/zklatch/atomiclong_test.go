@@ -2,9 +2,9 @@ package zklatch_test
 
 import (
 	"context"
+	"fmt"
 	"math"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,7 +55,8 @@ func TestAtomicLong_Results(t *testing.T) {
 	})
 }
 
-// The number is the sum of what has succeeded.
+// The number is the sum of what has succeeded, and each success begins with the number
+// with which another one has ended: they are one chain.
 func TestAtomicLong_ConcurrentAdds(t *testing.T) {
 	for name, lock := range map[string]string{"without a mutex": "", "with one": "/lock"} {
 		t.Run(name, func(t *testing.T) {
@@ -64,33 +65,47 @@ func TestAtomicLong_ConcurrentAdds(t *testing.T) {
 				if lock != "" {
 					cfg.Lock = b.path + lock
 				}
-				var succeeded atomic.Int64
-				var group sync.WaitGroup
-				for range 4 {
-					n := b.user().AtomicLong(b.path+"/n", cfg)
-					group.Go(func() {
-						for range 10 {
-							r, err := n.Add(t.Context(), 1)
-							if assert.NoError(t, err) && r.Succeeded {
-								assert.Equal(t, r.Pre+1, r.Post)
-								succeeded.Add(1)
+				const adders, each = 4, 10
+				results := make(chan zklatch.AtomicValue, adders*each)
+				var all []func(context.Context) error
+				for i := range adders {
+					n, delta := b.user().AtomicLong(b.path+"/n", cfg), int64(i+1)
+					all = append(all, func(ctx context.Context) error {
+						for range each {
+							r, err := n.Add(ctx, delta)
+							if err != nil {
+								return err
+							}
+							if r.Succeeded {
+								assert.Equal(t, r.Pre+delta, r.Post)
+								results <- r
 							}
 						}
+						return nil
 					})
 				}
-				group.Wait()
+				b.together(all...)
+				close(results)
+				sum, from, to := int64(0), []int64{}, []int64{0}
+				for r := range results {
+					sum, from, to = sum+r.Post-r.Pre, append(from, r.Pre), append(to, r.Post)
+				}
+				slices.Sort(from)
+				slices.Sort(to)
+				assert.NotEmpty(t, from, "some have succeeded")
 				r, err := b.user().AtomicLong(b.path+"/n", cfg).Get(t.Context())
 				require.NoError(t, err)
-				assert.Equal(t, succeeded.Load(), r.Post)
-				assert.Positive(t, r.Post)
+				assert.Equal(t, sum, r.Post)
+				assert.Equal(t, append(from, sum), to, "each number is the result of one, and the start of one more")
 			})
 		})
 	}
 }
 
-// rival writes before each write of the client, as long as rounds are left.
+// rival writes data before each write of the client, as long as rounds are left.
 type rival struct {
 	zklatch.Tree
+	data    []byte
 	left    int
 	onWrite func() // called by each write
 }
@@ -99,7 +114,7 @@ func (r *rival) Set(ctx context.Context, path string, data []byte, version int32
 	r.onWrite()
 	if r.left > 0 {
 		r.left--
-		if _, err := r.Tree.Set(ctx, path, []byte{0, 0, 0, 0, 0, 0, 0, 50}, zklatch.AnyVersion); err != nil {
+		if _, err := r.Tree.Set(ctx, path, r.data, zklatch.AnyVersion); err != nil {
 			return zklatch.Stat{}, err
 		}
 	}
@@ -115,7 +130,7 @@ func TestAtomicLong_TriesThenLocks(t *testing.T) {
 		// returns how many holders the mutex had at each write.
 		add := func(rounds int, cfg zklatch.AtomicLongConfig) (zklatch.AtomicValue, []int) {
 			var holders []int
-			tree := &rival{Tree: b.user().Tree, left: rounds, onWrite: func() { holders = append(holders, len(b.names(look, "/lock"))) }}
+			tree := &rival{Tree: b.user().Tree, data: []byte{0, 0, 0, 0, 0, 0, 0, 50}, left: rounds, onWrite: func() { holders = append(holders, len(b.names(look, "/lock"))) }}
 			c := zklatch.NewClient(tree, zklatch.ClientConfig{})
 			defer c.Close()
 			r, err := c.AtomicLong(b.path+"/n", cfg).Add(t.Context(), 1)
@@ -162,4 +177,58 @@ func TestAtomicLong_LostAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int64(3), r.Post, "it was written, once")
 	})
+}
+
+// A write that was not executed, because the session had ended, is repeated as the
+// policy allows: it is counted once.
+func TestAtomicLong_SessionThatEnds(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		for _, exists := range []bool{false, true} {
+			u := b.user()
+			path := fmt.Sprint(b.path, "/n-", exists)
+			if exists {
+				require.NoError(t, u.AtomicLong(path, zklatch.AtomicLongConfig{}).Set(t.Context(), 0))
+			}
+			tree := &expiring{Tree: u.Tree, path: path, left: 2}
+			r, err := b.client(tree, zklatch.RetryNTimes{N: 2}).AtomicLong(path, zklatch.AtomicLongConfig{}).Add(t.Context(), 1)
+			require.NoError(t, err)
+			assert.Equal(t, zklatch.AtomicValue{Succeeded: true, Post: 1}, r)
+			tree.left = 2
+			_, err = b.client(tree, zklatch.RetryOneTime{}).AtomicLong(path, zklatch.AtomicLongConfig{}).Add(t.Context(), 1)
+			assert.ErrorIs(t, err, zklatch.ErrRetryRefused)
+			assert.ErrorIs(t, err, zklatch.ErrSessionExpired)
+			r, err = u.AtomicLong(path, zklatch.AtomicLongConfig{}).Get(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, int64(1), r.Post)
+		}
+	})
+}
+
+// expiring is a Tree whose session ends before writes of a node, as often as is left.
+type expiring struct {
+	zklatch.Tree
+	path string
+	left int
+}
+
+func (e *expiring) expires(path string) bool {
+	if path != e.path || e.left == 0 {
+		return false
+	}
+	e.left--
+	return true
+}
+
+func (e *expiring) Create(ctx context.Context, path string, data []byte, kind zklatch.Kind) (string, error) {
+	if e.expires(path) {
+		return "", zklatch.ErrSessionExpired
+	}
+	return e.Tree.Create(ctx, path, data, kind)
+}
+
+func (e *expiring) Set(ctx context.Context, path string, data []byte, version int32) (zklatch.Stat, error) {
+	if e.expires(path) {
+		return zklatch.Stat{}, zklatch.ErrSessionExpired
+	}
+	return e.Tree.Set(ctx, path, data, version)
 }

@@ -187,3 +187,38 @@ func TestDoubleBarrier_LostAnswers(t *testing.T) {
 		assert.ErrorContains(t, d.Enter(b.limited()), fmt.Sprintf("%s is no barrier", "/test/double"))
 	})
 }
+
+// A joining write that is executed after its member has given up does not count it.
+func TestDoubleBarrier_LateJoinOfAMemberThatHasGivenUp(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		first, u := b.member(2)
+		entered, err := first.TryEnter(b.limited(), time.Second)
+		require.NoError(t, err)
+		assert.False(t, entered)
+		tree := &slow{Tree: u.Tree}
+		entered, err = b.client(tree, nil).DoubleBarrier(b.path+"/double", 2).TryEnter(b.limited(), time.Second)
+		require.NoError(t, err)
+		assert.False(t, entered)
+		assert.ErrorIs(t, tree.late(), zklatch.ErrBadVersion)
+		second, _ := b.member(2)
+		entered, err = second.TryEnter(b.limited(), time.Second)
+		require.NoError(t, err)
+		assert.False(t, entered)
+	})
+}
+
+// A member that cannot give up, because the servers cannot be reached, is reported.
+func TestDoubleBarrier_FailedGiveUpIsReported(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		d, u := b.member(2)
+		time.AfterFunc(time.Second, u.memory.Disconnect)
+		began := time.Now()
+		entered, err := d.TryEnter(b.limited(), 2*time.Second)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "may still be counted")
+		assert.False(t, entered)
+		assert.Equal(t, 3*time.Second, time.Since(began), "the limit, and a second")
+		u.memory.Reconnect()
+		b.until("its node to go", func() bool { return len(b.names(b.user(), "/double")) == 0 })
+	})
+}

@@ -24,9 +24,9 @@ func (f fakeLock) Acquire(context.Context) error {
 	return f.acquire
 }
 
-func (f fakeLock) Release(context.Context) error {
+func (f fakeLock) Release(ctx context.Context) error {
 	f.calls.say("release " + f.name)
-	return f.release
+	return errors.Join(f.release, ctx.Err())
 }
 
 // Ours, after Curator: all locks are acquired in order and released in reverse order,
@@ -88,5 +88,26 @@ func TestMultiLock_TimeLimitReleasesAll(t *testing.T) {
 		assert.Empty(t, b.names(u, "/a"))
 		assert.Empty(t, b.names(u, "/b"))
 		assert.ErrorIs(t, m.Release(t.Context()), zklatch.ErrNotHeld)
+	})
+}
+
+// A lock that cannot be released after the time limit is reported: it may be held.
+func TestMultiLock_FailedReleaseAtTheTimeLimit(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		holder := b.user().Mutex(b.path+"/b", nil)
+		require.NoError(t, holder.Acquire(t.Context()))
+		for _, failed := range []error{nil, errors.New("stuck"), context.DeadlineExceeded} {
+			var calls log
+			m := zklatch.NewMultiLock(fakeLock{name: "a", calls: &calls, release: failed}, b.user().Mutex(b.path+"/b", nil))
+			got, err := zklatch.NewMultiLock(m).TryAcquire(t.Context(), time.Second)
+			assert.False(t, got)
+			assert.Equal(t, []string{"acquire a", "release a"}, calls.all())
+			if failed == nil {
+				assert.NoError(t, err)
+				continue
+			}
+			assert.ErrorIs(t, err, failed)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		}
 	})
 }

@@ -1,8 +1,10 @@
 package zklatch_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +12,13 @@ import (
 
 	"conclave/elector/zklatch"
 )
+
+// assertValue checks the newest value that a handle knows, without its transaction.
+func assertValue[T any](t *testing.T, value T, version int32, got zklatch.Versioned[T], why ...any) {
+	t.Helper()
+	assert.Equal(t, value, got.Value, why...)
+	assert.Equal(t, version, got.Version, why...)
+}
 
 // Ours, after Curator: a set with an old version changes nothing and learns the newest.
 func TestSharedCount_TrySetNamesTheVersion(t *testing.T) {
@@ -21,7 +30,7 @@ func TestSharedCount_TrySetNamesTheVersion(t *testing.T) {
 			return s
 		}
 		first, second := open(7), open(99)
-		assert.Equal(t, zklatch.Versioned[int32]{Value: 7}, first.Value())
+		assertValue(t, 7, 0, first.Value())
 		assert.Equal(t, first.Value(), second.Value(), "the seed of the first")
 		assert.ErrorIs(t, first.Start(t.Context()), zklatch.ErrStarted)
 
@@ -29,16 +38,17 @@ func TestSharedCount_TrySetNamesTheVersion(t *testing.T) {
 		set, err := first.TrySet(t.Context(), first.Value(), -8)
 		require.NoError(t, err)
 		assert.True(t, set)
-		assert.Equal(t, zklatch.Versioned[int32]{Value: -8, Version: 1}, first.Value(), "at once")
+		assertValue(t, -8, 1, first.Value(), "at once")
 		set, err = second.TrySet(t.Context(), old, 9)
 		require.NoError(t, err)
 		assert.False(t, set, "it has changed meanwhile")
-		assert.Equal(t, zklatch.Versioned[int32]{Value: -8, Version: 1}, second.Value(), "the newest was read")
+		assertValue(t, -8, 1, second.Value(), "the newest was read")
 		set, err = second.TrySet(t.Context(), second.Value(), 9)
 		require.NoError(t, err)
 		assert.True(t, set)
 		require.NoError(t, first.Set(t.Context(), 10), "whatever it is")
-		b.until("the other to know", func() bool { return second.Value() == zklatch.Versioned[int32]{Value: 10, Version: 3} })
+		b.until("the other to know", func() bool { return second.Value().Version == 3 })
+		assertValue(t, 10, 3, second.Value())
 
 		u := b.user()
 		data, _, err := u.Get(t.Context(), b.path+"/deep/count")
@@ -48,6 +58,8 @@ func TestSharedCount_TrySetNamesTheVersion(t *testing.T) {
 		require.NoError(t, err)
 		assert.ErrorContains(t, u.SharedCount(b.path+"/deep/count", 0).Start(t.Context()), "3 bytes are no count")
 		assert.Equal(t, int32(10), second.Value().Value, "what cannot be read is ignored")
+		_, err = second.TrySet(t.Context(), zklatch.Versioned[int32]{Version: zklatch.AnyVersion}, 11)
+		assert.ErrorContains(t, err, "version -1 is no node's")
 	})
 }
 
@@ -67,7 +79,7 @@ func TestSharedValue_NotifiesListeners(t *testing.T) {
 			b.until("the listener to be called", func() bool { return len(seen.all()) == i+1 })
 		}
 		assert.Equal(t, []string{"v0 1", "v1 2", "v2 3"}, seen.all(), "its own values too, but not the seed")
-		assert.Equal(t, zklatch.Versioned[[]byte]{Value: []byte("v2"), Version: 3}, s.Value())
+		assertValue(t, []byte("v2"), 3, s.Value())
 		s.Close()
 		require.NoError(t, other.Set(t.Context(), []byte("late")))
 		assert.Len(t, seen.all(), 3, "not after Close")
@@ -96,10 +108,100 @@ func TestSharedValue_Faults(t *testing.T) {
 		require.NoError(t, other.Delete(t.Context(), b.path+"/count", zklatch.AnyVersion))
 		b.until("the seed", func() bool { return len(seen.all()) == 2 })
 		assert.Equal(t, []string{"3", "1"}, seen.all())
-		assert.Equal(t, zklatch.Versioned[int32]{Value: 1}, s.Value())
+		assertValue(t, 1, 0, s.Value())
 
 		b.server.LoseReply("set", "/count")
 		assert.ErrorIs(t, s.Set(t.Context(), 5), zklatch.ErrConnectionLost, "the outcome is unknown")
 		b.until("it to be found", func() bool { return s.Value().Value == 5 })
+	})
+}
+
+// A set changes nothing if the node was written after TrySet has read it, or deleted and
+// created again, so that it has the same version.
+func TestSharedCount_TrySetIsConditional(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		u := b.user()
+		tree := &rival{Tree: u.Tree, data: []byte{0, 0, 0, 50}, onWrite: func() {}}
+		s := b.client(tree, nil).SharedCount(b.path+"/count", 7)
+		require.NoError(t, s.Start(t.Context()))
+		defer s.Close()
+		tree.left = 1
+		set, err := s.TrySet(t.Context(), s.Value(), 8)
+		require.NoError(t, err)
+		assert.False(t, set, "it was written before")
+		assertValue(t, 50, 1, s.Value())
+
+		previous := s.Value()
+		require.NoError(t, u.Delete(t.Context(), b.path+"/count", zklatch.AnyVersion))
+		other := b.user().SharedCount(b.path+"/count", 60)
+		require.NoError(t, other.Start(t.Context()))
+		defer other.Close()
+		require.NoError(t, other.Set(t.Context(), 61))
+		assert.Equal(t, previous.Version, other.Value().Version)
+		set, err = s.TrySet(t.Context(), previous, 62)
+		require.NoError(t, err)
+		assert.False(t, set, "it is another node")
+		assertValue(t, 61, 1, s.Value(), "the newest was read")
+		set, err = s.TrySet(t.Context(), s.Value(), 62)
+		require.NoError(t, err)
+		assert.True(t, set)
+	})
+}
+
+// What a caller does with the bytes of a value does not change what the handle knows, or
+// what other listeners get.
+func TestSharedValue_ReturnsCopies(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		s := b.user().SharedValue(b.path+"/value", nil)
+		var seen log
+		for range 2 {
+			s.Listen(func(v zklatch.Versioned[[]byte]) {
+				seen.say(string(v.Value))
+				v.Value[0] = '?'
+			})
+		}
+		assert.Nil(t, s.Value().Value, "before Start")
+		require.NoError(t, s.Start(t.Context()))
+		defer s.Close()
+		written := []byte("a")
+		require.NoError(t, s.Set(t.Context(), written))
+		written[0] = '?'
+		s.Value().Value[0] = '?'
+		b.until("the listeners to be called", func() bool { return len(seen.all()) == 2 })
+		assert.Equal(t, []string{"a", "a"}, seen.all())
+		assertValue(t, []byte("a"), 1, s.Value())
+	})
+}
+
+// Close ends a Start that waits for a connection.
+func TestShared_CloseEndsStart(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		u := b.user()
+		u.memory.Disconnect()
+		s := u.SharedCount(b.path+"/count", 1)
+		started := make(chan error, 1)
+		go func() { started <- s.Start(context.Background()) }()
+		synctest.Wait()
+		s.Close()
+		assert.ErrorIs(t, next(b, started), zklatch.ErrClosed)
+		assert.ErrorIs(t, s.Start(t.Context()), zklatch.ErrStarted)
+	})
+}
+
+// The watch of a value goes on until Close, whatever the policy.
+func TestShared_WatchesWhateverThePolicy(t *testing.T) {
+	inMemory(t, func(t *testing.T, b *bench) {
+		s := b.client(b.user().Tree, zklatch.RetryNTimes{}).SharedCount(b.path+"/count", 1)
+		require.NoError(t, s.Start(t.Context()))
+		defer s.Close()
+		b.until("it to watch", func() bool { return b.watching() == 1 })
+		other := b.user()
+		for range 3 {
+			b.server.DropRequest("get", "/count")
+		}
+		_, err := other.Set(t.Context(), b.path+"/count", []byte{0, 0, 0, 2}, zklatch.AnyVersion)
+		require.NoError(t, err)
+		b.until("the newest", func() bool { return s.Value().Value == 2 })
+		assert.Zero(t, b.server.Faults())
 	})
 }
