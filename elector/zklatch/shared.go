@@ -117,8 +117,8 @@ func (s *Shared[T]) Close() {
 	}
 }
 
-// Value returns the newest value that this handle knows (getValue and getVersionedValue
-// of Curator).
+// Value returns a copy of the newest value that this handle knows (getValue and
+// getVersionedValue of Curator).
 func (s *Shared[T]) Value() Versioned[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
