@@ -176,6 +176,14 @@ func TestAtomicLong_LostAnswer(t *testing.T) {
 		r, err = n.Get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, int64(3), r.Post, "it was written, once")
+
+		fresh := b.user().AtomicLong(b.path+"/fresh", zklatch.AtomicLongConfig{})
+		b.server.LoseReply("create", "/fresh")
+		_, err = fresh.Add(t.Context(), 1)
+		assert.ErrorIs(t, err, zklatch.ErrConnectionLost)
+		r, err = fresh.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, int64(1), r.Post, "it was created, once")
 	})
 }
 
