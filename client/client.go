@@ -34,6 +34,8 @@ type Client struct {
 	muted      bool                     // no new callback is started
 	seq        uint64                   // numbers publications and subscriptions in the order of the calls
 	pubs       map[string]*Publication  // everything that a session must know: live ones, and tombstones until they are forgotten
+	waiting    int                      // bytes of the publications in pubs that no session has accepted
+	room       chan struct{}            // closed when Publish need not wait any more; nil while none waits
 	tombstones []*Publication           // the tombstones in pubs that data has, oldest first
 	remember   time.Duration            // how long those are sent again, as the last session reported
 	subs       map[string]*Subscription // all open subscriptions
@@ -55,7 +57,7 @@ func New(c Config) (*Client, error) {
 	out := &Client{
 		config:  c,
 		log:     c.Logger,
-		peers:   wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}),
+		peers:   wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}, wire.ClientPingTimeout),
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 		pubs:    map[string]*Publication{},
@@ -122,6 +124,10 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	first := !c.closed
 	c.closed = true
+	if c.room != nil {
+		close(c.room)
+		c.room = nil
+	}
 	if !c.running { // never started: nothing was sent
 		c.mu.Unlock()
 		return nil

@@ -33,6 +33,10 @@ type Config struct {
 	// Default 0, for clients that run until they call Close: their publications
 	// are kept for the session's client lease (5 s by default).
 	Linger time.Duration
+	// MaxWaiting limits the size in bytes of the publications that no session has
+	// accepted yet, estimated: their values, their names and 64 bytes each. Publish
+	// waits while it is reached. Default 64 MiB.
+	MaxWaiting int
 	// Network is what the client dials with. Default: TCP.
 	Network wire.Network
 	// Logger receives the client's log. Default: none.
@@ -55,6 +59,9 @@ func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = "client"
 	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 64 << 20
+	}
 	if c.Network == nil {
 		c.Network = wire.NewTCP()
 	}
@@ -74,6 +81,9 @@ func (c Config) Validate() error {
 	}
 	if c.Linger < 0 {
 		return fmt.Errorf("linger %v is negative", c.Linger)
+	}
+	if c.MaxWaiting < 0 {
+		return fmt.Errorf("max waiting %d is negative", c.MaxWaiting)
 	}
 	for _, a := range c.Sessions {
 		if _, _, err := net.SplitHostPort(a); err != nil {

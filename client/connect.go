@@ -7,10 +7,15 @@ import (
 	"time"
 )
 
-// Pauses between attempts to reach a session.
+// Pauses between attempts to reach a session, and how long a session may take to
+// welcome the client. Both double with each round in which no session did, so
+// that sessions to which thousands of clients connect at once are not kept busy
+// with those that have given up.
 const (
-	firstPause = 20 * time.Millisecond
-	maxPause   = 2 * time.Second
+	firstPause   = 20 * time.Millisecond
+	maxPause     = 2 * time.Second
+	welcomeFirst = 2 * time.Second
+	welcomeMost  = 8 * time.Second
 )
 
 // runLinks keeps the client connected to a session (its worker in article 002,
@@ -29,10 +34,10 @@ const (
 func (c *Client) runLinks(ctx context.Context) error {
 	var held *link
 	avoid := "" // the session that was lost or left last; it is tried last
-	pause := time.Duration(0)
+	pause, limit := time.Duration(0), welcomeFirst
 	for {
 		if held == nil {
-			l, err := c.seek(ctx, avoid)
+			l, err := c.seek(ctx, avoid, limit)
 			switch {
 			case c.isClosing():
 				if l != nil {
@@ -43,12 +48,12 @@ func (c *Client) runLinks(ctx context.Context) error {
 				c.drop(l)
 				return ctx.Err()
 			case err != nil:
-				pause = min(max(2*pause, firstPause), maxPause)
+				pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
 				c.log.Debug("no session yet", "error", err, "pause", pause)
 				c.sleep(ctx, c.jittered(pause))
 				continue
 			}
-			held, pause = l, 0
+			held, pause, limit = l, 0, welcomeFirst
 			c.log.Info("connected", "session", l.session.String(), "address", l.address)
 		}
 		select {
@@ -76,11 +81,11 @@ func (c *Client) runLinks(ctx context.Context) error {
 // lost.
 func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 	c.log.Info("asked to move", "from", old.session.Name, "reason", reason)
-	pause := time.Duration(0)
+	pause, limit := time.Duration(0), welcomeFirst
 	for {
-		next, err := c.seekOther(ctx, old.address)
+		next, err := c.seekOther(ctx, old.address, limit)
 		if err != nil {
-			pause = min(max(2*pause, firstPause), maxPause)
+			pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
 			timer := time.NewTimer(c.jittered(pause))
 			select {
 			case <-timer.C:
@@ -181,8 +186,9 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 var errNoSession = errors.New("no other session is known")
 
 // seek tries every known session in random order, and the one to avoid last.
-func (c *Client) seek(ctx context.Context, avoid string) (*link, error) {
-	l, err := c.seekOther(ctx, avoid)
+// limit is how long each may take to welcome the client.
+func (c *Client) seek(ctx context.Context, avoid string, limit time.Duration) (*link, error) {
+	l, err := c.seekOther(ctx, avoid, limit)
 	if err != nil { // no session on the list took the client: start again from those configured and resolved
 		c.mu.Lock()
 		c.advertised = nil
@@ -191,13 +197,13 @@ func (c *Client) seek(ctx context.Context, avoid string) (*link, error) {
 	if err == nil || avoid == "" || ctx.Err() != nil || c.isClosing() {
 		return l, err
 	}
-	return c.dial(ctx, avoid)
+	return c.dial(ctx, avoid, limit)
 }
 
 // seekOther tries every session but one. A client that is asked to move keeps
 // the list of the session that it is still connected to: a session on it that
 // is not open yet may be the only one to move to.
-func (c *Client) seekOther(ctx context.Context, not string) (*link, error) {
+func (c *Client) seekOther(ctx context.Context, not string, limit time.Duration) (*link, error) {
 	err := errNoSession
 	for _, address := range c.candidates(ctx, not) {
 		if c.isClosing() {
@@ -207,7 +213,7 @@ func (c *Client) seekOther(ctx context.Context, not string) (*link, error) {
 			return nil, ctx.Err()
 		}
 		var l *link
-		if l, err = c.dial(ctx, address); err == nil {
+		if l, err = c.dial(ctx, address, limit); err == nil {
 			return l, nil
 		}
 		c.log.Debug("session not reached", "address", address, "error", err)

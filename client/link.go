@@ -53,7 +53,6 @@ type link struct {
 const (
 	messageBytes         = 64 << 10
 	messageSubscriptions = 4096
-	welcomeLimit         = 2 * time.Second
 	leaveLimit           = time.Second
 	silentRounds         = 5 // of half a ping each, without a message of the session
 )
@@ -65,8 +64,8 @@ var (
 
 // dial opens a link and waits until the session has welcomed the client.
 // Everything is then queued on it, and it is one of the client's links until
-// its done is closed. ctx limits the dialling only.
-func (c *Client) dial(ctx context.Context, address string) (*link, error) {
+// its done is closed. ctx and limit limit the dialling only.
+func (c *Client) dial(ctx context.Context, address string, limit time.Duration) (*link, error) {
 	caller := ctx
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
 	stopWaiting := context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })
@@ -75,7 +74,7 @@ func (c *Client) dial(ctx context.Context, address string) (*link, error) {
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
 		queued: map[*Publication]bool{}, owed: map[*Publication]bool{},
 	}
-	timeout := time.AfterFunc(welcomeLimit, func() { cancel(errSilent) })
+	timeout := time.AfterFunc(limit, func() { cancel(errSilent) })
 	l.stream = c.peers.Client(address).Connect(ctx)
 	// net/http notices the end of the context only when it is not waiting for
 	// more of the request's body. Closing the request here, as a last message,
@@ -278,25 +277,22 @@ func (l *link) next() *wirev1.ClientMessage {
 	defer l.client.mu.Unlock()
 	m := &wirev1.ClientMessage{Unwatch: l.unwatches, Watch: l.watches}
 	l.unwatches, l.watches = nil, nil
-	now, size, taken := time.Now(), 0, 0
+	room, flight := l.window.room(), &flight{began: time.Now()}
+	size, taken := 0, 0
 	for _, p := range l.order {
-		if size > messageBytes {
-			break
-		}
 		if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
 			delete(l.queued, p)
 			taken++
 			continue
 		}
-		if l.window.room() <= 0 {
+		if size >= min(room, messageBytes) {
 			l.window.wait()
 			break
 		}
 		l.queued[p] = false
 		m.Publishers = append(m.Publishers, p.message())
-		bytes := p.size()
-		l.window.send(p, bytes, now)
-		size += bytes
+		l.window.send(flight, p, p.size())
+		size += p.size()
 		taken++
 	}
 	if l.order = l.order[taken:]; len(l.order) == 0 {
@@ -394,7 +390,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
 	delete(l.queued, p)
-	if l.window.drop(p) {
+	if l.window.drop(p, time.Now()) {
 		l.ready.Set()
 	}
 	if len(l.owed) == 0 {

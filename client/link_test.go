@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"conclave/client"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -38,9 +40,9 @@ func TestLink_FullSessionIsNotLeft(t *testing.T) {
 		for _, p := range one.link().registered() {
 			bytes += len(p.GetDataInfoId()) + len(p.GetValues()[0])
 		}
-		assert.Less(t, bytes, 400<<10, "of 1.5 MB")
+		assert.Less(t, bytes, 64<<10, "of 1.5 MB")
 		calls := one.calls()
-		assert.Greater(t, len(calls), 50)
+		require.Greater(t, len(calls), 50)
 		assert.EqualValues(t, 1, calls[0].GetConnection())
 		assert.Equal(t, one.link().messages()[0].GetHello().GetClient(), calls[0].GetClient())
 
@@ -95,5 +97,45 @@ func TestLink_RefusalsFreeTheWindow(t *testing.T) {
 			require.NoError(t, err)
 		}
 		w.eventually("everything was sent", func() bool { return one.link() != nil && len(one.link().registered()) == 10_000 })
+	})
+}
+
+// Publish waits while too much waits for a session: until its context ends, with
+// an error and without an effect, or until a session accepts.
+func TestPublish_WaitsWhileTooMuchWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		s.set(func() { s.refuse = wire.Errorf(wire.CodeUnavailable, "not yet") })
+		c := w.configured(client.Config{Sessions: []string{s.address}, MaxWaiting: 1000})
+		ctx, cancel := within(5 * time.Second)
+		defer cancel()
+		value := []string{strings.Repeat("v", 400)}
+		for range 2 { // the second one reaches the limit
+			_, err := c.Publish(ctx, "svc", value)
+			require.NoError(t, err)
+		}
+		_, err := c.Publish(ctx, "late", value)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "publish late: 1")
+		require.ErrorContains(t, err, "bytes wait for a session to accept them")
+
+		ctx, cancel = within(time.Minute)
+		defer cancel()
+		time.AfterFunc(20*time.Second, func() { s.set(func() { s.refuse = nil }) })
+		pub, err := c.Publish(ctx, "svc", value)
+		require.NoError(t, err)
+		require.NoError(t, pub.Stored(ctx))
+		assert.Len(t, s.link().registered(), 3, "late was not published")
+
+		s.set(func() { s.full = true })
+		for range 3 {
+			_, err := c.Publish(ctx, "svc", value)
+			if err != nil {
+				assert.ErrorIs(t, err, client.ErrClosed)
+				return
+			}
+			time.AfterFunc(time.Second, func() { _ = c.Close(ctx) })
+		}
+		t.Error("Publish did not end with the client")
 	})
 }

@@ -24,6 +24,7 @@ type Publication struct {
 	version   int64
 	values    []string
 	withdrawn bool
+	waiting   int           // its part of client.waiting
 	accepted  int64         // the highest version that a session has accepted
 	stored    int64         // the highest version that data has
 	err       error         // why it was refused; it is not sent any more
@@ -32,9 +33,10 @@ type Publication struct {
 }
 
 // Publish publishes values under a dataId. It returns as soon as the client has
-// them; use Accepted and Stored to wait for more. An invalid name or value is
-// returned as an error before anything is sent. If ctx has ended already,
-// nothing is published; it has no effect afterwards.
+// them; use Accepted and Stored to wait for more. While Config.MaxWaiting bytes
+// wait for a session, Publish waits, too. An invalid name or value is returned as
+// an error before anything is sent. If ctx ends before Publish returns, nothing
+// is published; it has no effect afterwards.
 func (c *Client) Publish(ctx context.Context, dataID string, values []string, opts ...Option) (*Publication, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -47,9 +49,9 @@ func (c *Client) Publish(ctx context.Context, dataID string, values []string, op
 		return nil, fmt.Errorf("publish %s: %w", dataID, err)
 	}
 	c.mu.Lock()
-	if c.closed {
+	if err := c.waitForRoom(ctx); err != nil {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("publish %s: %w", dataID, ErrClosed)
+		return nil, fmt.Errorf("publish %s: %w", dataID, err)
 	}
 	c.seq++
 	p := &Publication{client: c, id: c.newID(), data: data, key: data.String(), seq: c.seq}
@@ -60,11 +62,50 @@ func (c *Client) Publish(ctx context.Context, dataID string, values []string, op
 	return p, nil
 }
 
+// waitForRoom waits while MaxWaiting bytes wait for a session. The lock is held,
+// and released meanwhile.
+func (c *Client) waitForRoom(ctx context.Context) error {
+	for !c.closed && c.waiting >= c.config.MaxWaiting {
+		if c.room == nil {
+			c.room = make(chan struct{})
+		}
+		room := c.room
+		c.mu.Unlock()
+		var err error
+		select {
+		case <-room:
+		case <-c.ended:
+			err = ErrClosed
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		c.mu.Lock()
+		if err != nil {
+			return fmt.Errorf("%d bytes wait for a session to accept them: %w", c.waiting, err)
+		}
+	}
+	if c.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// await sets how much of a publication waits for a session. The lock is held.
+func (c *Client) await(p *Publication, bytes int) {
+	c.waiting += bytes - p.waiting
+	p.waiting = bytes
+	if c.room != nil && c.waiting < c.config.MaxWaiting {
+		close(c.room)
+		c.room = nil
+	}
+}
+
 // advance makes the next version of a publication and queues it on every link.
 // The lock is held.
 func (c *Client) advance(p *Publication, values []string, withdrawn bool) {
 	p.version++
 	p.values, p.withdrawn = values, withdrawn
+	c.await(p, p.size())
 	for _, l := range c.links {
 		l.queue(p)
 	}
@@ -175,6 +216,9 @@ func (p *Publication) progress(accepted, stored int64, err error) {
 	if err != nil && p.err == nil {
 		p.err = err
 	}
+	if p.accepted >= p.version {
+		p.client.await(p, 0)
+	}
 	switch c := p.client; {
 	case p.err != nil:
 		c.remove(p)
@@ -217,6 +261,7 @@ func (c *Client) forget(now time.Time) {
 // ignored, and no link waits for its acknowledgement. The lock is held.
 func (c *Client) remove(p *Publication) {
 	delete(c.pubs, p.id)
+	c.await(p, 0)
 	for _, l := range c.links {
 		l.settle(p)
 	}

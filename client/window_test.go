@@ -13,7 +13,7 @@ func TestWindow_SizeFollowsTimeToAcceptance(t *testing.T) {
 	const long = 200 * time.Millisecond
 	w, p, now := newWindow(long), &Publication{version: 1}, time.Now()
 	measured := func(took time.Duration, waits bool) int {
-		w.send(p, 1000, now)
+		w.send(&flight{began: now}, p, 1000)
 		if waits {
 			w.wait()
 		}
@@ -40,7 +40,7 @@ func TestWindow_SizeFollowsTimeToAcceptance(t *testing.T) {
 func TestWindow_LargePublicationIsSentAlone(t *testing.T) {
 	w, large, now := newWindow(time.Second), &Publication{version: 1}, time.Now()
 	assert.Positive(t, w.room())
-	w.send(large, 10*windowMost, now)
+	w.send(&flight{began: now}, large, 10*windowMost)
 	assert.LessOrEqual(t, w.room(), 0)
 	assert.False(t, w.accept(large, 0, now), "that of an older version")
 	assert.True(t, w.accept(large, 1, now), "something else may be sent")
@@ -57,6 +57,7 @@ func TestWindow_CountsWhatIsInFlight(t *testing.T) {
 			pubs[i] = &Publication{}
 		}
 		inFlight := map[*Publication]one{}
+		message := &flight{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p := rapid.SampledFrom(pubs).Draw(t, "publication")
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
@@ -65,23 +66,26 @@ func TestWindow_CountsWhatIsInFlight(t *testing.T) {
 			case 0, 1:
 				p.version++
 				bytes := rapid.IntRange(1, windowFirst).Draw(t, "bytes")
-				w.send(p, bytes, now)
+				if message.open == 0 || rapid.Bool().Draw(t, "another message") {
+					message = &flight{began: now}
+				}
+				w.send(message, p, bytes)
 				sent = true
-				inFlight[p] = one{p.version, bytes}
+				inFlight[p] = one{p.version, bytes, message}
 			case 2:
 				v := rapid.Int64Range(0, 3).Draw(t, "behind")
 				if opened = w.accept(p, p.version-v, now); inFlight[p].version <= p.version-v {
 					delete(inFlight, p)
 				}
 			case 3:
-				opened = w.drop(p)
+				opened = w.drop(p, now)
 				delete(inFlight, p)
 			}
-			sum := 0
+			sum, messages := 0, map[*flight]bool{}
 			for _, o := range inFlight {
-				sum += o.bytes
+				sum, messages[o.message] = sum+o.bytes, true
 			}
-			if w.used != sum || w.idle() != (len(inFlight) == 0) {
+			if w.used != sum || w.messages != len(messages) || w.idle() != (len(inFlight) == 0) {
 				t.Fatalf("%d bytes are in use, and %d in flight", w.used, sum)
 			}
 			if !sent && opened != (closed && w.room() > 0) {

@@ -60,7 +60,7 @@ func (m *fakeMeta) start(c *cluster) {
 	r := mux.NewRouter()
 	path, h := wirev1connect.NewMetaServiceHandler(m, serve.HandlerOptions(&wire.Interceptor{}))
 	serve.Mount(r, path, h)
-	server, served := serve.NewHTTPServer(ln, r), make(chan struct{})
+	server, served := serve.NewHTTPServer(ln, r, wire.PingTimeout), make(chan struct{})
 	m.server, m.served = server, served
 	go func() {
 		defer close(served)

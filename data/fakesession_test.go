@@ -56,11 +56,11 @@ func (c *cluster) session(name string, listed bool) *session {
 	ln := c.listen(name, ":9603")
 	s.address = ln.Addr().String()
 	i := &wire.Interceptor{Address: s.address}
-	s.peers = wire.NewPeers(c.host(name), i)
+	s.peers = wire.NewPeers(c.host(name), i, wire.PingTimeout)
 	r := mux.NewRouter()
 	path, h := wirev1connect.NewSessionServiceHandler(s, serve.HandlerOptions(i))
 	serve.Mount(r, path, h)
-	s.server = serve.NewHTTPServer(ln, r)
+	s.server = serve.NewHTTPServer(ln, r, wire.PingTimeout)
 	go func() {
 		defer close(s.served)
 		_ = s.server.Serve()

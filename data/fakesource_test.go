@@ -43,7 +43,7 @@ func (c *cluster) source(name string) *fakeSource {
 	r := mux.NewRouter()
 	path, h := wirev1connect.NewDataServiceHandler(f, serve.HandlerOptions(&wire.Interceptor{}))
 	serve.Mount(r, path, h)
-	server, served := serve.NewHTTPServer(ln, http.Handler(r)), make(chan struct{})
+	server, served := serve.NewHTTPServer(ln, http.Handler(r), wire.PingTimeout), make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = server.Serve()

@@ -223,7 +223,7 @@ func TestHandOver_HolderCompletesAFinishedSourcesCopy(t *testing.T) {
 
 // collectFrom asks a node as the leader of slot 0 at an epoch does.
 func (c *cluster) collectFrom(n *node, epoch, copyEpoch conclave.Epoch, position uint64) (out []*wirev1.ReplicateEvent) {
-	peers := wire.NewPeers(c.host("asker"), &wire.Interceptor{})
+	peers := wire.NewPeers(c.host("asker"), &wire.Interceptor{}, wire.PingTimeout)
 	defer peers.Close()
 	stream, err := peers.Data(n.Address()).Collect(c.t.Context(), connect.NewRequest(&wirev1.CollectRequest{
 		Leader: wire.NodeOut(conclave.NodeID{Name: "asker", Incarnation: "x"}),

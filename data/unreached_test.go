@@ -104,7 +104,7 @@ func TestGiveUp_InventedFeed(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
 				_, a := c.session("session-1", true), c.data("data-1")
 				c.stable(1, lostLeader)
-				peers := wire.NewPeers(c.net.Host("stranger"), &wire.Interceptor{Address: address, View: wire.NewView()})
+				peers := wire.NewPeers(c.net.Host("stranger"), &wire.Interceptor{Address: address, View: wire.NewView()}, wire.PingTimeout)
 				ctx, cancel := context.WithCancel(t.Context())
 				stream, err := peers.Data(a.Address()).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(conclave.NodeID{Name: "session-9", Incarnation: "x"})}))
 				require.NoError(t, err)

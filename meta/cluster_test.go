@@ -86,7 +86,7 @@ func newCluster(t *testing.T, metas int, setup ...func(*meta.Config)) *cluster {
 	require.NoError(t, err)
 	t.Cleanup(func() { c.db.Close() })
 	require.NoError(t, c.db.Migrate(t.Context(), lock))
-	c.peers = wire.NewPeers(c.net.Host("test"), &wire.Interceptor{})
+	c.peers = wire.NewPeers(c.net.Host("test"), &wire.Interceptor{}, wire.PingTimeout)
 	t.Cleanup(c.peers.Close)
 	c.admin = metaclient.NewAdmin(metaclient.AdminConfig{Metas: c.addrs, HTTP: c.peers.HTTP()})
 	return c
@@ -297,7 +297,7 @@ func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change 
 	ln, err := host.Listen(c.t.Context(), "tcp", hostname+":9000")
 	require.NoError(c.t, err)
 	icpt := &wire.Interceptor{Address: ln.Addr().String(), View: n.view, Fence: n.fence}
-	peers := wire.NewPeers(host, icpt)
+	peers := wire.NewPeers(host, icpt, wire.PingTimeout)
 	cfg := metaclient.Config{
 		Self:  wire.Member{Node: n.id, Role: role, Address: ln.Addr().String()},
 		Metas: c.addrs, Peers: peers, View: n.view, Fence: n.fence, Logger: c.log.Named(name).With("fake", true),
@@ -315,7 +315,7 @@ func (c *cluster) startNodeOn(hostname, name string, role conclave.Role, change 
 	})
 	path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), serve.HandlerOptions(icpt))
 	serve.Mount(r, path, h)
-	n.server = serve.NewHTTPServer(ln, r)
+	n.server = serve.NewHTTPServer(ln, r, wire.PingTimeout)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

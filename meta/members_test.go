@@ -110,7 +110,7 @@ func TestNodeThatCannotBeDialledIsRefused(t *testing.T) {
 				r := mux.NewRouter()
 				path, h := wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(n.id, role, n.view, n.fence, n.Announced), serve.HandlerOptions(&wire.Interceptor{}))
 				serve.Mount(r, path, h)
-				server, served := serve.NewHTTPServer(ln, r), make(chan struct{})
+				server, served := serve.NewHTTPServer(ln, r, wire.PingTimeout), make(chan struct{})
 				go func() { defer close(served); _ = server.Serve() }()
 				stop := sync.OnceFunc(func() { server.Close(); <-served })
 				t.Cleanup(stop)

@@ -48,7 +48,7 @@ func (c *cluster) fakeData(name string) *fakeData {
 	require.NoError(c.t, err)
 	p.address = ln.Addr().String()
 	icpt := &wire.Interceptor{Address: p.address, View: p.view, Fence: fence}
-	p.peers = wire.NewPeers(c.host(name), icpt)
+	p.peers = wire.NewPeers(c.host(name), icpt, wire.PingTimeout)
 	meta := metaclient.New(metaclient.Config{
 		Self:  wire.Member{Node: p.node, Role: conclave.RoleData, Address: p.address},
 		Metas: []string{c.meta.address}, Peers: p.peers, View: p.view, Fence: fence, Rand: c.seed(), Report: p.report,
@@ -58,7 +58,7 @@ func (c *cluster) fakeData(name string) *fakeData {
 	serve.Mount(r, path, h)
 	path, h = wirev1connect.NewDataServiceHandler(p, serve.HandlerOptions(icpt))
 	serve.Mount(r, path, h)
-	server := serve.NewHTTPServer(ln, r)
+	server := serve.NewHTTPServer(ln, r, wire.PingTimeout)
 	c.all.Go(func() { _ = server.Serve() })
 	c.all.Go(func() {
 		_ = meta.Run(c.ctx)

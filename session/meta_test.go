@@ -68,7 +68,7 @@ func newFakeMeta(network wire.Network, listen string, slots, data int) *fakeMeta
 	serve.Mount(r, path, h)
 	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(m.id, conclave.RoleMeta, m.view, m.fence, nil), serve.HandlerOptions(icpt))
 	serve.Mount(r, path, h)
-	m.server = serve.NewHTTPServer(ln, r)
+	m.server = serve.NewHTTPServer(ln, r, wire.PingTimeout)
 	return m
 }
 

@@ -30,7 +30,7 @@ const svc = "svc#@#DEFAULT_INSTANCE_ID#@#DEFAULT_GROUP"
 
 func (c *cluster) raw(name, session string) *raw {
 	ctx, cancel := context.WithCancel(c.ctx)
-	peers := wire.NewPeers(c.host(name), &wire.Interceptor{})
+	peers := wire.NewPeers(c.host(name), &wire.Interceptor{}, wire.PingTimeout)
 	return &raw{c: c, stream: peers.Client(c.sessions[session].server.Address()).Connect(ctx), cancel: cancel, peers: peers}
 }
 

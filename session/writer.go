@@ -19,6 +19,13 @@ import (
 const (
 	writeBytes   = 1 << 20
 	writeChanges = 1 << 16
+	writeFirst   = 512
+	writeLeast   = 64
+	// writeSlow is the time above which a Write to a node halves the number of
+	// changes in the next one, down to writeLeast; below half of it the number
+	// doubles. A node that is slow is then not sent more than it stores within a
+	// fraction of the deadline, after which all of it would be sent again.
+	writeSlow = 250 * time.Millisecond
 )
 
 // writer writes to the data nodes what is queued for the slots that they lead.
@@ -33,7 +40,7 @@ type writer struct {
 // time are batched, and the order within a slot is kept.
 func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
-	last, most := -1, writeChanges
+	last, most := -1, writeFirst
 	for {
 		pauses.reset(w.nodes.rerouted.Load())
 		now := time.Now()
@@ -47,15 +54,26 @@ func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 		last = parts[len(parts)-1].Slot
 		// The deadline counts from before the changes are gathered: a suspended
 		// process must not send afterwards what it gathered before.
-		if taken := w.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3))); taken {
-			most = min(2*most, writeChanges)
-		} else {
-			most = max(countOf(parts)/2, 1) // until the wrong change is sent alone
-		}
+		taken := w.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3)))
+		most = nextSize(most, countOf(parts), taken, time.Since(now))
 		if ctx.Err() != nil {
 			return
 		}
 	}
+}
+
+// nextSize returns how many changes the next Write to a node may have, after one
+// that had sent changes, of most, and took a time.
+func nextSize(most, sent int, taken bool, took time.Duration) int {
+	switch {
+	case !taken:
+		return max(sent/2, 1) // until the wrong change is sent alone
+	case took > writeSlow:
+		return max(sent/2, writeLeast)
+	case took < writeSlow/2:
+		return min(2*most, writeChanges)
+	}
+	return most
 }
 
 // gather makes the next Write to a node. next is when a slot that pauses may be

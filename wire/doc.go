@@ -46,7 +46,7 @@
 // # What happens when a peer dies
 //
 // A killed process closes its sockets: streams end and calls fail at once. A
-// frozen or disconnected peer is detected after three seconds at the latest, by
-// an HTTP/2 ping without an answer. Services that must be faster send
-// heartbeats of their own.
+// frozen or disconnected peer is detected after three seconds at the latest (a
+// client by its session after six), by an HTTP/2 ping without an answer. Services
+// that must be faster send heartbeats of their own.
 package wire

@@ -28,17 +28,28 @@ type Peers struct {
 	clients  clientCache[wirev1connect.ClientServiceClient]
 }
 
-// NewPeers returns the clients of a node. A connection that has been silent for
-// two seconds is pinged, and closed after another second without an answer, so
-// that a frozen host does not keep streams open.
-func NewPeers(network Network, interceptor *Interceptor) *Peers {
+// The times of HTTP/2's own pings, so that a frozen host does not keep streams
+// open: a connection on which nothing was received for PingAfter is pinged, and
+// closed if the answer takes longer than a limit. Between nodes that is
+// PingTimeout. Between a client and its session, which know of each other's death
+// by pings and leases of their own, it is ClientPingTimeout: thousands of clients
+// that connect at once may keep a session busy for longer than PingTimeout.
+const (
+	PingAfter         = 2 * time.Second
+	PingTimeout       = time.Second
+	ClientPingTimeout = 4 * time.Second
+)
+
+// NewPeers returns the clients of a node. pings is the limit of the time that the
+// answer to an HTTP/2 ping may take.
+func NewPeers(network Network, interceptor *Interceptor, pings time.Duration) *Peers {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	conns := &tracked{Network: network, open: map[*trackedConn]bool{}}
 	transport := &http.Transport{
 		Protocols:   protocols,
 		DialContext: conns.DialContext,
-		HTTP2:       &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
+		HTTP2:       &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings},
 	}
 	return &Peers{network: conns, transport: transport, client: &http.Client{Transport: transport}, interceptor: interceptor}
 }

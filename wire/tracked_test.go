@@ -47,7 +47,7 @@ func TestPeers_DialThatCompletesAfterCloseIsClosed(t *testing.T) {
 		require.NoError(t, err)
 		defer b.Close()
 		l := &late{Network: n.Host("a"), dialling: make(chan struct{}), allowed: make(chan struct{}), closed: make(chan error, 1)}
-		peers := wire.NewPeers(l, &wire.Interceptor{})
+		peers := wire.NewPeers(l, &wire.Interceptor{}, wire.PingTimeout)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = peers.Node(b.Addr().String()).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))

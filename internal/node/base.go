@@ -61,7 +61,7 @@ func New(c Config, role conclave.Role) *Base {
 	}
 	b.view.Trace = c.Trace
 	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: c.Token}
-	b.Peers = wire.NewPeers(c.Network, b.interceptor)
+	b.Peers = wire.NewPeers(c.Network, b.interceptor, wire.PingTimeout)
 	b.Meta = metaclient.New(metaclient.Config{
 		Self: wire.Member{Node: c.Node, Role: role}, DataCenter: c.DataCenter, Metas: c.Metas,
 		Peers: b.Peers, View: b.view, Fence: b.Fence, Logger: c.Logger.Named("metaclient"), Rand: b.NewRand(), Beat: c.Beat,
@@ -136,7 +136,11 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 		ln.Close()
 		return err
 	}
-	server := serve.NewHTTPServer(ln, handler)
+	pings := wire.PingTimeout
+	if b.role == conclave.RoleSession {
+		pings = wire.ClientPingTimeout
+	}
+	server := serve.NewHTTPServer(ln, handler, pings)
 	defer b.Peers.Close()
 
 	ctx, end := context.WithCancelCause(ctx)

@@ -64,7 +64,7 @@ func (b bubble) meta(name string) *fakeMeta {
 	serve.Mount(r, path, h)
 	path, h = wirev1connect.NewNodeServiceHandler(metaclient.NewNodeService(id, conclave.RoleMeta, f.view, f.fence, nil), serve.HandlerOptions(icpt))
 	serve.Mount(r, path, h)
-	f.server = serve.NewHTTPServer(ln, r)
+	f.server = serve.NewHTTPServer(ln, r, wire.PingTimeout)
 	go func() {
 		defer close(f.done)
 		_ = f.server.Serve()
@@ -183,7 +183,7 @@ type node struct {
 func (b bubble) node(name string, metas []string, also ...func(*metaclient.Config)) *node {
 	n := &node{view: wire.NewView(), fence: &wire.Fence{}, err: make(chan error, 1)}
 	icpt := &wire.Interceptor{Address: name + ":1", View: n.view, Fence: n.fence}
-	n.peers = wire.NewPeers(b.net.Host(name), icpt)
+	n.peers = wire.NewPeers(b.net.Host(name), icpt, wire.PingTimeout)
 	cfg := metaclient.Config{
 		Self:  wire.Member{Node: conclave.NodeID{Name: name, Incarnation: "n1"}, Role: conclave.RoleData, Address: name + ":1"},
 		Metas: metas, Peers: n.peers, View: n.view, Fence: n.fence, Rand: rand.New(rand.NewPCG(1, 2)),

@@ -75,14 +75,14 @@ func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	require.NoError(t, err)
 	n.address = ln.Addr().String()
 	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: token, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
-	n.peers = wire.NewPeers(network, i)
+	n.peers = wire.NewPeers(network, i, wire.PingTimeout)
 	r := serve.NewRouter(serve.RouterConfig{
 		Node: d1, Role: conclave.RoleData, Version: "test", Token: token, Metrics: prometheus.NewRegistry(), Events: n.events,
 		Ready: func() (bool, []string) { return false, []string{"starting"} },
 	})
 	path, h := wirev1connect.NewNodeServiceHandler(n, serve.HandlerOptions(i))
 	serve.Mount(r, path, h)
-	n.server = serve.NewHTTPServer(ln, r)
+	n.server = serve.NewHTTPServer(ln, r, wire.PingTimeout)
 	done := make(chan error, 1)
 	go func() { done <- n.server.Serve() }()
 	return n, func() {

@@ -27,8 +27,10 @@ type HTTPServer struct {
 	closed bool
 }
 
-// NewHTTPServer returns a server of handler on ln; Serve starts it.
-func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
+// NewHTTPServer returns a server of handler on ln; Serve starts it. pings is the
+// limit of the time that the answer to an HTTP/2 ping may take; see
+// wire.PingTimeout.
+func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *HTTPServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &HTTPServer{listener: ln, cancel: cancel, done: make(chan struct{})}
 	protocols := new(http.Protocols)
@@ -50,8 +52,8 @@ func NewHTTPServer(ln net.Listener, handler http.Handler) *HTTPServer {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 4096,
-			SendPingTimeout:      2 * time.Second,
-			PingTimeout:          time.Second,
+			SendPingTimeout:      wire.PingAfter,
+			PingTimeout:          pings,
 		},
 	}
 	return s

@@ -29,6 +29,7 @@ type patch struct{ file, was, is string }
 var guards = slices.Concat(
 	electionGuards,
 	dataGuards,
+	loadGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,

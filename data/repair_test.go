@@ -1,0 +1,49 @@
+package data
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave"
+	"conclave/data/store"
+	"conclave/slot"
+)
+
+// A slot gives the comparisons that fit into what is left of a round, at least
+// one, and none with a session that has others to answer. The rest stays due.
+func TestReplica_ComparisonsFitIntoARound(t *testing.T) {
+	session := func(name string) conclave.NodeID { return conclave.NodeID{Name: name, Incarnation: "i"} }
+	one, two, three := session("session-1"), session("session-2"), session("session-3")
+	r := &replica{state: slot.Serving, store: store.New(time.Minute)}
+	for _, owner := range []conclave.NodeID{one, two, three} {
+		for n := range 100 {
+			p := conclave.Publisher{ID: fmt.Sprint(owner.Name, n), Version: 1, Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}}
+			r.store.Write(store.CopyOf(owner, p), time.Now())
+		}
+		r.repairWith(owner)
+	}
+	take := func(room int, behind ...conclave.NodeID) ([]conclave.NodeID, int) {
+		not := map[conclave.NodeID]bool{}
+		for _, n := range behind {
+			not[n] = true
+		}
+		due, _, cost := r.takeDue(not, room)
+		return due, cost
+	}
+	due, cost := take(150, two)
+	assert.Equal(t, []conclave.NodeID{one, three}, due, "there was room for half of the second one")
+	assert.Equal(t, 200, cost)
+	assert.Equal(t, map[conclave.NodeID]bool{two: true}, r.dirty)
+	r.repairWith(one)
+	due, cost = take(1)
+	assert.Equal(t, []conclave.NodeID{one}, due)
+	assert.Equal(t, 100, cost)
+	due, _ = take(1000)
+	assert.Equal(t, []conclave.NodeID{two}, due)
+	due, cost = take(1000)
+	assert.Empty(t, due)
+	assert.Zero(t, cost)
+}
