@@ -23,35 +23,58 @@ import (
 )
 
 func (a *app) benchCommand() *cobra.Command {
-	var full bool
+	var full, sizes bool
 	var n int
-	var only []string
 	var calm time.Duration
+	var o growthOptions
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure a new cluster against targets and SOFARegistry", Args: want(),
 		Long: `Measure a new cluster in a temporary folder: latencies, rates, costs, and what happens
 when a leader, a data node or a session is killed. Each fault is repeated 30 times (ten
-minutes in total); with --full 200 times, and growth curves are added. Exit with 1 if an
-invariant was violated or a measurement failed; a missed target is reported but does not
-fail the run.`,
+minutes in total). Exit with 1 if an invariant was violated or a measurement failed; a
+missed target is reported but does not fail the run.
+
+With --full measure the growth curves instead: registrations, connections, providers of one
+dataId, data nodes, and overload. Each point has its own cluster and its own time limit; a
+point that fails is reported, the next ones are measured, and the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if full && !cmd.Flags().Changed("repeat") {
-				n = 200
+			if full {
+				for _, name := range []string{"repeat", "calm", "sizes"} {
+					if cmd.Flags().Changed(name) {
+						return usageError{fmt.Errorf("--%s and --full exclude each other: --full measures the growth curves only", name)}
+					}
+				}
+				return a.growth(cmd.Context(), o)
+			}
+			for _, name := range growthFlags {
+				if cmd.Flags().Changed(name) {
+					return usageError{fmt.Errorf("--%s needs --full", name)}
+				}
 			}
 			if n == 0 {
 				return usageError{errors.New("--repeat 0: want at least 1")}
 			}
-			return a.bench(cmd.Context(), n, full, calm, only)
+			return a.bench(cmd.Context(), n, sizes, calm, o.only)
 		},
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "200 repetitions and growth curves (under an hour)")
-	cmd.Flags().DurationVar(&calm, "calm", time.Minute, "how long the idle cluster settles, and then is observed")
-	cmd.Flags().StringSliceVar(&only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(), ", "))
-	cmd.Flags().IntVar(&n, "repeat", 30, "number of repetitions of each fault")
+	f := cmd.Flags()
+	f.BoolVar(&full, "full", false, "measure the growth curves")
+	f.DurationVar(&calm, "calm", time.Minute, "how long the idle cluster settles, and then is observed")
+	f.StringSliceVar(&o.only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(), ", ")+
+		"; with --full only these curves: "+strings.Join(bench.CurveNames(), ", "))
+	f.IntVar(&n, "repeat", 30, "number of repetitions of each fault")
+	f.BoolVar(&sizes, "sizes", false, "measure latency, registrations and fan-out with other numbers, too")
+	f.IntVar(&o.maxRegistrations, "max-registrations", 0, "--full: leave out points with more registrations (0: none)")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "--full: leave out points with more connections (0: none)")
+	f.BoolVar(&o.huge, "huge", false, "--full: add 100,000 connections, from several processes")
+	f.DurationVar(&o.lasts, "for", 30*time.Second, "--full: how long each overload lasts")
+	f.DurationVar(&o.limit, "limit", 5*time.Minute, "--full: time limit of each point")
+	f.StringVar(&o.html, "html", "", "--full: write the report to this file as one HTML page")
+	f.StringVar(&o.report, "report", "", "--full: write the report to this file as JSON")
 	return cmd
 }
 
-func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, only []string) (err error) {
+func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, only []string) (err error) {
 	if err := bench.Known(only); err != nil { // before a cluster is started
 		return usageError{err}
 	}
@@ -68,7 +91,7 @@ func (a *app) bench(ctx context.Context, n int, full bool, calm time.Duration, o
 	}
 	starts := 0
 	report, err := bench.Run(ctx, bench.Config{
-		Cluster: own, N: n, Full: full, Only: only, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
+		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
 		Fresh: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
 			starts++

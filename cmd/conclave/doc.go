@@ -33,6 +33,7 @@
 //   - compose.go: a cluster in containers, for soak, chaos and demo
 //   - chaos_result.go: what a run prints at its end
 //   - bench.go: the figures; also the cluster that a call starts for itself
+//   - bench_growth.go: the growth curves, on a cluster for each point
 //   - lab_elections.go: the comparison of elections
 //   - lab_oversell.go: the comparison of locks
 //   - lab_oversell_serve.go: its shop as an HTTP server

@@ -33,6 +33,15 @@ func (d *Dist) Add(v time.Duration) {
 // scale.
 func (d *Dist) AddMs(v float64) { d.Add(time.Duration(v * float64(time.Millisecond))) }
 
+// Merge adds everything that another Dist, which is not used any more, has
+// collected.
+func (d *Dist) Merge(other *Dist) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.h.Merge(other.h)
+	d.n += other.n
+}
+
 // Values are the figures of a distribution in milliseconds.
 type Values struct {
 	N   int     `json:"n"`

@@ -4,7 +4,7 @@
 // (the Java original) reached on two cores of the same kind of machine.
 //
 // Each latency is a distribution over n repetitions (30 by default, 200 with
-// the tool's --full) in an HDR histogram, because a mean would hide rare slow
+// the tool's --repeat 200) in an HDR histogram, because a mean would hide rare slow
 // cases. All times are from the monotonic clock of this process: a push is
 // timed from just before the call that caused it until the subscriber's
 // callback runs. Where the cluster itself keeps a figure (the leaderless time
@@ -23,6 +23,14 @@
 // A file uses what later files declare.
 //
 //   - bench.go: the measurements, in their order.
+//   - growth.go: the growth curves, in their order, and one point in progress.
+//   - growth_nodes.go: the curve over data nodes.
+//   - growth_providers.go: the curve over providers of one dataId.
+//   - growth_connections.go: the curve over connections.
+//   - growth_registrations.go: the curve over registrations, and columns of all curves.
+//   - watcher.go: what happens to a cluster under load.
+//   - driver.go: connections to any registry; the SDK as one.
+//   - curve.go: the result of the growth curves.
 //   - nodes.go: data and session nodes that are killed, drained, started.
 //   - load.go: latency and load.
 //   - leader.go: leaders that are killed or stopped.

@@ -25,7 +25,7 @@ func (r *run) latency(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if !r.Full {
+	if !r.Sizes {
 		return nil
 	}
 	for _, n := range []int{10, 300, 1000} {
@@ -149,7 +149,7 @@ func (r *run) updates(ctx context.Context) error {
 // second.
 func (r *run) registrations(ctx context.Context) error {
 	sizes := []int{50_000}
-	if r.Full {
+	if r.Sizes {
 		sizes = []int{1_000, 10_000, 50_000, 200_000}
 	}
 	sessions, err := r.addresses(ctx, "session")
@@ -204,7 +204,7 @@ func (r *run) register(ctx context.Context, session, prefix string, n int) (floa
 // subscribers that have subscribed before.
 func (r *run) fanOut(ctx context.Context) error {
 	sizes := []int{10_000}
-	if r.Full {
+	if r.Sizes {
 		sizes = []int{1_000, 10_000, 50_000}
 	}
 	for i, n := range sizes {

@@ -20,7 +20,11 @@ type Peer struct {
 
 // Connect runs a client that connects to a session at one of these addresses.
 func Connect(name string, sessions ...string) (*Peer, error) {
-	c, err := client.New(client.Config{Sessions: sessions, Name: name})
+	return connect(client.Config{Sessions: sessions, Name: name})
+}
+
+func connect(cfg client.Config) (*Peer, error) {
+	c, err := client.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (r Report) Write(w io.Writer) {
 		}
 		rows = append(rows, row)
 	}
-	writeColumns(w, rows)
+	writeColumns(w, rows, func(column int) bool { return column >= 1 && column <= 5 })
 	for _, f := range r.Figures {
 		if f.Note != "" {
 			fmt.Fprintf(w, "%s: %s\n", f.What, f.Note)
@@ -93,8 +93,9 @@ func (r Report) Write(w io.Writer) {
 		r.At.Format(time.RFC3339), (time.Duration(r.TookMs) * time.Millisecond).Round(time.Second))
 }
 
-// writeColumns writes aligned columns; columns of numbers are aligned right.
-func writeColumns(w io.Writer, rows [][]string) {
+// writeColumns writes aligned columns. numeric reports whether a column is aligned
+// right.
+func writeColumns(w io.Writer, rows [][]string, numeric func(column int) bool) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, c := range row {
@@ -105,7 +106,7 @@ func writeColumns(w io.Writer, rows [][]string) {
 		var line strings.Builder
 		for i, c := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
-			if i >= 1 && i <= 5 {
+			if numeric(i) {
 				line.WriteString(pad + c + "  ")
 			} else {
 				line.WriteString(c + pad + "  ")

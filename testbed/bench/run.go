@@ -31,8 +31,8 @@ type Config struct {
 	Only []string
 	// N is the number of repetitions of each fault. Default 30.
 	N int
-	// Full adds the growth curves.
-	Full bool
+	// Sizes also measures latency, registrations and fan-out with other numbers.
+	Sizes bool
 	// Settle is how long the idle cluster is left alone before its memory is
 	// read, and Calm how long it is then observed. Default 60 s each.
 	Settle, Calm time.Duration

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"conclave/internal/sleep"
+)
+
+var (
+	columnAll  = Column{Name: "allMs", What: "ALL", Unit: "ms"}
+	columnIdle = Column{Name: "idleKiB", What: "SESSION MEMORY PER CONNECTION", Unit: "KiB"}
+)
+
+var connectionsCurve = Curve{
+	Name: "connections",
+	What: "clients that connect at once, publish one value and subscribe to it, until all have received it",
+	Columns: []Column{columnConnections, columnAll, columnP50, columnP99, columnLost, columnGone, columnElections, columnEvictions,
+		columnIdle, columnMetaMiB, columnSessionMiB, columnDataMiB},
+	Plots: []Plot{
+		{What: "until all have had their first push, ms", X: columnConnections.Name, Y: columnAll.Name},
+		{What: "connections that lost their session", X: columnConnections.Name, Y: columnLost.Name},
+		{What: "memory of the sessions per idle connection, KiB", X: columnConnections.Name, Y: columnIdle.Name},
+	},
+}
+
+func connectionSizes(cfg GrowthConfig) (out []size) {
+	for _, n := range bounded([]int{100, 1_000, 10_000}, cfg.MaxConnections) {
+		out = append(out, size{columnConnections.Name: float64(n)})
+	}
+	return out
+}
+
+// connections measures how long a number of new connections take until each is
+// served, and what an idle one costs.
+func (p *point) connections(ctx context.Context) error {
+	n := p.of(columnConnections)
+	before := 0.0
+	if p.watch != nil {
+		var err error
+		if before, err = p.watch.memory(ctx, "session"); err != nil {
+			return err
+		}
+	}
+	served := NewDist()
+	start := time.Now()
+	l, err := serveAll(ctx, p.Driver, "conn", n, served)
+	defer l.close()
+	if err == nil {
+		p.set(columnAll, float64(time.Since(start).Microseconds())/1000)
+	}
+	p.setDist(served, columnP50, columnP99)
+	if err == nil {
+		err = sleep.For(ctx, p.Settle)
+	}
+	err = p.conclude(ctx, err)
+	if after, known := p.values[columnSessionMiB.Name]; known && err == nil {
+		p.set(columnIdle, (after-before)*1024/float64(n))
+	}
+	return err
+}
+
+// serveAll opens n connections at once. Each publishes one value under a dataId of
+// its own and subscribes to that; serveAll returns when all have received the value,
+// and adds the time of each to served.
+func serveAll(ctx context.Context, d Driver, prefix string, n int, served *Dist) (links, error) {
+	start := time.Now()
+	var out links
+	all := make(chan struct{})
+	var missing atomic.Int64
+	missing.Store(int64(n))
+	for i := range n {
+		l, err := d.Connect(fmt.Sprint(prefix, "-", i))
+		if err != nil {
+			return out, err
+		}
+		out = append(out, l)
+		if _, err := l.Publish(ctx, DataID(prefix, i), value(i)); err != nil {
+			return out, err
+		}
+		first := sync.OnceFunc(func() {
+			served.Add(time.Since(start))
+			if missing.Add(-1) == 0 {
+				close(all)
+			}
+		})
+		err = l.Subscribe(DataID(prefix, i), func(values []string) {
+			if len(values) > 0 {
+				first()
+			}
+		})
+		if err != nil {
+			return out, err
+		}
+	}
+	select {
+	case <-all:
+		return out, nil
+	case <-ctx.Done():
+		return out, fmt.Errorf("%d of %d connections had no push: %w", missing.Load(), n, ctx.Err())
+	}
+}

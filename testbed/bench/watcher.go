@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"time"
+
+	"conclave/meta/metaclient"
+	"conclave/testbed"
+	"conclave/wire"
+)
+
+// watcher observes the processes of a cluster under load.
+type watcher struct {
+	cluster testbed.RealCluster
+	admin   *metaclient.Admin
+	metas   []string
+	before  counts
+}
+
+// counts are what should not happen because of load. -1: not known.
+type counts struct {
+	gone      int // clients whose lease has expired with registrations
+	elections int
+	evictions int // of nodes
+}
+
+// watch starts to count.
+func watch(ctx context.Context, c testbed.RealCluster) (*watcher, error) {
+	r := &run{Config: Config{Cluster: c}}
+	metas, err := r.addresses(ctx, "meta")
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{cluster: c, admin: newAdmin(metas), metas: metas}
+	w.before = w.total(ctx)
+	return w, nil
+}
+
+func (w *watcher) close() { w.admin.HTTP.CloseIdleConnections() }
+
+// events returns the counts since the last call, or since watch.
+func (w *watcher) events(ctx context.Context) counts {
+	now := w.total(ctx)
+	since := func(now, before int) int {
+		if now < 0 || before < 0 {
+			return -1
+		}
+		return now - before
+	}
+	out := counts{since(now.gone, w.before.gone), since(now.elections, w.before.elections), since(now.evictions, w.before.evictions)}
+	w.before = now
+	return out
+}
+
+func (w *watcher) total(ctx context.Context) counts {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	n := counts{gone: w.expired(ctx), elections: -1, evictions: w.evicted(ctx)}
+	if elections, err := w.admin.Elections(ctx); err == nil {
+		n.elections = 0
+		for _, e := range elections {
+			n.elections = max(n.elections, int(e.Term)) // each election has its own term
+		}
+	}
+	return n
+}
+
+// expired returns how many clients the sessions have declared gone, by their logs.
+func (w *watcher) expired(ctx context.Context) int {
+	files, err := w.cluster.LogFiles(ctx)
+	if err != nil {
+		return -1
+	}
+	n := 0
+	for name, path := range files {
+		if (testbed.Process{Name: name}).Role() != "session" {
+			continue
+		}
+		body, err := os.ReadFile(path)
+		if err != nil {
+			return -1
+		}
+		n += bytes.Count(body, []byte("client lease expired"))
+	}
+	return n
+}
+
+// evicted returns how many nodes the leaders have evicted, by their events.
+func (w *watcher) evicted(ctx context.Context) int {
+	n := 0
+	for _, address := range w.metas {
+		err := wire.ReadEvents(ctx, w.admin.HTTP, address, 0, false, func(e wire.Event) error {
+			if e.Type == "node.evicted" || e.Type == "node.lost" {
+				n++
+			}
+			return nil
+		})
+		if err != nil {
+			return -1
+		}
+	}
+	return n
+}
+
+// memory returns the resident memory of all processes of a role, in MiB.
+func (w *watcher) memory(ctx context.Context, role string) (float64, error) {
+	ps, err := w.cluster.Processes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for _, p := range ps {
+		if p.Role() != role || p.PID == 0 {
+			continue
+		}
+		sum += float64(p.RSS) / (1 << 20)
+	}
+	return sum, nil
+}
