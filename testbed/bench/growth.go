@@ -23,6 +23,7 @@ var curves = []struct {
 	{connectionsCurve, connectionSizes, (*point).connections},
 	{providersCurve, providerSizes, (*point).providers},
 	{nodesCurve, nodeSizes, (*point).nodes},
+	{overloadCurve, overloadSizes, (*point).overload},
 }
 
 // size is what a point of a curve is measured with: the values of the curve's
@@ -135,7 +136,9 @@ func Grow(ctx context.Context, cfg GrowthConfig) (Growth, error) {
 				}
 			}
 		}
-		ratios(curve.Points)
+		if slices.Contains(curve.Columns, columnRatio) {
+			ratios(curve.Points)
+		}
 		out.Curves = append(out.Curves, curve)
 	}
 	out.TookMs = time.Since(start).Milliseconds()

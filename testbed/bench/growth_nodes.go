@@ -17,8 +17,8 @@ var (
 
 var nodesCurve = Curve{
 	Name: "nodes",
-	What: "100,000 registrations over 20 connections, then one data node is drained and stopped",
-	Columns: []Column{columnDatas, columnRate, columnP50, columnP99, columnDrained, columnGapP50, columnGapP99,
+	What: "registrations over 20 connections, then one data node is drained and stopped",
+	Columns: []Column{columnDatas, columnRegistrations, columnRate, columnP50, columnP99, columnDrained, columnGapP50, columnGapP99,
 		columnLost, columnGone, columnElections, columnEvictions, columnMetaMiB, columnSessionMiB, columnDataMiB},
 	Plots: []Plot{
 		{What: "registrations stored per second", X: columnDatas.Name, Y: columnRate.Name},
@@ -42,8 +42,9 @@ func (p *point) nodes(ctx context.Context) error {
 	}
 	defer l.close()
 	n := bounded([]int{100_000}, p.MaxRegistrations)[0]
+	p.set(columnRegistrations, float64(n))
 	began := time.Now()
-	latency, err := l.publish(ctx, "nodes", n)
+	_, latency, err := l.publish(ctx, "nodes", n)
 	p.setDist(latency, columnP50, columnP99)
 	if err == nil {
 		p.set(columnRate, float64(n)/time.Since(began).Seconds())

@@ -80,7 +80,7 @@ func (p *point) registrations(ctx context.Context) error {
 	}
 	defer l.close()
 	began := time.Now()
-	latency, err := l.publish(ctx, "reg", p.of(columnRegistrations))
+	_, latency, err := l.publish(ctx, "reg", p.of(columnRegistrations))
 	if err == nil {
 		p.set(columnRate, float64(p.of(columnRegistrations))/time.Since(began).Seconds())
 	}
@@ -159,11 +159,11 @@ func (l links) close() {
 const sampled = 2000
 
 // publish publishes n values, each under its own dataId, all connections at once,
-// and waits until all are stored. The distribution is that of publish to stored, of a
-// sample.
-func (l links) publish(ctx context.Context, prefix string, n int) (*Dist, error) {
+// and waits until all are stored. The i-th registration is of the connection
+// i%len(l). The distribution is that of publish to stored, of a sample.
+func (l links) publish(ctx context.Context, prefix string, n int) ([]Registration, *Dist, error) {
 	latency := NewDist()
-	made := make([][]Registration, len(l))
+	made := make([]Registration, n)
 	errs := make([]error, len(l))
 	every := max(1, n/sampled)
 	var publishing, samples sync.WaitGroup
@@ -175,7 +175,7 @@ func (l links) publish(ctx context.Context, prefix string, n int) (*Dist, error)
 				if r, errs[c] = l[c].Publish(ctx, DataID(prefix, i), value(i)); errs[c] != nil {
 					return
 				}
-				made[c] = append(made[c], r)
+				made[i] = r
 				if i/len(l)%every == 0 {
 					samples.Go(func() {
 						if r.Stored(ctx) == nil { // the loop below reports the error
@@ -184,9 +184,9 @@ func (l links) publish(ctx context.Context, prefix string, n int) (*Dist, error)
 					})
 				}
 			}
-			for i, r := range made[c] {
-				if err := r.Stored(ctx); err != nil {
-					errs[c] = fmt.Errorf("stored %d of %d on connection %d: %w", i, len(made[c]), c+1, err)
+			for i := c; i < n; i += len(l) {
+				if err := made[i].Stored(ctx); err != nil {
+					errs[c] = fmt.Errorf("connection %d, registration %d of %d: %w", c+1, i+1, n, err)
 					return
 				}
 			}
@@ -196,10 +196,10 @@ func (l links) publish(ctx context.Context, prefix string, n int) (*Dist, error)
 	samples.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return latency, err
+			return made, latency, err
 		}
 	}
-	return latency, nil
+	return made, latency, nil
 }
 
 // ratios sets each point's ratio of its rate to the first point's of the same
