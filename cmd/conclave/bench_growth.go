@@ -4,13 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"conclave/testbed"
 	"conclave/testbed/bench"
 	"conclave/testbed/local"
+	"conclave/testbed/report"
 )
 
 // growthOptions are the flags of `bench --full`.
@@ -30,12 +39,12 @@ var growthFlags = []string{"max-registrations", "max-connections", "huge", "for"
 func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	cfg := bench.GrowthConfig{
 		Only: o.only, MaxRegistrations: o.maxRegistrations, MaxConnections: o.maxConnections, Huge: o.huge,
-		For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
+		Files: openFiles(), For: o.lasts, Limit: o.limit, Version: version, Progress: a.stderr,
 	}
 	if err := cfg.Validate(); err != nil { // before a cluster is started
 		return usageError{err}
 	}
-	_, bin, err := toolPath()
+	tool, bin, err := toolPath()
 	if err != nil {
 		return err
 	}
@@ -47,7 +56,7 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	starts := 0
 	cfg.Targets = []bench.Target{{Name: "conclave", Start: func(ctx context.Context, size testbed.Size) (bench.Running, error) {
 		starts++
-		return startTarget(ctx, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size)
+		return startTarget(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size)
 	}}}
 	g, err := bench.Grow(ctx, cfg)
 	if len(g.Curves) == 0 {
@@ -57,6 +66,9 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	if o.report != "" {
 		err = errors.Join(err, writePage(o.report, g.WriteJSON))
 	}
+	if o.html != "" {
+		err = errors.Join(err, writePage(o.html, func(w io.Writer) error { return report.WriteGrowth(w, g) }))
+	}
 	if n := g.Failed(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%s failed", plural(n, "point")))
 	}
@@ -64,7 +76,7 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 }
 
 // startTarget starts a cluster for one point, and returns when it is ready.
-func startTarget(ctx context.Context, bin, dir string, size testbed.Size) (bench.Running, error) {
+func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size) (bench.Running, error) {
 	c := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true})
 	end := func() error { return errors.Join(c.Close(context.WithoutCancel(ctx)), os.RemoveAll(dir)) }
 	if err := c.Open(ctx, size, nil); err != nil {
@@ -79,5 +91,37 @@ func startTarget(ctx context.Context, bin, dir string, size testbed.Size) (bench
 	if err != nil {
 		return bench.Running{}, errors.Join(err, end())
 	}
-	return bench.Running{Driver: bench.NewSDK(nil, cfg.Sessions...), Cluster: c, Stop: end}, nil
+	clients := func(ctx context.Context, part, n int) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, tool, "bench-clients", "--count", strconv.Itoa(n), "--part", strconv.Itoa(part), "--sessions", strings.Join(cfg.Sessions, ","))
+		cmd.Stderr = os.Stderr
+		return cmd
+	}
+	return bench.Running{Driver: bench.NewSDK(nil, cfg.Sessions...), Cluster: c, Clients: clients, Stop: end}, nil
+}
+
+// openFiles returns how many files a process can have open.
+func openFiles() int {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0 // not known
+	}
+	return int(min(l.Max, 1<<30))
+}
+
+// benchClientsCommand is a process of clients for `bench --full --huge`.
+func (a *app) benchClientsCommand() *cobra.Command {
+	var count, part int
+	var sessions []string
+	cmd := &cobra.Command{
+		Use: "bench-clients", Hidden: true, Args: want(),
+		Short: "Open connections for bench --full --huge",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			from := net.IPv4(127, 0, 1, byte(part+1)) // each address has its own ports
+			return bench.ServeClients(cmd.Context(), bench.NewSDK(from, sessions...), fmt.Sprint("part", part), count, os.Stdin, a.stdout)
+		},
+	}
+	cmd.Flags().IntVar(&count, "count", 1, "number of connections")
+	cmd.Flags().IntVar(&part, "part", 0, "number of this process, from 0")
+	cmd.Flags().StringSliceVar(&sessions, "sessions", nil, "addresses of the sessions")
+	return cmd
 }

@@ -66,7 +66,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	flag("events", "type", fixed(eventTypes...))
 	flag("up", "profile", fixed("conclave", "sofa"))
 	flag("up", "takeover", fixed("witness", "lease"))
-	flag("bench", "only", fixed(bench.Names()...))
+	flag("bench", "only", fixed(slices.Concat(bench.Names(), bench.CurveNames())...))
 	flag("lab elections", "rules", fixed(ruleNames()...))
 }
 

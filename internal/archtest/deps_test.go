@@ -57,7 +57,7 @@ const rules = `
 	testbed/outside, testbed/containers/compose < testbed/containers;
 	internal/node, meta, data, session, testbed/scenario, elector/termcas, testbed/simulated/simnet, internal/devdb, internal/logging < testbed/simulated;
 	NONE < testbed/simulated/onetrace, testbed/simulated/mutate;
-	testbed, meta/metaclient < testbed/bench;
+	testbed, meta/metaclient < testbed/bench < testbed/report;
 	testbed < testbed/soak;
 	testbed/scenario < testbed/demo;
 

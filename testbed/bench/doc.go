@@ -24,10 +24,13 @@
 //
 //   - bench.go: the measurements, in their order.
 //   - growth.go: the growth curves, in their order, and one point in progress.
+//   - growth_overload.go: the curve over multiples of the capacity.
 //   - growth_nodes.go: the curve over data nodes.
 //   - growth_providers.go: the curve over providers of one dataId.
 //   - growth_connections.go: the curve over connections.
 //   - growth_registrations.go: the curve over registrations, and columns of all curves.
+//   - clients.go: connections from several processes.
+//   - openloop.go: operations that are sent when they are due, and when a rate is back.
 //   - watcher.go: what happens to a cluster under load.
 //   - driver.go: connections to any registry; the SDK as one.
 //   - curve.go: the result of the growth curves.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os/exec"
 	"sync/atomic"
 
 	"conclave"
@@ -58,6 +59,9 @@ type Running struct {
 	// Cluster is nil for a registry other than Conclave: what only its processes
 	// can report is then not measured.
 	Cluster testbed.RealCluster
+	// Clients returns the command of a process that runs ServeClients with n
+	// connections; part numbers the processes. Nil: there are none.
+	Clients func(ctx context.Context, part, n int) *exec.Cmd
 	// Stop ends the registry at once.
 	Stop func() error
 }

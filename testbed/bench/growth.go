@@ -49,6 +49,9 @@ type GrowthConfig struct {
 	MaxRegistrations, MaxConnections int
 	// Huge adds the points that need several processes of clients.
 	Huge bool
+	// Files is how many files a process can have open, which bounds the
+	// connections of a session. 0: no bound.
+	Files int
 	// For is how long each phase of the overload lasts. Default 30 s.
 	For time.Duration
 	// Limit is the time for one point, including the start of its cluster. A
@@ -160,7 +163,7 @@ func measure(ctx context.Context, cfg GrowthConfig, target Target, s size, take 
 		if cause := context.Cause(limited); cause != nil && errors.Is(err, limited.Err()) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
-		out.Error = err.Error()
+		out.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return out
 }

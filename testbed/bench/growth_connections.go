@@ -18,7 +18,7 @@ var (
 var connectionsCurve = Curve{
 	Name: "connections",
 	What: "clients that connect at once, publish one value and subscribe to it, until all have received it",
-	Columns: []Column{columnConnections, columnAll, columnP50, columnP99, columnLost, columnGone, columnElections, columnEvictions,
+	Columns: []Column{columnConnections, columnSessions, columnAll, columnP50, columnP99, columnLost, columnGone, columnElections, columnEvictions,
 		columnIdle, columnMetaMiB, columnSessionMiB, columnDataMiB},
 	Plots: []Plot{
 		{What: "until all have had their first push, ms", X: columnConnections.Name, Y: columnAll.Name},
@@ -31,34 +31,61 @@ func connectionSizes(cfg GrowthConfig) (out []size) {
 	for _, n := range bounded([]int{100, 1_000, 10_000}, cfg.MaxConnections) {
 		out = append(out, size{columnConnections.Name: float64(n)})
 	}
+	if cfg.Huge {
+		out = append(out, size{columnConnections.Name: hugeConnections, columnSessions.Name: float64(sessionsFor(hugeConnections, cfg.Files))})
+	}
 	return out
+}
+
+const hugeConnections = 100_000
+
+// sessionsFor returns how many sessions n connections need if each session can
+// have a number of open files, a fifth of which it needs for itself. 0 files: no
+// limit.
+func sessionsFor(n, files int) int {
+	if each := files * 4 / 5; each > 0 {
+		return max(2, (n+each-1)/each)
+	}
+	return 2
 }
 
 // connections measures how long a number of new connections take until each is
 // served, and what an idle one costs.
-func (p *point) connections(ctx context.Context) error {
+func (p *point) connections(ctx context.Context) (err error) {
 	n := p.of(columnConnections)
 	before := 0.0
 	if p.watch != nil {
-		var err error
 		if before, err = p.watch.memory(ctx, "session"); err != nil {
 			return err
 		}
 	}
 	served := NewDist()
 	start := time.Now()
-	l, err := serveAll(ctx, p.Driver, "conn", n, served)
-	defer l.close()
+	var release func() (lost int64, err error)
+	switch {
+	case n <= clientsPerProcess:
+		var l links
+		l, err = serveAll(ctx, p.Driver, "conn", n, served)
+		release = func() (int64, error) { l.close(); return p.Driver.Lost(), nil }
+	case p.Clients == nil:
+		return fmt.Errorf("%d connections: want at most %d for a target without processes of clients", n, clientsPerProcess)
+	default:
+		release, err = p.manyClients(ctx, n, served)
+	}
 	if err == nil {
 		p.set(columnAll, float64(time.Since(start).Microseconds())/1000)
-	}
-	p.setDist(served, columnP50, columnP99)
-	if err == nil {
 		err = sleep.For(ctx, p.Settle)
 	}
+	p.setDist(served, columnP50, columnP99)
 	err = p.conclude(ctx, err)
 	if after, known := p.values[columnSessionMiB.Name]; known && err == nil {
 		p.set(columnIdle, (after-before)*1024/float64(n))
+	}
+	lost, failed := release()
+	if failed == nil {
+		p.set(columnLost, float64(lost))
+	} else if err == nil {
+		err = failed
 	}
 	return err
 }
@@ -66,7 +93,7 @@ func (p *point) connections(ctx context.Context) error {
 // serveAll opens n connections at once. Each publishes one value under a dataId of
 // its own and subscribes to that; serveAll returns when all have received the value,
 // and adds the time of each to served.
-func serveAll(ctx context.Context, d Driver, prefix string, n int, served *Dist) (links, error) {
+func serveAll(ctx context.Context, d Driver, prefix string, n int, served interface{ Add(time.Duration) }) (links, error) {
 	start := time.Now()
 	var out links
 	all := make(chan struct{})

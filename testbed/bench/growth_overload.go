@@ -48,7 +48,7 @@ func overloadSizes(GrowthConfig) (out []size) {
 const (
 	overloadConnections   = 20
 	overloadRegistrations = 100_000 // that are updated in turn
-	closedLoops           = 2560    // updates without an answer while the capacity is measured
+	closedLoops           = 20_000  // updates without an answer while the capacity is measured
 
 	baseLoad       = 0.5 // of the capacity, before and after the overload
 	baseFor        = 5 * time.Second
