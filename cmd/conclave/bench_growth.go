@@ -44,6 +44,9 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	if err := cfg.Validate(); err != nil { // before a cluster is started
 		return usageError{err}
 	}
+	if err := o.check(); err != nil {
+		return err
+	}
 	tool, bin, err := toolPath()
 	if err != nil {
 		return err
@@ -73,6 +76,21 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 		err = errors.Join(err, fmt.Errorf("%s failed", plural(n, "point")))
 	}
 	return err
+}
+
+// check returns an error for a flag that would fail after the measurements.
+func (o growthOptions) check() error {
+	for name, d := range map[string]time.Duration{"for": o.lasts, "limit": o.limit} {
+		if d <= 0 {
+			return usageError{fmt.Errorf("--%s %s: want more than 0", name, d)}
+		}
+	}
+	for name, file := range map[string]string{"html": o.html, "report": o.report} {
+		if info, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !info.IsDir()) {
+			return usageError{fmt.Errorf("--%s %q: no folder %s", name, file, filepath.Dir(file))}
+		}
+	}
+	return nil
 }
 
 // startTarget starts a cluster for one point, and returns when it is ready.

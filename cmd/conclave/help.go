@@ -187,7 +187,9 @@ conclave chaos run f16 f19 --times 20 --parallel 3
 conclave chaos run mine.txt --html report.html`,
 	"bench": `
 conclave bench
-conclave bench --only leader-killed --repeat 5`,
+conclave bench --only leader-killed --repeat 5
+conclave bench --full --html growth.html  growth curves, as a page with plots
+conclave bench --full --only registrations,overload --max-registrations 100000 --for 1m`,
 	"lab": `
 conclave lab elections
 conclave lab oversell --buyers 300`,

@@ -82,9 +82,11 @@ func (p *point) connections(ctx context.Context) (err error) {
 		p.set(columnIdle, (after-before)*1024/float64(n))
 	}
 	lost, failed := release()
-	if failed == nil {
-		p.set(columnLost, float64(lost))
-	} else if err == nil {
+	p.set(columnLost, float64(lost))
+	if failed != nil {
+		delete(p.values, columnLost.Name) // not all processes have reported
+	}
+	if err == nil {
 		err = failed
 	}
 	return err

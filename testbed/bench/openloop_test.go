@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave/internal/sleep"
+)
+
+func TestOpenLoop_FiresEachOperationWhenItIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var mu sync.Mutex
+		at := map[int]time.Duration{}
+		missed := openLoop(t.Context(), 5000, 2*time.Second, 3, func(i int, due time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			assert.NotContains(t, at, i, "fired once")
+			assert.Equal(t, start.Add(dueAfter(i, 5000)), due)
+			at[i] = time.Since(due)
+		})
+		assert.Zero(t, missed)
+		require.Len(t, at, 10_000)
+		for i, late := range at {
+			assert.GreaterOrEqual(t, late, time.Duration(0), "operation %d", i)
+			assert.LessOrEqual(t, late, openTick, "operation %d", i)
+		}
+	})
+}
+
+// One sender, due each millisecond, that takes ten: the latency of each operation
+// includes that the earlier ones were slow.
+func TestOpenLoop_LatencyCountsFromTheDueTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		latency := NewDist()
+		missed := openLoop(t.Context(), 1000, time.Second, 1, func(_ int, due time.Time) {
+			time.Sleep(10 * time.Millisecond)
+			latency.Add(time.Since(due))
+		})
+		v := latency.Values()
+		assert.InDelta(t, 100, v.N, 2)
+		assert.InDelta(t, 1000-v.N, missed, 0, "what its late sender has not sent is not forgotten")
+		assert.InDelta(t, 10, v.Min, 1)
+		assert.InDelta(t, 460, v.P50, 20, "the service time is 10 ms")
+		assert.InDelta(t, 910, v.Max, 20)
+	})
+}
+
+func TestOpenLoop_EndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		missed := openLoop(ctx, 100, time.Hour, 2, func(int, time.Time) {})
+		assert.Equal(t, 500*time.Millisecond, time.Since(start))
+		assert.InDelta(t, 360_000-50, missed, 2)
+	})
+}
+
+func TestSeries_CountsOnlyWindowsThatHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeries(500 * time.Millisecond)
+		s.add(10)
+		time.Sleep(1200 * time.Millisecond)
+		s.add(30)
+		assert.Equal(t, []float64{20, 0}, s.rates())
+		time.Sleep(time.Second)
+		assert.Equal(t, []float64{20, 0, 60, 0}, s.rates(), "windows without events are zero")
+	})
+}
+
+func TestRecoveredAt(t *testing.T) {
+	for what, c := range map[string]struct {
+		rates  []float64
+		window int
+		ok     bool
+	}{
+		"nothing measured":            {nil, 0, false},
+		"as before at once":           {[]float64{100, 95, 90, 50}, 0, true},
+		"too low":                     {[]float64{89, 89, 89, 89}, 0, false},
+		"not for long enough":         {[]float64{0, 100, 100}, 0, false},
+		"after two windows":           {[]float64{0, 40, 100, 130, 95}, 2, true},
+		"a second fall starts again":  {[]float64{0, 100, 100, 10, 99, 99, 99}, 4, true},
+		"a burst alone is no recover": {[]float64{900, 0, 0}, 0, false},
+	} {
+		window, ok := recoveredAt(c.rates, 90, 3)
+		assert.Equal(t, c.ok, ok, what)
+		assert.Equal(t, c.window, window, what)
+	}
+}
+
+func TestMiddle_LeavesOutTheEdges(t *testing.T) {
+	assert.Equal(t, 20.0, middle([]float64{1, 10, 30, 2}))
+	assert.Equal(t, 5.0, middle([]float64{4, 6}), "too few to leave any out")
+	assert.Zero(t, middle(nil))
+}
+
+// slow is a registration whose updates are stored 50 ms after the call of Stored.
+type slow struct{ refuses bool }
+
+func (s slow) Update(string) error {
+	if s.refuses {
+		return errors.New("full")
+	}
+	return nil
+}
+func (slow) Stored(ctx context.Context) error { return sleep.For(ctx, 50*time.Millisecond) }
+
+func TestLane_CountsMergedUpdatesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers sync.WaitGroup
+		load := newOffered()
+		l := &lane{registration: slow{}}
+		for range 3 {
+			l.fire(t.Context(), load, time.Now(), "v", &answers)
+			time.Sleep(20 * time.Millisecond)
+		}
+		assert.EqualValues(t, 2, load.open.Load(), "the first is stored after 50 ms")
+		answers.Wait()
+		v := load.latency.Values()
+		assert.Equal(t, 3, v.N)
+		assert.EqualValues(t, 2, load.answers.Load(), "the second answer is for two updates")
+		assert.InDelta(t, 80, v.Max, 0.1, "20 ms to 100 ms: it waited for the first")
+		assert.Zero(t, load.open.Load())
+
+		l.registration = slow{refuses: true}
+		l.fire(t.Context(), load, time.Now(), "v", &answers)
+		assert.EqualValues(t, 1, load.refused.Load())
+		assert.EqualValues(t, 3, load.sent.Load())
+	})
+}
+
+func TestClosedLoop_MeasuresTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := make([]Registration, 100)
+		for i := range made {
+			made[i] = slow{}
+		}
+		rate, err := closedLoop(t.Context(), made, 2*time.Second)
+		require.NoError(t, err)
+		assert.InDelta(t, 2000, rate, 60, "100 loops of 50 ms")
+		made[7] = slow{refuses: true}
+		_, err = closedLoop(t.Context(), made, time.Second)
+		assert.ErrorContains(t, err, "full")
+	})
+}
