@@ -9,8 +9,8 @@
 //	scenario     the language, the player, the built-in scenarios, storms, shrinking
 //	check        histories, checkers and figures: invariants are stated there and nowhere else
 //	demo         the demo's scenario and its narrator
+//	bench, soak  measurements and growth curves; faults under load for hours
 //	report       results as HTML and JSON
-//	bench, soak  measurements; faults under load for hours
 //
 // # From a scenario to a result
 //

@@ -4,7 +4,7 @@
 // (the Java original) reached on two cores of the same kind of machine.
 //
 // Each latency is a distribution over n repetitions (30 by default, 200 with
-// the tool's --repeat 200) in an HDR histogram, because a mean would hide rare slow
+// the tool's --repeat) in an HDR histogram, because a mean would hide rare slow
 // cases. All times are from the monotonic clock of this process: a push is
 // timed from just before the call that caused it until the subscriber's
 // callback runs. Where the cluster itself keeps a figure (the leaderless time
@@ -14,6 +14,24 @@
 // then the load, then the faults. After each fault the next repetition waits
 // until every process is ready and no slot is being handed over, so that
 // repetitions do not affect one another.
+//
+// # Growth curves
+//
+// Grow measures how rates, latencies and memory change with a size, and what an
+// overload does, on a new cluster for each point. It reaches the registry only
+// through a Driver, so that another registry can be measured with the same load
+// in the same run:
+//
+//	Grow --> point (one size, one Target) --> links --> Driver: SDK, or another registry's
+//	                 |
+//	                 +--> watcher: memory, elections, evictions, clients gone (Conclave only)
+//
+// A point that fails or exceeds its time limit is recorded with what was measured
+// before, and the next one begins. The overload is an open loop: an update is sent
+// when it is due, whether or not earlier ones have been answered, and its latency
+// counts from then. docs/performance.md explains the figures.
+//
+// # What is not guaranteed
 //
 // Not measured are more than one machine, a network with latency, and disks
 // (only the database uses one).
