@@ -117,39 +117,3 @@ func (c *clientProcess) end() (lost int64, err error) {
 	err = c.reports.Decode(&r)
 	return r.Lost, errors.Join(err, c.cmd.Wait())
 }
-
-// manyClients is serveAll over several processes. It ends them with release,
-// which returns how many connections were lost.
-func (p *point) manyClients(ctx context.Context, n int, served *Dist) (release func() (int64, error), err error) {
-	var processes []*clientProcess
-	release = func() (int64, error) {
-		lost := int64(0)
-		var errs []error
-		for _, c := range processes {
-			n, err := c.end()
-			lost += n
-			errs = append(errs, err)
-		}
-		return lost, errors.Join(errs...)
-	}
-	for part := 0; part*clientsPerProcess < n; part++ {
-		c, err := startClients(p.Clients(ctx, part, min(clientsPerProcess, n-part*clientsPerProcess)))
-		if err != nil {
-			return release, err
-		}
-		processes = append(processes, c)
-	}
-	errs := make([]error, len(processes))
-	var serving sync.WaitGroup
-	for i, c := range processes {
-		serving.Go(func() { errs[i] = c.serve(served) })
-	}
-	serving.Wait()
-	if ctx.Err() != nil { // which has ended the processes
-		return release, fmt.Errorf("%d of %d connections had their push: %w", served.Values().N, n, ctx.Err())
-	}
-	return release, errors.Join(errs...)
-}
-
-// clientsPerProcess is how many connections one process has. Each needs a file.
-const clientsPerProcess = 10_000

@@ -32,6 +32,25 @@ type Column struct {
 	Unit string `json:"unit,omitempty"`
 }
 
+// Columns that several curves have.
+var (
+	columnConnections   = Column{Name: "connections", What: "CONNECTIONS"}
+	columnRegistrations = Column{Name: "registrations", What: "REGISTRATIONS"}
+	columnDatas         = Column{Name: "datas", What: "DATA NODES"}
+	columnSessions      = Column{Name: "sessions", What: "SESSIONS"}
+	columnRate          = Column{Name: "rate", What: "RATE", Unit: "per s"}
+	columnRatio         = Column{Name: "ratio", What: "RATIO"}
+	columnP50           = Column{Name: "p50Ms", What: "P50", Unit: "ms"}
+	columnP99           = Column{Name: "p99Ms", What: "P99", Unit: "ms"}
+	columnLost          = Column{Name: "lost", What: "BOUNCED"}
+	columnGone          = Column{Name: "clientsGone", What: "GONE"}
+	columnElections     = Column{Name: "elections", What: "ELECTIONS"}
+	columnEvictions     = Column{Name: "evictions", What: "EVICTIONS"}
+	columnMetaMiB       = Column{Name: "metaMiB", What: "METAS", Unit: "MiB"}
+	columnSessionMiB    = Column{Name: "sessionMiB", What: "SESSIONS", Unit: "MiB"}
+	columnDataMiB       = Column{Name: "dataMiB", What: "DATA", Unit: "MiB"}
+)
+
 // Plot is a graph of columns of a curve. It has a line for each value of By.
 type Plot struct {
 	What string `json:"what"`

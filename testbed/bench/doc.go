@@ -41,17 +41,19 @@
 // A file uses what later files declare.
 //
 //   - bench.go: the measurements, in their order.
-//   - growth.go: the growth curves, in their order, and one point in progress.
+//   - growth.go: the growth curves, in their order.
 //   - growth_overload.go: the curve over multiples of the capacity.
 //   - growth_nodes.go: the curve over data nodes.
 //   - growth_providers.go: the curve over providers of one dataId.
 //   - growth_connections.go: the curve over connections.
-//   - growth_registrations.go: the curve over registrations, and columns of all curves.
+//   - growth_registrations.go: the curve over registrations.
+//   - point.go: the configuration of the curves, and one point in progress.
 //   - clients.go: connections from several processes.
+//   - links.go: connections of this process, and what they publish.
 //   - openloop.go: operations that are sent when they are due, and when a rate is back.
 //   - watcher.go: what happens to a cluster under load.
 //   - driver.go: connections to any registry; the SDK as one.
-//   - curve.go: the result of the growth curves.
+//   - curve.go: the result of the growth curves, and columns of several.
 //   - nodes.go: data and session nodes that are killed, drained, started.
 //   - load.go: latency and load.
 //   - leader.go: leaders that are killed or stopped.

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
-
-	"conclave/testbed"
 )
 
 // curves are measured in this order.
@@ -26,10 +23,6 @@ var curves = []struct {
 	{overloadCurve, overloadSizes, (*point).overload},
 }
 
-// size is what a point of a curve is measured with: the values of the curve's
-// first columns.
-type size map[string]float64
-
 // CurveNames returns the names of the curves in their order.
 func CurveNames() []string {
 	var names []string
@@ -37,46 +30,6 @@ func CurveNames() []string {
 		names = append(names, c.curve.Name)
 	}
 	return names
-}
-
-// GrowthConfig configures the growth curves.
-type GrowthConfig struct {
-	// Targets are measured one after another, at each size.
-	Targets []Target
-	// Only names the curves to measure, in their usual order; empty: all.
-	Only []string
-	// MaxRegistrations and MaxConnections leave out larger points. 0: no bound.
-	MaxRegistrations, MaxConnections int
-	// Huge adds the points that need several processes of clients.
-	Huge bool
-	// Files is how many files a process can have open, which bounds the
-	// connections of a session. 0: no bound.
-	Files int
-	// For is how long each phase of the overload lasts. Default 30 s.
-	For time.Duration
-	// Limit is the time for one point, including the start of its cluster. A
-	// point that takes longer has failed. Default 5 min.
-	Limit time.Duration
-	// Settle is how long connections are idle before memory is read. Default 5 s.
-	Settle time.Duration
-
-	Version  string
-	Progress io.Writer // receives a line per point
-}
-
-func (c GrowthConfig) withDefaults() GrowthConfig {
-	for _, d := range []struct {
-		of    *time.Duration
-		value time.Duration
-	}{{&c.For, 30 * time.Second}, {&c.Limit, 5 * time.Minute}, {&c.Settle, 5 * time.Second}} {
-		if *d.of == 0 {
-			*d.of = d.value
-		}
-	}
-	if c.Progress == nil {
-		c.Progress = io.Discard
-	}
-	return c
 }
 
 // Validate returns an error that names the first invalid field.
@@ -90,15 +43,6 @@ func (c GrowthConfig) Validate() error {
 		return fmt.Errorf("at most %d registrations: want at least %d", c.MaxRegistrations, least)
 	}
 	return nil
-}
-
-// point is one point that is being measured.
-type point struct {
-	Running
-	GrowthConfig
-	size   size
-	values map[string]float64 // of the result
-	watch  *watcher           // nil without a Cluster
 }
 
 // Grow measures the growth curves. Each point has its own registry, so that a
@@ -166,39 +110,6 @@ func measure(ctx context.Context, cfg GrowthConfig, target Target, s size, take 
 		out.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return out
-}
-
-func (p *point) run(ctx context.Context, target Target, take func(*point, context.Context) error) (err error) {
-	if p.Running, err = target.Start(ctx, p.cluster()); err != nil {
-		return fmt.Errorf("start: %w", err)
-	}
-	defer func() { err = errors.Join(err, p.Stop()) }()
-	if p.Cluster != nil {
-		if p.watch, err = watch(ctx, p.Cluster); err != nil {
-			return err
-		}
-		defer p.watch.close()
-	}
-	return take(p, ctx)
-}
-
-// cluster returns the size of the cluster that a point needs.
-func (p *point) cluster() testbed.Size {
-	return testbed.Size{Datas: int(p.size[columnDatas.Name]), Sessions: int(p.size[columnSessions.Name])}
-}
-
-// of returns one of the point's sizes.
-func (p *point) of(c Column) int { return int(p.size[c.Name]) }
-
-// set sets one of the point's figures.
-func (p *point) set(c Column, v float64) { p.values[c.Name] = v }
-
-// setDist sets figures of a distribution.
-func (p *point) setDist(d *Dist, p50, p99 Column) {
-	if v := d.Values(); v.N > 0 {
-		p.set(p50, v.P50)
-		p.set(p99, v.P99)
-	}
 }
 
 // words returns a size as text: "registrations 10,000, connections 20".

@@ -2,9 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"conclave/internal/sleep"
@@ -92,43 +92,38 @@ func (p *point) connections(ctx context.Context) (err error) {
 	return err
 }
 
-// serveAll opens n connections at once. Each publishes one value under a dataId of
-// its own and subscribes to that; serveAll returns when all have received the value,
-// and adds the time of each to served.
-func serveAll(ctx context.Context, d Driver, prefix string, n int, served interface{ Add(time.Duration) }) (links, error) {
-	start := time.Now()
-	var out links
-	all := make(chan struct{})
-	var missing atomic.Int64
-	missing.Store(int64(n))
-	for i := range n {
-		l, err := d.Connect(fmt.Sprint(prefix, "-", i))
-		if err != nil {
-			return out, err
+// manyClients is serveAll over several processes. It ends them with release,
+// which returns how many connections were lost.
+func (p *point) manyClients(ctx context.Context, n int, served *Dist) (release func() (int64, error), err error) {
+	var processes []*clientProcess
+	release = func() (int64, error) {
+		lost := int64(0)
+		var errs []error
+		for _, c := range processes {
+			n, err := c.end()
+			lost += n
+			errs = append(errs, err)
 		}
-		out = append(out, l)
-		if _, err := l.Publish(ctx, DataID(prefix, i), value(i)); err != nil {
-			return out, err
-		}
-		first := sync.OnceFunc(func() {
-			served.Add(time.Since(start))
-			if missing.Add(-1) == 0 {
-				close(all)
-			}
-		})
-		err = l.Subscribe(DataID(prefix, i), func(values []string) {
-			if len(values) > 0 {
-				first()
-			}
-		})
-		if err != nil {
-			return out, err
-		}
+		return lost, errors.Join(errs...)
 	}
-	select {
-	case <-all:
-		return out, nil
-	case <-ctx.Done():
-		return out, fmt.Errorf("%d of %d connections had no push: %w", missing.Load(), n, ctx.Err())
+	for part := 0; part*clientsPerProcess < n; part++ {
+		c, err := startClients(p.Clients(ctx, part, min(clientsPerProcess, n-part*clientsPerProcess)))
+		if err != nil {
+			return release, err
+		}
+		processes = append(processes, c)
 	}
+	errs := make([]error, len(processes))
+	var serving sync.WaitGroup
+	for i, c := range processes {
+		serving.Go(func() { errs[i] = c.serve(served) })
+	}
+	serving.Wait()
+	if ctx.Err() != nil { // which has ended the processes
+		return release, fmt.Errorf("%d of %d connections had their push: %w", served.Values().N, n, ctx.Err())
+	}
+	return release, errors.Join(errs...)
 }
+
+// clientsPerProcess is how many connections one process has. Each needs a file.
+const clientsPerProcess = 10_000

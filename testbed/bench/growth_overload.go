@@ -50,12 +50,11 @@ const (
 	overloadRegistrations = 100_000 // that are updated in turn
 	closedLoops           = 20_000  // updates without an answer while the capacity is measured
 
-	baseLoad       = 0.5 // of the capacity, before and after the overload
-	baseFor        = 5 * time.Second
-	recoveryWindow = 500 * time.Millisecond
-	recoveryHold   = 4   // windows in succession
-	recoveryShare  = 0.9 // of the rate before
-	recoveryLimit  = 2 * time.Minute
+	baseLoad      = 0.5 // of the capacity, before and after the overload
+	baseFor       = 5 * time.Second
+	recoveryHold  = 4   // windows in succession
+	recoveryShare = 0.9 // of the rate before
+	recoveryLimit = 2 * time.Minute
 )
 
 // overload measures the capacity, offers a multiple of it, and then waits until

@@ -99,6 +99,10 @@ func recoveredAt(rates []float64, least float64, hold int) (window int, ok bool)
 	return 0, false
 }
 
+// recoveryWindow is the width of the windows in which a rate is compared with
+// the rate before.
+const recoveryWindow = 500 * time.Millisecond
+
 // offered is the load of one phase, and what became of it.
 type offered struct {
 	latency *Dist   // of each update, from when it was due until it or a later one was stored
