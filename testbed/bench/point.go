@@ -103,7 +103,7 @@ func (p *point) conclude(ctx context.Context, err error) error {
 	if p.watch == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // also after the limit of the point
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second) // also after the limit of the point
 	defer cancel()
 	p.setEvents(p.watch.events(ctx))
 	for role, c := range map[string]Column{"meta": columnMetaMiB, "session": columnSessionMiB, "data": columnDataMiB} {

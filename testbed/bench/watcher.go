@@ -55,7 +55,7 @@ func (w *watcher) events(ctx context.Context) counts {
 }
 
 func (w *watcher) total(ctx context.Context) counts {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	n := counts{gone: w.expired(ctx), elections: -1, evictions: w.evicted(ctx)}
 	if elections, err := w.admin.Elections(ctx); err == nil {
