@@ -55,13 +55,15 @@ func (a *app) growth(ctx context.Context, o growthOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
+	interrupted := false
+	defer func() { err = closeFolder(root, interrupted, err) }()
 	starts := 0
 	cfg.Targets = []bench.Target{{Name: "conclave", Start: func(ctx context.Context, size testbed.Size) (bench.Running, error) {
 		starts++
 		return startTarget(ctx, tool, bin, filepath.Join(root, fmt.Sprint("point-", starts)), size)
 	}}}
 	g, err := bench.Grow(ctx, cfg)
+	interrupted = err != nil && ctx.Err() != nil
 	if len(g.Curves) == 0 {
 		return err
 	}
@@ -96,7 +98,7 @@ func (o growthOptions) check() error {
 // startTarget starts a cluster for one point, and returns when it is ready.
 func startTarget(ctx context.Context, tool, bin, dir string, size testbed.Size) (bench.Running, error) {
 	c := local.New(local.Config{Bin: bin, Dir: dir, Direct: true, NoEvents: true})
-	end := func() error { return errors.Join(c.Close(context.WithoutCancel(ctx)), os.RemoveAll(dir)) }
+	end := func() error { return c.Close(context.WithoutCancel(ctx)) }
 	if err := c.Open(ctx, size, nil); err != nil {
 		return bench.Running{}, err
 	}

@@ -102,7 +102,7 @@
 //	demo, chaos, soak,    their processes continue, in conclave-demo-*, conclave-chaos-*,
 //	bench                 conclave-soak-* and conclave-bench-* of the temporary folder:
 //	                      `down --dir` with the folder `cluster` in it stops them (bench:
-//	                      also fresh-*)
+//	                      also fresh-* and point-*)
 //	--on compose          the project continues with its faults; the next call with its name
 //	                      removes it first
 //	chaos --dir           processes that were killed or suspended stay so: `start NAME`,
