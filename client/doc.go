@@ -45,6 +45,14 @@
 // client loses its connection for less than the client lease. Stored means that
 // data has it.
 //
+// # When the session is slow
+//
+// A client has at most two messages in flight that its session has not accepted,
+// and fewer bytes the longer the session takes (window.go). What waits is sent in
+// larger messages, and a newer version replaces an older one. Pings do not wait
+// behind it. While Config.MaxWaiting bytes wait for acceptance, Publish waits,
+// too.
+//
 // # What is guaranteed
 //
 //   - What a subscription shows never goes back: only higher versions are taken,

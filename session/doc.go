@@ -24,7 +24,7 @@
 // newest change of an id replaces the older ones in the queue.
 //
 // A registration may be published to data only for two thirds of the session
-// grace after its connection last received a message of the client. This is
+// grace after the last ping of its client arrived. This is
 // checked when it is written and when a diff is answered. A session whose
 // process was suspended for a minute, and which processes a minute's worth of
 // requests before any of its timers fires, therefore does not restore anything
@@ -65,6 +65,9 @@
 //     changes stop, it has the newest list.
 //   - A slow client misses versions and delays no other client: its outbox holds
 //     one entry per registration and subscription, the newest.
+//   - Load makes no client look dead: a client's pings wait neither behind what it
+//     sends nor for the lock of the registry, and a slow data node is sent less at
+//     a time.
 //   - An outage of meta stops nothing here: the last slot table and member list
 //     are used for as long as it lasts, and /readyz reports `stale`.
 //
@@ -90,7 +93,7 @@
 //   - This session is suspended, or cut off from every other node: for the
 //     others it looks killed. When it is back, the leases of its clients start
 //     again, since no client could renew one, and their registrations are held
-//     back until the clients send something. A slot that has lost all its copies
+//     back until the clients ping again. A slot that has lost all its copies
 //     waits for that, for two client leases at most.
 //   - All other sessions are lost while this one should drain: it keeps serving
 //     as the last session, and stays in the lists given to clients, until
