@@ -80,7 +80,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	// more of the request's body. Closing the request here, as a last message,
 	// has no effect, since nothing has been registered yet.
 	abort := context.AfterFunc(ctx, func() { _ = l.stream.CloseRequest() })
-	welcome, err := l.hello()
+	welcome, err := l.hello(func(d time.Duration) { timeout.Reset(d) })
 	abort() // before anything is registered: from now on only run ends the link
 	stopWaiting()
 	timeout.Stop()
@@ -114,8 +114,10 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	return l, nil
 }
 
-// hello sends the first message and returns the answer to it.
-func (l *link) hello() (*wirev1.ServerMessage, error) {
+// hello sends the first message and returns the answer to it. While the session
+// answers that the client must wait, it calls wait with the time after which the
+// session answers again.
+func (l *link) hello(wait func(time.Duration)) (*wirev1.ServerMessage, error) {
 	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{
 		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger),
 	}})
@@ -123,6 +125,10 @@ func (l *link) hello() (*wirev1.ServerMessage, error) {
 		return nil, err
 	}
 	m, err := l.stream.Receive() // also returns why a Send failed with io.EOF
+	for err == nil && m.GetWaitMs() > 0 && m.GetWelcome() == nil {
+		wait(wire.FromMs(m.GetWaitMs()))
+		m, err = l.stream.Receive()
+	}
 	if err == nil && m.GetWelcome() == nil {
 		err = errors.New("the session's first message is not a welcome")
 	}

@@ -67,8 +67,8 @@ func newClients(grace time.Duration) *clients {
 func (c *clients) admit(conn *connection, welcome *wirev1.Welcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refusing != "" {
-		return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
+	if err := c.whyNot(); err != nil {
+		return err
 	}
 	if len(c.open) == 0 {
 		c.empty = make(chan struct{})
@@ -79,6 +79,21 @@ func (c *clients) admit(conn *connection, welcome *wirev1.Welcome) error {
 	welcome.Connection = conn.Number
 	conn.out.add(func(o *registry.Outbox) { o.Welcome, o.Sessions = welcome, c.sessions })
 	return nil
+}
+
+// refusal returns why clients are refused, or nil.
+func (c *clients) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.whyNot()
+}
+
+// whyNot is refusal with the lock held.
+func (c *clients) whyNot() error {
+	if c.refusing == "" {
+		return nil
+	}
+	return wire.Errorf(wire.CodeUnavailable, "this session takes no clients: %s", c.refusing)
 }
 
 // release removes a connection that has ended. With holds, it leaves

@@ -28,6 +28,7 @@ type clientService struct {
 	config                   Config
 	registry                 *locked
 	clients                  *clients
+	arrivals                 *arrivals
 	watches                  *watches
 	wakeWriters, wakeReaders func()
 	refusals                 prometheus.Counter
@@ -75,6 +76,15 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if first.GetHello().GetClient() == "" {
 		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client")
 	}
+	if err := c.clients.refusal(); err != nil {
+		return err // at once, instead of after a wait
+	}
+	_ = response.SetReadDeadline(time.Time{}) // the client waits for its welcome; likewise
+	arrived, err := c.arrivals.enter(ctx, stream)
+	if err != nil {
+		return err
+	}
+	defer arrived()
 	conn := &connection{
 		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr},
 		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
@@ -100,7 +110,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 			conn.abort()
 		}
 	})
-	goodbye, err := c.receive(ctx, conn, stream, first)
+	goodbye, err := c.receive(ctx, conn, stream, first, arrived)
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
 	c.watches.leave(conn)
@@ -127,9 +137,12 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 // receive handles the client's messages until the stream ends or breaks, the
 // client is silent for too long, or it says good-bye. The time that handling a
 // message takes is not counted as silence.
-func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage) (goodbye bool, err error) {
+func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
 	for {
 		c.take(conn, m)
+		if m.GetHello() == nil {
+			arrived()
+		}
 		if conn.out.overflows() {
 			return false, errUnread
 		}

@@ -129,6 +129,7 @@
 //   - admin.go: what operators are shown.
 //   - metrics.go: what is measured.
 //   - connect.go: serves one client's stream.
+//   - arrivals.go: how many clients are welcomed at a time.
 //   - watch.go: the configuration values that clients watch.
 //   - leases.go: the registrations of broken connections expire.
 //   - clients.go: connections: open, broken, and expired.

@@ -71,7 +71,8 @@ func (s *Server) connectParts() {
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, watches: watches, wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,
+		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), watches: watches,
+		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,
 	}
 }
 

@@ -369,16 +369,19 @@ func (x *Subscription) GetPublishers() []uint32 {
 }
 
 type ServerMessage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Welcome       *Welcome               `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
-	Accepted      []*Ack                 `protobuf:"bytes,2,rep,name=accepted,proto3" json:"accepted,omitempty"` // in the session's set: from now on the session replays it
-	Stored        []*Ack                 `protobuf:"bytes,3,rep,name=stored,proto3" json:"stored,omitempty"`     // a data node has stored it
-	Refused       []*Refusal             `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty"`
-	Pushes        []*Push                `protobuf:"bytes,5,rep,name=pushes,proto3" json:"pushes,omitempty"`
-	Move          *Move                  `protobuf:"bytes,6,opt,name=move,proto3" json:"move,omitempty"`         // connect to another session
-	Sessions      []string               `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // addresses of the sessions that accept clients, when they change
-	Pong          uint64                 `protobuf:"varint,8,opt,name=pong,proto3" json:"pong,omitempty"`
-	Config        *WatchedValues         `protobuf:"bytes,9,opt,name=config,proto3" json:"config,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Welcome  *Welcome               `protobuf:"bytes,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
+	Accepted []*Ack                 `protobuf:"bytes,2,rep,name=accepted,proto3" json:"accepted,omitempty"` // in the session's set: from now on the session replays it
+	Stored   []*Ack                 `protobuf:"bytes,3,rep,name=stored,proto3" json:"stored,omitempty"`     // a data node has stored it
+	Refused  []*Refusal             `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty"`
+	Pushes   []*Push                `protobuf:"bytes,5,rep,name=pushes,proto3" json:"pushes,omitempty"`
+	Move     *Move                  `protobuf:"bytes,6,opt,name=move,proto3" json:"move,omitempty"`         // connect to another session
+	Sessions []string               `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"` // addresses of the sessions that accept clients, when they change
+	Pong     uint64                 `protobuf:"varint,8,opt,name=pong,proto3" json:"pong,omitempty"`
+	Config   *WatchedValues         `protobuf:"bytes,9,opt,name=config,proto3" json:"config,omitempty"`
+	// Before the welcome: other clients are being welcomed first. The session sends
+	// it again before this time has passed.
+	WaitMs        int64 `protobuf:"varint,10,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +477,13 @@ func (x *ServerMessage) GetConfig() *WatchedValues {
 		return x.Config
 	}
 	return nil
+}
+
+func (x *ServerMessage) GetWaitMs() int64 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
 }
 
 // WatchedValues are the configuration values that the client watches and has not
@@ -921,7 +931,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\a \x03(\aR\n" +
-	"publishers\"\xfd\x02\n" +
+	"publishers\"\x96\x03\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +
@@ -931,7 +941,9 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x04move\x18\x06 \x01(\v2\x11.conclave.v1.MoveR\x04move\x12\x1a\n" +
 	"\bsessions\x18\a \x03(\tR\bsessions\x12\x12\n" +
 	"\x04pong\x18\b \x01(\x04R\x04pong\x122\n" +
-	"\x06config\x18\t \x01(\v2\x1a.conclave.v1.WatchedValuesR\x06config\"l\n" +
+	"\x06config\x18\t \x01(\v2\x1a.conclave.v1.WatchedValuesR\x06config\x12\x17\n" +
+	"\await_ms\x18\n" +
+	" \x01(\x03R\x06waitMs\"l\n" +
 	"\rWatchedValues\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x121\n" +
 	"\x06values\x18\x02 \x03(\v2\x19.conclave.v1.WatchedValueR\x06values\"F\n" +
