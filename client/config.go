@@ -63,7 +63,7 @@ func (c Config) withDefaults() Config {
 		c.MaxWaiting = 64 << 20
 	}
 	if c.Network == nil {
-		c.Network = wire.NewTCP()
+		c.Network = &wire.TCP{} // dial limits the time
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
