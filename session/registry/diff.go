@@ -47,7 +47,7 @@ func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.Dif
 
 // compare computes the answer to a diff.
 func (r *Registry) compare(s *slotState, req *wirev1.DiffRequest, now time.Time) (*wirev1.DiffResponse, error) {
-	if uint64(len(s.held)) == req.GetCount() && s.digest == req.GetDigest() {
+	if uint64(len(s.held.regs)) == req.GetCount() && s.digest == req.GetDigest() {
 		return &wirev1.DiffResponse{Same: true}, nil
 	}
 	if !req.GetSummarized() && req.GetCount() > 0 {
@@ -60,14 +60,13 @@ func (r *Registry) compare(s *slotState, req *wirev1.DiffRequest, now time.Time)
 		// The asker's version is above ours: the client broke the rule of
 		// rising versions. That copy is removed, and ours is put by the next
 		// diff.
-		if reg := s.held[e.GetId()]; reg == nil || reg.pub.Version < e.GetVersion() {
+		if reg := r.held(s, e.GetId()); reg == nil || reg.version < e.GetVersion() {
 			res.Removed = append(res.Removed, e)
 		}
 	}
 	size, awaited := 0, 0
-	for _, id := range sortedKeys(s.held) {
-		reg := s.held[id]
-		if v, ok := theirs[id]; ok && v >= reg.pub.Version {
+	for _, reg := range s.held.sorted() {
+		if v, ok := theirs[reg.id]; ok && v >= reg.version {
 			continue
 		}
 		if !r.mayPublish(reg, now) {
@@ -76,13 +75,12 @@ func (r *Registry) compare(s *slotState, req *wirev1.DiffRequest, now time.Time)
 			}
 			continue
 		}
-		c := putOf(reg)
-		if size > 0 && size+c.size > diffBytes {
+		if size > 0 && size+reg.size() > diffBytes {
 			res.More = true
 			break
 		}
-		res.Puts = append(res.Puts, c.put)
-		size += c.size
+		res.Puts = append(res.Puts, reg.message())
+		size += reg.size()
 	}
 	switch {
 	case awaited == 0 || res.More:

@@ -82,12 +82,12 @@ func FuzzDiff(f *testing.F) {
 			return
 		}
 		for _, p := range res.GetPuts() {
-			assert.Equal(t, r.byID[p.GetId()].pub.Version, p.GetVersion())
+			assert.Equal(t, r.byID[p.GetId()].version, p.GetVersion())
 			assert.NotEqual(t, "silent", p.GetId(), "it is held back")
 		}
 		for _, e := range res.GetRemoved() {
-			if reg := s.held[e.GetId()]; reg != nil {
-				assert.Less(t, reg.pub.Version, e.GetVersion())
+			if reg := r.held(s, e.GetId()); reg != nil {
+				assert.Less(t, reg.version, e.GetVersion())
 			}
 		}
 	})

@@ -49,7 +49,7 @@ type Owner struct {
 	last  atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
 	until time.Time                 // of a client that has left as it had announced: the end of its linger
 	ended bool                      // the connection has ended
-	regs  map[string]*registration
+	regs  set
 	subs  map[string]*subscription
 }
 

@@ -25,10 +25,10 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 	switch {
 	case old == nil:
 	case old.key != key:
-		return false, wire.Errorf(wire.CodeConflict, "registration %s is for %s, not for %s: an id names one dataId", p.ID, old.pub.Data.DataID, p.Data.DataID)
-	case p.Version < old.pub.Version:
-		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.pub.Version, p.Version)
-	case p.Version == old.pub.Version:
+		return false, wire.Errorf(wire.CodeConflict, "registration %s is for %s, not for %s: an id names one dataId", p.ID, old.data().DataID, p.Data.DataID)
+	case p.Version < old.version:
+		return false, wire.Errorf(wire.CodeConflict, "registration %s is at version %d, which is above %d", p.ID, old.version, p.Version)
+	case p.Version == old.version:
 		wasHeldBack := !r.mayPublish(old, now)
 		old.setOwner(owner)
 		if wasHeldBack && r.mayPublish(old, now) { // data may have dropped its copy
@@ -37,58 +37,54 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 		}
 		return !old.stored.IsZero(), nil
 	}
-	r.replace(old, p, key, owner, now)
+	r.replace(old, &registration{id: p.ID, key: key, version: p.Version, values: p.Values, withdrawn: p.Withdrawn}, owner, now)
 	return false, nil
 }
 
-// replace puts p in the place of old, which may be nil, and queues it.
-func (r *Registry) replace(old *registration, p conclave.Publisher, key string, owner *Owner, now time.Time) {
+// replace puts reg in the place of old, which may be nil, and queues it.
+func (r *Registry) replace(old, reg *registration, owner *Owner, now time.Time) {
 	if old != nil {
 		r.drop(old)
 	}
-	reg := &registration{pub: p, key: key, slot: r.slotOf(key)}
-	if p.Withdrawn {
-		reg.forget = now.Add(r.grace)
-		r.tombstones = append(r.tombstones, reg)
+	if reg.withdrawn {
+		r.tombstones = append(r.tombstones, tombstone{reg, now.Add(r.grace)})
 	} else {
 		r.live++
 	}
-	r.byID[p.ID] = reg
-	reg.slot.hold(reg)
+	r.byID[reg.id] = reg
+	r.slotOf(reg.key).hold(reg)
 	reg.slot.enqueue(putOf(reg))
 	reg.setOwner(owner)
-	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot.number, Subject: p.ID, Key: key, Version: p.Version, Flag: p.Withdrawn})
+	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot.number, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})
 }
 
 func (r *Registry) drop(reg *registration) {
 	reg.slot.release(reg)
-	delete(r.byID, reg.pub.ID)
-	if !reg.pub.Withdrawn {
+	delete(r.byID, reg.id)
+	if !reg.withdrawn {
 		r.live--
 	}
 	reg.setOwner(nil)
 }
 
 // mayPublish reports whether a registration may be sent to data. Tombstones
-// always may, also those that are forgotten here (reg is nil): they restore
-// nothing.
+// always may, also those that are forgotten here: they restore nothing.
 func (r *Registry) mayPublish(reg *registration, now time.Time) bool {
-	return reg == nil || reg.pub.Withdrawn || reg.owner.fresh(now, r.grace)
+	return reg.withdrawn || reg.owner.fresh(now, r.grace)
 }
 
 // Disown removes the live registrations of a connection, with the given cause,
 // and returns how many there were. Its tombstones stay, without an owner, until
 // they are forgotten.
 func (r *Registry) Disown(owner *Owner, cause wirev1.Cause) (removed int) {
-	for _, id := range sortedKeys(owner.regs) {
-		reg := owner.regs[id]
-		if reg.pub.Withdrawn {
+	for _, reg := range owner.regs.sorted() {
+		if reg.withdrawn {
 			reg.setOwner(nil)
 			continue
 		}
 		r.drop(reg)
 		reg.slot.enqueue(removalOf(reg, cause))
-		r.trace.Claim(trace.Claim{Kind: trace.Dropped, Slot: reg.slot.number, Subject: id, Key: reg.key, Version: reg.pub.Version})
+		r.trace.Claim(trace.Claim{Kind: trace.Dropped, Slot: reg.slot.number, Subject: reg.id, Key: reg.key, Version: reg.version})
 		removed++
 	}
 	return removed
@@ -99,12 +95,11 @@ func (r *Registry) Disown(owner *Owner, cause wirev1.Cause) (removed int) {
 // session's copies would not be enough: an older copy at a session that the
 // client has left recently would become visible again.
 func (r *Registry) Withdraw(owner *Owner, now time.Time) (withdrawn int) {
-	for _, id := range sortedKeys(owner.regs) {
-		old := owner.regs[id]
-		if old.pub.Withdrawn || old.pub.Version == conclave.MaxVersion {
+	for _, old := range owner.regs.sorted() {
+		if old.withdrawn || old.version == conclave.MaxVersion {
 			continue
 		}
-		r.replace(old, conclave.Publisher{ID: id, Data: old.pub.Data, Version: old.pub.Version + 1, Withdrawn: true}, old.key, owner, now)
+		r.replace(old, &registration{id: old.id, key: old.key, version: old.version + 1, withdrawn: true}, owner, now)
 		withdrawn++
 	}
 	return withdrawn
@@ -125,7 +120,7 @@ func (r *Registry) Release(owner *Owner) (left int) {
 
 // HasUnstored reports whether a registration of a connection is not stored yet.
 func (r *Registry) HasUnstored(owner *Owner) bool {
-	for _, reg := range owner.regs {
+	for _, reg := range owner.regs.regs {
 		if reg.stored.IsZero() {
 			return true
 		}
@@ -135,13 +130,13 @@ func (r *Registry) HasUnstored(owner *Owner) bool {
 
 // ForgetTombstones drops the tombstones that are stored and old enough.
 func (r *Registry) ForgetTombstones(now time.Time) {
-	var unstored []*registration // old enough, but data may have an older version
+	var unstored []tombstone // old enough, but data may have an older version
 	old := 0
 	for ; old < len(r.tombstones) && now.After(r.tombstones[old].forget); old++ {
-		switch reg := r.tombstones[old]; {
-		case r.byID[reg.pub.ID] != reg: // replaced, or dropped with its connection
+		switch reg := r.tombstones[old].reg; {
+		case r.byID[reg.id] != reg: // replaced, or dropped with its connection
 		case reg.stored.IsZero():
-			unstored = append(unstored, reg)
+			unstored = append(unstored, r.tombstones[old])
 		default:
 			r.drop(reg)
 		}
@@ -157,8 +152,8 @@ func (r *Registry) Live() int { return r.live }
 // LiveOf returns how many of them these connections own.
 func (r *Registry) LiveOf(owners ...*Owner) (n int) {
 	for _, o := range owners {
-		for _, reg := range o.regs {
-			if !reg.pub.Withdrawn {
+		for _, reg := range o.regs.regs {
+			if !reg.withdrawn {
 				n++
 			}
 		}

@@ -41,11 +41,11 @@ func (b Batch) Len() int { return len(b.changes) }
 func (b Batch) Message() *wirev1.SlotBatch {
 	out := &wirev1.SlotBatch{Slot: uint32(b.Slot), LeaderEpoch: wire.EpochOut(b.Epoch)}
 	for _, c := range b.changes {
-		if c.put != nil {
-			out.Puts = append(out.Puts, c.put)
+		if !c.removal {
+			out.Puts = append(out.Puts, c.reg.message())
 			continue
 		}
-		out.Removals = append(out.Removals, &wirev1.Removal{Id: c.id, DataInfoId: c.key, Version: c.version, Cause: c.cause})
+		out.Removals = append(out.Removals, &wirev1.Removal{Id: c.reg.id, DataInfoId: c.reg.key, Version: c.reg.version, Cause: c.cause})
 	}
 	return out
 }
@@ -67,14 +67,14 @@ func (r *Registry) Take(slot int, address string, bytes, most int, now time.Time
 	}
 	s.compact()
 	for _, c := range s.order {
-		if c.settled || c.put != nil && !r.mayPublish(s.held[c.id], now) {
+		if c.settled || !c.removal && !r.mayPublish(c.reg, now) {
 			continue
 		}
-		if len(b.changes) == most || b.Size > 0 && b.Size+c.size > bytes {
+		if len(b.changes) == most || b.Size > 0 && b.Size+c.size() > bytes {
 			break
 		}
 		b.changes = append(b.changes, c)
-		b.Size += c.size
+		b.Size += c.size()
 	}
 	return b
 }
@@ -100,15 +100,15 @@ func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
 			continue // a newer change of that id is queued and will be acknowledged instead
 		}
 		s.settle(c)
-		reg := s.held[c.id]
-		if c.put == nil || reg == nil || reg.pub.Version != c.version {
+		reg := c.reg
+		if c.removal || r.held(s, reg.id) != reg {
 			continue
 		}
 		if reg.stored.IsZero() && reg.owner != nil {
-			acks = append(acks, Ack{c.id, c.version, reg.owner})
+			acks = append(acks, Ack{reg.id, reg.version, reg.owner})
 		}
 		reg.stored = b.Epoch
-		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: b.Slot, Epoch: b.Epoch, Subject: c.id, Key: c.key, Version: c.version, Flag: reg.pub.Withdrawn})
+		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: b.Slot, Epoch: b.Epoch, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})
 	}
 	if len(s.pending) == 0 {
 		s.order = nil
@@ -134,15 +134,16 @@ type Dropped struct {
 // of what data has of an earlier version.
 func (r *Registry) Refuse(b Batch) (Dropped, bool) {
 	s, c := r.of(b.Slot), b.changes[0]
-	if s.pending[c.id] != c {
+	reg := c.reg
+	if s.pending[reg.id] != c {
 		return Dropped{}, false // replaced by a newer change
 	}
 	if c.refused++; c.refused < refusedAfter {
 		return Dropped{}, false
 	}
 	s.settle(c)
-	out := Dropped{Ack{c.id, c.version, nil}, c.key, c.size}
-	if reg := s.held[c.id]; c.put != nil && reg != nil && reg.pub.Version == c.version {
+	out := Dropped{Ack{reg.id, reg.version, nil}, reg.key, c.size()}
+	if !c.removal && r.held(s, reg.id) == reg {
 		out.To = reg.owner
 		r.drop(reg)
 		s.enqueue(removalOf(reg, wirev1.Cause_CAUSE_WITHDRAWN))
@@ -158,9 +159,8 @@ func (r *Registry) Audit(until time.Time) (requeued int) {
 		if s.epoch.IsZero() || s.since.After(until) || s.covered == s.epoch {
 			continue
 		}
-		for _, id := range sortedKeys(s.held) {
-			reg := s.held[id]
-			if !reg.stored.IsZero() && reg.stored.Less(s.epoch) && s.pending[id] == nil {
+		for _, reg := range s.held.sorted() {
+			if !reg.stored.IsZero() && reg.stored.Less(s.epoch) && s.pending[reg.id] == nil {
 				s.enqueue(putOf(reg))
 				requeued++
 			}

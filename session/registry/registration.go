@@ -1,60 +1,56 @@
 package registry
 
 import (
-	"time"
+	"cmp"
+	"slices"
 
 	"conclave"
 	wirev1 "conclave/wire/v1"
 )
 
 // registration is what the session holds under one id: one version, live or a
-// tombstone.
+// tombstone. There may be a million, so each field counts (memory_test.go). The
+// first five never change: another version is another registration.
 type registration struct {
-	pub    conclave.Publisher
-	key    string // pub.Data as one string
+	id        string
+	key       string // the DataInfoID as text
+	version   int64
+	values    []string
+	withdrawn bool // a tombstone
+
+	at     [2]int32 // its indices in slot.held and owner.regs; see set
 	slot   *slotState
 	owner  *Owner         // is removed with it; nil for tombstones of a removed connection
 	stored conclave.Epoch // the leader epoch at which data accepted this version; zero: not yet
-	forget time.Time      // of a tombstone
+}
+
+// data returns the DataInfoID that the key was made of.
+func (reg *registration) data() conclave.DataInfoID {
+	d, _ := conclave.ParseDataInfoID(reg.key)
+	return d
 }
 
 // setOwner makes a connection the owner, or no connection if it is nil.
 func (reg *registration) setOwner(o *Owner) {
 	if reg.owner != nil {
-		delete(reg.owner.regs, reg.pub.ID)
+		reg.owner.regs.remove(reg)
 	}
-	reg.owner = o
-	if o == nil {
-		return
+	if reg.owner = o; o != nil {
+		o.regs.add(reg)
 	}
-	if o.regs == nil {
-		o.regs = map[string]*registration{}
-	}
-	o.regs[reg.pub.ID] = reg
 }
 
-// change is what a Write carries for one id: a version to put, or a removal
-// because its owner is gone.
-type change struct {
-	id      string
-	key     string
-	version int64
-	put     *wirev1.Publisher // nil: a removal
-	cause   wirev1.Cause      // of a removal
-	size    int               // estimated bytes on the wire
-	refused int               // how often data refused a Write of this change alone
-	settled bool              // accepted, or replaced by a newer change
+// message returns the registration as it is sent.
+func (reg *registration) message() *wirev1.Publisher {
+	return &wirev1.Publisher{Id: reg.id, DataInfoId: reg.key, Version: reg.version, Values: reg.values, Withdrawn: reg.withdrawn}
 }
 
-func putOf(reg *registration) *change {
-	out := &wirev1.Publisher{Id: reg.pub.ID, DataInfoId: reg.key, Version: reg.pub.Version, Values: reg.pub.Values, Withdrawn: reg.pub.Withdrawn}
-	return &change{id: reg.pub.ID, key: reg.key, version: reg.pub.Version, put: out, size: 16 + len(out.Id) + len(out.DataInfoId) + sizeOf(out.Values)}
-}
+// size estimates the size of the message in bytes.
+func (reg *registration) size() int { return reg.removalSize() + sizeOf(reg.values) }
 
-func removalOf(reg *registration, cause wirev1.Cause) *change {
-	id := reg.pub.ID
-	return &change{id: id, key: reg.key, version: reg.pub.Version, cause: cause, size: 16 + len(id) + len(reg.key)}
-}
+// removalSize estimates the size of the message that removes the registration in
+// bytes.
+func (reg *registration) removalSize() int { return 16 + len(reg.id) + len(reg.key) }
 
 // sizeOf estimates the size of values on the wire in bytes.
 func sizeOf(values []string) (n int) {
@@ -62,4 +58,63 @@ func sizeOf(values []string) (n int) {
 		n += 4 + len(v)
 	}
 	return n
+}
+
+// change is what a Write carries for one registration: this version to put, or
+// its removal because its owner is gone.
+type change struct {
+	reg     *registration
+	removal bool
+	cause   wirev1.Cause // of a removal
+	settled bool         // accepted, or replaced by a newer change
+	refused int          // how often data refused a Write of this change alone
+}
+
+func putOf(reg *registration) *change { return &change{reg: reg} }
+
+func removalOf(reg *registration, cause wirev1.Cause) *change {
+	return &change{reg: reg, removal: true, cause: cause}
+}
+
+// size estimates the size of the change on the wire in bytes.
+func (c *change) size() int {
+	if c.removal {
+		return c.reg.removalSize()
+	}
+	return c.reg.size()
+}
+
+// set holds the registrations of an owner or of a slot. Each of them has its
+// index in the set, so that a member takes eight bytes, which is a fifth of what
+// it takes in a map. Its zero value is an empty set of an owner.
+type set struct {
+	kind int // which element of registration.at is the index
+	regs []*registration
+}
+
+const (
+	ofOwner = iota // set.kind
+	ofSlot
+)
+
+func (s *set) add(reg *registration) {
+	reg.at[s.kind] = int32(len(s.regs))
+	s.regs = append(s.regs, reg)
+}
+
+// remove removes a member. The last one takes its place.
+func (s *set) remove(reg *registration) {
+	end := len(s.regs) - 1
+	last := s.regs[end]
+	s.regs[reg.at[s.kind]], last.at[s.kind] = last, reg.at[s.kind]
+	s.regs[end] = nil
+	s.regs = s.regs[:end]
+}
+
+// sorted returns the members sorted by id: what other nodes can observe must not
+// depend on the order in which members were removed.
+func (s *set) sorted() []*registration {
+	out := slices.Clone(s.regs)
+	slices.SortFunc(out, func(a, b *registration) int { return cmp.Compare(a.id, b.id) })
+	return out
 }

@@ -24,13 +24,19 @@ type Registry struct {
 	byID map[string]*registration
 	live int // registrations that are not tombstones
 
-	tombstones []*registration // those in byID and some that were replaced, in the order in which they may be forgotten
+	tombstones []tombstone // those in byID and some that were replaced, in the order in which they may be forgotten
 
 	topics  map[string]*topic // by DataInfoID: those with a subscriber
 	guard   guard
 	window  time.Duration // how long after a read the changes of a topic are merged
 	stopped bool          // the switch stop-push: nothing is pushed
 	figures Figures
+}
+
+// tombstone is a withdrawn registration that may be forgotten after a time.
+type tombstone struct {
+	reg    *registration
+	forget time.Time
 }
 
 // Figures are the registry's numbers.
@@ -66,8 +72,8 @@ func (r *Registry) Resize(n int, now time.Time) {
 	}
 	for _, id := range sortedKeys(r.byID) {
 		reg := r.byID[id]
-		reg.slot, reg.stored = r.slotOf(reg.key), conclave.Epoch{}
-		reg.slot.hold(reg)
+		reg.stored = conclave.Epoch{}
+		r.slotOf(reg.key).hold(reg)
 		reg.slot.enqueue(putOf(reg))
 	}
 	for _, key := range sortedKeys(r.topics) {
@@ -101,6 +107,14 @@ func (r *Registry) of(n int) *slotState {
 		r.slots = append(r.slots, s)
 	}
 	return r.slots[n]
+}
+
+// held returns the registration that a slot holds under an id, or nil.
+func (r *Registry) held(s *slotState, id string) *registration {
+	if reg := r.byID[id]; reg != nil && reg.slot == s {
+		return reg
+	}
+	return nil
 }
 
 // numbersOf returns the numbers of the slots that fit, in order.

@@ -109,7 +109,7 @@ func (m *machine) check(t *rapid.T) {
 	got := map[string]modelReg{}
 	for id, reg := range m.r.byID {
 		assert.Equal(t, slotOf(id), reg.slot.number)
-		got[id] = modelReg{reg.pub.Version, reg.pub.Withdrawn, reg.owner, !reg.stored.IsZero()}
+		got[id] = modelReg{reg.version, reg.withdrawn, reg.owner, !reg.stored.IsZero()}
 	}
 	if !assert.Equal(t, m.regs, got) {
 		t.FailNow()
@@ -192,14 +192,15 @@ func consistent(t assert.TestingT, r *Registry) {
 	live, held, topics := 0, 0, 0
 	for n, s := range r.slots {
 		sum := uint64(0)
-		for id, reg := range s.held {
-			sum += wire.EntryHash(id, reg.pub.Version)
-			assert.Same(t, reg, r.byID[id])
+		for i, reg := range s.held.regs {
+			assert.Equal(t, int32(i), reg.at[ofSlot])
+			sum += wire.EntryHash(reg.id, reg.version)
+			assert.Same(t, reg, r.byID[reg.id])
 			assert.Same(t, s, reg.slot)
 			if reg.owner != nil {
-				assert.Same(t, reg, reg.owner.regs[id])
+				assert.Same(t, reg, reg.owner.regs.regs[reg.at[ofOwner]])
 			}
-			if !reg.pub.Withdrawn {
+			if !reg.withdrawn {
 				assert.NotNil(t, reg.owner)
 				live++
 			}
@@ -210,9 +211,9 @@ func consistent(t assert.TestingT, r *Registry) {
 		queued := map[string]bool{}
 		for _, c := range s.order {
 			if !c.settled {
-				assert.Same(t, c, s.pending[c.id])
-				assert.False(t, queued[c.id], "one change of each id is queued")
-				queued[c.id] = true
+				assert.Same(t, c, s.pending[c.reg.id])
+				assert.False(t, queued[c.reg.id], "one change of each id is queued")
+				queued[c.reg.id] = true
 			}
 		}
 		assert.Len(t, s.pending, len(queued))
@@ -252,8 +253,8 @@ func TestResize_RedistributesRegistrationsAndTopics(t *testing.T) {
 		consistent(t, r)
 		pending, due := 0, 0
 		for _, s := range r.slots {
-			for id := range s.held {
-				assert.Equal(t, s.number, slot.Of(keyOf(id), n))
+			for _, reg := range s.held.regs {
+				assert.Equal(t, s.number, slot.Of(keyOf(reg.id), n))
 			}
 			pending, due = pending+len(s.pending), due+len(s.due)
 		}

@@ -18,11 +18,11 @@ type slotState struct {
 	since   time.Time      // when epoch was adopted
 	pushed  int64          // the highest version given to any subscriber
 
-	held    map[string]*registration // by id
-	digest  uint64                   // sum of the entry hashes of held
-	covered conclave.Epoch           // a diff at this epoch carried everything in held
-	pending map[string]*change       // the newest change of each id that is not settled
-	order   []*change                // the same changes, oldest first; settled ones are skipped
+	held    set                // the registrations
+	digest  uint64             // sum of the entry hashes of held
+	covered conclave.Epoch     // a diff at this epoch carried everything in held
+	pending map[string]*change // the newest change of each id that is not settled
+	order   []*change          // the same changes, oldest first; settled ones are skipped
 
 	topics map[string]*topic // by DataInfoID
 	due    []*topic          // those with due set, in the order in which it was set
@@ -30,35 +30,36 @@ type slotState struct {
 
 // clear removes all but the fence.
 func (s *slotState) clear() {
-	s.held, s.digest, s.covered = map[string]*registration{}, 0, conclave.Epoch{}
+	s.held, s.digest, s.covered = set{kind: ofSlot}, 0, conclave.Epoch{}
 	s.pending, s.order = map[string]*change{}, nil
 	s.topics, s.due = map[string]*topic{}, nil
 }
 
 func (s *slotState) hold(reg *registration) {
-	s.held[reg.pub.ID] = reg
-	s.digest += wire.EntryHash(reg.pub.ID, reg.pub.Version)
+	reg.slot = s
+	s.held.add(reg)
+	s.digest += wire.EntryHash(reg.id, reg.version)
 }
 
 func (s *slotState) release(reg *registration) {
-	delete(s.held, reg.pub.ID)
-	s.digest -= wire.EntryHash(reg.pub.ID, reg.pub.Version)
+	s.held.remove(reg)
+	s.digest -= wire.EntryHash(reg.id, reg.version)
 }
 
 // enqueue queues a change and discards an older one of the same id.
 func (s *slotState) enqueue(c *change) {
-	if older := s.pending[c.id]; older != nil {
+	if older := s.pending[c.reg.id]; older != nil {
 		older.settled = true
 	}
-	s.pending[c.id] = c
+	s.pending[c.reg.id] = c
 	s.order = append(s.order, c)
 }
 
 // settle takes a change out of the queue. A newer change of the same id stays.
 func (s *slotState) settle(c *change) {
 	c.settled = true
-	if s.pending[c.id] == c {
-		delete(s.pending, c.id)
+	if s.pending[c.reg.id] == c {
+		delete(s.pending, c.reg.id)
 	}
 }
 

@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"conclave"
@@ -23,10 +24,17 @@ type Publisher struct {
 func (r *Registry) Publishers(dataID string) []Publisher {
 	out := []Publisher{}
 	for _, reg := range r.byID {
-		if dataID != "" && reg.pub.Data.DataID != dataID {
+		if !strings.HasPrefix(reg.key, dataID) {
 			continue
 		}
-		p := Publisher{Publisher: reg.pub, Slot: reg.slot.number, Stored: reg.stored}
+		data := reg.data()
+		if dataID != "" && data.DataID != dataID {
+			continue
+		}
+		p := Publisher{
+			Publisher: conclave.Publisher{ID: reg.id, Data: data, Version: reg.version, Values: reg.values, Withdrawn: reg.withdrawn},
+			Slot:      reg.slot.number, Stored: reg.stored,
+		}
 		if o := reg.owner; o != nil {
 			p.Client, p.ClientID, p.Address = o.Name, o.Client, o.Address
 		}
