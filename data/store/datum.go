@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"conclave/wire"
 )
@@ -55,43 +54,43 @@ func (r *registration) hides(version int64) bool {
 	return slices.ContainsFunc(r.copies, func(c ownerCopy) bool { return c.version < version })
 }
 
-// datum is everything registered under one DataInfoID.
+// datum is everything registered under one DataInfoID. There may be a million
+// with one registration each, so each field counts (memory_test.go): what only
+// some data have stands elsewhere, marks in Store.marked.
 type datum struct {
 	id      string
 	regs    []*registration // sorted by registration id, which is the order of the values
 	version int64           // the slot's counter when the visible content last changed
 
-	// The marks for the sessions' push guard (package session): the version of
-	// the last removal without confirmation, and until when it counts.
-	unexplained int64
-	until       time.Time
+	read  *content // nil if it was not read, or has changed since then
+	noted bool     // the id is in Store.changed
+}
 
-	// The content as it was last read. If hash is 0, it has changed since then.
-	values     []string
+// content is what subscribers see of a datum. It is never changed.
+type content struct {
+	values     []string // sorted by registration id
 	publishers []uint32 // wire.PublisherHash of the registrations that the values are of
 	hash       uint64
-
-	noted bool // the id is in Store.changed
 }
 
 func (d *datum) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(d.regs, id, func(r *registration, id string) int { return cmp.Compare(r.id, id) })
 }
 
-// content returns the visible values, sorted by registration id, and their
-// hash.
-func (d *datum) content() ([]string, uint64) {
-	if d.hash == 0 {
-		d.values, d.publishers = nil, nil
+// content returns the content, and keeps it for the next reader.
+func (d *datum) content() *content {
+	if d.read == nil {
+		c := &content{}
 		for _, r := range d.regs {
 			if v, ok := r.visible(); ok {
-				d.values = append(d.values, v...)
-				d.publishers = append(d.publishers, wire.PublisherHash(r.id))
+				c.values = append(c.values, v...)
+				c.publishers = append(c.publishers, wire.PublisherHash(r.id))
 			}
 		}
-		d.hash = wire.ContentHash(d.values)
+		c.hash = wire.ContentHash(c.values)
+		d.read = c
 	}
-	return d.values, d.hash
+	return d.read
 }
 
 // withdrawn returns the hashes of the registrations of which only a tombstone is

@@ -158,9 +158,10 @@ func (s *Store) Install(m *PendingMerge, l *Loading, now time.Time) *Store {
 			next.put(copyOf(key.Data, r, r.copies[at]), now)
 		}
 	}
-	for id, d := range s.data {
-		if now.Before(d.until) {
-			next.datum(id).until = d.until
+	for id, m := range s.marked {
+		if now.Before(m.until) {
+			next.datum(id)
+			next.mark(id, mark{until: m.until}) // Serve sets the version
 		}
 	}
 	next.merges, next.writes, next.touched = s.merges, s.writes, s.touched

@@ -64,5 +64,8 @@ func (l *feedLog) trim(read uint64) {
 		return
 	}
 	n := min(read-oldest, uint64(len(l.entries)))
-	l.entries = append(l.entries[:0:0], l.entries[n:]...)
+	clear(l.entries[:n]) // keys that would otherwise be kept until append moves the rest
+	if l.entries = l.entries[n:]; len(l.entries) == 0 {
+		l.entries = nil
+	}
 }

@@ -11,6 +11,21 @@ import (
 // is marked by a removal without confirmation (delete), a whole slot by its
 // leader. Marks are times, so they end by themselves.
 
+// mark is the mark of one datum: the version of the last removal without
+// confirmation, and until when it counts.
+type mark struct {
+	unexplained int64
+	until       time.Time
+}
+
+// mark marks one datum.
+func (s *Store) mark(id string, m mark) {
+	if s.marked == nil {
+		s.marked = map[string]mark{}
+	}
+	s.marked[id] = m
+}
+
 // Marks are how much longer the marks of a slot last: what a hand-over, a
 // snapshot and a holder's copy pass on.
 type Marks struct{ Unconfirmed, Incomplete time.Duration }
@@ -60,9 +75,9 @@ func (s *Store) Incomplete(now time.Time) time.Duration { return max(0, s.incomp
 // it only makes sessions hold back lists that have shrunk.
 func (s *Store) Marked(now time.Time) time.Duration {
 	until := s.until
-	for _, d := range s.data {
-		if d.until.After(until) {
-			until = d.until
+	for _, m := range s.marked {
+		if m.until.After(until) {
+			until = m.until
 		}
 	}
 	return max(0, until.Sub(now))

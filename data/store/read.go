@@ -25,8 +25,8 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	if d == nil {
 		d = &datum{id: data, version: s.counter} // reads as empty; not stored
 	}
-	values, h := d.content()
-	same := hash == h
+	c := d.content()
+	same := hash == c.hash
 	if !same && version <= highestRaise && version >= d.version {
 		s.counter = max(s.counter, version) + 1
 		d.version = s.counter
@@ -34,13 +34,13 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	out := &wirev1.Fetched{
 		Datum: &wirev1.Datum{DataInfoId: data, Version: d.version},
 		Same:  same,
-		Hash:  h,
+		Hash:  c.hash,
 	}
 	if !same {
-		out.Datum.Values, out.Datum.Publishers = values, d.publishers
+		out.Datum.Values, out.Datum.Publishers = c.values, c.publishers
 	}
-	if now.Before(d.until) {
-		out.UnexplainedVersion, out.UnconfirmedMs = d.unexplained, wire.Ms(d.until.Sub(now))
+	if m := s.marked[data]; now.Before(m.until) {
+		out.UnexplainedVersion, out.UnconfirmedMs = m.unexplained, wire.Ms(m.until.Sub(now))
 	}
 	if now.Before(s.until) {
 		out.UnexplainedVersion = max(out.UnexplainedVersion, s.unexplained)
@@ -69,17 +69,18 @@ func (s *Store) Data(now time.Time, want func(id string) bool) []Datum {
 		if !want(id) {
 			continue
 		}
-		values, _ := d.content()
+		var values []string // not content, which would be kept for each of them
 		n := 0
 		for _, r := range d.regs {
-			if _, ok := r.visible(); ok {
+			if v, ok := r.visible(); ok {
+				values = append(values, v...)
 				n++
 			}
 		}
 		if n == 0 {
 			continue
 		}
-		out = append(out, Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, d.until.Sub(now))})
+		out = append(out, Datum{ID: id, Version: d.version, Values: values, Publishers: n, Unconfirmed: max(0, s.marked[id].until.Sub(now))})
 	}
 	slices.SortFunc(out, func(a, b Datum) int { return cmp.Compare(a.ID, b.ID) })
 	return out

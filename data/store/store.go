@@ -36,6 +36,8 @@ type Store struct {
 	writes  uint64                 // number of the last write
 	touched map[Key]lastWrite      // to each copy
 
+	marked map[string]mark // by DataInfoID: the data with a mark of their own; nil while there is none
+
 	// The mark on every datum of the slot; see Mark.
 	unexplained int64
 	until       time.Time
@@ -146,7 +148,7 @@ func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, no
 	c.owner.remove(r.id, c.version)
 	s.log.append(Key{c.owner.node, d.id, r.id}, cause)
 	if s.noteChange(d, before, had, r) && unconfirmed(cause) {
-		d.unexplained, d.until = d.version, now.Add(s.grace)
+		s.mark(d.id, mark{d.version, now.Add(s.grace)})
 	}
 	if len(r.copies) == 0 {
 		i, _ := d.find(r.id)
@@ -179,8 +181,10 @@ func (s *Store) Serve(floor int64, marked, now time.Time) {
 	s.counter = max(s.counter, floor) + 1
 	for _, d := range s.data {
 		d.version = s.counter
-		if now.Before(d.until) {
-			d.unexplained = s.counter
+	}
+	for id, m := range s.marked {
+		if now.Before(m.until) {
+			s.marked[id] = mark{s.counter, m.until}
 		}
 	}
 	s.Mark(marked)
@@ -245,7 +249,7 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	}
 	s.counter++
 	d.version = s.counter
-	d.values, d.publishers, d.hash = nil, nil, 0
+	d.read = nil
 	if !d.noted {
 		d.noted = true
 		s.changed = append(s.changed, d.id)
@@ -291,7 +295,7 @@ func (s *Store) datum(id string) *datum {
 // forgetIfEmpty deletes a datum without registrations whose mark has ended.
 // Absent data read as empty at the slot's counter.
 func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
-	if len(d.regs) == 0 && !now.Before(d.until) && !d.noted {
+	if len(d.regs) == 0 && !now.Before(s.marked[d.id].until) && !d.noted {
 		delete(s.data, d.id)
 	}
 }

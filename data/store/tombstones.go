@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -19,8 +20,8 @@ func (s *Store) Compact(before, now time.Time) {
 	s.Prune(now)
 }
 
-// Prune frees the records of deleted copies, and data without copies whose
-// marks have ended. It deletes no copy: in a follower's store only its leader
+// Prune frees the records of deleted copies, marks that have ended, and data
+// without copies and marks. It deletes no copy: in a follower's store only its leader
 // decides that.
 func (s *Store) Prune(now time.Time) {
 	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
@@ -29,5 +30,9 @@ func (s *Store) Prune(now time.Time) {
 	})
 	for _, d := range s.data {
 		s.forgetIfEmpty(d, now)
+	}
+	maps.DeleteFunc(s.marked, func(_ string, m mark) bool { return !now.Before(m.until) })
+	if len(s.marked) == 0 {
+		s.marked = nil // a map keeps the size that it had
 	}
 }

@@ -83,7 +83,7 @@ var dataGuards = []guard{
 	{name: "a lost session's registrations go at once", by: on("f19"), patch: patch{
 		"data/owners.go", "case now.Sub(p.goneSince) >= o.grace:", "case now.Sub(p.goneSince) >= 0:"}},
 	{name: "what no client has confirmed is offered", by: on("session-wakes-before-its-timers"), patch: patch{
-		"session/registry/publish.go", "return reg == nil || reg.pub.Withdrawn || reg.owner.fresh(now, r.grace)", "return reg == nil || !now.IsZero()"}},
+		"session/registry/publish.go", "return reg.withdrawn || reg.owner.fresh(now, r.grace)", "return reg.withdrawn || !now.IsZero()"}},
 	{name: "a withdrawal that data has is not repeated", test: unit{"./client", "TestReplay_RepeatsAStoredWithdrawal"}, by: on("withdrawn-before-a-follower-heard", "withdrawn-before-a-follower-heard@2"), patch: patch{
 		"client/link.go", "range c.sorted() {\n\t\tl.queue(p)\n", "range c.sorted() {\n\t\tif p.forget.IsZero() {\n\t\t\tl.queue(p)\n\t\t}\n"}},
 	{name: "a session answers for its name's last life", test: unit{"./session", "TestDiffForAnotherIncarnation"}, by: on("restarted-while-it-is-asked", "restarted-while-it-is-asked@2"), patch: patch{
