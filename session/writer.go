@@ -80,6 +80,15 @@ func nextSize(most, sent int, taken bool, took time.Duration) int {
 // tried again.
 func (w *writer) gather(address string, p *backoff, last, most int, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
 	req = &wirev1.WriteRequest{Session: wire.NodeOut(w.config.Node), Number: w.numbers.Add(1)}
+	parts, next = w.take(address, p, last, most, now)
+	for _, part := range parts { // made without the lock, which every client's messages wait for
+		req.Batches = append(req.Batches, part.Message())
+	}
+	return req, parts, next
+}
+
+// take takes the changes of the next Write from the registry.
+func (w *writer) take(address string, p *backoff, last, most int, now time.Time) (parts []registry.Batch, next time.Time) {
 	room := writeBytes
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
@@ -97,9 +106,8 @@ func (w *writer) gather(address string, p *backoff, last, most int, now time.Tim
 		}
 		room, most = room-part.Size, most-part.Len()
 		parts = append(parts, part)
-		req.Batches = append(req.Batches, part.Message())
 	}
-	return req, parts, next
+	return parts, next
 }
 
 func countOf(parts []registry.Batch) (n int) {

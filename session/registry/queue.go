@@ -37,7 +37,8 @@ type Batch struct {
 // Len returns the number of changes.
 func (b Batch) Len() int { return len(b.changes) }
 
-// Message returns the batch as it is sent.
+// Message returns the batch as it is sent. It needs no lock, because it reads
+// only what never changes.
 func (b Batch) Message() *wirev1.SlotBatch {
 	out := &wirev1.SlotBatch{Slot: uint32(b.Slot), LeaderEpoch: wire.EpochOut(b.Epoch)}
 	for _, c := range b.changes {
