@@ -161,7 +161,7 @@ func (s *Store) Install(m *PendingMerge, l *Loading, now time.Time) *Store {
 	for id, m := range s.marked {
 		if now.Before(m.until) {
 			next.datum(id)
-			next.mark(id, mark{until: m.until}) // Serve sets the version
+			next.markDatum(id, mark{until: m.until}) // Serve sets the version
 		}
 	}
 	next.merges, next.writes, next.touched = s.merges, s.writes, s.touched

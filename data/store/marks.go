@@ -18,8 +18,8 @@ type mark struct {
 	until       time.Time
 }
 
-// mark marks one datum.
-func (s *Store) mark(id string, m mark) {
+// markDatum sets the mark of one datum.
+func (s *Store) markDatum(id string, m mark) {
 	if s.marked == nil {
 		s.marked = map[string]mark{}
 	}

@@ -148,7 +148,7 @@ func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, no
 	c.owner.remove(r.id, c.version)
 	s.log.append(Key{c.owner.node, d.id, r.id}, cause)
 	if s.noteChange(d, before, had, r) && unconfirmed(cause) {
-		s.mark(d.id, mark{d.version, now.Add(s.grace)})
+		s.markDatum(d.id, mark{d.version, now.Add(s.grace)})
 	}
 	if len(r.copies) == 0 {
 		i, _ := d.find(r.id)
