@@ -51,7 +51,8 @@
 // and fewer bytes the longer the session takes (window.go). What waits is sent in
 // larger messages, and a newer version replaces an older one. Pings do not wait
 // behind it. While Config.MaxWaiting bytes wait for acceptance, Publish waits,
-// too.
+// too. A session to which many clients connect at once lets some of them wait for
+// the welcome, and sends them that they do.
 //
 // # What is guaranteed
 //

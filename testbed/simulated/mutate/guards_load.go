@@ -22,6 +22,10 @@ var loadGuards = []guard{
 		"session/connect.go", "\tif !conn.Renew(time.Now(), c.config.ClientLease) {\n\t\tconn.abort()", "\tif !conn.Renew(time.Now(), 1000*c.config.ClientLease) {\n\t\tconn.abort()"}},
 	{name: "Publish never waits", test: unit{"./client", "TestPublish_WaitsWhileTooMuchWaits"}, patch: patch{
 		"client/publication.go", "for !c.closed && c.waiting >= c.config.MaxWaiting {", "for !c.closed && c.waiting < 0 {"}},
+	{name: "any number of clients is welcomed at a time", test: unit{"./session", "TestArrivals_OthersWaitInOrder"}, patch: patch{
+		"session/arrivals.go", "arrivalPlaces = 64", "arrivalPlaces = 1 << 16"}},
+	{name: "a client that has arrived keeps its place", test: unit{"./session", "TestArrivals_OthersWaitInOrder"}, patch: patch{
+		"session/connect.go", "\t\tif m.GetHello() == nil {\n\t\t\tarrived()", "\t\tif m.GetHello() == nil && conn.asked && !conn.asked {\n\t\t\tarrived()"}},
 	{name: "a slow data node is sent as much as a quick one", test: unit{"./session", "TestWriter_SizeFollowsTheNode"}, patch: patch{
 		"session/writer.go", "case took > writeSlow:", "case took > callLimit:"}},
 	{name: "a round of comparisons has no budget", test: unit{"./data", "TestReplica_ComparisonsFitIntoARound"}, patch: patch{
