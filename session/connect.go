@@ -64,7 +64,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if !ok {
 		return wire.Errorf(wire.CodeInternal, "the stream has no response controller")
 	}
-	extend := func() { _ = response.SetReadDeadline(time.Now().Add(c.config.ClientLease)) } // fails only when the stream has ended
+	reading := &deadline{response: response}
+	defer reading.end()
+	extend := func() { reading.set(time.Now().Add(c.config.ClientLease)) }
 	past := time.Unix(1, 0)
 
 	// 1. The first message identifies the client.
@@ -79,7 +81,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if err := c.clients.refusal(); err != nil {
 		return err // at once, instead of after a wait
 	}
-	_ = response.SetReadDeadline(time.Time{}) // the client waits for its welcome; likewise
+	reading.set(time.Time{}) // the client waits for its welcome
 	arrived, err := c.arrivals.enter(ctx, stream)
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr},
 		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
 		out: &outbox{ready: signal.New()}, settled: signal.New(), extend: extend,
-		abort: func() { _ = response.SetReadDeadline(past) },
+		abort: func() { reading.set(past) },
 	}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))

@@ -130,6 +130,7 @@
 //   - metrics.go: what is measured.
 //   - connect.go: serves one client's stream.
 //   - arrivals.go: how many clients are welcomed at a time.
+//   - deadline.go: until when a client may be silent.
 //   - watch.go: the configuration values that clients watch.
 //   - leases.go: the registrations of broken connections expire.
 //   - clients.go: connections: open, broken, and expired.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -344,5 +345,31 @@ func TestPing_TooLateEndsTheConnection(t *testing.T) {
 		_, err = r.peers.Client(address).Ping(c.ctx, connect.NewRequest(&wirev1.PingRequest{Client: "late", Connection: number}))
 		assert.Equal(t, wire.CodeUnavailable, wire.CodeOf(wire.FromConnect(err)))
 		c.eventually("its connection has ended", func() bool { return len(c.list(address, "/v1/clients")) == 0 })
+	})
+}
+
+// A ping by a call may arrive while its stream ends, from either side: it does
+// not touch a request whose handler has returned (the race detector notices).
+func TestPing_MayOverlapTheEndOfTheStream(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		address := c.sessions["session-1"].server.Address()
+		caller := wire.NewPeers(c.host("caller"), &wire.Interceptor{}, wire.PingTimeout)
+		defer caller.Close()
+		for i := range 30 {
+			name := fmt.Sprint("c", i)
+			r := c.raw(name, "session-1")
+			r.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: name, Name: name}})
+			m, err := r.stream.Receive()
+			require.NoError(t, err)
+			var calls sync.WaitGroup
+			for range 4 {
+				calls.Go(func() {
+					_, _ = caller.Client(address).Ping(c.ctx, connect.NewRequest(&wirev1.PingRequest{Client: name, Connection: m.GetWelcome().GetConnection()}))
+				})
+			}
+			r.end()
+			calls.Wait()
+		}
+		c.eventually("all have left", func() bool { return len(c.list(address, "/v1/clients")) == 0 })
 	})
 }
