@@ -121,6 +121,20 @@ func (e Epoch) Compare(o Epoch) int {
 // Less reports whether e is older than o.
 func (e Epoch) Less(o Epoch) bool { return e.Compare(o) < 0 }
 
+// MaxJump is how far a peer may raise a term, or a sequence number within its
+// term, above the highest that is known here. Otherwise a broken or hostile peer
+// could make a node refuse every future leader. With an election each second a
+// node would have to be away for half a year to miss as many terms.
+const MaxJump = 1 << 24
+
+// Plausible reports whether e is at most MaxJump above seen.
+func (e Epoch) Plausible(seen Epoch) bool {
+	if e.Term != seen.Term {
+		seen.Seq = 0
+	}
+	return e.Term <= seen.Term+MaxJump && e.Seq <= seen.Seq+MaxJump
+}
+
 // IsZero reports whether e is the zero Epoch: no decision has been made.
 func (e Epoch) IsZero() bool { return e == Epoch{} }
 

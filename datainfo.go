@@ -46,9 +46,9 @@ func NewDataInfoID(dataID, instance, group string) (DataInfoID, error) {
 
 // ParseDataInfoID parses the form that String returns.
 func ParseDataInfoID(s string) (DataInfoID, error) {
-	parts := strings.Split(s, dataInfoSeparator)
+	parts := strings.SplitN(s, dataInfoSeparator, 4)
 	if len(parts) != 3 {
-		return DataInfoID{}, fmt.Errorf("data info id %q: want DATAID#@#INSTANCE#@#GROUP", s)
+		return DataInfoID{}, fmt.Errorf("data info id %.128q: want DATAID#@#INSTANCE#@#GROUP", s)
 	}
 	return NewDataInfoID(parts[0], parts[1], parts[2])
 }
@@ -72,7 +72,7 @@ func (d DataInfoID) Validate() error {
 func validatePart(what, s string) error {
 	switch n := utf8.RuneCountInString(s); {
 	case !utf8.ValidString(s):
-		return fmt.Errorf("%s %q is not UTF-8", what, s)
+		return fmt.Errorf("%s %.20q is not UTF-8", what, s)
 	case n == 0:
 		return fmt.Errorf("%s is empty", what)
 	case n > MaxDataID:

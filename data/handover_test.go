@@ -266,6 +266,13 @@ func TestHandOver_SourceDropsCopyWhenTableIsStable(t *testing.T) {
 			return res.Msg.GetSlots()[0]
 		}
 		first, again := ask(), ask()
+		never := conclave.Epoch{Term: 1<<64 - 1}
+		res, err := s1.peers.Data(b.Address()).Finish(t.Context(), connect.NewRequest(&wirev1.FinishRequest{
+			Slots: []*wirev1.FinishSlot{{LeaderEpoch: wire.EpochOut(never)}}, Successor: wire.NodeOut(a.id),
+		}))
+		require.NoError(t, err)
+		assert.Equal(t, wirev1.Access_ACCESS_MOVED, res.Msg.GetSlots()[0].GetAccess())
+		assert.Equal(t, slot.Serving, b.state(0), "an epoch that cannot be true ends nothing")
 		assert.Equal(t, wirev1.Access_ACCESS_ACCEPT, first.GetAccess())
 		assert.Equal(t, first.GetPosition(), again.GetPosition())
 		c.settle(0)

@@ -147,7 +147,7 @@ func (s *migrations) take(m *migration, holder conclave.NodeID, c *store.Loading
 func (r *replica) yield(in *wirev1.HeldCopy, now time.Time) (events []*wirev1.ReplicateEvent, finished conclave.Epoch) {
 	epoch := wire.EpochIn(in.GetLeaderEpoch())
 	r.mu.Lock()
-	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) {
+	if !r.epoch.Less(epoch) || epoch.Less(r.leaderEpoch) || !epoch.Plausible(r.epoch) && !epoch.Plausible(r.leaderEpoch) {
 		r.mu.Unlock()
 		return nil, conclave.Epoch{}
 	}

@@ -195,7 +195,8 @@ func (s *service) Finish(_ context.Context, req *connect.Request[wirev1.FinishRe
 		}
 		r.mu.Lock()
 		stopped := r.state == slot.Serving
-		if (stopped || r.state == slot.Finished) && r.epoch.Less(wire.EpochIn(in.GetLeaderEpoch())) {
+		epoch := wire.EpochIn(in.GetLeaderEpoch())
+		if (stopped || r.state == slot.Finished) && r.epoch.Less(epoch) && epoch.Plausible(r.epoch) {
 			r.finish()
 			out.Slots[i] = &wirev1.FinishedSlot{
 				Access: wirev1.Access_ACCESS_ACCEPT, SourceEpoch: wire.EpochOut(r.epoch),

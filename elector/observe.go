@@ -1,10 +1,10 @@
 package elector
 
-import "time"
+import (
+	"time"
 
-// maxJump bounds how far a term seen elsewhere may raise the highest term known,
-// so that a faulty peer cannot use up the numbers.
-const maxJump = 1 << 40
+	"conclave"
+)
 
 // Observe takes in a beat that the leader has pushed after the store had
 // acknowledged it. While beats arrive, a follower does not poll: it reads the
@@ -76,7 +76,7 @@ func (e *Elector) Seen(term uint64) {
 // the number is too high to be true. mu is held.
 func (e *Elector) raise(term uint64) bool {
 	s := &e.shared
-	if term > s.highest+maxJump {
+	if term > s.highest+conclave.MaxJump {
 		e.note(e.log.Error, "ignored a term that is too high to be true", "term", term, "highest", s.highest)
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,10 @@ var errSilent = wire.Errorf(wire.CodeUnavailable, "no message was received for a
 // does not read the refusals.
 var errUnread = wire.Errorf(wire.CodeTooLarge, "too many refusals wait to be read")
 
+// maxNameBytes limits what identifies a client or a registration, and what of a
+// client's strings a refusal repeats.
+const maxNameBytes = 128
+
 // maxLinger limits how long a client's registrations stay after its connection
 // broke: without a client they must be removed some day.
 const maxLinger = time.Hour
@@ -75,8 +80,8 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "no hello was received: %v", err)
 	}
-	if first.GetHello().GetClient() == "" {
-		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client")
+	if id, name := first.GetHello().GetClient(), first.GetHello().GetName(); id == "" || len(id) > maxNameBytes || len(name) > maxNameBytes {
+		return wire.Errorf(wire.CodeBadRequest, "the first message must be a hello that names the client, in at most %d bytes", maxNameBytes)
 	}
 	if err := c.clients.refusal(); err != nil {
 		return err // at once, instead of after a wait
@@ -296,10 +301,19 @@ func (c *clientService) withdrawAll(ctx context.Context, conn *connection) {
 }
 
 func refusal(id string, err error) *wirev1.Refusal {
-	out := &wirev1.Refusal{Id: id, Code: string(wire.CodeInternal), Message: err.Error()}
+	out := &wirev1.Refusal{Id: cut(id, maxNameBytes), Code: string(wire.CodeInternal), Message: err.Error()}
 	var e *wire.Error
 	if errors.As(err, &e) {
 		out.Code, out.Message = string(e.Code), e.Message
 	}
+	out.Message = cut(out.Message, 4*maxNameBytes)
 	return out
+}
+
+// cut returns the first n bytes of s at most, without half a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
 }

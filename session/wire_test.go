@@ -71,6 +71,12 @@ func TestFirstMessageMustBeHello(t *testing.T) {
 		_, err := r.stream.Receive()
 		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(wire.FromConnect(err)), "%v", err)
 
+		long := c.raw("long", "session-1")
+		defer long.end()
+		long.send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{Client: "long", Name: strings.Repeat("n", 129)}})
+		_, err = long.stream.Receive()
+		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(wire.FromConnect(err)), "%v", err)
+
 		other := c.raw("mute", "session-1")
 		defer other.end()
 		other.send(nil)
@@ -113,6 +119,28 @@ func TestWrongInputIsRefusedOneByOne(t *testing.T) {
 		list := c.list(c.sessions["session-1"].server.Address(), "/v1/publishers")
 		require.Len(t, list, 1)
 		assert.EqualValues(t, 3, list[0]["version"])
+	})
+}
+
+// What a refusal repeats of a client's strings is bounded.
+func TestRefusals_AreShort(t *testing.T) {
+	bubble(t, 1, 1, func(t *testing.T, c *cluster) {
+		r := c.raw("odd", "session-1").hello("odd")
+		defer r.end()
+		long := strings.Repeat("é#@#", 100_000)
+		r.send(&wirev1.ClientMessage{
+			Publishers: []*wirev1.Publisher{{Id: "p", DataInfoId: long, Version: 1}, {Id: long, DataInfoId: svc, Version: 1}},
+			Subscribe:  []*wirev1.Subscription{{Id: "s", DataInfoId: long}, {Id: long, DataInfoId: svc}},
+		})
+		refused := 0
+		r.until(func(m *wirev1.ServerMessage) bool {
+			for _, x := range m.GetRefused() {
+				refused++
+				assert.LessOrEqual(t, len(x.GetId()), 128)
+				assert.LessOrEqual(t, len(x.GetMessage()), 512)
+			}
+			return refused == 4
+		})
 	})
 }
 

@@ -26,6 +26,7 @@ const (
 	CodeBadRequest   Code = "bad_request"  // the request is invalid; repeating it does not help
 	CodeTooLarge     Code = "too_large"    // over a limit
 	CodeUnauthorized Code = "unauthorized" // a token is required and was not sent
+	CodeForbidden    Code = "forbidden"    // a browser sends this request for a page that is not the node's
 	CodeUnavailable  Code = "unavailable"  // starting, draining, or disconnected: try again, perhaps at another node
 	CodeInternal     Code = "internal"     // a fault in the node itself
 )
@@ -77,6 +78,7 @@ var codes = map[Code]struct {
 	CodeBadRequest:   {connect.CodeInvalidArgument, http.StatusBadRequest},
 	CodeTooLarge:     {connect.CodeResourceExhausted, http.StatusRequestEntityTooLarge},
 	CodeUnauthorized: {connect.CodeUnauthenticated, http.StatusUnauthorized},
+	CodeForbidden:    {connect.CodePermissionDenied, http.StatusForbidden},
 	CodeUnavailable:  {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	CodeInternal:     {connect.CodeInternal, http.StatusInternalServerError},
 }

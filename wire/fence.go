@@ -22,10 +22,6 @@ type Fence struct {
 	refused atomic.Uint64
 }
 
-// maxJump bounds how far one command may raise the highest term. Otherwise a
-// broken or hostile peer could make a node refuse every future leader.
-const maxJump = 1 << 40
-
 // Admit accepts a command of the given term, or refuses it with CodeStaleEpoch
 // and the highest term seen. An implausibly high term is refused with
 // CodeBadRequest and not remembered.
@@ -72,7 +68,7 @@ func (f *Fence) raise(term uint64, command bool) (highest uint64, a age) {
 	defer f.mu.Unlock()
 	before := f.highest
 	switch {
-	case term > before+maxJump:
+	case term > before+conclave.MaxJump:
 		return before, implausible
 	case term < before:
 		a = stale

@@ -122,6 +122,8 @@ func (a *app) classify(cmd *cobra.Command, err error) failure {
 		f.Advice = "list what there is with " + a.hint(list)
 	case wire.CodeUnauthorized:
 		f.Advice = "use --token or --token-file"
+	case wire.CodeForbidden:
+		f.Advice = "address the node by its IP address or name, or configure the name with --host"
 	case wire.CodeUnavailable:
 		f.Advice = "check that the cluster is running: " + a.hint("nodes")
 		if len(a.metas) == 0 {

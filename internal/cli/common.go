@@ -31,6 +31,7 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, c *node.Config) {
 	fs.StringVar(&c.Node.Name, "name", "", "name of this node, unique in the cluster (required)")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "address to listen on; port 0 takes a free one")
 	fs.StringVar(&c.Advertise, "advertise", "", "advertised address, for other nodes (default: the one listened on)")
+	fs.StringSliceVar(&c.Hosts, "host", nil, "host names, besides its own, under which HTTP/1.1 clients may address this node")
 	fs.StringVar(&f.dialFrom, "dial-from", "", "local IP address of outgoing connections (default: the kernel's choice)")
 	fs.StringVar(&c.DataCenter, "data-center", "default", "data center; nodes of another one are refused")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must carry")

@@ -39,6 +39,9 @@ type Config struct {
 	// call.
 	Token    string
 	Insecure bool
+	// Hosts are names under which browsers and other HTTP/1.1 clients may address
+	// the node, besides its addresses, localhost, its name and the advertised host.
+	Hosts []string
 	// Beat is the time between two beats: to the meta leader, and on the feeds
 	// between session and data nodes; of a meta, between two renewals of the
 	// leadership. At most a third of the cluster's node lease. Default 1 s; of

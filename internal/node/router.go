@@ -1,7 +1,9 @@
 package node
 
 import (
+	"net"
 	"net/http"
+	"slices"
 
 	"connectrpc.com/connect"
 	"github.com/gorilla/mux"
@@ -18,7 +20,7 @@ import (
 // it must not block.
 func (b *Base) Router(ready func() (bool, []string), announced func(term uint64, leader conclave.NodeID, address string)) *mux.Router {
 	r := serve.NewRouter(serve.RouterConfig{
-		Node: b.config.Node, Role: b.role, Version: b.config.Version, Token: b.config.Token,
+		Node: b.config.Node, Role: b.role, Version: b.config.Version, Token: b.config.Token, Hosts: b.hosts(),
 		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
 	})
 	if b.role != conclave.RoleMeta { // a meta answers for the whole cluster
@@ -28,6 +30,15 @@ func (b *Base) Router(ready func() (bool, []string), announced func(term uint64,
 	path, h := wirev1connect.NewNodeServiceHandler(service, b.HandlerOptions())
 	serve.Mount(r, path, h)
 	return r
+}
+
+// hosts returns the names under which HTTP/1.1 clients may address the node.
+func (b *Base) hosts() []string {
+	host, _, err := net.SplitHostPort(b.config.Advertise)
+	if err != nil {
+		return b.config.Hosts
+	}
+	return append(slices.Clone(b.config.Hosts), host)
 }
 
 // HandlerOptions returns the options of the services that other nodes call.

@@ -29,7 +29,11 @@ func (r *Registry) Diff(req *wirev1.DiffRequest, now time.Time) (res *wirev1.Dif
 		address = "" // the table named this epoch's leader, so the route is known
 	}
 	adopted, ok := r.adopt(s, epoch, address, now)
-	if !ok {
+	switch {
+	case ok:
+	case s.epoch.Less(epoch):
+		return nil, false, wire.Errorf(wire.CodeBadRequest, "leader epoch %s is implausibly high: slot %d is at %s", epoch, s.number, s.epoch)
+	default:
 		refusal := wire.Errorf(wire.CodeStaleEpoch, "slot %d is at leader epoch %s, which is above %s", s.number, s.epoch, epoch)
 		refusal.Epoch = s.epoch
 		return nil, false, refusal

@@ -38,6 +38,24 @@ func TestDiff_LargeAnswerIsSplit(t *testing.T) {
 	assert.Equal(t, 5, rounds)
 }
 
+// No data node can end a slot's writes for ever with an epoch that no leader reaches.
+func TestDiff_EpochThatCannotBeTrueIsRefused(t *testing.T) {
+	r, now := New(time.Hour, 0, nil), time.Now()
+	r.Resize(1, now)
+	seen := conclave.Epoch{Term: 3, Seq: 9}
+	_, ok := r.Adopt(0, seen, "data-1:1", now)
+	require.True(t, ok)
+	for _, e := range []conclave.Epoch{{Term: 1<<64 - 1}, {Term: 3 + conclave.MaxJump + 1}, {Term: 3, Seq: 9 + conclave.MaxJump + 1}, {Term: 4, Seq: conclave.MaxJump + 1}} {
+		_, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: wire.EpochOut(e)}, now)
+		assert.Equal(t, wire.CodeBadRequest, wire.CodeOf(err), "%s", e)
+		assert.False(t, adopted)
+		assert.Equal(t, seen, r.of(0).epoch)
+	}
+	_, adopted, err := r.Diff(&wirev1.DiffRequest{LeaderEpoch: wire.EpochOut(conclave.Epoch{Term: 4, Seq: conclave.MaxJump})}, now)
+	require.NoError(t, err)
+	assert.True(t, adopted)
+}
+
 // FuzzDiff reads a request from arbitrary bytes. Whatever a data node asks, the
 // epoch never falls, the answer has only what is held and may be published, and
 // nothing is answered below the epoch.
@@ -73,7 +91,7 @@ func FuzzDiff(f *testing.F) {
 		res, _, err := r.Diff(&req, now)
 		consistent(t, r)
 		s := r.of(int(req.GetSlot()))
-		assert.False(t, s.epoch.Less(asked))
+		assert.False(t, s.epoch.Less(asked) && asked.Plausible(s.epoch))
 		if asked.Less(before) && req.GetSlot() == 0 {
 			assert.Equal(t, before, s.epoch)
 			assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(err))

@@ -14,7 +14,7 @@ import (
 // It never falls: what an older leader answers does not count (current).
 
 // Adopt adopts a slot's leader epoch unless it is older than the present one
-// (ok is false then), and reports whether anything changed. An equal epoch may
+// or cannot be true (ok is false then), and reports whether anything changed. An equal epoch may
 // still bring the address, which may be "".
 func (r *Registry) Adopt(slot int, epoch conclave.Epoch, address string, now time.Time) (changed, ok bool) {
 	return r.adopt(r.of(slot), epoch, address, now)
@@ -30,6 +30,8 @@ func (r *Registry) adopt(s *slotState, epoch conclave.Epoch, address string, now
 		}
 		s.address = address
 		return true, true
+	case !epoch.Plausible(s.epoch):
+		return false, false
 	}
 	r.trace.Claim(trace.Claim{Kind: trace.Adopted, Slot: s.number, Epoch: epoch, Base: s.epoch})
 	s.epoch, s.address, s.since = epoch, address, now

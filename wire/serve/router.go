@@ -23,6 +23,7 @@ type RouterConfig struct {
 	Role    conclave.Role
 	Version string
 	Token   string               // if empty, changing requests need none
+	Hosts   []string             // host names, besides addresses and localhost, under which a browser may address the node
 	Metrics *prometheus.Registry // served at /metrics
 	Events  *Events              // served at /v1/events
 	// Ready reports whether the node serves, and the reasons why it does not or
@@ -34,7 +35,7 @@ type RouterConfig struct {
 // adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
 	r := mux.NewRouter()
-	r.Use(limitBody, requireToken(c.Token))
+	r.Use(c.refuseBrowsers(), limitBody, requireToken(c.Token))
 	r.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, map[string]any{"name": c.Node.Name, "role": c.Role, "incarnation": c.Node.Incarnation})
 	}).Methods(http.MethodGet)
@@ -79,15 +80,19 @@ func HandlerOptions(i *wire.Interceptor) connect.HandlerOption {
 
 // ClientHandlerOptions returns the options of the service for clients. Clients
 // are not peers and need no token to subscribe, so terms and tables in their
-// headers are ignored.
+// headers are ignored, and their messages are counted before they are read.
 func ClientHandlerOptions() connect.HandlerOption {
-	return handlerOptions(&wire.Interceptor{}, conclave.MaxRequest)
+	return connect.WithHandlerOptions(
+		handlerOptions(&wire.Interceptor{}, conclave.MaxRequest),
+		connect.WithCodec(clientCodec{}), connect.WithCodec(clientJSON{}),
+	)
 }
 
 func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithInterceptors(i),
 		connect.WithReadMaxBytes(limit),
+		connect.WithCompression("gzip", nil, nil), // no node compresses: ADR 0043
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, v any) error {
 			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "a handler panicked: %v", v))
 		}),

@@ -280,7 +280,7 @@ func TestServer_SurvivesInvalidInput(t *testing.T) {
 			answer, _ := io.ReadAll(conn) // whether it ends with an error is up to the server
 			return string(answer)
 		}
-		post := "POST /conclave.v1.NodeService/Announce HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/proto\r\n"
+		post := "POST /conclave.v1.NodeService/Announce HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/proto\r\n"
 		assert.Contains(t, raw(post+"Content-Length: 4\r\n\r\n\xff\xff\xff\xff"), "400 Bad Request", "no protobuf")
 		assert.Contains(t, raw(post+fmt.Sprintf("Content-Length: %d\r\n\r\n", conclave.MaxRequest+1)), "413", "too large")
 		assert.Contains(t, raw("no HTTP at all\r\n\r\n"), "400 Bad Request")

@@ -1,0 +1,17 @@
+package main
+
+// The guards against what clients, peers and web pages of bad intent may send.
+var trustGuards = []guard{
+	{name: "a page of another origin may act", test: unit{"./wire/serve", "TestRouter_PagesOfOthersAreRefused"}, patch: patch{
+		"wire/serve/browser.go", "\t\t\tchecked.ServeHTTP(w, r)", "\t\t\tnext.ServeHTTP(w, r)\n\t\t\t_ = checked"}},
+	{name: "a name that was rebound is the node's", test: unit{"./wire/serve", "TestRouter_PagesOfOthersAreRefused"}, patch: patch{
+		"wire/serve/browser.go", "if r.ProtoMajor == 1 && !c.ownHost(r.Host) {", "if r.ProtoMajor == 0 && !c.ownHost(r.Host) {"}},
+	{name: "a message of a client has any number of fields", test: unit{"./wire/serve", "TestClientCodec_FieldsAreBoundedBeforeTheyAreRead"}, patch: patch{
+		"wire/serve/codec.go", "if left--; left < 0 {", "if left--; left < -1<<40 {"}},
+	{name: "a refusal repeats what a client sends", test: unit{"./session", "TestRefusals_AreShort"}, patch: patch{
+		"session/connect.go", "Id: cut(id, maxNameBytes)", "Id: id"}},
+	{name: "a diff may be at any epoch", test: unit{"./session/registry", "TestDiff_EpochThatCannotBeTrueIsRefused"}, patch: patch{
+		"session/registry/fence.go", "case !epoch.Plausible(s.epoch):", "case s.epoch.Plausible(epoch) && epoch.IsZero():"}},
+	{name: "a slot is finished for any epoch", test: unit{"./data", "TestHandOver_SourceDropsCopyWhenTableIsStable"}, patch: patch{
+		"data/service.go", " && epoch.Plausible(r.epoch) {", " {"}},
+}

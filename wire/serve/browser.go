@@ -1,0 +1,48 @@
+package serve
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"conclave/wire"
+)
+
+// refuseBrowsers refuses what a web page of another origin makes a browser send:
+// requests that change something (http.CrossOriginProtection), and any request
+// under a host name that is not the node's. The page of an attacker whose name
+// was made to resolve to the node's address (DNS rebinding) has the same origin
+// as the node, but sends its own name as the host.
+//
+// Without TLS browsers speak HTTP/1.1 only, so the host of calls over HTTP/2,
+// such as those of nodes and clients, is not checked: they may use any name.
+func (c RouterConfig) refuseBrowsers() mux.MiddlewareFunc {
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		WriteError(w, wire.Errorf(wire.CodeForbidden, "a web page of another origin may not send this request"))
+	}))
+	return func(next http.Handler) http.Handler {
+		checked := origins.Handler(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor == 1 && !c.ownHost(r.Host) {
+				WriteError(w, wire.Errorf(wire.CodeForbidden, "host %.128q is not a name of this node: use its address, or configure the name with --host", r.Host))
+				return
+			}
+			checked.ServeHTTP(w, r)
+		})
+	}
+}
+
+// ownHost reports whether a request with this Host header addresses the node: by
+// an IP address, as localhost, or by one of its names.
+func (c RouterConfig) ownHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(strings.TrimSuffix(host, "."), "[]")
+	return host == "" || net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || strings.EqualFold(host, c.Node.Name) ||
+		slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}

@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A message of a few bytes can stand for structures of many: an empty
+// registration takes two bytes on the wire and two hundred in memory. What
+// clients send is therefore counted before it is unmarshalled, and is never
+// decompressed.
+const (
+	// maxFields is how many fields one message of a client may have, those of
+	// the messages in it included. The SDK sends several times fewer.
+	maxFields = 64 << 10
+	// maxJSON is the size of a message as JSON, in which fields are not counted.
+	maxJSON = 64 << 10
+)
+
+// clientCodec unmarshals the binary messages of clients within their limits.
+type clientCodec struct{}
+
+var _ connect.Codec = clientCodec{}
+
+// Name implements connect.Codec.
+func (clientCodec) Name() string { return "proto" }
+
+// Marshal implements connect.Codec.
+func (clientCodec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
+
+// MarshalAppend is what connect uses instead of Marshal if a codec has it.
+func (clientCodec) MarshalAppend(b []byte, m any) ([]byte, error) {
+	return proto.MarshalOptions{}.MarshalAppend(b, m.(proto.Message))
+}
+
+// Unmarshal implements connect.Codec.
+func (clientCodec) Unmarshal(b []byte, m any) error {
+	message := m.(proto.Message)
+	if _, err := countFields(b, message.ProtoReflect().Descriptor(), maxFields); err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, message)
+}
+
+// clientJSON is the codec of calls as JSON, with curl for example.
+type clientJSON struct{}
+
+var _ connect.Codec = clientJSON{}
+
+// Name implements connect.Codec.
+func (clientJSON) Name() string { return "json" }
+
+// Marshal implements connect.Codec.
+func (clientJSON) Marshal(m any) ([]byte, error) { return protojson.Marshal(m.(proto.Message)) }
+
+// Unmarshal implements connect.Codec.
+func (clientJSON) Unmarshal(b []byte, m any) error {
+	if len(b) > maxJSON {
+		return fmt.Errorf("the message has %d bytes, as JSON the limit is %d", len(b), maxJSON)
+	}
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m.(proto.Message))
+}
+
+// countFields returns how many of the allowed fields are left after those in b.
+func countFields(b []byte, d protoreflect.MessageDescriptor, allowed int) (left int, err error) {
+	for left = allowed; len(b) > 0; {
+		if left--; left < 0 {
+			return 0, fmt.Errorf("the message has more than %d fields", maxFields)
+		}
+		number, kind, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return 0, protowire.ParseError(tag)
+		}
+		size := protowire.ConsumeFieldValue(number, kind, b[tag:])
+		if size < 0 {
+			return 0, protowire.ParseError(size)
+		}
+		value := b[tag : tag+size]
+		b = b[tag+size:]
+		if f := d.Fields().ByNumber(number); kind == protowire.BytesType && f != nil && f.Message() != nil {
+			inner, _ := protowire.ConsumeBytes(value)
+			if left, err = countFields(inner, f.Message(), left); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return left, nil
+}
