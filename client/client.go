@@ -41,6 +41,7 @@ type Client struct {
 	subs       map[string]*Subscription // all open subscriptions
 	watches    []*Watch                 // all open watches, in the order in which they were made
 	links      []*link                  // one; two while moving; none while there is no session
+	lost       int64                    // sessions lost, see Lost
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve
 	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
@@ -232,6 +233,14 @@ func (c *Client) Connected() []conclave.NodeID {
 		out = append(out, l.session)
 	}
 	return out
+}
+
+// Lost returns how often the client has lost its session since it was started. A
+// move that a session asked for, and the end of the client, are no losses.
+func (c *Client) Lost() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
 }
 
 // jittered returns a random time between half of d and d.

@@ -131,6 +131,7 @@ func TestSilentSessionIsLeft(t *testing.T) {
 		start := time.Now()
 		w.eventually("at the other one", func() bool { return other.link() != nil })
 		assert.Less(t, time.Since(start), 4*time.Second)
+		assert.EqualValues(t, 1, c.Lost())
 	})
 }
 
@@ -233,6 +234,7 @@ func TestCloseWithdrawsAndSaysGoodbye(t *testing.T) {
 		all := l.messages()
 		assert.True(t, all[len(all)-1].GetGoodbye())
 		require.NoError(t, c.Close(ctx), "closing again is harmless")
+		assert.Zero(t, c.Lost(), "a good-bye is no loss")
 		_, err := c.Publish(ctx, "svc", nil)
 		require.ErrorIs(t, err, client.ErrClosed)
 		_, err = c.Subscribe("svc")

@@ -58,6 +58,9 @@ func (c *Client) runLinks(ctx context.Context) error {
 		}
 		select {
 		case <-held.done:
+			c.mu.Lock()
+			c.lost++
+			c.mu.Unlock()
 			c.log.Warn("lost the session", "session", held.session.Name, "error", held.err)
 			avoid, held = held.address, nil
 		case reason := <-held.move:

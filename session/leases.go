@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"conclave/internal/trace"
 	"conclave/session/registry"
 	"conclave/wire"
@@ -30,6 +32,7 @@ type leases struct {
 	registry    *locked
 	clients     *clients
 	events      *serve.Events
+	expirations prometheus.Counter // of clients that had registrations
 	wakeWriters func()
 }
 
@@ -105,6 +108,7 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		}
 		n := with(l.registry, func(r *registry.Registry) int { return r.Disown(b.conn.Owner, why) })
 		if n > 0 {
+			l.expirations.Inc()
 			l.config.Logger.Info("client lease expired", "client", b.conn.Name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)
 		}
 		if !b.expected() {

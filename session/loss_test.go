@@ -137,6 +137,8 @@ func TestClientDiesAndClientCloses(t *testing.T) {
 		c.crash(c.clients[6])
 		c.eventually("the dead client is removed", sub.shows(values[:6]...))
 		assert.InDelta(t, 5*time.Second, time.Since(start), float64(100*time.Millisecond), "after the client lease")
+		_, metrics := c.get(c.sessions["session-1"].server.Address(), "/metrics")
+		assert.Contains(t, metrics, "conclave_session_client_leases_expired_total 1\n", "the closed client is not counted")
 	})
 }
 

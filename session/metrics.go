@@ -7,13 +7,23 @@ import (
 	"conclave/session/registry"
 )
 
-// exportMetrics exports the session's metrics, besides those of every node. It
-// returns the count of refused registrations and subscriptions.
-func exportMetrics(m *node.Metrics, r *locked, c *clients) (refusals prometheus.Counter) {
-	refusals = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "conclave_session_refused_total", Help: "Registrations and subscriptions that were refused.",
-	})
-	m.Add(refusals)
+// counters are those that the parts of the session count themselves.
+type counters struct {
+	refusals prometheus.Counter // refused registrations and subscriptions
+	expired  prometheus.Counter // clients that were removed with registrations
+}
+
+// exportMetrics exports the session's metrics, besides those of every node.
+func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
+	n := counters{
+		refusals: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "conclave_session_refused_total", Help: "Registrations and subscriptions that were refused.",
+		}),
+		expired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "conclave_session_client_leases_expired_total", Help: "Clients that did not come back within their lease and whose registrations were removed.",
+		}),
+	}
+	m.Add(n.refusals, n.expired)
 	figures := func() registry.Figures { return with(r, (*registry.Registry).Figures) }
 	m.Gauge("conclave_session_clients", "Connected clients.", func() float64 { return float64(c.count()) })
 	m.Gauge("conclave_session_publishers", "Live registrations held.", func() float64 { return float64(with(r, (*registry.Registry).Live)) })
@@ -21,5 +31,5 @@ func exportMetrics(m *node.Metrics, r *locked, c *clients) (refusals prometheus.
 	m.Gauge("conclave_session_pushes_held", "Pushes that the guard is holding back.", func() float64 { return float64(figures().Held) })
 	m.Counter("conclave_session_pushes_total", "Pushes given to subscribers.", func() uint64 { return figures().Pushes })
 	m.Counter("conclave_session_pushes_held_total", "Pushes that the guard held back.", func() uint64 { return figures().HeldTotal })
-	return refusals
+	return n
 }

@@ -59,20 +59,20 @@ func (s *Server) connectParts() {
 	c, book := s.config, &addressBook{}
 	s.registry = &locked{Registry: registry.New(c.SessionGrace, c.PushWindow, c.Trace)}
 	s.clients, s.nodes = newClients(c.SessionGrace), newNodes()
-	refusals := exportMetrics(s.Metrics, s.registry, s.clients)
+	counters := exportMetrics(s.Metrics, s.registry, s.clients)
 	s.drain = &drain{node: c.Node, view: s.view, clients: s.clients, events: s.events, log: s.log}
 	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
 	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain, watches: watches}
-	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, wakeWriters: s.nodes.wakeWriters}
+	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
-	s.writer = &writer{calls: calls, refusals: refusals}
+	s.writer = &writer{calls: calls, refusals: counters.refusals}
 	s.links = &links{
 		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
 	}
 	s.service = &clientService{
 		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), watches: watches,
-		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: refusals,
+		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals,
 	}
 }
 

@@ -3,9 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os/exec"
+	"sync"
 	"sync/atomic"
 
 	"conclave"
@@ -73,7 +73,9 @@ type SDK struct {
 	from     net.IP // what the connections dial from; nil: any
 	made     atomic.Int64
 	received atomic.Int64
-	lost     atomic.Int64
+
+	mu      sync.Mutex // guards clients
+	clients []*client.Client
 }
 
 var _ Driver = (*SDK)(nil)
@@ -95,11 +97,14 @@ func (d *SDK) Connect(name string) (Link, error) {
 	}
 	p, err := connect(client.Config{
 		Name: name, Sessions: []string{d.sessions[i%len(d.sessions)]},
-		Network: counted{network, &d.received}, Logger: slog.New(lossHandler{&d.lost}),
+		Network: counted{network, &d.received},
 	})
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clients = append(d.clients, p.Client)
 	return sdkLink{p}, nil
 }
 
@@ -107,7 +112,14 @@ func (d *SDK) Connect(name string) (Link, error) {
 func (d *SDK) Received() int64 { return d.received.Load() }
 
 // Lost returns how often a client has lost its session.
-func (d *SDK) Lost() int64 { return d.lost.Load() }
+func (d *SDK) Lost() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.clients {
+		n += c.Lost()
+	}
+	return n
+}
 
 type sdkLink struct{ peer *Peer }
 
@@ -156,19 +168,4 @@ func (c countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.received.Add(int64(n))
 	return n, err
-}
-
-// lossHandler counts the log records by which a client reports that it has lost
-// its session.
-type lossHandler struct{ lost *atomic.Int64 }
-
-func (h lossHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
-func (h lossHandler) WithAttrs([]slog.Attr) slog.Handler           { return h }
-func (h lossHandler) WithGroup(string) slog.Handler                { return h }
-
-func (h lossHandler) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "lost the session" {
-		h.lost.Add(1)
-	}
-	return nil
 }

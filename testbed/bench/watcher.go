@@ -1,9 +1,12 @@
 package bench
 
 import (
-	"bytes"
+	"bufio"
 	"context"
-	"os"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"conclave/meta/metaclient"
@@ -13,10 +16,10 @@ import (
 
 // watcher observes the processes of a cluster under load.
 type watcher struct {
-	cluster testbed.RealCluster
-	admin   *metaclient.Admin
-	metas   []string
-	before  counts
+	cluster         testbed.RealCluster
+	admin           *metaclient.Admin
+	metas, sessions []string // addresses
+	before          counts
 }
 
 // counts are what should not happen because of load. -1: not known.
@@ -33,7 +36,11 @@ func watch(ctx context.Context, c testbed.RealCluster) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{cluster: c, admin: newAdmin(metas), metas: metas}
+	sessions, err := r.addresses(ctx, "session")
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{cluster: c, admin: newAdmin(metas), metas: metas, sessions: sessions}
 	w.before = w.total(ctx)
 	return w, nil
 }
@@ -67,24 +74,40 @@ func (w *watcher) total(ctx context.Context) counts {
 	return n
 }
 
-// expired returns how many clients the sessions have declared gone, by their logs.
+// expired returns how many clients the sessions have declared gone.
 func (w *watcher) expired(ctx context.Context) int {
-	files, err := w.cluster.LogFiles(ctx)
-	if err != nil {
-		return -1
-	}
-	n := 0
-	for name, path := range files {
-		if (testbed.Process{Name: name}).Role() != "session" {
-			continue
-		}
-		body, err := os.ReadFile(path)
+	n := 0.0
+	for _, address := range w.sessions {
+		one, err := readCounter(ctx, w.admin.HTTP, address, "conclave_session_client_leases_expired_total")
 		if err != nil {
 			return -1
 		}
-		n += bytes.Count(body, []byte("client lease expired"))
+		n += one
 	}
-	return n
+	return int(n)
+}
+
+// readCounter returns the value of a metric without labels.
+func readCounter(ctx context.Context, c *http.Client, address, name string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if v, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(v, 64)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	return 0, fmt.Errorf("no metric %s at %s (%s)", name, address, res.Status)
 }
 
 // evicted returns how many nodes the leaders have evicted, by their events.
