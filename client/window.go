@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"time"
 )
 
@@ -18,14 +19,14 @@ import (
 type window struct {
 	long time.Duration // a time to acceptance above this halves the size
 
-	size     int                  // in bytes
-	used     int                  // by what is in flight
-	sent     map[*Publication]one // in flight: the last of each publication
-	messages int                  // in flight
-	full     bool                 // something had to wait since the last measurement
+	size     int                    // in bytes
+	used     int                    // by what is in flight
+	sent     map[*Publication][]one // in flight, of each publication the oldest version first
+	messages int                    // in flight
+	full     bool                   // something had to wait since the last measurement
 }
 
-// one is a publication in flight.
+// one is a version of a publication in flight.
 type one struct {
 	version int64
 	bytes   int
@@ -33,7 +34,9 @@ type one struct {
 }
 
 // flight is a message in flight: it has landed when each of its publications was
-// accepted or refused, or was sent again.
+// accepted, in this version or a newer one, or refused. A newer version that was
+// sent meanwhile does not replace it: a client that changes one publication all
+// the time would have any number of messages in flight.
 type flight struct {
 	began time.Time
 	open  int // publications that it is in flight with
@@ -50,7 +53,7 @@ const (
 )
 
 func newWindow(long time.Duration) window {
-	return window{long: long, size: windowFirst, sent: map[*Publication]one{}}
+	return window{long: long, size: windowFirst, sent: map[*Publication][]one{}}
 }
 
 // room returns how many bytes the next message may have: none, or less, if the
@@ -74,38 +77,45 @@ func (w *window) send(m *flight, p *Publication, bytes int) {
 		w.messages++
 	}
 	m.open++
-	w.drop(p, m.began)
 	w.used += bytes
-	w.sent[p] = one{p.version, bytes, m}
+	w.sent[p] = append(w.sent[p], one{p.version, bytes, m})
 }
 
 // wait records that something waits because the window is full.
 func (w *window) wait() { w.full = true }
 
-// accept records that the session has accepted a version, and reports whether
-// something may be sent that could not be sent before.
+// accept records that the session has accepted a version, and with it those
+// before it. It reports whether something may be sent that could not be sent
+// before.
 func (w *window) accept(p *Publication, version int64, now time.Time) (opened bool) {
-	if s, in := w.sent[p]; !in || s.version > version {
-		return false
+	closed, all := w.room() <= 0, w.sent[p]
+	left := all
+	for len(left) > 0 && left[0].version <= version {
+		w.land(left[0], now)
+		left = left[1:]
 	}
-	return w.drop(p, now)
+	switch {
+	case len(left) > 0:
+		w.sent[p] = left
+	case len(all) > 0:
+		delete(w.sent, p)
+	}
+	return closed && w.room() > 0
 }
 
-// drop forgets a publication that is in flight, because it was accepted or
-// refused, is sent again, or is not wanted any more.
+// drop forgets a publication that is in flight, because it was refused or is not
+// wanted any more.
 func (w *window) drop(p *Publication, now time.Time) (opened bool) {
-	s, in := w.sent[p]
-	if !in {
-		return false
-	}
-	closed := w.room() <= 0
-	delete(w.sent, p)
+	return w.accept(p, math.MaxInt64, now)
+}
+
+// land records that a version is not in flight any more.
+func (w *window) land(s one, now time.Time) {
 	w.used -= s.bytes
 	if s.message.open--; s.message.open == 0 {
 		w.messages--
 		w.measure(now.Sub(s.message.began))
 	}
-	return closed && w.room() > 0
 }
 
 // measure adapts the size to the time that the acceptance of a message has taken.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,22 @@ func TestWindow_LargePublicationIsSentAlone(t *testing.T) {
 	assert.Equal(t, windowFirst, w.room())
 }
 
+// A newer version does not take the place of an older one that is in flight: the
+// number of messages is limited also for a client with one publication.
+func TestWindow_NewerVersionsFillIt(t *testing.T) {
+	w, p, now := newWindow(time.Second), &Publication{}, time.Now()
+	for range windowMessages {
+		assert.Positive(t, w.room())
+		p.version++
+		w.send(&flight{began: now}, p, 100)
+	}
+	assert.Zero(t, w.room())
+	assert.True(t, w.accept(p, 1, now), "the older one")
+	assert.Equal(t, windowFirst-100, w.room())
+	assert.False(t, w.accept(p, 2, now))
+	assert.True(t, w.idle())
+}
+
 // Whatever is sent, sent again, accepted and dropped: what is in use is the sum
 // of what is in flight, and an empty window has room.
 func TestWindow_CountsWhatIsInFlight(t *testing.T) {
@@ -56,7 +73,7 @@ func TestWindow_CountsWhatIsInFlight(t *testing.T) {
 		for i := range pubs {
 			pubs[i] = &Publication{}
 		}
-		inFlight := map[*Publication]one{}
+		inFlight := map[*Publication][]one{}
 		message := &flight{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p := rapid.SampledFrom(pubs).Draw(t, "publication")
@@ -71,10 +88,12 @@ func TestWindow_CountsWhatIsInFlight(t *testing.T) {
 				}
 				w.send(message, p, bytes)
 				sent = true
-				inFlight[p] = one{p.version, bytes, message}
+				inFlight[p] = append(inFlight[p], one{p.version, bytes, message})
 			case 2:
 				v := rapid.Int64Range(0, 3).Draw(t, "behind")
-				if opened = w.accept(p, p.version-v, now); inFlight[p].version <= p.version-v {
+				opened = w.accept(p, p.version-v, now)
+				inFlight[p] = slices.DeleteFunc(inFlight[p], func(o one) bool { return o.version <= p.version-v })
+				if len(inFlight[p]) == 0 {
 					delete(inFlight, p)
 				}
 			case 3:
@@ -82,8 +101,10 @@ func TestWindow_CountsWhatIsInFlight(t *testing.T) {
 				delete(inFlight, p)
 			}
 			sum, messages := 0, map[*flight]bool{}
-			for _, o := range inFlight {
-				sum, messages[o.message] = sum+o.bytes, true
+			for _, versions := range inFlight {
+				for _, o := range versions {
+					sum, messages[o.message] = sum+o.bytes, true
+				}
 			}
 			if w.used != sum || w.messages != len(messages) || w.idle() != (len(inFlight) == 0) {
 				t.Fatalf("%d bytes are in use, and %d in flight", w.used, sum)

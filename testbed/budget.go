@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Budget is what the processor of a simulated node can do. The zero value means
-// that computing takes no time.
+// Budget is what the processor of a simulated node can do, whose connections take
+// turns. The zero value means that computing takes no time.
 type Budget struct {
 	Message time.Duration // to receive or to send one message
 	Byte    time.Duration // for each of its bytes
-	Queue   int           // bytes that may wait to be served; what does not fit is sent again later; 0: any number
+	Queue   int           // bytes that may wait to be served, until writes to the node block; 0: any number
 }
 
 // Budgets are the budgets of the nodes of each role, of the database, and of the
@@ -47,5 +47,5 @@ type Usage struct {
 	Offered time.Duration // how long it takes to serve what arrived and to send what was sent
 	Waited  time.Duration // the longest time from the arrival of bytes until they were served
 	Queued  int           // the most bytes that waited
-	Dropped int           // how often bytes did not fit into the queue
+	Blocked int           // writes to the node that had to wait until others were served
 }

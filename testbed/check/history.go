@@ -272,7 +272,7 @@ func (e Entry) String() string {
 		return out
 	case e.Usage != nil:
 		u := e.Usage
-		return fmt.Sprintf("%s%s offered %s waited %s queued %d dropped %d", at, u.Node, u.Offered, u.Waited, u.Queued, u.Dropped)
+		return fmt.Sprintf("%s%s offered %s waited %s queued %d blocked %d", at, u.Node, u.Offered, u.Waited, u.Queued, u.Blocked)
 	case e.Observed != nil:
 		return fmt.Sprintf("%sseen: leader %q term %d table %s stable %t even %t", at, e.Observed.Leader, e.Observed.Term, e.Observed.Epoch, e.Observed.Stable, e.Observed.Even)
 	}

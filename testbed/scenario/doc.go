@@ -98,10 +98,10 @@
 //
 // Computing takes no time in the bubble, so no queue forms there, unless a role
 // has a budget: meta, session, data, db or client. Each of its nodes then has one
-// processor, which receives and sends one message after the other, and each takes
-// the given time and more for each of its bytes. Of more than BYTES (0 or left
-// out: any number) that wait, the rest is dropped and sent again later. Only
-// simulated nodes have budgets. A burst is load, on any cluster: each client that
+// processor, on which its connections take turns of 10 ms. A message that is
+// received or sent takes the given time and more for each of its bytes. While BYTES
+// (0 or left out: any number) wait at a node, writes to it block. Only simulated
+// nodes have budgets. A burst is load, on any cluster: each client that
 // stays also changes values of its own, N times as often as "every" says, and
 // does not wait until they are stored. L23 checks what is left of a burst when it
 // has ended.

@@ -23,7 +23,7 @@
 //	Hold      a node between check and action; a request that has arrived, before it is handled; and at the database
 //	          a statement of the leader, which is executed even if its connection breaks (statements.go)
 //	Skew      Config.Now of a node; NOW() of the database
-//	budget    a node serves its messages one after the other, and queues form (simnet.Budget)
+//	budget    a node has one processor, on which its connections take turns, and queues form (simnet.Budget)
 //	drift     every start draws a factor for all durations of the process, 1 plus or minus up to 200 millionths
 //
 // # One seed, one trace

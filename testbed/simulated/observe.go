@@ -94,7 +94,7 @@ func (c *Cluster) usage() []testbed.Usage {
 	for _, host := range hosts {
 		if c.size.Budgets.OfHost(host) != (testbed.Budget{}) {
 			u := c.net.Usage(host)
-			out = append(out, testbed.Usage{Node: host, Offered: u.Offered, Waited: u.Waited, Queued: u.Queued, Dropped: u.Dropped})
+			out = append(out, testbed.Usage{Node: host, Offered: u.Offered, Waited: u.Waited, Queued: u.Queued, Blocked: u.Blocked})
 		}
 	}
 	return out

@@ -6,6 +6,8 @@ var loadGuards = []guard{
 		"client/window.go", "\tcase len(w.sent) == 0:\n\t\treturn w.size\n\tcase w.messages >= windowMessages:\n\t\treturn 0\n\t}\n", "\tcase w.messages < 1<<20:\n\t\treturn 1 << 30\n\t}\n"}},
 	{name: "a client has any number of messages in flight", test: unit{"./client", "TestWindow_CountsWhatIsInFlight"}, by: on("overload-by-six-times", "overload-by-six-times@2"), patch: patch{
 		"client/window.go", "case w.messages >= windowMessages:", "case w.messages >= 1<<20:"}},
+	{name: "a newer version frees the window of the one in flight", test: unit{"./client", "TestWindow_NewerVersionsFillIt"}, patch: patch{
+		"client/window.go", "\tm.open++\n", "\tm.open++\n\tw.drop(p, m.began)\n"}},
 	{name: "a client's window does not follow its session", test: unit{"./client", "TestWindow_SizeFollowsTimeToAcceptance"}, patch: patch{
 		"client/window.go", "w.size = max(w.size/2, windowLeast)", "w.size = max(w.size, windowLeast)"}},
 	{name: "a refused publication stays in the window", test: unit{"./client", "TestLink_RefusalsFreeTheWindow"}, patch: patch{

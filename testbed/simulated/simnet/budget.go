@@ -2,23 +2,34 @@ package simnet
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
-// Budget is what the one processor of a host can do. A processor serves the
-// segments of all its connections one after the other, in the order of their
-// arrival, and a reader receives a segment when it has been served. The zero
-// value means that computing takes no time.
+// Budget is what the one processor of a host can do. Its connections take turns:
+// the processor serves what has arrived on a connection for about turnTime, then
+// on the next one, and a reader receives bytes when they have been served. What a
+// host has to do for one connection thus delays another one by a turn of each busy
+// connection, as between goroutines that share a processor, not by all that waits.
+// The zero value means that computing takes no time.
 type Budget struct {
 	// Message is the time that one write of a sender takes, and Byte the time
 	// that each of its bytes takes. What the host itself sends takes the same
 	// time: it leaves at once, and what has arrived waits for it.
 	Message, Byte time.Duration
-	// Queue is how many bytes may wait to be served; 0 means any number. What
-	// does not fit is dropped and sent again after 200, 400, 800 ms. A segment
-	// is never dropped while nothing waits.
+	// Queue is how many bytes may wait to be served; 0 means any number. While
+	// that many wait, and on the way there, writes to the host block, except on
+	// connections of which nothing waits.
 	Queue int
 }
+
+// A turn ends when turnTime has passed, as Go preempts a goroutine, and something
+// else waits. At most pieceBytes of a write are served before that is seen: the
+// size of a buffered write of HTTP/2.
+const (
+	turnTime   = 10 * time.Millisecond
+	pieceBytes = 4 << 10
+)
 
 func (b Budget) cost(writes, bytes int) time.Duration {
 	return time.Duration(writes)*b.Message + time.Duration(bytes)*b.Byte
@@ -27,9 +38,9 @@ func (b Budget) cost(writes, bytes int) time.Duration {
 // Usage is what a host's processor had to do in some time.
 type Usage struct {
 	Offered time.Duration // what arrived and what was sent takes this long to serve
-	Waited  time.Duration // the longest time from the arrival of a segment until it was served
+	Waited  time.Duration // the longest time from the arrival of a byte until it was served
 	Queued  int           // the most bytes that waited
-	Dropped int           // segments that did not fit into the queue
+	Blocked int           // writes to the host that had to wait until others were served
 }
 
 // processor serves what arrives at a host that has a budget. It has one timer,
@@ -38,21 +49,36 @@ type processor struct {
 	net    *Net
 	host   *host
 	budget Budget
-	queue  []job // in the order of their arrival; the first one is being served if serving is set
-	bytes  int   // of the jobs in queue
+	turns  []*pipe   // those of which something waits, in the order of their turns
+	bytes  int       // that wait, or are being served
+	room   sync.Cond // on Net.mu; blocked writers wait on it
 
 	serving bool
-	due     time.Time // when the first job is served, if serving is set
+	piece   job       // what is being served, if serving is set
+	began   time.Time // when the turn has begun
+	of      *pipe     // its connection; nil: nothing is being served, or the reader has gone
+	due     time.Time // when the piece is served, if serving is set
 	free    time.Time // when everything that was begun, and everything that was sent, is done
 	timer   *time.Timer
 	usage   Usage // since it was last read
 }
 
-// job is a segment that has arrived and was not served yet.
+// job is a segment that has arrived and was not served yet, or a piece of it.
 type job struct {
-	pipe    *pipe // nil: its reader has gone
-	segment segment
+	segment
 	arrived time.Time
+}
+
+// cut removes the piece from the job that is served next, and reports whether that is all of it. The first piece has the job's writes, the last one
+// its mark.
+func (j *job) cut() (piece job, all bool) {
+	piece = *j
+	if len(j.data) <= pieceBytes {
+		return piece, true
+	}
+	piece.data, piece.what = j.data[:pieceBytes:pieceBytes], nothing
+	j.data, j.writes = j.data[pieceBytes:], 0
+	return piece, false
 }
 
 // Budget gives a host's processor a budget. It is called before the host is
@@ -66,6 +92,7 @@ func (n *Net) Budget(name string, b Budget) {
 		h.cpu.budget = b
 	case b != Budget{}:
 		h.cpu = &processor{net: n, host: h, budget: b}
+		h.cpu.room.L = &n.mu
 	}
 }
 
@@ -79,25 +106,39 @@ func (n *Net) Usage(name string) Usage {
 		return Usage{}
 	}
 	u := c.usage
-	if len(c.queue) > 0 {
-		u.Waited = max(u.Waited, time.Since(c.queue[0].arrived))
+	for _, p := range c.turns {
+		u.Waited = max(u.Waited, time.Since(p.waiting[0].arrived))
 	}
 	c.usage = Usage{Queued: c.bytes}
 	return u
 }
 
-// admits reports whether a segment may wait here. Net.mu is held.
-func (c *processor) admits(s segment) bool {
-	if c == nil || c.budget.Queue == 0 || len(c.queue) == 0 || c.bytes+len(s.data) <= c.budget.Queue {
-		return true
+// full reports whether a write to the host on a pipe has to wait. Net.mu is
+// held.
+func (c *processor) full(p *pipe) bool {
+	if c == nil || c.budget.Queue == 0 {
+		return false
 	}
-	c.usage.Dropped++
-	return false
+	own := 0
+	for _, s := range p.inFlight {
+		own += len(s.data)
+	}
+	return c.bytes+own >= c.budget.Queue && (own > 0 || len(p.waiting) > 0 || c.of == p)
+}
+
+// wake lets blocked writers look again whether there is room. Net.mu is held.
+func (c *processor) wake() {
+	if c != nil && c.budget.Queue > 0 {
+		c.room.Broadcast()
+	}
 }
 
 // add queues a segment that has arrived. Net.mu is held.
 func (c *processor) add(p *pipe, s segment) {
-	c.queue = append(c.queue, job{p, s, time.Now()})
+	if len(p.waiting) == 0 && c.of != p {
+		c.turns = append(c.turns, p)
+	}
+	p.waiting = append(p.waiting, job{s, time.Now()})
 	c.bytes += len(s.data)
 	c.usage.Queued = max(c.usage.Queued, c.bytes)
 	c.usage.Offered += c.budget.cost(s.writes, len(s.data))
@@ -114,14 +155,27 @@ func (c *processor) sent(writes, bytes int) {
 	c.free = latest(c.free, time.Now()).Add(cost)
 }
 
-// next begins to serve the first job, if the processor is free. Net.mu is held.
+// next begins to serve the connection whose turn it is, if the processor is free.
+// Net.mu is held.
 func (c *processor) next() {
-	if c == nil || c.serving || len(c.queue) == 0 || c.host.frozen {
+	if c == nil || c.serving || len(c.turns) == 0 || c.host.frozen {
 		return
 	}
-	now, first := time.Now(), c.queue[0].segment
-	c.serving = true
-	c.free = latest(c.free, now).Add(c.budget.cost(first.writes, len(first.data)))
+	p := c.turns[0]
+	c.turns = slices.Delete(c.turns, 0, 1)
+	c.began = time.Now()
+	c.serve(p)
+}
+
+// serve begins to serve the next piece of a connection. Net.mu is held.
+func (c *processor) serve(p *pipe) {
+	piece, all := p.waiting[0].cut()
+	if all {
+		p.waiting = slices.Delete(p.waiting, 0, 1)
+	}
+	now := time.Now()
+	c.serving, c.of, c.piece = true, p, piece
+	c.free = latest(c.free, now).Add(c.budget.cost(piece.writes, len(piece.data)))
 	c.due = c.free
 	if wait := c.due.Sub(now); c.timer == nil {
 		c.timer = time.AfterFunc(wait, c.served)
@@ -130,20 +184,28 @@ func (c *processor) next() {
 	}
 }
 
-// served delivers the first job and begins the next one.
+// served delivers what was served. The turn goes on, or the next connection has
+// its turn.
 func (c *processor) served() {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	if !c.serving || time.Now().Before(c.due) { // the process was killed at this instant
 		return
 	}
-	c.serving = false
-	first := c.queue[0]
-	c.queue = slices.Delete(c.queue, 0, 1)
-	c.bytes -= len(first.segment.data)
-	c.usage.Waited = max(c.usage.Waited, time.Since(first.arrived))
-	if first.pipe != nil {
-		first.pipe.deliver(first.segment)
+	piece, p := c.piece, c.of
+	c.serving, c.of, c.piece = false, nil, job{}
+	c.bytes -= len(piece.data)
+	c.usage.Waited = max(c.usage.Waited, time.Since(piece.arrived))
+	if p != nil {
+		p.deliver(piece.segment)
+	}
+	c.wake()
+	if p != nil && len(p.waiting) > 0 {
+		if time.Since(c.began) < turnTime && !c.host.frozen {
+			c.serve(p)
+			return
+		}
+		c.turns = append(c.turns, p)
 	}
 	c.next()
 }
@@ -154,26 +216,28 @@ func (c *processor) forget(p *pipe) {
 	if c == nil {
 		return
 	}
-	if c.serving && c.queue[0].pipe == p {
-		c.queue[0].pipe = nil
+	if c.of == p {
+		c.of = nil
 	}
-	c.queue = slices.DeleteFunc(c.queue, func(j job) bool {
-		if j.pipe == p {
-			c.bytes -= len(j.segment.data)
-		}
-		return j.pipe == p
-	})
+	for _, j := range p.waiting {
+		c.bytes -= len(j.data)
+	}
+	p.waiting = nil
+	c.turns = slices.DeleteFunc(c.turns, func(other *pipe) bool { return other == p })
+	c.wake()
 }
 
-// reset ends what a killed process was doing. Net.mu is held.
+// reset ends what a killed process was doing. Its connections have been closed.
+// Net.mu is held.
 func (c *processor) reset() {
 	if c == nil {
 		return
 	}
-	c.queue, c.bytes, c.serving, c.free = nil, 0, false, time.Time{}
+	c.bytes, c.serving, c.of, c.piece, c.free = 0, false, nil, job{}, time.Time{}
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.wake()
 }
 
 func latest(a, b time.Time) time.Time {

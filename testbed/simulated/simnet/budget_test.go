@@ -3,6 +3,7 @@ package simnet_test
 import (
 	"io"
 	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,8 +41,9 @@ func TestBudget_ServesOneAfterTheOther(t *testing.T) {
 			require.NoError(t, err)
 		}
 		synctest.Wait()
-		assert.Equal(t, 30*time.Millisecond, readAt(t, far, 10, start), "two writes of one instant: one segment of two messages")
-		assert.Equal(t, 45*time.Millisecond, readAt(t, farther, 5, start), "then the other connection")
+		assert.Equal(t, 15*time.Millisecond, readAt(t, far, 5, start), "one turn")
+		assert.Equal(t, 30*time.Millisecond, readAt(t, farther, 5, start), "then the other connection")
+		assert.Equal(t, 45*time.Millisecond, readAt(t, far, 5, start), "and the first one again")
 		assert.Equal(t, simnet.Usage{Offered: 45 * time.Millisecond, Waited: 45 * time.Millisecond, Queued: 15}, n.Usage("b"))
 		assert.Equal(t, simnet.Usage{}, n.Usage("b"), "since the last call")
 		assert.Equal(t, simnet.Usage{}, n.Usage("a"), "it has no budget")
@@ -65,24 +67,77 @@ func TestBudget_ServesOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestBudget_WhatDoesNotFitIsSentAgain(t *testing.T) {
+func TestBudget_ConnectionsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := simnet.New(1)
+		n.Budget("b", simnet.Budget{Message: time.Millisecond, Byte: time.Microsecond})
+		bulk, far, ln := dial(t, n)
+		defer ln.Close()
+		lane, err := n.Host("a").DialContext(t.Context(), "tcp", ln.Addr().String())
+		require.NoError(t, err)
+		farther, err := ln.Accept()
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = bulk.Write(make([]byte, 10*4096))
+		require.NoError(t, err)
+		for range 20 {
+			_, err = lane.Write(make([]byte, 1000))
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		const piece, small = 4096 * time.Microsecond, 2 * time.Millisecond
+		turn := time.Millisecond + 3*piece
+		assert.Equal(t, time.Millisecond+piece, readAt(t, far, 4096, start), "the first piece of the bulk")
+		assert.Equal(t, turn+small, readAt(t, farther, 1000, start), "after one turn of the bulk, not after all of it")
+		assert.Equal(t, turn+5*small, readAt(t, farther, 4000, start), "its turn is as long")
+		assert.Equal(t, 2*turn+6*small-time.Millisecond, readAt(t, farther, 1000, start), "a write of many pieces is one message")
+		assert.Equal(t, time.Millisecond+10*piece+15*small, readAt(t, far, 9*4096, start))
+		assert.Equal(t, time.Millisecond+10*piece+20*small, readAt(t, farther, 14000, start))
+		require.NoError(t, bulk.Close())
+		_, err = far.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, io.EOF)
+		for _, c := range []net.Conn{far, lane, farther} {
+			c.Close()
+		}
+	})
+}
+
+func TestBudget_WritersBlockWhileTooMuchWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnet.New(1)
 		n.Budget("b", simnet.Budget{Byte: time.Millisecond, Queue: 10})
 		near, far, ln := dial(t, n)
 		defer ln.Close()
-		defer far.Close()
-		defer near.Close()
+		other, err := n.Host("c").DialContext(t.Context(), "tcp", ln.Addr().String())
+		require.NoError(t, err)
+		farther, err := ln.Accept()
+		require.NoError(t, err)
 		start := time.Now()
-		_, err := near.Write(make([]byte, 15))
-		require.NoError(t, err)
-		synctest.Wait()
-		time.Sleep(time.Millisecond)
+		write := func(c net.Conn, n int) time.Duration {
+			_, err := c.Write(make([]byte, n))
+			require.NoError(t, err)
+			return time.Since(start)
+		}
+		assert.Zero(t, write(near, 15), "nothing waits")
+		assert.Zero(t, write(other, 1), "nothing of this connection waits")
+		assert.Equal(t, 15*time.Millisecond, write(near, 1), "its own bytes have been served")
+		assert.Equal(t, 1, n.Usage("b").Blocked)
+
+		require.NoError(t, near.SetWriteDeadline(time.Now().Add(5*time.Millisecond)))
+		write(near, 30)
 		_, err = near.Write(make([]byte, 1))
-		require.NoError(t, err)
-		assert.Equal(t, 15*time.Millisecond, readAt(t, far, 15, start), "nothing waited when it arrived")
-		assert.Equal(t, 202*time.Millisecond, readAt(t, far, 1, start))
-		assert.Equal(t, 1, n.Usage("b").Dropped)
+		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		assert.Equal(t, 20*time.Millisecond, time.Since(start))
+		require.NoError(t, near.SetWriteDeadline(time.Time{}))
+		time.AfterFunc(time.Millisecond, func() { near.Close() })
+		_, err = near.Write(make([]byte, 1))
+		assert.ErrorIs(t, err, net.ErrClosed, "a blocked write ends with its connection")
+		write(other, 100)
+		time.AfterFunc(time.Millisecond, func() { n.Kill("b") })
+		assert.Equal(t, 22*time.Millisecond, write(other, 1), "what waited for a killed process blocks no write")
+		for _, c := range []net.Conn{far, other, farther} {
+			c.Close()
+		}
 	})
 }
 

@@ -28,11 +28,19 @@
 //
 // # Finite machines
 //
-// A host can have a [Budget]: its one processor then serves what arrives on all
-// its connections one after the other, and queues form in virtual time. Without
-// a budget bytes can be read at the instant at which they arrive.
+// A host can have a [Budget]: its one processor then serves what arrives on its
+// connections, which take turns, and queues form in virtual time. Without a budget
+// bytes can be read at the instant at which they arrive.
 //
-//	arrived ─▶ bytes that wait, at most Queue ─▶ served: Message, and Byte for each byte ─▶ Read
+//	connection 1 ─▶ arrived ─┐
+//	connection 2 ─▶ arrived ─┼─▶ served, 10 ms a turn: Message, and Byte for each byte ─▶ Read
+//	connection 3 ─▶ arrived ─┘
+//	      ▲             └── while Queue bytes wait here, writers of connections that wait are blocked
+//	      └── Write
+//
+// So a connection of its own delays what it carries by one turn of each busy
+// connection only; a stream of its own on a busy connection gains nothing, as on a
+// real network. Nothing is served first: a processor knows no priorities.
 //
 // # Guarantees
 //
@@ -45,10 +53,12 @@
 //
 // # Limits
 //
-// Writes never block: there is no send window. A reader that never reads costs
-// memory here, where on a real network its writer would block. There are no
-// packets, so nothing is reordered or duplicated, and a lost acknowledgement
+// Writes never block, unless the reader's host has a budget with a Queue. Then
+// they block because of what was not served, not of what was not read: a reader
+// that never reads costs memory here, where on a real network its writer would
+// block. There are no packets, so nothing is reordered or duplicated, and a lost acknowledgement
 // shows only in what the other direction does. A processor with a budget is used
 // by bytes only: timers, and what a process computes without a message, take no
-// time, and what a busy process sends leaves at once.
+// time, what a busy process sends leaves at once, and there is one processor,
+// whatever the number of goroutines that could share more.
 package simnet
