@@ -113,5 +113,5 @@ func TestFigures_MeasureQueues(t *testing.T) {
 	assert.Equal(t, 7*time.Millisecond, waited.Max)
 	assert.Equal(t, 300, figure(t, f, "queued").N)
 	assert.Equal(t, 110, figure(t, f, "overload").N)
-	assert.Equal(t, "    0.400s data-1 offered 500ms waited 1ms queued 10 dropped 0", f.h.Entries[0].String())
+	assert.Equal(t, "    0.400s data-1 offered 500ms waited 1ms queued 10 blocked 0", f.h.Entries[0].String())
 }
