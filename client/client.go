@@ -25,8 +25,10 @@ type Client struct {
 
 	callbacks  sync.WaitGroup
 	background sync.WaitGroup // the goroutines of Start and of the links
-	closing    chan struct{}  // closed when Close begins
 	ended      chan struct{}  // closed when Run has returned
+
+	closing      context.Context // ends when Close leaves, after it has waited
+	beginClosing context.CancelFunc
 
 	mu         sync.Mutex // guards the rest, also inside publications, subscriptions and links
 	running    bool
@@ -59,11 +61,11 @@ func New(c Config) (*Client, error) {
 		config:  c,
 		log:     c.Logger,
 		peers:   wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}, wire.ClientPingTimeout),
-		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 		pubs:    map[string]*Publication{},
 		subs:    map[string]*Subscription{},
 	}
+	out.closing, out.beginClosing = context.WithCancel(context.Background())
 	out.id = out.newID()
 	return out, nil
 }
@@ -150,7 +152,7 @@ func (c *Client) Close(ctx context.Context) error {
 		err = fmt.Errorf("close %s: not everything is known to be withdrawn: %w", c.config.Name, ctx.Err())
 	}
 	if first {
-		close(c.closing)
+		c.beginClosing()
 	}
 	<-c.ended
 	c.background.Wait()

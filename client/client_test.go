@@ -258,6 +258,29 @@ func TestCloseWithoutASession(t *testing.T) {
 	})
 }
 
+// A session may make a client wait for its welcome. Close does not wait for that,
+// neither for the first session nor for one that the client was asked to move to.
+func TestClose_EndsAtOnceWhileASessionMakesItWait(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		s.set(func() { s.waits = true })
+		c := w.client(s)
+		w.eventually("it waits", func() bool { return s.link() != nil })
+		began := time.Now()
+		require.NoError(t, c.Close(t.Context()))
+		assert.Zero(t, time.Since(began))
+
+		from := w.session("s2")
+		moving := w.client(from)
+		w.eventually("it is connected", func() bool { return len(moving.Connected()) == 1 })
+		from.link().out <- &wirev1.ServerMessage{Sessions: []string{s.address}, Move: &wirev1.Move{Reason: "drain"}}
+		w.eventually("it waits", func() bool { return s.link() != nil })
+		began = time.Now()
+		require.NoError(t, moving.Close(t.Context()))
+		assert.Zero(t, time.Since(began))
+	})
+}
+
 // A client that was never started, or whose context ends, says no good-bye.
 func TestRunEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

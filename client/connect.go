@@ -67,7 +67,7 @@ func (c *Client) runLinks(ctx context.Context) error {
 			old := held
 			held = c.moveFrom(ctx, old, reason)
 			avoid = old.address
-		case <-c.closing:
+		case <-c.closing.Done():
 			c.goodbye(held)
 			return nil
 		case <-ctx.Done():
@@ -96,7 +96,7 @@ func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 			case <-old.done:
 				timer.Stop()
 				return nil
-			case <-c.closing:
+			case <-c.closing.Done():
 			case <-ctx.Done():
 			}
 			timer.Stop()
@@ -109,7 +109,7 @@ func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
 			case <-old.done: // the old session did not wait: go on with the new one
 				return next
 			case <-next.done:
-			case <-c.closing:
+			case <-c.closing.Done():
 				c.leave(old)
 				return next
 			case <-ctx.Done():
@@ -166,14 +166,7 @@ func (c *Client) drop(l *link) {
 	<-l.done
 }
 
-func (c *Client) isClosing() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Client) isClosing() bool { return c.closing.Err() != nil }
 
 // sleep waits for d, or until the client closes or ctx ends.
 func (c *Client) sleep(ctx context.Context, d time.Duration) {
@@ -181,7 +174,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.closing:
+	case <-c.closing.Done():
 	case <-ctx.Done():
 	}
 }

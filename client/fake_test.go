@@ -40,6 +40,7 @@ type fakeSession struct {
 	full   bool                            // answers pings, and no registrations
 	called []*wirev1.PingRequest           // received
 	refuse error                           // refuses every Connect
+	waits  bool                            // sends each client that it must wait, and welcomes none
 	check  func(id string) *wirev1.Refusal // may refuse registrations and subscriptions
 	alone  map[string]*wirev1.Publisher    // if not nil, what is registered here is pushed
 	pushed int64
@@ -230,7 +231,11 @@ func (s *fakeSession) Connect(ctx context.Context, stream *connect.BidiStream[wi
 	if s.alone != nil { // in real time a slow machine must not make a client look silent
 		lease = 120_000
 	}
-	l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000, Connection: uint64(len(s.links) + 1)}}
+	if s.waits {
+		l.out <- &wirev1.ServerMessage{WaitMs: time.Hour.Milliseconds()}
+	} else {
+		l.out <- &wirev1.ServerMessage{Welcome: &wirev1.Welcome{Session: &wirev1.Node{Name: s.name, Incarnation: "i"}, ClientLeaseMs: lease, RememberMs: 15000, Connection: uint64(len(s.links) + 1)}}
+	}
 	s.links = append(s.links, l) // after the welcome, so that a push sent on it comes later
 	refuse := s.refuse
 	s.mu.Unlock()
@@ -326,7 +331,7 @@ func (s *fakeSession) calls() []*wirev1.PingRequest {
 func (s *fakeSession) answer(m *wirev1.ClientMessage) *wirev1.ServerMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.silent {
+	if s.silent || s.waits {
 		return nil
 	}
 	out := &wirev1.ServerMessage{Pong: m.GetPing()}

@@ -64,11 +64,13 @@ var (
 
 // dial opens a link and waits until the session has welcomed the client.
 // Everything is then queued on it, and it is one of the client's links until
-// its done is closed. ctx and limit limit the dialling only.
+// its done is closed. ctx, limit and the end of the client limit the dialling
+// only.
 func (c *Client) dial(ctx context.Context, address string, limit time.Duration) (*link, error) {
 	caller := ctx
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
 	stopWaiting := context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })
+	stopClosing := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
 	l := &link{
 		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan string, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
@@ -83,6 +85,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	welcome, err := l.hello(func(d time.Duration) { timeout.Reset(d) })
 	abort() // before anything is registered: from now on only run ends the link
 	stopWaiting()
+	stopClosing()
 	timeout.Stop()
 	if err != nil {
 		cancel(nil)
