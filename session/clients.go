@@ -43,6 +43,7 @@ type broken struct {
 	conn  *connection
 	until time.Time     // end of its lease
 	asked bool          // it left because it was asked to move
+	again bool          // postpone has given it one more lease
 	ran   time.Duration // clients.ran when it broke
 }
 
@@ -235,6 +236,29 @@ func (c *clients) restore(expired []broken) {
 	c.broken = append(expired, c.broken...) // their leases end before all others'
 }
 
+// postpone puts back, with one more lease, those of the connections that expired
+// has returned whose end was not expected, and returns the rest: a connection is
+// put back once.
+func (c *clients) postpone(expired []broken, now time.Time) (due []broken) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range expired {
+		if b.expected() || b.again {
+			due = append(due, b)
+			continue
+		}
+		b.again, b.until = true, now.Add(b.conn.linger)
+		c.broken = append(c.broken, b)
+	}
+	c.sortBroken()
+	return due
+}
+
+// sortBroken restores the order of broken; mu is held.
+func (c *clients) sortBroken() {
+	slices.SortStableFunc(c.broken, func(a, b broken) int { return a.until.Compare(b.until) })
+}
+
 // addRunTime records that the process has run for a while.
 func (c *clients) addRunTime(d time.Duration) {
 	c.mu.Lock()
@@ -259,7 +283,7 @@ func (c *clients) renew(now time.Time) {
 			c.broken[i].until = until
 		}
 	}
-	slices.SortStableFunc(c.broken, func(a, b broken) int { return a.until.Compare(b.until) })
+	c.sortBroken()
 }
 
 // waiting returns the broken connections whose lease still runs, except those

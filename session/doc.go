@@ -87,14 +87,17 @@
 //   - A client dies: its registrations are removed after the client lease. If
 //     more than 30 % of all registrations are removed within a grace, data
 //     marks the removals as unconfirmed, and pushes that would empty or halve a
-//     list are held back.
+//     list are held back. If they are of more than one client, the clients first
+//     have one more lease to come back: that many deaths at once are evidence
+//     against this session (docs/adr/0071).
 //   - This session is killed: data keeps its copies for the session grace; its
 //     clients replay at other sessions within milliseconds.
 //   - This session is suspended, or cut off from every other node: for the
 //     others it looks killed. When it is back, the leases of its clients start
 //     again, since no client could renew one, and their registrations are held
 //     back until the clients ping again. A slot that has lost all its copies
-//     waits for that, for two client leases at most.
+//     waits for that, for two client leases at most, and for a third one if many
+//     clients are gone at once.
 //   - All other sessions are lost while this one should drain: it keeps serving
 //     as the last session, and stays in the lists given to clients, until
 //     another one takes clients (docs/adr/0027). A stop waits in the same way

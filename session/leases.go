@@ -71,9 +71,10 @@ func (l *leases) run(ctx context.Context) {
 // every disconnect as proof of death).
 const massShare = 0.3
 
-// expire removes the registrations of connections whose lease has expired. The
-// share of removals also counts the other broken connections and the removals
-// within the last grace.
+// expire removes the registrations of connections whose lease has expired. If
+// that is a mass of them, the clients get one more lease to come back, once:
+// what looks like the death of many clients at the same moment may be a fault of
+// this session or of its network.
 func (l *leases) expire(expired []broken, now time.Time) {
 	if len(expired) == 0 {
 		return
@@ -83,21 +84,19 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		l.clients.restore(expired) // the process was suspended after reading the time: see leases
 		return
 	}
-	var unexpected []*registry.Owner
-	for _, b := range expired {
-		if !b.expected() {
-			unexpected = append(unexpected, b.conn.Owner)
+	mass, clients := l.isMass(expired, now)
+	if mass && clients > 1 {
+		due := l.clients.postpone(expired, now)
+		if n := len(expired) - len(due); n > 0 {
+			l.config.Logger.Warn("many clients are gone at once: they have one more lease to come back", "clients", n)
 		}
+		expired = due
 	}
-	waiting := l.clients.waiting()
-	var all, going int
-	l.registry.do(func(r *registry.Registry) { all, going = r.Live(), r.LiveOf(append(unexpected, waiting...)...) })
-	before := l.clients.addRemovals(0, now)
 	cause := wirev1.Cause_CAUSE_CLIENT_GONE
-	if float64(before+going) > massShare*float64(before+all) {
+	if mass {
 		cause = wirev1.Cause_CAUSE_CLIENTS_GONE
 	}
-	went := 0
+	gone, went := 0, 0
 	for _, b := range expired {
 		why := cause
 		switch {
@@ -112,15 +111,38 @@ func (l *leases) expire(expired []broken, now time.Time) {
 			l.config.Logger.Info("client lease expired", "client", b.conn.Name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)
 		}
 		if !b.expected() {
-			went += n
+			gone, went = gone+1, went+n
 		}
 	}
 	l.clients.addRemovals(went, now)
 	if cause == wirev1.Cause_CAUSE_CLIENTS_GONE && went > 0 {
 		l.events.Add(wire.Event{
 			Type: "session.clients-gone", Text: "many registrations were removed with their clients: unconfirmed, pushes may be held back",
-			Data: map[string]any{"clients": len(unexpected), "registrations": went},
+			Data: map[string]any{"clients": gone, "registrations": went},
 		})
 	}
 	l.wakeWriters()
+}
+
+// isMass reports whether the share of this session's registrations that expire
+// is above massShare, and how many clients have such registrations. The other
+// broken connections and the removals within the last grace are counted, too.
+func (l *leases) isMass(expired []broken, now time.Time) (mass bool, clients int) {
+	owners := l.clients.waiting()
+	for _, b := range expired {
+		if !b.expected() {
+			owners = append(owners, b.conn.Owner)
+		}
+	}
+	before := l.clients.addRemovals(0, now)
+	var all, going int
+	l.registry.do(func(r *registry.Registry) {
+		all = r.Live()
+		for _, o := range owners {
+			if n := r.LiveOf(o); n > 0 {
+				going, clients = going+n, clients+1
+			}
+		}
+	})
+	return float64(before+going) > massShare*float64(before+all), clients
 }

@@ -182,7 +182,7 @@ func (g *guarded) servedIncomplete(h *History, name string) []time.Duration {
 // database, because restarted nodes, a new leader and returning sessions begin
 // to count again.
 func (h *History) goneBy(ended time.Duration) time.Duration {
-	gone := ended + clientLease
+	gone := ended + clientLease + h.massDelay(ended)
 	var restarts, lost []time.Duration
 	for host, spans := range h.faultSpans() {
 		for _, s := range spans {
@@ -201,7 +201,7 @@ func (h *History) goneBy(ended time.Duration) time.Duration {
 	slices.Sort(restarts)
 	grace := h.Cluster.Lease + SessionGrace
 	for _, from := range lost {
-		if from > ended+clientLease {
+		if from > ended+clientLease+h.massDelay(ended) {
 			continue
 		}
 		counted := from
@@ -213,4 +213,29 @@ func (h *History) goneBy(ended time.Duration) time.Duration {
 		gone = max(gone, counted+grace)
 	}
 	return gone
+}
+
+// massDelay returns by how much longer than a client lease a session keeps the
+// registrations of a client that ended at a given time: a lease more if another
+// client may have seemed to be gone within the time in which a session counts
+// them together, because it ended or a fault affected a client or a session
+// (docs/adr/0071).
+func (h *History) massDelay(ended time.Duration) time.Duration {
+	from, to := ended-SessionGrace, ended+clientLease
+	for host, spans := range h.faultSpans() {
+		related := host == "" || strings.HasPrefix(host, "client-") || strings.HasPrefix(host, "session-")
+		if related && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
+			return clientLease
+		}
+	}
+	clients := map[string]bool{}
+	h.ops(func(_ int, at time.Duration, o Op) {
+		if o.Version == 0 && from <= at && at <= to {
+			clients[o.Client] = true
+		}
+	}, OpWithdraw)
+	if len(clients) > 1 {
+		return clientLease
+	}
+	return 0
 }

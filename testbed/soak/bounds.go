@@ -9,6 +9,7 @@ const (
 	clientLease  = 5 * time.Second
 	sessionGrace = 15 * time.Second
 	guardGrace   = 5 * time.Second // how long the push guard may hold above the session grace
+	massDelay    = clientLease     // how much longer a session keeps the registrations of many clients that are gone at once (docs/adr/0071)
 )
 
 // longestOutage is the longest that any fault of a plan lasts.
@@ -24,7 +25,7 @@ const (
 
 	// servedBound: slots are to be even within ten seconds (I10). A node that
 	// was just started must join first, and a slot whose copies are all lost
-	// waits for two client leases.
+	// waits for two client leases, or three if many clients were gone at once.
 	servedBound = 120 * time.Second
 
 	// agreeBound: what a client that died had published is shown for the
@@ -51,8 +52,8 @@ const (
 
 	// lostGrace: after a loss of all data nodes and all sessions, slots are
 	// served unconfirmed for a session grace from the moment at which they are
-	// served, which is within two client leases of the first session.
-	lostGrace = sessionGrace + 2*clientLease + guardGrace
+	// served, which is within two client leases of the first session, and massDelay.
+	lostGrace = sessionGrace + 2*clientLease + massDelay + guardGrace
 
 	// serveBound: how long an accepted operator command may leave the cluster
 	// without an answer. A drained session waits for its clients to move; a

@@ -31,6 +31,7 @@ var guards = slices.Concat(
 	dataGuards,
 	loadGuards,
 	trustGuards,
+	livenessGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,

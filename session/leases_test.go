@@ -1,0 +1,114 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"conclave"
+	"conclave/internal/signal"
+	"conclave/session/registry"
+	"conclave/wire/serve"
+	wirev1 "conclave/wire/v1"
+)
+
+// leaseTest is the lease loop of a session with clients of one registration
+// each, and without a network.
+type leaseTest struct {
+	t        *testing.T
+	leases   *leases
+	registry *locked
+	clients  *clients
+}
+
+// withLeases runs a test in virtual time.
+func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
+	synctest.Test(t, func(t *testing.T) {
+		config := DefaultConfig()
+		x := &leaseTest{t: t, registry: &locked{Registry: registry.New(config.SessionGrace, 0, nil)}, clients: newClients(config.SessionGrace)}
+		x.registry.Resize(1, time.Now())
+		x.clients.refuse("")
+		x.leases = &leases{config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { x.leases.run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		test(t, x)
+	})
+}
+
+// connect connects a client, which registers itself under its name.
+func (x *leaseTest) connect(name string) *connection {
+	conn := &connection{Owner: &registry.Owner{Client: name, Name: name}, linger: x.leases.config.ClientLease, out: &outbox{ready: signal.New()}}
+	require.NoError(x.t, x.clients.admit(conn, &wirev1.Welcome{}))
+	data, err := conclave.NewDataInfoID("svc", "", "")
+	require.NoError(x.t, err)
+	x.registry.do(func(r *registry.Registry) {
+		_, err := r.Put(conn.Owner, conclave.Publisher{ID: name, Data: data, Version: time.Now().UnixNano()}, time.Now())
+		require.NoError(x.t, err)
+	})
+	return conn
+}
+
+// breakOff breaks connections.
+func (x *leaseTest) breakOff(all ...*connection) {
+	for _, conn := range all {
+		x.registry.do(func(r *registry.Registry) { x.clients.release(conn, r.Release(conn.Owner) > 0, false, time.Now()) })
+	}
+	x.clients.changed.Set()
+}
+
+// live returns the number of registrations.
+func (x *leaseTest) live() int {
+	synctest.Wait()
+	return with(x.registry, (*registry.Registry).Live)
+}
+
+// A mass of clients is given one more lease to come back, and no third one.
+func TestLeases_MassDeathIsDeclaredALeaseLater(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		lease := x.leases.config.ClientLease
+		var all []*connection
+		for i := range 4 {
+			all = append(all, x.connect(fmt.Sprint("client-", i)))
+		}
+		x.breakOff(all...)
+		time.Sleep(2*lease - time.Millisecond)
+		assert.Equal(t, 4, x.live())
+		x.connect("client-0") // it has found the way back
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, 1, x.live())
+	})
+}
+
+// One client is no mass, however many of the session's registrations it has.
+func TestLeases_OneClientIsRemovedAtTheEndOfItsLease(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		x.breakOff(x.connect("client-1"))
+		time.Sleep(x.leases.config.ClientLease - time.Millisecond)
+		assert.Equal(t, 1, x.live())
+		time.Sleep(time.Millisecond)
+		assert.Zero(t, x.live())
+	})
+}
+
+// Clients that left as they had announced, or that were asked to move, are
+// removed at the end of their leases, however many they are.
+func TestLeases_ExpectedEndsAreNoMassDeath(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		moved, announced := x.connect("client-1"), x.connect("client-2")
+		moved.asked, announced.Announced = true, true
+		x.breakOff(moved, announced, x.connect("client-3"), x.connect("client-4"))
+		time.Sleep(x.leases.config.ClientLease)
+		assert.Equal(t, 2, x.live())
+		time.Sleep(x.leases.config.ClientLease)
+		assert.Zero(t, x.live())
+	})
+}
