@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +35,10 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 		x := &leaseTest{t: t, registry: &locked{Registry: registry.New(config.SessionGrace, 0, nil)}, clients: newClients(config.SessionGrace)}
 		x.registry.Resize(1, time.Now())
 		x.clients.refuse("")
-		x.leases = &leases{config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {}}
+		x.leases = &leases{
+			config: config, registry: x.registry, clients: x.clients, events: serve.NewEvents("session-1", time.Now), wakeWriters: func() {},
+			expirations: prometheus.NewCounter(prometheus.CounterOpts{}),
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { x.leases.run(ctx) })
