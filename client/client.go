@@ -58,12 +58,12 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	out := &Client{
-		config:  c,
-		log:     c.Logger,
-		peers:   wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}, wire.ClientPingTimeout),
-		ended:   make(chan struct{}),
-		pubs:    map[string]*Publication{},
-		subs:    map[string]*Subscription{},
+		config: c,
+		log:    c.Logger,
+		peers:  wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}, wire.ClientPingTimeout),
+		ended:  make(chan struct{}),
+		pubs:   map[string]*Publication{},
+		subs:   map[string]*Subscription{},
 	}
 	out.closing, out.beginClosing = context.WithCancel(context.Background())
 	out.id = out.newID()
