@@ -82,7 +82,7 @@ sim: ## storms in virtual time: SEEDS=N (100) of them; SHRINK=0 as they are; SEE
 	@if [ -z '$(RACED)' ] && $(GO) run ./testbed/simulated/onetrace -out '$(SIM)/overlay'; then set -- -overlay '$(SIM)/overlay/overlay.json' -tags onetrace; else set --; fi; \
 	  CGO_ENABLED=$(if $(RACED),1,0) $(GO) test "$$@" $(if $(RACED),-race,) $(if $(COVER),-coverpkg=$(SIM_CODE),) -c -o '$(SIM)/sim.test' ./testbed/simulated
 ifdef SCENARIO
-	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; echo "logs and histories: $(SIM)"; exit $$code
+	@$(SIM_RUN) -test.v -test.run '^TestStories$$' -scenario '$(SCENARIO)' -seed '$(or $(SEED),1)' -record '$(SIM)'; code=$$?; [ $$code = 2 ] || echo "logs and histories: $(SIM)"; exit $$code
 else ifdef TWICE
 	@$(SIM_RUN) -test.v -test.run '^(TestOneSeedOneTrace|TestDiagram)$$' -twice '$(TWICE)'
 else ifeq ($(SEED)$(SEEDS),$(or $(SEED),none))

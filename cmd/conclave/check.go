@@ -55,15 +55,26 @@ func needsSubcommand(cmd *cobra.Command, _ []string) error {
 	return usageError{fmt.Errorf("%s needs a subcommand (one of %s)", commandName(cmd), strings.Join(cmd.ValidArgs, ", "))}
 }
 
-// refuseNegative returns an error for a negative number or duration. No flag of
-// any command may be negative.
+// needs1 is the annotation of a flag that has to be 1 or more.
+const needs1 = "conclave_needs1"
+
+// atLeast1 makes refuseNegative refuse 0 for these flags, too.
+func atLeast1(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, needs1, nil) // fails for an unknown flag only
+	}
+}
+
+// refuseNegative returns an error for a negative number or duration, and for 0 if
+// the flag needs 1. No flag of any command may be negative.
 func refuseNegative(flags *pflag.FlagSet) error {
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
+		_, positive := f.Annotations[needs1]
 		switch kind := f.Value.Type(); {
 		case err != nil || kind != "int" && kind != "duration":
-		case strings.HasPrefix(f.Value.String(), "-"):
-			err = usageError{fmt.Errorf("--%s is %s: want 0 or more", f.Name, f.Value)}
+		case strings.HasPrefix(f.Value.String(), "-"), positive && f.Value.String() == "0":
+			err = usageError{fmt.Errorf("--%s is %s: want %s or more", f.Name, f.Value, either(positive, "1", "0"))}
 		}
 	})
 	return err

@@ -39,3 +39,10 @@ func TestConfig_ListsGetsSetsAndRemoves(t *testing.T) {
 	assert.Equal(t, []string{"PUT /v1/config/limits", "DELETE /v1/config/limits", "DELETE /v1/config/limits?dryRun=true"}, asked)
 	assert.Equal(t, values, decode[[]wire.ConfigValue](t, call("list", "--json")))
 }
+
+func TestConfig_RemovalOfAMissingValueFails(t *testing.T) {
+	meta := fakeMeta(t, map[string]any{"GET /v1/leader": someLeader, "DELETE /v1/config/{id}": wire.Errorf(wire.CodeNotFound, "there is no configuration value %q", "x")})
+	r := tool(t, "--meta", meta, "config", "remove", "x")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, "conclave: there is no configuration value \"x\"; list what there is with `conclave config list --meta "+meta+"`\n", r.stderr)
+}

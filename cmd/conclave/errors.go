@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,8 +117,8 @@ func (a *app) classify(cmd *cobra.Command, err error) failure {
 		f.Exit = exitUsage
 	case wire.CodeNotFound:
 		list := "nodes"
-		if top := topCommand(cmd).Name(); top == "switch" || top == "blacklist" {
-			list = top
+		if top := topCommand(cmd).Name(); slices.Contains([]string{"switch", "blacklist", "config"}, top) {
+			list = top + " list"
 		}
 		f.Advice = "list what there is with " + a.hint(list)
 	case wire.CodeUnauthorized:

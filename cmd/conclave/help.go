@@ -1,11 +1,45 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
+
+// refuseUnknownTopics makes `help` of a command that does not exist an error, with
+// the suggestions that the command itself would have.
+func (a *app) refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		found, rest, err := root.Find(args)
+		if err == nil && len(rest) > 0 && found.HasSubCommands() {
+			err = fmt.Errorf("unknown command %q for %q", rest[0], found.CommandPath())
+			found.SuggestionsMinimumDistance = 2 // letters, as for the commands
+			if like := found.SuggestionsFor(rest[0]); len(like) > 0 {
+				err = fmt.Errorf("%w Did you mean this? %s", err, strings.Join(like, " "))
+			}
+		}
+		if err != nil {
+			return usageError{err}
+		}
+		show(cmd, args)
+		return nil
+	}
+}
+
+// hideFlagsOfGroups removes [flags] from the usage of commands that only have
+// subcommands.
+func hideFlagsOfGroups(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		hideFlagsOfGroups(c)
+		c.DisableFlagsInUseLine = c.DisableFlagsInUseLine || c.HasSubCommands() && !c.LocalNonPersistentFlags().HasAvailableFlags()
+	}
+}
 
 // addGlobals adds the flags that many commands have. They may stand before the
 // command, so the root knows all of them.

@@ -190,3 +190,26 @@ func TestCompletion_OfNames(t *testing.T) {
 		}
 	}
 }
+
+func TestHelp_OfAnUnknownCommandIsAnError(t *testing.T) {
+	for want, args := range map[string][]string{
+		`unknown command "nosuch" for "conclave"`:                             {"nosuch"},
+		`unknown command "blacklst" for "conclave" Did you mean this? blackl`: {"blacklst"},
+		`unknown command "remov" for "conclave blacklist" Did you mean this?`: {"blacklist", "remov"},
+	} {
+		r := tool(t, append([]string{"help"}, args...)...)
+		assert.Equal(t, exitUsage, r.code)
+		assert.Contains(t, r.stderr, want)
+		assert.Empty(t, r.stdout)
+	}
+	r := tool(t, "help", "blacklist", "remove")
+	assert.Equal(t, exitDone, r.code)
+	assert.Contains(t, r.stdout, "conclave blacklist remove NAME")
+}
+
+func TestHelp_GroupsShowNoFlagsOfTheirOwn(t *testing.T) {
+	for _, group := range []string{"lab", "blacklist", "scenario", "switch", "config", "chaos"} {
+		assert.NotContains(t, tool(t, group, "--help").stdout, "conclave "+group+" [flags]")
+	}
+	assert.Contains(t, tool(t, "lab", "oversell", "--help").stdout, "conclave lab oversell [flags]", "it runs, and has a subcommand")
+}

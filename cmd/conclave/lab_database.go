@@ -20,8 +20,8 @@ import (
 var errLabInterrupted = errors.New("interrupted")
 
 // checkLab checks the flags of both labs before anything is started: the DSN,
-// the address of ZooKeeper, and whether the report can be written.
-func checkLab(db, zookeeper, html string) error {
+// whether ZooKeeper can be reached, and whether the report can be written.
+func checkLab(ctx context.Context, db, zookeeper, html string) error {
 	if err := checkDatabase(db); err != nil {
 		return err
 	}
@@ -29,6 +29,11 @@ func checkLab(db, zookeeper, html string) error {
 		if _, _, err := net.SplitHostPort(zookeeper); err != nil {
 			return usageError{fmt.Errorf("--zookeeper %q: want HOST:PORT", zookeeper)}
 		}
+		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", zookeeper) // its client tries again and again, and does not say why
+		if err != nil {
+			return fmt.Errorf("--zookeeper: %w", err)
+		}
+		conn.Close()
 	}
 	if html == "" {
 		return nil

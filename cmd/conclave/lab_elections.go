@@ -98,11 +98,11 @@ func (a *app) labElections(ctx context.Context, o labElections) (err error) {
 	if o.cfg.DSN = o.db; o.db == supervisor.Embedded {
 		o.cfg.DSN = "root@tcp(127.0.0.1:1)/conclave" // placeholder for Validate
 	}
-	if err := checkLab(o.db, o.zookeeper, o.html); err != nil {
-		return err
-	}
 	if err := o.cfg.Validate(); err != nil {
 		return usageError{err}
+	}
+	if err := checkLab(ctx, o.db, o.zookeeper, o.html); err != nil {
+		return err
 	}
 	dsn, name, end, err := a.labDatabase(ctx, o.db)
 	if err != nil {

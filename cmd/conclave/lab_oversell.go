@@ -38,6 +38,7 @@ a ZooKeeper in memory, or that of --zookeeper.`,
 	f.StringVar(&cfg.ZooKeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper for the locks based on it")
 	f.StringSliceVar(&cfg.Only, "only", nil, "run only these ways (WAY,...)")
 	f.StringVar(&html, "html", "", "write the report to this file as one HTML page")
+	atLeast1(f, "items")
 	cmd.AddCommand(a.labOversellServeCommand())
 	return cmd
 }
@@ -47,7 +48,7 @@ func (a *app) oversell(ctx context.Context, cfg oversell.Config, db, html string
 	if err := cfg.Validate(); err != nil { // before a database is started
 		return usageError{err}
 	}
-	if err := checkLab(db, cfg.ZooKeeper, html); err != nil {
+	if err := checkLab(ctx, db, cfg.ZooKeeper, html); err != nil {
 		return err
 	}
 	dsn, name, end, err := a.labDatabase(ctx, db)

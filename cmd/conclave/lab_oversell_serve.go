@@ -45,6 +45,7 @@ the row of the goods is. Without it an embedded one is started (the program devd
 	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "number of sessions that the requests share")
 	f.StringVar(&db, "db", "embedded", "embedded or a MySQL database (DSN)")
 	f.StringVar(&cfg.ZooKeeper, "zookeeper", "", "HOST:PORT of a real ZooKeeper for the locks based on it")
+	atLeast1(f, "items")
 	return cmd
 }
 
@@ -53,10 +54,14 @@ func (a *app) oversellServe(ctx context.Context, cfg oversell.StoreConfig, db, l
 	if err := cfg.Validate(); err != nil { // before a database is started
 		return usageError{err}
 	}
-	if host, _, err := net.SplitHostPort(listen); err != nil || host == "" {
+	host, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || host == "" {
 		return usageError{fmt.Errorf("--listen %q: want HOST:PORT, for example 127.0.0.1:8080", listen)}
 	}
-	if err := checkLab(db, cfg.ZooKeeper, ""); err != nil {
+	if err := checkLab(ctx, db, cfg.ZooKeeper, ""); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
@@ -136,7 +141,7 @@ type serving struct {
 func (s serving) write(w io.Writer) {
 	fmt.Fprintf(w, "Selling %d items of goods %d, way %s.\n\n", s.Items, s.GoodsNo, s.Way)
 	fmt.Fprintf(w, "buy one    curl %s/goods-stock/%d\n", s.URL, s.GoodsNo)
-	fmt.Fprintf(w, "the load   ab -n 1500 -c 1500 -s 300 %s/goods-stock/%d\n", s.URL, s.GoodsNo)
+	fmt.Fprintf(w, "the load   ulimit -n 8192; ab -n 1500 -c 1500 -s 300 %s/goods-stock/%d\n", s.URL, s.GoodsNo)
 	fmt.Fprintf(w, "counts     curl %s/goods-stock\n", s.URL)
 	if s.Database != "" {
 		fmt.Fprintf(w, "database   %s, table goods_stock\n", s.Database)

@@ -28,7 +28,9 @@ func TestLabOversellServe_RefusesInvalidFlags(t *testing.T) {
 		"a port alone":    {[]string{"--listen", "8080"}, `--listen "8080": want HOST:PORT`},
 		"all addresses":   {[]string{"--listen", ":8080"}, `--listen ":8080": want HOST:PORT`},
 		"no goods":        {[]string{"--goods", "0"}, "goods number 0 (want 1 to "},
-		"no items":        {[]string{"--items", "0"}, "0 items"},
+		"no items":        {[]string{"--items", "0"}, "--items is 0: want 1 or more"},
+		"less than none":  {[]string{"--items", "-5"}, "--items is -5: want 1 or more"},
+		"no such port":    {[]string{"--listen", "127.0.0.1:99999"}, `--listen "127.0.0.1:99999": want HOST:PORT`},
 		"no sessions":     {[]string{"--workers", "1"}, "1 workers"},
 		"too slow":        {[]string{"--think", "1m"}, "thinking time"},
 		"an argument":     {[]string{"now"}, "no argument"},
@@ -48,6 +50,20 @@ func TestLabOversellServe_RefusesInvalidFlags(t *testing.T) {
 	r := tool(t, "lab", "oversell", "serve", "--listen", taken.Addr().String())
 	assert.Equal(t, exitFailed, r.code, r.stderr)
 	assert.Contains(t, r.stderr, "--listen")
+}
+
+// The client of ZooKeeper tries again and again, and would only report that time has
+// run out.
+func TestLab_ReportsThatZooKeeperCannotBeReached(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := closed.Addr().String()
+	require.NoError(t, closed.Close())
+	for _, args := range [][]string{{"oversell"}, {"oversell", "serve", "--listen", "127.0.0.1:0"}, {"elections", "--rules", "zookeeper"}} {
+		r := tool(t, append(append([]string{"lab"}, args...), "--zookeeper", address)...)
+		assert.Equal(t, exitFailed, r.code, r.stderr)
+		assert.Contains(t, r.stderr, "--zookeeper: dial tcp "+address+": connect: connection refused")
+	}
 }
 
 // served runs `lab oversell serve` and returns what it prints when it is ready,
@@ -102,7 +118,7 @@ func TestLabOversellServe(t *testing.T) {
 	assert.Equal(t, "Selling 100 items of goods 1, way no-lock.\n", line)
 	code, rest, stderr = interrupt()
 	require.Equal(t, exitDone, code, stderr)
-	assert.Contains(t, rest, "ab -n 1500 -c 1500")
+	assert.Contains(t, rest, "ulimit -n 8192; ab -n 1500 -c 1500")
 	assert.Contains(t, rest, "SUCCEEDED")
 	assert.Contains(t, rest, "no-lock: nothing was sold")
 }

@@ -78,7 +78,9 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	a.addCompletions(root)
+	a.refuseUnknownTopics(root)
 	addExamples(root)
+	hideFlagsOfGroups(root)
 	showGlobalsInUse(root)
 	return root
 }

@@ -25,7 +25,7 @@ type Sales struct {
 // Verdict describes the outcome.
 func (s Sales) Verdict() string {
 	if s.Errors > 0 {
-		return fmt.Sprintf("%s (and of %d requests that ended with an error it is not known whether they bought)", s.known(), s.Errors)
+		return fmt.Sprintf("%s (requests that ended with an error, and may have bought: %d)", s.known(), s.Errors)
 	}
 	return s.known()
 }

@@ -45,9 +45,13 @@ func Parse(file, text string) (Scenario, error) {
 	for i := range p.s.Scenes {
 		p.s.Scenes[i].About = strings.TrimSpace(p.s.Scenes[i].About)
 	}
+	empty := len(p.s.Lines) == 0 && p.s.Until == 0 // before the default of Until
 	p.s = p.s.withDefaults()
 	if err := p.s.check(); err != nil {
 		return Scenario{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if empty {
+		return Scenario{}, fmt.Errorf("%s: empty: no action and no expectation", file)
 	}
 	return p.s, nil
 }

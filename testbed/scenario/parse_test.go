@@ -253,3 +253,10 @@ func FuzzParse(f *testing.F) {
 		assert.Equal(t, s.String(), again.String())
 	})
 }
+
+func TestParse_RefusesAnEmptyScenario(t *testing.T) {
+	for _, text := range []string{"", "# only a comment\n"} {
+		_, err := scenario.Parse("mine.txt", text)
+		assert.EqualError(t, err, "mine.txt: empty: no action and no expectation")
+	}
+}

@@ -11,9 +11,6 @@ import (
 
 // check returns the first contradiction in a scenario that was parsed.
 func (s Scenario) check() error {
-	if len(s.Lines) == 0 && s.Until == 0 {
-		return fmt.Errorf("no action and no expectation")
-	}
 	for _, step := range s.Lines {
 		if step.Step != nil && step.Step.Verb == testbed.Burst && (s.Load.Clients == 0 || s.Load.Every == 0) {
 			return fmt.Errorf("line %d: %s: want clients that change values (clients N every D)", step.Number, step.Step)

@@ -13,6 +13,27 @@ import (
 	"conclave/wire/serve"
 )
 
+// A redirect to the clean path would make a GET of a PUT.
+func TestRouter_PathsThatAreNotCleanAreNotFound(t *testing.T) {
+	r := serve.NewRouter(serve.RouterConfig{
+		Node: d1, Role: conclave.RoleData, Metrics: prometheus.NewRegistry(), Events: serve.NewEvents("d", time.Now),
+		Ready: func() (bool, []string) { return true, nil },
+	})
+	acted := 0
+	r.HandleFunc("/v1/things/{name}", func(http.ResponseWriter, *http.Request) { acted++ }).Methods(http.MethodPut)
+	for path, want := range map[string]int{
+		"/v1/things/a": http.StatusOK, "//v1/things/a": http.StatusNotFound, "/v1//things/a": http.StatusNotFound,
+		"/v1/x/../things/a": http.StatusNotFound, "/v1/./things/a": http.StatusNotFound, "/v1/things/a/": http.StatusNotFound,
+	} {
+		w := httptest.NewRecorder()
+		req := httptest.NewRequest(http.MethodPut, "http://127.0.0.1:9600/", nil)
+		req.URL.Path = path
+		r.ServeHTTP(w, req)
+		assert.Equal(t, want, w.Code, path)
+	}
+	assert.Equal(t, 1, acted)
+}
+
 func TestRouter_PagesOfOthersAreRefused(t *testing.T) {
 	acted := 0
 	r := serve.NewRouter(serve.RouterConfig{

@@ -34,7 +34,7 @@ type RouterConfig struct {
 // NewRouter returns the router with the paths that all roles share. Each role
 // adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
-	r := mux.NewRouter()
+	r := mux.NewRouter().SkipClean(true) // a path that is not clean is not found: a redirect would make a GET of a PUT
 	r.Use(c.refuseBrowsers(), limitBody, requireToken(c.Token))
 	r.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, map[string]any{"name": c.Node.Name, "role": c.Role, "incarnation": c.Node.Incarnation})

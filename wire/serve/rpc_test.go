@@ -261,6 +261,7 @@ func TestCheckListen_RequiresTokenBeyondLoopback(t *testing.T) {
 	assert.ErrorContains(t, serve.CheckListen("0.0.0.0:9615", "", false), "0.0.0.0:9615")
 	assert.ErrorContains(t, serve.CheckListen(":9615", "", false), "token")
 	assert.ErrorContains(t, serve.CheckListen("nonsense", "", false), "nonsense")
+	assert.ErrorContains(t, serve.CheckListen(":99999", "", true), "a port of 0 to 65535")
 }
 
 // Broken frames, oversized bodies and other invalid input get an answer or a

@@ -104,9 +104,12 @@ func (s *HTTPServer) begin() bool {
 // CheckListen returns an error if the address is not a loopback address and
 // there is no token, unless insecure is set.
 func CheckListen(address, token string, insecure bool) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
-		return wire.Errorf(wire.CodeBadRequest, "listen address %q: want HOST:PORT", address)
+		return wire.Errorf(wire.CodeBadRequest, "listen address %q: want HOST:PORT, with a port of 0 to 65535", address)
 	}
 	if token != "" || insecure || host == "localhost" {
 		return nil
