@@ -58,7 +58,7 @@ type Config struct {
 	// to the followers (see Observe). It must not block.
 	OnBeat func(Term)
 	// WakePeers notifies the other candidates that the term was resigned, so
-	// that they call Wake. It runs in its own goroutine, with a context that
+	// that they call Resigned. It runs in its own goroutine, with a context that
 	// ends after one beat.
 	WakePeers func(ctx context.Context, resigned Term)
 

@@ -73,7 +73,10 @@ type shared struct {
 	unsettled bool      // the stream to the leader broke: read the store more often
 	sightings int       // beats seen in the store while unsettled
 	failures  int       // rounds in a row that failed
-	again     bool      // the next round is due at once
+
+	resigned    uint64    // the term that a peer has reported as resigned,
+	resignedDue time.Time // and when a round is due for that reason; zero: none is
+	again       bool      // the next round is due at once
 
 	notes []func() // log lines to write after mu is unlocked
 }

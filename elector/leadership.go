@@ -39,9 +39,12 @@ func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 	l.timer.Reset(time.Until(until))
 }
 
-// launch records the election and starts Lead in its own goroutine.
+// launch starts Lead in its own goroutine and records the election. Lead does not
+// wait for the record: no leader acts on it, and each act has a fence of its own.
 func (e *Elector) launch(ctx context.Context, l *leadership) {
-	e.record(ctx, l)
+	if l.term.Previous.IsZero() {
+		e.record(ctx, l) // the history may name the previous leader
+	}
 	leadCtx, stop := context.WithCancelCause(ctx)
 
 	e.mu.Lock()
@@ -62,6 +65,7 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 		"leaderless", term.Leaderless)
 	e.cfg.OnBeat(term)
 	e.group.Go(func() { l.returned <- e.cfg.Lead(leadCtx, term) })
+	e.record(ctx, l)
 }
 
 // record writes the election to the history, if the strategy keeps one. If that

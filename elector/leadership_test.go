@@ -12,6 +12,39 @@ import (
 	"conclave/elector"
 )
 
+// recording is a strategy whose wins name the previous leader and whose record takes
+// a while.
+type recording struct{ strategy }
+
+func (s recording) Round(ctx context.Context, me elector.Candidate, last elector.Term) (elector.Term, error) {
+	t, err := s.strategy.Round(ctx, me, last)
+	t.Previous = other
+	return t, err
+}
+
+func (s recording) Record(_ context.Context, won elector.Term) (elector.Term, error) {
+	time.Sleep(100 * time.Millisecond)
+	return won, nil
+}
+
+func TestLead_DoesNotWaitForTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var leads time.Time
+		began := time.Now()
+		_, _ = run(t, s, "a", func(c *elector.Config) {
+			c.Strategy = recording{strategy{s}}
+			c.Lead = func(ctx context.Context, _ elector.Term) error {
+				leads = time.Now()
+				<-ctx.Done()
+				return nil
+			}
+		})
+		time.Sleep(time.Second)
+		assert.Equal(t, began, leads)
+	})
+}
+
 func TestLead_ContextEndsWithCauseWhenDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

@@ -87,7 +87,25 @@ func (e *Elector) raise(term uint64) bool {
 	return true
 }
 
-// Wake makes the loop play a round at once. Call it when a peer reports that it
-// has resigned, or when a leader's fenced write matched no row, so that it may
-// have been deposed.
+// Wake makes the loop play a round at once. Call it when a leader's fenced write
+// matched no row, so that it may have been deposed.
 func (e *Elector) Wake() { e.wake.Set() }
+
+// queueTime is how long a candidate that waits in a queue leaves a resigned term to
+// those before it. An election takes about 10 ms.
+const queueTime = 30 * time.Millisecond
+
+// Resigned makes the loop play a round because the leader of term has resigned: at
+// once, or, if the strategy waits in a queue for that leader's end, after a time in
+// which the candidates before this one can win. Their statements and this node's
+// would delay each other. A node that knows of a later term does nothing.
+func (e *Elector) Resigned(term uint64) {
+	at := time.Now()
+	if q, ok := e.cfg.Strategy.(Queuer); ok && q.WaitingFor() == term {
+		at = at.Add(queueTime)
+	}
+	e.mu.Lock()
+	e.shared.resigned, e.shared.resignedDue = term, at
+	e.mu.Unlock()
+	e.rearm.Set()
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"conclave"
 	"conclave/elector"
 )
 
@@ -21,6 +22,44 @@ func TestWake_LeaderReadsStoreAtOnce(t *testing.T) {
 		_, leading := e.Leading()
 		assert.False(t, leading, "deposed before its next beat")
 	})
+}
+
+// queuing is a strategy whose candidates wait in a queue for the leader of term 7.
+type queuing struct{ strategy }
+
+func (queuing) WaitingFor() uint64 { return 7 }
+
+func TestResigned_CandidateInAQueueLeavesTheTermToThoseBeforeIt(t *testing.T) {
+	for name, delay := range map[string]time.Duration{"no queue": 0, "queue": 30 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := ledBy(7, 0)
+				e, _ := run(t, s, "a", func(c *elector.Config) {
+					if delay > 0 {
+						c.Strategy = queuing{strategy{s}}
+					}
+				})
+				time.Sleep(1500 * time.Millisecond)
+				before := s.played()
+				s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
+				e.Resigned(7)
+				if delay > 0 {
+					time.Sleep(delay - time.Millisecond)
+					synctest.Wait()
+					assert.Equal(t, before, s.played(), "the others compete first")
+					time.Sleep(time.Millisecond)
+				}
+				synctest.Wait()
+				assert.Equal(t, before+1, s.played())
+				_, leads := e.Leading()
+				assert.True(t, leads, "none of them has won")
+
+				e.Resigned(7)
+				time.Sleep(100 * time.Millisecond)
+				assert.Equal(t, before+1, s.played(), "a later term is known")
+			})
+		})
+	}
 }
 
 func TestObserve_OlderReadDoesNotReplacePushedBeat(t *testing.T) {

@@ -19,6 +19,9 @@ func (e *Elector) round(ctx context.Context) {
 	me, last, lead := e.candidate(), s.last, s.lead
 	s.again = false
 	s.sent = time.Now()
+	if !s.sent.Before(s.resignedDue) {
+		s.resignedDue = time.Time{}
+	}
 	sent := s.sent
 	e.unlock()
 
@@ -192,6 +195,8 @@ func (e *Elector) nextRound() time.Time {
 		return s.lead.endedAt.Add(beat)
 	case s.again:
 		return s.sent
+	case !state.leads() && s.last.Number <= s.resigned && !s.resignedDue.IsZero():
+		return s.resignedDue
 
 	case state.holds() && suspended:
 		// The leader may not act until it has its witness again: retry after 2, 4,

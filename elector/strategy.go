@@ -51,10 +51,18 @@ type Doubter interface {
 	Doubt(lock string)
 }
 
+// Queuer is implemented by a Strategy whose candidates wait in a queue that the
+// leader's end wakes one after the other. WaitingFor returns the term whose end
+// wakes this node, or 0.
+type Queuer interface {
+	WaitingFor() uint64
+}
+
 // Recorder is implemented by a Strategy that keeps a history of elections. Record
 // writes one, once its winner has begun to lead, and returns the term completed by
 // what is known then, even if it returns an error. After an error it is called
-// again with later beats. It measures times only on the first call.
+// again with later beats. It measures times only on the first call. Lead is called
+// before it, unless the term does not name the previous leader yet.
 type Recorder interface {
 	Record(ctx context.Context, won Term) (Term, error)
 }

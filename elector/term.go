@@ -30,7 +30,7 @@ type Term struct {
 	// other nodes find it in the history.
 	Cause      Cause
 	Previous   conclave.NodeID // the leader before; zero for the first
-	Leaderless time.Duration   // from the end of the previous leader's last lease or life to this one's first fenced write
+	Leaderless time.Duration   // from the end of the previous leader's last lease or life to this one's win
 	Since      time.Time       // wall clock (Config.Now) when this node learnt of the term; for display only
 }
 

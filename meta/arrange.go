@@ -60,6 +60,9 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if len(a.state.Table.Slots) == 0 {
 		return time.Time{}, a.begin(ctx, in)
 	}
+	if until = handOversUntil(a.state.Table, in, a.switched); time.Now().Before(until) {
+		return until, nil
+	}
 	next, moves, err := slot.Arrange(a.state.Table, in)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("arrange the slots: %w", err)
@@ -71,9 +74,43 @@ func (a *arranger) arrange(ctx context.Context) (until time.Time, err error) {
 	if err := a.write(ctx, conclavesql.KindTable, tableBody{a.replicas(), next.Slots}); err != nil {
 		return time.Time{}, fmt.Errorf("write the slot table: %w", err)
 	}
+	if slices.ContainsFunc(moves, func(m slot.Move) bool { return m.Kind == slot.Switched }) {
+		a.switched = time.Now()
+	}
 	a.reportMoves(moves, "")
 	a.changed.Set()
 	return time.Time{}, nil
+}
+
+// handOverTime bounds how long the next table waits for hand-overs in progress.
+// They take a few milliseconds; a source that does not answer takes longer.
+const handOverTime = 20 * time.Millisecond
+
+// handOversUntil returns until when the next table is delayed, or zero. After a
+// table that begins hand-overs, written at began, no other is written before the
+// successors have reported that they serve. No node serves these slots meanwhile,
+// and each table costs every node and the database the time that they need. The
+// reports also arrive in one table instead of several. The slots of a dead leader
+// wait for no hand-over.
+func handOversUntil(t slot.Table, in slot.Input, began time.Time) time.Time {
+	left := map[int]conclave.Epoch{} // switching slots, and the epochs at which they are to be served
+	for _, row := range t.Slots {
+		if !slices.Contains(in.Live, row.Leader) {
+			return time.Time{}
+		}
+		if row.Phase == slot.Switching {
+			left[row.ID] = row.LeaderEpoch
+		}
+	}
+	for _, r := range in.Reports {
+		if epoch, switching := left[r.Slot]; switching && r.State == slot.Serving && r.Epoch == epoch {
+			delete(left, r.Slot)
+		}
+	}
+	if len(left) == 0 {
+		return time.Time{}
+	}
+	return began.Add(handOverTime)
 }
 
 // begin makes the first table.

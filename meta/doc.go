@@ -113,6 +113,7 @@
 //   - trace.go: what a test can observe of the writes.
 //   - rows.go: the state of the cluster; each change is written before it is shown.
 //   - bodies.go: how the rows are encoded.
+//   - deltas.go: what each node lacks of the state.
 //   - tenure.go: what the parts of a leader share, and its announcement.
 //   - propagation.go: how long a slot table takes to reach every member.
 //   - roster.go: queries on the members.

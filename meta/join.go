@@ -255,10 +255,7 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		}
 		_, leading := j.elector.Leading()
 		if leading {
-			out.State = wire.StateOut(state, have)
-			if out.State.Table != nil && !sent.Epoch.IsZero() && len(sent.Slots) == len(state.Table.Slots) {
-				out.State.Table = wire.DeltaOut(sent.Epoch, state.Table, slot.Diff(sent, state.Table).Slots, state.Replicas)
-			}
+			out.State = j.deltas.stateOut(sent, state, have)
 		}
 		if err := conn.Send(out); err != nil {
 			return err

@@ -34,9 +34,9 @@ func (s *service) Witness(_ context.Context, req *connect.Request[wirev1.Witness
 	return connect.NewResponse(&wirev1.WitnessResponse{Alive: alive}), nil
 }
 
-// Wake starts a round now: the leader of a term has resigned.
-func (s *service) Wake(context.Context, *connect.Request[wirev1.WakeRequest]) (*connect.Response[wirev1.WakeResponse], error) {
-	s.elector.Wake()
+// Wake starts a round: the leader of a term has resigned.
+func (s *service) Wake(_ context.Context, req *connect.Request[wirev1.WakeRequest]) (*connect.Response[wirev1.WakeResponse], error) {
+	s.elector.Resigned(req.Msg.GetTerm())
 	return connect.NewResponse(&wirev1.WakeResponse{}), nil
 }
 

@@ -132,10 +132,10 @@ func (c *Cluster) Add(name string, options ...Option) *Node {
 			<-ctx.Done()
 			return nil
 		},
-		WakePeers: func(context.Context, elector.Term) {
+		WakePeers: func(_ context.Context, resigned elector.Term) {
 			for _, peer := range c.Nodes() {
 				if peer != n {
-					peer.Wake()
+					peer.Resigned(resigned.Number)
 				}
 			}
 		},

@@ -176,9 +176,12 @@ func TestKill9_OfLeadingProcess(t *testing.T) {
 		took := killTheLeader(t, b.dsn, b.lock.Name, 5)
 		t.Logf("from kill -9 to the successor's first act: %v", took)
 		assert.Less(t, took[0], candidateLease/3, "shorter than the lease")
-		list, err := conclavesql.NewHistory(b.db, b.lock).List(t.Context(), 10)
-		require.NoError(t, err)
-		require.Len(t, list, 6)
+		var list []conclavesql.Election
+		require.Eventually(t, func() bool { // a leader acts before its election is recorded
+			var err error
+			list, err = conclavesql.NewHistory(b.db, b.lock).List(t.Context(), 10)
+			return err == nil && len(list) == 6
+		}, 10*time.Second, 10*time.Millisecond)
 		assert.Equal(t, "killed", list[0].Cause)
 	})
 }

@@ -117,7 +117,8 @@ func (s *Strategy) changedSince(ctx context.Context, r row) bool {
 func (s *Strategy) leading(me elector.Candidate, term uint64) elector.Term {
 	t := elector.Term{Number: term, Leader: me.ID, Address: me.Address, Beat: s.beat, Lease: me.Lease}
 	if s.election != nil && s.election.term.Number == term {
-		t.Cause, t.Previous = s.election.term.Cause, s.election.term.Previous
+		s.election.measure()
+		t.Cause, t.Previous, t.Leaderless = s.election.term.Cause, s.election.term.Previous, s.election.term.Leaderless
 	}
 	return t
 }

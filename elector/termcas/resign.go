@@ -44,18 +44,15 @@ func (s *Strategy) Resign(ctx context.Context, held elector.Term) error {
 	return nil
 }
 
-// Record writes the election into the history, fenced. It is the first write of the
-// new term, and so the end of the leaderless time.
+// Record releases the old leader's lock, if this node still holds it, and writes the
+// election into the history, fenced.
 func (s *Strategy) Record(ctx context.Context, won elector.Term) (elector.Term, error) {
+	s.releaseOldLock(ctx)
 	w := s.election
 	if w == nil || w.term.Number != won.Number {
 		return won, nil
 	}
 	s.lateWin = nil // the term is led: its cause is not needed for a later election
-	if !w.measured && !w.vacant.IsZero() {
-		w.term.Leaderless = max(0, time.Since(w.vacant))
-	}
-	w.measured = true // a retry is a beat later, but the leadership began now
 	won.Leaderless = w.term.Leaderless
 	if w.term.Previous.IsZero() && w.term.Cause != elector.CauseFirst {
 		w.term.Previous = s.lastRecorded(ctx) // this node did not see the term that was resigned

@@ -81,6 +81,7 @@ type Strategy struct {
 	beat          uint64          // of the held term
 	election      *win            // the held term's election
 	lateWin       *win            // a win whose answer was lost, or which is not led yet
+	oldLock       string          // the previous leader's lock, still held with this node's own; empty if none is
 	owner         conclave.NodeID // the last owner that the row was seen to name,
 	ownerOf       uint64          // and in which term
 	leftAt        time.Time       // when this node found that its term had ended
@@ -105,12 +106,21 @@ type win struct {
 	measured bool      // term.Leaderless is known
 }
 
+// measure sets the leaderless time, which ends now, if it is not known yet.
+func (w *win) measure() {
+	if !w.measured && !w.vacant.IsZero() {
+		w.term.Leaderless = max(0, time.Since(w.vacant))
+	}
+	w.measured = true
+}
+
 var (
 	_ elector.Strategy  = (*Strategy)(nil)
 	_ elector.Waker     = (*Strategy)(nil)
 	_ elector.Suspender = (*Strategy)(nil)
 	_ elector.Doubter   = (*Strategy)(nil)
 	_ elector.Recorder  = (*Strategy)(nil)
+	_ elector.Queuer    = (*Strategy)(nil)
 	_ elector.Closer    = (*Strategy)(nil)
 )
 

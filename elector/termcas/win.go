@@ -92,7 +92,7 @@ func (s *Strategy) compete(ctx context.Context, me elector.Candidate, r row, why
 		s.dropConn(c)
 		return s.unknownOutcome(ctx, me, w, err)
 	case n == 1:
-		return s.won(ctx, c, lock, w), nil // 7. Won.
+		return s.won(c, lock, w), nil // 7. Won.
 	}
 	s.lost(ctx, me, c, lock, now) // 7. Lost.
 	return now.term(me), nil
@@ -188,19 +188,31 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why re
 	})
 }
 
-// won keeps what was won (rule 7): the connection with this node's lock on it. It
-// releases the old leader's lock at once; that wakes the other waiters, which then
-// wait for the new lock.
-func (s *Strategy) won(ctx context.Context, c *witnessConn, lock string, w *win) elector.Term {
+// won keeps what was won (rule 7): the connection with this node's lock on it, and
+// on it the old leader's lock, if this node waited for that, until Record.
+func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
+	h := &hold{term: w.term.Number, conn: c, lock: lock}
 	if old := s.waiting; old != nil && old.conn == c {
-		s.waiting = nil
-		if err := c.release(ctx, old.lock); err != nil {
-			s.log.Debug("release the old leader's lock", "error", err)
-		}
+		s.waiting, s.oldLock = nil, old.lock
 	}
+	w.measure()
 	s.beat, s.election, s.lateWin = 0, w, w
-	s.held.Store(&hold{term: w.term.Number, conn: c, lock: lock})
+	s.held.Store(h)
 	return w.term
+}
+
+// releaseOldLock releases the old leader's lock, which wakes the other waiters; they
+// then wait for this node's lock. The node leads by then: the statements of the
+// others would delay it.
+func (s *Strategy) releaseOldLock(ctx context.Context) {
+	lock, h := s.oldLock, s.held.Load()
+	s.oldLock = ""
+	if lock == "" || h == nil || h.conn.lost.Load() {
+		return // without the connection it is free
+	}
+	if err := h.conn.release(ctx, lock); err != nil {
+		s.log.Debug("release the old leader's lock", "error", err)
+	}
 }
 
 // lost releases the connection with its locks, and waits for the winner's witness.

@@ -108,7 +108,7 @@ func (r *run) dataDrained(ctx context.Context) error {
 			if err := r.do(ctx, testbed.Stop, name); err != nil {
 				return err
 			}
-			err := await(ctx, 2*time.Millisecond, name+" to end", func() bool {
+			err := await(ctx, 10*time.Millisecond, name+" to end", func() bool {
 				ps, err := r.Cluster.Processes(ctx)
 				return err == nil && slices.ContainsFunc(ps, func(p testbed.Process) bool { return p.Name == name && p.PID == 0 })
 			})

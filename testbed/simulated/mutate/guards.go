@@ -32,6 +32,7 @@ var guards = slices.Concat(
 	loadGuards,
 	trustGuards,
 	livenessGuards,
+	millisGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,

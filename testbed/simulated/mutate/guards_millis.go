@@ -1,0 +1,14 @@
+package main
+
+// What shortens the moments without a leader and without a data node that serves a
+// slot.
+var millisGuards = []guard{
+	{name: "every candidate competes at once for a resigned term", test: unit{"./elector", "TestResigned_CandidateInAQueueLeavesTheTermToThoseBeforeIt"}, patch: patch{
+		"elector/observe.go", "\t\tat = at.Add(queueTime)\n", ""}},
+	{name: "Lead waits for the record", test: unit{"./elector", "TestLead_DoesNotWaitForTheRecord"}, patch: patch{
+		"elector/leadership.go", "\tif l.term.Previous.IsZero() {\n", "\tif l.term.Number > 0 {\n"}},
+	{name: "a table follows while slots are handed over", test: unit{"./meta", "TestHandOversUntil_SuccessorsServeOrALeaderIsDead"}, patch: patch{
+		"meta/arrange.go", "\tif len(left) == 0 {\n", "\tif len(left) >= 0 {\n"}},
+	{name: "the slots of a dead leader wait for hand-overs", test: unit{"./meta", "TestHandOversUntil_SuccessorsServeOrALeaderIsDead"}, patch: patch{
+		"meta/arrange.go", "\t\tif !slices.Contains(in.Live, row.Leader) {\n\t\t\treturn time.Time{}\n", "\t\tif !slices.Contains(in.Live, row.Leader) {\n\t\t\tcontinue\n"}},
+}
