@@ -91,7 +91,10 @@ func TestElectionQuit_OfTheLastCandidateIsRefusedUnlessForced(t *testing.T) {
 		leader := c.leader()
 		for name := range c.metas {
 			if name != leader.id.Name {
-				c.eventually(time.Second, func() bool { _, ok := c.nodeInfo(name); return ok })
+				c.eventually(time.Second, func() bool { // both know each other
+					_, ok := c.nodeInfo(name)
+					return ok && c.metas[name].Elector().Remaining() > 0
+				})
 				require.NoError(t, c.admin.Quit(t.Context(), name))
 			}
 		}

@@ -46,15 +46,14 @@ func (s Slot) validate(table conclave.Epoch) error {
 	if s.Leader.IsZero() {
 		return errors.New("no leader")
 	}
-	seen := make(map[string]bool, 4)
-	for _, n := range s.Holders() {
+	holders := s.Holders()
+	for i, n := range holders {
 		switch {
 		case n.Name == "" || n.Incarnation == "":
 			return fmt.Errorf("node %q is not a name and an incarnation", n)
-		case seen[n.Name]:
+		case slices.ContainsFunc(holders[:i], func(o conclave.NodeID) bool { return o.Name == n.Name }):
 			return fmt.Errorf("%s is in the row twice", n.Name)
 		}
-		seen[n.Name] = true
 	}
 	for i := 1; i < len(s.Followers); i++ {
 		if s.Followers[i-1].Compare(s.Followers[i]) >= 0 {

@@ -59,7 +59,7 @@ point that fails is reported, the next ones are measured, and the exit code is 1
 	}
 	f := cmd.Flags()
 	f.BoolVar(&full, "full", false, "measure the growth curves")
-	f.DurationVar(&calm, "calm", time.Minute, "how long the idle cluster settles, and then is observed")
+	f.DurationVar(&calm, "calm", time.Minute, "how long the idle cluster is observed, after it has settled for as long, for a minute at most")
 	f.StringSliceVar(&o.only, "only", nil, "run only these measurements: "+strings.Join(bench.Names(), ", ")+
 		"; with --full only these curves: "+strings.Join(bench.CurveNames(), ", "))
 	f.IntVar(&n, "repeat", 30, "number of repetitions of each fault")
@@ -91,7 +91,7 @@ func (a *app) bench(ctx context.Context, n int, sizes bool, calm time.Duration, 
 	}
 	starts := 0
 	report, err := bench.Run(ctx, bench.Config{
-		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: calm, Calm: calm, Version: version, Progress: a.stderr,
+		Cluster: own, N: n, Sizes: sizes, Only: only, Settle: min(calm, time.Minute), Calm: calm, Version: version, Progress: a.stderr,
 		Questions: own.questions, LogLines: own.logLines,
 		Fresh: func(ctx context.Context) (testbed.RealCluster, func() error, error) {
 			starts++

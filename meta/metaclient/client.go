@@ -80,10 +80,11 @@ type Client struct {
 	isRegistered bool          // registered is closed
 	lastContact  time.Time     // when a leader's message last arrived; before the first, when New was called
 	hadLeader    bool
-	nodeLease    time.Duration // as the leader sent it
-	learned      []string      // addresses of metas, as leaders sent them
-	ahead        string        // address of a peer that holds a newer table
-	refusal      error         // why the leader does not admit this node; nil: it does, or has not been asked
+	nodeLease    time.Duration  // as the leader sent it
+	learned      []string       // addresses of metas, as leaders sent them
+	ahead        string         // address of a peer that holds a newer table,
+	aheadEpoch   conclave.Epoch // and that table's epoch
+	refusal      error          // why the leader does not admit this node; nil: it does, or has not been asked
 }
 
 // defaultNodeLease is used until a leader has sent its own.

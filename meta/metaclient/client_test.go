@@ -132,8 +132,27 @@ func TestBehind_FetchesTheStateOfThePeer(t *testing.T) {
 		ahead := conclave.Epoch{Term: 1, Seq: 9}
 		peer.view.Set(wire.State{Table: slot.Table{Epoch: ahead, Slots: []slot.Slot{{ID: 0, Phase: slot.Stable, Leader: n.Self.Node, LeaderEpoch: ahead}}}})
 		n.Behind(peer.address, ahead)
-		synctest.Wait()
+		time.Sleep(20 * time.Millisecond)
 		assert.Equal(t, ahead, n.view.TableEpoch())
+	})
+}
+
+func TestBehind_FetchesNothingThatTheLeaderSends(t *testing.T) {
+	inBubble(t, func(t *testing.T, b bubble) {
+		leader, peer := b.meta("meta-1"), b.meta("data-2")
+		leader.lead(1)
+		n := b.node("data-1", []string{leader.address})
+		require.NoError(t, n.WaitRegistered(t.Context()))
+		ahead := conclave.Epoch{Term: 1, Seq: 9}
+		table := slot.Table{Epoch: ahead, Slots: []slot.Slot{{ID: 0, Phase: slot.Stable, Leader: n.Self.Node, LeaderEpoch: ahead}}}
+		theirs := wire.State{Table: table, Switches: wire.Switches{Epoch: ahead}} // only the peer has the switches
+		peer.view.Set(theirs)
+		n.Behind(peer.address, ahead)
+		time.Sleep(5 * time.Millisecond)
+		_, err := n.view.Apply(wire.StateOut(wire.State{Table: table}, nil)) // as the leader's stream does
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		assert.Zero(t, n.view.State().Switches.Epoch, "the whole state was fetched although the table had arrived")
 	})
 }
 

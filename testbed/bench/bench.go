@@ -26,6 +26,7 @@ var measurements = []struct {
 	{"data-killed", "data node killed", (*run).dataKilled},
 	{"data-drained", "data node drained", (*run).dataDrained},
 	{"session-killed", "session killed", (*run).sessionKilled},
+	{"session-killed-moving", "session killed while slots move", (*run).sessionKilledMoving},
 	{"starts", "start to first push", (*run).starts},
 }
 

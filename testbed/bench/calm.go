@@ -15,7 +15,7 @@ import (
 )
 
 // calm measures the idle cluster: resident memory of each process, statements
-// per second at the database, log lines.
+// per second at the database, log lines, elections.
 func (r *run) calm(ctx context.Context) error {
 	if err := r.settled(ctx); err != nil {
 		return err
@@ -24,6 +24,10 @@ func (r *run) calm(ctx context.Context) error {
 		return err
 	}
 	if err := r.memory(ctx); err != nil {
+		return err
+	}
+	before, err := r.admin.Leader(ctx)
+	if err != nil {
 		return err
 	}
 	lines, statements, err := r.counts(ctx)
@@ -39,6 +43,13 @@ func (r *run) calm(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(start)
+	after, err := r.admin.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	r.report(Figure{
+		Name: "calm-elections", What: "elections of the idle cluster", Unit: "elections", Target: "0", Note: "in " + took.Round(time.Second).String(),
+	}, One(float64(after.Term-before.Term)), Limit{Max: 0.5})
 	if r.Questions != nil {
 		r.report(Figure{Name: "sql-per-second", What: "SQL statements per second, idle", Unit: "per s"},
 			One(float64(statementsAfter-statements)/took.Seconds()), Limit{Max: 5})

@@ -170,6 +170,32 @@ func (r *run) eachData(ctx context.Context, prefix string, do func(context.Conte
 // update to a subscriber at another session, and counts pushes without a live
 // publisher.
 func (r *run) sessionKilled(ctx context.Context) error {
+	return r.sessionGone(ctx, "session-killed", "session killed", func(context.Context, int) error { return nil })
+}
+
+// sessionKilledMoving does the same while slots move: in turn a data node is put
+// on the blacklist and removed from it.
+func (r *run) sessionKilledMoving(ctx context.Context) error {
+	data, err := r.names(ctx, "data")
+	if err != nil {
+		return err
+	}
+	err = r.sessionGone(ctx, "session-killed-moving", "session killed while slots move", func(ctx context.Context, i int) error {
+		name := data[i/2%len(data)]
+		if i%2 == 0 {
+			return r.admin.Forbid(ctx, name, "bench", "bench")
+		}
+		return r.admin.Allow(ctx, name)
+	})
+	if r.N%2 == 0 || err != nil {
+		return err
+	}
+	return r.admin.Allow(ctx, data[(r.N-1)/2%len(data)])
+}
+
+// sessionGone kills sessions, N times, each time after prepare was called with the
+// number of the repetition.
+func (r *run) sessionGone(ctx context.Context, name, what string, prepare func(ctx context.Context, i int) error) error {
 	worst := NewDist()
 	missing := 0
 	for i := range r.N {
@@ -182,11 +208,14 @@ func (r *run) sessionKilled(ctx context.Context) error {
 		}
 		at := r.Cluster.Addresses()
 		victim, other := sessions[i%len(sessions)], sessions[(i+1)%len(sessions)]
-		s, err := r.newStage(ctx, fmt.Sprint("session", i), 1000, 10, at[victim], at[other])
+		s, err := r.newStage(ctx, fmt.Sprint(name, i), 1000, 10, at[victim], at[other])
 		if err != nil {
 			return err
 		}
 		err = s.traffic.during(ctx, updateEvery, func() error {
+			if err := prepare(ctx, i); err != nil {
+				return err
+			}
 			if err := r.do(ctx, testbed.Kill, victim); err != nil {
 				return err
 			}
@@ -202,10 +231,10 @@ func (r *run) sessionKilled(ctx context.Context) error {
 			return fmt.Errorf("%s, repetition %d: %w", victim, i+1, err)
 		}
 	}
-	r.report(Figure{Name: "session-killed-worst", What: "session killed: the slowest update to its push"}, worst.Values(), Limit{P99: 1000})
+	r.report(Figure{Name: name + "-worst", What: what + ": the slowest update to its push"}, worst.Values(), Limit{P99: 1000})
 	none := missing == 0
 	r.figures = append(r.figures, Figure{
-		Name: "session-killed-missing", What: "session killed: pushes without a live publisher", Unit: "pushes",
+		Name: name + "-missing", What: what + ": pushes without a live publisher", Unit: "pushes",
 		Values: One(float64(missing)), Target: "0", Reached: &none,
 	})
 	return nil

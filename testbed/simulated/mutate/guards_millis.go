@@ -11,4 +11,6 @@ var millisGuards = []guard{
 		"meta/arrange.go", "\tif len(left) == 0 {\n", "\tif len(left) >= 0 {\n"}},
 	{name: "the slots of a dead leader wait for hand-overs", test: unit{"./meta", "TestHandOversUntil_SuccessorsServeOrALeaderIsDead"}, patch: patch{
 		"meta/arrange.go", "\t\tif !slices.Contains(in.Live, row.Leader) {\n\t\t\treturn time.Time{}\n", "\t\tif !slices.Contains(in.Live, row.Leader) {\n\t\t\tcontinue\n"}},
+	{name: "a table that is on its way is fetched from a peer", test: unit{"./meta/metaclient", "TestBehind_FetchesNothingThatTheLeaderSends"}, patch: patch{
+		"meta/metaclient/fetch.go", "\t\tif c.arrives(ctx, table) {\n", "\t\tif c.arrives(ctx, table) && ctx.Err() != nil {\n"}},
 }
