@@ -207,6 +207,7 @@ func (l *Latch) notify(leading bool) {
 // (checkLeadership in article 004).
 func (l *Latch) run() {
 	c := l.queue.c
+	var w watched      // the node before the place, or the place itself
 	var checked uint64 // the connection on which the place was found to be this session's
 	for l.ctx.Err() == nil {
 		// 1. Without a connection, or a recent answer, the latch does not lead.
@@ -248,9 +249,9 @@ func (l *Latch) run() {
 
 		// 3. If it is the first, lead and watch the own node; otherwise watch the
 		// node before.
-		mayGo, watch, err := l.queue.step(l.ctx, p)
+		mayGo, watch, err := l.queue.step(l.ctx, p, &w)
 		if mayGo {
-			_, _, watch, err = c.tree.GetW(l.ctx, p.path())
+			_, _, watch, err = c.read(l.ctx, p.path(), w.on(p.path()))
 		}
 		switch {
 		case errors.Is(err, ErrPlaceLost), mayGo && errors.Is(err, ErrNoNode):

@@ -60,18 +60,38 @@ type node struct {
 	exists bool
 }
 
+// watched is a watch on a node that changes with the queue. One goroutine uses it.
+type watched struct {
+	path  string
+	watch watch
+}
+
+// on returns the watch on the node at path, none if another node was watched.
+func (w *watched) on(path string) *watch {
+	if w.path != path {
+		w.path = path
+		w.watch.keep(nil)
+	}
+	return &w.watch
+}
+
+// read reads a node once, and sets a watch only if the last one has fired.
+func (c *Client) read(ctx context.Context, path string, w *watch) (data []byte, stat Stat, events <-chan Event, err error) {
+	if events = w.pending(); events != nil {
+		data, stat, err = c.tree.Get(ctx, path)
+		return data, stat, events, err
+	}
+	if data, stat, events, err = c.tree.GetW(ctx, path); err == nil {
+		w.keep(events)
+	}
+	return data, stat, events, err
+}
+
 // observe reads a node, and sets a watch only if the last one has fired. Without a node
 // it returns no watch.
 func (c *Client) observe(ctx context.Context, path string, w *watch) (n node, events <-chan Event, err error) {
 	err = c.callWithRetry(ctx, func() (err error) {
-		if events = w.pending(); events != nil {
-			n.data, n.stat, err = c.tree.Get(ctx, path)
-			return err
-		}
-		n.data, n.stat, events, err = c.tree.GetW(ctx, path)
-		if err == nil {
-			w.keep(events)
-		}
+		n.data, n.stat, events, err = c.read(ctx, path, w)
 		return err
 	})
 	if errors.Is(err, ErrNoNode) {

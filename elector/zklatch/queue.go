@@ -180,9 +180,9 @@ func (q queue) look(ctx context.Context) ([]string, error) {
 }
 
 // step reads the queue once, and reports whether p may proceed. If not, it returns the
-// watch on the node before it; without a watch, read again. (validateOurIndex in
+// watch on the node before it, which it keeps in w; without a watch, read again. (validateOurIndex in
 // article 004 is its check that p is still there.)
-func (q queue) step(ctx context.Context, p place) (mayGo bool, watch <-chan Event, err error) {
+func (q queue) step(ctx context.Context, p place, w *watched) (mayGo bool, watch <-chan Event, err error) {
 	names, err := q.look(ctx)
 	if errors.Is(err, ErrNoNode) {
 		return false, nil, ErrPlaceLost
@@ -198,7 +198,8 @@ func (q queue) step(ctx context.Context, p place) (mayGo bool, watch <-chan Even
 	if mayGo {
 		return true, nil, nil
 	}
-	_, _, watch, err = q.c.tree.GetW(ctx, q.dir+"/"+previous)
+	path := q.dir + "/" + previous
+	_, _, watch, err = q.c.read(ctx, path, w.on(path))
 	if errors.Is(err, ErrNoNode) {
 		return false, nil, nil // deleted between the two reads: there would be no event
 	}
@@ -210,6 +211,7 @@ func (q queue) step(ctx context.Context, p place) (mayGo bool, watch <-chan Even
 // reports that something has changed, not what. The policy limits how often it fails to
 // read in a row.
 func (q queue) wait(ctx context.Context, p place) error {
+	var w watched
 	for {
 		s, changed := q.c.tree.Session()
 		if s.ID != 0 && s.ID != p.session {
@@ -218,7 +220,7 @@ func (q queue) wait(ctx context.Context, p place) error {
 		var mayGo bool
 		var watch <-chan Event
 		err := q.c.callWithRetry(ctx, func() (err error) {
-			mayGo, watch, err = q.step(ctx, p)
+			mayGo, watch, err = q.step(ctx, p, &w)
 			if errors.Is(err, ErrSessionExpired) {
 				return ErrPlaceLost
 			}

@@ -54,9 +54,10 @@ func (m *Mutex) watchForRevocation() {
 // waitForRequest waits until a client asks for the node at path. It returns false if
 // the hold ends first.
 func (c *Client) waitForRequest(ctx context.Context, path string) bool {
+	var w watch
 	for {
 		_, changed := c.tree.Session()
-		data, _, watch, err := c.tree.GetW(ctx, path)
+		data, _, watch, err := c.read(ctx, path, &w)
 		switch {
 		case err == nil && bytes.Equal(data, revokeData):
 			return ctx.Err() == nil

@@ -30,6 +30,7 @@ func (l *SingleNode) Acquire(ctx context.Context) error {
 }
 
 func (l *SingleNode) acquire(ctx context.Context, id string) error {
+	var w watch
 	for tries := l.c.retries(); ; {
 		_, changed := l.c.tree.Session()
 		_, err := l.c.tree.Create(ctx, l.path, []byte(id), Ephemeral)
@@ -44,7 +45,7 @@ func (l *SingleNode) acquire(ctx context.Context, id string) error {
 		case !errors.Is(err, ErrNodeExists) && !errors.Is(err, ErrConnectionLost):
 			return fmt.Errorf("acquire %s: %w", l.path, err)
 		}
-		data, _, watch, err := l.c.tree.GetW(ctx, l.path)
+		data, _, watch, err := l.c.read(ctx, l.path, &w)
 		switch {
 		case err == nil && string(data) == id:
 			return nil // the answer was lost, but the node is ours
