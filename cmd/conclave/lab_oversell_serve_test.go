@@ -68,24 +68,31 @@ func TestLab_ReportsThatZooKeeperCannotBeReached(t *testing.T) {
 
 // served runs `lab oversell serve` and returns what it prints when it is ready,
 // and how to interrupt it: that returns its exit code and what it prints at its
-// end.
+// end. A test that has failed before that interrupts it as well.
 func served(t *testing.T, args ...string) (ready *bufio.Reader, interrupt func() (code int, rest, stderr string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
 	var stderr bytes.Buffer
-	ended := make(chan int, 1)
+	ended := make(chan struct{})
+	code := exitFailed
 	go func() {
-		code := run(ctx, append([]string{"lab", "oversell", "serve", "--listen", "127.0.0.1:0"}, args...), in, &stderr)
+		defer close(ended)
+		code = run(ctx, append([]string{"lab", "oversell", "serve", "--listen", "127.0.0.1:0"}, args...), in, &stderr)
 		in.Close()
-		ended <- code
 	}()
+	t.Cleanup(func() {
+		cancel()
+		out.Close() // what it still prints has no reader
+		<-ended
+	})
 	ready = bufio.NewReader(out)
 	return ready, func() (int, string, string) {
 		cancel()
 		rest, err := io.ReadAll(ready)
 		require.NoError(t, err)
-		return <-ended, string(rest), stderr.String()
+		<-ended
+		return code, string(rest), stderr.String()
 	}
 }
 

@@ -1,6 +1,30 @@
 package oversell
 
-import "conclave/elector/zklatch/memtree"
+import (
+	"context"
+	"net/http"
+
+	"conclave/elector/zklatch/memtree"
+)
 
 // OnTree sets a function that gets the tree in memory before it is used.
 func (c *Config) OnTree(f func(*memtree.Server)) { c.onTree = f }
+
+// InsertGoods writes a row of goods_stock, as one does that has found none before.
+func InsertGoods(ctx context.Context, dsn string, no int) error {
+	db, err := openDB(dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return (&goods{db: db, no: no}).insert(ctx, 10)
+}
+
+// Requests is requests, for a handler of the test.
+type Requests struct{ requests }
+
+// NewRequests returns requests that next handles.
+func NewRequests(next http.Handler) *Requests { return &Requests{requests{next: next}} }
+
+// End ends them.
+func (r *Requests) End() { r.end() }

@@ -32,7 +32,14 @@ func (g *goods) open(ctx context.Context, items int) error {
 	case !errors.Is(err, errNoGoods):
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	return g.insert(ctx, items)
+}
+
+// insert writes the row. Nothing in the table makes its number unique: if another
+// program has written one at the same moment, insert deletes its own and fails. The
+// end of ctx has no effect, because it would leave a row whose id is not known.
+func (g *goods) insert(ctx context.Context, items int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dbTimeout)
 	defer cancel()
 	result, err := g.db.ExecContext(ctx, goodsOpenSQL, g.no, items)
 	if err == nil {
@@ -40,6 +47,9 @@ func (g *goods) open(ctx context.Context, items int) error {
 	}
 	if err != nil {
 		return fmt.Errorf("write the stock of goods %d: %w", g.no, err)
+	}
+	if _, err := g.find(ctx); err != nil {
+		return errors.Join(fmt.Errorf("the row just written: %w", err), g.close(ctx))
 	}
 	return nil
 }

@@ -98,6 +98,7 @@ type Store struct {
 	sale *sale
 	row  *goods // nil until its row has been written
 	mux  http.ServeMux
+	all  requests
 	next atomic.Uint64 // the worker of the next request
 
 	mu    sync.Mutex // guards sales
@@ -127,6 +128,7 @@ func NewStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	var nonce [4]byte
 	crand.Read(nonce[:])
 	s := &Store{cfg: cfg, sale: &sale{cfg: cfg.config(), way: way}}
+	s.all.next = &s.mux
 	s.sales = Sales{Way: way.Name, GoodsNo: cfg.GoodsNo, Items: cfg.Items}
 	s.mux.HandleFunc("GET /goods-stock/{goodsNo}", s.purchase)
 	s.mux.HandleFunc("GET /goods-stock", s.report)
@@ -151,9 +153,13 @@ func (s *Store) open(ctx context.Context, lock string) error {
 	return s.sale.openQueue(ctx)
 }
 
-// Close deletes the row of the goods and ends the lock. Call it when no request
-// is in progress.
+// End refuses further requests, and waits for those in progress. A request that
+// waits for its turn waits until its context ends.
+func (s *Store) End() { s.all.end() }
+
+// Close calls End, deletes the row of the goods and ends the lock.
 func (s *Store) Close(ctx context.Context) error {
+	s.End()
 	var err error
 	if s.row != nil {
 		err = s.row.close(context.WithoutCancel(ctx))
@@ -163,8 +169,8 @@ func (s *Store) Close(ctx context.Context) error {
 
 // ServeHTTP handles a purchase or a request for the counts. A request whose
 // context ends before its turn is answered with 503 and buys nothing; one that
-// has its turn is finished.
-func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+// has its turn is finished. After End every request is answered with 503.
+func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.all.ServeHTTP(w, r) }
 
 // errGivenUp reports that the client closed its connection, or that the server
 // was stopped, before the request had its turn.

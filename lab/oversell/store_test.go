@@ -238,6 +238,9 @@ func TestStore_TableGoodsStock(t *testing.T) {
 
 	_, err = oversell.NewStore(t.Context(), cfg)
 	require.ErrorContains(t, err, "goods_no 1 already")
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	require.ErrorContains(t, oversell.InsertGoods(interrupted, server.DSN, 1), "more than one row", "two that had found none before")
 	cfg.GoodsNo = 2
 	second, err := oversell.NewStore(t.Context(), cfg)
 	require.NoError(t, err)
