@@ -9,11 +9,17 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"conclave/internal/sleep"
 )
 
-// clientsServed is what a process of clients reports when all have had their push.
+// clientsServed is what a process of clients reports each second, and, with Ended,
+// when all have had their push or one has failed.
 type clientsServed struct {
+	Served   int       `json:"served"` // so far
+	Ended    bool      `json:"ended"`
 	ServedMs []float64 `json:"servedMs"` // each since the process was asked to begin
 	Error    string    `json:"error,omitempty"`
 }
@@ -24,8 +30,9 @@ type clientsEnded struct {
 }
 
 // ServeClients is a process of clients: at a line of in it opens n connections as
-// the curve over connections does, reports when all are served, keeps them until
-// the next line or the end of in, and reports how many were lost.
+// the curve over connections does, but only some at a time, reports how many are
+// served, keeps them until the next line or the end of in, and reports how many were
+// lost.
 func ServeClients(ctx context.Context, d Driver, prefix string, n int, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	reports := json.NewEncoder(out)
@@ -33,9 +40,17 @@ func ServeClients(ctx context.Context, d Driver, prefix string, n int, in io.Rea
 		return errors.Join(errors.New("ended before it was asked to begin"), lines.Err())
 	}
 	var all timings
-	l, err := serveAll(ctx, d, prefix, n, &all)
+	reporting, stop := context.WithCancel(ctx)
+	var progress sync.WaitGroup
+	progress.Go(func() {
+		for sleep.For(reporting, time.Second) == nil && reports.Encode(clientsServed{Served: len(all.ms())}) == nil {
+		}
+	})
+	l, err := serveAll(ctx, d, prefix, n, min(n, atOncePerProcess), &all)
+	stop()
+	progress.Wait()
 	defer l.close()
-	report := clientsServed{ServedMs: all.ms()}
+	report := clientsServed{Served: len(all.ms()), Ended: true, ServedMs: all.ms()}
 	if err != nil {
 		report.Error = err.Error()
 	}
@@ -74,6 +89,7 @@ type clientProcess struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	reports *json.Decoder
+	served  atomic.Int64 // connections that had their push
 }
 
 // startClients starts a process of clients, which waits to begin.
@@ -89,7 +105,7 @@ func startClients(cmd *exec.Cmd) (*clientProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start clients: %w", err)
 	}
-	return &clientProcess{cmd, in, json.NewDecoder(out)}, nil
+	return &clientProcess{cmd: cmd, in: in, reports: json.NewDecoder(out)}, nil
 }
 
 // serve makes the clients connect, and adds their times to served.
@@ -98,8 +114,11 @@ func (c *clientProcess) serve(served *Dist) error {
 		return err
 	}
 	var r clientsServed
-	if err := c.reports.Decode(&r); err != nil {
-		return fmt.Errorf("clients of process %d: %w", c.cmd.Process.Pid, err)
+	for !r.Ended {
+		if err := c.reports.Decode(&r); err != nil {
+			return fmt.Errorf("clients of process %d: %w", c.cmd.Process.Pid, err)
+		}
+		c.served.Store(int64(r.Served))
 	}
 	for _, ms := range r.ServedMs {
 		served.AddMs(ms)

@@ -49,6 +49,7 @@
 //   - growth_registrations.go: the curve over registrations.
 //   - point.go: the configuration of the curves, and one point in progress.
 //   - clients.go: connections from several processes.
+//   - machine.go: memory and load of this machine.
 //   - links.go: connections of this process, and what they publish.
 //   - openloop.go: operations that are sent when they are due, and when a rate is back.
 //   - watcher.go: what happens to a cluster under load.

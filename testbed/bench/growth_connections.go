@@ -65,7 +65,7 @@ func (p *point) connections(ctx context.Context) (err error) {
 	switch {
 	case n <= clientsPerProcess:
 		var l links
-		l, err = serveAll(ctx, p.Driver, "conn", n, served)
+		l, err = serveAll(ctx, p.Driver, "conn", n, n, served)
 		release = func() (int64, error) { l.close(); return p.Driver.Lost(), nil }
 	case p.Clients == nil:
 		return fmt.Errorf("%d connections: want at most %d for a target without processes of clients", n, clientsPerProcess)
@@ -86,8 +86,8 @@ func (p *point) connections(ctx context.Context) (err error) {
 	if failed != nil {
 		delete(p.values, columnLost.Name) // not all processes have reported
 	}
-	if err == nil {
-		err = failed
+	if ctx.Err() == nil { // which has ended the processes
+		err = errors.Join(err, failed)
 	}
 	return err
 }
@@ -119,11 +119,42 @@ func (p *point) manyClients(ctx context.Context, n int, served *Dist) (release f
 		serving.Go(func() { errs[i] = c.serve(served) })
 	}
 	serving.Wait()
-	if ctx.Err() != nil { // which has ended the processes
-		return release, fmt.Errorf("%d of %d connections had their push: %w", served.Values().N, n, ctx.Err())
+	had := int64(0)
+	for _, c := range processes {
+		had += c.served.Load()
 	}
-	return release, errors.Join(errs...)
+	switch err := errors.Join(errs...); {
+	case ctx.Err() != nil: // which has ended the processes
+		return release, fmt.Errorf("%d of %d connections had their push%s: %w", had, n, machineLoad(), ctx.Err())
+	case err != nil:
+		return release, fmt.Errorf("%d of %d connections had their push%s: %w", had, n, machineLoad(), err)
+	}
+	return release, nil
 }
 
-// clientsPerProcess is how many connections one process has. Each needs a file.
-const clientsPerProcess = 10_000
+const (
+	// clientsPerProcess is how many connections one process has. Each needs a file.
+	clientsPerProcess = 10_000
+	// atOncePerProcess is how many connections of each of several processes wait for
+	// their push at the same time: if all are opened at once, the handshakes keep two
+	// cores busy for longer than any client waits, and none is served.
+	atOncePerProcess = 50
+	// memoryPerConnection is what a connection takes at both of its ends, with what
+	// the garbage collector leaves.
+	memoryPerConnection = 160 << 10
+)
+
+// fits returns an error if the machine cannot have a number of connections: before
+// anything is started, instead of after minutes.
+func (c GrowthConfig) fits(connections int) error {
+	if connections <= clientsPerProcess {
+		return nil
+	}
+	if least := clientsPerProcess * 5 / 4; c.Files > 0 && c.Files < least {
+		return fmt.Errorf("not enough open files for %d connections: the hard limit is %d, want %d or more (ulimit -Hn)", connections, c.Files, least)
+	}
+	if needs := int64(connections) * memoryPerConnection; c.Memory > 0 && c.Memory < needs {
+		return fmt.Errorf("not enough memory for %d connections: %d MiB available, want about %d MiB", connections, c.Memory>>20, needs>>20)
+	}
+	return nil
+}

@@ -244,7 +244,7 @@ func TestServeClients_ReportsTwice(t *testing.T) {
 	require.NoError(t, begin.Close())
 	require.NoError(t, <-done)
 	assert.Equal(t, 2, strings.Count(out.String(), "\n"))
-	assert.Contains(t, out.String(), `{"servedMs":[`)
+	assert.Contains(t, out.String(), `{"served":5,"ended":true,"servedMs":[`)
 	assert.Contains(t, out.String(), `{"lost":0}`)
 	assert.ErrorContains(t, ServeClients(t.Context(), newMemoryRegistry(0), "x", 5, strings.NewReader(""), &out), "before it was asked")
 }
@@ -256,6 +256,62 @@ func TestManyClients_FailWithTheirProcess(t *testing.T) {
 	assert.Error(t, err)
 	_, err = release()
 	assert.Error(t, err)
+}
+
+func TestServeAll_KeepsToTheNumberAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		served := NewDist()
+		d := &waitingRegistry{memoryRegistry: newMemoryRegistry(0)}
+		_, err := serveAll(t.Context(), d, "x", 20, 5, served)
+		require.NoError(t, err)
+		v := served.Values()
+		assert.Equal(t, 20, v.N)
+		assert.InEpsilon(t, 1000, v.Max, 0.01, "each since it was opened")
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		_, err = serveAll(ctx, d, "y", 20, 5, served)
+		assert.ErrorContains(t, err, "10 of 20 connections had no push")
+		synctest.Wait()
+	})
+}
+
+// waitingRegistry pushes after a second.
+type waitingRegistry struct{ *memoryRegistry }
+
+func (w *waitingRegistry) Connect(string) (Link, error) { return w, nil }
+
+func (w *waitingRegistry) Subscribe(dataID string, pushed func([]string)) error {
+	time.AfterFunc(time.Second, func() { pushed([]string{"v"}) })
+	return nil
+}
+
+func TestGrowthConfig_FitsTheMachine(t *testing.T) {
+	huge := hugeConnections
+	assert.NoError(t, GrowthConfig{}.fits(huge), "nothing is known")
+	assert.NoError(t, GrowthConfig{Files: 100, Memory: 1}.fits(clientsPerProcess), "a failure would show soon enough")
+	assert.NoError(t, GrowthConfig{Files: 20_000, Memory: 32 << 30}.fits(huge))
+	assert.ErrorContains(t, GrowthConfig{Files: 1024}.fits(huge), "not enough open files for 100000 connections: the hard limit is 1024, want 12500 or more")
+	assert.ErrorContains(t, GrowthConfig{Files: 20_000, Memory: 1 << 30}.fits(huge), "not enough memory for 100000 connections: 1024 MiB available, want about ")
+	started := false
+	g, err := Grow(t.Context(), GrowthConfig{Huge: true, Files: 20_000, Memory: 1, Only: []string{"connections"}, MaxConnections: 100, Targets: []Target{{
+		Name: "x", Start: func(context.Context, testbed.Size) (Running, error) {
+			started = true
+			return Running{}, errors.New("started")
+		},
+	}}})
+	require.NoError(t, err)
+	assert.True(t, started, "the small point")
+	assert.Contains(t, g.Curves[0].Points[1].Error, "not enough memory")
+}
+
+// A process of clients reports how many are served until it ends.
+func TestClientProcess_CountsWhatWasServedBeforeItEnded(t *testing.T) {
+	c, err := startClients(exec.CommandContext(t.Context(), "sh", "-c", `read begin; echo '{"served":7}'; exit 1`))
+	require.NoError(t, err)
+	assert.Error(t, c.serve(NewDist()))
+	assert.EqualValues(t, 7, c.served.Load())
+	_, err = c.end()
+	assert.ErrorContains(t, err, "exit status 1")
 }
 
 func TestProvider_ValuesHave100Bytes(t *testing.T) {

@@ -95,16 +95,30 @@ func (l links) publish(ctx context.Context, prefix string, n int) ([]Registratio
 	return made, latency, nil
 }
 
-// serveAll opens n connections at once. Each publishes one value under a dataId of
-// its own and subscribes to that; serveAll returns when all have received the value,
-// and adds the time of each to served.
-func serveAll(ctx context.Context, d Driver, prefix string, n int, served interface{ Add(time.Duration) }) (links, error) {
+// serveAll opens n connections, of which atOnce wait for their push at the same
+// time. Each publishes one value under a dataId of its own and subscribes to that;
+// serveAll returns when all have received the value, and adds the time of each to
+// served: since the start if all are opened at once, otherwise since it was opened.
+func serveAll(ctx context.Context, d Driver, prefix string, n, atOnce int, served interface{ Add(time.Duration) }) (links, error) {
 	start := time.Now()
 	var out links
 	all := make(chan struct{})
+	places := make(chan struct{}, atOnce)
 	var missing atomic.Int64
 	missing.Store(int64(n))
+	failed := func() error {
+		return fmt.Errorf("%d of %d connections had no push: %w", missing.Load(), n, ctx.Err())
+	}
 	for i := range n {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return out, failed()
+		}
+		if atOnce < n {
+			start = time.Now()
+		}
+		start := start
 		l, err := d.Connect(fmt.Sprint(prefix, "-", i))
 		if err != nil {
 			return out, err
@@ -115,6 +129,7 @@ func serveAll(ctx context.Context, d Driver, prefix string, n int, served interf
 		}
 		first := sync.OnceFunc(func() {
 			served.Add(time.Since(start))
+			<-places
 			if missing.Add(-1) == 0 {
 				close(all)
 			}
@@ -132,7 +147,7 @@ func serveAll(ctx context.Context, d Driver, prefix string, n int, served interf
 	case <-all:
 		return out, nil
 	case <-ctx.Done():
-		return out, fmt.Errorf("%d of %d connections had no push: %w", missing.Load(), n, ctx.Err())
+		return out, failed()
 	}
 }
 

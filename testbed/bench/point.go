@@ -23,6 +23,8 @@ type GrowthConfig struct {
 	// Files is how many files a process can have open, which bounds the
 	// connections of a session. 0: no bound.
 	Files int
+	// Memory is how much memory in bytes the machine has available. 0: not known.
+	Memory int64
 	// For is how long each phase of the overload lasts. Default 30 s.
 	For time.Duration
 	// Limit is the time for one point, including the start of its cluster. A
@@ -64,6 +66,9 @@ type point struct {
 }
 
 func (p *point) run(ctx context.Context, target Target, take func(*point, context.Context) error) (err error) {
+	if err := p.fits(p.of(columnConnections)); err != nil {
+		return err
+	}
 	if p.Running, err = target.Start(ctx, p.cluster()); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
