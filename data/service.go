@@ -230,8 +230,21 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 	// between is pending already, and replaced by the reset.
 	w := s.feeds.watchers.open(session)
 	defer s.feeds.watchers.close(w)
+	beat := func() error { return stream.Send(&wirev1.WatchEvent{Beat: true}) }
+	ticker := time.NewTicker(s.config.Beat)
+	defer ticker.Stop()
+	if err := beat(); err != nil {
+		return err
+	}
 	var missed []diffJob
 	for _, r := range s.replicas.all() {
+		select { // requests with many registrations may hold the slots' locks for long
+		case <-ticker.C:
+			if err := beat(); err != nil {
+				return err
+			}
+		default:
+		}
 		r.mu.Lock()
 		if r.state == slot.Serving {
 			s.feeds.watchers.show(w, r.id, r.epoch, r.store.Position())
@@ -246,11 +259,6 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 		s.differ.enqueue(j) // at once: what it had may have been removed when its grace ended
 	}
 	s.slots.tasks.wake.Set() // migrations may have one more session to ask
-	ticker := time.NewTicker(s.config.Beat)
-	defer ticker.Stop()
-	if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
-		return err
-	}
 	for {
 		if event := s.feeds.watchers.take(w); len(event.Changes) > 0 {
 			if err := stream.Send(event); err != nil {
@@ -260,7 +268,7 @@ func (s *service) Watch(ctx context.Context, req *connect.Request[wirev1.WatchRe
 		select {
 		case <-w.wake.C():
 		case <-ticker.C:
-			if err := stream.Send(&wirev1.WatchEvent{Beat: true}); err != nil {
+			if err := beat(); err != nil {
 				return err
 			}
 		case <-ctx.Done():

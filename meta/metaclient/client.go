@@ -44,7 +44,7 @@ type Config struct {
 	Beat time.Duration
 	// Report returns what each beat reports: every slot that the node holds,
 	// its load, whether it serves, and whether it is draining. It is called
-	// from one goroutine at a time and must not block. Nil: always ready.
+	// from one goroutine at a time, which no beat waits for. Nil: always ready.
 	Report func() (reports []*wirev1.SlotReport, load uint32, ready, draining bool)
 	// OnMessage, if set, is called with every message of a leader, after its state
 	// went to View; it must not block. Metas pass the beats to their elector
@@ -72,6 +72,8 @@ type Client struct {
 	hints   signal.Signal // hint was set
 	pokes   signal.Signal // send a beat now
 	fetches signal.Signal // ahead was set
+
+	reporter *reporter
 
 	mu           sync.Mutex    // guards the rest; never held across a call
 	hint         Leader        // the leader that was last suggested
@@ -106,6 +108,7 @@ func New(c Config) *Client {
 		hints:       signal.New(),
 		pokes:       signal.New(),
 		fetches:     signal.New(),
+		reporter:    newReporter(),
 		registered:  make(chan struct{}),
 		lastContact: time.Now(),
 		nodeLease:   defaultNodeLease,
@@ -119,9 +122,12 @@ func New(c Config) *Client {
 // wire.CodeUnauthorized). It may be called again after it has returned.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var fetching sync.WaitGroup
-	fetching.Go(func() { c.runFetch(ctx) })
-	defer fetching.Wait()
+	var working sync.WaitGroup
+	working.Go(func() { c.runFetch(ctx) })
+	if c.Report != nil {
+		working.Go(func() { c.reporter.run(ctx, c.Report) })
+	}
+	defer working.Wait()
 	defer cancel()
 
 	retry := newBackoff(c.Rand)

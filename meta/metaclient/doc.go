@@ -30,6 +30,7 @@
 //     the database, not only that the leader answered.
 //   - Poke sends a beat at once. It never blocks, and several pokes may result in
 //     one beat.
+//   - A beat waits for an eighth of Beat at most for what it reports (report.go).
 //   - Drain, Restore and Leave may be repeated, and are, until they are answered
 //     or their context ends.
 //

@@ -99,8 +99,9 @@ func (c *Client) readRefusal(err error) error {
 	return err
 }
 
-// runSend sends the first beat at once, then one each Beat and at each Poke
-// (renewNode in the articles).
+// runSend sends the first beat at once, then one each Beat, at each Poke, and when
+// a report is there that an earlier beat did not wait for (renewNode in the
+// articles).
 func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// Once a stream has been answered, net/http notices the end of its context
 	// only when the request's body ends: without this Receive would block
@@ -109,8 +110,9 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// Each stream ticks at an offset of its own.
 	ticker := time.NewTimer(c.Beat/2 + time.Duration(c.Rand.Int64N(int64(c.Beat/2))))
 	defer ticker.Stop()
+	next, inTime := c.report(ctx)
 	for beat := uint64(1); ; beat++ {
-		if err := s.Send(c.beat(beat)); err != nil {
+		if err := s.Send(c.beat(beat, next, inTime)); err != nil {
 			// The stream has ended; the receiver gets the reason.
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -119,22 +121,39 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.pokes.C():
+			next, inTime = c.report(ctx)
 		case <-ticker.C:
 			ticker.Reset(c.Beat)
+			next, inTime = c.report(ctx)
+		case next = <-c.reporter.made:
+			c.reporter.last, inTime = next, true
 		}
 	}
 }
 
-// beat returns one message to the leader.
-func (c *Client) beat(n uint64) *wirev1.JoinRequest {
+// reportLimit is the share of a beat that a beat waits for its report.
+const reportLimit = 8
+
+// report returns what the next beat reports, and false if that is what an
+// earlier one has reported.
+func (c *Client) report(ctx context.Context) (report, bool) {
+	if c.Report == nil {
+		return report{ready: true}, true
+	}
+	return c.reporter.next(ctx, c.Beat/reportLimit)
+}
+
+// beat returns one message to the leader, with the reports on the slots if they
+// are fresh.
+func (c *Client) beat(n uint64, r report, fresh bool) *wirev1.JoinRequest {
 	out := &wirev1.JoinRequest{
-		Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Ready: true, AllReports: true, Beat: n, DataCenter: c.DataCenter,
+		Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Ready: r.ready, Load: r.load, Beat: n, DataCenter: c.DataCenter,
+	}
+	if fresh {
+		out.AllReports, out.Reports = true, r.slots
 	}
 	self := c.Self
-	self.Draining, self.Dialable = false, false
-	if c.Report != nil {
-		out.Reports, out.Load, out.Ready, self.Draining = c.Report()
-	}
+	self.Draining, self.Dialable = r.draining, false
 	out.Member = wire.MemberOut(self)
 	return out
 }
