@@ -35,8 +35,14 @@
 //	a holder           its lease expires; the next Expire returns it, once
 //	the table's owner  the table is lost with it, on purpose: a lease is the promise
 //	                   of one leader. The next leader registers the members that
-//	                   the last one had written, gives all of them a whole lease
-//	                   (Extend), and expires none before that has passed
+//	                   the last one had written, gives all of them a whole lease,
+//	                   and expires none before that has passed
+//
+// # Lateness of the owner
+//
+// A table's owner that is suspended, or has no processor, reads no renewals. It
+// measures by how much its own timer is late (Lateness) and delays all leases by
+// that (Delay), so that only time in which it could receive counts as silence.
 //
 // # Not guaranteed
 //

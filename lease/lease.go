@@ -70,12 +70,11 @@ func (t *Table[K, V]) Renew(key K, value V, now time.Time, duration time.Duratio
 	return changed
 }
 
-// Extend extends every lease to at least now + duration. A new leader calls it
-// before it expires any lease, because no node could renew while there was no
-// leader.
-func (t *Table[K, V]) Extend(now time.Time, duration time.Duration) {
+// Delay makes every lease end later by d, because its owner was late by d and
+// could record no renewal (Lateness).
+func (t *Table[K, V]) Delay(d time.Duration) {
 	for _, l := range t.leases {
-		l.extend(now.Add(duration))
+		l.deadline = l.deadline.Add(d)
 	}
 }
 

@@ -58,21 +58,21 @@ func TestRenew_NeverShortensLease(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	l.Renew("a", "i1", at(2*time.Second), 3*time.Second)
 	l.Renew("a", "i1", at(time.Second), 3*time.Second) // arrives late
-	l.Extend(at(0), time.Second)
+	l.Renew("a", "i1", at(0), time.Second)
 	assert.Equal(t, 5*time.Second, l.Remaining("a", at(0)))
 }
 
-// A new leader does not count the time without a leader against a node.
-func TestExtend_PreventsExpiry(t *testing.T) {
+// The time in which the owner could not record renewals does not count.
+func TestDelay_PostponesExpiry(t *testing.T) {
 	l := lease.NewOrdered[string, string]()
 	l.Renew("a", "i1", at(0), 3*time.Second)
 	l.Renew("b", "i1", at(0), time.Minute)
 	version := l.Version()
-	l.Extend(at(10*time.Second), 3*time.Second)
+	l.Delay(10 * time.Second)
 	assert.Equal(t, version, l.Version())
 	assert.Empty(t, l.Expire(at(12*time.Second)))
 	assert.Equal(t, []member{{"a", "i1"}}, l.Expire(at(13*time.Second)))
-	assert.Equal(t, 47*time.Second, l.Remaining("b", at(13*time.Second)))
+	assert.Equal(t, 57*time.Second, l.Remaining("b", at(13*time.Second)))
 }
 
 // Article 002: the answer to a heartbeat carries versioned lists, the members
@@ -88,7 +88,7 @@ func TestArticleTheVersionMovesExactlyWithTheMembership(t *testing.T) {
 		{"renew", func() { l.Renew("b", "i1", at(100), time.Second) }, false},
 		{"register another", func() { l.Renew("a", "i1", at(0), time.Minute) }, true},
 		{"a new incarnation", func() { l.Renew("a", "i2", at(0), time.Minute) }, true},
-		{"extend", func() { l.Extend(at(0), time.Second) }, false},
+		{"delay", func() { l.Delay(time.Millisecond) }, false},
 		{"expire none", func() { l.Expire(at(0)) }, false},
 		{"expire", func() { l.Expire(at(2 * time.Second)) }, true},
 		{"cancel an unknown key", func() { l.Cancel("b") }, false},
@@ -162,13 +162,11 @@ func TestTable_AgreesWithModel(t *testing.T) {
 					version++
 				}
 			},
-			"extend": func(t *rapid.T) {
+			"delay": func(t *rapid.T) {
 				d := duration.Draw(t, "duration")
-				l.Extend(now, d)
+				l.Delay(d)
 				for k, e := range model {
-					if e.deadline.Before(now.Add(d)) {
-						model[k] = entry{e.value, now.Add(d)}
-					}
+					model[k] = entry{e.value, e.deadline.Add(d)}
 				}
 			},
 			"time passes": func(t *rapid.T) { now = now.Add(duration.Draw(t, "time")) },

@@ -62,7 +62,6 @@ func (a *arranger) run(ctx context.Context) error {
 // slots. It returns when the next round is due if the signal is not set before.
 func (a *arranger) round(ctx context.Context) (next time.Time, err error) {
 	next = time.Now().Add(a.config.Beat)
-	a.compensatePause(time.Now())
 	if a.resignIfUnreachable() {
 		return next, nil
 	}
@@ -105,18 +104,6 @@ func (a *arranger) expire(now time.Time) {
 			"%s %s was lost: %s", d.member.Role, d.member.Node.Name, d.why)
 		a.log.Info("node lost", "node", d.member.Node.Name, "role", d.member.Role, "why", d.why)
 	}
-}
-
-// compensatePause extends every lease if this process has not run for a while:
-// beats that arrived meanwhile have not been read yet, and no node may be taken
-// for dead because the leader was stopped.
-func (a *arranger) compensatePause(now time.Time) {
-	beat := a.config.Beat
-	if !a.lastRound.IsZero() && now.Sub(a.lastRound) > 2*beat {
-		a.roster.extend(now, beat)
-		a.lastContact = now
-	}
-	a.lastRound = now
 }
 
 // list writes the member list if it differs from the roster.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -61,7 +62,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	t := &tenure{
 		config: s.config, log: s.log.Named("leader"), address: s.address, term: term, ctx: ctx, elector: s.elector,
 		view: s.view, events: s.events, knock: s.calls.peers.Knock, background: s.background,
-		roster: newRoster(s.config.NodeLease), changed: signal.New(), loaded: make(chan struct{}),
+		roster: newRoster(s.config.NodeLease, s.config.Beat/2, time.Now()), changed: signal.New(), loaded: make(chan struct{}),
 	}
 	t.beat.Store(term.Beat)
 	announcer := &announcer{tenure: t, metas: s.knownMetas, call: s.calls.announce}
@@ -71,6 +72,7 @@ func (s *leaders) lead(ctx context.Context, term elector.Term) error {
 	}, "%s leads term %d (%s)", s.config.Node.Name, term.Number, term.Cause)
 	s.set(l)
 	announcer.announce(announcer.targets())
+	l.helpers.Go(l.runRounds)
 
 	err := l.arranger.run(ctx)
 

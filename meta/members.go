@@ -28,6 +28,7 @@ type roster struct {
 	nodeLease time.Duration
 
 	mu         sync.Mutex // guards the rest; held for look-ups and changes only
+	lateness   *lease.Lateness
 	nodes      map[string]*rosterEntry
 	leases     *lease.Table[string, conclave.NodeID] // of sessions and data nodes
 	metas      map[string]*rosterEntry
@@ -37,7 +38,7 @@ type roster struct {
 	absent     []wire.Member            // sessions that were removed and are not known to be dead, the latest last
 	joined     time.Time                // when a data node last registered; zero: none has
 	first      time.Time                // when the first one did
-	lastBeat   time.Time                // when a session or data node last sent a beat
+	lastBeat   time.Time                // when a session or data node last sent a beat; before that, when the roster was made
 }
 
 // stream is one member's connection to the leader.
@@ -78,12 +79,33 @@ type departure struct {
 	why    string
 }
 
-func newRoster(nodeLease time.Duration) *roster {
+// newRoster returns an empty roster; tick is to be called each round from now on.
+func newRoster(nodeLease, round time.Duration, now time.Time) *roster {
 	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
 		nodeLease: nodeLease, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
-		leases: lease.New(strings.Compare, same),
+		leases: lease.New(strings.Compare, same), lateness: lease.NewLateness(round, now), lastBeat: now,
 	}
+}
+
+// tick is called in rounds. The time by which a round is late does not count as
+// silence of the members.
+func (r *roster) tick(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.excuse(r.lateness.Tick(now))
+}
+
+// catchUp excuses what is late of the round that is due. It is called before a
+// beat is recorded and before a lease is judged; mu is held.
+func (r *roster) catchUp(now time.Time) { r.excuse(r.lateness.Take(now)) }
+
+func (r *roster) excuse(late time.Duration) {
+	if late == 0 {
+		return
+	}
+	r.leases.Delay(late)
+	r.lastBeat = r.lastBeat.Add(late)
 }
 
 // lostAtMost is how many lost sessions are remembered. One whose host is gone
@@ -95,6 +117,7 @@ const lostAtMost = 16
 func (r *roster) seed(stored wire.Members, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp(now)
 	for _, m := range stored.Lost {
 		if r.nodes[m.Node.Name] == nil {
 			r.absent = append(r.absent, m)
@@ -116,6 +139,7 @@ func (r *roster) seed(stored wire.Members, now time.Time) {
 func (r *roster) admit(m wire.Member, expected conclave.NodeID, st *stream, now time.Time) (fresh, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp(now)
 	book := r.nodes
 	if m.Role == conclave.RoleMeta {
 		book = r.metas
@@ -165,6 +189,7 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 	if n == nil || n.stream != st {
 		return false, false
 	}
+	r.catchUp(at)
 	if st.role != conclave.RoleMeta {
 		r.leases.Renew(st.id.Name, st.id, at, r.nodeLease)
 		r.lastBeat = at
@@ -221,13 +246,6 @@ func (r *roster) streamEnded(st *stream) (m wire.Member, suspect bool) {
 	return n.member, true
 }
 
-// extend makes no lease end before now + d.
-func (r *roster) extend(now time.Time, d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.leases.Extend(now, d)
-}
-
 // evict removes a member that has no stream, before its lease expires. dead
 // reports whether its process is known to have ended.
 func (r *roster) evict(id conclave.NodeID, dead bool, now time.Time) bool {
@@ -245,6 +263,7 @@ func (r *roster) evict(id conclave.NodeID, dead bool, now time.Time) bool {
 func (r *roster) expire(now time.Time) []departure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp(now)
 	var lost []departure
 	for _, l := range r.leases.Expire(now) {
 		n := r.nodes[l.Key]
@@ -323,6 +342,7 @@ func (r *roster) markDead(id conclave.NodeID) bool {
 func (r *roster) markAlive(id conclave.NodeID, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp(now)
 	if n := r.nodes[id.Name]; n != nil && n.member.Node == id {
 		n.seen = true
 		r.leases.Renew(id.Name, id, now, r.nodeLease)

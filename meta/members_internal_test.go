@@ -16,7 +16,7 @@ import (
 // Hosts that are gone for good are never known to be dead: only the latest
 // sessions are remembered.
 func TestLostSession_LatestAreKept(t *testing.T) {
-	r, now := newRoster(time.Second), time.Now()
+	r, now := newRoster(time.Second, time.Hour, time.Now()), time.Now()
 	for i := range 2 * lostAtMost {
 		id := conclave.NodeID{Name: fmt.Sprint("session-", i), Incarnation: "x"}
 		_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleSession}, conclave.NodeID{}, nil, now)
@@ -33,7 +33,7 @@ func TestLostSession_LatestAreKept(t *testing.T) {
 // A beat whose report was late carries none: it renews the lease, and what the
 // node reported before stays.
 func TestRoster_BeatWithoutReportsKeepsThem(t *testing.T) {
-	r, now := newRoster(time.Second), time.Now()
+	r, now := newRoster(time.Second, time.Hour, time.Now()), time.Now()
 	id := conclave.NodeID{Name: "data-1", Incarnation: "x"}
 	st := &stream{id: id, role: conclave.RoleData, stop: func(error) {}, echo: make(chan uint64, 1)}
 	_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleData}, conclave.NodeID{}, st, now)
@@ -50,4 +50,40 @@ func TestRoster_BeatWithoutReportsKeepsThem(t *testing.T) {
 	_, silent, reports := r.dataNodes()
 	assert.Empty(t, silent)
 	assert.Len(t, reports, 1)
+}
+
+// A leader that was suspended for an hour has read no beats: its members lose
+// their leases when it has run for a lease without one. A beat that it reads
+// first renews a lease as at any other time.
+func TestRoster_OwnLatenessIsNoSilence(t *testing.T) {
+	now := time.Now()
+	r := newRoster(3*time.Second, 500*time.Millisecond, now)
+	streams := map[string]*stream{}
+	for _, name := range []string{"data-1", "data-2"} {
+		id := conclave.NodeID{Name: name, Incarnation: "x"}
+		streams[name] = &stream{id: id, role: conclave.RoleData, stop: func(error) {}, echo: make(chan uint64, 1)}
+		_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleData}, conclave.NodeID{}, streams[name], now)
+		require.True(t, ok)
+	}
+	runs := func(d time.Duration) (lost []departure) {
+		for ; d > 0; d -= 500 * time.Millisecond {
+			now = now.Add(500 * time.Millisecond)
+			r.tick(now)
+			lost = append(lost, r.expire(now)...)
+		}
+		return lost
+	}
+	require.Empty(t, runs(time.Second))
+	now = now.Add(time.Hour)
+	require.Empty(t, r.expire(now), "before the tick")
+	_, last := r.lastContact(now)
+	assert.Less(t, now.Sub(last), 2*time.Second)
+	_, ok := r.beat(streams["data-2"], &wirev1.JoinRequest{Beat: 2}, now)
+	require.True(t, ok)
+	r.tick(now)
+	assert.Empty(t, runs(time.Second))
+	lost := runs(time.Second)
+	require.Len(t, lost, 1)
+	assert.Equal(t, "data-1", lost[0].member.Node.Name)
+	assert.Len(t, runs(time.Second), 1, "its lease has lasted for 3 s after its beat")
 }

@@ -105,8 +105,8 @@ func (a *arranger) thaw(ctx context.Context, why string) error {
 // An open stream proves nothing: one that is cut stays open until an end of it
 // notices.
 func (a *arranger) resignIfUnreachable() bool {
-	members, last := a.roster.lastContact()
 	now := time.Now()
+	members, last := a.roster.lastContact(now)
 	if last.After(a.lastContact) {
 		a.lastContact = last
 	}

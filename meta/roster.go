@@ -127,10 +127,12 @@ func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
 }
 
 // lastContact returns the number of sessions and data nodes, and when one of
-// them last sent a beat; the zero time if none has.
-func (r *roster) lastContact() (members int, last time.Time) {
+// them last sent a beat, or when the term began if none has. Time in which this
+// process did not run is left out.
+func (r *roster) lastContact(now time.Time) (members int, last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.catchUp(now)
 	return len(r.nodes), r.lastBeat
 }
 

@@ -41,7 +41,6 @@ type arranger struct {
 	// earlier run of the metas.
 	staleStop   bool
 	lastContact time.Time // when a session or data node last sent a beat, or did not need to
-	lastRound   time.Time // when the last round began; zero: there was none
 	switched    time.Time // when the last table that begins hand-overs was written; zero: none was
 	// adoptWait: until then the leaders of an adopted table may still join,
 	// since the restored member list does not name them all.

@@ -14,6 +14,7 @@ import (
 	"conclave/elector"
 	"conclave/internal/signal"
 	"conclave/internal/sleep"
+	"conclave/internal/trace"
 	"conclave/wire"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
@@ -55,6 +56,22 @@ type election interface {
 	Wake()
 	Resign(ctx context.Context) error
 	Abstain(ctx context.Context) (bool, error)
+}
+
+// runRounds calls the roster's rounds, so that time in which this process does
+// not run is not taken for silence of the members.
+func (t *tenure) runRounds() {
+	round := time.NewTicker(t.config.Beat / 2)
+	defer round.Stop()
+	for {
+		select {
+		case <-round.C:
+		case <-t.ctx.Done():
+			return
+		}
+		t.config.Trace.Claim(trace.Claim{Kind: trace.Leasing})
+		t.roster.tick(time.Now())
+	}
 }
 
 // event records an event of this term.

@@ -1,0 +1,41 @@
+package lease
+
+import "time"
+
+// Lateness measures by how much its owner is late: it has a periodic timer, and
+// if that fires late, the process was suspended, had no processor or was
+// collecting garbage. What arrived in that time could not be read, so it is no
+// silence of those who sent it. The owner delays by it what it decides because
+// nothing has arrived (Table.Delay), and nothing else: a term, a fence or a lock
+// of the owner's ends when it ends for all others.
+//
+// The delay is bounded by rounds of the timer. Of the time between two ticks at
+// most every counts as silence, and all that is not late counts, so that a silence
+// of d is noticed within d/every ticks, rounded up.
+//
+// Like a Table it has no clock and no goroutine, and is guarded by its owner.
+type Lateness struct {
+	every time.Duration // between two ticks
+	due   time.Time     // of the next tick; what is later was not yet returned
+}
+
+// NewLateness returns the lateness of a timer that is due every from now on.
+func NewLateness(every time.Duration, now time.Time) *Lateness {
+	return &Lateness{every: every, due: now.Add(every)}
+}
+
+// Take returns by how much the owner is late that no earlier call has returned.
+// It is called before something that has just arrived is recorded and before
+// silence is judged, since after a suspension these may come before the tick.
+func (l *Lateness) Take(now time.Time) (late time.Duration) {
+	late = max(0, now.Sub(l.due))
+	l.due = l.due.Add(late)
+	return late
+}
+
+// Tick is Take, to be called when the owner's timer has fired.
+func (l *Lateness) Tick(now time.Time) (late time.Duration) {
+	late = l.Take(now)
+	l.due = now.Add(l.every)
+	return late
+}

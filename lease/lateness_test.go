@@ -1,0 +1,56 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"conclave/lease"
+)
+
+func TestLateness_IsTakenOnce(t *testing.T) {
+	l := lease.NewLateness(time.Second, at(0))
+	assert.Zero(t, l.Tick(at(time.Second)))
+	assert.Zero(t, l.Take(at(1900*time.Millisecond)))
+	assert.Zero(t, l.Tick(at(2*time.Second)))
+	assert.Equal(t, 57*time.Second, l.Take(at(time.Minute)), "suspended, and the timer has not fired yet")
+	assert.Zero(t, l.Take(at(time.Minute)))
+	assert.Equal(t, time.Millisecond, l.Tick(at(time.Minute+time.Millisecond)))
+	assert.Zero(t, l.Tick(at(time.Minute+time.Second)), "early")
+	assert.Zero(t, l.Take(at(time.Minute+2*time.Second)))
+	assert.Zero(t, l.Take(at(time.Minute)), "an older time")
+}
+
+// However late the ticks are, a holder that stays silent loses its lease after so
+// many ticks as fit into it, and never before the owner has run for that time.
+func TestLateness_DelaysAreBoundedByTicks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const every, d = 500 * time.Millisecond, 3 * time.Second
+		now := start
+		table, late := lease.NewOrdered[string, int](), lease.NewLateness(every, now)
+		table.Renew("a", 1, now, d)
+		ticks, ran := 0, time.Duration(0)
+		for table.Len() > 0 {
+			wait := time.Duration(rapid.Int64Range(1, int64(5*every)).Draw(t, "wait"))
+			now = now.Add(wait)
+			ran += min(wait, every)
+			if rapid.Bool().Draw(t, "judged first") {
+				table.Delay(late.Take(now))
+				table.Expire(now)
+			}
+			table.Delay(late.Tick(now))
+			table.Expire(now)
+			if wait >= every {
+				ticks++
+			}
+			if ticks > int(d/every) {
+				t.Fatalf("it has its lease after %d ticks", ticks)
+			}
+		}
+		if ran < d {
+			t.Fatalf("the lease of %s has ended when its owner had run for %s", d, ran)
+		}
+	})
+}
