@@ -171,6 +171,23 @@ func (o *owners) isKnown(n conclave.NodeID) bool {
 // alive reports whether a session is a member or connected.
 func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
 
+// excuse leaves a time out of all that is counted against sessions: this process
+// was late by it, and could receive nothing.
+func (o *owners) excuse(late time.Duration) {
+	if late == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range o.known {
+		for _, since := range []*time.Time{&p.goneSince, &p.undialled, &p.unanswered, &p.givenUp} {
+			if !since.IsZero() {
+				*since = since.Add(late)
+			}
+		}
+	}
+}
+
 // sweep checks every owner of a copy and returns those whose grace has ended.
 // unsure reports that no meta leader has answered for a lease, or that
 // no session is alive: then an owner's absence is no evidence against its

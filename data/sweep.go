@@ -7,6 +7,7 @@ import (
 
 	"conclave"
 	"conclave/internal/trace"
+	"conclave/lease"
 	"conclave/slot"
 	wirev1 "conclave/wire/v1"
 )
@@ -28,13 +29,16 @@ type sweeper struct {
 func (s *sweeper) run(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Beat)
 	defer ticker.Stop()
+	lateness := lease.NewLateness(time.Now(), s.config.Beat)
 	for n := 0; ; n++ {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
+		s.config.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
+		s.owners.excuse(lateness.Tick(now, s.config.Beat))
 		copies := map[conclave.NodeID]int{}
 		living := s.owners.living()
 		for _, r := range s.replicas.all() {

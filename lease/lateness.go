@@ -9,19 +9,18 @@ import "time"
 // nothing has arrived (Table.Delay), and nothing else: a term, a fence or a lock
 // of the owner's ends when it ends for all others.
 //
-// The delay is bounded by rounds of the timer. Of the time between two ticks at
-// most every counts as silence, and all that is not late counts, so that a silence
-// of d is noticed within d/every ticks, rounded up.
+// The delay is bounded by ticks of the timer: all time that is not late counts as
+// silence. If the timer is set to w each time, a silence of d is noticed within
+// d/w ticks, rounded up, however late they are.
 //
 // Like a Table it has no clock and no goroutine, and is guarded by its owner.
 type Lateness struct {
-	every time.Duration // between two ticks
-	due   time.Time     // of the next tick; what is later was not yet returned
+	due time.Time // of the next tick; what is later was not yet returned
 }
 
-// NewLateness returns the lateness of a timer that is due every from now on.
-func NewLateness(every time.Duration, now time.Time) *Lateness {
-	return &Lateness{every: every, due: now.Add(every)}
+// NewLateness returns the lateness of a timer that fires in wait.
+func NewLateness(now time.Time, wait time.Duration) *Lateness {
+	return &Lateness{due: now.Add(wait)}
 }
 
 // Take returns by how much the owner is late that no earlier call has returned.
@@ -33,9 +32,9 @@ func (l *Lateness) Take(now time.Time) (late time.Duration) {
 	return late
 }
 
-// Tick is Take, to be called when the owner's timer has fired.
-func (l *Lateness) Tick(now time.Time) (late time.Duration) {
+// Tick is Take for an owner whose timer has fired and fires again in wait.
+func (l *Lateness) Tick(now time.Time, wait time.Duration) (late time.Duration) {
 	late = l.Take(now)
-	l.due = now.Add(l.every)
+	l.due = now.Add(wait)
 	return late
 }

@@ -11,14 +11,14 @@ import (
 )
 
 func TestLateness_IsTakenOnce(t *testing.T) {
-	l := lease.NewLateness(time.Second, at(0))
-	assert.Zero(t, l.Tick(at(time.Second)))
+	l := lease.NewLateness(at(0), time.Second)
+	assert.Zero(t, l.Tick(at(time.Second), time.Second))
 	assert.Zero(t, l.Take(at(1900*time.Millisecond)))
-	assert.Zero(t, l.Tick(at(2*time.Second)))
+	assert.Zero(t, l.Tick(at(2*time.Second), time.Second))
 	assert.Equal(t, 57*time.Second, l.Take(at(time.Minute)), "suspended, and the timer has not fired yet")
 	assert.Zero(t, l.Take(at(time.Minute)))
-	assert.Equal(t, time.Millisecond, l.Tick(at(time.Minute+time.Millisecond)))
-	assert.Zero(t, l.Tick(at(time.Minute+time.Second)), "early")
+	assert.Equal(t, time.Millisecond, l.Tick(at(time.Minute+time.Millisecond), time.Second))
+	assert.Zero(t, l.Tick(at(time.Minute+time.Second), time.Second), "early")
 	assert.Zero(t, l.Take(at(time.Minute+2*time.Second)))
 	assert.Zero(t, l.Take(at(time.Minute)), "an older time")
 }
@@ -29,7 +29,7 @@ func TestLateness_DelaysAreBoundedByTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const every, d = 500 * time.Millisecond, 3 * time.Second
 		now := start
-		table, late := lease.NewOrdered[string, int](), lease.NewLateness(every, now)
+		table, late := lease.NewOrdered[string, int](), lease.NewLateness(now, every)
 		table.Renew("a", 1, now, d)
 		ticks, ran := 0, time.Duration(0)
 		for table.Len() > 0 {
@@ -40,7 +40,7 @@ func TestLateness_DelaysAreBoundedByTicks(t *testing.T) {
 				table.Delay(late.Take(now))
 				table.Expire(now)
 			}
-			table.Delay(late.Tick(now))
+			table.Delay(late.Tick(now, every))
 			table.Expire(now)
 			if wait >= every {
 				ticks++

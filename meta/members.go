@@ -25,10 +25,10 @@ import (
 //	      Leave               | lease expires (no beats)             | two refused dials,
 //	      (left) <------------+-----------------> (lost) <-----------+ or lease expires
 type roster struct {
-	nodeLease time.Duration
+	nodeLease, round time.Duration
 
-	mu         sync.Mutex // guards the rest; held for look-ups and changes only
-	lateness   *lease.Lateness
+	mu         sync.Mutex      // guards the rest; held for look-ups and changes only
+	lateness   *lease.Lateness // of the rounds
 	nodes      map[string]*rosterEntry
 	leases     *lease.Table[string, conclave.NodeID] // of sessions and data nodes
 	metas      map[string]*rosterEntry
@@ -83,8 +83,8 @@ type departure struct {
 func newRoster(nodeLease, round time.Duration, now time.Time) *roster {
 	same := func(a, b conclave.NodeID) bool { return a == b }
 	return &roster{
-		nodeLease: nodeLease, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
-		leases: lease.New(strings.Compare, same), lateness: lease.NewLateness(round, now), lastBeat: now,
+		nodeLease: nodeLease, round: round, nodes: map[string]*rosterEntry{}, metas: map[string]*rosterEntry{}, left: map[conclave.NodeID]bool{}, undialable: map[string]wire.Member{},
+		leases: lease.New(strings.Compare, same), lateness: lease.NewLateness(now, round), lastBeat: now,
 	}
 }
 
@@ -93,7 +93,7 @@ func newRoster(nodeLease, round time.Duration, now time.Time) *roster {
 func (r *roster) tick(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.excuse(r.lateness.Tick(now))
+	r.excuse(r.lateness.Tick(now, r.round))
 }
 
 // catchUp excuses what is late of the round that is due. It is called before a

@@ -259,11 +259,21 @@ func (c *clients) sortBroken() {
 	slices.SortStableFunc(c.broken, func(a, b broken) int { return a.until.Compare(b.until) })
 }
 
-// addRunTime records that the process has run for a while.
-func (c *clients) addRunTime(d time.Duration) {
+// addRunTime records that the process has run for a while, and that it was late:
+// the leases of the broken connections end as much later, except announced ones.
+func (c *clients) addRunTime(ran, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ran += d
+	c.ran += ran
+	if late == 0 {
+		return
+	}
+	for i, b := range c.broken {
+		if !b.conn.Announced {
+			c.broken[i].until = b.until.Add(late)
+		}
+	}
+	c.sortBroken()
 }
 
 // renewedFor limits how often the lease of a broken connection starts again:

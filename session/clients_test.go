@@ -25,7 +25,7 @@ func TestLeases_AreNotRenewedForEver(t *testing.T) {
 		c.open[conn.Owner], c.empty = conn, make(chan struct{})
 		c.release(conn, true, false, now)
 		for ; n < 100; n++ {
-			c.addRunTime(ran)
+			c.addRunTime(ran, 0)
 			now = now.Add(ran + 3*time.Second)
 			c.renew(now)
 			if over, _ := c.expired(now.Add(linger - 1)); len(over) > 0 {

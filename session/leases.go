@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"conclave/internal/trace"
+	"conclave/lease"
 	"conclave/session/registry"
 	"conclave/wire"
 	"conclave/wire/serve"
@@ -24,7 +25,8 @@ const (
 // expired, and forgets old tombstones.
 //
 // A lease is the time in which a client can come back. While this process was
-// suspended, no client could: when it resumes, the leases start again.
+// suspended, no client could: when it resumes, the leases start again. If it is
+// only late, because it has no processor, the leases end as much later.
 // Otherwise sessions that were all suspended would, once they resume, remove
 // registrations whose clients are connecting at that moment.
 type leases struct {
@@ -39,6 +41,7 @@ type leases struct {
 func (l *leases) run(ctx context.Context) {
 	sweep := time.NewTimer(leaseRound)
 	defer sweep.Stop()
+	lateness := lease.NewLateness(time.Now(), leaseRound)
 	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -48,10 +51,10 @@ func (l *leases) run(ctx context.Context) {
 		}
 		l.config.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
-		if now.Sub(last) > stalled {
+		if late := lateness.Take(now); now.Sub(last) > stalled {
 			l.clients.renew(now)
 		} else {
-			l.clients.addRunTime(now.Sub(last))
+			l.clients.addRunTime(now.Sub(last)-late, late)
 		}
 		last = now
 		expired, next := l.clients.expired(now)
@@ -62,6 +65,7 @@ func (l *leases) run(ctx context.Context) {
 			wait = min(wait, max(next.Sub(now), time.Millisecond))
 		}
 		sweep.Reset(wait)
+		lateness.Tick(now, wait) // what the round took is late in the next one
 	}
 }
 

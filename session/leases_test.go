@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"conclave"
 	"conclave/internal/signal"
+	"conclave/internal/trace"
 	"conclave/session/registry"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
@@ -26,6 +28,7 @@ type leaseTest struct {
 	leases   *leases
 	registry *locked
 	clients  *clients
+	starve   atomic.Bool // the loop is late by 900 ms in each round
 }
 
 // withLeases runs a test in virtual time.
@@ -33,6 +36,11 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		config := DefaultConfig()
 		x := &leaseTest{t: t, registry: &locked{Registry: registry.New(config.SessionGrace, 0, nil)}, clients: newClients(config.SessionGrace)}
+		config.Trace = func(c trace.Claim) {
+			if c.Kind == trace.Leasing && x.starve.Load() {
+				time.Sleep(900 * time.Millisecond)
+			}
+		}
 		x.registry.Resize(1, time.Now())
 		x.clients.refuse("")
 		x.leases = &leases{
@@ -113,6 +121,21 @@ func TestLeases_ExpectedEndsAreNoMassDeath(t *testing.T) {
 		time.Sleep(x.leases.config.ClientLease)
 		assert.Equal(t, 2, x.live())
 		time.Sleep(x.leases.config.ClientLease)
+		assert.Zero(t, x.live())
+	})
+}
+
+// A session that has no processor for nearly half of the time is late in each
+// round, too little to be taken for suspended. The leases of broken connections
+// last until it has run for that time.
+func TestLeases_OwnLatenessDoesNotCount(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		x.starve.Store(true)
+		time.Sleep(5 * time.Second)
+		x.breakOff(x.connect("client-1"))
+		time.Sleep(8 * time.Second)
+		assert.Equal(t, 1, x.live())
+		time.Sleep(3 * time.Second)
 		assert.Zero(t, x.live())
 	})
 }

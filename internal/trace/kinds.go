@@ -110,7 +110,7 @@ const (
 	Answering Kind = "answering" // a Point before it computes a diff for Peer
 	Answered  Kind = "answered"  // it sent its registrations of Slot to Peer, fenced by Epoch; Key is the incarnation that was asked
 	Accepted  Kind = "accepted"  // it keeps registration Subject at Version; Flag: a tombstone; Key is the dataId
-	Leasing   Kind = "leasing"   // a Point before a round in which it (or a leader of the metas) judges silence, where a suspended process is stopped
+	Leasing   Kind = "leasing"   // a Point before a round in which it judges silence, as a data node and a leader of the metas do, where a suspended process is stopped
 	Expiring  Kind = "expiring"  // a Point before it drops the registrations of Count connections whose lease has expired
 	Dropped   Kind = "dropped"   // it dropped a registration because its client has gone
 	Settled   Kind = "settled"   // a data node has acknowledged the registration at Epoch

@@ -13,4 +13,20 @@ var livenessGuards = []guard{
 		"session/clients.go", "if b.expected() || b.again {", "if b.again {"}},
 	{name: "Close waits for a welcome", test: unit{"./client", "TestClose_EndsAtOnceWhileASessionMakesItWait"}, patch: patch{
 		"client/link.go", "stopClosing := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })", "stopClosing := func() bool { return true }"}},
+	{name: "beats wait for their report", test: unit{"./meta/metaclient", "TestRun_BeatsDoNotWaitForTheReport"}, patch: patch{
+		"meta/metaclient/join.go", "return c.reporter.next(ctx, c.Beat/reportLimit)", "return c.reporter.next(ctx, 1000*c.Beat)"}},
+	{name: "a report that came late is not sent", test: unit{"./meta/metaclient", "TestRun_BeatsDoNotWaitForTheReport"}, patch: patch{
+		"meta/metaclient/join.go", "c.reporter.last, inTime = next, true", "c.reporter.last, inTime = next, false"}},
+	{name: "a leader that was suspended declares its members dead", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
+		"meta/members.go", "\tr.leases.Delay(late)\n", "\tr.leases.Delay(0)\n"}},
+	{name: "a leader that was suspended takes itself for cut off", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
+		"meta/members.go", "\tr.lastBeat = r.lastBeat.Add(late)\n", ""}},
+	{name: "a beat that is read before the tick renews for too long", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
+		"meta/members.go", "\tr.catchUp(at)\n", ""}},
+	{name: "lateness is counted twice", test: unit{"./lease", "TestLateness_IsTakenOnce"}, patch: patch{
+		"lease/lateness.go", "\tl.due = l.due.Add(late)\n", ""}},
+	{name: "a session that is late ends leases", test: unit{"./session", "TestLeases_OwnLatenessDoesNotCount"}, patch: patch{
+		"session/clients.go", "c.broken[i].until = b.until.Add(late)", "c.broken[i].until = b.until.Add(0)"}},
+	{name: "a data node that was suspended counts a session's grace", test: unit{"./data", "TestOwners_OwnLatenessIsNoAbsence"}, patch: patch{
+		"data/owners.go", "*since = since.Add(late)", "*since = since.Add(0)"}},
 }
