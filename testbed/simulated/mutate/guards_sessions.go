@@ -7,7 +7,7 @@ var sessionGuards = []guard{
 	{name: "leases end while their session is suspended", test: unit{"./session", "TestSuspendedSession_KeepsClientsThatHaveNoOther"}, by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2"), patch: patch{
 		"session/leases.go", "if time.Since(now) > stalled {", "if time.Since(now) > 1000*stalled {"}},
 	{name: "leases are not renewed when their session resumes", by: on("all-sessions-are-frozen", "all-sessions-are-frozen@2", "all-sessions-are-frozen@3"), patch: patch{
-		"session/leases.go", "if now.Sub(last) > stalled {", "if now.Sub(last) > 1000*stalled {"}},
+		"session/leases.go", "now.Sub(last) > stalled {", "now.Sub(last) > 1000*stalled {"}},
 	{name: "a slot without a copy is served unmarked", test: unit{"./data", "TestMarks_GrantWithoutCopyIsMarked"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
 		"data/migrate.go", "case m.r.copyEpoch.IsZero():\n\t\treturn true", "case m.r.copyEpoch.IsZero():\n\t\treturn owners.anyInGrace()"}},
 	{name: "marks end while no session lives", test: unit{"./data", "TestOwners_OutageOfAllSessionsKeepsMarks"}, by: on("power-cut-of-data-and-sessions", "power-cut-of-data-and-sessions@2"), patch: patch{
