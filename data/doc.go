@@ -133,6 +133,8 @@
 //     moment at which neither the member list nor a connection nor an answer
 //     shows it. What it offers when it returns after that, its clients must
 //     confirm again.
+//   - This node is suspended: the time is not counted against a session's grace
+//     (docs/adr/0071).
 //   - Every session: all copies and marks stay, and their time starts again when
 //     the first session is back (ADR 0046).
 //   - Every data node: the slots are not read until every session has answered.

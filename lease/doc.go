@@ -42,7 +42,9 @@
 //
 // A table's owner that is suspended, or has no processor, reads no renewals. It
 // measures by how much its own timer is late (Lateness) and delays all leases by
-// that (Delay), so that only time in which it could receive counts as silence.
+// that (Delay), so that only time in which it could receive counts as silence. A
+// Silence does so for one peer: the meta leader for a node, a data node's feed for
+// a session.
 //
 // # Not guaranteed
 //

@@ -43,6 +43,8 @@
 //     evidence: its stream broke, and the address at which it was once reached
 //     refuses two dials, 100 ms apart, or another incarnation of it answers
 //     there.
+//   - Time in which this leader did not run is no silence of its members: it
+//     measures by how much its own timer is late (docs/adr/0071).
 //   - A session that is removed because its lease ended, and is not known to be
 //     dead, is published as lost until it joins again, leaves or is replaced
 //     (the latest 16; docs/adr/0037).

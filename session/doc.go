@@ -68,6 +68,8 @@
 //   - Load makes no client look dead: a client's pings wait neither behind what it
 //     sends nor for the lock of the registry, and a slow data node is sent less at
 //     a time.
+//   - Time in which this session did not run is no silence of its clients, of the
+//     leader or of data nodes (docs/adr/0071).
 //   - An outage of meta stops nothing here: the last slot table and member list
 //     are used for as long as it lasts, and /readyz reports `stale`.
 //

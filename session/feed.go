@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/internal/signal"
+	"conclave/lease"
 	"conclave/session/registry"
 	"conclave/slot"
 	"conclave/wire"
@@ -56,10 +59,15 @@ type feedPosition struct {
 // reports whether any message arrived.
 func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	messages := signal.New()
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel(nil)
-	timeout := 2*f.config.Beat + f.config.Beat/2
-	silence := time.AfterFunc(timeout, func() { cancel(errFeedSilent) })
-	defer silence.Stop()
+	watching.Go(func() {
+		if f.isSilent(ctx, messages) {
+			cancel(errFeedSilent)
+		}
+	})
 	stream, err := f.data(n.address).Watch(ctx, connect.NewRequest(&wirev1.WatchRequest{Session: wire.NodeOut(f.config.Node)}))
 	if err != nil {
 		return false, wire.FromConnect(err)
@@ -67,7 +75,7 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 	defer func() { _ = stream.Close() }() // it has ended or is given up
 	places := map[uint32]feedPosition{}
 	for stream.Receive() {
-		silence.Reset(timeout)
+		messages.Set()
 		if !received {
 			received = true
 			select {
@@ -86,6 +94,29 @@ func (f *feeds) watch(ctx context.Context, n *dataNode) (received bool, err erro
 		return received, err
 	}
 	return received, wire.FromConnect(stream.Err())
+}
+
+// isSilent waits until no message has arrived for two beats and a half, and
+// returns true, or for the end of ctx, and returns false.
+func (f *feeds) isSilent(ctx context.Context, messages signal.Signal) bool {
+	limit := 2*f.config.Beat + f.config.Beat/2
+	silence := lease.NewSilence(time.Now(), limit, f.config.Beat/2)
+	round := time.NewTimer(silence.First())
+	defer round.Stop()
+	for {
+		select {
+		case <-messages.C():
+			silence.Received(time.Now(), limit)
+		case <-round.C:
+			next, over := silence.Round(time.Now())
+			if over {
+				return true
+			}
+			round.Reset(next)
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // follow applies one slot's changes. After a gap, at a new epoch, and for the

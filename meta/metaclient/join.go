@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"conclave/lease"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -50,15 +51,20 @@ func (c *Client) join(ctx context.Context, target Leader) (contact bool, err err
 	}()
 
 	current := target
-	silence := time.NewTimer(c.Beat) // for the first message; then two beats and a quarter
-	defer silence.Stop()
+	silence := lease.NewSilence(time.Now(), c.Beat, c.Beat/2)
+	round := time.NewTimer(silence.First())
+	defer round.Stop()
 	for {
 		select {
 		case current = <-contacts:
 			contact = true
-			silence.Reset(2*c.Beat + c.Beat/4)
-		case <-silence.C:
-			return contact, errSilent
+			silence.Received(time.Now(), 2*c.Beat+c.Beat/4)
+		case <-round.C:
+			next, over := silence.Round(time.Now())
+			if over {
+				return contact, errSilent
+			}
+			round.Reset(next)
 		case <-c.hints.C():
 			if c.supersedes(current) {
 				c.putBack()
