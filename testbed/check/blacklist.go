@@ -46,13 +46,17 @@ type tableSlot struct {
 
 // copies returns which copies the leader knew when it wrote a table that grants
 // the slot of a dead leader; the first is that of the node that is granted the
-// slot. If a write is repeated, its last report counts.
+// slot. If a write is repeated, its last report counts. Claims whose first one
+// could not be written to a trace file are left out.
 func (h *History) copies() map[tableSlot][]seenAt[trace.Claim] {
 	out := map[tableSlot][]seenAt[trace.Claim]{}
 	h.events(func(i int, _ time.Duration, c trace.Claim) {
 		k := tableSlot{c.Base, c.Slot}
-		if c.Flag {
+		switch {
+		case c.Flag:
 			out[k] = nil
+		case out[k] == nil:
+			return // which node was chosen is not known
 		}
 		out[k] = append(out[k], seenAt[trace.Claim]{c, i})
 	}, trace.Copied)

@@ -241,6 +241,16 @@ var operatorForgeries = map[string]forgery{
 			f.copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, true).copied(epoch(7, 5), "data-2", "none", epoch(0, 0), 0, false)
 		},
 	},
+	"L21 whose first claim is lost": {
+		func(f *forger) {
+			f.copied(epoch(7, 5), "data-1", "none", epoch(0, 0), 0, true).copied(epoch(7, 5), "data-2", "none", epoch(0, 0), 0, false)
+			f.copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+		},
+		func(f *forger) { // which node was chosen is not known: a line that could not be written
+			f.copied(epoch(7, 5), "data-2", "none", epoch(0, 0), 0, false).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+			f.copied(epoch(7, 6), "data-3", "caughtUp", epoch(7, 2), 0, true)
+		},
+	},
 	"L21 behind": {
 		func(f *forger) {
 			f.copied(epoch(7, 5), "data-2", "caughtUp", epoch(7, 2), 1001, true).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
