@@ -87,3 +87,20 @@ func TestRoster_OwnLatenessIsNoSilence(t *testing.T) {
 	assert.Equal(t, "data-1", lost[0].member.Node.Name)
 	assert.Len(t, runs(time.Second), 1, "its lease has lasted for 3 s after its beat")
 }
+
+// A beat that is read first after a suspension renews the lease from its arrival,
+// and the time of the suspension is not added to that.
+func TestRoster_BeatAfterAPauseRenewsForOneLease(t *testing.T) {
+	now := time.Now()
+	r := newRoster(3*time.Second, 500*time.Millisecond, now)
+	id := conclave.NodeID{Name: "data-1", Incarnation: "x"}
+	st := &stream{id: id, role: conclave.RoleData, stop: func(error) {}, echo: make(chan uint64, 1)}
+	_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleData}, conclave.NodeID{}, st, now)
+	require.True(t, ok)
+	now = now.Add(time.Hour)
+	_, ok = r.beat(st, &wirev1.JoinRequest{Beat: 2}, now)
+	require.True(t, ok)
+	r.tick(now)
+	expiry, _ := r.nextExpiry()
+	assert.Equal(t, now.Add(3*time.Second), expiry)
+}

@@ -21,7 +21,7 @@ var livenessGuards = []guard{
 		"meta/members.go", "\tr.leases.Delay(late)\n", "\tr.leases.Delay(0)\n"}},
 	{name: "a leader that was suspended takes itself for cut off", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
 		"meta/members.go", "\tr.lastBeat = r.lastBeat.Add(late)\n", ""}},
-	{name: "a beat that is read before the tick renews for too long", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
+	{name: "a beat that is read before the tick renews for too long", test: unit{"./meta", "TestRoster_BeatAfterAPauseRenewsForOneLease"}, patch: patch{
 		"meta/members.go", "\tr.catchUp(at)\n", ""}},
 	{name: "lateness is counted twice", test: unit{"./lease", "TestLateness_IsTakenOnce"}, patch: patch{
 		"lease/lateness.go", "\tl.due = l.due.Add(late)\n", ""}},
