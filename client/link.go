@@ -46,6 +46,7 @@ type link struct {
 	unsubscribes []string
 	watches      []string
 	unwatches    []string
+	unfit        map[*Subscription]bool // the whole list was asked for, because a delta did not fit
 	goodbye      bool
 }
 
@@ -74,7 +75,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	l := &link{
 		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan string, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		queued: map[*Publication]bool{}, owed: map[*Publication]bool{},
+		queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
 	}
 	timeout := time.AfterFunc(limit, func() { cancel(errSilent) })
 	l.stream = c.peers.Client(address).Connect(ctx)
@@ -122,7 +123,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 // session answers again.
 func (l *link) hello(wait func(time.Duration)) (*wirev1.ServerMessage, error) {
 	err := l.stream.Send(&wirev1.ClientMessage{Hello: &wirev1.ClientHello{
-		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger),
+		Client: l.client.id, Name: l.client.config.Name, LingerMs: wire.Ms(l.client.config.Linger), Deltas: true,
 	}})
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -374,7 +375,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	for _, push := range m.GetPushes() {
 		for _, id := range push.GetSubscriptions() {
 			if s := c.subs[id]; s != nil {
-				s.pushed(push.GetDatum(), push.GetHash(), wire.FromMs(push.GetUnconfirmedMs()))
+				l.pushed(s, push)
 			}
 		}
 	}

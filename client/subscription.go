@@ -87,6 +87,7 @@ func (s *Subscription) Close() {
 		delete(c.subs, s.id)
 		for _, l := range c.links {
 			l.unsubscribes = append(l.unsubscribes, s.id)
+			delete(l.unfit, s)
 		}
 		close(s.pushes) // pushed sends under the same lock, after checking closed
 	}

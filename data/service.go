@@ -170,9 +170,13 @@ func (r *replica) fetch(in *wirev1.FetchSlot, size *int, now time.Time) *wirev1.
 			break
 		}
 		f := r.store.Read(want.GetDataInfoId(), want.GetVersion(), want.GetHash(), now)
+		count := len(f.GetDatum().GetValues())
+		if want.GetDeltas() {
+			r.store.Shorten(f, want.GetHash())
+		}
 		*size += proto.Size(f)
 		out.Datums = append(out.Datums, f)
-		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: want.GetDataInfoId(), Version: f.GetDatum().GetVersion(), Count: len(f.GetDatum().GetValues()), Flag: f.GetSame()})
+		r.trace.Claim(trace.Claim{Kind: trace.Read, Slot: r.id, Epoch: r.epoch, Subject: want.GetDataInfoId(), Version: f.GetDatum().GetVersion(), Count: count, Flag: f.GetSame()})
 	}
 	return out
 }

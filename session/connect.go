@@ -93,7 +93,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	defer arrived()
 	conn := &connection{
-		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr},
+		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas},
 		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
 		out: &outbox{ready: signal.New()}, settled: signal.New(), extend: extend,
 		abort: func() { reading.set(past) },

@@ -73,6 +73,8 @@ type content struct {
 	hash       uint64
 }
 
+func (c *content) list() wire.List { return wire.List{Values: c.values, Publishers: c.publishers} }
+
 func (d *datum) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(d.regs, id, func(r *registration, id string) int { return cmp.Compare(r.id, id) })
 }

@@ -36,6 +36,8 @@ type Store struct {
 	writes  uint64                 // number of the last write
 	touched map[Key]lastWrite      // to each copy
 
+	bases map[string][]*base // by DataInfoID: earlier contents of large data; nil while there is none
+
 	marked map[string]mark // by DataInfoID: the data with a mark of their own; nil while there is none
 
 	// The mark on every datum of the slot; see Mark.
@@ -249,6 +251,7 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	}
 	s.counter++
 	d.version = s.counter
+	s.keep(d)
 	d.read = nil
 	if !d.noted {
 		d.noted = true
@@ -297,5 +300,6 @@ func (s *Store) datum(id string) *datum {
 func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
 	if len(d.regs) == 0 && !now.Before(s.marked[d.id].until) && !d.noted {
 		delete(s.data, d.id)
+		delete(s.bases, d.id)
 	}
 }

@@ -43,6 +43,7 @@
 //   - publish.go: registrations come, change and go.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
+//   - delta.go: how a large list is sent to a receiver that has an earlier one.
 //   - read.go: which topics are to be read, and when.
 //   - fence.go: which leader epoch of a slot counts.
 //   - registry.go: the registry, and the number of its slots.

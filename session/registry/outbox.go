@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -25,7 +27,14 @@ type Outbox struct {
 	stored   acks
 	refused  []*wirev1.Refusal
 	pushes   []string          // subscriptions in order of arrival, each once
-	newest   map[string]*datum // of each subscription in pushes
+	newest   map[string]unsent // of each subscription in pushes
+}
+
+// unsent is a push that waits.
+type unsent struct {
+	datum *datum
+	base  *datum        // what the subscriber has; nil if it is to be sent the whole list
+	delta *wirev1.Delta // from base; nil: the whole list
 }
 
 // acks holds acknowledgements to be sent: the highest version of each id.
@@ -84,15 +93,19 @@ func (o *Outbox) Configure(epoch *wirev1.Epoch, v *wirev1.WatchedValue) {
 func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
 
 // Push adds a push. It replaces one of the same subscription that was not sent
-// yet.
+// yet: the subscriber still has the base of that one. Like the methods of
+// Registry, it must be called under the registry's lock.
 func (o *Outbox) Push(p Push) {
 	if o.newest == nil {
-		o.newest = map[string]*datum{}
+		o.newest = map[string]unsent{}
 	}
-	if o.newest[p.ID] == nil {
+	base := p.base
+	if before, waits := o.newest[p.ID]; !waits {
 		o.pushes = append(o.pushes, p.ID)
+	} else if base != nil {
+		base = before.base
 	}
-	o.newest[p.ID] = p.datum
+	o.newest[p.ID] = unsent{p.datum, base, p.datum.since(base)}
 }
 
 // maxRefusals is how many refusals may wait for a client that does not read
@@ -128,22 +141,26 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()
 	m.Refused, o.refused = o.refused, nil
 	size, taken := 0, 0
-	at := map[*datum]*wirev1.Push{}
+	at := map[unsent]*wirev1.Push{}
 	for _, subscription := range o.pushes {
 		if size > messageBytes {
 			break
 		}
 		taken++
-		d := o.newest[subscription]
+		p := o.newest[subscription]
 		delete(o.newest, subscription)
-		if out := at[d]; out != nil {
+		if out := at[p]; out != nil {
 			out.Subscriptions = append(out.Subscriptions, subscription)
 			continue
 		}
-		out := &wirev1.Push{Subscriptions: []string{subscription}, Datum: d.message, Hash: d.hash, UnconfirmedMs: wire.Ms(d.unconfirmed)}
-		at[d] = out
+		out := &wirev1.Push{Subscriptions: []string{subscription}, Hash: p.datum.hash, UnconfirmedMs: wire.Ms(p.datum.unconfirmed)}
+		if out.Delta = p.delta; p.delta != nil {
+			size += proto.Size(p.delta)
+		} else {
+			out.Datum, size = p.datum.message, size+p.datum.size
+		}
+		at[p] = out
 		m.Pushes = append(m.Pushes, out)
-		size += d.size
 	}
 	if o.pushes = o.pushes[taken:]; len(o.pushes) == 0 {
 		o.pushes = nil

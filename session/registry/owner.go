@@ -45,6 +45,7 @@ type Owner struct {
 	Address   string // from which the client is or was connected
 	Number    uint64 // counts the connections of this session
 	Announced bool   // the client asked for a linger itself: its end is intended
+	Deltas    bool   // the client can apply deltas
 
 	last  atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
 	until time.Time                 // of a client that has left as it had announced: the end of its linger

@@ -14,6 +14,7 @@ type Push struct {
 	To    *Owner
 	ID    string // of the subscription
 	datum *datum
+	base  *datum // what the subscriber has, if a delta to that may be sent
 }
 
 // Fetched takes a slot leader's answer to reads, and returns what is to be
@@ -40,8 +41,15 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 func (tp *topic) take(f *wirev1.Fetched, now time.Time) bool {
 	switch {
 	case !f.GetSame():
-		tp.held = newDatum(f.GetDatum(), f.GetHash())
-		if tp.held.message.Version > tp.raise {
+		d := newDatum(f.GetDatum(), f.GetHash())
+		if f.GetDelta() != nil {
+			d = tp.rebuild(f)
+		}
+		if tp.whole = d == nil; tp.whole {
+			tp.read(now)
+			return false
+		}
+		if tp.held = d; d.message.Version > tp.raise {
 			tp.raise = 0
 		}
 	case tp.held == nil || tp.held.hash != f.GetHash() && f.GetHash() != 0:
@@ -68,6 +76,9 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	}
 	if d.hash == s.hash {
 		s.held, s.sure, s.publishers = time.Time{}, max(s.sure, d.message.Version), d.message.Publishers
+		if s.version == d.message.Version {
+			s.received(d)
+		}
 		return pushes // equal content is not pushed again
 	}
 	if d.message.Version <= s.version {
@@ -99,5 +110,5 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++
 	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	return append(pushes, Push{s.to, s.id, given})
+	return append(pushes, Push{s.to, s.id, given, s.received(d)})
 }

@@ -85,7 +85,7 @@ func (r *Registry) TakeReads(slot int, address string, limit int, now time.Time)
 			if tp.held != nil {
 				reads.Size += tp.held.size
 				if tp.raise == 0 {
-					w.Hash = tp.held.hash
+					w.Hash, w.Deltas = tp.held.hash, !tp.whole
 				}
 			}
 			reads.Wants = append(reads.Wants, w)

@@ -21,6 +21,7 @@ type topic struct {
 	due      bool      // to be read again, not before from
 	from     time.Time // the end of the push window, of a hold, or of a pause after a failure
 	lastRead time.Time
+	whole    bool // a delta did not fit: the next read is of the whole list
 }
 
 // mark marks a datum: removals below a version are unconfirmed until a time.
@@ -55,7 +56,7 @@ func (tp *topic) pace() time.Duration {
 	if tp.held == nil {
 		return 0
 	}
-	return min(time.Duration(tp.held.size*(1+len(tp.subs)))*pacePerByte, paceAtMost)
+	return min(time.Duration(tp.held.cost*(1+len(tp.subs)))*pacePerByte, paceAtMost)
 }
 
 // subscription is one client's subscription to a topic, with the last push that
@@ -70,6 +71,7 @@ type subscription struct {
 	hash       uint64 // 0: it has nothing
 	count      int
 	publishers []uint32      // of its content; shared, never changed
+	sent       *datum        // what it was sent last, the base of a delta; nil if none can be
 	sure       int64         // the highest version at which the slot's leader had the same content
 	limit      time.Duration // how long a push may be held back while it has no list; 0: no limit of its own
 	full       int           // like count, but with what was lost in small steps until doubted; see guard.pushed
@@ -83,8 +85,10 @@ type datum struct {
 	message *wirev1.Datum
 	hash    uint64
 	size    int // estimated bytes on the wire
+	cost    int // like size; of a delta once there is one
 
-	publishers map[uint32]bool // of the message; made by set
+	deltas     map[contentKey]*wirev1.Delta // from earlier contents; see since
+	publishers map[uint32]bool              // of the message; made by set
 
 	unconfirmed time.Duration // how much longer the push guard would have held it back without the subscription's limit
 }
@@ -93,7 +97,8 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 	if hash == 0 {
 		hash = wire.ContentHash(m.Values)
 	}
-	return &datum{message: m, hash: hash, size: 64 + len(m.DataInfoId) + sizeOf(m.Values)}
+	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
+	return &datum{message: m, hash: hash, size: size, cost: size}
 }
 
 // set returns the publishers of the message.

@@ -17,7 +17,7 @@
 //	lease 3s
 //	only in the bubble                     where a machine would be too small
 //	budget session 20us a message 10ns a byte queue 1000000
-//	clients 4 names 8 every 300ms replace 2s guests 3s readers 4s bulk 100
+//	clients 4 names 8 publishers 3 bytes 100 every 300ms replace 2s guests 3s readers 4s bulk 100
 //	at 2s slow leader from db by 300ms jitter 50ms for 2lease
 //	at 3s kill it for 5s
 //	at 3s expect new leader within lease+1s
@@ -89,6 +89,8 @@
 //	the rest                                     all nodes but what "it" is
 //
 // The clients of "clients N" stay: they publish, change and replace. With
+// "publishers N" as many of them publish under each name, instead of two, and with
+// "bytes N" their values are at least as long. With
 // "guests D" another client arrives about every D and publishes; a few seconds
 // later it withdraws and leaves, leaves without withdrawing, or is killed. With
 // "readers D" a client arrives that subscribes to everything, has its first

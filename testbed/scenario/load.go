@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -82,8 +83,10 @@ func (l *load) begin(ctx context.Context, seed uint64) error {
 			}
 		}
 		for n := range l.of.Names {
-			if n%l.of.Clients == i || l.of.Clients > 1 && (n+1)%l.of.Clients == i {
-				w.pubs = append(w.pubs, &registration{name: serviceName(n)})
+			for k := range min(cmp.Or(l.of.Each, 2), l.of.Clients) {
+				if (n+k)%l.of.Clients == i {
+					w.pubs = append(w.pubs, &registration{name: serviceName(n)})
+				}
 			}
 		}
 		l.working.Go(func() { l.work(ctx, w) })
@@ -162,7 +165,7 @@ func (l *load) register(ctx context.Context, w *worker, o *registration) bool {
 		return false
 	}
 	o.tag = fmt.Sprintf("%s/%d", w.name, len(l.names)+1)
-	value := fmt.Sprintf("%s#%d", o.tag, o.count)
+	value := l.value(o)
 	l.live[o.tag], l.names[o.tag] = value, o.name
 	l.mu.Unlock()
 	l.rec.Op(check.Op{Client: w.name, Kind: check.OpPublish, Name: o.name, ID: o.tag, Version: 1, Values: []string{value}})
@@ -174,6 +177,12 @@ func (l *load) register(ctx context.Context, w *worker, o *registration) bool {
 	}
 	o.pub = pub
 	return true
+}
+
+// value returns the registration's value at its count, which leading zeros make as
+// long as Load.Bytes; see check.ParseValue.
+func (l *load) value(o *registration) string {
+	return fmt.Sprintf("%s#%0*d", o.tag, max(1, l.of.Bytes-len(o.tag)-1), o.count)
 }
 
 func (l *load) change(ctx context.Context, w *worker, o *registration) {
@@ -189,7 +198,7 @@ func (l *load) update(w *worker, o *registration) bool {
 		return false
 	}
 	o.count++
-	value := fmt.Sprintf("%s#%d", o.tag, o.count)
+	value := l.value(o)
 	l.mu.Lock()
 	if w.dead { // killed meanwhile
 		l.mu.Unlock()

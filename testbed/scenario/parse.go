@@ -186,6 +186,10 @@ func (p *parser) clients() (err error) {
 		switch w := p.next(); w {
 		case "names":
 			p.s.Load.Names, err = p.number()
+		case "publishers":
+			p.s.Load.Each, err = p.number()
+		case "bytes":
+			p.s.Load.Bytes, err = p.number()
 		case "every":
 			p.s.Load.Every, err = p.duration()
 		case "replace":
@@ -197,7 +201,7 @@ func (p *parser) clients() (err error) {
 		case "bulk":
 			p.s.Load.Bulk, err = p.number()
 		default:
-			return fmt.Errorf("unknown word %q (want names, every, replace, guests, readers or bulk)", w)
+			return fmt.Errorf("unknown word %q (want names, publishers, bytes, every, replace, guests, readers or bulk)", w)
 		}
 	}
 	return err

@@ -28,7 +28,9 @@ type Scenario struct {
 // Load is what the clients do while the scenario is played.
 type Load struct {
 	Clients int           // client-1, client-2 ..; each subscribes to every name
-	Names   int           // service-1 ..; two clients publish under each of them
+	Names   int           // service-1 ..
+	Each    int           // so many clients publish under each name; 0: two
+	Bytes   int           // values have at least this length
 	Every   time.Duration // each client changes one of its values; 0: never
 	Replace time.Duration // each client withdraws a registration and publishes a new one; 0: never
 	Guests  time.Duration // a client arrives, publishes, and soon withdraws, leaves or is killed; 0: never
@@ -99,6 +101,12 @@ func (s Scenario) String() string {
 	}
 	if s.Load.Clients > 0 {
 		fmt.Fprintf(&b, "clients %d names %d", s.Load.Clients, s.Load.Names)
+		if s.Load.Each > 0 {
+			fmt.Fprintf(&b, " publishers %d", s.Load.Each)
+		}
+		if s.Load.Bytes > 0 {
+			fmt.Fprintf(&b, " bytes %d", s.Load.Bytes)
+		}
 		if s.Load.Every > 0 {
 			fmt.Fprintf(&b, " every %s", s.Load.Every)
 		}

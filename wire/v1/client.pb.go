@@ -219,6 +219,7 @@ type ClientHello struct {
 	// The client will leave without a goodbye. Its registrations stay for this
 	// time and then count as withdrawn. 0: the client lease of the session.
 	LingerMs      int64 `protobuf:"varint,3,opt,name=linger_ms,json=lingerMs,proto3" json:"linger_ms,omitempty"`
+	Deltas        bool  `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"` // the client can apply Push.delta
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -272,6 +273,13 @@ func (x *ClientHello) GetLingerMs() int64 {
 		return x.LingerMs
 	}
 	return 0
+}
+
+func (x *ClientHello) GetDeltas() bool {
+	if x != nil {
+		return x.Deltas
+	}
+	return false
 }
 
 type Subscription struct {
@@ -788,7 +796,8 @@ type Push struct {
 	Hash          uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`
 	// The list is known to be incomplete, and the push guard would have held it
 	// back for this time. It is pushed because of the subscription's hold_ms.
-	UnconfirmedMs int64 `protobuf:"varint,4,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`
+	UnconfirmedMs int64  `protobuf:"varint,4,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`
+	Delta         *Delta `protobuf:"bytes,5,opt,name=delta,proto3" json:"delta,omitempty"` // instead of datum, to a client that has its base
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,6 +858,13 @@ func (x *Push) GetUnconfirmedMs() int64 {
 		return x.UnconfirmedMs
 	}
 	return 0
+}
+
+func (x *Push) GetDelta() *Delta {
+	if x != nil {
+		return x.Delta
+	}
+	return nil
 }
 
 type Move struct {
@@ -916,11 +932,12 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x04ping\x18\x05 \x01(\x04R\x04ping\x12\x18\n" +
 	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
 	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
-	"\aunwatch\x18\b \x03(\tR\aunwatch\"V\n" +
+	"\aunwatch\x18\b \x03(\tR\aunwatch\"n\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
-	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\"\xbd\x01\n" +
+	"\tlinger_ms\x18\x03 \x01(\x03R\blingerMs\x12\x16\n" +
+	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"\xbd\x01\n" +
 	"\fSubscription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\fdata_info_id\x18\x02 \x01(\tR\n" +
@@ -965,12 +982,13 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\aRefusal\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\x91\x01\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xbb\x01\n" +
 	"\x04Push\x12$\n" +
 	"\rsubscriptions\x18\x01 \x03(\tR\rsubscriptions\x12(\n" +
 	"\x05datum\x18\x02 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12%\n" +
-	"\x0eunconfirmed_ms\x18\x04 \x01(\x03R\runconfirmedMs\"\x1e\n" +
+	"\x0eunconfirmed_ms\x18\x04 \x01(\x03R\runconfirmedMs\x12(\n" +
+	"\x05delta\x18\x05 \x01(\v2\x12.conclave.v1.DeltaR\x05delta\"\x1e\n" +
 	"\x04Move\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason2\x93\x01\n" +
 	"\rClientService\x12E\n" +
@@ -1008,6 +1026,7 @@ var file_wire_v1_client_proto_goTypes = []any{
 	(*Epoch)(nil),         // 14: conclave.v1.Epoch
 	(*Node)(nil),          // 15: conclave.v1.Node
 	(*Datum)(nil),         // 16: conclave.v1.Datum
+	(*Delta)(nil),         // 17: conclave.v1.Delta
 }
 var file_wire_v1_client_proto_depIdxs = []int32{
 	3,  // 0: conclave.v1.ClientMessage.hello:type_name -> conclave.v1.ClientHello
@@ -1024,15 +1043,16 @@ var file_wire_v1_client_proto_depIdxs = []int32{
 	7,  // 11: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
 	15, // 12: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
 	16, // 13: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
-	2,  // 14: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
-	0,  // 15: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
-	5,  // 16: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
-	1,  // 17: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
-	16, // [16:18] is the sub-list for method output_type
-	14, // [14:16] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	17, // 14: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
+	2,  // 15: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
+	0,  // 16: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
+	5,  // 17: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
+	1,  // 18: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
+	17, // [17:19] is the sub-list for method output_type
+	15, // [15:17] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_client_proto_init() }

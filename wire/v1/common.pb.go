@@ -1258,6 +1258,239 @@ func (x *Datum) GetPublishers() []uint32 {
 	return nil
 }
 
+// Delta is a datum as changes of an earlier one, its base. The receiver applies
+// it only to that base, and only if the result has the hashes that are named: it
+// is then exactly the datum of its version.
+type Delta struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	DataInfoId     string                 `protobuf:"bytes,1,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
+	Version        int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	BaseVersion    int64                  `protobuf:"varint,3,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	BaseHash       uint64                 `protobuf:"varint,4,opt,name=base_hash,json=baseHash,proto3" json:"base_hash,omitempty"`                   // ContentHash of the base
+	Values         uint32                 `protobuf:"varint,5,opt,name=values,proto3" json:"values,omitempty"`                                       // number of values of the result
+	Publishers     uint32                 `protobuf:"varint,6,opt,name=publishers,proto3" json:"publishers,omitempty"`                               // number of its publishers
+	PublishersHash uint64                 `protobuf:"varint,7,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // PublishersHash of them
+	ValueEdits     []*ValueEdit           `protobuf:"bytes,8,rep,name=value_edits,json=valueEdits,proto3" json:"value_edits,omitempty"`              // in the order of their positions
+	PublisherEdits []*PublisherEdit       `protobuf:"bytes,9,rep,name=publisher_edits,json=publisherEdits,proto3" json:"publisher_edits,omitempty"`  // likewise
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Delta) Reset() {
+	*x = Delta{}
+	mi := &file_wire_v1_common_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delta) ProtoMessage() {}
+
+func (x *Delta) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_common_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delta.ProtoReflect.Descriptor instead.
+func (*Delta) Descriptor() ([]byte, []int) {
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Delta) GetDataInfoId() string {
+	if x != nil {
+		return x.DataInfoId
+	}
+	return ""
+}
+
+func (x *Delta) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Delta) GetBaseVersion() int64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *Delta) GetBaseHash() uint64 {
+	if x != nil {
+		return x.BaseHash
+	}
+	return 0
+}
+
+func (x *Delta) GetValues() uint32 {
+	if x != nil {
+		return x.Values
+	}
+	return 0
+}
+
+func (x *Delta) GetPublishers() uint32 {
+	if x != nil {
+		return x.Publishers
+	}
+	return 0
+}
+
+func (x *Delta) GetPublishersHash() uint64 {
+	if x != nil {
+		return x.PublishersHash
+	}
+	return 0
+}
+
+func (x *Delta) GetValueEdits() []*ValueEdit {
+	if x != nil {
+		return x.ValueEdits
+	}
+	return nil
+}
+
+func (x *Delta) GetPublisherEdits() []*PublisherEdit {
+	if x != nil {
+		return x.PublisherEdits
+	}
+	return nil
+}
+
+// ValueEdit replaces values of the base by others.
+type ValueEdit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint32                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`         // index in the base
+	Remove        uint32                 `protobuf:"varint,2,opt,name=remove,proto3" json:"remove,omitempty"` // number of values that go
+	Insert        []string               `protobuf:"bytes,3,rep,name=insert,proto3" json:"insert,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueEdit) Reset() {
+	*x = ValueEdit{}
+	mi := &file_wire_v1_common_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueEdit) ProtoMessage() {}
+
+func (x *ValueEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_common_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueEdit.ProtoReflect.Descriptor instead.
+func (*ValueEdit) Descriptor() ([]byte, []int) {
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ValueEdit) GetAt() uint32 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *ValueEdit) GetRemove() uint32 {
+	if x != nil {
+		return x.Remove
+	}
+	return 0
+}
+
+func (x *ValueEdit) GetInsert() []string {
+	if x != nil {
+		return x.Insert
+	}
+	return nil
+}
+
+// PublisherEdit replaces publishers of the base by others.
+type PublisherEdit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint32                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	Remove        uint32                 `protobuf:"varint,2,opt,name=remove,proto3" json:"remove,omitempty"`
+	Insert        []uint32               `protobuf:"fixed32,3,rep,packed,name=insert,proto3" json:"insert,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublisherEdit) Reset() {
+	*x = PublisherEdit{}
+	mi := &file_wire_v1_common_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublisherEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublisherEdit) ProtoMessage() {}
+
+func (x *PublisherEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_common_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublisherEdit.ProtoReflect.Descriptor instead.
+func (*PublisherEdit) Descriptor() ([]byte, []int) {
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PublisherEdit) GetAt() uint32 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *PublisherEdit) GetRemove() uint32 {
+	if x != nil {
+		return x.Remove
+	}
+	return 0
+}
+
+func (x *PublisherEdit) GetInsert() []uint32 {
+	if x != nil {
+		return x.Insert
+	}
+	return nil
+}
+
 // ErrorDetail is sent in a Connect error; see wire/error.go.
 type ErrorDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1271,7 +1504,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_wire_v1_common_proto_msgTypes[17]
+	mi := &file_wire_v1_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1516,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_common_proto_msgTypes[17]
+	mi := &file_wire_v1_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1529,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_wire_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_wire_v1_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ErrorDetail) GetCode() string {
@@ -1422,7 +1655,29 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\x04 \x03(\aR\n" +
-	"publishers\"\x8a\x01\n" +
+	"publishers\"\xe2\x02\n" +
+	"\x05Delta\x12 \n" +
+	"\fdata_info_id\x18\x01 \x01(\tR\n" +
+	"dataInfoId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12!\n" +
+	"\fbase_version\x18\x03 \x01(\x03R\vbaseVersion\x12\x1b\n" +
+	"\tbase_hash\x18\x04 \x01(\x04R\bbaseHash\x12\x16\n" +
+	"\x06values\x18\x05 \x01(\rR\x06values\x12\x1e\n" +
+	"\n" +
+	"publishers\x18\x06 \x01(\rR\n" +
+	"publishers\x12'\n" +
+	"\x0fpublishers_hash\x18\a \x01(\x04R\x0epublishersHash\x127\n" +
+	"\vvalue_edits\x18\b \x03(\v2\x16.conclave.v1.ValueEditR\n" +
+	"valueEdits\x12C\n" +
+	"\x0fpublisher_edits\x18\t \x03(\v2\x1a.conclave.v1.PublisherEditR\x0epublisherEdits\"K\n" +
+	"\tValueEdit\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\rR\x02at\x12\x16\n" +
+	"\x06remove\x18\x02 \x01(\rR\x06remove\x12\x16\n" +
+	"\x06insert\x18\x03 \x03(\tR\x06insert\"O\n" +
+	"\rPublisherEdit\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\rR\x02at\x12\x16\n" +
+	"\x06remove\x18\x02 \x01(\rR\x06remove\x12\x16\n" +
+	"\x06insert\x18\x03 \x03(\aR\x06insert\"\x8a\x01\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12%\n" +
@@ -1448,7 +1703,7 @@ func file_wire_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_wire_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_wire_v1_common_proto_goTypes = []any{
 	(Access)(0),            // 0: conclave.v1.Access
 	(*Epoch)(nil),          // 1: conclave.v1.Epoch
@@ -1468,7 +1723,10 @@ var file_wire_v1_common_proto_goTypes = []any{
 	(*Epochs)(nil),         // 15: conclave.v1.Epochs
 	(*Publisher)(nil),      // 16: conclave.v1.Publisher
 	(*Datum)(nil),          // 17: conclave.v1.Datum
-	(*ErrorDetail)(nil),    // 18: conclave.v1.ErrorDetail
+	(*Delta)(nil),          // 18: conclave.v1.Delta
+	(*ValueEdit)(nil),      // 19: conclave.v1.ValueEdit
+	(*PublisherEdit)(nil),  // 20: conclave.v1.PublisherEdit
+	(*ErrorDetail)(nil),    // 21: conclave.v1.ErrorDetail
 }
 var file_wire_v1_common_proto_depIdxs = []int32{
 	2,  // 0: conclave.v1.Member.node:type_name -> conclave.v1.Node
@@ -1505,12 +1763,14 @@ var file_wire_v1_common_proto_depIdxs = []int32{
 	1,  // 31: conclave.v1.Epochs.switches:type_name -> conclave.v1.Epoch
 	1,  // 32: conclave.v1.Epochs.freeze:type_name -> conclave.v1.Epoch
 	1,  // 33: conclave.v1.Epochs.config:type_name -> conclave.v1.Epoch
-	1,  // 34: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	19, // 34: conclave.v1.Delta.value_edits:type_name -> conclave.v1.ValueEdit
+	20, // 35: conclave.v1.Delta.publisher_edits:type_name -> conclave.v1.PublisherEdit
+	1,  // 36: conclave.v1.ErrorDetail.epoch:type_name -> conclave.v1.Epoch
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_common_proto_init() }
@@ -1524,7 +1784,7 @@ func file_wire_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_common_proto_rawDesc), len(file_wire_v1_common_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

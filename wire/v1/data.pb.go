@@ -505,6 +505,7 @@ type Want struct {
 	DataInfoId    string                 `protobuf:"bytes,1,opt,name=data_info_id,json=dataInfoId,proto3" json:"data_info_id,omitempty"`
 	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // the highest that the session has pushed; the leader raises its counter above it
 	Hash          uint64                 `protobuf:"varint,3,opt,name=hash,proto3" json:"hash,omitempty"`       // of the content that the session has; 0: none
+	Deltas        bool                   `protobuf:"varint,4,opt,name=deltas,proto3" json:"deltas,omitempty"`   // the answer may be a delta to that content
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +559,13 @@ func (x *Want) GetHash() uint64 {
 		return x.Hash
 	}
 	return 0
+}
+
+func (x *Want) GetDeltas() bool {
+	if x != nil {
+		return x.Deltas
+	}
+	return false
 }
 
 type FetchResponse struct {
@@ -681,6 +689,7 @@ type Fetched struct {
 	UnconfirmedMs      int64                  `protobuf:"varint,5,opt,name=unconfirmed_ms,json=unconfirmedMs,proto3" json:"unconfirmed_ms,omitempty"`                // how long the datum is still marked unconfirmed; 0: not marked
 	IncompleteMs       int64                  `protobuf:"varint,6,opt,name=incomplete_ms,json=incompleteMs,proto3" json:"incomplete_ms,omitempty"`                   // how long its slot is still marked as incomplete: its leader may never have had some registrations
 	Withdrawn          []uint32               `protobuf:"fixed32,7,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`                                     // while it is: PublisherHash of the registrations that are known to be withdrawn
+	Delta              *Delta                 `protobuf:"bytes,8,opt,name=delta,proto3" json:"delta,omitempty"`                                                      // instead of the datum's values and publishers
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -760,6 +769,13 @@ func (x *Fetched) GetIncompleteMs() int64 {
 func (x *Fetched) GetWithdrawn() []uint32 {
 	if x != nil {
 		return x.Withdrawn
+	}
+	return nil
+}
+
+func (x *Fetched) GetDelta() *Delta {
+	if x != nil {
+		return x.Delta
 	}
 	return nil
 }
@@ -1870,19 +1886,20 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\tFetchSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x125\n" +
 	"\fleader_epoch\x18\x02 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12'\n" +
-	"\x05wants\x18\x03 \x03(\v2\x11.conclave.v1.WantR\x05wants\"V\n" +
+	"\x05wants\x18\x03 \x03(\v2\x11.conclave.v1.WantR\x05wants\"n\n" +
 	"\x04Want\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\x04R\x04hash\"?\n" +
+	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12\x16\n" +
+	"\x06deltas\x18\x04 \x01(\bR\x06deltas\"?\n" +
 	"\rFetchResponse\x12.\n" +
 	"\x05slots\x18\x01 \x03(\v2\x18.conclave.v1.FetchedSlotR\x05slots\"\xb3\x01\n" +
 	"\vFetchedSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12+\n" +
 	"\x06access\x18\x02 \x01(\x0e2\x13.conclave.v1.AccessR\x06access\x125\n" +
 	"\fleader_epoch\x18\x03 \x01(\v2\x12.conclave.v1.EpochR\vleaderEpoch\x12,\n" +
-	"\x06datums\x18\x04 \x03(\v2\x14.conclave.v1.FetchedR\x06datums\"\xf6\x01\n" +
+	"\x06datums\x18\x04 \x03(\v2\x14.conclave.v1.FetchedR\x06datums\"\xa0\x02\n" +
 	"\aFetched\x12(\n" +
 	"\x05datum\x18\x01 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
 	"\x04same\x18\x02 \x01(\bR\x04same\x12\x12\n" +
@@ -1890,7 +1907,8 @@ const file_wire_v1_data_proto_rawDesc = "" +
 	"\x13unexplained_version\x18\x04 \x01(\x03R\x12unexplainedVersion\x12%\n" +
 	"\x0eunconfirmed_ms\x18\x05 \x01(\x03R\runconfirmedMs\x12#\n" +
 	"\rincomplete_ms\x18\x06 \x01(\x03R\fincompleteMs\x12\x1c\n" +
-	"\twithdrawn\x18\a \x03(\aR\twithdrawn\";\n" +
+	"\twithdrawn\x18\a \x03(\aR\twithdrawn\x12(\n" +
+	"\x05delta\x18\b \x01(\v2\x12.conclave.v1.DeltaR\x05delta\";\n" +
 	"\fWatchRequest\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\"S\n" +
 	"\n" +
@@ -2036,6 +2054,7 @@ var file_wire_v1_data_proto_goTypes = []any{
 	(*Node)(nil),             // 30: conclave.v1.Node
 	(Access)(0),              // 31: conclave.v1.Access
 	(*Datum)(nil),            // 32: conclave.v1.Datum
+	(*Delta)(nil),            // 33: conclave.v1.Delta
 }
 var file_wire_v1_data_proto_depIdxs = []int32{
 	28, // 0: conclave.v1.SlotBatch.leader_epoch:type_name -> conclave.v1.Epoch
@@ -2056,50 +2075,51 @@ var file_wire_v1_data_proto_depIdxs = []int32{
 	28, // 15: conclave.v1.FetchedSlot.leader_epoch:type_name -> conclave.v1.Epoch
 	11, // 16: conclave.v1.FetchedSlot.datums:type_name -> conclave.v1.Fetched
 	32, // 17: conclave.v1.Fetched.datum:type_name -> conclave.v1.Datum
-	30, // 18: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
-	14, // 19: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
-	28, // 20: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
-	30, // 21: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
-	16, // 22: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
-	17, // 23: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
-	28, // 24: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
-	28, // 25: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
-	31, // 26: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
-	20, // 27: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
-	21, // 28: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
-	19, // 29: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
-	29, // 30: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
-	30, // 31: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
-	30, // 32: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
-	0,  // 33: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
-	30, // 34: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
-	23, // 35: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
-	28, // 36: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
-	25, // 37: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
-	31, // 38: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
-	28, // 39: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
-	30, // 40: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
-	30, // 41: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
-	27, // 42: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
-	28, // 43: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
-	28, // 44: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
-	3,  // 45: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
-	6,  // 46: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
-	12, // 47: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
-	15, // 48: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
-	22, // 49: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
-	26, // 50: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
-	4,  // 51: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
-	9,  // 52: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
-	13, // 53: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
-	18, // 54: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
-	24, // 55: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
-	18, // 56: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
-	51, // [51:57] is the sub-list for method output_type
-	45, // [45:51] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	33, // 18: conclave.v1.Fetched.delta:type_name -> conclave.v1.Delta
+	30, // 19: conclave.v1.WatchRequest.session:type_name -> conclave.v1.Node
+	14, // 20: conclave.v1.WatchEvent.changes:type_name -> conclave.v1.SlotChange
+	28, // 21: conclave.v1.SlotChange.leader_epoch:type_name -> conclave.v1.Epoch
+	30, // 22: conclave.v1.ReplicateRequest.follower:type_name -> conclave.v1.Node
+	16, // 23: conclave.v1.ReplicateRequest.follow:type_name -> conclave.v1.Follow
+	17, // 24: conclave.v1.ReplicateRequest.unfollow:type_name -> conclave.v1.Unfollow
+	28, // 25: conclave.v1.Follow.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 26: conclave.v1.ReplicateEvent.leader_epoch:type_name -> conclave.v1.Epoch
+	31, // 27: conclave.v1.ReplicateEvent.access:type_name -> conclave.v1.Access
+	20, // 28: conclave.v1.ReplicateEvent.copies:type_name -> conclave.v1.Copy
+	21, // 29: conclave.v1.ReplicateEvent.removals:type_name -> conclave.v1.CopyRemoval
+	19, // 30: conclave.v1.ReplicateEvent.digest:type_name -> conclave.v1.CopiesDigest
+	29, // 31: conclave.v1.Copy.publisher:type_name -> conclave.v1.Publisher
+	30, // 32: conclave.v1.Copy.owner:type_name -> conclave.v1.Node
+	30, // 33: conclave.v1.CopyRemoval.owner:type_name -> conclave.v1.Node
+	0,  // 34: conclave.v1.CopyRemoval.cause:type_name -> conclave.v1.Cause
+	30, // 35: conclave.v1.FinishRequest.successor:type_name -> conclave.v1.Node
+	23, // 36: conclave.v1.FinishRequest.slots:type_name -> conclave.v1.FinishSlot
+	28, // 37: conclave.v1.FinishSlot.leader_epoch:type_name -> conclave.v1.Epoch
+	25, // 38: conclave.v1.FinishResponse.slots:type_name -> conclave.v1.FinishedSlot
+	31, // 39: conclave.v1.FinishedSlot.access:type_name -> conclave.v1.Access
+	28, // 40: conclave.v1.FinishedSlot.source_epoch:type_name -> conclave.v1.Epoch
+	30, // 41: conclave.v1.FinishedSlot.partial:type_name -> conclave.v1.Node
+	30, // 42: conclave.v1.CollectRequest.leader:type_name -> conclave.v1.Node
+	27, // 43: conclave.v1.CollectRequest.slots:type_name -> conclave.v1.HeldCopy
+	28, // 44: conclave.v1.HeldCopy.leader_epoch:type_name -> conclave.v1.Epoch
+	28, // 45: conclave.v1.HeldCopy.copy_epoch:type_name -> conclave.v1.Epoch
+	3,  // 46: conclave.v1.DataService.Write:input_type -> conclave.v1.WriteRequest
+	6,  // 47: conclave.v1.DataService.Fetch:input_type -> conclave.v1.FetchRequest
+	12, // 48: conclave.v1.DataService.Watch:input_type -> conclave.v1.WatchRequest
+	15, // 49: conclave.v1.DataService.Replicate:input_type -> conclave.v1.ReplicateRequest
+	22, // 50: conclave.v1.DataService.Finish:input_type -> conclave.v1.FinishRequest
+	26, // 51: conclave.v1.DataService.Collect:input_type -> conclave.v1.CollectRequest
+	4,  // 52: conclave.v1.DataService.Write:output_type -> conclave.v1.WriteResponse
+	9,  // 53: conclave.v1.DataService.Fetch:output_type -> conclave.v1.FetchResponse
+	13, // 54: conclave.v1.DataService.Watch:output_type -> conclave.v1.WatchEvent
+	18, // 55: conclave.v1.DataService.Replicate:output_type -> conclave.v1.ReplicateEvent
+	24, // 56: conclave.v1.DataService.Finish:output_type -> conclave.v1.FinishResponse
+	18, // 57: conclave.v1.DataService.Collect:output_type -> conclave.v1.ReplicateEvent
+	52, // [52:58] is the sub-list for method output_type
+	46, // [46:52] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_data_proto_init() }

@@ -33,6 +33,7 @@ var guards = slices.Concat(
 	trustGuards,
 	livenessGuards,
 	millisGuards,
+	deltaGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"fmt"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// pushed gives a push to one subscription. A delta that does not fit what the
+// subscription has is dropped, and the whole list is asked for, once: the session
+// then knows again what the subscription has. The client's lock is held.
+func (l *link) pushed(s *Subscription, p *wirev1.Push) {
+	d := p.GetDatum()
+	switch delta := p.GetDelta(); {
+	case delta == nil:
+		delete(l.unfit, s)
+	case delta.GetVersion() <= s.seen.Version:
+		return // the subscription has a later list, through another session
+	default:
+		var err error
+		if d, err = s.rebuild(delta, p.GetHash()); err == nil {
+			break
+		}
+		if !l.unfit[s] {
+			l.client.log.Info("a change does not fit: the whole list is read again", "dataId", s.data.DataID, "error", err)
+			l.unfit[s] = true
+			l.subscribes = append(l.subscribes, s)
+			l.ready.Set()
+		}
+		return
+	}
+	s.pushed(d, p.GetHash(), wire.FromMs(p.GetUnconfirmedMs()))
+}
+
+// rebuild returns the datum that a delta makes of what the subscription has.
+func (s *Subscription) rebuild(d *wirev1.Delta, hash uint64) (*wirev1.Datum, error) {
+	if s.hash != d.GetBaseHash() || s.seen.Version != d.GetBaseVersion() {
+		return nil, fmt.Errorf("version %d is made of version %d, and version %d is here", d.GetVersion(), d.GetBaseVersion(), s.seen.Version)
+	}
+	list, err := wire.List{Values: s.seen.Values, Publishers: s.by}.Apply(d, hash)
+	if err != nil {
+		return nil, err
+	}
+	return &wirev1.Datum{DataInfoId: s.key, Version: d.GetVersion(), Values: list.Values, Publishers: list.Publishers}, nil
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+func TestShorten_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
+	s, now := New(time.Minute), time.Now()
+	write := func(i int, version int64, gone bool) {
+		p := publisher(testData[0], fmt.Sprintf("r%03d", i), version, gone)
+		if !gone {
+			p.Values = []string{fmt.Sprint(version, strings.Repeat("x", 1000))}
+		}
+		require.True(t, s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now))
+	}
+	read := func(hash uint64) *wirev1.Fetched {
+		f := s.Read(testData[0], 0, hash, now)
+		s.Shorten(f, hash)
+		return f
+	}
+	for i := range 100 {
+		write(i, 1, false)
+	}
+	first := read(0)
+	assert.Nil(t, first.GetDelta(), "it has nothing")
+	write(50, 2, false)
+	write(7, 2, true)
+	second := read(first.GetHash())
+	require.NotNil(t, second.GetDelta())
+	assert.Less(t, proto.Size(second), 1200)
+	assert.Empty(t, second.GetDatum().GetValues())
+	list, err := wire.ListOf(first.GetDatum()).Apply(second.GetDelta(), second.GetHash())
+	require.NoError(t, err)
+	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), list.Values))
+	assert.Len(t, list.Publishers, 99)
+	assert.Same(t, second.GetDelta(), read(first.GetHash()).GetDelta(), "it is made once for all sessions")
+
+	// One that missed a change is sent both; one that missed too many the whole list.
+	write(51, 2, false)
+	third := read(first.GetHash())
+	require.NotNil(t, third.GetDelta())
+	list, err = wire.ListOf(first.GetDatum()).Apply(third.GetDelta(), third.GetHash())
+	require.NoError(t, err)
+	assert.True(t, slices.Equal(s.Read(testData[0], 0, 0, now).GetDatum().GetValues(), list.Values))
+	write(52, 2, false)
+	assert.NotNil(t, read(second.GetHash()).GetDelta())
+	fourth := read(first.GetHash())
+	assert.Nil(t, fourth.GetDelta())
+	assert.Len(t, fourth.GetDatum().GetValues(), 99)
+	assert.True(t, read(fourth.GetHash()).GetSame())
+	assert.Len(t, s.bases[testData[0]], basesKept)
+}

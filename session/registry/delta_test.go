@@ -1,0 +1,243 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave"
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+// deltaMachine is a slot's leader with one large list, a registry, and two
+// subscribers that apply what is taken from their outboxes.
+type deltaMachine struct {
+	r       *Registry
+	now     time.Time
+	ids     []int
+	version int64
+	of      map[int64]wire.List // every content that was read, by version
+	kept    []wire.List         // what the leader can send deltas to
+	subs    []*deltaSub
+	deltas  int // applied by subscribers
+}
+
+// deltaSub is a subscriber, as the SDK is.
+type deltaSub struct {
+	owner     *Owner
+	out       Outbox
+	version   int64
+	list      wire.List
+	hash      uint64
+	unfit     bool
+	forgetful bool // its next delta finds another list than the session assumes
+}
+
+func newDeltaMachine(now time.Time) *deltaMachine {
+	m := &deltaMachine{r: New(testGrace, 0, nil), now: now, version: 1, of: map[int64]wire.List{}}
+	m.r.Resize(1, now)
+	m.r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	for i := range 40 {
+		m.ids = append(m.ids, i)
+	}
+	for range 2 {
+		s := &deltaSub{owner: &Owner{Deltas: true}}
+		m.subs = append(m.subs, s)
+		m.subscribe(s)
+	}
+	return m
+}
+
+func (m *deltaMachine) list() (l wire.List) {
+	for _, id := range m.ids {
+		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
+		l.Publishers = append(l.Publishers, uint32(id))
+	}
+	return l
+}
+
+func (m *deltaMachine) subscribe(s *deltaSub) {
+	pushes, err := m.r.Subscribe(s.owner, &wirev1.Subscription{
+		Id: "s", DataInfoId: keyOf("x"), Version: s.version, Hash: s.hash, Count: uint32(len(s.list.Values)), Publishers: s.list.Publishers,
+	}, m.now)
+	if err != nil {
+		panic(err)
+	}
+	m.push(pushes)
+}
+
+func (m *deltaMachine) push(pushes []Push) {
+	for _, p := range pushes {
+		for _, s := range m.subs {
+			if s.owner == p.To {
+				s.out.Push(p)
+			}
+		}
+	}
+}
+
+// read lets the session read what is due; the leader answers with a delta if it can.
+func (m *deltaMachine) read() {
+	m.now = m.now.Add(2 * time.Second)
+	reads, _ := m.r.TakeReads(0, "data-1", 10, m.now)
+	var answers []*wirev1.Fetched
+	for _, w := range reads.Wants {
+		list := m.list()
+		m.version = max(m.version, w.GetVersion()+1)
+		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: w.GetDataInfoId(), Version: m.version}, Hash: wire.ContentHash(list.Values)}
+		f.Same = f.Hash == w.GetHash()
+		for _, base := range m.kept {
+			if !f.Same && w.GetDeltas() && wire.ContentHash(base.Values) == w.GetHash() {
+				if f.Delta = base.DeltaTo(list); f.Delta != nil {
+					f.Delta.BaseHash = w.GetHash()
+				}
+			}
+		}
+		if f.Delta == nil && !f.Same {
+			f.Datum.Values, f.Datum.Publishers = list.Values, list.Publishers
+		}
+		m.kept = append(m.kept[max(0, len(m.kept)-1):], list)
+		m.of[m.version] = list
+		answers = append(answers, f)
+	}
+	pushes, _ := m.r.Fetched(reads, answers, m.now)
+	m.push(pushes)
+}
+
+// receive gives a subscriber one message. What it then has is exactly the content of
+// its version.
+func (m *deltaMachine) receive(t assert.TestingT, s *deltaSub) bool {
+	message := s.out.Next()
+	for _, p := range message.GetPushes() {
+		version, list := p.GetDatum().GetVersion(), wire.ListOf(p.GetDatum())
+		if d := p.GetDelta(); d != nil {
+			version = d.GetVersion()
+			err := fmt.Errorf("another base")
+			if d.GetBaseVersion() == s.version && d.GetBaseHash() == s.hash && !s.forgetful {
+				list, err = s.list.Apply(d, p.GetHash())
+			}
+			assert.True(t, s.owner.Deltas, "only to clients that can apply it")
+			assert.True(t, err == nil || s.forgetful || s.unfit, "the session knows what the subscriber has: %v", err)
+			s.forgetful = false
+			if err != nil {
+				if !s.unfit {
+					s.unfit = true
+					m.subscribe(s)
+				}
+				continue
+			}
+			m.deltas++
+		} else {
+			s.unfit = false
+		}
+		assert.Greater(t, version, s.version)
+		assert.True(t, slices.Equal(m.of[version].Values, list.Values), "version %d", version)
+		assert.True(t, slices.Equal(m.of[version].Publishers, list.Publishers), "version %d", version)
+		s.version, s.list, s.hash = version, list, p.GetHash()
+	}
+	return message != nil
+}
+
+// Whatever changes, is lost, or waits unsent: what a subscriber makes of its
+// deltas is the datum of that version, and in the end the newest one.
+func TestDeltas_RebuiltListIsTheDatum(t *testing.T) {
+	applied := 0
+	rapid.Check(t, func(t *rapid.T) {
+		m := newDeltaMachine(time.Now())
+		defer func() { applied += m.deltas }()
+		t.Repeat(map[string]func(*rapid.T){
+			"change": func(t *rapid.T) {
+				at := rapid.IntRange(0, len(m.ids)-1).Draw(t, "at")
+				if rapid.Bool().Draw(t, "removed") && len(m.ids) > 20 {
+					m.ids = slices.Delete(slices.Clone(m.ids), at, at+1)
+				} else {
+					m.ids = slices.Insert(slices.Clone(m.ids), at, rapid.IntRange(0, 99).Draw(t, "id"))
+				}
+				m.version++
+				m.r.Changed([]string{keyOf("x")})
+			},
+			"read":    func(*rapid.T) { m.read() },
+			"settle": func(t *rapid.T) {
+				m.read()
+				for _, s := range m.subs {
+					m.receive(t, s)
+				}
+			},
+			"receive": func(t *rapid.T) { m.receive(t, rapid.SampledFrom(m.subs).Draw(t, "sub")) },
+			"forget":  func(t *rapid.T) { rapid.SampledFrom(m.subs).Draw(t, "sub").forgetful = true },
+			"leader":  func(*rapid.T) { m.kept = nil },
+			"reconnect": func(t *rapid.T) {
+				s := rapid.SampledFrom(m.subs).Draw(t, "sub")
+				m.r.Unsubscribe(s.owner, "s")
+				s.owner, s.out, s.unfit = &Owner{Deltas: rapid.IntRange(0, 3).Draw(t, "deltas") > 0}, Outbox{}, false
+				m.subscribe(s)
+			},
+		})
+		for range 10 {
+			m.read()
+			for _, s := range m.subs {
+				for m.receive(t, s) {
+				}
+			}
+		}
+		for _, s := range m.subs {
+			assert.True(t, slices.Equal(m.list().Values, s.list.Values), "the newest in the end")
+		}
+	})
+	assert.NotZero(t, applied, "deltas were used")
+}
+
+func TestDeltas_UsedOnceTheListIsKnown(t *testing.T) {
+	m := newDeltaMachine(time.Now())
+	m.read()
+	for _, s := range m.subs {
+		require.True(t, m.receive(t, s))
+	}
+	assert.Zero(t, m.deltas, "the first list is whole")
+	cost := m.r.topics[keyOf("x")].held.cost
+	m.ids = append(m.ids, 40)
+	m.version++
+	m.r.Changed([]string{keyOf("x")})
+	m.read()
+	for _, s := range m.subs {
+		require.True(t, m.receive(t, s))
+	}
+	assert.Equal(t, 2, m.deltas)
+	assert.Less(t, m.r.topics[keyOf("x")].held.cost*10, cost, "and the topic is paced by what is sent")
+}
+
+// A leader's delta that does not fit is dropped, and the whole list read.
+func TestDeltas_UnfitAnswerIsReadAgainAsAWhole(t *testing.T) {
+	m := newDeltaMachine(time.Now())
+	m.read()
+	tp := m.r.topics[keyOf("x")]
+	held := tp.held
+	want := func() *wirev1.Want {
+		m.now = m.now.Add(time.Minute)
+		reads, _ := m.r.TakeReads(0, "data-1", 10, m.now)
+		require.Len(t, reads.Wants, 1)
+		return reads.Wants[0]
+	}
+	answer := func(d *wirev1.Delta) {
+		f := &wirev1.Fetched{Datum: &wirev1.Datum{DataInfoId: tp.key, Version: 9}, Hash: 9, Delta: d}
+		pushes, _ := m.r.Fetched(Reads{Epoch: conclave.Epoch{Term: 1}}, []*wirev1.Fetched{f}, m.now)
+		assert.Empty(t, pushes)
+		assert.Same(t, held, tp.held)
+	}
+	for name, d := range map[string]*wirev1.Delta{
+		"another base": {BaseHash: 1}, "another result": {BaseHash: held.hash, Values: 40, Publishers: 40}, "no list": {BaseHash: held.hash, Values: 1 << 31},
+	} {
+		m.r.Changed([]string{tp.key})
+		assert.True(t, want().GetDeltas(), name)
+		answer(d)
+		assert.False(t, want().GetDeltas(), name)
+		tp.whole = false
+	}
+}

@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	wirev1 "conclave/wire/v1"
+)
+
+// List is the content of a datum: its values, and the PublisherHash of each
+// registration that they are of. It is never changed once made.
+type List struct {
+	Values     []string
+	Publishers []uint32
+}
+
+// ListOf returns the content of a datum.
+func ListOf(d *wirev1.Datum) List { return List{d.GetValues(), d.GetPublishers()} }
+
+// A delta is made for a list of at least DeltaLeast bytes if it is smaller by
+// deltaPays times. Smaller lists are cheap to send as they are.
+const (
+	DeltaLeast = 1 << 10
+	deltaPays  = 4
+	// deltaAhead is how far the same element is searched for after a difference.
+	// Lists that differ more than that in one place are sent as they are.
+	deltaAhead = 64
+)
+
+// Size returns the bytes of a list on the wire, approximately.
+func (l List) Size() int {
+	n := 4*len(l.Publishers) + 2*len(l.Values)
+	for _, v := range l.Values {
+		n += len(v)
+	}
+	return n
+}
+
+// DeltaTo returns the changes that make next of l, without the versions and the
+// name, or nil if sending next as it is costs about as much.
+func (l List) DeltaTo(next List) *wirev1.Delta {
+	size := next.Size()
+	if size < DeltaLeast {
+		return nil
+	}
+	d := &wirev1.Delta{Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: PublishersHash(next.Publishers)}
+	bytes := 0
+	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
+		bytes += 12 + 2*len(insert)
+		for _, v := range insert {
+			bytes += len(v)
+		}
+		d.ValueEdits = append(d.ValueEdits, &wirev1.ValueEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
+		return bytes*deltaPays < size
+	}) && edits(l.Publishers, next.Publishers, func(at, remove int, insert []uint32) bool {
+		bytes += 12 + 4*len(insert)
+		d.PublisherEdits = append(d.PublisherEdits, &wirev1.PublisherEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
+		return bytes*deltaPays < size
+	})
+	if !ok || proto.Size(d)*deltaPays >= size {
+		return nil
+	}
+	return d
+}
+
+// edits calls edit for each range of base that is replaced in next, in order. It
+// stops and returns false if edit does, or if the two differ too much.
+func edits[T comparable](base, next []T, edit func(at, remove int, insert []T) bool) bool {
+	i, j := 0, 0
+	for i < len(base) && j < len(next) {
+		if base[i] == next[j] {
+			i, j = i+1, j+1
+			continue
+		}
+		removed, inserted, found := resume(base[i:], next[j:])
+		if !found || !edit(i, removed, next[j:j+inserted]) {
+			return false
+		}
+		i, j = i+removed, j+inserted
+	}
+	return i == len(base) && j == len(next) || edit(i, len(base)-i, next[j:])
+}
+
+// resume returns after how many elements of each the same ones follow. Fewer
+// elements in all are preferred.
+func resume[T comparable](base, next []T) (removed, inserted int, found bool) {
+	for sum := 1; sum <= 2*deltaAhead; sum++ {
+		for removed := max(0, sum-deltaAhead); removed <= min(sum, deltaAhead); removed++ {
+			inserted := sum - removed
+			if removed < len(base) && inserted < len(next) && base[removed] == next[inserted] {
+				return removed, inserted, true
+			}
+		}
+	}
+	return len(base), len(next), len(base)+len(next) <= 2*deltaAhead
+}
+
+// Apply returns the list that the delta makes of l, its base. It returns an error,
+// and no list, if the delta does not fit or the result is not the list with this
+// ContentHash: the caller must then ask for the whole list.
+// Its cost is bounded by that of l and of the message.
+func (l List) Apply(d *wirev1.Delta, hash uint64) (List, error) {
+	var out List
+	var err error
+	if out.Values, err = apply(l.Values, d.GetValueEdits(), int(d.GetValues())); err != nil {
+		return List{}, fmt.Errorf("values: %w", err)
+	}
+	if out.Publishers, err = apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers())); err != nil {
+		return List{}, fmt.Errorf("publishers: %w", err)
+	}
+	if got := ContentHash(out.Values); got != hash {
+		return List{}, fmt.Errorf("the values have the hash %x, not %x", got, hash)
+	}
+	if got := PublishersHash(out.Publishers); got != d.GetPublishersHash() {
+		return List{}, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
+	}
+	return out, nil
+}
+
+// apply returns base with the edits, which must make count elements of it.
+func apply[T any, E interface {
+	GetAt() uint32
+	GetRemove() uint32
+	GetInsert() []T
+}](base []T, edits []E, count int) ([]T, error) {
+	most := len(base)
+	for _, e := range edits {
+		most += len(e.GetInsert())
+	}
+	if count > most {
+		return nil, fmt.Errorf("%d elements cannot be made of %d", count, most)
+	}
+	out, from := make([]T, 0, count), 0
+	for _, e := range edits {
+		at, remove := int(e.GetAt()), int(e.GetRemove())
+		if at < from || at > len(base) || remove > len(base)-at {
+			return nil, fmt.Errorf("an edit of %d elements at %d does not fit into %d from %d on", remove, at, len(base), from)
+		}
+		if len(out)+at-from+len(e.GetInsert()) > count {
+			return nil, fmt.Errorf("more than %d elements", count)
+		}
+		out = append(append(out, base[from:at]...), e.GetInsert()...)
+		from = at + remove
+	}
+	if len(out)+len(base)-from != count {
+		return nil, fmt.Errorf("%d elements, not %d", len(out)+len(base)-from, count)
+	}
+	return append(out, base[from:]...), nil
+}

@@ -1,0 +1,139 @@
+package wire_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"conclave/wire"
+	wirev1 "conclave/wire/v1"
+)
+
+func listOf(ids ...int) (l wire.List) {
+	for _, id := range ids {
+		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
+		l.Publishers = append(l.Publishers, uint32(id))
+	}
+	return l
+}
+
+func upTo(n int) (ids []int) {
+	for i := range n {
+		ids = append(ids, i)
+	}
+	return ids
+}
+
+func TestDelta_OneChangeOfALargeListIsSmall(t *testing.T) {
+	base := listOf(upTo(10_000)...)
+	for name, next := range map[string]wire.List{
+		"update":        {Values: append(append(slices.Clone(base.Values[:5000]), "new"), base.Values[5001:]...), Publishers: base.Publishers},
+		"insert":        listOf(append([]int{-1}, upTo(10_000)...)...),
+		"append":        listOf(upTo(10_001)...),
+		"remove":        listOf(append(upTo(7000), upTo(10_000)[7001:]...)...),
+		"remove at end": listOf(upTo(9999)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := base.DeltaTo(next)
+			require.NotNil(t, d)
+			assert.Less(t, proto.Size(d), 1100)
+			got, err := base.Apply(d, wire.ContentHash(next.Values))
+			require.NoError(t, err)
+			assert.True(t, slices.Equal(next.Values, got.Values))
+			assert.True(t, slices.Equal(next.Publishers, got.Publishers))
+		})
+	}
+}
+
+func TestDelta_OnlyWhereItPays(t *testing.T) {
+	small := wire.List{Values: strings.Split(strings.Repeat("v,", 100), ",")}
+	assert.Nil(t, small.DeltaTo(wire.List{Values: append(slices.Clone(small.Values), "w")}), "a small list is sent as it is")
+	assert.Nil(t, listOf().DeltaTo(listOf(upTo(100)...)), "nothing in common")
+	assert.Nil(t, listOf(upTo(100)...).DeltaTo(listOf(upTo(200)...)), "half of it is new")
+	assert.NotNil(t, listOf(upTo(100)...).DeltaTo(listOf(upTo(110)...)))
+}
+
+// A receiver with another base never shows a wrong list.
+func TestDelta_FitsItsBaseOnly(t *testing.T) {
+	base, next := listOf(upTo(100)...), listOf(upTo(101)...)
+	d := base.DeltaTo(next)
+	hash := wire.ContentHash(next.Values)
+	for name, other := range map[string]wire.List{
+		"none": {}, "shorter": listOf(upTo(99)...), "longer": listOf(upTo(101)...), "of other values": listOf(append(upTo(99), 7)...),
+		"of other publishers": {Values: base.Values, Publishers: append(slices.Clone(base.Publishers[:99]), 7)},
+	} {
+		_, err := other.Apply(d, hash)
+		assert.Error(t, err, name)
+	}
+	_, err := base.Apply(&wirev1.Delta{Values: 1000}, hash)
+	assert.ErrorContains(t, err, "1000 elements cannot be made of 100", "before they are allocated")
+	_, err = base.Apply(d, hash+1)
+	assert.ErrorContains(t, err, "hash")
+}
+
+// Whatever the two lists are, a delta between them yields exactly the second.
+func TestDelta_YieldsExactlyTheNextList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.IntRange(0, 60) // few, so that elements repeat
+		base := rapid.SliceOfN(id, 20, 80).Draw(t, "base")
+		next := slices.Clone(base)
+		for range rapid.IntRange(0, 6).Draw(t, "changes") {
+			at := rapid.IntRange(0, len(next)-1).Draw(t, "at")
+			switch rapid.IntRange(0, 2).Draw(t, "change") {
+			case 0:
+				next[at] = id.Draw(t, "to")
+			case 1:
+				next = slices.Insert(next, at, id.Draw(t, "new"))
+			default:
+				next = slices.Delete(next, at, at+1)
+			}
+		}
+		if rapid.IntRange(0, 9).Draw(t, "other") == 0 {
+			next = rapid.SliceOfN(id, 20, 80).Draw(t, "next")
+		}
+		a, b := listOf(base...), listOf(next...)
+		d := a.DeltaTo(b)
+		if d == nil {
+			return
+		}
+		got, err := a.Apply(d, wire.ContentHash(b.Values))
+		if err != nil || !slices.Equal(b.Values, got.Values) || !slices.Equal(b.Publishers, got.Publishers) {
+			t.Fatalf("%v to %v: %v", base, next, err)
+		}
+	})
+}
+
+// FuzzApply reads a delta from arbitrary bytes: it is refused, or yields a list with
+// the hashes and numbers that it names.
+func FuzzApply(f *testing.F) {
+	base := listOf(upTo(30)...)
+	hash := wire.ContentHash(listOf(upTo(31)...).Values)
+	for _, d := range []*wirev1.Delta{
+		base.DeltaTo(listOf(upTo(31)...)), {}, {Values: 1 << 31}, {Values: 30, Publishers: 30, ValueEdits: []*wirev1.ValueEdit{{At: 1 << 31}}},
+		{Values: 30, ValueEdits: []*wirev1.ValueEdit{{At: 3, Remove: 1<<32 - 1}}}, {Values: 40, ValueEdits: []*wirev1.ValueEdit{{At: 5, Insert: make([]string, 10)}, {At: 4}}},
+	} {
+		b, err := proto.Marshal(d)
+		require.NoError(f, err)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var d wirev1.Delta
+		if proto.Unmarshal(b, &d) != nil {
+			return
+		}
+		got, err := base.Apply(&d, hash)
+		if err != nil {
+			assert.Empty(t, got)
+			return
+		}
+		assert.Len(t, got.Values, int(d.GetValues()))
+		assert.Equal(t, hash, wire.ContentHash(got.Values))
+		assert.Equal(t, d.GetPublishersHash(), wire.PublishersHash(got.Publishers))
+	})
+}
