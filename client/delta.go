@@ -11,7 +11,7 @@ import (
 // subscription has is dropped, and the whole list is asked for, once: the session
 // then knows again what the subscription has. The client's lock is held.
 func (l *link) pushed(s *Subscription, p *wirev1.Push) {
-	d := p.GetDatum()
+	version, list := p.GetDatum().GetVersion(), wire.ListOf(p.GetDatum())
 	switch delta := p.GetDelta(); {
 	case delta == nil:
 		delete(l.unfit, s)
@@ -19,7 +19,8 @@ func (l *link) pushed(s *Subscription, p *wirev1.Push) {
 		return // the subscription has a later list, through another session
 	default:
 		var err error
-		if d, err = s.rebuild(delta, p.GetHash()); err == nil {
+		if list, err = s.rebuild(delta); err == nil {
+			version = delta.GetVersion()
 			break
 		}
 		if !l.unfit[s] {
@@ -30,17 +31,13 @@ func (l *link) pushed(s *Subscription, p *wirev1.Push) {
 		}
 		return
 	}
-	s.pushed(d, p.GetHash(), wire.FromMs(p.GetUnconfirmedMs()))
+	s.pushed(version, list, p.GetHash(), wire.FromMs(p.GetUnconfirmedMs()))
 }
 
-// rebuild returns the datum that a delta makes of what the subscription has.
-func (s *Subscription) rebuild(d *wirev1.Delta, hash uint64) (*wirev1.Datum, error) {
-	if s.hash != d.GetBaseHash() || s.seen.Version != d.GetBaseVersion() {
+// rebuild returns the list that a delta makes of what the subscription has.
+func (s *Subscription) rebuild(d *wirev1.Delta) (*wire.List, error) {
+	if s.list == nil || s.hash != d.GetBaseHash() || s.seen.Version != d.GetBaseVersion() {
 		return nil, fmt.Errorf("version %d is made of version %d, and version %d is here", d.GetVersion(), d.GetBaseVersion(), s.seen.Version)
 	}
-	list, err := wire.List{Values: s.seen.Values, Publishers: s.by}.Apply(d, hash)
-	if err != nil {
-		return nil, err
-	}
-	return &wirev1.Datum{DataInfoId: s.key, Version: d.GetVersion(), Values: list.Values, Publishers: list.Publishers}, nil
+	return s.list.Apply(d)
 }

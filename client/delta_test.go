@@ -14,7 +14,7 @@ import (
 
 // delta sends the changes from one content to another to every subscription to it.
 func (l *fakeLink) delta(t *testing.T, from, to int64, before, after []string) {
-	d := wire.List{Values: before}.DeltaTo(wire.List{Values: after})
+	d := (&wire.List{Values: before}).DeltaTo(&wire.List{Values: after})
 	require.NotNil(t, d)
 	d.BaseVersion, d.BaseHash, d.Version = from, wire.ContentHash(before), to
 	push := &wirev1.Push{Delta: d, Hash: wire.ContentHash(after)}

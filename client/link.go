@@ -316,7 +316,7 @@ func (l *link) next() *wirev1.ClientMessage {
 		taken++
 		if !s.closed {
 			m.Subscribe = append(m.Subscribe, s.message())
-			size += 64 + len(s.key) + 4*len(s.by)
+			size += 64 + len(s.key) + 4*len(s.publishers())
 		}
 	}
 	l.subscribes = l.subscribes[taken:]
@@ -426,7 +426,7 @@ func (l *link) refused(r *wirev1.Refusal) error {
 	}
 	if s := c.subs[r.GetId()]; s != nil {
 		if s.seen.Version > 0 { // higher than this cluster's versions can follow: start again
-			s.seen.Version, s.hash, s.by = 0, 0, nil
+			s.seen.Version, s.hash, s.list = 0, 0, nil
 			l.subscribes = append(l.subscribes, s)
 			l.ready.Set()
 			return nil

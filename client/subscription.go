@@ -26,7 +26,7 @@ type Subscription struct {
 	// Guarded by client.mu.
 	seen    conclave.Datum
 	hash    uint64          // of seen; 0: nothing was pushed yet
-	by      []uint32        // the publishers of seen: a session that knows nothing yet must not push less
+	list    *wire.List      // of seen, with its publishers: a session that knows nothing yet must not push less
 	next    *conclave.Datum // the push that waits for the running callback
 	calling bool
 	closed  bool
@@ -97,12 +97,12 @@ func (s *Subscription) Close() {
 
 // pushed takes one push, if it is newer than the last one. The lock is held; it
 // never blocks.
-func (s *Subscription) pushed(d *wirev1.Datum, hash uint64, unconfirmed time.Duration) {
-	if s.closed || s.hash != 0 && d.GetVersion() <= s.seen.Version {
+func (s *Subscription) pushed(version int64, list *wire.List, hash uint64, unconfirmed time.Duration) {
+	if s.closed || s.hash != 0 && version <= s.seen.Version {
 		return
 	}
-	s.seen = conclave.Datum{Data: s.data, Version: d.GetVersion(), Values: d.GetValues(), Unconfirmed: unconfirmed}
-	s.by = d.GetPublishers()
+	s.seen = conclave.Datum{Data: s.data, Version: version, Values: list.Values, Unconfirmed: unconfirmed}
+	s.list = list
 	if s.hash = hash; hash == 0 {
 		s.hash = wire.ContentHash(s.seen.Values)
 	}
@@ -147,5 +147,13 @@ func (s *Subscription) runCallbacks() {
 }
 
 func (s *Subscription) message() *wirev1.Subscription {
-	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values)), Publishers: s.by, HoldMs: wire.Ms(s.limit)}
+	return &wirev1.Subscription{Id: s.id, DataInfoId: s.key, Version: s.seen.Version, Hash: s.hash, Count: uint32(len(s.seen.Values)), Publishers: s.publishers(), HoldMs: wire.Ms(s.limit)}
+}
+
+// publishers returns those of the last list.
+func (s *Subscription) publishers() []uint32 {
+	if s.list == nil {
+		return nil
+	}
+	return s.list.Publishers
 }

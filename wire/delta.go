@@ -9,14 +9,49 @@ import (
 )
 
 // List is the content of a datum: its values, and the PublisherHash of each
-// registration that they are of. It is never changed once made.
+// registration that they are of. Neither is changed once made.
+//
+// The results of deltas are compared by the hashes of the values in their order.
+// They are kept with the list and passed on to the lists that are made of it, so
+// that a change costs the hash of what it brings, not of all the bytes. A List is
+// not safe for concurrent use.
 type List struct {
 	Values     []string
 	Publishers []uint32
+
+	hashes []uint64 // of the values; nil if they were not needed yet
 }
 
 // ListOf returns the content of a datum.
-func ListOf(d *wirev1.Datum) List { return List{d.GetValues(), d.GetPublishers()} }
+func ListOf(d *wirev1.Datum) *List {
+	return &List{Values: d.GetValues(), Publishers: d.GetPublishers()}
+}
+
+// hashed returns the hashes of the values.
+func (l *List) hashed() []uint64 {
+	if l.hashes == nil {
+		l.hashes = hashesOf(l.Values)
+	}
+	return l.hashes
+}
+
+func hashesOf(values []string) []uint64 {
+	out := make([]uint64, len(values))
+	for i, v := range values {
+		out[i] = fnvString(fnvOffset, v)
+	}
+	return out
+}
+
+// orderHash returns a hash of numbers in their order.
+func orderHash[N uint32 | uint64](numbers []N) uint64 {
+	h := uint64(fnvOffset)
+	for _, n := range numbers {
+		h = (h ^ uint64(n)) * fnvPrime
+		h ^= h >> 32
+	}
+	return h
+}
 
 // A delta is made for a list of at least DeltaLeast bytes if it is smaller by
 // deltaPays times. Smaller lists are cheap to send as they are.
@@ -29,7 +64,7 @@ const (
 )
 
 // Size returns the bytes of a list on the wire, approximately.
-func (l List) Size() int {
+func (l *List) Size() int {
 	n := 4*len(l.Publishers) + 2*len(l.Values)
 	for _, v := range l.Values {
 		n += len(v)
@@ -39,12 +74,12 @@ func (l List) Size() int {
 
 // DeltaTo returns the changes that make next of l, without the versions and the
 // name, or nil if sending next as it is costs about as much.
-func (l List) DeltaTo(next List) *wirev1.Delta {
+func (l *List) DeltaTo(next *List) *wirev1.Delta {
 	size := next.Size()
 	if size < DeltaLeast {
 		return nil
 	}
-	d := &wirev1.Delta{Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: PublishersHash(next.Publishers)}
+	d := &wirev1.Delta{Values: uint32(len(next.Values)), Publishers: uint32(len(next.Publishers)), PublishersHash: orderHash(next.Publishers)}
 	bytes := 0
 	ok := edits(l.Values, next.Values, func(at, remove int, insert []string) bool {
 		bytes += 12 + 2*len(insert)
@@ -58,7 +93,17 @@ func (l List) DeltaTo(next List) *wirev1.Delta {
 		d.PublisherEdits = append(d.PublisherEdits, &wirev1.PublisherEdit{At: uint32(at), Remove: uint32(remove), Insert: insert})
 		return bytes*deltaPays < size
 	})
-	if !ok || proto.Size(d)*deltaPays >= size {
+	if !ok {
+		return nil
+	}
+	if next.hashes == nil {
+		hashes, err := apply(l.hashed(), hashEdits(d.ValueEdits), len(next.Values))
+		if err != nil {
+			return nil // cannot be: these are the edits that make next
+		}
+		next.hashes = hashes
+	}
+	if d.ValuesHash = orderHash(next.hashes); proto.Size(d)*deltaPays >= size {
 		return nil
 	}
 	return d
@@ -97,25 +142,45 @@ func resume[T comparable](base, next []T) (removed, inserted int, found bool) {
 }
 
 // Apply returns the list that the delta makes of l, its base. It returns an error,
-// and no list, if the delta does not fit or the result is not the list with this
-// ContentHash: the caller must then ask for the whole list.
-// Its cost is bounded by that of l and of the message.
-func (l List) Apply(d *wirev1.Delta, hash uint64) (List, error) {
-	var out List
+// and no list, if the delta does not fit or the result is not the list that it
+// names by hashes: the caller must then ask for the whole list. Its cost is bounded
+// by that of l and of the message.
+func (l *List) Apply(d *wirev1.Delta) (*List, error) {
+	out := &List{}
 	var err error
 	if out.Values, err = apply(l.Values, d.GetValueEdits(), int(d.GetValues())); err != nil {
-		return List{}, fmt.Errorf("values: %w", err)
+		return nil, fmt.Errorf("values: %w", err)
 	}
 	if out.Publishers, err = apply(l.Publishers, d.GetPublisherEdits(), int(d.GetPublishers())); err != nil {
-		return List{}, fmt.Errorf("publishers: %w", err)
+		return nil, fmt.Errorf("publishers: %w", err)
 	}
-	if got := ContentHash(out.Values); got != hash {
-		return List{}, fmt.Errorf("the values have the hash %x, not %x", got, hash)
+	if out.hashes, err = apply(l.hashed(), hashEdits(d.GetValueEdits()), len(out.Values)); err != nil {
+		return nil, fmt.Errorf("values: %w", err)
 	}
-	if got := PublishersHash(out.Publishers); got != d.GetPublishersHash() {
-		return List{}, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
+	if got := orderHash(out.hashes); got != d.GetValuesHash() {
+		return nil, fmt.Errorf("the values have the hash %x, not %x", got, d.GetValuesHash())
+	}
+	if got := orderHash(out.Publishers); got != d.GetPublishersHash() {
+		return nil, fmt.Errorf("the publishers have the hash %x, not %x", got, d.GetPublishersHash())
 	}
 	return out, nil
+}
+
+// hashEdit is a ValueEdit of the hashes.
+type hashEdit struct {
+	*wirev1.ValueEdit
+	insert []uint64
+}
+
+// GetInsert returns the hashes of the values that are inserted.
+func (e hashEdit) GetInsert() []uint64 { return e.insert }
+
+func hashEdits(edits []*wirev1.ValueEdit) []hashEdit {
+	out := make([]hashEdit, len(edits))
+	for i, e := range edits {
+		out[i] = hashEdit{e, hashesOf(e.GetInsert())}
+	}
+	return out
 }
 
 // apply returns base with the edits, which must make count elements of it.

@@ -35,15 +35,6 @@ func PublisherHash(id string) uint32 {
 	return uint32(h ^ h>>32)
 }
 
-// PublishersHash returns a hash of a list of publishers in its order.
-func PublishersHash(publishers []uint32) uint64 {
-	h := uint64(fnvOffset)
-	for _, p := range publishers {
-		h = (h ^ uint64(p)) * fnvPrime
-	}
-	return h
-}
-
 // EntryHash returns what one registration at one version contributes to the
 // digest of its owner's set in a slot. DiffRequest.Digest is the sum (modulo
 // 2^64) of the EntryHash of every entry, tombstones included, and

@@ -68,12 +68,9 @@ type datum struct {
 
 // content is what subscribers see of a datum. It is never changed.
 type content struct {
-	values     []string // sorted by registration id
-	publishers []uint32 // wire.PublisherHash of the registrations that the values are of
-	hash       uint64
+	wire.List // the values are sorted by registration id
+	hash      uint64
 }
-
-func (c *content) list() wire.List { return wire.List{Values: c.values, Publishers: c.publishers} }
 
 func (d *datum) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(d.regs, id, func(r *registration, id string) int { return cmp.Compare(r.id, id) })
@@ -85,11 +82,11 @@ func (d *datum) content() *content {
 		c := &content{}
 		for _, r := range d.regs {
 			if v, ok := r.visible(); ok {
-				c.values = append(c.values, v...)
-				c.publishers = append(c.publishers, wire.PublisherHash(r.id))
+				c.Values = append(c.Values, v...)
+				c.Publishers = append(c.Publishers, wire.PublisherHash(r.id))
 			}
 		}
-		c.hash = wire.ContentHash(c.values)
+		c.hash = wire.ContentHash(c.Values)
 		d.read = c
 	}
 	return d.read

@@ -21,7 +21,7 @@ const basesKept = 2
 
 // keep makes the content that d had until now a base, if it is large.
 func (s *Store) keep(d *datum) {
-	if d.read == nil || d.read.list().Size() < wire.DeltaLeast {
+	if d.read == nil || d.read.Size() < wire.DeltaLeast {
 		return
 	}
 	if s.bases == nil {
@@ -46,7 +46,7 @@ func (s *Store) Shorten(f *wirev1.Fetched, hash uint64) {
 			continue
 		}
 		if now := d.content(); b.to != now {
-			b.to, b.delta = now, b.list().DeltaTo(now.list())
+			b.to, b.delta = now, b.DeltaTo(&now.List)
 			if b.delta != nil {
 				b.delta.DataInfoId, b.delta.BaseHash = id, hash
 			}

@@ -37,7 +37,7 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 		Hash:  c.hash,
 	}
 	if !same {
-		out.Datum.Values, out.Datum.Publishers = c.values, c.publishers
+		out.Datum.Values, out.Datum.Publishers = c.Values, c.Publishers
 	}
 	if m := s.marked[data]; now.Before(m.until) {
 		out.UnexplainedVersion, out.UnconfirmedMs = m.unexplained, wire.Ms(m.until.Sub(now))

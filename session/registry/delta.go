@@ -33,7 +33,7 @@ func (d *datum) since(base *datum) *wirev1.Delta {
 	if made || len(d.deltas) == deltasKept {
 		return delta
 	}
-	if delta = wire.ListOf(base.message).DeltaTo(wire.ListOf(d.message)); delta != nil {
+	if delta = base.list.DeltaTo(d.list); delta != nil {
 		delta.DataInfoId, delta.Version, delta.BaseVersion, delta.BaseHash = d.message.DataInfoId, d.message.Version, key.version, key.hash
 		d.cost = min(d.cost, proto.Size(delta))
 	}
@@ -51,11 +51,13 @@ func (tp *topic) rebuild(f *wirev1.Fetched) *datum {
 	if tp.held == nil || tp.held.hash != delta.GetBaseHash() {
 		return nil
 	}
-	list, err := wire.ListOf(tp.held.message).Apply(delta, f.GetHash())
+	list, err := tp.held.list.Apply(delta)
 	if err != nil {
 		return nil
 	}
-	return newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: list.Values, Publishers: list.Publishers}, f.GetHash())
+	d := newDatum(&wirev1.Datum{DataInfoId: tp.key, Version: f.GetDatum().GetVersion(), Values: list.Values, Publishers: list.Publishers}, f.GetHash())
+	d.list = list
+	return d
 }
 
 // received records that the subscriber has the content of d, and returns what it

@@ -23,8 +23,8 @@ type deltaMachine struct {
 	now     time.Time
 	ids     []int
 	version int64
-	of      map[int64]wire.List // every content that was read, by version
-	kept    []wire.List         // what the leader can send deltas to
+	of      map[int64]*wire.List // every content that was read, by version
+	kept    []*wire.List         // what the leader can send deltas to
 	subs    []*deltaSub
 	deltas  int // applied by subscribers
 }
@@ -34,28 +34,29 @@ type deltaSub struct {
 	owner     *Owner
 	out       Outbox
 	version   int64
-	list      wire.List
+	list      *wire.List
 	hash      uint64
 	unfit     bool
 	forgetful bool // its next delta finds another list than the session assumes
 }
 
 func newDeltaMachine(now time.Time) *deltaMachine {
-	m := &deltaMachine{r: New(testGrace, 0, nil), now: now, version: 1, of: map[int64]wire.List{}}
+	m := &deltaMachine{r: New(testGrace, 0, nil), now: now, version: 1, of: map[int64]*wire.List{}}
 	m.r.Resize(1, now)
 	m.r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
 	for i := range 40 {
 		m.ids = append(m.ids, i)
 	}
 	for range 2 {
-		s := &deltaSub{owner: &Owner{Deltas: true}}
+		s := &deltaSub{owner: &Owner{Deltas: true}, list: &wire.List{}}
 		m.subs = append(m.subs, s)
 		m.subscribe(s)
 	}
 	return m
 }
 
-func (m *deltaMachine) list() (l wire.List) {
+func (m *deltaMachine) list() *wire.List {
+	l := &wire.List{}
 	for _, id := range m.ids {
 		l.Values = append(l.Values, fmt.Sprintf("%d:%s", id, strings.Repeat("x", 1000)))
 		l.Publishers = append(l.Publishers, uint32(id))
@@ -121,7 +122,7 @@ func (m *deltaMachine) receive(t assert.TestingT, s *deltaSub) bool {
 			version = d.GetVersion()
 			err := fmt.Errorf("another base")
 			if d.GetBaseVersion() == s.version && d.GetBaseHash() == s.hash && !s.forgetful {
-				list, err = s.list.Apply(d, p.GetHash())
+				list, err = s.list.Apply(d)
 			}
 			assert.True(t, s.owner.Deltas, "only to clients that can apply it")
 			assert.True(t, err == nil || s.forgetful || s.unfit, "the session knows what the subscriber has: %v", err)
@@ -163,7 +164,7 @@ func TestDeltas_RebuiltListIsTheDatum(t *testing.T) {
 				m.version++
 				m.r.Changed([]string{keyOf("x")})
 			},
-			"read":    func(*rapid.T) { m.read() },
+			"read": func(*rapid.T) { m.read() },
 			"settle": func(t *rapid.T) {
 				m.read()
 				for _, s := range m.subs {

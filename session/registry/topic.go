@@ -83,6 +83,7 @@ type subscription struct {
 // changed once made, and is shared by all its receivers.
 type datum struct {
 	message *wirev1.Datum
+	list    *wire.List // of the message
 	hash    uint64
 	size    int // estimated bytes on the wire
 	cost    int // like size; of a delta once there is one
@@ -98,7 +99,7 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 		hash = wire.ContentHash(m.Values)
 	}
 	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
-	return &datum{message: m, hash: hash, size: size, cost: size}
+	return &datum{message: m, list: wire.ListOf(m), hash: hash, size: size, cost: size}
 }
 
 // set returns the publishers of the message.

@@ -1269,7 +1269,8 @@ type Delta struct {
 	BaseHash       uint64                 `protobuf:"varint,4,opt,name=base_hash,json=baseHash,proto3" json:"base_hash,omitempty"`                   // ContentHash of the base
 	Values         uint32                 `protobuf:"varint,5,opt,name=values,proto3" json:"values,omitempty"`                                       // number of values of the result
 	Publishers     uint32                 `protobuf:"varint,6,opt,name=publishers,proto3" json:"publishers,omitempty"`                               // number of its publishers
-	PublishersHash uint64                 `protobuf:"varint,7,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // PublishersHash of them
+	PublishersHash uint64                 `protobuf:"varint,7,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // a hash of them, and
+	ValuesHash     uint64                 `protobuf:"varint,10,opt,name=values_hash,json=valuesHash,proto3" json:"values_hash,omitempty"`            // of the values; see wire.List
 	ValueEdits     []*ValueEdit           `protobuf:"bytes,8,rep,name=value_edits,json=valueEdits,proto3" json:"value_edits,omitempty"`              // in the order of their positions
 	PublisherEdits []*PublisherEdit       `protobuf:"bytes,9,rep,name=publisher_edits,json=publisherEdits,proto3" json:"publisher_edits,omitempty"`  // likewise
 	unknownFields  protoimpl.UnknownFields
@@ -1351,6 +1352,13 @@ func (x *Delta) GetPublishers() uint32 {
 func (x *Delta) GetPublishersHash() uint64 {
 	if x != nil {
 		return x.PublishersHash
+	}
+	return 0
+}
+
+func (x *Delta) GetValuesHash() uint64 {
+	if x != nil {
+		return x.ValuesHash
 	}
 	return 0
 }
@@ -1655,7 +1663,7 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\x04 \x03(\aR\n" +
-	"publishers\"\xe2\x02\n" +
+	"publishers\"\x83\x03\n" +
 	"\x05Delta\x12 \n" +
 	"\fdata_info_id\x18\x01 \x01(\tR\n" +
 	"dataInfoId\x12\x18\n" +
@@ -1666,7 +1674,10 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"publishers\x18\x06 \x01(\rR\n" +
 	"publishers\x12'\n" +
-	"\x0fpublishers_hash\x18\a \x01(\x04R\x0epublishersHash\x127\n" +
+	"\x0fpublishers_hash\x18\a \x01(\x04R\x0epublishersHash\x12\x1f\n" +
+	"\vvalues_hash\x18\n" +
+	" \x01(\x04R\n" +
+	"valuesHash\x127\n" +
 	"\vvalue_edits\x18\b \x03(\v2\x16.conclave.v1.ValueEditR\n" +
 	"valueEdits\x12C\n" +
 	"\x0fpublisher_edits\x18\t \x03(\v2\x1a.conclave.v1.PublisherEditR\x0epublisherEdits\"K\n" +
