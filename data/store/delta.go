@@ -19,41 +19,34 @@ type base struct {
 // have one of them. They share the values that have not changed with the copies.
 const basesKept = 2
 
+// bases are earlier contents of large data, by DataInfoID, oldest first.
+type bases map[string][]*base
+
 // keep makes the content that d had until now a base, if it is large.
-func (s *Store) keep(d *datum) {
+func (b *bases) keep(d *datum) {
 	if d.read == nil || d.read.Size() < wire.DeltaLeast {
 		return
 	}
-	if s.bases == nil {
-		s.bases = map[string][]*base{}
+	if *b == nil {
+		*b = bases{}
 	}
-	kept := append(s.bases[d.id], &base{content: d.read})
-	s.bases[d.id] = slices.Clone(kept[max(0, len(kept)-basesKept):]) // a new array, so that the others are freed
+	kept := append((*b)[d.id], &base{content: d.read})
+	(*b)[d.id] = slices.Clone(kept[max(0, len(kept)-basesKept):]) // a new array, so that the others are freed
 }
 
-// Shorten replaces the content of an answer of Read by a delta, if the session
-// has the content of this hash, it is known here, and a delta is much smaller.
-// (The original sends whole lists; the deltas are those of xDS, by value instead
-// of by resource name.)
-func (s *Store) Shorten(f *wirev1.Fetched, hash uint64) {
-	id := f.GetDatum().GetDataInfoId()
-	d := s.data[id]
-	if d == nil || f.GetSame() || hash == 0 {
-		return
+// delta returns the changes from the content of this hash to the present one, or
+// nil if that content is not known here or the whole list costs about as much.
+func (b bases) delta(d *datum, hash uint64) *wirev1.Delta {
+	at := slices.IndexFunc(b[d.id], func(x *base) bool { return x.hash == hash })
+	if at < 0 {
+		return nil
 	}
-	for _, b := range s.bases[id] {
-		if b.hash != hash {
-			continue
-		}
-		if now := d.content(); b.to != now {
-			b.to, b.delta = now, b.DeltaTo(&now.List)
-			if b.delta != nil {
-				b.delta.DataInfoId, b.delta.BaseHash = id, hash
-			}
-		}
-		if b.delta != nil {
-			f.Delta, f.Datum.Values, f.Datum.Publishers = b.delta, nil, nil
-			return
+	from := b[d.id][at]
+	if now := d.content(); from.to != now {
+		from.to, from.delta = now, from.DeltaTo(&now.List)
+		if from.delta != nil {
+			from.delta.DataInfoId, from.delta.BaseHash = d.id, hash
 		}
 	}
+	return from.delta
 }

@@ -52,6 +52,18 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	return out
 }
 
+// Shorten replaces the content of an answer of Read by a delta, if the session has
+// the content of this hash and a delta to that is much smaller.
+func (s *Store) Shorten(f *wirev1.Fetched, hash uint64) {
+	d := s.data[f.GetDatum().GetDataInfoId()]
+	if d == nil || f.GetSame() {
+		return
+	}
+	if f.Delta = s.bases.delta(d, hash); f.Delta != nil {
+		f.Datum.Values, f.Datum.Publishers = nil, nil
+	}
+}
+
 // Datum is what subscribers see under one id.
 type Datum struct {
 	ID          string

@@ -36,7 +36,7 @@ type Store struct {
 	writes  uint64                 // number of the last write
 	touched map[Key]lastWrite      // to each copy
 
-	bases map[string][]*base // by DataInfoID: earlier contents of large data; nil while there is none
+	bases bases // nil while there is none
 
 	marked map[string]mark // by DataInfoID: the data with a mark of their own; nil while there is none
 
@@ -251,7 +251,7 @@ func (s *Store) noteChange(d *datum, before []string, had bool, r *registration)
 	}
 	s.counter++
 	d.version = s.counter
-	s.keep(d)
+	s.bases.keep(d)
 	d.read = nil
 	if !d.noted {
 		d.noted = true
