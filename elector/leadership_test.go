@@ -41,6 +41,7 @@ func TestLead_DoesNotWaitForTheRecord(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
+		synctest.Wait()
 		assert.Equal(t, began, leads)
 	})
 }
