@@ -21,7 +21,7 @@ import (
 // such as those of nodes and clients, is not checked: they may use any name.
 func (c RouterConfig) refuseBrowsers() mux.MiddlewareFunc {
 	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		WriteError(w, wire.Errorf(wire.CodeForbidden, "a web page of another origin may not send this request"))
 	}))
 	return func(next http.Handler) http.Handler {
