@@ -11,7 +11,7 @@ import (
 type Budget struct {
 	Message time.Duration // to receive or to send one message
 	Byte    time.Duration // for each of its bytes
-	Queue   int           // bytes that may wait to be served, until writes to the node block; 0: any number
+	Queue   int           // bytes that may wait to be served, until more waits at its senders; 0: any number
 }
 
 // Budgets are the budgets of the nodes of each role, of the database, and of the
@@ -47,5 +47,5 @@ type Usage struct {
 	Offered time.Duration // how long it takes to serve what arrived and to send what was sent
 	Waited  time.Duration // the longest time from the arrival of bytes until they were served
 	Queued  int           // the most bytes that waited
-	Blocked int           // writes to the node that had to wait until others were served
+	Blocked int           // segments that waited at their senders until others were served
 }

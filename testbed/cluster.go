@@ -189,6 +189,9 @@ func (c *Capabilities) Allows(s Step) error {
 	return c.Can(s)
 }
 
+// HasBudgets reports whether nodes can have budgets.
+func (c *Capabilities) HasBudgets() bool { return c == nil || c.Can == nil || c.Usage != nil }
+
 // Fit returns the cluster to expect for a wanted one.
 func (c *Capabilities) Fit(wanted Size) Size {
 	if c == nil || c.Size == nil {

@@ -102,8 +102,8 @@
 // has a budget: meta, session, data, db or client. Each of its nodes then has one
 // processor, on which its connections take turns of 10 ms. A message that is
 // received or sent takes the given time and more for each of its bytes. While BYTES
-// (0 or left out: any number) wait at a node, writes to it block. Only simulated
-// nodes have budgets. A burst is load, on any cluster: each client that
+// (0 or left out: any number) wait at a node, what follows waits at its senders.
+// Only simulated nodes have budgets. A burst is load, on any cluster: each client that
 // stays also changes values of its own, N times as often as "every" says, and
 // does not wait until they are stored. L23 checks what is left of a burst when it
 // has ended.
@@ -121,7 +121,9 @@
 // faults with at most one session in trouble at a time; single faults and
 // episodes; outages of one or two whole roles, shorter and longer than each
 // grace; drains while a node is paused; commands of an operator at any moment;
-// clients that withdraw and leave while copies are lost. Shrink reduces a
+// clients that withdraw and leave while copies are lost. Every eighth storm of the
+// simulator also gives its nodes budgets, and ends with a burst of 10 to 100 times
+// what the sessions serve, for L23. Shrink reduces a
 // failing scenario until no step can be removed.
 //
 // # Files, in reading order

@@ -23,7 +23,8 @@ const stormLasts = time.Minute
 //
 // The seed first draws a theme (themes.go): single faults, of which at most one
 // at a time affects a session; single faults without that limit and episodes
-// among them; or episodes of one kind. Faults overlap, and any number of nodes
+// among them; or episodes of one kind. Every eighth storm of the simulator has
+// finite machines and load as well. Faults overlap, and any number of nodes
 // may be in trouble at the same time.
 func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x570a))
@@ -56,6 +57,11 @@ func Storm(seed uint64, on *testbed.Capabilities) Scenario {
 	b.r = rand.New(rand.NewPCG(seed, 0x570c))
 	if b.r.IntN(8) == 0 && !b.limited {
 		b.oneSessionLeft()
+	}
+	// The seeds that docs and mutations name have no load with this stream.
+	b.r = rand.New(rand.NewPCG(seed, 0x5716))
+	if b.r.IntN(8) == 0 && on.HasBudgets() {
+		b.load()
 	}
 	slices.SortStableFunc(s.Lines, func(a, b Line) int { return int(a.At - b.At) })
 	return s.withDefaults()

@@ -249,6 +249,47 @@ func (b *stormBuilder) oneSessionLeft() {
 	}
 }
 
+// load gives the nodes of every eighth storm budgets, adds a burst to the faults of
+// every other one of these, and ends all of them with a burst when nothing else has
+// failed for long enough that L23 checks what is left of it. A session serves some
+// 80 changes a second of the slowest kind, and 300 of the fastest; the clients make
+// 20, and a burst 10 to 100 times what all sessions serve. It is the shorter the
+// more it is, so that a storm with load does not take much longer than another one.
+func (b *stormBuilder) load() {
+	machine := budgets[b.r.IntN(len(budgets))]
+	machine.Queue = []int{0, 32 << 10, 256 << 10}[b.r.IntN(3)]
+	b.s.Cluster.Budgets.Session, b.s.Cluster.Budgets.Data = machine, machine
+	if b.r.IntN(2) == 0 {
+		b.s.Cluster.Budgets.Meta = machine
+	}
+	b.s.Load.Every, b.s.Load.Bulk = 200*time.Millisecond, 50+b.r.IntN(100)
+	served := 0.16 * float64(b.s.Cluster.Sessions) * float64(time.Second) / float64(machine.Message+150*machine.Byte)
+	burst := func() testbed.Step {
+		times := 10 + b.r.IntN(91)
+		factor := float64(times) * served / (float64(b.s.Load.Clients) / b.s.Load.Every.Seconds())
+		lasts := min(max(500*time.Millisecond, time.Duration(burstChanges/(float64(times)*served)*float64(time.Second))), 5*time.Second)
+		return testbed.Step{Verb: testbed.Burst, Factor: min(max(1, int(factor)), 1000), For: lasts.Round(100 * time.Millisecond)}
+	}
+	if b.r.IntN(2) == 0 {
+		b.add(between(b.r, 2*time.Second, b.s.Until-10*time.Second), burst())
+	}
+	last := burst()
+	at := b.s.Until + check.SessionGrace + 7*time.Second
+	b.s.Until = at + last.For + 16*time.Second
+	b.add(at, last)
+}
+
+// budgets are those of the nodes in storms with load, and burstChanges is about how
+// many changes the clients make in a burst.
+var budgets = []testbed.Budget{
+	{Message: 500 * time.Microsecond, Byte: 500 * time.Nanosecond},
+	{Message: 500 * time.Microsecond, Byte: 5 * time.Microsecond},
+	{Message: time.Millisecond, Byte: time.Microsecond},
+	{Message: 2 * time.Millisecond, Byte: time.Microsecond},
+}
+
+const burstChanges = 8_000
+
 // announce announces a stop of the whole cluster to a few nodes, or to the
 // leader, which does not come. A node is stopped: soon, or after the faults of
 // the storm, when the announcement has ended (check.AnnouncementLasts) and

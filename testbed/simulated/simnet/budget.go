@@ -2,7 +2,6 @@ package simnet
 
 import (
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -17,9 +16,9 @@ type Budget struct {
 	// that each of its bytes takes. What the host itself sends takes the same
 	// time: it leaves at once, and what has arrived waits for it.
 	Message, Byte time.Duration
-	// Queue is how many bytes may wait to be served; 0 means any number. While
-	// that many wait, and on the way there, writes to the host block, except on
-	// connections of which nothing waits.
+	// Queue is how many bytes may wait to be served; 0 means any number. What
+	// does not fit waits at its sender, unless nothing of its connection waits
+	// here.
 	Queue int
 }
 
@@ -40,18 +39,18 @@ type Usage struct {
 	Offered time.Duration // what arrived and what was sent takes this long to serve
 	Waited  time.Duration // the longest time from the arrival of a byte until it was served
 	Queued  int           // the most bytes that waited
-	Blocked int           // writes to the host that had to wait until others were served
+	Blocked int           // segments that waited at their senders until others were served
 }
 
 // processor serves what arrives at a host that has a budget. It has one timer,
 // whatever the number of connections. Net.mu guards it.
 type processor struct {
-	net    *Net
-	host   *host
-	budget Budget
-	turns  []*pipe   // those of which something waits, in the order of their turns
-	bytes  int       // that wait, or are being served
-	room   sync.Cond // on Net.mu; blocked writers wait on it
+	net     *Net
+	host    *host
+	budget  Budget
+	turns   []*pipe // those of which something waits, in the order of their turns
+	bytes   int     // that wait, or are being served
+	stalled []*pipe // those whose next segment waits at its sender
 
 	serving bool
 	piece   job       // what is being served, if serving is set
@@ -92,7 +91,6 @@ func (n *Net) Budget(name string, b Budget) {
 		h.cpu.budget = b
 	case b != Budget{}:
 		h.cpu = &processor{net: n, host: h, budget: b}
-		h.cpu.room.L = &n.mu
 	}
 }
 
@@ -113,23 +111,28 @@ func (n *Net) Usage(name string) Usage {
 	return u
 }
 
-// full reports whether a write to the host on a pipe has to wait. Net.mu is
-// held.
-func (c *processor) full(p *pipe) bool {
-	if c == nil || c.budget.Queue == 0 {
+// stalls reports whether the next segment of a pipe has to wait at its sender. If
+// so its arrival goes on when there is room. Net.mu is held.
+func (c *processor) stalls(p *pipe) bool {
+	next := p.inFlight[0]
+	switch {
+	case c == nil || c.budget.Queue == 0 || p.closed != nil || next.what == rst:
+		return false
+	case len(p.waiting) == 0 && c.of != p, c.bytes+len(next.data) <= c.budget.Queue:
 		return false
 	}
-	own := 0
-	for _, s := range p.inFlight {
-		own += len(s.data)
-	}
-	return c.bytes+own >= c.budget.Queue && (own > 0 || len(p.waiting) > 0 || c.of == p)
+	c.usage.Blocked++
+	c.stalled = append(c.stalled, p)
+	return true
 }
 
-// wake lets blocked writers look again whether there is room. Net.mu is held.
-func (c *processor) wake() {
-	if c != nil && c.budget.Queue > 0 {
-		c.room.Broadcast()
+// resume lets what waits at its sender arrive, as far as there is room. Net.mu is
+// held.
+func (c *processor) resume() {
+	stalled := c.stalled
+	c.stalled = nil
+	for _, p := range stalled {
+		p.arrive()
 	}
 }
 
@@ -199,15 +202,16 @@ func (c *processor) served() {
 	if p != nil {
 		p.deliver(piece.segment)
 	}
-	c.wake()
-	if p != nil && len(p.waiting) > 0 {
-		if time.Since(c.began) < turnTime && !c.host.frozen {
-			c.serve(p)
-			return
-		}
+	switch {
+	case p == nil || len(p.waiting) == 0:
+		c.next()
+	case time.Since(c.began) < turnTime && !c.host.frozen:
+		c.serve(p)
+	default:
 		c.turns = append(c.turns, p)
+		c.next()
 	}
-	c.next()
+	c.resume()
 }
 
 // forget removes what waits for the reader of a pipe. What is being served is
@@ -224,7 +228,7 @@ func (c *processor) forget(p *pipe) {
 	}
 	p.waiting = nil
 	c.turns = slices.DeleteFunc(c.turns, func(other *pipe) bool { return other == p })
-	c.wake()
+	c.resume()
 }
 
 // reset ends what a killed process was doing. Its connections have been closed.
@@ -237,7 +241,7 @@ func (c *processor) reset() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.wake()
+	c.resume()
 }
 
 func latest(a, b time.Time) time.Time {

@@ -3,7 +3,7 @@ package simnet_test
 import (
 	"io"
 	"net"
-	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,7 +102,7 @@ func TestBudget_ConnectionsTakeTurns(t *testing.T) {
 	})
 }
 
-func TestBudget_WritersBlockWhileTooMuchWaits(t *testing.T) {
+func TestBudget_WhatDoesNotFitWaitsAtItsSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simnet.New(1)
 		n.Budget("b", simnet.Budget{Byte: time.Millisecond, Queue: 10})
@@ -113,29 +113,34 @@ func TestBudget_WritersBlockWhileTooMuchWaits(t *testing.T) {
 		farther, err := ln.Accept()
 		require.NoError(t, err)
 		start := time.Now()
-		write := func(c net.Conn, n int) time.Duration {
+		write := func(c net.Conn, n int) {
 			_, err := c.Write(make([]byte, n))
 			require.NoError(t, err)
-			return time.Since(start)
+			synctest.Wait()
 		}
-		assert.Zero(t, write(near, 15), "nothing waits")
-		assert.Zero(t, write(other, 1), "nothing of this connection waits")
-		assert.Equal(t, 15*time.Millisecond, write(near, 1), "its own bytes have been served")
-		assert.Equal(t, 1, n.Usage("b").Blocked)
+		write(near, 15)
+		write(other, 1)
+		assert.Equal(t, 16, n.Usage("b").Queued, "of each connection something may wait")
+		write(near, 4)
+		write(near, 6)
+		write(near, 1)
+		assert.Equal(t, simnet.Usage{Queued: 16, Blocked: 1}, n.Usage("b"), "what follows on the connection waits behind it")
+		assert.Equal(t, 15*time.Millisecond, readAt(t, far, 15, start))
+		assert.Equal(t, 16*time.Millisecond, readAt(t, farther, 1, start))
+		assert.Equal(t, 27*time.Millisecond, readAt(t, far, 11, start), "it arrives as soon as there is room")
 
-		require.NoError(t, near.SetWriteDeadline(time.Now().Add(5*time.Millisecond)))
-		write(near, 30)
-		_, err = near.Write(make([]byte, 1))
-		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
-		assert.Equal(t, 20*time.Millisecond, time.Since(start))
-		require.NoError(t, near.SetWriteDeadline(time.Time{}))
-		time.AfterFunc(time.Millisecond, func() { near.Close() })
-		_, err = near.Write(make([]byte, 1))
-		assert.ErrorIs(t, err, net.ErrClosed, "a blocked write ends with its connection")
+		write(near, 15)
+		write(near, 10)
+		require.NoError(t, far.Close())
+		_, err = near.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "what waited arrived at a closed connection")
+
 		write(other, 100)
-		time.AfterFunc(time.Millisecond, func() { n.Kill("b") })
-		assert.Equal(t, 22*time.Millisecond, write(other, 1), "what waited for a killed process blocks no write")
-		for _, c := range []net.Conn{far, other, farther} {
+		write(other, 100)
+		n.Kill("b")
+		_, err = other.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "nothing waits for a killed process")
+		for _, c := range []net.Conn{near, other, farther} {
 			c.Close()
 		}
 	})

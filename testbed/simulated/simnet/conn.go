@@ -48,7 +48,6 @@ func (c *conn) end(what mark) {
 			c.out.post(nil, what)
 		}
 	}
-	c.out.to.cpu.wake()
 	c.net.forget(c)
 }
 
@@ -61,16 +60,14 @@ func (c *conn) reset() {
 	c.in.fail(syscall.ECONNRESET)
 	c.out.failed = syscall.ECONNRESET
 	c.out.drop()
-	c.out.to.cpu.wake()
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
 	c.in.setDeadline(t)
-	c.out.setWriteDeadline(t)
-	return nil
+	return nil // writes are buffered and never wait
 }
-func (c *conn) SetReadDeadline(t time.Time) error  { c.in.setDeadline(t); return nil }
-func (c *conn) SetWriteDeadline(t time.Time) error { c.out.setWriteDeadline(t); return nil }
+func (c *conn) SetReadDeadline(t time.Time) error { c.in.setDeadline(t); return nil }
+func (c *conn) SetWriteDeadline(time.Time) error  { return nil }
 
 // mark is the flag that a segment carries besides its bytes.
 type mark int
@@ -113,7 +110,6 @@ type pipe struct {
 
 	deadline      time.Time
 	deadlineTimer *time.Timer
-	writeBy       time.Time // the deadline of a write that waits for room
 }
 
 // newPipe returns the pipe from one host to another. Net.mu is held.
@@ -151,39 +147,11 @@ func (p *pipe) read(b []byte) (int, error) {
 func (p *pipe) write(b []byte) (int, error) {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
-	if err := p.awaitRoom(); err != nil {
-		return 0, err
+	if p.failed != nil {
+		return 0, p.failed
 	}
 	p.post(b, nothing)
 	return len(b), nil
-}
-
-// awaitRoom waits while the reader's host has no room for more bytes, and returns
-// an error if the writer's end is or was closed. Net.mu is held.
-func (p *pipe) awaitRoom() error {
-	to := p.to.cpu
-	for blocked := false; p.failed == nil && !p.from.frozen && to.full(p); {
-		if !blocked {
-			blocked = true
-			to.usage.Blocked++
-		}
-		if p.writeBy.IsZero() {
-			to.room.Wait()
-			continue
-		}
-		left := time.Until(p.writeBy)
-		if left <= 0 {
-			return os.ErrDeadlineExceeded
-		}
-		timer := time.AfterFunc(left, func() {
-			p.net.mu.Lock()
-			defer p.net.mu.Unlock()
-			to.wake()
-		})
-		to.room.Wait()
-		timer.Stop()
-	}
-	return p.failed
 }
 
 // post sends a segment, or keeps it until the process is thawed. Net.mu is
@@ -240,6 +208,9 @@ func (p *pipe) arrive() {
 			p.resendDelay = min(max(2*p.resendDelay, resend), maxResend)
 			p.inFlight[0].at = now.Add(p.resendDelay)
 			p.later(p.resendDelay)
+			return
+		}
+		if p.to.cpu.stalls(p) {
 			return
 		}
 		p.resendDelay = 0
@@ -329,11 +300,4 @@ func (p *pipe) setDeadline(t time.Time) {
 		})
 	}
 	p.cond.Broadcast()
-}
-
-func (p *pipe) setWriteDeadline(t time.Time) {
-	p.net.mu.Lock()
-	defer p.net.mu.Unlock()
-	p.writeBy = t
-	p.to.cpu.wake()
 }

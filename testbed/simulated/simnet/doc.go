@@ -35,8 +35,8 @@
 //	connection 1 ─▶ arrived ─┐
 //	connection 2 ─▶ arrived ─┼─▶ served, 10 ms a turn: Message, and Byte for each byte ─▶ Read
 //	connection 3 ─▶ arrived ─┘
-//	      ▲             └── while Queue bytes wait here, writers of connections that wait are blocked
-//	      └── Write
+//	      ▲             └── while Queue bytes wait here, what follows on a connection that waits
+//	      └── stays at its sender
 //
 // So a connection of its own delays what it carries by one turn of each busy
 // connection only; a stream of its own on a busy connection gains nothing, as on a
@@ -53,10 +53,11 @@
 //
 // # Limits
 //
-// Writes never block, unless the reader's host has a budget with a Queue. Then
-// they block because of what was not served, not of what was not read: a reader
-// that never reads costs memory here, where on a real network its writer would
-// block. There are no packets, so nothing is reordered or duplicated, and a lost acknowledgement
+// Writes never block: there is no send window. HTTP/2 holds a mutex while it
+// writes, and time does not advance in a bubble while a goroutine waits for one.
+// What a host with a budget has no room for therefore costs memory at its sender;
+// only the windows of HTTP/2 limit it. And a reader that never reads costs memory
+// here, where on a real network its writer would block. There are no packets, so nothing is reordered or duplicated, and a lost acknowledgement
 // shows only in what the other direction does. A processor with a budget is used
 // by bytes only: timers, and what a process computes without a message, take no
 // time, what a busy process sends leaves at once, and there is one processor,
