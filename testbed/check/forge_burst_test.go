@@ -30,6 +30,14 @@ var burstForgeries = map[string]forgery{
 			f.changes(200, 10*time.Second).burst(nil).pause(5*time.Second).changes(200, 10*time.Second)
 		},
 	},
+	"L23 of clients that stay": { // what guests change is no throughput
+		func(f *forger) {
+			f.changes(200, 10*time.Second).burst(nil).pause(5*time.Second).changes(170, 8*time.Second).guestChanges(60, 2*time.Second)
+		},
+		func(f *forger) {
+			f.guestChanges(60, 2*time.Second).changes(200, 8*time.Second).burst(nil).pause(5*time.Second).changes(190, 10*time.Second)
+		},
+	},
 	"L23 until the healing": { // after it the clients end, and the rate says nothing
 		func(f *forger) {
 			f.changes(200, 10*time.Second).burst(nil).pause(10 * time.Second).op(check.Op{Kind: check.OpHealed}).pause(20 * time.Second).leader("meta-1")
@@ -87,10 +95,14 @@ var burstForgeries = map[string]forgery{
 	},
 }
 
-// changes adds n acknowledged changes, spread over a time.
-func (f *forger) changes(n int, over time.Duration) *forger {
+// changes adds n acknowledged changes of a client that stays, spread over a time.
+func (f *forger) changes(n int, over time.Duration) *forger { return f.acknowledged("client-1", n, over) }
+
+func (f *forger) guestChanges(n int, over time.Duration) *forger { return f.acknowledged("guest-1", n, over) }
+
+func (f *forger) acknowledged(client string, n int, over time.Duration) *forger {
 	for range n {
-		f.pause(over/time.Duration(n) - time.Millisecond).op(check.Op{Client: "client-1", Kind: check.OpStored, Name: "s", ID: "client-1/1"})
+		f.pause(over/time.Duration(n) - time.Millisecond).op(check.Op{Client: client, Kind: check.OpStored, Name: "s", ID: client + "/1"})
 	}
 	return f
 }
