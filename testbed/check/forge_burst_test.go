@@ -96,9 +96,13 @@ var burstForgeries = map[string]forgery{
 }
 
 // changes adds n acknowledged changes of a client that stays, spread over a time.
-func (f *forger) changes(n int, over time.Duration) *forger { return f.acknowledged("client-1", n, over) }
+func (f *forger) changes(n int, over time.Duration) *forger {
+	return f.acknowledged("client-1", n, over)
+}
 
-func (f *forger) guestChanges(n int, over time.Duration) *forger { return f.acknowledged("guest-1", n, over) }
+func (f *forger) guestChanges(n int, over time.Duration) *forger {
+	return f.acknowledged("guest-1", n, over)
+}
 
 func (f *forger) acknowledged(client string, n int, over time.Duration) *forger {
 	for range n {
