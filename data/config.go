@@ -28,7 +28,8 @@ type Config struct {
 	// tried again until the session answers or is gone. Default 1 s.
 	DiffTimeout time.Duration
 	// RepairEvery is the time within which a slot that a session wrote to is
-	// compared with that session; RepairAll the time within which every slot is
+	// compared with that session (six times that while the session keeps writing
+	// to it and after the first time); RepairAll the time within which every slot is
 	// compared with every session. RepairEvery must not be larger than
 	// RepairAll. Defaults 6 s (the original's interval for everything) and
 	// 5 min.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -348,5 +349,6 @@ func match(held []store.Copy, removed []*wirev1.DiffEntry) []store.Copy {
 			out = append(out, c)
 		}
 	}
+	slices.SortFunc(out, func(a, b store.Copy) int { return a.Key.Compare(b.Key) }) // each removal takes the next version
 	return out
 }

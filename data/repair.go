@@ -25,6 +25,10 @@ import (
 // comparisons of one round are therefore limited to repairBudget registrations;
 // those that do not fit are made in the next rounds, in turn.
 
+// While a session keeps writing to a slot, the two are compared in the first round
+// and then in every sixth: what is on its way makes them differ, so a comparison
+// costs much and shows nothing.
+
 // repairBudget is how many registrations the slots that one round compares with
 // sessions may have together. One comparison is made in any case.
 const repairBudget = 50_000
@@ -74,6 +78,9 @@ func (s *repairer) compareDue(all []*replica, first int) (next int) {
 	for _, session := range s.owners.living() {
 		behind[session] = s.differ.hasRepairs(session)
 	}
+	for _, r := range all {
+		r.beginRound()
+	}
 	for i := range all {
 		r := all[(first+i)%len(all)]
 		due, epoch, cost := r.takeDue(behind, room)
@@ -98,7 +105,7 @@ func (r *replica) takeDue(behind map[conclave.NodeID]bool, room int) (due []conc
 	defer r.mu.Unlock()
 	if r.state != slot.Serving {
 		if !r.leads() {
-			r.dirty = nil
+			r.dirty, r.writing = nil, nil
 		}
 		return nil, r.epoch, 0
 	}
@@ -106,9 +113,50 @@ func (r *replica) takeDue(behind map[conclave.NodeID]bool, room int) (due []conc
 		if behind[session] || cost > 0 && cost >= room {
 			continue
 		}
+		if r.postpone(session) {
+			continue
+		}
 		delete(r.dirty, session)
 		count, _ := r.store.Digest(session)
 		due, cost = append(due, session), cost+int(count)
 	}
 	return due, r.epoch, cost
+}
+
+// writing is a session that writes to a slot.
+type writing struct {
+	since  bool // it has written since the last round
+	rounds int  // in succession before which it had written
+}
+
+// writingRounds is in how many rounds a session that writes is not compared,
+// between two in which it is.
+const writingRounds = 5
+
+// wrote records a write of a session. mu is held.
+func (r *replica) wrote(session conclave.NodeID) {
+	if r.writing == nil {
+		r.writing = map[conclave.NodeID]writing{}
+	}
+	r.writing[session] = writing{true, r.writing[session].rounds}
+}
+
+// beginRound counts a round for the sessions that write.
+func (r *replica) beginRound() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for session, w := range r.writing {
+		if w.since {
+			r.writing[session] = writing{rounds: w.rounds + 1}
+		} else {
+			delete(r.writing, session)
+		}
+	}
+}
+
+// postpone reports whether a comparison that is due is left to a later round,
+// because the session keeps writing. One that a mark waits for (partial) is not.
+// mu is held.
+func (r *replica) postpone(session conclave.NodeID) bool {
+	return (r.writing[session].rounds-1)%(writingRounds+1) > 0 && !r.partial[session]
 }

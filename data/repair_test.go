@@ -47,3 +47,36 @@ func TestReplica_ComparisonsFitIntoARound(t *testing.T) {
 	assert.Empty(t, due)
 	assert.Zero(t, cost)
 }
+
+// While a session keeps writing, a slot is compared with it in the first round and
+// then in every sixth. One that was served without the session is compared in
+// each.
+func TestReplica_ComparisonWaitsWhileTheSessionWrites(t *testing.T) {
+	one := conclave.NodeID{Name: "session-1", Incarnation: "i"}
+	r := &replica{state: slot.Serving, store: store.New(time.Minute)}
+	write := func() {
+		r.repairWith(one)
+		r.wrote(one)
+	}
+	compared := func() bool {
+		r.beginRound()
+		due, _, _ := r.takeDue(nil, 1000)
+		return len(due) > 0
+	}
+	for range 3 {
+		write()
+		assert.True(t, compared(), "the first round")
+		for range writingRounds {
+			write()
+			assert.False(t, compared(), "it keeps writing")
+		}
+	}
+	assert.True(t, compared(), "it has written nothing since the last round")
+	assert.False(t, compared())
+
+	write()
+	assert.True(t, compared(), "the first round again")
+	write()
+	r.partial = map[conclave.NodeID]bool{one: true}
+	assert.True(t, compared(), "a mark waits for the comparison")
+}

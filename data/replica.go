@@ -90,6 +90,7 @@ type replica struct {
 	base     int64                                   // the floor of the versions at epoch
 	first    bool                                    // nothing was published in the slot before this epoch
 	dirty    map[conclave.NodeID]bool                // sessions to compare with; see repairWith
+	writing  map[conclave.NodeID]writing             // those of them that wrote since the last round of repair
 	reported map[conclave.NodeID]map[store.Key]int64 // removals that one repair has reported; see confirmRemovals
 	numbers  map[conclave.NodeID]uint64              // the highest request number accepted from each session at epoch
 	partial  map[conclave.NodeID]bool                // sessions that were given up when it began to serve (unreached.go)
@@ -176,7 +177,7 @@ func (r *replica) forget() {
 	r.store = nil
 	r.copyEpoch, r.copyPosition = conclave.Epoch{}, 0
 	r.unfollow()
-	r.dirty, r.base = nil, 0
+	r.dirty, r.writing, r.base = nil, nil, 0
 }
 
 // follow makes the copy follow a leader's feed.

@@ -126,6 +126,7 @@ func (r *replica) write(session conclave.NodeID, number uint64, b batch, now tim
 		r.trace.Claim(trace.Claim{Kind: trace.Removed, Slot: r.id, Epoch: b.epoch, Peer: session, Subject: x.GetId(), Key: x.GetDataInfoId(), Version: x.GetVersion(), Count: int(x.GetCause())})
 	}
 	r.repairWith(session)
+	r.wrote(session)
 	r.publish()
 	return access, epoch
 }

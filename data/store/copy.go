@@ -44,10 +44,14 @@ func copyOf(data string, r *registration, c ownerCopy) Copy {
 	return Copy{Key{c.owner.node, data, r.id}, c.version, c.values, c.withdrawn}
 }
 
-func compareCopies(a, b Copy) int { return a.Key.compare(b.Key) }
+func compareCopies(a, b Copy) int { return a.Key.Compare(b.Key) }
 
-func (k Key) compare(other Key) int {
-	return cmp.Or(cmp.Compare(k.Data, other.Data), cmp.Compare(k.ID, other.ID), k.Owner.Compare(other.Owner))
+// Compare orders keys by data, registration id and owner.
+func (k Key) Compare(other Key) int {
+	if c := cmp.Compare(k.Data, other.Data); c != 0 { // which decides almost always
+		return c
+	}
+	return cmp.Or(cmp.Compare(k.ID, other.ID), k.Owner.Compare(other.Owner))
 }
 
 func copyOut(c Copy) *wirev1.Copy {

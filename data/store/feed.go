@@ -48,27 +48,27 @@ func (s *Store) Changes(after uint64) (*wirev1.ReplicateEvent, bool) {
 // once, until the message is large enough. It returns how many entries it
 // covered.
 func (s *Store) describe(entries []logEntry, e *wirev1.ReplicateEvent) int {
-	last := make(map[Key]int, len(entries)) // the latest entry of each copy
+	last := make(map[Key]int, len(entries)) // the latest entry of each copy that is to be described
 	for i, x := range entries {
 		last[x.Key] = i
 	}
-	done := make(map[Key]bool, len(last))
 	size := 0
 	for i, x := range entries {
-		if done[x.Key] {
+		latest, open := last[x.Key]
+		if !open {
 			continue
 		}
 		if size > partBytes {
 			return i
 		}
-		done[x.Key] = true
+		delete(last, x.Key)
 		if _, r, at := s.find(x.Key); at >= 0 {
 			c := copyOf(x.Data, r, r.copies[at])
 			e.Copies = append(e.Copies, copyOut(c))
 			size += c.size()
 		} else {
 			e.Removals = append(e.Removals, &wirev1.CopyRemoval{
-				Id: x.ID, DataInfoId: x.Data, Owner: wire.NodeOut(x.Owner), Cause: entries[last[x.Key]].cause,
+				Id: x.ID, DataInfoId: x.Data, Owner: wire.NodeOut(x.Owner), Cause: entries[latest].cause,
 			})
 			size += x.size()
 		}
@@ -160,8 +160,9 @@ func (s *Store) Install(m *PendingMerge, l *Loading, now time.Time) *Store {
 	}
 	for id, m := range s.marked {
 		if now.Before(m.until) {
-			next.datum(id)
+			d := next.datum(id)
 			next.markDatum(id, mark{until: m.until}) // Serve sets the version
+			next.forgetIfEmpty(d, now)
 		}
 	}
 	next.merges, next.writes, next.touched = s.merges, s.writes, s.touched

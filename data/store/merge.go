@@ -66,7 +66,7 @@ func (s *Store) hideRemoved(m *PendingMerge, now time.Time) {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, Key.compare)
+	slices.SortFunc(keys, Key.Compare)
 	for _, key := range keys {
 		s.hide(key, s.touched[key].removed, now)
 	}

@@ -98,7 +98,7 @@ func (s *Store) Data(now time.Time, want func(id string) bool) []Datum {
 	return out
 }
 
-// Of returns one owner's copies, sorted by data and registration id.
+// Of returns one owner's copies, in no order.
 func (s *Store) Of(owner conclave.NodeID) []Copy {
 	o := s.owners[owner]
 	if o == nil {
@@ -112,7 +112,6 @@ func (s *Store) Of(owner conclave.NodeID) []Copy {
 			}
 		}
 	}
-	slices.SortFunc(out, compareCopies)
 	return out
 }
 

@@ -29,6 +29,7 @@ type Store struct {
 	log        feedLog
 	tombstones []tombstoneRecord // oldest first; may include some that have been deleted
 	changed    []string          // data whose visible content changed since TakeChanged
+	emptied    map[string]bool   // data without registrations that could not be forgotten yet; nil while there is none
 
 	// Merges that have begun, and what the sessions have written since; nil
 	// while there is none. See PendingMerge.
@@ -166,7 +167,9 @@ func (s *Store) delete(d *datum, r *registration, at int, cause wirev1.Cause, no
 // something, and returns how many it deleted.
 func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.Time) int {
 	n := 0
-	for _, c := range s.Of(owner) {
+	copies := s.Of(owner)
+	slices.SortFunc(copies, compareCopies) // each removal takes the next version
+	for _, c := range copies {
 		if s.remove(c.Key, c.Version, cause, now) {
 			n++
 		}
@@ -295,11 +298,18 @@ func (s *Store) datum(id string) *datum {
 	return d
 }
 
-// forgetIfEmpty deletes a datum without registrations whose mark has ended.
-// Absent data read as empty at the slot's counter.
+// forgetIfEmpty deletes a datum without registrations whose mark has ended, or
+// leaves it to Prune. Absent data read as empty at the slot's counter.
 func (s *Store) forgetIfEmpty(d *datum, now time.Time) {
-	if len(d.regs) == 0 && !now.Before(s.marked[d.id].until) && !d.noted {
+	switch {
+	case len(d.regs) > 0:
+	case !now.Before(s.marked[d.id].until) && !d.noted:
 		delete(s.data, d.id)
 		delete(s.bases, d.id)
+	default:
+		if s.emptied == nil {
+			s.emptied = map[string]bool{}
+		}
+		s.emptied[d.id] = true
 	}
 }

@@ -12,8 +12,11 @@ import (
 // hide nothing any more, and then prunes.
 func (s *Store) Compact(before, now time.Time) {
 	for _, t := range s.tombstones {
+		if t.at.After(before) {
+			break // so did all that follow
+		}
 		_, r, at := s.find(t.Key)
-		if at >= 0 && r.copies[at].version == t.version && !t.at.After(before) && !r.hides(t.version) {
+		if at >= 0 && r.copies[at].version == t.version && !r.hides(t.version) {
 			s.remove(t.Key, t.version, wirev1.Cause_CAUSE_WITHDRAWN, now)
 		}
 	}
@@ -21,15 +24,19 @@ func (s *Store) Compact(before, now time.Time) {
 }
 
 // Prune frees the records of deleted copies, marks that have ended, and data
-// without copies and marks. It deletes no copy: in a follower's store only its leader
-// decides that.
+// without copies and marks. It visits only what has lost its copies, not every
+// datum. It deletes no copy: in a follower's store only its leader decides that.
 func (s *Store) Prune(now time.Time) {
 	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
 		_, r, at := s.find(t.Key)
 		return at < 0 || r.copies[at].version != t.version // deleted or replaced
 	})
-	for _, d := range s.data {
-		s.forgetIfEmpty(d, now)
+	empty := s.emptied
+	s.emptied = nil
+	for id := range empty {
+		if d := s.data[id]; d != nil {
+			s.forgetIfEmpty(d, now)
+		}
 	}
 	maps.DeleteFunc(s.marked, func(_ string, m mark) bool { return !now.Before(m.until) })
 	if len(s.marked) == 0 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,3 +43,25 @@ func TestPrune_FreesDeletedCopies(t *testing.T) {
 	assert.Equal(t, "r2", s.tombstones[0].ID, "the leader has not removed that tombstone")
 	assert.Len(t, s.data, 1)
 }
+
+// What Prune visits does not grow with the number of data: only those that have
+// lost their last registration and could not be forgotten at once.
+func TestPrune_VisitsOnlyEmptiedData(t *testing.T) {
+	s, now := New(15*time.Second), time.Now()
+	for i := range 1000 {
+		s.Write(CopyOf(testOwners[0], publisher(emptiedID(i), "r", 1, false)), now)
+	}
+	assert.Empty(t, s.emptied)
+	lost := Key{testOwners[0], emptiedID(7), "r"}
+	require.True(t, s.Remove(lost, 1, ownerGone, now))
+	assert.Len(t, s.emptied, 1)
+	s.TakeChanged()
+	s.Prune(now)
+	assert.Len(t, s.data, 1000, "the mark of the lost one has not ended")
+	assert.Len(t, s.emptied, 1)
+	s.Prune(now.Add(time.Hour))
+	assert.Len(t, s.data, 999)
+	assert.Empty(t, s.emptied)
+}
+
+func emptiedID(i int) string { return fmt.Sprint("service-", i, "#@#i#@#g") }

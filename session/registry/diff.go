@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"conclave/internal/trace"
@@ -68,11 +70,15 @@ func (r *Registry) compare(s *slotState, req *wirev1.DiffRequest, now time.Time)
 			res.Removed = append(res.Removed, e)
 		}
 	}
-	size, awaited := 0, 0
-	for _, reg := range s.held.sorted() {
-		if v, ok := theirs[reg.id]; ok && v >= reg.version {
-			continue
+	missing := set{}
+	for _, reg := range s.held.regs {
+		if v, ok := theirs[reg.id]; !ok || v < reg.version {
+			missing.regs = append(missing.regs, reg)
 		}
+	}
+	slices.SortFunc(res.Removed, func(a, b *wirev1.DiffEntry) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	size, awaited := 0, 0
+	for _, reg := range missing.sorted() {
 		if !r.mayPublish(reg, now) {
 			if !reg.owner.Announced { // a client that announced its end may never come back
 				awaited++

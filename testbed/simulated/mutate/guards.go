@@ -30,6 +30,7 @@ var guards = slices.Concat(
 	electionGuards,
 	dataGuards,
 	loadGuards,
+	linearGuards,
 	trustGuards,
 	livenessGuards,
 	millisGuards,
