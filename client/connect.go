@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	wirev1 "conclave/wire/v1"
 )
 
 // Pauses between attempts to reach a session, and how long a session may take to
@@ -63,9 +65,9 @@ func (c *Client) runLinks(ctx context.Context) error {
 			c.mu.Unlock()
 			c.log.Warn("lost the session", "session", held.session.Name, "error", held.err)
 			avoid, held = held.address, nil
-		case reason := <-held.move:
+		case move := <-held.move:
 			old := held
-			held = c.moveFrom(ctx, old, reason)
+			held = c.moveFrom(ctx, old, move)
 			avoid = old.address
 		case <-c.closing.Done():
 			c.goodbye(held)
@@ -82,11 +84,11 @@ func (c *Client) runLinks(ctx context.Context) error {
 // moment some session has each registration. It returns the link that is held
 // afterwards: the old one if the client closes meanwhile, nil if both were
 // lost.
-func (c *Client) moveFrom(ctx context.Context, old *link, reason string) *link {
-	c.log.Info("asked to move", "from", old.session.Name, "reason", reason)
+func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *link {
+	c.log.Info("asked to move", "from", old.session.Name, "reason", move.GetReason())
 	pause, limit := time.Duration(0), welcomeFirst
 	for {
-		next, err := c.seekOther(ctx, old.address, limit)
+		next, err := c.seekOther(ctx, old.address, move.GetTo(), limit)
 		if err != nil {
 			pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
 			timer := time.NewTimer(c.jittered(pause))
@@ -184,7 +186,7 @@ var errNoSession = errors.New("no other session is known")
 // seek tries every known session in random order, and the one to avoid last.
 // limit is how long each may take to welcome the client.
 func (c *Client) seek(ctx context.Context, avoid string, limit time.Duration) (*link, error) {
-	l, err := c.seekOther(ctx, avoid, limit)
+	l, err := c.seekOther(ctx, avoid, "", limit)
 	if err != nil { // no session on the list took the client: start again from those configured and resolved
 		c.mu.Lock()
 		c.advertised = nil
@@ -199,9 +201,9 @@ func (c *Client) seek(ctx context.Context, avoid string, limit time.Duration) (*
 // seekOther tries every session but one. A client that is asked to move keeps
 // the list of the session that it is still connected to: a session on it that
 // is not open yet may be the only one to move to.
-func (c *Client) seekOther(ctx context.Context, not string, limit time.Duration) (*link, error) {
+func (c *Client) seekOther(ctx context.Context, not, first string, limit time.Duration) (*link, error) {
 	err := errNoSession
-	for _, address := range c.candidates(ctx, not) {
+	for _, address := range c.candidates(ctx, not, first) {
 		if c.isClosing() {
 			return nil, ErrClosed
 		}
@@ -218,8 +220,9 @@ func (c *Client) seekOther(ctx context.Context, not string, limit time.Duration)
 }
 
 // candidates returns the sessions that the last session reported, in random
-// order, then those that were configured or resolved, in random order.
-func (c *Client) candidates(ctx context.Context, not string) []string {
+// order but the given one first if it is among them, then those that were
+// configured or resolved, in random order.
+func (c *Client) candidates(ctx context.Context, not, first string) []string {
 	c.mu.Lock()
 	reported, known := slices.Clone(c.advertised), slices.Concat(c.config.Sessions, c.resolved)
 	c.mu.Unlock()
@@ -235,6 +238,9 @@ func (c *Client) candidates(ctx context.Context, not string) []string {
 	}
 	c.shuffle(reported)
 	c.shuffle(known)
+	if at := slices.Index(reported, first); at > 0 {
+		reported[0], reported[at] = reported[at], reported[0]
+	}
 	var out []string
 	for _, a := range append(reported, known...) {
 		if a != not && !slices.Contains(out, a) {

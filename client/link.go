@@ -23,11 +23,11 @@ type link struct {
 	client   *Client
 	address  string
 	stream   *connect.BidiStreamForClient[wirev1.ClientMessage, wirev1.ServerMessage]
-	ready    signal.Signal // there is something to send
-	move     chan string   // the reason for which the session asks the client to move; room for one
-	settled  signal.Signal // owed may have become empty
-	received signal.Signal // a message of the session has arrived
-	leave    chan struct{} // closed by end: end the request in order
+	ready    signal.Signal     // there is something to send
+	move     chan *wirev1.Move // the session asks the client to move; room for one
+	settled  signal.Signal     // owed may have become empty
+	received signal.Signal     // a message of the session has arrived
+	leave    chan struct{}     // closed by end: end the request in order
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when the stream has ended and both loops have returned
 	err      error         // why the stream ended; read after done
@@ -73,7 +73,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	stopWaiting := context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })
 	stopClosing := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
 	l := &link{
-		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan string, 1), settled: signal.New(), pings: signal.New(),
+		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
 		queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
 	}
@@ -388,7 +388,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	}
 	if m.GetMove() != nil {
 		select {
-		case l.move <- m.GetMove().GetReason():
+		case l.move <- m.GetMove():
 		default:
 		}
 	}

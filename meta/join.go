@@ -256,6 +256,9 @@ func (j *joins) sendUpdates(ctx context.Context, st *stream, conn *joinStream, f
 		_, leading := j.elector.Leading()
 		if leading {
 			out.State = j.deltas.stateOut(sent, state, have)
+			if st.role == conclave.RoleSession {
+				out.Sessions = j.roster.openSessions(forbiddenNames(state))
+			}
 		}
 		if err := conn.Send(out); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"conclave"
 	"conclave/slot"
 	"conclave/wire"
+	wirev1 "conclave/wire/v1"
 )
 
 // Queries on the roster.
@@ -124,6 +125,20 @@ func (r *roster) otherSession(name string, forbidden func(string) bool) bool {
 		}
 	}
 	return false
+}
+
+// openSessions returns the sessions that take clients, sorted by name, with the
+// number of clients that each has reported.
+func (r *roster) openSessions(forbidden []string) (out []*wirev1.SessionLoad) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		n := r.nodes[name]
+		if n.member.Role == conclave.RoleSession && n.stream != nil && n.ready && !n.draining && !slices.Contains(forbidden, name) {
+			out = append(out, &wirev1.SessionLoad{Node: wire.NodeOut(n.member.Node), Address: n.member.Address, Clients: n.load})
+		}
+	}
+	return out
 }
 
 // lastContact returns the number of sessions and data nodes, and when one of

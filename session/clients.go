@@ -182,9 +182,22 @@ func (c *clients) askToMove(reason string) (asked int) {
 	defer c.mu.Unlock()
 	for _, conn := range c.inOrder() {
 		conn.asked = true
-		conn.out.add(func(o *registry.Outbox) { o.Move = reason })
+		conn.out.add(func(o *registry.Outbox) { o.Move, o.MoveTo = reason, "" })
 	}
 	return len(c.open)
+}
+
+// askOneToMove asks one client to go to the session at an address, and reports
+// whether it was still connected. The others stay.
+func (c *clients) askOneToMove(conn *connection, reason, to string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusing != "" || c.open[conn.Owner] != conn {
+		return false
+	}
+	conn.asked = true
+	conn.out.add(func(o *registry.Outbox) { o.Move, o.MoveTo = reason, to })
+	return true
 }
 
 // advertise sends every client the addresses of the sessions that take clients.

@@ -133,6 +133,7 @@
 //   - drain.go: whether clients are taken, or asked to move.
 //   - admin.go: what operators are shown.
 //   - metrics.go: what is measured.
+//   - spread.go: clients move to sessions that have fewer.
 //   - connect.go: serves one client's stream.
 //   - arrivals.go: how many clients are welcomed at a time.
 //   - deadline.go: until when a client may be silent.

@@ -86,6 +86,13 @@ func (d *drain) ready() (ready bool, reason string) {
 	return true, ""
 }
 
+// isOpen reports whether clients are taken and may stay.
+func (d *drain) isOpen() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.opened && !d.stopping && d.leaving == stays
+}
+
 // reported returns whether clients have been taken, and whether this session is
 // marked as draining for its stop.
 func (d *drain) reported() (opened, marked bool) {

@@ -35,6 +35,7 @@ type Server struct {
 	state    *state
 	links    *links
 	leases   *leases
+	spread   *spread
 	writer   *writer
 	service  *clientService
 }
@@ -64,6 +65,10 @@ func (s *Server) connectParts() {
 	watches := &watches{sent: map[*connection]map[string]conclave.Epoch{}}
 	s.state = &state{config: c, view: s.view, registry: s.registry, book: book, nodes: s.nodes, drain: s.drain, watches: watches}
 	s.leases = &leases{config: c, registry: s.registry, clients: s.clients, events: s.events, expirations: counters.expired, wakeWriters: s.nodes.wakeWriters}
+	s.spread = &spread{
+		node: c.Node, beat: c.Beat, view: s.view, drain: s.drain, clients: s.clients, registry: s.registry, stopping: s.Stopping.InForce, log: s.log,
+	}
+	s.meta.OnMessage = s.spread.observe
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
 	s.writer = &writer{calls: calls, refusals: counters.refusals}
 	s.links = &links{
@@ -84,7 +89,7 @@ func (s *Server) connectParts() {
 // clients; last, off the blacklist.
 func (s *Server) Run(ctx context.Context) error {
 	return s.Base.Run(ctx, 0, s.routes, func(ctx context.Context) error {
-		return s.RunMember(ctx, s.state.run, s.links.run, s.leases.run, s.writer.runAudit, s.runOpening)
+		return s.RunMember(ctx, s.state.run, s.links.run, s.leases.run, s.spread.run, s.writer.runAudit, s.runOpening)
 	})
 }
 

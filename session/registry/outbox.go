@@ -18,6 +18,7 @@ type Outbox struct {
 	Welcome  *wirev1.Welcome
 	Sessions []string
 	Move     string // why the client is asked to go to another session
+	MoveTo   string // with Move: the address to try first; "" for any
 	Pong     uint64
 
 	config map[string]*wirev1.WatchedValue // the newest of each configuration value, by id
@@ -127,7 +128,7 @@ const (
 func (o *Outbox) Next() *wirev1.ServerMessage {
 	m := &wirev1.ServerMessage{Welcome: o.Welcome, Sessions: o.Sessions, Pong: o.Pong}
 	if o.Move != "" {
-		m.Move = &wirev1.Move{Reason: o.Move}
+		m.Move = &wirev1.Move{Reason: o.Move, To: o.MoveTo}
 	}
 	if len(o.config) > 0 {
 		m.Config = &wirev1.WatchedValues{Epoch: o.epoch}
@@ -136,7 +137,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		}
 	}
 	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
-	o.Welcome, o.Sessions, o.Pong, o.Move, o.config = nil, nil, 0, "", nil
+	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
 
 	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()
 	m.Refused, o.refused = o.refused, nil

@@ -868,8 +868,11 @@ func (x *Push) GetDelta() *Delta {
 }
 
 type Move struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The address that the client should try first, if it is one of the sessions that
+	// the client was sent. Empty: any of them.
+	To            string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -907,6 +910,13 @@ func (*Move) Descriptor() ([]byte, []int) {
 func (x *Move) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *Move) GetTo() string {
+	if x != nil {
+		return x.To
 	}
 	return ""
 }
@@ -988,9 +998,10 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x05datum\x18\x02 \x01(\v2\x12.conclave.v1.DatumR\x05datum\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\x04R\x04hash\x12%\n" +
 	"\x0eunconfirmed_ms\x18\x04 \x01(\x03R\runconfirmedMs\x12(\n" +
-	"\x05delta\x18\x05 \x01(\v2\x12.conclave.v1.DeltaR\x05delta\"\x1e\n" +
+	"\x05delta\x18\x05 \x01(\v2\x12.conclave.v1.DeltaR\x05delta\".\n" +
 	"\x04Move\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason2\x93\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to2\x93\x01\n" +
 	"\rClientService\x12E\n" +
 	"\aConnect\x12\x1a.conclave.v1.ClientMessage\x1a\x1a.conclave.v1.ServerMessage(\x010\x01\x12;\n" +
 	"\x04Ping\x12\x18.conclave.v1.PingRequest\x1a\x19.conclave.v1.PingResponseB\x19Z\x17conclave/wire/v1;wirev1b\x06proto3"

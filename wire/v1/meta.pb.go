@@ -233,6 +233,7 @@ type JoinResponse struct {
 	Registered    bool                   `protobuf:"varint,8,opt,name=registered,proto3" json:"registered,omitempty"` // the member list with this incarnation is written
 	Metas         []*Member              `protobuf:"bytes,9,rep,name=metas,proto3" json:"metas,omitempty"`            // the meta nodes that the leader knows, so that nodes can try another
 	Echo          uint64                 `protobuf:"varint,10,opt,name=echo,proto3" json:"echo,omitempty"`            // the newest heartbeat that the leader received
+	Sessions      []*SessionLoad         `protobuf:"bytes,11,rep,name=sessions,proto3" json:"sessions,omitempty"`     // to sessions: those that take clients now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +338,74 @@ func (x *JoinResponse) GetEcho() uint64 {
 	return 0
 }
 
+func (x *JoinResponse) GetSessions() []*SessionLoad {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+// SessionLoad is a session that takes clients and has its stream to the leader.
+type SessionLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Clients       uint32                 `protobuf:"varint,3,opt,name=clients,proto3" json:"clients,omitempty"` // client connections, as in its last heartbeat
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionLoad) Reset() {
+	*x = SessionLoad{}
+	mi := &file_wire_v1_meta_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionLoad) ProtoMessage() {}
+
+func (x *SessionLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_v1_meta_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
+func (*SessionLoad) Descriptor() ([]byte, []int) {
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SessionLoad) GetNode() *Node {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *SessionLoad) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *SessionLoad) GetClients() uint32 {
+	if x != nil {
+		return x.Clients
+	}
+	return 0
+}
+
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -346,7 +415,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_wire_v1_meta_proto_msgTypes[3]
+	mi := &file_wire_v1_meta_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +427,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[3]
+	mi := &file_wire_v1_meta_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +440,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{3}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LeaveRequest) GetNode() *Node {
@@ -390,7 +459,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_wire_v1_meta_proto_msgTypes[4]
+	mi := &file_wire_v1_meta_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +471,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[4]
+	mi := &file_wire_v1_meta_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +484,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{4}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LeaveResponse) GetMembers() *Epoch {
@@ -436,7 +505,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_wire_v1_meta_proto_msgTypes[5]
+	mi := &file_wire_v1_meta_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +517,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[5]
+	mi := &file_wire_v1_meta_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +530,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{5}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DrainRequest) GetNode() *Node {
@@ -494,7 +563,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_wire_v1_meta_proto_msgTypes[6]
+	mi := &file_wire_v1_meta_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +575,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[6]
+	mi := &file_wire_v1_meta_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +588,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{6}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainResponse) GetBlacklist() *Epoch {
@@ -538,7 +607,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_wire_v1_meta_proto_msgTypes[7]
+	mi := &file_wire_v1_meta_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +619,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[7]
+	mi := &file_wire_v1_meta_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +632,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{7}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RestoreRequest) GetNode() *Node {
@@ -581,7 +650,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_wire_v1_meta_proto_msgTypes[8]
+	mi := &file_wire_v1_meta_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +662,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[8]
+	mi := &file_wire_v1_meta_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +675,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{8}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{9}
 }
 
 type GetLeaderRequest struct {
@@ -617,7 +686,7 @@ type GetLeaderRequest struct {
 
 func (x *GetLeaderRequest) Reset() {
 	*x = GetLeaderRequest{}
-	mi := &file_wire_v1_meta_proto_msgTypes[9]
+	mi := &file_wire_v1_meta_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +698,7 @@ func (x *GetLeaderRequest) String() string {
 func (*GetLeaderRequest) ProtoMessage() {}
 
 func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[9]
+	mi := &file_wire_v1_meta_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +711,7 @@ func (x *GetLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderRequest.ProtoReflect.Descriptor instead.
 func (*GetLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{9}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{10}
 }
 
 type GetLeaderResponse struct {
@@ -657,7 +726,7 @@ type GetLeaderResponse struct {
 
 func (x *GetLeaderResponse) Reset() {
 	*x = GetLeaderResponse{}
-	mi := &file_wire_v1_meta_proto_msgTypes[10]
+	mi := &file_wire_v1_meta_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +738,7 @@ func (x *GetLeaderResponse) String() string {
 func (*GetLeaderResponse) ProtoMessage() {}
 
 func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[10]
+	mi := &file_wire_v1_meta_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +751,7 @@ func (x *GetLeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLeaderResponse.ProtoReflect.Descriptor instead.
 func (*GetLeaderResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{10}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetLeaderResponse) GetTerm() uint64 {
@@ -723,7 +792,7 @@ type WitnessRequest struct {
 
 func (x *WitnessRequest) Reset() {
 	*x = WitnessRequest{}
-	mi := &file_wire_v1_meta_proto_msgTypes[11]
+	mi := &file_wire_v1_meta_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +804,7 @@ func (x *WitnessRequest) String() string {
 func (*WitnessRequest) ProtoMessage() {}
 
 func (x *WitnessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[11]
+	mi := &file_wire_v1_meta_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +817,7 @@ func (x *WitnessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WitnessRequest.ProtoReflect.Descriptor instead.
 func (*WitnessRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{11}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WitnessRequest) GetTerm() uint64 {
@@ -774,7 +843,7 @@ type WitnessResponse struct {
 
 func (x *WitnessResponse) Reset() {
 	*x = WitnessResponse{}
-	mi := &file_wire_v1_meta_proto_msgTypes[12]
+	mi := &file_wire_v1_meta_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +855,7 @@ func (x *WitnessResponse) String() string {
 func (*WitnessResponse) ProtoMessage() {}
 
 func (x *WitnessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[12]
+	mi := &file_wire_v1_meta_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +868,7 @@ func (x *WitnessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WitnessResponse.ProtoReflect.Descriptor instead.
 func (*WitnessResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{12}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WitnessResponse) GetAlive() bool {
@@ -818,7 +887,7 @@ type WakeRequest struct {
 
 func (x *WakeRequest) Reset() {
 	*x = WakeRequest{}
-	mi := &file_wire_v1_meta_proto_msgTypes[13]
+	mi := &file_wire_v1_meta_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +899,7 @@ func (x *WakeRequest) String() string {
 func (*WakeRequest) ProtoMessage() {}
 
 func (x *WakeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[13]
+	mi := &file_wire_v1_meta_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +912,7 @@ func (x *WakeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeRequest.ProtoReflect.Descriptor instead.
 func (*WakeRequest) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{13}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WakeRequest) GetTerm() uint64 {
@@ -861,7 +930,7 @@ type WakeResponse struct {
 
 func (x *WakeResponse) Reset() {
 	*x = WakeResponse{}
-	mi := &file_wire_v1_meta_proto_msgTypes[14]
+	mi := &file_wire_v1_meta_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +942,7 @@ func (x *WakeResponse) String() string {
 func (*WakeResponse) ProtoMessage() {}
 
 func (x *WakeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_v1_meta_proto_msgTypes[14]
+	mi := &file_wire_v1_meta_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +955,7 @@ func (x *WakeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeResponse.ProtoReflect.Descriptor instead.
 func (*WakeResponse) Descriptor() ([]byte, []int) {
-	return file_wire_v1_meta_proto_rawDescGZIP(), []int{14}
+	return file_wire_v1_meta_proto_rawDescGZIP(), []int{15}
 }
 
 var File_wire_v1_meta_proto protoreflect.FileDescriptor
@@ -913,7 +982,7 @@ const file_wire_v1_meta_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
 	"\bposition\x18\x04 \x01(\x04R\bposition\x12\x15\n" +
 	"\x06lag_ms\x18\x05 \x01(\x03R\x05lagMs\x12\x18\n" +
-	"\acounter\x18\x06 \x01(\x03R\acounter\"\xc3\x02\n" +
+	"\acounter\x18\x06 \x01(\x03R\acounter\"\xf9\x02\n" +
 	"\fJoinResponse\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12)\n" +
 	"\x06leader\x18\x02 \x01(\v2\x11.conclave.v1.NodeR\x06leader\x12\x18\n" +
@@ -927,7 +996,12 @@ const file_wire_v1_meta_proto_rawDesc = "" +
 	"registered\x12)\n" +
 	"\x05metas\x18\t \x03(\v2\x13.conclave.v1.MemberR\x05metas\x12\x12\n" +
 	"\x04echo\x18\n" +
-	" \x01(\x04R\x04echo\"5\n" +
+	" \x01(\x04R\x04echo\x124\n" +
+	"\bsessions\x18\v \x03(\v2\x18.conclave.v1.SessionLoadR\bsessions\"h\n" +
+	"\vSessionLoad\x12%\n" +
+	"\x04node\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\x04node\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
+	"\aclients\x18\x03 \x01(\rR\aclients\"5\n" +
 	"\fLeaveRequest\x12%\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\x04node\"=\n" +
 	"\rLeaveResponse\x12,\n" +
@@ -976,62 +1050,65 @@ func file_wire_v1_meta_proto_rawDescGZIP() []byte {
 	return file_wire_v1_meta_proto_rawDescData
 }
 
-var file_wire_v1_meta_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_wire_v1_meta_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_wire_v1_meta_proto_goTypes = []any{
 	(*JoinRequest)(nil),       // 0: conclave.v1.JoinRequest
 	(*SlotReport)(nil),        // 1: conclave.v1.SlotReport
 	(*JoinResponse)(nil),      // 2: conclave.v1.JoinResponse
-	(*LeaveRequest)(nil),      // 3: conclave.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 4: conclave.v1.LeaveResponse
-	(*DrainRequest)(nil),      // 5: conclave.v1.DrainRequest
-	(*DrainResponse)(nil),     // 6: conclave.v1.DrainResponse
-	(*RestoreRequest)(nil),    // 7: conclave.v1.RestoreRequest
-	(*RestoreResponse)(nil),   // 8: conclave.v1.RestoreResponse
-	(*GetLeaderRequest)(nil),  // 9: conclave.v1.GetLeaderRequest
-	(*GetLeaderResponse)(nil), // 10: conclave.v1.GetLeaderResponse
-	(*WitnessRequest)(nil),    // 11: conclave.v1.WitnessRequest
-	(*WitnessResponse)(nil),   // 12: conclave.v1.WitnessResponse
-	(*WakeRequest)(nil),       // 13: conclave.v1.WakeRequest
-	(*WakeResponse)(nil),      // 14: conclave.v1.WakeResponse
-	(*Member)(nil),            // 15: conclave.v1.Member
-	(*Epochs)(nil),            // 16: conclave.v1.Epochs
-	(*Epoch)(nil),             // 17: conclave.v1.Epoch
-	(*Node)(nil),              // 18: conclave.v1.Node
-	(*State)(nil),             // 19: conclave.v1.State
+	(*SessionLoad)(nil),       // 3: conclave.v1.SessionLoad
+	(*LeaveRequest)(nil),      // 4: conclave.v1.LeaveRequest
+	(*LeaveResponse)(nil),     // 5: conclave.v1.LeaveResponse
+	(*DrainRequest)(nil),      // 6: conclave.v1.DrainRequest
+	(*DrainResponse)(nil),     // 7: conclave.v1.DrainResponse
+	(*RestoreRequest)(nil),    // 8: conclave.v1.RestoreRequest
+	(*RestoreResponse)(nil),   // 9: conclave.v1.RestoreResponse
+	(*GetLeaderRequest)(nil),  // 10: conclave.v1.GetLeaderRequest
+	(*GetLeaderResponse)(nil), // 11: conclave.v1.GetLeaderResponse
+	(*WitnessRequest)(nil),    // 12: conclave.v1.WitnessRequest
+	(*WitnessResponse)(nil),   // 13: conclave.v1.WitnessResponse
+	(*WakeRequest)(nil),       // 14: conclave.v1.WakeRequest
+	(*WakeResponse)(nil),      // 15: conclave.v1.WakeResponse
+	(*Member)(nil),            // 16: conclave.v1.Member
+	(*Epochs)(nil),            // 17: conclave.v1.Epochs
+	(*Epoch)(nil),             // 18: conclave.v1.Epoch
+	(*Node)(nil),              // 19: conclave.v1.Node
+	(*State)(nil),             // 20: conclave.v1.State
 }
 var file_wire_v1_meta_proto_depIdxs = []int32{
-	15, // 0: conclave.v1.JoinRequest.member:type_name -> conclave.v1.Member
-	16, // 1: conclave.v1.JoinRequest.have:type_name -> conclave.v1.Epochs
+	16, // 0: conclave.v1.JoinRequest.member:type_name -> conclave.v1.Member
+	17, // 1: conclave.v1.JoinRequest.have:type_name -> conclave.v1.Epochs
 	1,  // 2: conclave.v1.JoinRequest.reports:type_name -> conclave.v1.SlotReport
-	17, // 3: conclave.v1.SlotReport.leader_epoch:type_name -> conclave.v1.Epoch
-	18, // 4: conclave.v1.JoinResponse.leader:type_name -> conclave.v1.Node
-	19, // 5: conclave.v1.JoinResponse.state:type_name -> conclave.v1.State
-	15, // 6: conclave.v1.JoinResponse.metas:type_name -> conclave.v1.Member
-	18, // 7: conclave.v1.LeaveRequest.node:type_name -> conclave.v1.Node
-	17, // 8: conclave.v1.LeaveResponse.members:type_name -> conclave.v1.Epoch
-	18, // 9: conclave.v1.DrainRequest.node:type_name -> conclave.v1.Node
-	17, // 10: conclave.v1.DrainResponse.blacklist:type_name -> conclave.v1.Epoch
-	18, // 11: conclave.v1.RestoreRequest.node:type_name -> conclave.v1.Node
-	18, // 12: conclave.v1.GetLeaderResponse.leader:type_name -> conclave.v1.Node
-	0,  // 13: conclave.v1.MetaService.Join:input_type -> conclave.v1.JoinRequest
-	3,  // 14: conclave.v1.MetaService.Leave:input_type -> conclave.v1.LeaveRequest
-	5,  // 15: conclave.v1.MetaService.Drain:input_type -> conclave.v1.DrainRequest
-	7,  // 16: conclave.v1.MetaService.Restore:input_type -> conclave.v1.RestoreRequest
-	9,  // 17: conclave.v1.MetaService.GetLeader:input_type -> conclave.v1.GetLeaderRequest
-	11, // 18: conclave.v1.MetaService.Witness:input_type -> conclave.v1.WitnessRequest
-	13, // 19: conclave.v1.MetaService.Wake:input_type -> conclave.v1.WakeRequest
-	2,  // 20: conclave.v1.MetaService.Join:output_type -> conclave.v1.JoinResponse
-	4,  // 21: conclave.v1.MetaService.Leave:output_type -> conclave.v1.LeaveResponse
-	6,  // 22: conclave.v1.MetaService.Drain:output_type -> conclave.v1.DrainResponse
-	8,  // 23: conclave.v1.MetaService.Restore:output_type -> conclave.v1.RestoreResponse
-	10, // 24: conclave.v1.MetaService.GetLeader:output_type -> conclave.v1.GetLeaderResponse
-	12, // 25: conclave.v1.MetaService.Witness:output_type -> conclave.v1.WitnessResponse
-	14, // 26: conclave.v1.MetaService.Wake:output_type -> conclave.v1.WakeResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	18, // 3: conclave.v1.SlotReport.leader_epoch:type_name -> conclave.v1.Epoch
+	19, // 4: conclave.v1.JoinResponse.leader:type_name -> conclave.v1.Node
+	20, // 5: conclave.v1.JoinResponse.state:type_name -> conclave.v1.State
+	16, // 6: conclave.v1.JoinResponse.metas:type_name -> conclave.v1.Member
+	3,  // 7: conclave.v1.JoinResponse.sessions:type_name -> conclave.v1.SessionLoad
+	19, // 8: conclave.v1.SessionLoad.node:type_name -> conclave.v1.Node
+	19, // 9: conclave.v1.LeaveRequest.node:type_name -> conclave.v1.Node
+	18, // 10: conclave.v1.LeaveResponse.members:type_name -> conclave.v1.Epoch
+	19, // 11: conclave.v1.DrainRequest.node:type_name -> conclave.v1.Node
+	18, // 12: conclave.v1.DrainResponse.blacklist:type_name -> conclave.v1.Epoch
+	19, // 13: conclave.v1.RestoreRequest.node:type_name -> conclave.v1.Node
+	19, // 14: conclave.v1.GetLeaderResponse.leader:type_name -> conclave.v1.Node
+	0,  // 15: conclave.v1.MetaService.Join:input_type -> conclave.v1.JoinRequest
+	4,  // 16: conclave.v1.MetaService.Leave:input_type -> conclave.v1.LeaveRequest
+	6,  // 17: conclave.v1.MetaService.Drain:input_type -> conclave.v1.DrainRequest
+	8,  // 18: conclave.v1.MetaService.Restore:input_type -> conclave.v1.RestoreRequest
+	10, // 19: conclave.v1.MetaService.GetLeader:input_type -> conclave.v1.GetLeaderRequest
+	12, // 20: conclave.v1.MetaService.Witness:input_type -> conclave.v1.WitnessRequest
+	14, // 21: conclave.v1.MetaService.Wake:input_type -> conclave.v1.WakeRequest
+	2,  // 22: conclave.v1.MetaService.Join:output_type -> conclave.v1.JoinResponse
+	5,  // 23: conclave.v1.MetaService.Leave:output_type -> conclave.v1.LeaveResponse
+	7,  // 24: conclave.v1.MetaService.Drain:output_type -> conclave.v1.DrainResponse
+	9,  // 25: conclave.v1.MetaService.Restore:output_type -> conclave.v1.RestoreResponse
+	11, // 26: conclave.v1.MetaService.GetLeader:output_type -> conclave.v1.GetLeaderResponse
+	13, // 27: conclave.v1.MetaService.Witness:output_type -> conclave.v1.WitnessResponse
+	15, // 28: conclave.v1.MetaService.Wake:output_type -> conclave.v1.WakeResponse
+	22, // [22:29] is the sub-list for method output_type
+	15, // [15:22] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_meta_proto_init() }
@@ -1046,7 +1123,7 @@ func file_wire_v1_meta_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_v1_meta_proto_rawDesc), len(file_wire_v1_meta_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,143 @@
+package session
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"conclave/session/registry"
+)
+
+// crowd is one session of a test of balances.
+type crowd struct {
+	address string
+	open    []*connection
+	balance *balance
+	before  []int // how many clients it had, one a second
+}
+
+func newCrowd(i, clients int) *crowd {
+	c := &crowd{address: fmt.Sprintf("session-%d", i), balance: &balance{asked: map[*connection]move{}, rand: rand.New(rand.NewPCG(uint64(i), 0))}}
+	for range clients {
+		c.open = append(c.open, &connection{Owner: &registry.Owner{}})
+	}
+	return c
+}
+
+// reported is the count that the others have: two seconds old.
+func (c *crowd) reported() int { return c.before[max(0, len(c.before)-3)] }
+
+// playSecond lets each session ask clients; each that was asked has moved a second
+// later. It returns how many were asked.
+func playSecond(crowds []*crowd, now time.Time) (asked int) {
+	arriving := map[string]int{}
+	for _, c := range crowds {
+		c.before = append(c.before, len(c.open))
+	}
+	for _, c := range crowds {
+		stay := c.open[:0:0]
+		for _, conn := range c.open {
+			if m, moves := c.balance.asked[conn]; moves && m.at.Before(now) {
+				arriving[m.to]++
+			} else {
+				stay = append(stay, conn)
+			}
+		}
+		c.open = stay
+		others := map[string]int{}
+		for _, o := range crowds {
+			if o != c {
+				others[o.address] = o.reported()
+			}
+		}
+		for i, to := range c.balance.plan(c.open, others, now) {
+			asked++
+			c.balance.asked[c.open[i]] = move{to: to, at: now}
+		}
+	}
+	for _, c := range crowds {
+		for range arriving[c.address] {
+			c.open = append(c.open, &connection{Owner: &registry.Owner{}})
+		}
+	}
+	return asked
+}
+
+// Whatever the sessions have, all are within 10 % or one client of their share in
+// the end, at most 1 % of a session's clients move in a second, and then none
+// moves again.
+func TestBalance_SpreadsAndRests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var crowds []*crowd
+		total := 0
+		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 600), 2, 5).Draw(t, "clients") {
+			crowds = append(crowds, newCrowd(i, n))
+			total += n
+		}
+		now, last := time.Unix(0, 0), 0
+		for second := range 600 {
+			now = now.Add(time.Second)
+			most := 0
+			for _, c := range crowds {
+				most += max(1, len(c.open)/spreadShare)
+			}
+			asked := playSecond(crowds, now)
+			if asked > most {
+				t.Fatalf("second %d: %d clients were asked to move, want at most %d", second, asked, most)
+			}
+			if asked > 0 {
+				last = second
+			}
+		}
+		if last > 450 {
+			t.Errorf("clients were still asked to move in second %d", last)
+		}
+		if total < spreadLeast {
+			return
+		}
+		share := (total + len(crowds) - 1) / len(crowds)
+		for _, c := range crowds {
+			if len(c.open) > share+max(1, share/10) {
+				t.Errorf("%s has %d clients, want at most 10 %% or one above %d", c.address, len(c.open), share)
+			}
+		}
+	})
+}
+
+// A client that was asked counts as moved, until it has stayed for too long.
+func TestBalance_ClientThatStaysCountsAgain(t *testing.T) {
+	c := newCrowd(0, 21)
+	others, now := map[string]int{"b": 9}, time.Unix(0, 0)
+	c.balance.since = now.Add(-spreadAfter)
+	asked := 0
+	for range 6 {
+		for range c.balance.plan(c.open, others, now) {
+			c.balance.asked[c.open[asked]] = move{to: "b", at: now}
+			asked++
+		}
+		now = now.Add(time.Second)
+	}
+	if asked != 6 {
+		t.Fatalf("%d clients were asked to move, want 6", asked)
+	}
+	if more := c.balance.plan(c.open, others, now); len(more) > 0 {
+		t.Errorf("%d more were asked while 6 are moving", len(more))
+	}
+	if c.balance.plan(c.open, others, now.Add(spreadMoving)); len(c.balance.asked) > 0 {
+		t.Errorf("%d clients that stayed count as moving", len(c.balance.asked))
+	}
+}
+
+func TestBalance_FewOrBalancedClientsStay(t *testing.T) {
+	for _, test := range []struct{ own, other int }{{19, 0}, {11, 10}, {12, 10}, {110, 90}} {
+		c := newCrowd(0, test.own)
+		for now := time.Unix(0, 0); now.Before(time.Unix(60, 0)); now = now.Add(time.Second) {
+			if targets := c.balance.plan(c.open, map[string]int{"b": test.other}, now); len(targets) > 0 {
+				t.Errorf("%d and %d clients: %d are to move", test.own, test.other, len(targets))
+			}
+		}
+	}
+}
