@@ -104,3 +104,23 @@ func TestRoster_BeatAfterAPauseRenewsForOneLease(t *testing.T) {
 	expiry, _ := r.nextExpiry()
 	assert.Equal(t, now.Add(3*time.Second), expiry)
 }
+
+// Only sessions that take clients are counted when clients spread.
+func TestOpenSessions_ThoseThatTakeClients(t *testing.T) {
+	r, now := newRoster(time.Second, time.Hour, time.Now()), time.Now()
+	for _, name := range []string{"ready", "starting", "draining", "forbidden", "silent"} {
+		id := conclave.NodeID{Name: name, Incarnation: "x"}
+		st := &stream{id: id, role: conclave.RoleSession}
+		_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleSession, Address: name + ":1"}, conclave.NodeID{}, st, now)
+		require.True(t, ok)
+		_, ok = r.beat(st, &wirev1.JoinRequest{Load: 7, Ready: name != "starting", Member: &wirev1.Member{Draining: name == "draining"}}, now)
+		require.True(t, ok)
+		if name == "silent" {
+			r.streamEnded(st)
+		}
+	}
+	open := r.openSessions([]string{"forbidden"})
+	require.Len(t, open, 1)
+	assert.Equal(t, "ready:1", open[0].GetAddress())
+	assert.EqualValues(t, 7, open[0].GetClients())
+}

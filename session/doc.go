@@ -73,6 +73,12 @@
 //   - An outage of meta stops nothing here: the last slot table and member list
 //     are used for as long as it lasts, and /readyz reports `stale`.
 //
+// # How clients spread again
+//
+// A session that has had more than its share of all clients, and 10 % more than
+// that, for 5 s asks a few of them each second to move to a session that has
+// fewer (spread.go, docs/adr/0076). They move as in a drain and lose nothing.
+//
 // # What is not guaranteed
 //
 //   - Persistence. All state is in memory. A restarted session is another owner

@@ -35,6 +35,7 @@ var guards = slices.Concat(
 	livenessGuards,
 	millisGuards,
 	deltaGuards,
+	spreadGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,
