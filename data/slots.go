@@ -121,7 +121,10 @@ func (s *slots) step(row slot.Slot, r *replica, now time.Time) {
 	me := s.config.Node
 	if row.Leader == me {
 		delete(s.leaving, r.id)
-		if r.epoch.Less(row.LeaderEpoch) {
+		r.mu.Lock()
+		granted := r.epoch.Less(row.LeaderEpoch)
+		r.mu.Unlock()
+		if granted {
 			s.grant(row, r, now)
 		}
 		return

@@ -123,12 +123,3 @@ func (f *follower) runObserve(ctx context.Context) {
 		}
 	}
 }
-
-// forbiddenNames returns the names on the blacklist.
-func forbiddenNames(st wire.State) []string {
-	names := make([]string, len(st.Blacklist.Entries))
-	for i, e := range st.Blacklist.Entries {
-		names[i] = e.Name
-	}
-	return names
-}

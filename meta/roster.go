@@ -225,3 +225,12 @@ func (r *roster) metaMembers() []wire.Member {
 	}
 	return list
 }
+
+// forbiddenNames returns the names on the blacklist.
+func forbiddenNames(st wire.State) []string {
+	names := make([]string, len(st.Blacklist.Entries))
+	for i, e := range st.Blacklist.Entries {
+		names[i] = e.Name
+	}
+	return names
+}
