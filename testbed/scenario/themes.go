@@ -274,8 +274,12 @@ func (b *stormBuilder) load() {
 		b.add(between(b.r, 2*time.Second, b.s.Until-10*time.Second), burst())
 	}
 	last := burst()
-	at := b.s.Until + check.SessionGrace + 7*time.Second
+	faultsEnd := b.s.Until
+	at := faultsEnd + check.SessionGrace + 7*time.Second
 	b.s.Until = at + last.For + 16*time.Second
+	// A command that could not be taken back, because the database was away, must
+	// not last until the burst.
+	b.add(faultsEnd, testbed.Step{Verb: testbed.HealAll})
 	b.add(at, last)
 }
 
