@@ -8,13 +8,12 @@ import (
 )
 
 // pushed gives a push to one subscription. A delta that does not fit what the
-// subscription has is dropped, and the whole list is asked for, once: the session
+// subscription has is dropped, and the whole list is asked for: the session
 // then knows again what the subscription has. The client's lock is held.
 func (l *link) pushed(s *Subscription, p *wirev1.Push) {
 	version, list := p.GetDatum().GetVersion(), wire.ListOf(p.GetDatum())
 	switch delta := p.GetDelta(); {
 	case delta == nil:
-		delete(l.unfit, s)
 	case delta.GetVersion() <= s.seen.Version:
 		return // the subscription has a later list, through another session
 	default:

@@ -46,7 +46,7 @@ type link struct {
 	unsubscribes []string
 	watches      []string
 	unwatches    []string
-	unfit        map[*Subscription]bool // the whole list was asked for, because a delta did not fit
+	unfit        map[*Subscription]bool // the whole list is to be asked for, because a delta did not fit
 	goodbye      bool
 }
 
@@ -314,6 +314,7 @@ func (l *link) next() *wirev1.ClientMessage {
 			break
 		}
 		taken++
+		delete(l.unfit, s) // what the session sends after this message may not fit either
 		if !s.closed {
 			m.Subscribe = append(m.Subscribe, s.message())
 			size += 64 + len(s.key) + 4*len(s.publishers())
