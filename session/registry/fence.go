@@ -13,9 +13,9 @@ import (
 // reports that it serves at it; in each case it was written under a term first.
 // It never falls: what an older leader answers does not count (current).
 
-// Adopt adopts a slot's leader epoch unless it is older than the present one
-// or cannot be true (ok is false then), and reports whether anything changed. An equal epoch may
-// still bring the address, which may be "".
+// Adopt adopts a slot's leader epoch unless it is older than the present one or
+// cannot be true (ok is false then), and reports whether anything changed. An
+// equal epoch may still bring the address, which may be "".
 func (r *Registry) Adopt(slot int, epoch conclave.Epoch, address string, now time.Time) (changed, ok bool) {
 	return r.adopt(r.of(slot), epoch, address, now)
 }

@@ -16,7 +16,8 @@ import (
 // decompressed.
 const (
 	// maxFields is how many fields one message of a client may have, those of
-	// the messages in it included. The SDK sends several times fewer.
+	// the messages in it included. The SDK sends several times fewer, unless an
+	// application closes tens of thousands of subscriptions at once.
 	maxFields = 64 << 10
 	// maxJSON is the size of a message as JSON, in which fields are not counted.
 	maxJSON = 64 << 10

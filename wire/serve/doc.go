@@ -3,7 +3,6 @@
 //
 // server.go is the HTTP server of a node's only port; router.go has the paths
 // that all roles serve, the token, and how an error is written as JSON;
-// browser.go refuses what the web pages of others
-// make browsers send; codec.go bounds the messages of clients; events.go is a
-// node's event log.
+// browser.go refuses what the web pages of others make browsers send; codec.go
+// bounds the messages of clients; events.go is a node's event log.
 package serve
