@@ -18,6 +18,10 @@ const (
 	maxPause     = 2 * time.Second
 	welcomeFirst = 2 * time.Second
 	welcomeMost  = 8 * time.Second
+
+	// moveLimit is how long a client tries to move to a session that has fewer
+	// clients. The session that asked takes it for staying after ten seconds.
+	moveLimit = 8 * time.Second
 )
 
 // runLinks keeps the client connected to a session (its worker in article 002,
@@ -60,9 +64,7 @@ func (c *Client) runLinks(ctx context.Context) error {
 		}
 		select {
 		case <-held.done:
-			c.mu.Lock()
-			c.lost++
-			c.mu.Unlock()
+			c.countLost()
 			c.log.Warn("lost the session", "session", held.session.Name, "error", held.err)
 			avoid, held = held.address, nil
 		case move := <-held.move:
@@ -82,13 +84,23 @@ func (c *Client) runLinks(ctx context.Context) error {
 // moveFrom connects to another session, sends it everything, waits until data
 // has all of it from there, and only then leaves the old session: at every
 // moment some session has each registration. It returns the link that is held
-// afterwards: the old one if the client closes meanwhile, nil if both were
-// lost.
+// afterwards: the old one if the client closes or gives up meanwhile, nil if both
+// were lost.
+//
+// A client that was asked to move to a certain session, because others have more
+// clients, need not go: it gives up if no session has welcomed it within moveLimit.
+// Once one has, it does not: that session would withdraw at the end of its lease
+// what it was sent.
 func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *link {
 	c.log.Info("asked to move", "from", old.session.Name, "reason", move.GetReason())
+	seeking, cancel := ctx, func() {}
+	if move.GetTo() != "" {
+		seeking, cancel = context.WithTimeout(ctx, moveLimit)
+	}
+	defer func() { cancel() }()
 	pause, limit := time.Duration(0), welcomeFirst
 	for {
-		next, err := c.seekOther(ctx, old.address, move.GetTo(), limit)
+		next, err := c.seekOther(seeking, old.address, move.GetTo(), limit)
 		if err != nil {
 			pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
 			timer := time.NewTimer(c.jittered(pause))
@@ -97,18 +109,22 @@ func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *li
 				continue
 			case <-old.done:
 				timer.Stop()
+				c.countLost()
 				return nil
 			case <-c.closing.Done():
-			case <-ctx.Done():
+			case <-seeking.Done():
 			}
 			timer.Stop()
 			return old
 		}
+		cancel()
+		seeking = ctx
 		c.log.Info("connected", "session", next.session.String(), "address", next.address)
 		for !next.complete() {
 			select {
 			case <-next.settled.C():
 			case <-old.done: // the old session did not wait: go on with the new one
+				c.countLost()
 				return next
 			case <-next.done:
 			case <-c.closing.Done():
@@ -125,10 +141,20 @@ func (c *Client) moveFrom(ctx context.Context, old *link, move *wirev1.Move) *li
 		if isDone(next) {
 			continue // the new one was lost too early: the old one is still held
 		}
+		if isDone(old) {
+			c.countLost()
+		}
 		c.leave(old)
 		c.log.Info("moved", "from", old.session.Name, "to", next.session.Name)
 		return next
 	}
+}
+
+// countLost counts the loss of a session; see Lost.
+func (c *Client) countLost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost++
 }
 
 func isDone(l *link) bool {

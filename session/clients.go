@@ -200,6 +200,14 @@ func (c *clients) askOneToMove(conn *connection, reason, to string) bool {
 	return true
 }
 
+// stays records that a client that askOneToMove has asked is no longer expected to
+// go: if it is gone later, that is evidence of a fault again.
+func (c *clients) stays(conn *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.asked = false
+}
+
 // advertise sends every client the addresses of the sessions that take clients.
 func (c *clients) advertise(sessions []string) {
 	c.mu.Lock()
@@ -311,12 +319,12 @@ func (c *clients) renew(now time.Time) {
 
 // waiting returns the broken connections whose lease still runs, except those
 // whose end was expected.
-func (c *clients) waiting() (out []*registry.Owner) {
+func (c *clients) waiting() (out []broken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.broken {
 		if !b.expected() {
-			out = append(out, b.conn.Owner)
+			out = append(out, b)
 		}
 	}
 	return out

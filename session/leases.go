@@ -75,6 +75,12 @@ func (l *leases) run(ctx context.Context) {
 // every disconnect as proof of death).
 const massShare = 0.3
 
+// massSpan is the time within which a session notices that clients are gone that
+// went at the same moment: it notices silence one lease after the last ping, and
+// clients ping five times in a lease. A client that has only just broken off says
+// nothing about one whose lease expires.
+func massSpan(lease time.Duration) time.Duration { return lease / 4 }
+
 // expire removes the registrations of connections whose lease has expired. If
 // that is a mass of them, the clients get one more lease to come back, once:
 // what looks like the death of many clients at the same moment may be a fault of
@@ -129,22 +135,25 @@ func (l *leases) expire(expired []broken, now time.Time) {
 }
 
 // isMass reports whether the share of this session's registrations that expire
-// is above massShare, and how many clients have such registrations. The other
-// broken connections and the removals within the last grace are counted, too.
+// is above massShare, and how many clients with registrations have gone at the
+// same time: those that expire, and those that expire within massSpan. To the share
+// all broken connections and the removals within the last grace are counted.
 func (l *leases) isMass(expired []broken, now time.Time) (mass bool, clients int) {
-	owners := l.clients.waiting()
+	gone := l.clients.waiting()
 	for _, b := range expired {
 		if !b.expected() {
-			owners = append(owners, b.conn.Owner)
+			gone = append(gone, b)
 		}
 	}
 	before := l.clients.addRemovals(0, now)
+	together := now.Add(massSpan(l.config.ClientLease))
 	var all, going int
 	l.registry.do(func(r *registry.Registry) {
 		all = r.Live()
-		for _, o := range owners {
-			if n := r.LiveOf(o); n > 0 {
-				going, clients = going+n, clients+1
+		for _, b := range gone {
+			n := r.LiveOf(b.conn.Owner)
+			if going += n; n > 0 && !b.until.After(together) {
+				clients++
 			}
 		}
 	})

@@ -3,12 +3,14 @@ package session
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,6 +19,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/internal/trace"
 	"conclave/session/registry"
+	"conclave/wire"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 )
@@ -137,5 +140,46 @@ func TestLeases_OwnLatenessDoesNotCount(t *testing.T) {
 		assert.Equal(t, 1, x.live())
 		time.Sleep(3 * time.Second)
 		assert.Zero(t, x.live())
+	})
+}
+
+// A client whose lease expires while another one has only just broken off is no
+// mass, although the two have all registrations.
+func TestLeases_ClientThatHasJustBrokenOffIsNoMass(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		lease := x.leases.config.ClientLease
+		gone, other := x.connect("client-1"), x.connect("client-2")
+		x.breakOff(gone)
+		time.Sleep(lease / 2)
+		x.breakOff(other)
+		time.Sleep(lease / 2)
+		assert.Equal(t, 1, x.live())
+	})
+}
+
+// A client that was asked to move to another session and that has stayed is like
+// any other: its death is not expected.
+func TestSpread_ClientThatStayedIsNotExpectedToGo(t *testing.T) {
+	withLeases(t, func(t *testing.T, x *leaseTest) {
+		here, there := conclave.NodeID{Name: "session-1"}, conclave.NodeID{Name: "session-2"}
+		s := &spread{
+			node: here, beat: time.Hour, view: wire.NewView(), drain: &drain{opened: true}, clients: x.clients, registry: x.registry,
+			stopping: func() bool { return false }, log: hclog.NewNullLogger(),
+		}
+		s.observe(&wirev1.JoinResponse{Sessions: []*wirev1.SessionLoad{{Node: wire.NodeOut(here)}, {Node: wire.NodeOut(there), Address: "b"}}})
+		var all []*connection
+		for i := range spreadLeast {
+			all = append(all, x.connect(fmt.Sprint("client-", i)))
+		}
+		b := &balance{asked: map[*connection]move{}, rand: rand.New(rand.NewPCG(1, 2)), since: time.Now().Add(-spreadAfter)}
+		s.round(b, time.Now())
+		require.Len(t, b.asked, 1)
+		time.Sleep(spreadMoving + time.Second)
+		b.since = time.Time{} // no client is asked in this round
+		s.round(b, time.Now())
+		require.Empty(t, b.asked)
+		for _, conn := range all {
+			assert.False(t, conn.asked)
+		}
 	})
 }

@@ -86,7 +86,10 @@ func (s *spread) round(b *balance, now time.Time) {
 		return
 	}
 	open := s.clients.snapshot()
-	targets := b.plan(open, others, now)
+	targets, stayed := b.plan(open, others, now)
+	for _, conn := range stayed {
+		s.clients.stays(conn)
+	}
 	if len(targets) == 0 {
 		return
 	}
@@ -163,10 +166,10 @@ type move struct {
 	at time.Time
 }
 
-// plan returns an address for each client that is to move now. A client that was
-// asked counts as being where it was asked to go, until the numbers show where it
-// is.
-func (b *balance) plan(open []*connection, others map[string]int, now time.Time) (targets []string) {
+// plan returns an address for each client that is to move now, and the clients that
+// were asked and have stayed. A client that was asked counts as being where it was
+// asked to go, until the numbers show where it is.
+func (b *balance) plan(open []*connection, others map[string]int, now time.Time) (targets []string, stayed []*connection) {
 	own, have := len(open), map[string]int{}
 	for address, n := range others {
 		have[address] = n
@@ -179,6 +182,9 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 		age := now.Sub(m.at)
 		if age > spreadMoving || !here[conn] && age > spreadCounts {
 			delete(b.asked, conn)
+			if here[conn] {
+				stayed = append(stayed, conn)
+			}
 			continue
 		}
 		if here[conn] {
@@ -198,12 +204,12 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 	switch tooMany := own > share+max(1, share/10); {
 	case total < spreadLeast || own <= share || !spreading && !tooMany:
 		b.since = time.Time{}
-		return nil
+		return nil, stayed
 	case b.since.IsZero():
 		b.since = now
 	}
 	if !spreading {
-		return nil
+		return nil, stayed
 	}
 	for range min(own-share, max(1, own/spreadShare)) {
 		to := b.target(have, share)
@@ -213,7 +219,7 @@ func (b *balance) plan(open []*connection, others map[string]int, now time.Time)
 		have[to]++
 		targets = append(targets, to)
 	}
-	return targets
+	return targets, stayed
 }
 
 // target returns one of the sessions that have fewer clients than their share,

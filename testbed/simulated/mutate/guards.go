@@ -36,6 +36,7 @@ var guards = slices.Concat(
 	millisGuards,
 	deltaGuards,
 	spreadGuards,
+	arrivalGuards,
 	slotGuards,
 	sessionGuards,
 	operatorGuards,

@@ -1,0 +1,11 @@
+package main
+
+// The guards of clients that come, move and go.
+var arrivalGuards = []guard{
+	{name: "a client that stayed is still expected to go", test: unit{"./session", "TestSpread_ClientThatStayedIsNotExpectedToGo"}, patch: patch{
+		"session/spread.go", "s.clients.stays(conn)", "_ = conn"}},
+	{name: "a client that has just broken off makes a mass of one that expires", test: unit{"./session", "TestLeases_ClientThatHasJustBrokenOffIsNoMass"}, patch: patch{
+		"session/leases.go", "n > 0 && !b.until.After(together)", "n > 0 && !together.IsZero()"}},
+	{name: "a move to a session with fewer clients has no end", test: unit{"./client", "TestMove_ToASessionWithFewerClientsHasALimit"}, patch: patch{
+		"client/connect.go", "if move.GetTo() != \"\" {", "if move.GetTo() == \"nowhere\" {"}},
+}
