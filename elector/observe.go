@@ -98,14 +98,23 @@ const queueTime = 30 * time.Millisecond
 // Resigned makes the loop play a round because the leader of term has resigned: at
 // once, or, if the strategy waits in a queue for that leader's end, after a time in
 // which the candidates before this one can win. Their statements and this node's
-// would delay each other. A node that knows of a later term does nothing.
+// would delay each other. It changes nothing if this node knows of a later term, or
+// that a later one was resigned; repeated, it does not put the round off.
 func (e *Elector) Resigned(term uint64) {
 	at := time.Now()
 	if q, ok := e.cfg.Strategy.(Queuer); ok && q.WaitingFor() == term {
 		at = at.Add(queueTime)
 	}
 	e.mu.Lock()
-	e.shared.resigned, e.shared.resignedDue = term, at
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	s := &e.shared
+	pending := !s.resignedDue.IsZero()
+	switch {
+	case term < s.last.Number, pending && term < s.resigned:
+		return
+	case pending && term == s.resigned:
+		at = earlier(at, s.resignedDue)
+	}
+	s.resigned, s.resignedDue = term, at
 	e.rearm.Set()
 }

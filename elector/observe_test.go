@@ -62,6 +62,23 @@ func TestResigned_CandidateInAQueueLeavesTheTermToThoseBeforeIt(t *testing.T) {
 	}
 }
 
+func TestResigned_RepeatedAndOlderOnesChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := ledBy(7, 0)
+		e, _ := run(t, s, "a", func(c *elector.Config) { c.Strategy = queuing{strategy{s}} })
+		time.Sleep(1500 * time.Millisecond)
+		before := s.played()
+		s.set(func(t *elector.Term) { t.Leader = conclave.NodeID{} })
+		e.Resigned(7)
+		time.Sleep(20 * time.Millisecond)
+		e.Resigned(6) // of a peer that was slow
+		e.Resigned(7) // of another peer
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, before+1, s.played())
+	})
+}
+
 func TestObserve_OlderReadDoesNotReplacePushedBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := ledBy(7, 3)

@@ -194,16 +194,14 @@ func (r *roster) beat(st *stream, m *wirev1.JoinRequest, at time.Time) (news, ok
 		r.leases.Renew(st.id.Name, st.id, at, r.nodeLease)
 		r.lastBeat = at
 	}
-	n.lastBeat = at
-	n.load, n.ready, n.table = m.GetLoad(), m.GetReady(), wire.EpochIn(m.GetHave().GetTable())
-	if d := m.GetMember().GetDraining(); d != n.draining {
-		n.draining, news = d, true
+	n.lastBeat, n.table = at, wire.EpochIn(m.GetHave().GetTable())
+	if !m.GetAllReports() {
+		return false, true // what the node has reported before stays
 	}
-	if m.GetAllReports() || len(m.GetReports()) > 0 {
-		reports := reportsIn(st.id, m.GetReports())
-		news = news || !sameNews(n.reports, reports)
-		n.reports, n.reported = reports, true
-	}
+	reports := reportsIn(st.id, m.GetReports())
+	news = m.GetMember().GetDraining() != n.draining || !sameNews(n.reports, reports)
+	n.load, n.ready, n.draining = m.GetLoad(), m.GetReady(), m.GetMember().GetDraining()
+	n.reports, n.reported = reports, true
 	return news, true
 }
 

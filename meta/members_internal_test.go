@@ -41,7 +41,9 @@ func TestRoster_BeatWithoutReportsKeepsThem(t *testing.T) {
 	r.beat(st, &wirev1.JoinRequest{Beat: 1}, now)
 	_, silent, _ := r.dataNodes()
 	assert.Equal(t, []conclave.NodeID{id}, silent, "nothing is known of its copies yet")
-	r.beat(st, &wirev1.JoinRequest{AllReports: true, Reports: []*wirev1.SlotReport{{Slot: 3}}, Beat: 2}, now)
+	r.beat(st, &wirev1.JoinRequest{
+		AllReports: true, Reports: []*wirev1.SlotReport{{Slot: 3}}, Load: 7, Ready: true, Member: &wirev1.Member{Draining: true}, Beat: 2,
+	}, now)
 
 	news, ok := r.beat(st, &wirev1.JoinRequest{Beat: 3}, now.Add(900*time.Millisecond))
 	assert.True(t, ok)
@@ -50,6 +52,9 @@ func TestRoster_BeatWithoutReportsKeepsThem(t *testing.T) {
 	_, silent, reports := r.dataNodes()
 	assert.Empty(t, silent)
 	assert.Len(t, reports, 1)
+	n := r.nodes["data-1"]
+	assert.EqualValues(t, 7, n.load)
+	assert.True(t, n.ready && n.draining)
 }
 
 // A leader that was suspended for an hour has read no beats: its members lose
@@ -113,7 +118,7 @@ func TestOpenSessions_ThoseThatTakeClients(t *testing.T) {
 		st := &stream{id: id, role: conclave.RoleSession}
 		_, ok := r.admit(wire.Member{Node: id, Role: conclave.RoleSession, Address: name + ":1"}, conclave.NodeID{}, st, now)
 		require.True(t, ok)
-		_, ok = r.beat(st, &wirev1.JoinRequest{Load: 7, Ready: name != "starting", Member: &wirev1.Member{Draining: name == "draining"}}, now)
+		_, ok = r.beat(st, &wirev1.JoinRequest{AllReports: true, Load: 7, Ready: name != "starting", Member: &wirev1.Member{Draining: name == "draining"}}, now)
 		require.True(t, ok)
 		if name == "silent" {
 			r.streamEnded(st)

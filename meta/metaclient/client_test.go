@@ -69,42 +69,6 @@ func TestRun_SendsABeatAtEachBeatAndPoke(t *testing.T) {
 // A report may wait for locks that bulk holds. The beats do not: those whose
 // report is late are sent without reports on the slots, and what they carry
 // besides is what was reported last. The report follows when it is there.
-func TestRun_BeatsDoNotWaitForTheReport(t *testing.T) {
-	inBubble(t, func(t *testing.T, b bubble) {
-		leader := b.meta("meta-1")
-		leader.lead(1)
-		free := make(chan struct{}, 1) // holds an element while the lock that Report takes is free
-		free <- struct{}{}
-		n := b.node("data-1", []string{leader.address}, func(c *metaclient.Config) {
-			c.Report = func() ([]*wirev1.SlotReport, uint32, bool, bool) {
-				<-free
-				defer func() { free <- struct{}{} }()
-				return []*wirev1.SlotReport{{Slot: 3}}, 42, true, true
-			}
-		})
-		require.NoError(t, n.WaitRegistered(t.Context()))
-		time.Sleep(100 * time.Millisecond)
-		<-free
-		calm := leader.beatCount()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		assert.InDelta(t, calm+10, leader.beatCount(), 1)
-		last := leader.beats[leader.beatCount()-1]
-		assert.False(t, last.GetAllReports())
-		assert.Empty(t, last.GetReports())
-		assert.Equal(t, uint32(42), last.GetLoad())
-		assert.True(t, last.GetReady() && last.GetMember().GetDraining())
-
-		calm = leader.beatCount()
-		free <- struct{}{}
-		synctest.Wait()
-		require.Greater(t, leader.beatCount(), calm, "at once")
-		last = leader.beats[leader.beatCount()-1]
-		assert.True(t, last.GetAllReports())
-		assert.Len(t, last.GetReports(), 1)
-	})
-}
-
 func TestAnnounced_IsFollowedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, b bubble) {
 		old, next := b.meta("meta-1"), b.meta("meta-2")

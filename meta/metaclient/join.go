@@ -107,7 +107,8 @@ func (c *Client) readRefusal(err error) error {
 
 // runSend sends the first beat at once, then one each Beat, at each Poke, and when
 // a report is there that an earlier beat did not wait for (renewNode in the
-// articles).
+// articles). While no report has been made for a node lease, it sends none, so that
+// the lease ends.
 func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// Once a stream has been answered, net/http notices the end of its context
 	// only when the request's body ends: without this Receive would block
@@ -116,12 +117,16 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 	// Each stream ticks at an offset of its own.
 	ticker := time.NewTimer(c.Beat/2 + time.Duration(c.Rand.Int64N(int64(c.Beat/2))))
 	defer ticker.Stop()
+	c.reporter.beginStream()
 	next, inTime := c.report(ctx)
-	for beat := uint64(1); ; beat++ {
-		if err := s.Send(c.beat(beat, next, inTime)); err != nil {
-			// The stream has ended; the receiver gets the reason.
-			<-ctx.Done()
-			return context.Cause(ctx)
+	for beat := uint64(1); ; {
+		if c.mayBeat() {
+			if err := s.Send(c.beat(beat, next, inTime)); err != nil {
+				// The stream has ended; the receiver gets the reason.
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			beat++
 		}
 		select {
 		case <-ctx.Done():
@@ -131,8 +136,8 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 		case <-ticker.C:
 			ticker.Reset(c.Beat)
 			next, inTime = c.report(ctx)
-		case next = <-c.reporter.made:
-			c.reporter.last, inTime = next, true
+		case made := <-c.reporter.made:
+			next, inTime = made.report, c.reporter.received(made)
 		}
 	}
 }
@@ -140,8 +145,7 @@ func (c *Client) runSend(ctx context.Context, s *stream) error {
 // reportLimit is the share of a beat that a beat waits for its report.
 const reportLimit = 8
 
-// report returns what the next beat reports, and false if that is what an
-// earlier one has reported.
+// report returns what the next beat reports, and false if it reports nothing.
 func (c *Client) report(ctx context.Context) (report, bool) {
 	if c.Report == nil {
 		return report{ready: true}, true
@@ -149,17 +153,26 @@ func (c *Client) report(ctx context.Context) (report, bool) {
 	return c.reporter.next(ctx, c.Beat/reportLimit)
 }
 
-// beat returns one message to the leader, with the reports on the slots if they
-// are fresh.
-func (c *Client) beat(n uint64, r report, fresh bool) *wirev1.JoinRequest {
-	out := &wirev1.JoinRequest{
-		Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Ready: r.ready, Load: r.load, Beat: n, DataCenter: c.DataCenter,
+// mayBeat reports whether this node is to stay a member: it makes reports, or
+// has not been without one for a node lease.
+func (c *Client) mayBeat() bool {
+	overdue := c.reporter.overdue(c.NodeLease())
+	if overdue && !c.reporter.silent {
+		c.Logger.Error("no report was made for a node lease: this node sends no beats until one is", "since", c.reporter.since)
 	}
-	if fresh {
-		out.AllReports, out.Reports = true, r.slots
-	}
+	c.reporter.silent = overdue
+	return !overdue
+}
+
+// beat returns one message to the leader, with the report if there is one.
+func (c *Client) beat(n uint64, r report, reports bool) *wirev1.JoinRequest {
+	out := &wirev1.JoinRequest{Have: c.View.Epochs(), HighestTerm: c.Fence.Highest(), Beat: n, DataCenter: c.DataCenter}
 	self := c.Self
-	self.Draining, self.Dialable = r.draining, false
+	self.Draining, self.Dialable = false, false
+	if reports {
+		out.AllReports, out.Reports, out.Ready, out.Load = true, r.slots, r.ready, r.load
+		self.Draining = r.draining
+	}
 	out.Member = wire.MemberOut(self)
 	return out
 }

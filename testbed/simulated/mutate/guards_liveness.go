@@ -16,7 +16,17 @@ var livenessGuards = []guard{
 	{name: "beats wait for their report", test: unit{"./meta/metaclient", "TestRun_BeatsDoNotWaitForTheReport"}, patch: patch{
 		"meta/metaclient/join.go", "return c.reporter.next(ctx, c.Beat/reportLimit)", "return c.reporter.next(ctx, 1000*c.Beat)"}},
 	{name: "a report that came late is not sent", test: unit{"./meta/metaclient", "TestRun_BeatsDoNotWaitForTheReport"}, patch: patch{
-		"meta/metaclient/join.go", "c.reporter.last, inTime = next, true", "c.reporter.last, inTime = next, false"}},
+		"meta/metaclient/join.go", "made.report, c.reporter.received(made)", "made.report, !c.reporter.received(made)"}},
+	{name: "a node that makes no report for ever stays a member", test: unit{"./meta/metaclient", "TestRun_NodeThatMakesNoReportForANodeLeaseIsSilent"}, patch: patch{
+		"meta/metaclient/join.go", "return !overdue", "return true"}},
+	{name: "a report of an earlier stream is sent to a new leader", test: unit{"./meta/metaclient", "TestRun_NewLeaderIsSentNoReportOfAnEarlierStream"}, patch: patch{
+		"meta/metaclient/report.go", "return m.asked >= r.first", "return true"}},
+	{name: "a beat without a report clears what was reported", test: unit{"./meta", "TestRoster_BeatWithoutReportsKeepsThem"}, patch: patch{
+		"meta/members.go", "if !m.GetAllReports() {", "if m.GetAllReports() && false {"}},
+	{name: "an older Wake cancels a resignation", test: unit{"./elector", "TestResigned_RepeatedAndOlderOnesChangeNothing"}, patch: patch{
+		"elector/observe.go", "case term < s.last.Number, pending && term < s.resigned:", "case term == 0:"}},
+	{name: "a repeated Wake puts a resignation off", test: unit{"./elector", "TestResigned_RepeatedAndOlderOnesChangeNothing"}, patch: patch{
+		"elector/observe.go", "at = earlier(at, s.resignedDue)", ""}},
 	{name: "a leader that was suspended declares its members dead", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
 		"meta/members.go", "\tr.leases.Delay(late)\n", "\tr.leases.Delay(0)\n"}},
 	{name: "a leader that was suspended takes itself for cut off", test: unit{"./meta", "TestRoster_OwnLatenessIsNoSilence"}, patch: patch{
