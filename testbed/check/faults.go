@@ -18,15 +18,23 @@ type span struct{ from, to time.Duration }
 // ends; a fault without a named peer affects all hosts ("" is the network as a
 // whole). With verbs, only faults that begin with one of them are returned.
 func (h *History) faultSpans(verbs ...testbed.Verb) faultTimes {
+	return h.faultSpansOf(func(a testbed.Action) bool { return len(verbs) == 0 || slices.Contains(verbs, a.Verb) })
+}
+
+// faultSpansBut returns the times of all faults except those whose verb is left
+// out.
+func (h *History) faultSpansBut(leftOut func(testbed.Verb) bool) faultTimes {
+	return h.faultSpansOf(func(a testbed.Action) bool { return !leftOut(a.Verb) })
+}
+
+// faultSpansOf returns the times of the faults that begin with an act for which
+// begins returns true.
+func (h *History) faultSpansOf(begins func(testbed.Action) bool) faultTimes {
 	out := faultTimes{}
 	end := h.End()
 	began := map[string]int{} // fault's key and host -> index in out[host]
 	h.faults(func(_ int, at time.Duration, x Fault) {
-		begins := x.Verb
-		if x.Action.EndsFault() {
-			begins = ""
-		}
-		if len(verbs) > 0 && begins != "" && !slices.Contains(verbs, begins) {
+		if !x.Action.EndsFault() && !begins(x.Action) {
 			return
 		}
 		hosts := []string{x.Node}
@@ -58,21 +66,6 @@ func (h *History) faultSpans(verbs ...testbed.Verb) faultTimes {
 		}
 	})
 	return out
-}
-
-// faultSpansBut returns the times of all faults except those whose verb is left
-// out.
-func (h *History) faultSpansBut(leftOut func(testbed.Verb) bool) faultTimes {
-	var others []testbed.Verb
-	h.faults(func(_ int, _ time.Duration, x Fault) {
-		if !leftOut(x.Verb) && !slices.Contains(others, x.Verb) {
-			others = append(others, x.Verb)
-		}
-	})
-	if len(others) == 0 {
-		return nil
-	}
-	return h.faultSpans(others...)
 }
 
 // any reports whether a fault affected one of the hosts between two times.

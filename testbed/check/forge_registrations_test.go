@@ -49,6 +49,22 @@ var registrationsForgeries = map[string]forgery{
 		func(f *forger) { guestsDie(f, 2).pause(30 * time.Second).op(short) },
 		func(f *forger) { guestsDie(f, 2).pause(20 * time.Second).op(short) },
 	},
+	"I10 held for one client that was killed": { // only a mass of them is removed a lease later
+		func(f *forger) { isKilled(f).pause(27 * time.Second).op(short) },
+		func(f *forger) { isKilled(f).pause(24 * time.Second).op(short) },
+	},
+	"I10 held for one client, beside other faults": {
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-9"}).pause(16 * time.Second)
+			f.fault(testbed.Action{Verb: testbed.Cut, Node: "data-1"}).fault(testbed.Action{Verb: testbed.Forbid, Node: "session-1"})
+			f.fault(testbed.Action{Verb: testbed.Slow, Node: "client-7", Peer: "session-1"})
+			isKilled(f).pause(27 * time.Second).op(short)
+		},
+		func(f *forger) {
+			f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-9"}).pause(14 * time.Second)
+			isKilled(f).pause(27 * time.Second).op(short)
+		},
+	},
 	"I10 held and gone": { // the short list is not the one that may be held
 		func(f *forger) {
 			o := short
@@ -277,19 +293,27 @@ var short = check.Op{Kind: check.OpProgress, Name: "full", Values: []string{"cli
 // guestsDie: client-2 is pushed two registrations of a guest and one of
 // client-1. Then the guest dies with some of its registrations and withdraws
 // the others.
-func guestsDie(f *forger, dead int) *forger {
-	for _, tag := range []string{"guest-1/1", "guest-1/2", "client-1/3"} {
+func guestsDie(f *forger, dead int) *forger { return clientDies(f, "guest-1", dead) }
+
+// clientDies is guestsDie for any client.
+func clientDies(f *forger, client string, dead int) *forger {
+	for _, tag := range []string{client + "/1", client + "/2", "client-1/3"} {
 		f.op(check.Op{Client: tag[:len(tag)-2], Kind: check.OpPublish, Name: "s", ID: tag, Version: 1})
 	}
-	push(f, "client-2", 5, "guest-1/1#1", "guest-1/2#1", "client-1/3#1")
-	for i, tag := range []string{"guest-1/1", "guest-1/2"} {
-		o := check.Op{Client: "guest-1", Kind: check.OpWithdraw, Name: "s", ID: tag}
+	push(f, "client-2", 5, client+"/1#1", client+"/2#1", "client-1/3#1")
+	for i, tag := range []string{client + "/1", client + "/2"} {
+		o := check.Op{Client: client, Kind: check.OpWithdraw, Name: "s", ID: tag}
 		if i >= dead {
 			o.Version = 2
 		}
 		f.op(o)
 	}
 	return f
+}
+
+// isKilled is clientDies by a fault that the history names.
+func isKilled(f *forger) *forger {
+	return clientDies(f.fault(testbed.Action{Verb: testbed.Kill, Node: "client-7"}), "client-7", 2)
 }
 
 // guestDiesWhileSlotIsLost: a guest dies, whose registration is one of three that

@@ -132,7 +132,8 @@ func (g *guarded) mayHold(h *History, list string, at time.Duration) bool {
 	return slices.ContainsFunc(has, func(value string) bool {
 		tag, _, ok := ParseValue(value)
 		since, died := g.died[tag]
-		return ok && (marked && !g.live[name][tag] || half && died && at <= h.goneBy(since)+SessionGrace+GuardGrace)
+		client, _, _ := strings.Cut(tag, "/")
+		return ok && (marked && !g.live[name][tag] || half && died && at <= h.goneBy(client, since)+SessionGrace+GuardGrace)
 	})
 }
 
@@ -181,8 +182,9 @@ func (g *guarded) servedIncomplete(h *History, name string) []time.Duration {
 // later. Data nodes count the grace from the last fault of a node or of the
 // database, because restarted nodes, a new leader and returning sessions begin
 // to count again.
-func (h *History) goneBy(ended time.Duration) time.Duration {
-	gone := ended + clientLease + h.massDelay(ended)
+func (h *History) goneBy(client string, ended time.Duration) time.Duration {
+	leased := ended + clientLease + h.massDelay(client, ended)
+	gone := leased
 	var restarts, lost []time.Duration
 	for host, spans := range h.faultSpans() {
 		for _, s := range spans {
@@ -201,7 +203,7 @@ func (h *History) goneBy(ended time.Duration) time.Duration {
 	slices.Sort(restarts)
 	grace := h.Cluster.Lease + SessionGrace
 	for _, from := range lost {
-		if from > ended+clientLease+h.massDelay(ended) {
+		if from > leased {
 			continue
 		}
 		counted := from
@@ -217,25 +219,52 @@ func (h *History) goneBy(ended time.Duration) time.Duration {
 
 // massDelay returns by how much longer than a client lease a session keeps the
 // registrations of a client that ended at a given time: a lease more if another
-// client may have seemed to be gone within the time in which a session counts
-// them together, because it ended or a fault affected a client or a session
-// (docs/adr/0071).
-func (h *History) massDelay(ended time.Duration) time.Duration {
-	from, to := ended-SessionGrace, ended+clientLease
-	for host, spans := range h.faultSpans() {
-		related := host == "" || strings.HasPrefix(host, "client-") || strings.HasPrefix(host, "session-")
-		if related && slices.ContainsFunc(spans, func(s span) bool { return s.from <= to && s.to >= from }) {
-			return clientLease
+// client may seem to be gone when the first one's lease ends (docs/adr/0071). That
+// one was noticed within a lease, and is counted for two at most.
+func (h *History) massDelay(client string, ended time.Duration) (delay time.Duration) {
+	related := func(at time.Duration) {
+		if ended-3*clientLease <= at && at <= ended+clientLease {
+			delay = clientLease
 		}
 	}
-	clients := map[string]bool{}
+	for _, spans := range h.faultSpansOf(func(a testbed.Action) bool { return disconnects(a, client) }) {
+		for _, s := range spans {
+			related(s.from)
+			related(s.to)
+		}
+	}
+	connected := map[string]int{}
 	h.ops(func(_ int, at time.Duration, o Op) {
-		if o.Version == 0 && from <= at && at <= to {
-			clients[o.Client] = true
+		switch {
+		case o.Client == client:
+		case o.Kind == OpWithdraw && o.Version == 0, o.Kind == OpConnected && len(o.Values) < connected[o.Client]:
+			related(at)
 		}
-	}, OpWithdraw)
-	if len(clients) > 1 {
-		return clientLease
+		if o.Kind == OpConnected {
+			connected[o.Client] = len(o.Values)
+		}
+	}, OpWithdraw, OpConnected)
+	return delay
+}
+
+// disconnects reports whether a fault may make another client than the given one
+// seem to be gone to a session that runs on: a fault of that client, of its links
+// or of all links of a session, or one that delays a session or all of them.
+func disconnects(a testbed.Action, client string) bool {
+	other := func(host string) bool {
+		return host != client && (strings.HasPrefix(host, "client-") || strings.HasPrefix(host, "guest-"))
 	}
-	return 0
+	switch {
+	case a.Verb.IsCommand():
+		return false
+	case a.Verb == testbed.Burst, other(a.Node), other(a.Peer):
+		return true
+	case !strings.HasPrefix(a.Node, "session-") || a.Peer != "":
+		return false
+	}
+	switch a.Verb {
+	case testbed.Kill, testbed.Stop, testbed.Start, testbed.StartWrong, testbed.ClosePort, testbed.Skew:
+		return false // its clients go to another one
+	}
+	return true
 }
