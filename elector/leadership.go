@@ -41,9 +41,11 @@ func (e *Elector) extend(l *leadership, beat uint64, until time.Time) {
 
 // launch starts Lead in its own goroutine and records the election. Lead does not
 // wait for the record: no leader acts on it, and each act has a fence of its own.
+// The record is tried once, since the first renewal waits for it.
 func (e *Elector) launch(ctx context.Context, l *leadership) {
-	if l.term.Previous.IsZero() {
-		e.record(ctx, l) // the history may name the previous leader
+	recordFirst := l.term.Previous.IsZero() // the history may name the previous leader
+	if recordFirst {
+		e.record(ctx, l)
 	}
 	leadCtx, stop := context.WithCancelCause(ctx)
 
@@ -65,7 +67,9 @@ func (e *Elector) launch(ctx context.Context, l *leadership) {
 		"leaderless", term.Leaderless)
 	e.cfg.OnBeat(term)
 	e.group.Go(func() { l.returned <- e.cfg.Lead(leadCtx, term) })
-	e.record(ctx, l)
+	if !recordFirst {
+		e.record(ctx, l)
+	}
 }
 
 // record writes the election to the history, if the strategy keeps one. If that

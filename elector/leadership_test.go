@@ -46,6 +46,31 @@ func TestLead_DoesNotWaitForTheRecord(t *testing.T) {
 	})
 }
 
+// unrecorded is a strategy whose record fails, and which names no previous leader.
+type unrecorded struct {
+	strategy
+	records *[]time.Time
+}
+
+func (s unrecorded) Record(_ context.Context, won elector.Term) (elector.Term, error) {
+	*s.records = append(*s.records, time.Now())
+	return won, errBroken
+}
+
+func TestRecord_FailureIsRepeatedAfterTheFirstRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		var records []time.Time
+		_, crash := run(t, s, "a", func(c *elector.Config) { c.Strategy = unrecorded{strategy{s}, &records} })
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		require.ErrorIs(t, crash(), context.Canceled)
+		require.Len(t, s.rounds, 2)
+		require.Len(t, records, 2)
+		assert.Equal(t, s.rounds, records, "once with the win, and once with the renewal")
+	})
+}
+
 func TestLead_ContextEndsWithCauseWhenDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

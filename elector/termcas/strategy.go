@@ -81,7 +81,6 @@ type Strategy struct {
 	beat          uint64          // of the held term
 	election      *win            // the held term's election
 	lateWin       *win            // a win whose answer was lost, or which is not led yet
-	oldLock       string          // the previous leader's lock, still held with this node's own; empty if none is
 	owner         conclave.NodeID // the last owner that the row was seen to name,
 	ownerOf       uint64          // and in which term
 	leftAt        time.Time       // when this node found that its term had ended
@@ -96,6 +95,7 @@ type hold struct {
 	term uint64
 	conn *witnessConn
 	lock string // the witness, held on conn; empty if there is none
+	old  string // the previous leader's lock, held on conn, too; empty if it is not
 }
 
 // win is an election that this node has won or tries to win, for the history.

@@ -193,7 +193,7 @@ func (s *Strategy) swap(ctx context.Context, me elector.Candidate, r row, why re
 func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 	h := &hold{term: w.term.Number, conn: c, lock: lock}
 	if old := s.waiting; old != nil && old.conn == c {
-		s.waiting, s.oldLock = nil, old.lock
+		s.waiting, h.old = nil, old.lock
 	}
 	w.measure()
 	s.beat, s.election, s.lateWin = 0, w, w
@@ -205,12 +205,12 @@ func (s *Strategy) won(c *witnessConn, lock string, w *win) elector.Term {
 // then wait for this node's lock. The node leads by then: the statements of the
 // others would delay it.
 func (s *Strategy) releaseOldLock(ctx context.Context) {
-	lock, h := s.oldLock, s.held.Load()
-	s.oldLock = ""
-	if lock == "" || h == nil || h.conn.lost.Load() {
+	h := s.held.Load()
+	if h == nil || h.old == "" || h.conn.lost.Load() {
 		return // without the connection it is free
 	}
-	if err := h.conn.release(ctx, lock); err != nil {
+	s.held.Store(&hold{term: h.term, conn: h.conn, lock: h.lock})
+	if err := h.conn.release(ctx, h.old); err != nil {
 		s.log.Debug("release the old leader's lock", "error", err)
 	}
 }

@@ -6,7 +6,9 @@ var millisGuards = []guard{
 	{name: "every candidate competes at once for a resigned term", test: unit{"./elector", "TestResigned_CandidateInAQueueLeavesTheTermToThoseBeforeIt"}, patch: patch{
 		"elector/observe.go", "\t\tat = at.Add(queueTime)\n", ""}},
 	{name: "Lead waits for the record", test: unit{"./elector", "TestLead_DoesNotWaitForTheRecord"}, patch: patch{
-		"elector/leadership.go", "\tif l.term.Previous.IsZero() {\n", "\tif l.term.Number > 0 {\n"}},
+		"elector/leadership.go", "recordFirst := l.term.Previous.IsZero()", "recordFirst := l.term.Number > 0"}},
+	{name: "a record that failed is repeated before the first renewal", test: unit{"./elector", "TestRecord_FailureIsRepeatedAfterTheFirstRenewal"}, patch: patch{
+		"elector/leadership.go", "if !recordFirst {", "if l != nil {"}},
 	{name: "a table follows while slots are handed over", test: unit{"./meta", "TestHandOversUntil_SuccessorsServeOrALeaderIsDead"}, patch: patch{
 		"meta/arrange.go", "\tif len(left) == 0 {\n", "\tif len(left) >= 0 {\n"}},
 	{name: "the slots of a dead leader wait for hand-overs", test: unit{"./meta", "TestHandOversUntil_SuccessorsServeOrALeaderIsDead"}, patch: patch{
