@@ -172,8 +172,9 @@ func (o *owners) isKnown(n conclave.NodeID) bool {
 func (o *owners) alive(n conclave.NodeID) bool { return containsNode(o.living(), n) }
 
 // excuse leaves a time out of all that is counted against sessions: this process
-// was late by it, and could receive nothing.
-func (o *owners) excuse(late time.Duration) {
+// was late by it, and could receive nothing. What began in that time counts from
+// now.
+func (o *owners) excuse(late time.Duration, now time.Time) {
 	if late == 0 {
 		return
 	}
@@ -181,8 +182,11 @@ func (o *owners) excuse(late time.Duration) {
 	defer o.mu.Unlock()
 	for _, p := range o.known {
 		for _, since := range []*time.Time{&p.goneSince, &p.undialled, &p.unanswered, &p.givenUp} {
-			if !since.IsZero() {
-				*since = since.Add(late)
+			if since.IsZero() {
+				continue
+			}
+			if *since = since.Add(late); since.After(now) {
+				*since = now
 			}
 		}
 	}

@@ -1,8 +1,10 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"conclave"
@@ -24,10 +26,14 @@ import (
 // then costs as much as the slot has registrations, here and at the session. The
 // comparisons of one round are therefore limited to repairBudget registrations;
 // those that do not fit are made in the next rounds, in turn.
-
+//
 // While a session keeps writing to a slot, the two are compared in the first round
 // and then in every sixth: what is on its way makes them differ, so a comparison
 // costs much and shows nothing.
+//
+// A comparison that is due is therefore made within six rounds, and one more for
+// each repairBudget registrations of those that come before it, as long as its
+// session answers each comparison within a round.
 
 // repairBudget is how many registrations the slots that one round compares with
 // sessions may have together. One comparison is made in any case.
@@ -73,7 +79,6 @@ func (s *repairer) run(ctx context.Context) {
 // budget of a round. It returns the slot at which the next round begins. While a
 // session has not answered the comparisons of an earlier round, none is added.
 func (s *repairer) compareDue(all []*replica, first int) (next int) {
-	room := repairBudget
 	behind := map[conclave.NodeID]bool{} // the sessions that have comparisons to answer
 	for _, session := range s.owners.living() {
 		behind[session] = s.differ.hasRepairs(session)
@@ -81,25 +86,34 @@ func (s *repairer) compareDue(all []*replica, first int) (next int) {
 	for _, r := range all {
 		r.beginRound()
 	}
-	for i := range all {
-		r := all[(first+i)%len(all)]
-		due, epoch, cost := r.takeDue(behind, room)
-		room -= cost
+	return inTurn(all, first, behind, repairBudget, func(r *replica, epoch conclave.Epoch, due []conclave.NodeID) {
 		for _, session := range due {
 			if s.owners.alive(session) {
 				s.differ.enqueue(diffJob{r: r, epoch: epoch, session: session})
 			}
 		}
+	})
+}
+
+// inTurn calls compare with what is due in each slot, from the one at first on, and
+// returns the one at which the next round begins: where the room of this one ended.
+func inTurn(all []*replica, first int, behind map[conclave.NodeID]bool, room int, compare func(*replica, conclave.Epoch, []conclave.NodeID)) (next int) {
+	for i := range all {
+		at := (first + i) % len(all)
+		due, epoch, cost := all[at].takeDue(behind, room)
+		room -= cost
+		compare(all[at], epoch, due)
 		if room <= 0 {
-			return (first + i + 1) % len(all)
+			return (at + 1) % len(all)
 		}
 	}
 	return first
 }
 
 // takeDue removes and returns the sessions that the slot is to be compared with,
-// except those in behind, and how many registrations are compared. If that is
-// more than room, the sessions after the first one stay due.
+// except those in behind, those due for longest first, and how many registrations
+// are compared. If that is more than room, the sessions after the first one stay
+// due.
 func (r *replica) takeDue(behind map[conclave.NodeID]bool, room int) (due []conclave.NodeID, epoch conclave.Epoch, cost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,14 +123,19 @@ func (r *replica) takeDue(behind map[conclave.NodeID]bool, room int) (due []conc
 		}
 		return nil, r.epoch, 0
 	}
-	for _, session := range sortedNodes(r.dirty) {
-		if behind[session] || cost > 0 && cost >= room {
+	sessions := sortedNodes(r.dirty)
+	slices.SortStableFunc(sessions, func(a, b conclave.NodeID) int { return cmp.Compare(r.dirty[b], r.dirty[a]) })
+	for _, session := range sessions {
+		if behind[session] || r.postpone(session) {
 			continue
 		}
-		if r.postpone(session) {
-			continue
+		if cost > 0 && cost >= room {
+			break
 		}
 		delete(r.dirty, session)
+		if w, writes := r.writing[session]; writes {
+			r.writing[session] = writing{since: w.since}
+		}
 		count, _ := r.store.Digest(session)
 		due, cost = append(due, session), cost+int(count)
 	}
@@ -126,7 +145,7 @@ func (r *replica) takeDue(behind map[conclave.NodeID]bool, room int) (due []conc
 // writing is a session that writes to a slot.
 type writing struct {
 	since  bool // it has written since the last round
-	rounds int  // in succession before which it had written
+	rounds int  // since the two were compared; writingRounds if they were not, since it began
 }
 
 // writingRounds is in how many rounds a session that writes is not compared,
@@ -138,13 +157,22 @@ func (r *replica) wrote(session conclave.NodeID) {
 	if r.writing == nil {
 		r.writing = map[conclave.NodeID]writing{}
 	}
-	r.writing[session] = writing{true, r.writing[session].rounds}
+	w, writes := r.writing[session]
+	if !writes {
+		w.rounds = writingRounds
+	}
+	w.since = true
+	r.writing[session] = w
 }
 
-// beginRound counts a round for the sessions that write.
+// beginRound counts a round for the sessions that write, and for the comparisons
+// that are due.
 func (r *replica) beginRound() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for session := range r.dirty {
+		r.dirty[session]++
+	}
 	for session, w := range r.writing {
 		if w.since {
 			r.writing[session] = writing{rounds: w.rounds + 1}
@@ -158,5 +186,6 @@ func (r *replica) beginRound() {
 // because the session keeps writing. One that a mark waits for (partial) is not.
 // mu is held.
 func (r *replica) postpone(session conclave.NodeID) bool {
-	return (r.writing[session].rounds-1)%(writingRounds+1) > 0 && !r.partial[session]
+	w, writes := r.writing[session]
+	return writes && w.rounds <= writingRounds && !r.partial[session]
 }

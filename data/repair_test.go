@@ -36,7 +36,7 @@ func TestReplica_ComparisonsFitIntoARound(t *testing.T) {
 	due, cost := take(150, two)
 	assert.Equal(t, []conclave.NodeID{one, three}, due, "there was room for half of the second one")
 	assert.Equal(t, 200, cost)
-	assert.Equal(t, map[conclave.NodeID]bool{two: true}, r.dirty)
+	assert.Equal(t, map[conclave.NodeID]int{two: 0}, r.dirty)
 	r.repairWith(one)
 	due, cost = take(1)
 	assert.Equal(t, []conclave.NodeID{one}, due)
@@ -79,4 +79,48 @@ func TestReplica_ComparisonWaitsWhileTheSessionWrites(t *testing.T) {
 	write()
 	r.partial = map[conclave.NodeID]bool{one: true}
 	assert.True(t, compared(), "a mark waits for the comparison")
+}
+
+// A comparison for which a round had no room is not postponed for six rounds more:
+// each pair of a slot and a session that writes without a pause is compared in
+// turn.
+func TestRepair_WritingSessionsAreComparedInTurn(t *testing.T) {
+	sessions := []conclave.NodeID{{Name: "session-1", Incarnation: "i"}, {Name: "session-2", Incarnation: "i"}}
+	var all []*replica
+	for range 4 {
+		r := &replica{state: slot.Serving, store: store.New(time.Minute)}
+		for _, owner := range sessions {
+			for n := range 10 {
+				p := conclave.Publisher{ID: fmt.Sprint(owner.Name, n), Version: 1, Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}}
+				r.store.Write(store.CopyOf(owner, p), time.Now())
+			}
+		}
+		all = append(all, r)
+	}
+	all[0].partial = map[conclave.NodeID]bool{sessions[0]: true} // never postponed
+	last := map[*replica]map[conclave.NodeID]int{}
+	first := 0
+	for round := 1; round <= 100; round++ {
+		for _, r := range all {
+			for _, session := range sessions {
+				r.repairWith(session)
+				r.wrote(session)
+			}
+			r.beginRound()
+		}
+		// Room for one pair in each round; there are eight.
+		first = inTurn(all, first, nil, 10, func(r *replica, _ conclave.Epoch, due []conclave.NodeID) {
+			for _, session := range due {
+				if last[r] == nil {
+					last[r] = map[conclave.NodeID]int{}
+				}
+				last[r][session] = round
+			}
+		})
+		for n, r := range all {
+			for _, session := range sessions {
+				assert.LessOrEqual(t, round-last[r][session], writingRounds+1+8, "slot %d and %s", n, session.Name)
+			}
+		}
+	}
 }

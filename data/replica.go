@@ -89,8 +89,8 @@ type replica struct {
 
 	base     int64                                   // the floor of the versions at epoch
 	first    bool                                    // nothing was published in the slot before this epoch
-	dirty    map[conclave.NodeID]bool                // sessions to compare with; see repairWith
-	writing  map[conclave.NodeID]writing             // those of them that wrote since the last round of repair
+	dirty    map[conclave.NodeID]int                 // sessions to compare with, and for how many rounds of repair; see repairWith
+	writing  map[conclave.NodeID]writing             // sessions that wrote in the last round of repair, or since then
 	reported map[conclave.NodeID]map[store.Key]int64 // removals that one repair has reported; see confirmRemovals
 	numbers  map[conclave.NodeID]uint64              // the highest request number accepted from each session at epoch
 	partial  map[conclave.NodeID]bool                // sessions that were given up when it began to serve (unreached.go)
@@ -259,9 +259,11 @@ func (r *replica) report(lag func(conclave.NodeID) time.Duration, now time.Time)
 // repairWith records that a slot should be compared with a session. mu is held.
 func (r *replica) repairWith(session conclave.NodeID) {
 	if r.dirty == nil {
-		r.dirty = map[conclave.NodeID]bool{}
+		r.dirty = map[conclave.NodeID]int{}
 	}
-	r.dirty[session] = true
+	if _, due := r.dirty[session]; !due {
+		r.dirty[session] = 0
+	}
 }
 
 // confirmRemovals returns those removals of a repair that the repair before it

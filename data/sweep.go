@@ -38,7 +38,7 @@ func (s *sweeper) run(ctx context.Context) {
 		}
 		s.config.Trace.Claim(trace.Claim{Kind: trace.Leasing})
 		now := time.Now()
-		s.owners.excuse(lateness.Tick(now, s.config.Beat))
+		s.owners.excuse(lateness.Tick(now, s.config.Beat), now)
 		copies := map[conclave.NodeID]int{}
 		living := s.owners.living()
 		for _, r := range s.replicas.all() {

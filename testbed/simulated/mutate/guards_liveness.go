@@ -39,6 +39,8 @@ var livenessGuards = []guard{
 		"session/clients.go", "c.broken[i].until = b.until.Add(late)", "c.broken[i].until = b.until.Add(0)"}},
 	{name: "a data node that was suspended counts a session's grace", test: unit{"./data", "TestOwners_OwnLatenessIsNoAbsence"}, patch: patch{
 		"data/owners.go", "*since = since.Add(late)", "*since = since.Add(0)"}},
+	{name: "what began while a data node was late counts from the future", test: unit{"./data", "TestOwners_WhatBeganWhileLateCountsFromNow"}, patch: patch{
+		"data/owners.go", "since.After(now) {", "since.After(now) && late == 0 {"}},
 	{name: "a receiver that is late takes its peer for silent", test: unit{"./lease", "TestSilence_OwnLatenessDoesNotCount"}, patch: patch{
 		"lease/silence.go", "s.last = s.last.Add(s.lateness.Take(now))", "s.lateness.Take(now)"}},
 }

@@ -31,7 +31,7 @@ var loadGuards = []guard{
 	{name: "a slow data node is sent as much as a quick one", test: unit{"./session", "TestWriter_SizeFollowsTheNode"}, patch: patch{
 		"session/writer.go", "case took > writeSlow:", "case took > callLimit:"}},
 	{name: "a round of comparisons has no budget", test: unit{"./data", "TestReplica_ComparisonsFitIntoARound"}, patch: patch{
-		"data/repair.go", "if behind[session] || cost > 0 && cost >= room {", "if behind[session] {"}},
+		"data/repair.go", "if cost > 0 && cost >= room {", "if cost > 0 && cost < 0 {"}},
 	{name: "comparisons are added to those not answered", test: unit{"./data", "TestReplica_ComparisonsFitIntoARound"}, patch: patch{
-		"data/repair.go", "if behind[session] || cost > 0 && cost >= room {", "if cost > 0 && cost >= room {"}},
+		"data/repair.go", "if behind[session] || r.postpone(session) {", "if r.postpone(session) {"}},
 }
