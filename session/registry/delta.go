@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
@@ -35,7 +33,6 @@ func (d *datum) since(base *datum) *wirev1.Delta {
 	}
 	if delta = base.list.DeltaTo(d.list); delta != nil {
 		delta.DataInfoId, delta.Version, delta.BaseVersion, delta.BaseHash = d.message.DataInfoId, d.message.Version, key.version, key.hash
-		d.cost = min(d.cost, proto.Size(delta))
 	}
 	if d.deltas == nil {
 		d.deltas = map[contentKey]*wirev1.Delta{}

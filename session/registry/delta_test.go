@@ -202,7 +202,7 @@ func TestDeltas_UsedOnceTheListIsKnown(t *testing.T) {
 		require.True(t, m.receive(t, s))
 	}
 	assert.Zero(t, m.deltas, "the first list is whole")
-	cost := m.r.topics[keyOf("x")].held.cost
+	whole := m.r.topics[keyOf("x")].pace()
 	m.ids = append(m.ids, 40)
 	m.version++
 	m.r.Changed([]string{keyOf("x")})
@@ -211,7 +211,36 @@ func TestDeltas_UsedOnceTheListIsKnown(t *testing.T) {
 		require.True(t, m.receive(t, s))
 	}
 	assert.Equal(t, 2, m.deltas)
-	assert.Less(t, m.r.topics[keyOf("x")].held.cost*10, cost, "and the topic is paced by what is sent")
+	assert.Less(t, m.r.topics[keyOf("x")].pace()*10, whole, "and the topic is paced by what is sent")
+}
+
+// A topic of which some subscribers are sent deltas and others whole lists is paced
+// by both.
+func TestPace_CountsWhatEachSubscriberIsSent(t *testing.T) {
+	m := newDeltaMachine(time.Now())
+	old := &deltaSub{owner: &Owner{}, list: &wire.List{}} // a client that cannot apply deltas
+	m.subs = append(m.subs, old)
+	m.subscribe(old)
+	m.read()
+	for range 3 {
+		m.ids = append(m.ids, len(m.ids))
+		m.version++
+		m.r.Changed([]string{keyOf("x")})
+		for _, s := range m.subs {
+			require.True(t, m.receive(t, s))
+		}
+		m.read()
+		tp := m.r.topics[keyOf("x")]
+		size := time.Duration(tp.held.size)
+		assert.Greater(t, tp.pace(), size*pacePerByte)
+		assert.Less(t, tp.pace(), 2*size*pacePerByte, "one whole list, and deltas")
+	}
+	assert.NotZero(t, m.deltas)
+
+	// What is read again unchanged costs nothing.
+	m.r.Changed([]string{keyOf("x")})
+	m.read()
+	assert.Zero(t, m.r.topics[keyOf("x")].pace())
 }
 
 // A leader's delta that does not fit is dropped, and the whole list read.

@@ -106,7 +106,19 @@ func (o *Outbox) Push(p Push) {
 	} else if base != nil {
 		base = before.base
 	}
-	o.newest[p.ID] = unsent{p.datum, base, p.datum.since(base)}
+	waiting := unsent{p.datum, base, p.datum.since(base)}
+	o.newest[p.ID] = waiting
+	if p.topic != nil {
+		p.topic.bytes += waiting.size()
+	}
+}
+
+// size returns how many bytes the push takes, about.
+func (u unsent) size() int {
+	if u.delta != nil {
+		return proto.Size(u.delta)
+	}
+	return u.datum.size
 }
 
 // maxRefusals is how many refusals may wait for a client that does not read
@@ -155,10 +167,9 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 			continue
 		}
 		out := &wirev1.Push{Subscriptions: []string{subscription}, Hash: p.datum.hash, UnconfirmedMs: wire.Ms(p.datum.unconfirmed)}
-		if out.Delta = p.delta; p.delta != nil {
-			size += proto.Size(p.delta)
-		} else {
-			out.Datum, size = p.datum.message, size+p.datum.size
+		size += p.size()
+		if out.Delta = p.delta; p.delta == nil {
+			out.Datum = p.datum.message
 		}
 		at[p] = out
 		m.Pushes = append(m.Pushes, out)

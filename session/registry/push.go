@@ -3,6 +3,8 @@ package registry
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"conclave/internal/trace"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -15,6 +17,7 @@ type Push struct {
 	ID    string // of the subscription
 	datum *datum
 	base  *datum // what the subscriber has, if a delta to that may be sent
+	topic *topic // counts what is given to its subscribers
 }
 
 // Fetched takes a slot leader's answer to reads, and returns what is to be
@@ -39,11 +42,15 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 // take takes one datum of an answer. It reports false if the answer refers to
 // content that is no longer held: then the topic is read again.
 func (tp *topic) take(f *wirev1.Fetched, now time.Time) bool {
+	tp.bytes = 0
 	switch {
 	case !f.GetSame():
-		d := newDatum(f.GetDatum(), f.GetHash())
-		if f.GetDelta() != nil {
-			d = tp.rebuild(f)
+		var d *datum
+		if delta := f.GetDelta(); delta != nil {
+			d, tp.bytes = tp.rebuild(f), proto.Size(delta)
+		} else {
+			d = newDatum(f.GetDatum(), f.GetHash())
+			tp.bytes = d.size
 		}
 		if tp.whole = d == nil; tp.whole {
 			tp.read(now)
@@ -110,5 +117,5 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++
 	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	return append(pushes, Push{s.to, s.id, given, s.received(d)})
+	return append(pushes, Push{s.to, s.id, given, s.received(d), tp})
 }

@@ -21,6 +21,7 @@ type topic struct {
 	due      bool      // to be read again, not before from
 	from     time.Time // the end of the push window, of a hold, or of a pause after a failure
 	lastRead time.Time
+	bytes    int  // of the last answer, and of what was given to subscribers since
 	whole    bool // a delta did not fit: the next read is of the whole list
 }
 
@@ -45,18 +46,16 @@ func (tp *topic) read(from time.Time) {
 	tp.slot.due = append(tp.slot.due, tp)
 }
 
-// Large lists with many readers are paced beyond the push window, so that one
-// dataId that changes all the time takes at most about 50 MB/s of a session.
+// Large lists with many readers are paced beyond the push window, by the bytes of
+// the last read and its pushes, so that one dataId that changes all the time takes
+// at most about 50 MB/s of a session.
 const (
 	pacePerByte = 20 * time.Nanosecond
 	paceAtMost  = time.Second
 )
 
 func (tp *topic) pace() time.Duration {
-	if tp.held == nil {
-		return 0
-	}
-	return min(time.Duration(tp.held.cost*(1+len(tp.subs)))*pacePerByte, paceAtMost)
+	return min(time.Duration(tp.bytes)*pacePerByte, paceAtMost)
 }
 
 // subscription is one client's subscription to a topic, with the last push that
@@ -86,7 +85,6 @@ type datum struct {
 	list    *wire.List // of the message
 	hash    uint64
 	size    int // estimated bytes on the wire
-	cost    int // like size; of a delta once there is one
 
 	deltas     map[contentKey]*wirev1.Delta // from earlier contents; see since
 	publishers map[uint32]bool              // of the message; made by set
@@ -99,7 +97,7 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 		hash = wire.ContentHash(m.Values)
 	}
 	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
-	return &datum{message: m, list: wire.ListOf(m), hash: hash, size: size, cost: size}
+	return &datum{message: m, list: wire.ListOf(m), hash: hash, size: size}
 }
 
 // set returns the publishers of the message.

@@ -14,6 +14,8 @@ var deltaGuards = []guard{
 		"session/registry/delta.go", "if s.to.Deltas && d.size", "if d.size"}},
 	{name: "a delta that does not fit is asked for again", test: unit{"./session/registry", "TestDeltas_UnfitAnswerIsReadAgainAsAWhole"}, patch: patch{
 		"session/registry/push.go", "if tp.whole = d == nil; tp.whole {", "if d == nil {"}},
+	{name: "whole lists do not pace a topic", test: unit{"./session/registry", "TestPace_CountsWhatEachSubscriberIsSent"}, patch: patch{
+		"session/registry/outbox.go", "p.topic.bytes += waiting.size()", "p.topic.bytes += min(waiting.size(), wire.DeltaLeast)"}},
 	{name: "a client asks for the whole list for each delta", test: unit{"./client", "TestDelta_SubscriberSeesWholeLists"}, patch: patch{
 		"client/delta.go", "if !l.unfit[s] {", "if l.unfit != nil {"}},
 }
