@@ -30,7 +30,8 @@
 //     the database, not only that the leader answered.
 //   - Poke sends a beat at once. It never blocks, and several pokes may result in
 //     one beat.
-//   - A beat waits for an eighth of Beat at most for what it reports (report.go).
+//   - A beat waits for an eighth of Beat at most for what it reports (report.go). A
+//     node that has made no report for a node lease sends none.
 //   - Drain, Restore and Leave may be repeated, and are, until they are answered
 //     or their context ends.
 //
@@ -48,6 +49,9 @@
 //     announcement of the next one.
 //   - The leader is stopped or cut off: after two missed beats the client seeks.
 //   - All metas fail: the client keeps seeking, with a backoff of up to 250 ms.
+//   - Report does not return, because a part of this node holds its lock for ever:
+//     after one node lease the beats end, and after another one the leader has
+//     removed the node from the list. It registers again when Report has returned.
 //   - This node is stopped for longer than its lease: it was removed from the
 //     list and registers again. If another process took its name meanwhile, Run
 //     returns the conflict and the process should end.

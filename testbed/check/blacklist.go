@@ -47,20 +47,22 @@ type tableSlot struct {
 // copies returns which copies the leader knew when it wrote a table that grants
 // the slot of a dead leader; the first is that of the node that is granted the
 // slot. If a write is repeated, its last report counts. Claims whose first one
-// could not be written to a trace file are left out.
-func (h *History) copies() map[tableSlot][]seenAt[trace.Claim] {
-	out := map[tableSlot][]seenAt[trace.Claim]{}
+// could not be written to a trace file are left out; partial is of how many grants.
+func (h *History) copies() (_ map[tableSlot][]seenAt[trace.Claim], partial int) {
+	out, headless := map[tableSlot][]seenAt[trace.Claim]{}, map[tableSlot]bool{}
 	h.events(func(i int, _ time.Duration, c trace.Claim) {
 		k := tableSlot{c.Base, c.Slot}
 		switch {
 		case c.Flag:
 			out[k] = nil
+			delete(headless, k)
 		case out[k] == nil:
-			return // which node was chosen is not known
+			headless[k] = true // which node was chosen is not known
+			return
 		}
 		out[k] = append(out[k], seenAt[trace.Claim]{c, i})
 	}, trace.Copied)
-	return out
+	return out, len(headless)
 }
 
 // complete reports whether a node has a complete copy of a slot.
@@ -73,7 +75,8 @@ func complete(c trace.Claim) bool {
 }
 
 func noneForbidden(h *History, v *Verdict) {
-	lists, copies, grants := h.blacklists(), h.copies(), h.grants()
+	lists, grants := h.blacklists(), h.grants()
+	copies, _ := h.copies()
 	holder := map[int]conclave.NodeID{}
 	for n, g := range grants {
 		was := holder[g.v.Slot]

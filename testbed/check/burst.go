@@ -10,11 +10,12 @@ import (
 	"conclave/testbed"
 )
 
-// L23 is about load: an overload that has ended must leave nothing behind. A
-// cluster that stays overloaded by what the overload has caused (clients that
+// L23 and L24 are about load: an overload that has ended must leave nothing behind.
+// A cluster that stays overloaded by what the overload has caused (clients that
 // reconnect and replay, elections, slots that move) is in a metastable failure.
 var burstCheckers = []checker{
-	{"L23", "within 5 s after a burst changes are stored as fast as before it, and neither a client nor the leader nor a node was given up", burstsPass},
+	{"L23", "within 5 s after a burst changes are stored as fast as before it", ratesReturn},
+	{"L24", "during a burst and until 5 s after it neither a client nor the leader nor a node is given up", noneGivenUp},
 }
 
 const (
@@ -48,10 +49,12 @@ func (h *History) bursts() (out []burst) {
 	return out
 }
 
-// L23: a burst before and after which nothing else has failed for a session
-// grace leaves nothing behind. The rates are compared if the clients work for
-// long enough: until the scenario heals its faults.
-func burstsPass(h *History, v *Verdict) {
+// isolatedBursts calls f with each burst before and after which nothing else has
+// failed for a session grace. until is when its effects have been observed; window
+// is the time before it, and from burstPasses after it on, over which rates are
+// compared: the clients must work for long enough, until the scenario heals its
+// faults. It is not positive if they do not.
+func (h *History) isolatedBursts(f func(b burst, until, window time.Duration)) {
 	ends := h.End()
 	h.ops(func(_ int, at time.Duration, _ Op) { ends = min(ends, at) }, OpHealed)
 	others := h.faultSpansBut(func(v testbed.Verb) bool { return v == testbed.Burst })
@@ -62,14 +65,37 @@ func burstsPass(h *History, v *Verdict) {
 		if n+1 < len(all) && all[n+1].from < until || n > 0 && b.from-window < all[n-1].to+burstPasses || !others.onlyOn(b.from-SessionGrace-burstPasses, until) {
 			continue
 		}
-		if before := h.acknowledged(b.from-window, b.from); window > 0 && before >= rateLeast {
-			after := h.acknowledged(b.to+burstPasses, b.to+burstPasses+window)
-			v.check(10*after >= 9*before, h, until, []int{b.i, b.end}, "%d changes were acknowledged in the %s from %s after the burst on, and %d in the same time before it",
-				after, window.Round(time.Millisecond), burstPasses, before)
-		}
-		v.Checks++ // that nothing was given up
-		h.givenUp(v, b, until)
+		f(b, until, window)
 	}
+}
+
+// L23: after an isolated burst changes are acknowledged as fast as before it. A
+// burst before which they were too few for a rate is not checked, but shown.
+func ratesReturn(h *History, v *Verdict) {
+	slow := 0
+	h.isolatedBursts(func(b burst, until, window time.Duration) {
+		before := 0
+		if window > 0 {
+			before = h.acknowledged(b.from-window, b.from)
+		}
+		if before < rateLeast {
+			slow++
+			v.show("bursts without a rate to compare: %d", slow)
+			return
+		}
+		after := h.acknowledged(b.to+burstPasses, b.to+burstPasses+window)
+		v.check(10*after >= 9*before, h, until, []int{b.i, b.end}, "%d changes were acknowledged in the %s from %s after the burst on, and %d in the same time before it",
+			after, window.Round(time.Millisecond), burstPasses, before)
+	})
+}
+
+// L24: an isolated burst ends the connection of no client that runs, elects no
+// leader and removes no node.
+func noneGivenUp(h *History, v *Verdict) {
+	h.isolatedBursts(func(b burst, until, _ time.Duration) {
+		v.Checks++
+		h.givenUp(v, b, until)
+	})
 }
 
 // acknowledged returns how many changes of the clients that stay were acknowledged

@@ -14,7 +14,7 @@ func Checkers() []string {
 }
 
 // checkers returns the checkers in the order of the documents: I1 to I13, the
-// rules L1 to L23, and what must be linearizable.
+// rules L1 to L24, and what must be linearizable.
 func allCheckers() []checker {
 	return slices.Concat(electionCheckers, slotCheckers, clientCheckers, ruleCheckers, burstCheckers, linearCheckers)
 }

@@ -43,10 +43,11 @@ var burstForgeries = map[string]forgery{
 			f.changes(200, 10*time.Second).burst(nil).pause(10 * time.Second).op(check.Op{Kind: check.OpHealed}).pause(20 * time.Second).leader("meta-1")
 		},
 		func(f *forger) {
-			f.changes(200, 10*time.Second).burst(nil).op(check.Op{Kind: check.OpHealed}).pause(20 * time.Second).leader("meta-1")
+			f.changes(200, 10*time.Second).burst(nil).pause(5*time.Second).changes(100, 5*time.Second).op(check.Op{Kind: check.OpHealed})
+			f.pause(20 * time.Second).leader("meta-1")
 		},
 	},
-	"L23 client lost": {
+	"L24": {
 		func(f *forger) {
 			f.connected("client-1", "session-1@a").burst(func() { f.connected("client-1", "session-2@a") }).pause(9 * time.Second).leader("meta-1")
 		},
@@ -55,7 +56,7 @@ var burstForgeries = map[string]forgery{
 			f.burst(func() { f.connected("client-1", "session-2@a", "session-1@a") }).pause(9 * time.Second).leader("meta-1")
 		},
 	},
-	"L23 client gone": {
+	"L24 client gone": {
 		func(f *forger) { f.burst(func() { f.gone("session-1") }).pause(9 * time.Second).leader("meta-1") },
 		func(f *forger) { // the client has left
 			f.burst(func() {
@@ -63,7 +64,7 @@ var burstForgeries = map[string]forgery{
 			}).pause(9 * time.Second).leader("meta-1")
 		},
 	},
-	"L23 election": {
+	"L24 election": {
 		func(f *forger) {
 			f.burst(func() { f.claim("meta-2", led(8, time.Second)) }).pause(9 * time.Second).leader("meta-1")
 		},
@@ -71,13 +72,13 @@ var burstForgeries = map[string]forgery{
 			f.claim("meta-2", led(8, time.Second)).burst(nil).pause(9 * time.Second).leader("meta-1")
 		},
 	},
-	"L23 node removed": {
+	"L24 node removed": {
 		func(f *forger) { f.burst(nil).evicted("data-1").pause(9 * time.Second).leader("meta-1") },
 		func(f *forger) { // long after it
 			f.burst(nil).pause(20 * time.Second).evicted("data-1").pause(9 * time.Second).leader("meta-1")
 		},
 	},
-	"L23 session removed": {
+	"L24 session removed": {
 		func(f *forger) {
 			f.burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1"), Count: 3}).pause(9 * time.Second).leader("meta-1")
 		},
@@ -85,7 +86,7 @@ var burstForgeries = map[string]forgery{
 			f.burst(nil).claim("data-1", trace.Claim{Kind: trace.OwnerGone, Peer: id("session-1")}).pause(9 * time.Second).leader("meta-1")
 		},
 	},
-	"L23 slot granted": {
+	"L24 slot granted": {
 		func(f *forger) {
 			f.burst(nil).claim("meta-1", trace.Claim{Kind: trace.Granted, Peer: id("data-2"), Key: string(slot.Crash)}).pause(9 * time.Second).leader("meta-1")
 		},
@@ -131,7 +132,7 @@ func TestBurst_ElectionIsObserved(t *testing.T) {
 		f.h.HasEvents = false
 		f.add(check.Entry{Observed: &check.Observation{Leader: "meta-1", Term: 7}})
 		f.burst(nil).add(check.Entry{Observed: &check.Observation{Leader: "meta-2", Term: term}})
-		assert.Equal(t, bad, len(verdict(t, "L23", f).Violations) > 0)
+		assert.Equal(t, bad, len(verdict(t, "L24", f).Violations) > 0)
 	}
 }
 
@@ -143,10 +144,16 @@ func TestBurst_IsNotCheckedBesideOtherFaults(t *testing.T) {
 		"lasts":  forge().changes(200, 10*time.Second).fault(testbed.Action{Verb: testbed.Burst}),
 	} {
 		f.claim("meta-2", led(8, time.Second)).pause(20 * time.Second).leader("meta-1")
-		v := verdict(t, "L23", f)
-		assert.Zero(t, v.Checks, name)
-		assert.Empty(t, v.Violations, name)
+		for _, id := range []string{"L23", "L24"} {
+			v := verdict(t, id, f)
+			assert.Zero(t, v.Checks, name)
+			assert.Empty(t, v.Violations, name)
+		}
 	}
 	slow := forge().changes(90, 10*time.Second).burst(nil).pause(20 * time.Second).leader("meta-1")
-	assert.Empty(t, verdict(t, "L23", slow).Violations)
+	rate := verdict(t, "L23", slow)
+	assert.Empty(t, rate.Violations)
+	assert.Zero(t, rate.Checks, "it does not count as checked")
+	assert.Equal(t, "bursts without a rate to compare: 1", rate.Shown)
+	assert.NotZero(t, verdict(t, "L24", slow).Checks)
 }

@@ -1,7 +1,10 @@
 package check_test
 
 import (
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"conclave"
 	"conclave/internal/trace"
@@ -416,4 +419,12 @@ func (f *forger) withdrawnAt5() {
 
 func (f *forger) leader(name string) *forger {
 	return f.observed(name, 0)
+}
+
+// A grant that cannot be checked is shown.
+func TestCopies_WithoutTheChosenOneAreShown(t *testing.T) {
+	f := forge().copied(epoch(7, 5), "data-2", "none", epoch(0, 0), 0, false).copied(epoch(7, 5), "data-3", "caughtUp", epoch(7, 2), 0, false)
+	v := verdict(t, "L21", f)
+	assert.Zero(t, v.Checks)
+	assert.Equal(t, "grants not checked, because the claim about the chosen copy is lost: 1", v.Shown)
 }

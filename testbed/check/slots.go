@@ -115,7 +115,11 @@ func tablesConverge(h *History, v *Verdict) {
 // a dead leader has the newest complete copy of the live nodes in the row, with
 // the allowance for the lag, if one of them has a complete copy.
 func completeCopiesLead(h *History, v *Verdict) {
-	for _, known := range h.copies() {
+	copies, partial := h.copies()
+	if partial > 0 {
+		v.show("grants not checked, because the claim about the chosen copy is lost: %d", partial)
+	}
+	for _, known := range copies {
 		chosen := known[0]
 		v.Checks++
 		for _, other := range known[1:] {

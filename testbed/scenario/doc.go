@@ -105,8 +105,8 @@
 // (0 or left out: any number) wait at a node, what follows waits at its senders.
 // Only simulated nodes have budgets. A burst is load, on any cluster: each client that
 // stays also changes values of its own, N times as often as "every" says, and
-// does not wait until they are stored. L23 checks what is left of a burst when it
-// has ended.
+// does not wait until they are stored. L23 and L24 check what is left of a burst
+// when it has ended.
 //
 // Every scenario ends in the same way. All faults are healed. Within one lease
 // there must be a leader; within ten seconds more the slots must be spread
@@ -123,7 +123,7 @@
 // grace; drains while a node is paused; commands of an operator at any moment;
 // clients that withdraw and leave while copies are lost. Every eighth storm of the
 // simulator also gives its nodes budgets, and ends with a burst of 10 to 100 times
-// what the sessions serve, for L23. Shrink reduces a
+// what the sessions serve, for L23 and L24. Shrink reduces a
 // failing scenario until no step can be removed.
 //
 // # Files, in reading order

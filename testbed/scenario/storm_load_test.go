@@ -12,8 +12,8 @@ import (
 )
 
 // About every eighth storm gives its nodes budgets and ends with a burst, before
-// which nothing else has failed for long enough that L23 checks it. The others
-// have neither, and no storm has any where nodes cannot have budgets.
+// which nothing else has failed for long enough that L23 and L24 check it. The
+// others have neither, and no storm has any where nodes cannot have budgets.
 func TestStorm_EveryEighthHasLoad(t *testing.T) {
 	loaded, queued, among := 0, 0, 0
 	for seed := range uint64(300) {

@@ -251,9 +251,9 @@ func (b *stormBuilder) oneSessionLeft() {
 
 // load gives the nodes of every eighth storm budgets, adds a burst to the faults of
 // every other one of these, and ends all of them with a burst when nothing else has
-// failed for long enough that L23 checks what is left of it. A session serves some
-// 80 changes a second of the slowest kind, and 300 of the fastest; the clients make
-// 20, and a burst 10 to 100 times what all sessions serve. It is the shorter the
+// failed for long enough that L23 and L24 check what is left of it. A session serves
+// some 80 changes a second of the slowest kind, and 300 of the fastest; the clients
+// make 20, and a burst 10 to 100 times what all sessions serve. It is the shorter the
 // more it is, so that a storm with load does not take much longer than another one.
 func (b *stormBuilder) load() {
 	machine := budgets[b.r.IntN(len(budgets))]

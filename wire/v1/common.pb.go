@@ -1270,9 +1270,9 @@ type Delta struct {
 	Values         uint32                 `protobuf:"varint,5,opt,name=values,proto3" json:"values,omitempty"`                                       // number of values of the result
 	Publishers     uint32                 `protobuf:"varint,6,opt,name=publishers,proto3" json:"publishers,omitempty"`                               // number of its publishers
 	PublishersHash uint64                 `protobuf:"varint,7,opt,name=publishers_hash,json=publishersHash,proto3" json:"publishers_hash,omitempty"` // a hash of them, and
-	ValuesHash     uint64                 `protobuf:"varint,10,opt,name=values_hash,json=valuesHash,proto3" json:"values_hash,omitempty"`            // of the values; see wire.List
-	ValueEdits     []*ValueEdit           `protobuf:"bytes,8,rep,name=value_edits,json=valueEdits,proto3" json:"value_edits,omitempty"`              // in the order of their positions
-	PublisherEdits []*PublisherEdit       `protobuf:"bytes,9,rep,name=publisher_edits,json=publisherEdits,proto3" json:"publisher_edits,omitempty"`  // likewise
+	ValuesHash     uint64                 `protobuf:"varint,8,opt,name=values_hash,json=valuesHash,proto3" json:"values_hash,omitempty"`             // of the values; see wire.List
+	ValueEdits     []*ValueEdit           `protobuf:"bytes,9,rep,name=value_edits,json=valueEdits,proto3" json:"value_edits,omitempty"`              // in the order of their positions
+	PublisherEdits []*PublisherEdit       `protobuf:"bytes,10,rep,name=publisher_edits,json=publisherEdits,proto3" json:"publisher_edits,omitempty"` // likewise
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1675,12 +1675,12 @@ const file_wire_v1_common_proto_rawDesc = "" +
 	"publishers\x18\x06 \x01(\rR\n" +
 	"publishers\x12'\n" +
 	"\x0fpublishers_hash\x18\a \x01(\x04R\x0epublishersHash\x12\x1f\n" +
-	"\vvalues_hash\x18\n" +
-	" \x01(\x04R\n" +
+	"\vvalues_hash\x18\b \x01(\x04R\n" +
 	"valuesHash\x127\n" +
-	"\vvalue_edits\x18\b \x03(\v2\x16.conclave.v1.ValueEditR\n" +
+	"\vvalue_edits\x18\t \x03(\v2\x16.conclave.v1.ValueEditR\n" +
 	"valueEdits\x12C\n" +
-	"\x0fpublisher_edits\x18\t \x03(\v2\x1a.conclave.v1.PublisherEditR\x0epublisherEdits\"K\n" +
+	"\x0fpublisher_edits\x18\n" +
+	" \x03(\v2\x1a.conclave.v1.PublisherEditR\x0epublisherEdits\"K\n" +
 	"\tValueEdit\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\rR\x02at\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\rR\x06remove\x12\x16\n" +

@@ -31,7 +31,7 @@ type JoinRequest struct {
 	Have          *Epochs                `protobuf:"bytes,2,opt,name=have,proto3" json:"have,omitempty"`
 	HighestTerm   uint64                 `protobuf:"varint,3,opt,name=highest_term,json=highestTerm,proto3" json:"highest_term,omitempty"` // the highest term that the node has seen
 	Reports       []*SlotReport          `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`                             // data: the state of its slots
-	AllReports    bool                   `protobuf:"varint,5,opt,name=all_reports,json=allReports,proto3" json:"all_reports,omitempty"`    // reports is the complete list and not only the changes
+	AllReports    bool                   `protobuf:"varint,5,opt,name=all_reports,json=allReports,proto3" json:"all_reports,omitempty"`    // reports (the complete list), load, ready and member.draining are given; otherwise what was reported before stays
 	Load          uint32                 `protobuf:"varint,6,opt,name=load,proto3" json:"load,omitempty"`                                  // session: client connections; data: publishers
 	Ready         bool                   `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`                                // the node serves
 	Beat          uint64                 `protobuf:"varint,8,opt,name=beat,proto3" json:"beat,omitempty"`                                  // number of this heartbeat in the stream
