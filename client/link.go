@@ -41,6 +41,7 @@ type link struct {
 	window       window
 	queued       map[*Publication]bool // true: waits to be sent; false: was sent
 	order        []*Publication        // the queued ones, oldest first
+	digests      digests               // those that are named by a digest first
 	owed         map[*Publication]bool // not acknowledged by this session as stored
 	subscribes   []*Subscription
 	unsubscribes []string
@@ -75,7 +76,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	l := &link{
 		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
+		queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{},
 	}
 	timeout := time.AfterFunc(limit, func() { cancel(errSilent) })
 	l.stream = c.peers.Client(address).Connect(ctx)
@@ -105,6 +106,9 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	c.remember = wire.FromMs(welcome.GetWelcome().GetRememberMs())
 	for _, p := range c.sorted() {
 		l.queue(p)
+		if welcome.GetWelcome().GetDigests() {
+			l.digests.note(p)
+		}
 	}
 	l.subscribes = c.sortedSubs()
 	l.watches = c.watchedIDs()
@@ -300,9 +304,9 @@ func (l *link) next() *wirev1.ClientMessage {
 			break
 		}
 		l.queued[p] = false
-		m.Publishers = append(m.Publishers, p.message())
-		l.window.send(flight, p, p.size())
-		size += p.size()
+		bytes := l.add(m, p)
+		l.window.send(flight, p, bytes)
+		size += bytes
 		taken++
 	}
 	if l.order = l.order[taken:]; len(l.order) == 0 {
@@ -322,7 +326,7 @@ func (l *link) next() *wirev1.ClientMessage {
 	}
 	l.subscribes = l.subscribes[taken:]
 	m.Unsubscribe, l.unsubscribes = l.unsubscribes, nil
-	if len(m.Publishers)+len(m.Subscribe)+len(m.Unsubscribe)+len(m.Watch)+len(m.Unwatch) == 0 {
+	if len(m.Publishers)+len(m.Digests)+len(m.Subscribe)+len(m.Unsubscribe)+len(m.Watch)+len(m.Unwatch) == 0 {
 		return nil
 	}
 	return m
@@ -355,6 +359,12 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 		if p := c.pubs[a.GetId()]; p != nil {
 			p.progress(a.GetVersion(), 0, nil)
 			opened = l.window.accept(p, a.GetVersion(), now) || opened
+		}
+	}
+	for _, a := range m.GetWanted() {
+		if p := c.pubs[a.GetId()]; p != nil {
+			opened = l.window.accept(p, a.GetVersion(), now) || opened // it is not in flight any more
+			l.wanted(p, a.GetVersion())
 		}
 	}
 	if opened {
@@ -401,6 +411,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
 	delete(l.queued, p)
+	delete(l.digests, p)
 	if l.window.drop(p, time.Now()) {
 		l.ready.Set()
 	}

@@ -30,6 +30,7 @@ type clientService struct {
 	registry                 *locked
 	clients                  *clients
 	arrivals                 *arrivals
+	adopter                  *adopter
 	watches                  *watches
 	wakeWriters, wakeReaders func()
 	refusals                 prometheus.Counter
@@ -103,7 +104,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	}
 	conn.Renew(time.Now(), c.config.ClientLease)
 	if err := c.clients.admit(conn, &wirev1.Welcome{
-		Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace),
+		Session: wire.NodeOut(c.config.Node), ClientLeaseMs: wire.Ms(c.config.ClientLease), RememberMs: wire.Ms(c.config.SessionGrace), Digests: true,
 	}); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 // message takes is not counted as silence.
 func (c *clientService) receive(ctx context.Context, conn *connection, stream *clientStream, m *wirev1.ClientMessage, arrived func()) (goodbye bool, err error) {
 	for {
-		c.take(conn, m)
+		c.take(ctx, conn, m)
 		if m.GetHello() == nil {
 			arrived()
 		}
@@ -189,9 +190,12 @@ func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.Ping
 }
 
 // take handles one message.
-func (c *clientService) take(conn *connection, m *wirev1.ClientMessage) {
+func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.ClientMessage) {
 	if len(m.GetPublishers()) > 0 {
 		c.register(conn, m.Publishers)
+	}
+	if len(m.GetDigests()) > 0 {
+		c.adopt(ctx, conn, m.Digests)
 	}
 	if len(m.GetSubscribe()) > 0 {
 		c.subscribe(conn, m.Subscribe)

@@ -141,6 +141,7 @@
 //   - metrics.go: what is measured.
 //   - spread.go: clients move to sessions that have fewer.
 //   - connect.go: serves one client's stream.
+//   - adopt.go: the values of registrations that a client names by digest.
 //   - arrivals.go: how many clients are welcomed at a time.
 //   - deadline.go: until when a client may be silent.
 //   - watch.go: the configuration values that clients watch.

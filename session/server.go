@@ -77,6 +77,7 @@ func (s *Server) connectParts() {
 	}
 	s.service = &clientService{
 		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), watches: watches,
+		adopter:     newAdopter(c.Node, s.registry, s.Peers.Data),
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals,
 	}
 }

@@ -26,7 +26,7 @@
 //
 // # Who calls what
 //
-//	a client's messages     Put, Withdraw; Subscribe, Unsubscribe; Renew
+//	a client's messages     Sources, Put, Withdraw; Subscribe, Unsubscribe; Renew
 //	its end                 End, Linger, Release; Disown when its lease expires
 //	the slot table          Resize, Adopt
 //	a loop that writes      Unwritten, Take, Settle, Refuse; Audit
@@ -41,6 +41,7 @@
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change and go.
+//   - adopt.go: where the values of a registration may be found.
 //   - subscribe.go: subscriptions come and go.
 //   - push.go: what was read is offered to the subscribers.
 //   - delta.go: how a large list is sent to a receiver that has an earlier one.

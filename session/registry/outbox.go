@@ -26,6 +26,7 @@ type Outbox struct {
 
 	accepted acks
 	stored   acks
+	wanted   acks
 	refused  []*wirev1.Refusal
 	pushes   []string          // subscriptions in order of arrival, each once
 	newest   map[string]unsent // of each subscription in pushes
@@ -80,6 +81,10 @@ func (o *Outbox) Answer(accepted, stored []Ack, refused []*wirev1.Refusal) {
 	o.refused = append(o.refused, refused...)
 }
 
+// Want asks the client for the values of registrations that it has named by
+// digest.
+func (o *Outbox) Want(wanted []Ack) { o.wanted.add(wanted) }
+
 // Configure adds a configuration value, as of an epoch that is not lower than
 // that of the values before. It replaces one of the same id that was not sent
 // yet.
@@ -122,12 +127,14 @@ func (u unsent) size() int {
 }
 
 // maxRefusals is how many refusals may wait for a client that does not read
-// them. Refusals are the only thing that a client can cause without limit.
+// them, and how many requests for values. They are the only things that a client
+// can cause without limit.
 const maxRefusals = 64 << 10
 
-// Overflows reports whether more refusals wait than the client may leave
-// unread.
-func (o *Outbox) Overflows() bool { return len(o.refused) > maxRefusals }
+// Overflows reports whether more of them wait than the client may leave unread.
+func (o *Outbox) Overflows() bool {
+	return len(o.refused) > maxRefusals || len(o.wanted.order) > maxRefusals
+}
 
 // messageBytes and messageAcks limit one message to a client.
 const (
@@ -151,7 +158,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	something := o.Welcome != nil || o.Sessions != nil || o.Pong != 0 || o.Move != "" || m.Config != nil
 	o.Welcome, o.Sessions, o.Pong, o.Move, o.MoveTo, o.config = nil, nil, 0, "", "", nil
 
-	m.Accepted, m.Stored = o.accepted.take(), o.stored.take()
+	m.Accepted, m.Stored, m.Wanted = o.accepted.take(), o.stored.take(), o.wanted.take()
 	m.Refused, o.refused = o.refused, nil
 	size, taken := 0, 0
 	at := map[unsent]*wirev1.Push{}
@@ -177,7 +184,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 	if o.pushes = o.pushes[taken:]; len(o.pushes) == 0 {
 		o.pushes = nil
 	}
-	if !something && len(m.Accepted)+len(m.Stored)+len(m.Refused)+len(m.Pushes) == 0 {
+	if !something && len(m.Accepted)+len(m.Stored)+len(m.Wanted)+len(m.Refused)+len(m.Pushes) == 0 {
 		return nil
 	}
 	return m

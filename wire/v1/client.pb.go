@@ -113,15 +113,19 @@ func (*PingResponse) Descriptor() ([]byte, []int) {
 }
 
 type ClientMessage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hello         *ClientHello           `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`           // first message, once
-	Publishers    []*Publisher           `protobuf:"bytes,2,rep,name=publishers,proto3" json:"publishers,omitempty"` // register, update, or withdraw (a tombstone)
-	Subscribe     []*Subscription        `protobuf:"bytes,3,rep,name=subscribe,proto3" json:"subscribe,omitempty"`
-	Unsubscribe   []string               `protobuf:"bytes,4,rep,name=unsubscribe,proto3" json:"unsubscribe,omitempty"` // subscription ids
-	Ping          uint64                 `protobuf:"varint,5,opt,name=ping,proto3" json:"ping,omitempty"`
-	Goodbye       bool                   `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"` // withdraw everything; the server then ends the stream
-	Watch         []string               `protobuf:"bytes,7,rep,name=watch,proto3" json:"watch,omitempty"`      // ids of configuration values
-	Unwatch       []string               `protobuf:"bytes,8,rep,name=unwatch,proto3" json:"unwatch,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Hello       *ClientHello           `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`           // first message, once
+	Publishers  []*Publisher           `protobuf:"bytes,2,rep,name=publishers,proto3" json:"publishers,omitempty"` // register, update, or withdraw (a tombstone)
+	Subscribe   []*Subscription        `protobuf:"bytes,3,rep,name=subscribe,proto3" json:"subscribe,omitempty"`
+	Unsubscribe []string               `protobuf:"bytes,4,rep,name=unsubscribe,proto3" json:"unsubscribe,omitempty"` // subscription ids
+	Ping        uint64                 `protobuf:"varint,5,opt,name=ping,proto3" json:"ping,omitempty"`
+	Goodbye     bool                   `protobuf:"varint,6,opt,name=goodbye,proto3" json:"goodbye,omitempty"` // withdraw everything; the server then ends the stream
+	Watch       []string               `protobuf:"bytes,7,rep,name=watch,proto3" json:"watch,omitempty"`      // ids of configuration values
+	Unwatch     []string               `protobuf:"bytes,8,rep,name=unwatch,proto3" json:"unwatch,omitempty"`
+	// Registrations that data has had in this version, instead of in publishers. The
+	// session answers each with accepted, when it has found the values, or with
+	// wanted. Only to a session whose welcome has digests set.
+	Digests       []*PublisherDigest `protobuf:"bytes,9,rep,name=digests,proto3" json:"digests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,6 +212,13 @@ func (x *ClientMessage) GetWatch() []string {
 func (x *ClientMessage) GetUnwatch() []string {
 	if x != nil {
 		return x.Unwatch
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetDigests() []*PublisherDigest {
+	if x != nil {
+		return x.Digests
 	}
 	return nil
 }
@@ -389,7 +400,8 @@ type ServerMessage struct {
 	Config   *WatchedValues         `protobuf:"bytes,9,opt,name=config,proto3" json:"config,omitempty"`
 	// Before the welcome: other clients are being welcomed first. The session sends
 	// it again before this time has passed.
-	WaitMs        int64 `protobuf:"varint,10,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	WaitMs        int64  `protobuf:"varint,10,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Wanted        []*Ack `protobuf:"bytes,11,rep,name=wanted,proto3" json:"wanted,omitempty"` // named by digest, and not found: the client sends them with their values
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +504,13 @@ func (x *ServerMessage) GetWaitMs() int64 {
 		return x.WaitMs
 	}
 	return 0
+}
+
+func (x *ServerMessage) GetWanted() []*Ack {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
 }
 
 // WatchedValues are the configuration values that the client watches and has not
@@ -615,6 +634,7 @@ type Welcome struct {
 	ClientLeaseMs int64                  `protobuf:"varint,2,opt,name=client_lease_ms,json=clientLeaseMs,proto3" json:"client_lease_ms,omitempty"`
 	RememberMs    int64                  `protobuf:"varint,3,opt,name=remember_ms,json=rememberMs,proto3" json:"remember_ms,omitempty"` // how long the client repeats stored withdrawals at each new session
 	Connection    uint64                 `protobuf:"varint,4,opt,name=connection,proto3" json:"connection,omitempty"`                   // for Ping; 0: the session is of an older build, which has no Ping
+	Digests       bool                   `protobuf:"varint,5,opt,name=digests,proto3" json:"digests,omitempty"`                         // the session takes ClientMessage.digests
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -675,6 +695,13 @@ func (x *Welcome) GetConnection() uint64 {
 		return x.Connection
 	}
 	return 0
+}
+
+func (x *Welcome) GetDigests() bool {
+	if x != nil {
+		return x.Digests
+	}
+	return false
 }
 
 type Ack struct {
@@ -931,7 +958,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x02 \x01(\x04R\n" +
 	"connection\"\x0e\n" +
-	"\fPingResponse\"\xb0\x02\n" +
+	"\fPingResponse\"\xe8\x02\n" +
 	"\rClientMessage\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.conclave.v1.ClientHelloR\x05hello\x126\n" +
 	"\n" +
@@ -942,7 +969,8 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x04ping\x18\x05 \x01(\x04R\x04ping\x12\x18\n" +
 	"\agoodbye\x18\x06 \x01(\bR\agoodbye\x12\x14\n" +
 	"\x05watch\x18\a \x03(\tR\x05watch\x12\x18\n" +
-	"\aunwatch\x18\b \x03(\tR\aunwatch\"n\n" +
+	"\aunwatch\x18\b \x03(\tR\aunwatch\x126\n" +
+	"\adigests\x18\t \x03(\v2\x1c.conclave.v1.PublisherDigestR\adigests\"n\n" +
 	"\vClientHello\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -958,7 +986,7 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\ahold_ms\x18\x06 \x01(\x03R\x06holdMs\x12\x1e\n" +
 	"\n" +
 	"publishers\x18\a \x03(\aR\n" +
-	"publishers\"\x96\x03\n" +
+	"publishers\"\xc0\x03\n" +
 	"\rServerMessage\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeR\awelcome\x12,\n" +
 	"\baccepted\x18\x02 \x03(\v2\x10.conclave.v1.AckR\baccepted\x12(\n" +
@@ -970,14 +998,15 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"\x04pong\x18\b \x01(\x04R\x04pong\x122\n" +
 	"\x06config\x18\t \x01(\v2\x1a.conclave.v1.WatchedValuesR\x06config\x12\x17\n" +
 	"\await_ms\x18\n" +
-	" \x01(\x03R\x06waitMs\"l\n" +
+	" \x01(\x03R\x06waitMs\x12(\n" +
+	"\x06wanted\x18\v \x03(\v2\x10.conclave.v1.AckR\x06wanted\"l\n" +
 	"\rWatchedValues\x12(\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x12.conclave.v1.EpochR\x05epoch\x121\n" +
 	"\x06values\x18\x02 \x03(\v2\x19.conclave.v1.WatchedValueR\x06values\"F\n" +
 	"\fWatchedValue\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03set\x18\x02 \x01(\bR\x03set\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\"\x9f\x01\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"\xb9\x01\n" +
 	"\aWelcome\x12+\n" +
 	"\asession\x18\x01 \x01(\v2\x11.conclave.v1.NodeR\asession\x12&\n" +
 	"\x0fclient_lease_ms\x18\x02 \x01(\x03R\rclientLeaseMs\x12\x1f\n" +
@@ -985,7 +1014,8 @@ const file_wire_v1_client_proto_rawDesc = "" +
 	"rememberMs\x12\x1e\n" +
 	"\n" +
 	"connection\x18\x04 \x01(\x04R\n" +
-	"connection\"/\n" +
+	"connection\x12\x18\n" +
+	"\adigests\x18\x05 \x01(\bR\adigests\"/\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\"G\n" +
@@ -1020,50 +1050,53 @@ func file_wire_v1_client_proto_rawDescGZIP() []byte {
 
 var file_wire_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_wire_v1_client_proto_goTypes = []any{
-	(*PingRequest)(nil),   // 0: conclave.v1.PingRequest
-	(*PingResponse)(nil),  // 1: conclave.v1.PingResponse
-	(*ClientMessage)(nil), // 2: conclave.v1.ClientMessage
-	(*ClientHello)(nil),   // 3: conclave.v1.ClientHello
-	(*Subscription)(nil),  // 4: conclave.v1.Subscription
-	(*ServerMessage)(nil), // 5: conclave.v1.ServerMessage
-	(*WatchedValues)(nil), // 6: conclave.v1.WatchedValues
-	(*WatchedValue)(nil),  // 7: conclave.v1.WatchedValue
-	(*Welcome)(nil),       // 8: conclave.v1.Welcome
-	(*Ack)(nil),           // 9: conclave.v1.Ack
-	(*Refusal)(nil),       // 10: conclave.v1.Refusal
-	(*Push)(nil),          // 11: conclave.v1.Push
-	(*Move)(nil),          // 12: conclave.v1.Move
-	(*Publisher)(nil),     // 13: conclave.v1.Publisher
-	(*Epoch)(nil),         // 14: conclave.v1.Epoch
-	(*Node)(nil),          // 15: conclave.v1.Node
-	(*Datum)(nil),         // 16: conclave.v1.Datum
-	(*Delta)(nil),         // 17: conclave.v1.Delta
+	(*PingRequest)(nil),     // 0: conclave.v1.PingRequest
+	(*PingResponse)(nil),    // 1: conclave.v1.PingResponse
+	(*ClientMessage)(nil),   // 2: conclave.v1.ClientMessage
+	(*ClientHello)(nil),     // 3: conclave.v1.ClientHello
+	(*Subscription)(nil),    // 4: conclave.v1.Subscription
+	(*ServerMessage)(nil),   // 5: conclave.v1.ServerMessage
+	(*WatchedValues)(nil),   // 6: conclave.v1.WatchedValues
+	(*WatchedValue)(nil),    // 7: conclave.v1.WatchedValue
+	(*Welcome)(nil),         // 8: conclave.v1.Welcome
+	(*Ack)(nil),             // 9: conclave.v1.Ack
+	(*Refusal)(nil),         // 10: conclave.v1.Refusal
+	(*Push)(nil),            // 11: conclave.v1.Push
+	(*Move)(nil),            // 12: conclave.v1.Move
+	(*Publisher)(nil),       // 13: conclave.v1.Publisher
+	(*PublisherDigest)(nil), // 14: conclave.v1.PublisherDigest
+	(*Epoch)(nil),           // 15: conclave.v1.Epoch
+	(*Node)(nil),            // 16: conclave.v1.Node
+	(*Datum)(nil),           // 17: conclave.v1.Datum
+	(*Delta)(nil),           // 18: conclave.v1.Delta
 }
 var file_wire_v1_client_proto_depIdxs = []int32{
 	3,  // 0: conclave.v1.ClientMessage.hello:type_name -> conclave.v1.ClientHello
 	13, // 1: conclave.v1.ClientMessage.publishers:type_name -> conclave.v1.Publisher
 	4,  // 2: conclave.v1.ClientMessage.subscribe:type_name -> conclave.v1.Subscription
-	8,  // 3: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
-	9,  // 4: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
-	9,  // 5: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
-	10, // 6: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
-	11, // 7: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
-	12, // 8: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
-	6,  // 9: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
-	14, // 10: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
-	7,  // 11: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
-	15, // 12: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
-	16, // 13: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
-	17, // 14: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
-	2,  // 15: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
-	0,  // 16: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
-	5,  // 17: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
-	1,  // 18: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 3: conclave.v1.ClientMessage.digests:type_name -> conclave.v1.PublisherDigest
+	8,  // 4: conclave.v1.ServerMessage.welcome:type_name -> conclave.v1.Welcome
+	9,  // 5: conclave.v1.ServerMessage.accepted:type_name -> conclave.v1.Ack
+	9,  // 6: conclave.v1.ServerMessage.stored:type_name -> conclave.v1.Ack
+	10, // 7: conclave.v1.ServerMessage.refused:type_name -> conclave.v1.Refusal
+	11, // 8: conclave.v1.ServerMessage.pushes:type_name -> conclave.v1.Push
+	12, // 9: conclave.v1.ServerMessage.move:type_name -> conclave.v1.Move
+	6,  // 10: conclave.v1.ServerMessage.config:type_name -> conclave.v1.WatchedValues
+	9,  // 11: conclave.v1.ServerMessage.wanted:type_name -> conclave.v1.Ack
+	15, // 12: conclave.v1.WatchedValues.epoch:type_name -> conclave.v1.Epoch
+	7,  // 13: conclave.v1.WatchedValues.values:type_name -> conclave.v1.WatchedValue
+	16, // 14: conclave.v1.Welcome.session:type_name -> conclave.v1.Node
+	17, // 15: conclave.v1.Push.datum:type_name -> conclave.v1.Datum
+	18, // 16: conclave.v1.Push.delta:type_name -> conclave.v1.Delta
+	2,  // 17: conclave.v1.ClientService.Connect:input_type -> conclave.v1.ClientMessage
+	0,  // 18: conclave.v1.ClientService.Ping:input_type -> conclave.v1.PingRequest
+	5,  // 19: conclave.v1.ClientService.Connect:output_type -> conclave.v1.ServerMessage
+	1,  // 20: conclave.v1.ClientService.Ping:output_type -> conclave.v1.PingResponse
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_wire_v1_client_proto_init() }
