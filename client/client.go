@@ -44,6 +44,8 @@ type Client struct {
 	watches    []*Watch                 // all open watches, in the order in which they were made
 	links      []*link                  // one; two while moving; none while there is no session
 	lost       int64                    // sessions lost, see Lost
+	named      int64                    // bytes of values, see Replayed
+	resent     int64                    // likewise
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve
 	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits

@@ -37,10 +37,13 @@ func (l *link) add(m *wirev1.ClientMessage, p *Publication) int {
 	delete(l.digests, p)
 	if !named || version != p.version {
 		m.Publishers = append(m.Publishers, p.message())
+		if p.accepted >= p.version {
+			l.client.resent += p.bytes()
+		}
 		return p.size()
 	}
-	d := wire.PublisherDigestOf(p.message())
-	m.Digests = append(m.Digests, d)
+	l.client.named += p.bytes()
+	m.Digests = append(m.Digests, wire.PublisherDigestOf(p.message()))
 	return 64 + len(p.key) + p.size()/digestShare
 }
 
@@ -51,4 +54,22 @@ func (l *link) wanted(p *Publication, version int64) {
 		l.queue(p)
 		l.ready.Set()
 	}
+}
+
+// Replayed returns of how many bytes of values the client has sent only a digest,
+// because a session that it came to might find them, and how many it has sent that
+// some session had accepted before. Values that a session did not find count in
+// both.
+func (c *Client) Replayed() (named, resent int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.named, c.resent
+}
+
+// bytes returns the size of the values in bytes.
+func (p *Publication) bytes() (n int64) {
+	for _, v := range p.values {
+		n += int64(len(v))
+	}
+	return n
 }

@@ -35,6 +35,7 @@ var guards = slices.Concat(
 	livenessGuards,
 	millisGuards,
 	deltaGuards,
+	digestGuards,
 	spreadGuards,
 	arrivalGuards,
 	slotGuards,
