@@ -79,9 +79,10 @@ func TestReplay_NamesWhatDataHas(t *testing.T) {
 // before.
 func TestReplay_SendsWhatIsWanted(t *testing.T) {
 	var pubs []*client.Publication
+	value := strings.Repeat(large, 8)
 	digestWorld(t, func(ctx context.Context, _ *fakeSession, c *client.Client) {
 		for i := range 1000 {
-			p, err := c.Publish(ctx, fmt.Sprint("svc-", i), []string{large})
+			p, err := c.Publish(ctx, fmt.Sprint("svc-", i), []string{value})
 			require.NoError(t, err)
 			pubs = append(pubs, p)
 		}
@@ -92,7 +93,7 @@ func TestReplay_SendsWhatIsWanted(t *testing.T) {
 		w.eventually("all is named", func() bool { return len(two.link().named(t)) == len(pubs) })
 		whole := func() (out []string) {
 			for _, m := range two.link().messages() {
-				assert.LessOrEqual(t, len(m.GetDigests())*len(large), 1<<20, "the values that a message names are bounded")
+				assert.LessOrEqual(t, len(m.GetDigests())*len(value), 1<<20, "the values that a message names are bounded")
 				for _, p := range m.GetPublishers() {
 					out = append(out, p.GetId())
 				}
