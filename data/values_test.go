@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"conclave"
 	"conclave/data/store"
@@ -106,4 +107,48 @@ func TestValues_AreBounded(t *testing.T) {
 	all := make([]*wirev1.PublisherDigest, valuesDigests+1)
 	_, err := s.Values(t.Context(), connect.NewRequest(&wirev1.ValuesRequest{Slots: []*wirev1.ValuesSlot{{Digests: all}}}))
 	assert.Equal(t, wire.CodeTooLarge, wire.CodeOf(err))
+}
+
+// Whatever a session asks for, what it is given has the hash, of a slot that is
+// served at the epoch that it names, and nothing changes.
+func FuzzValues(f *testing.F) {
+	epoch := conclave.Epoch{Term: 3, Seq: 7}
+	has := []*wirev1.Publisher{copyOfLost("one", 1, "a"), copyOfLost("two", 2, "b", "c")}
+	request := &wirev1.ValuesRequest{Session: &wirev1.Node{Name: "s", Incarnation: "i"}, Slots: []*wirev1.ValuesSlot{{LeaderEpoch: wire.EpochOut(epoch)}, {Slot: 1}}}
+	for _, p := range has {
+		request.Slots[0].Digests = append(request.Slots[0].Digests, wire.PublisherDigestOf(p))
+	}
+	seed, err := proto.Marshal(request)
+	require.NoError(f, err)
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var in wirev1.ValuesRequest
+		if proto.Unmarshal(b, &in) != nil {
+			return
+		}
+		s, _ := serving(t, epoch)
+		r := s.replicas.of(0)
+		for _, m := range has {
+			p, err := wire.PublisherIn(m)
+			require.NoError(t, err)
+			r.store.Write(store.CopyOf(conclave.NodeID{Name: "lost", Incarnation: "i"}, p), time.Now())
+		}
+		before := r.store.All()
+		res, err := s.service.Values(t.Context(), connect.NewRequest(&in))
+		if err != nil {
+			return
+		}
+		for i, slot := range res.Msg.GetSlots() {
+			asked := in.GetSlots()[i]
+			if slot.GetAccess() != wirev1.Access_ACCESS_ACCEPT {
+				assert.Empty(t, slot.GetFound())
+				continue
+			}
+			assert.Equal(t, epoch, wire.EpochIn(asked.GetLeaderEpoch()))
+			for n, found := range slot.GetFound() {
+				assert.True(t, !found.GetFound() || wire.DigestFits(asked.GetDigests()[n], found.GetValues()))
+			}
+		}
+		assert.Equal(t, before, r.store.All())
+	})
 }

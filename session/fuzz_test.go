@@ -15,6 +15,7 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // FuzzTake gives a session arbitrary messages, which two clients send in turn.
@@ -27,6 +28,7 @@ func FuzzTake(f *testing.F) {
 		Publishers: []*wirev1.Publisher{{Id: "p", DataInfoId: key, Version: 1, Values: []string{"v", "w"}}, {}},
 		Subscribe:  []*wirev1.Subscription{{Id: "s", DataInfoId: key, Version: 3, Publishers: []uint32{1}}, {Id: "t", DataInfoId: key, Version: 1 << 60}},
 		Watch:      []string{"color", "no/id"}, Unwatch: []string{"color", "other"}, Unsubscribe: []string{"t", "x"}, Ping: 4,
+		Digests: []*wirev1.PublisherDigest{wire.PublisherDigestOf(&wirev1.Publisher{Id: "p", DataInfoId: key, Version: 1, Values: []string{"v", "w"}}), {Id: "q"}},
 	}
 	withdrawn := &wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "p", DataInfoId: key, Version: 2, Withdrawn: true}}, Goodbye: true}
 	for _, sent := range [][]*wirev1.ClientMessage{{all}, {all, all}, {all, withdrawn, withdrawn}, {}} {
@@ -48,6 +50,7 @@ func FuzzTake(f *testing.F) {
 			s.registry.Adopt(n, conclave.Epoch{Term: 1, Seq: 1}, "data-1:9622", now)
 		}
 		s.clients.refuse("")
+		s.service.adopter.data = func(string) wirev1connect.DataServiceClient { return &someData{answer: holder(10)} }
 		var conns []*connection
 		for _, name := range []string{"c", "d"} {
 			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{ready: signal.New()}, settled: signal.New()}
@@ -61,7 +64,7 @@ func FuzzTake(f *testing.F) {
 				break
 			}
 			conn := conns[i%2]
-			s.service.take(conn, &m)
+			s.service.take(t.Context(), conn, &m)
 			for out := conn.out.next(); out != nil; out = conn.out.next() {
 				assert.LessOrEqual(t, proto.Size(out), conclave.MaxRequest)
 				for _, r := range out.GetRefused() {
