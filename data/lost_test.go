@@ -95,3 +95,22 @@ func TestLostSession_SlotWithCopyDoesNotWaitForIt(t *testing.T) {
 		assert.Zero(t, s2.asked())
 	})
 }
+
+// What a session says that it has pushed may be what one of its clients claims: a
+// new leader's versions begin one base above its own at most.
+func TestServe_ClaimsOfSessionsAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		s := c.session("session-1", true)
+		p := pub(dataIDIn(0, 1), "r1", 1, "v1")
+		s.put(p)
+		s.pushed = 1 << 52
+		c.stable(1, lostLeader)
+		a := c.data("data-1")
+		served(t, c, a, 10*time.Second)
+		f, _, err := s.fetch(s.learn(0), p.Data.String())
+		require.NoError(t, err)
+		base := c.table().Slots[0].VersionBase
+		assert.Greater(t, f.GetDatum().GetVersion(), base)
+		assert.LessOrEqual(t, f.GetDatum().GetVersion(), base+conclave.VersionBase+2)
+	})
+}

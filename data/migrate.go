@@ -321,7 +321,7 @@ func (s *migrations) serve(m *migration, now time.Time) {
 	if incomplete {
 		r.store.MarkIncomplete(marked)
 	}
-	r.store.Serve(max(r.base, m.counter), marked, now)
+	r.store.Serve(max(r.base, m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)
 	serving := trace.Claim{Kind: trace.Serving, Slot: r.id, Epoch: r.epoch, Base: r.copyEpoch, Version: r.store.Counter(), Count: len(m.answered), Flag: !fromSessions}
 	if r.store.Incomplete(now) > 0 {
 		serving.Key = trace.Incomplete

@@ -33,7 +33,8 @@ type migration struct {
 	sourceEpoch conclave.Epoch
 	sent        bool              // Finish was sent, or the holders were asked
 	position    uint64            // the source's last position
-	counter     int64             // the source's counter, or the highest version that a session has pushed
+	counter     int64             // the source's
+	pushed      int64             // the highest version that a session has pushed, or that a client of it claims to have
 	marked      time.Time         // when the source's marks end
 	incomplete  time.Time         // when the source's mark as incomplete ends
 	without     []conclave.NodeID // sessions without which the source served
@@ -75,5 +76,5 @@ func (m *migration) noteAnswer(session conclave.NodeID, highest int64, err error
 	}
 	m.answered[session] = true
 	delete(m.absent, session)
-	m.counter = max(m.counter, highest)
+	m.pushed = max(m.pushed, highest)
 }

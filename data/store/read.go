@@ -11,15 +11,11 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// highestRaise is the highest version that a reader can raise a leader's
-// counter to, so that one faulty client cannot use up the integers that
-// JavaScript can represent.
-const highestRaise = 1 << 52
-
 // Read answers a session's request for one datum. If the session has already
 // pushed this version or a higher one with another content, the counter rises
 // above it: otherwise subscribers would take the new content for older than
-// what they have (the race of two slot tables in article 002).
+// what they have (the race of two slot tables in article 002). A version is only
+// what some client claims to have, so it raises the counter to s.claims at most.
 func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wirev1.Fetched {
 	d := s.data[data]
 	if d == nil {
@@ -27,8 +23,8 @@ func (s *Store) Read(data string, version int64, hash uint64, now time.Time) *wi
 	}
 	c := d.content()
 	same := hash == c.hash
-	if !same && version <= highestRaise && version >= d.version {
-		s.counter = max(s.counter, version) + 1
+	if claimed := min(version, s.claims); !same && claimed >= d.version {
+		s.counter = max(s.counter, claimed) + 1
 		d.version = s.counter
 	}
 	out := &wirev1.Fetched{

@@ -24,7 +24,8 @@ type Store struct {
 
 	// counter is the slot's version: each visible change takes the next number.
 	counter int64
-	visible int // registrations that subscribers see
+	claims  int64 // how far what subscribers claim to have may raise the counter; see Serve
+	visible int   // registrations that subscribers see
 
 	log        feedLog
 	tombstones []tombstoneRecord // oldest first; may include some that have been deleted
@@ -180,10 +181,13 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 // Serve begins a new leader epoch. The counter rises above floor and above
 // every version that was ever given out, and every datum takes that version, so
 // that subscribers accept it as newer than anything they hold. The feed starts
-// again. Every datum is marked until the given time, if that is in the future:
+// again. What subscribers claim to have raises the counter by one VersionBase at
+// most: a slot's next leader begins that far above what the last one reported, so
+// no version that was ever pushed is higher. Every datum is marked until the given time, if that is in the future:
 // some owner could not be asked, or the previous leader had marks of its own.
 func (s *Store) Serve(floor int64, marked, now time.Time) {
 	s.counter = max(s.counter, floor) + 1
+	s.claims = s.counter + conclave.VersionBase
 	for _, d := range s.data {
 		d.version = s.counter
 	}

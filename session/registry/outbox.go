@@ -99,9 +99,14 @@ func (o *Outbox) Configure(epoch *wirev1.Epoch, v *wirev1.WatchedValue) {
 func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
 
 // Push adds a push. It replaces one of the same subscription that was not sent
-// yet: the subscriber still has the base of that one. Like the methods of
+// yet: the subscriber still has the base of that one. What waits for a
+// subscription that has ended since is sent behind the refusal. Like the methods of
 // Registry, it must be called under the registry's lock.
 func (o *Outbox) Push(p Push) {
+	if p.refusal != nil {
+		o.refused = append(o.refused, p.refusal)
+		return
+	}
 	if o.newest == nil {
 		o.newest = map[string]unsent{}
 	}

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -10,14 +12,16 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// Push is a datum that is to be sent to a subscriber. The pushes to one
-// subscription must be given to its Outbox in their order.
+// Push is a datum that is to be sent to a subscriber, or the end of a
+// subscription. The pushes to one subscription must be given to its Outbox in
+// their order.
 type Push struct {
-	To    *Owner
-	ID    string // of the subscription
-	datum *datum
-	base  *datum // what the subscriber has, if a delta to that may be sent
-	topic *topic // counts what is given to its subscribers
+	To      *Owner
+	ID      string // of the subscription
+	datum   *datum
+	base    *datum          // what the subscriber has, if a delta to that may be sent
+	refusal *wirev1.Refusal // instead of a datum: the subscription has ended
+	topic   *topic          // counts what is given to its subscribers
 }
 
 // Fetched takes a slot leader's answer to reads, and returns what is to be
@@ -27,16 +31,39 @@ func (r *Registry) Fetched(reads Reads, answer []*wirev1.Fetched, now time.Time)
 	if _, counted = r.current(reads.Slot, reads.Epoch); !counted {
 		return nil, false
 	}
-	for _, f := range answer {
+	for i, f := range answer {
 		d := f.GetDatum()
 		r.trace.Claim(trace.Claim{Kind: trace.Counted, Slot: reads.Slot, Epoch: reads.Epoch, Subject: d.GetDataInfoId(), Version: d.GetVersion(), Count: len(d.GetValues()), Flag: f.GetSame()})
 		if tp := r.topics[d.GetDataInfoId()]; tp != nil && tp.take(f, now) {
+			pushes = r.refuse(pushes, tp, reads.raised(i, tp))
 			for _, s := range tp.subs {
 				pushes = r.offer(pushes, s, now)
 			}
 		}
 	}
 	return pushes, true
+}
+
+// refuse ends the subscriptions to a topic that claim versions which this cluster
+// cannot have pushed: the slot's leader was asked to rise above raised and did
+// not (store.Store.Serve). The client subscribes again, from nothing.
+func (r *Registry) refuse(pushes []Push, tp *topic, raised int64) []Push {
+	d := tp.held
+	if raised == 0 || d.message.Version > raised {
+		return pushes
+	}
+	tp.raise = 0
+	for _, s := range slices.Clone(tp.subs) {
+		if s.version < d.message.Version || s.hash == d.hash {
+			continue
+		}
+		r.Unsubscribe(s.to, s.id)
+		pushes = append(pushes, Push{To: s.to, ID: s.id, refusal: &wirev1.Refusal{
+			Id: s.id, Code: string(wire.CodeBadRequest),
+			Message: fmt.Sprintf("version %d is above what this cluster can have pushed: start again from 0", s.version),
+		}})
+	}
+	return pushes
 }
 
 // take takes one datum of an answer. It reports false if the answer refers to
@@ -117,5 +144,5 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++
 	r.trace.Claim(trace.Claim{Kind: trace.Pushed, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
-	return append(pushes, Push{s.to, s.id, given, s.received(d), tp})
+	return append(pushes, Push{To: s.to, ID: s.id, datum: given, base: s.received(d), topic: tp})
 }

@@ -11,8 +11,50 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"conclave"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
+
+// A subscription that claims a version which was never pushed ends when the leader
+// does not rise above it; others of the topic are pushed what is there.
+func TestFetched_ClaimThatCannotBeTrueEndsTheSubscription(t *testing.T) {
+	r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	owner := &Owner{}
+	subscribe := func(id string, version int64) {
+		_, err := r.Subscribe(owner, &wirev1.Subscription{Id: id, DataInfoId: keyOf("x"), Version: version, Hash: 7}, now)
+		require.NoError(t, err)
+	}
+	answer := func(version int64) []Push {
+		now = now.Add(time.Second)
+		reads, _ := r.TakeReads(0, "data-1", 10, now)
+		require.Len(t, reads.Wants, 1)
+		pushes, _ := r.Fetched(reads, []*wirev1.Fetched{{Datum: &wirev1.Datum{DataInfoId: keyOf("x"), Version: version, Values: []string{"v"}}}}, now)
+		return pushes
+	}
+	subscribe("honest", 90)
+	subscribe("liar", 1<<52)
+	assert.Empty(t, answer(60), "the leader is asked to rise")
+	pushes := answer(101)
+	require.Len(t, pushes, 2)
+	for _, p := range pushes {
+		if p.ID == "liar" {
+			assert.Equal(t, string(wire.CodeBadRequest), p.refusal.GetCode())
+		} else {
+			assert.EqualValues(t, 101, p.datum.message.GetVersion())
+		}
+	}
+	var o Outbox
+	for _, p := range pushes {
+		o.Push(p)
+	}
+	m := o.Next()
+	assert.Len(t, m.GetRefused(), 1)
+	assert.Len(t, m.GetPushes(), 1)
+	reads, _ := r.TakeReads(0, "data-1", 10, now.Add(time.Hour))
+	assert.Empty(t, reads.Wants, "nothing is left to be settled")
+}
 
 // FuzzFetched reads a subscription, and what data nodes answer, from arbitrary
 // bytes. Whatever arrives, versions rise per subscription, equal content is not
@@ -48,16 +90,20 @@ func FuzzFetched(f *testing.F) {
 		r, now := New(testGrace, 10*time.Millisecond, nil), time.Now()
 		r.Resize(1, now)
 		r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
-		of := map[string]*modelSub{}
+		of, owner := map[string]*modelSub{}, &Owner{}
 		receive := func(pushes []Push) {
 			for _, p := range pushes {
 				s := of[p.ID]
+				if p.refusal != nil {
+					assert.NotContains(t, owner.subs, p.ID)
+					delete(of, p.ID)
+					continue
+				}
 				assert.Greater(t, p.datum.message.GetVersion(), s.version)
 				assert.NotEqual(t, s.hash, p.datum.hash)
 				s.version, s.hash = p.datum.message.GetVersion(), p.datum.hash
 			}
 		}
-		owner := &Owner{}
 		for _, s := range []*wirev1.Subscription{&in, {Id: "other", DataInfoId: keyOf("x")}} {
 			pushes, err := r.Subscribe(owner, s, now)
 			if err == nil {

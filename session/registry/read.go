@@ -60,6 +60,15 @@ func (rs Reads) Message() *wirev1.FetchSlot {
 	return &wirev1.FetchSlot{Slot: uint32(rs.Slot), LeaderEpoch: wire.EpochOut(rs.Epoch), Wants: rs.Wants}
 }
 
+// raised returns the version above which the slot's leader was asked to rise with
+// the read of a topic, the i-th; 0 if it was not asked.
+func (rs Reads) raised(i int, tp *topic) int64 {
+	if i < len(rs.Wants) && rs.Wants[i].GetDataInfoId() == tp.key {
+		return rs.Wants[i].GetVersion()
+	}
+	return 0
+}
+
 // TakeReads returns up to limit topics of the slot that may be read now, if its
 // leader is at the address, and the earliest time at which another may. A topic
 // that changes while it is read becomes due again.

@@ -8,14 +8,10 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// heldAtMostVersion is the highest version that a subscriber may come with.
-// Above it the leader refuses to raise its counter, and the client must
-// subscribe from zero.
-const heldAtMostVersion = 1 << 52
-
 // Subscribe adds a subscription, which may come with what its client has from
 // another session, in the place of an older one of the same id. It returns an
-// error if it is refused, and otherwise what is to be pushed at once.
+// error if it is refused, and otherwise what is to be pushed at once. Its version
+// is a claim, which the slot's leader bounds (refuse).
 func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) ([]Push, error) {
 	data, err := conclave.ParseDataInfoID(in.GetDataInfoId())
 	if err != nil {
@@ -25,8 +21,8 @@ func (r *Registry) Subscribe(to *Owner, in *wirev1.Subscription, now time.Time) 
 	if id == "" || len(id) > 128 {
 		return nil, wire.Errorf(wire.CodeBadRequest, "subscription id %.20q: want 1 to 128 bytes", id)
 	}
-	if version < 0 || version > heldAtMostVersion {
-		return nil, wire.Errorf(wire.CodeBadRequest, "subscription %s has version %d: want 0 to 2^52, start again from 0", id, version)
+	if version < 0 || version > conclave.MaxVersion {
+		return nil, wire.Errorf(wire.CodeBadRequest, "subscription %s has version %d: want 0 to 2^53-1, start again from 0", id, version)
 	}
 	if !r.HasTable() {
 		return nil, errNoTable()

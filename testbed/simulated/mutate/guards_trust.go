@@ -14,4 +14,10 @@ var trustGuards = []guard{
 		"session/registry/fence.go", "case !epoch.Plausible(s.epoch):", "case s.epoch.Plausible(epoch) && epoch.IsZero():"}},
 	{name: "a slot is finished for any epoch", test: unit{"./data", "TestHandOver_SourceDropsCopyWhenTableIsStable"}, patch: patch{
 		"data/service.go", " && epoch.Plausible(r.epoch) {", " {"}},
+	{name: "a version that a reader claims has no bound", test: unit{"./data/store", "TestRead_ClaimsRaiseCounterByOneBase"}, patch: patch{
+		"data/store/read.go", "claimed := min(version, s.claims);", "claimed := version;"}},
+	{name: "a version that a session claims has no bound", test: unit{"./data", "TestServe_ClaimsOfSessionsAreBounded"}, patch: patch{
+		"data/migrate.go", "min(m.pushed, r.base+conclave.VersionBase)", "m.pushed"}},
+	{name: "a subscription that claims too much stays", test: unit{"./session/registry", "TestFetched_ClaimThatCannotBeTrueEndsTheSubscription"}, patch: patch{
+		"session/registry/push.go", "if raised == 0 || d.message.Version > raised {", "if raised >= 0 {"}},
 }
