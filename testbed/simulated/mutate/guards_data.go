@@ -59,9 +59,9 @@ var dataGuards = []guard{
 	{name: "answers of another epoch are counted", by: on("taken-for-dead"), patch: patch{
 		"session/registry/fence.go", "return s, s.epoch == epoch", "return s, s.epoch == epoch || s.number >= 0"}},
 	{name: "the counter begins where it was", by: on("f16", "drained-over-slow-links"), covered: []string{"versions do not begin at the grant's base"}, patch: patch{
-		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\tfor", "s.counter = floor\n\tfor"}},
+		"data/store/store.go", "s.counter = max(s.counter, floor) + 1\n\ts.claims", "s.counter = floor\n\ts.claims"}},
 	{name: "versions do not begin at the grant's base", by: on("f16", "drained-over-slow-links"), covered: []string{"the counter begins where it was"}, patch: patch{
-		"data/migrate.go", "r.store.Serve(max(r.base, m.counter), marked, now)", "r.store.Serve(m.counter, marked, now)"}},
+		"data/migrate.go", "r.store.Serve(max(r.base, m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)", "r.store.Serve(max(m.counter, min(m.pushed, r.base+conclave.VersionBase)), marked, now)"}},
 	{name: "a copy of a lower version replaces", test: unit{"./data/store", "TestStore_AgreesWithModel"}, by: on("overtaken-values", "overtaken-values@2", "overtaken-values@3"), covered: []string{"an older write overtakes"}, patch: patch{
 		"data/store/store.go", "case at >= 0 && r.copies[at].version >= c.Version:", "case at >= 0 && r.copies[at].version == c.Version:"}},
 	{name: "an older write overtakes", test: unit{"./data", "TestWrite_OlderRequestIsRefused"}, by: on("overtaken-writes", "overtaken-removals", "overtaken-writes@2", "overtaken-writes@3"), patch: patch{
