@@ -36,6 +36,7 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, c *node.Config) {
 	fs.StringVar(&c.DataCenter, "data-center", "default", "data center; nodes of another one are refused")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must carry")
 	fs.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback without a token")
+	fs.BoolVar(&c.Pprof, "pprof", false, "serve profiles at /debug/pprof/, for requests from this machine only")
 	fs.StringVar(&f.trace, "trace", "", "append this node's trace events to this file, for the checks of conclave chaos")
 	fs.StringVar(&f.config, "config", "", "YAML file with any of these settings, named as the flags")
 	fs.StringVar(&f.logLevel, "log-level", "info", "trace, debug, info, warn, error")

@@ -42,6 +42,8 @@ type Config struct {
 	// Hosts are names under which browsers and other HTTP/1.1 clients may address
 	// the node, besides its addresses, localhost, its name and the advertised host.
 	Hosts []string
+	// Pprof serves profiles at /debug/pprof/, to requests from loopback addresses.
+	Pprof bool
 	// Beat is the time between two beats: to the meta leader, and on the feeds
 	// between session and data nodes; of a meta, between two renewals of the
 	// leadership. At most a third of the cluster's node lease. Default 1 s; of

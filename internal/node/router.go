@@ -23,6 +23,9 @@ func (b *Base) Router(ready func() (bool, []string), announced func(term uint64,
 		Node: b.config.Node, Role: b.role, Version: b.config.Version, Token: b.config.Token, Hosts: b.hosts(),
 		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
 	})
+	if b.config.Pprof {
+		r.PathPrefix(profilePath).Handler(profiles()).Methods(http.MethodGet)
+	}
 	if b.role != conclave.RoleMeta { // a meta answers for the whole cluster
 		r.Handle("/v1/stopping", b.Stopping).Methods(http.MethodGet, http.MethodPost, http.MethodDelete)
 	}
