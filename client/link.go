@@ -78,6 +78,14 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
 		queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{},
 	}
+	connected, err := c.pace(ctx)
+	if err != nil {
+		stopWaiting()
+		stopClosing()
+		cancel(nil)
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	defer connected()
 	timeout := time.AfterFunc(limit, func() { cancel(errSilent) })
 	l.stream = c.peers.Client(address).Connect(ctx)
 	// net/http notices the end of the context only when it is not waiting for
@@ -120,6 +128,18 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	l.settled.Set()
 	c.background.Go(func() { l.run(ctx) })
 	return l, nil
+}
+
+// pace waits until the network lets this client connect, and returns what is to be
+// called once it has. The real network limits how many clients of one process
+// connect at the same time.
+func (c *Client) pace(ctx context.Context) (done func(), err error) {
+	if n, ok := c.config.Network.(interface {
+		Pace(context.Context) (func(), error)
+	}); ok {
+		return n.Pace(ctx)
+	}
+	return func() {}, nil
 }
 
 // hello sends the first message and returns the answer to it. While the session

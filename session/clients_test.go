@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/internal/signal"
 	"conclave/session/registry"
 	wirev1 "conclave/wire/v1"
 )
@@ -54,7 +53,7 @@ func TestFreshness_LastsForTheLingerOfAClientThatLeft(t *testing.T) {
 			id          string
 			left, asked bool
 		}{{"left", true, false}, {"broke", false, false}, {"moved", true, true}} {
-			conn := &connection{Owner: &registry.Owner{Client: x.id, Announced: true}, linger: time.Hour, asked: x.asked, out: &outbox{ready: signal.New()}}
+			conn := &connection{Owner: &registry.Owner{Client: x.id, Announced: true}, linger: time.Hour, asked: x.asked, out: &outbox{}}
 			conn.Renew(time.Now(), 0)
 			require.NoError(t, c.admit(conn, &wirev1.Welcome{}))
 			_, err := r.Put(conn.Owner, conclave.Publisher{ID: x.id, Data: data, Version: 1}, time.Now())

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -63,8 +62,9 @@ const maxNameBytes = 128
 const maxLinger = time.Hour
 
 // Connect serves one client until its stream ends. This goroutine receives; a
-// second one sends what the outbox holds. Neither waits for the other: the one
-// that ends first unblocks the other through the deadlines of the request.
+// second one sends what the outbox holds, while there is something. Neither waits
+// for the other: the one that ends first unblocks the other through the deadlines
+// of the request.
 func (c *clientService) Connect(ctx context.Context, stream *clientStream) error {
 	response, ok := ctx.Value(responderKey{}).(*http.ResponseController)
 	if !ok {
@@ -96,9 +96,9 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 	conn := &connection{
 		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas},
 		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
-		out: &outbox{ready: signal.New()}, settled: signal.New(), extend: extend,
-		abort: func() { reading.set(past) },
+		settled: signal.New(), extend: extend, abort: func() { reading.set(past) },
 	}
+	conn.out = &outbox{send: stream.Send, failed: conn.abort}
 	if ms := first.Hello.GetLingerMs(); ms > 0 {
 		conn.Announced, conn.linger = true, wire.FromMs(min(ms, maxLinger.Milliseconds()))
 	}
@@ -109,27 +109,19 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return err
 	}
 
-	// 2. Send and receive until one of them ends.
-	sending, stop := context.WithCancel(ctx)
-	finish := make(chan struct{}) // closed below: the sender sends what is left, then ends
-	var sender sync.WaitGroup
-	sender.Go(func() {
-		if conn.send(sending, stream, finish) != nil {
-			conn.abort()
-		}
-	})
+	// 2. Receive until the stream ends or sending fails.
 	goodbye, err := c.receive(ctx, conn, stream, first, arrived)
 
 	// 3. End: after a good-bye once everything is sent, otherwise at once.
 	c.watches.leave(conn)
 	c.registry.do(func(*registry.Registry) { conn.End() })
-	close(finish)
-	if !goodbye {
-		stop()
+	if goodbye {
+		conn.out.finish()
+	} else {
+		conn.out.cut()
 		_ = response.SetWriteDeadline(past)
 	}
-	sender.Wait()
-	stop()
+	conn.out.wait()
 	left := with(c.registry, func(r *registry.Registry) int {
 		left := r.Release(conn.Owner)
 		c.clients.release(conn, left > 0, err == nil, time.Now())

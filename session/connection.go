@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"time"
 
 	"connectrpc.com/connect"
@@ -26,24 +25,3 @@ type connection struct {
 
 // clientStream is one Connect call, as the session sees it.
 type clientStream = connect.BidiStream[wirev1.ClientMessage, wirev1.ServerMessage]
-
-// send sends what the outbox holds, until finish is closed and nothing is left.
-func (conn *connection) send(ctx context.Context, stream *clientStream, finish <-chan struct{}) error {
-	for {
-		for m := conn.out.next(); m != nil; m = conn.out.next() {
-			if err := stream.Send(m); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-conn.out.ready.C():
-		case <-finish:
-			if m := conn.out.next(); m != nil {
-				return stream.Send(m)
-			}
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}

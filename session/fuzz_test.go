@@ -53,7 +53,7 @@ func FuzzTake(f *testing.F) {
 		s.service.adopter.data = func(string) wirev1connect.DataServiceClient { return &someData{answer: holder(10)} }
 		var conns []*connection
 		for _, name := range []string{"c", "d"} {
-			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{ready: signal.New()}, settled: signal.New()}
+			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{}, settled: signal.New()}
 			c.Renew(now, time.Second)
 			require.NoError(t, s.clients.admit(c, &wirev1.Welcome{}))
 			conns = append(conns, c)

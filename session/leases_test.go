@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
-	"conclave/internal/signal"
 	"conclave/internal/trace"
 	"conclave/session/registry"
 	"conclave/wire"
@@ -61,7 +60,7 @@ func withLeases(t *testing.T, test func(t *testing.T, x *leaseTest)) {
 
 // connect connects a client, which registers itself under its name.
 func (x *leaseTest) connect(name string) *connection {
-	conn := &connection{Owner: &registry.Owner{Client: name, Name: name}, linger: x.leases.config.ClientLease, out: &outbox{ready: signal.New()}}
+	conn := &connection{Owner: &registry.Owner{Client: name, Name: name}, linger: x.leases.config.ClientLease, out: &outbox{}}
 	require.NoError(x.t, x.clients.admit(conn, &wirev1.Welcome{}))
 	data, err := conclave.NewDataInfoID("svc", "", "")
 	require.NoError(x.t, err)

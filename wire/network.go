@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -30,6 +31,35 @@ var _ Network = (*TCP)(nil)
 // caller for the kernel's timeout of minutes.
 func NewTCP() *TCP {
 	return &TCP{Dialer: net.Dialer{Timeout: time.Second}}
+}
+
+// Limits of the connections that this process sets up at the same time.
+const (
+	setUpAtOnce = 64
+	setUpLimit  = 250 * time.Millisecond // after which one that takes longer does not count
+)
+
+// settingUp has one element for each connection that is being set up.
+var settingUp = make(chan struct{}, setUpAtOnce)
+
+// Pace waits until this process may set up one more connection, and returns a
+// function to be called when it is set up. A process with thousands of clients
+// whose session has died would otherwise dial, shake hands and replay for all of
+// them at once, so slowly that none is served before it gives up. A connection that
+// is not set up within setUpLimit does not count any longer, so that a host that
+// does not answer delays no other.
+func (*TCP) Pace(ctx context.Context) (done func(), err error) {
+	select {
+	case settingUp <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	free := sync.OnceFunc(func() { <-settingUp })
+	limit := time.AfterFunc(setUpLimit, free)
+	return func() {
+		limit.Stop()
+		free()
+	}, nil
 }
 
 // Refused reports whether err is a dial that reached a host on which no process

@@ -40,6 +40,17 @@ const (
 	ClientPingTimeout = 4 * time.Second
 )
 
+// HTTP2 returns the settings of HTTP/2 for a client or a server. pings is PingTimeout
+// or ClientPingTimeout. Between clients and sessions, of which there are thousands,
+// no table of header fields is kept for each connection.
+func HTTP2(pings time.Duration) *http.HTTP2Config {
+	c := &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings}
+	if pings == ClientPingTimeout {
+		c.MaxEncoderHeaderTableSize = 1 // 0 is the default of 4,096 bytes
+	}
+	return c
+}
+
 // NewPeers returns the clients of a node. pings is the limit of the time that the
 // answer to an HTTP/2 ping may take.
 func NewPeers(network Network, interceptor *Interceptor, pings time.Duration) *Peers {
@@ -49,7 +60,7 @@ func NewPeers(network Network, interceptor *Interceptor, pings time.Duration) *P
 	transport := &http.Transport{
 		Protocols:   protocols,
 		DialContext: conns.DialContext,
-		HTTP2:       &http.HTTP2Config{SendPingTimeout: PingAfter, PingTimeout: pings},
+		HTTP2:       HTTP2(pings),
 	}
 	return &Peers{network: conns, transport: transport, client: &http.Client{Transport: transport}, interceptor: interceptor}
 }

@@ -91,7 +91,7 @@ func (d *SDK) Connect(name string) (Link, error) {
 		return nil, fmt.Errorf("connect %s: the cluster has no session", name)
 	}
 	i := int(d.made.Add(1) - 1)
-	network := wire.NewTCP()
+	network := &wire.TCP{} // as that of applications
 	if d.from != nil {
 		network.LocalAddr = &net.TCPAddr{IP: d.from}
 	}
@@ -147,12 +147,12 @@ func (r sdkRegistration) Update(value string) error { return r.Publication.Updat
 
 // counted is a network that counts the bytes received.
 type counted struct {
-	wire.Network
+	*wire.TCP
 	received *atomic.Int64
 }
 
 func (n counted) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := n.Network.DialContext(ctx, network, address)
+	c, err := n.TCP.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

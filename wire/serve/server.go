@@ -50,12 +50,9 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // the services report broken and frozen peers themselves
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 4096,
-			SendPingTimeout:      wire.PingAfter,
-			PingTimeout:          pings,
-		},
+		HTTP2:             wire.HTTP2(pings),
 	}
+	s.server.HTTP2.MaxConcurrentStreams = 4096
 	return s
 }
 
