@@ -8,4 +8,8 @@ var arrivalGuards = []guard{
 		"session/leases.go", "n > 0 && !b.until.After(together)", "n > 0 && !together.IsZero()"}},
 	{name: "a move to a session with fewer clients has no end", test: unit{"./client", "TestMove_ToASessionWithFewerClientsHasALimit"}, patch: patch{
 		"client/connect.go", "if move.GetTo() != \"\" {", "if move.GetTo() == \"nowhere\" {"}},
+	{name: "a process sets up any number of connections at a time", test: unit{"./wire", "TestTCP_PacesConnections"}, patch: patch{
+		"wire/network.go", "setUpAtOnce = 64", "setUpAtOnce = 1 << 16"}},
+	{name: "two goroutines send on one connection", test: unit{"./session", "TestOutbox_SendsOneAfterAnother"}, patch: patch{
+		"session/outbox.go", "o.sending = m != nil", "o.sending = m == nil"}},
 }

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"conclave/session/registry"
+	wirev1 "conclave/wire/v1"
+)
+
+// pong adds an answer to a ping.
+func pong(o *outbox, n uint64) { o.add(func(what *registry.Outbox) { what.Pong = n }) }
+
+// What is added while a message is being sent is sent after it, by the same
+// goroutine, and none is left when nothing is.
+func TestOutbox_SendsOneAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sending, sent := 0, []uint64{}
+		o := &outbox{send: func(m *wirev1.ServerMessage) error {
+			sending++
+			assert.Equal(t, 1, sending)
+			time.Sleep(time.Second)
+			sending--
+			sent = append(sent, m.GetPong())
+			return nil
+		}}
+		pong(o, 1)
+		synctest.Wait()
+		pong(o, 2)
+		pong(o, 3) // replaces the one before it
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		assert.False(t, o.sending, "nothing is left")
+		pong(o, 4)
+		synctest.Wait()
+		pong(o, 5)
+		o.finish()
+		pong(o, 6)
+		o.wait()
+		assert.Equal(t, []uint64{1, 3, 4, 5}, sent)
+	})
+}
+
+// After cut nothing more is sent, and a stream that fails is reported once.
+func TestOutbox_EndsWithTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent, failed := 0, 0
+		var err error
+		o := &outbox{send: func(*wirev1.ServerMessage) error { sent++; return err }, failed: func() { failed++ }}
+		pong(o, 1)
+		synctest.Wait()
+		err = errors.New("broken")
+		pong(o, 2)
+		synctest.Wait()
+		pong(o, 3)
+		o.finish()
+		o.wait()
+		assert.Equal(t, 2, sent)
+		assert.Equal(t, 1, failed)
+
+		cut := &outbox{send: func(*wirev1.ServerMessage) error { time.Sleep(time.Second); sent++; return nil }}
+		pong(cut, 1)
+		synctest.Wait()
+		pong(cut, 2)
+		cut.cut()
+		cut.wait()
+		assert.Equal(t, 3, sent)
+	})
+}
