@@ -2,8 +2,8 @@ package session
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -13,7 +13,6 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
-	"conclave/wire/v1/wirev1connect"
 )
 
 // adopter finds the values of registrations that clients name by digest, here or
@@ -26,44 +25,51 @@ import (
 //	(named) --+                               (found) registered as if the client had sent it
 //	          |
 //	          +-- all else --> (wanted) the client is asked to send it
-type adopter struct {
-	node     conclave.NodeID
-	registry *locked
-	data     func(address string) wirev1connect.DataServiceClient
-	places   chan struct{} // one element for each call in progress
-
-	mu     sync.Mutex           // guards silent
-	silent map[string]time.Time // data nodes that did not answer, by address: until when they are not asked
-}
+//
+// Each data node has a loop that makes one call at a time, with what the clients
+// have named meanwhile: many clients that come at once need few calls.
+type adopter struct{ *calls }
 
 // Limits of what is looked up: the digests of one message, and the bytes of the
-// values that are read for it, as many as a message may have itself; the digests of
-// one call, calls at a time, the time of a call, and the time in which a data node
-// is not asked after a call that failed. A call's answer is limited by the data
-// node.
+// values that are read for it from each data node, as many as a message may have
+// itself; the time in which a message's digests are looked up; the digests of one
+// call; and the time in which a data node is not asked after a call that failed. A
+// call's answer is limited by the data node.
 const (
 	adoptAtMost  = 4096
 	adoptBytes   = conclave.MaxRequest
-	adoptAtOnce  = 1024
-	adoptPlaces  = 8
-	adoptTimeout = 300 * time.Millisecond
+	adoptTimeout = time.Second
+	adoptAtOnce  = 2048
 	adoptPause   = 2 * time.Second
 )
 
-func newAdopter(node conclave.NodeID, r *locked, data func(string) wirev1connect.DataServiceClient) *adopter {
-	return &adopter{node: node, registry: r, data: data, places: make(chan struct{}, adoptPlaces), silent: map[string]time.Time{}}
+// search is what one message makes a session look for at one data node. Only the
+// node's loop changes it until done is closed.
+type search struct {
+	ctx   context.Context // ends when the values are no longer waited for
+	left  []named         // not answered yet, sorted by slot
+	room  int             // bytes that may still be found
+	found []found
+	done  chan struct{}
 }
 
-// named is a registration of which the values are being looked for.
+// found is a registration of which the values were found.
+type found struct {
+	digest *wirev1.PublisherDigest
+	values []string
+}
+
+// named is a registration of which the values are looked for.
 type named struct {
 	digest *wirev1.PublisherDigest
 	source registry.Source
 }
 
 // adopt looks for the values of all digests, gives the registrations that it finds
-// to take, some at a time, and returns the others. It returns within a few times
-// adoptTimeout.
+// to take, some at a time, and returns the others.
 func (a *adopter) adopt(ctx context.Context, digests []*wirev1.PublisherDigest, take func([]*wirev1.Publisher)) (wanted []*wirev1.PublisherDigest) {
+	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
+	defer cancel()
 	if len(digests) > adoptAtMost {
 		digests, wanted = digests[:adoptAtMost], slices.Clone(digests[adoptAtMost:])
 	}
@@ -87,63 +93,113 @@ func (a *adopter) adopt(ctx context.Context, digests []*wirev1.PublisherDigest, 
 		}
 		take(here)
 	}
-	room := adoptBytes
+	var searches []*search
 	for _, address := range addresses {
-		left := at[address]
-		slices.SortStableFunc(left, func(x, y named) int { return x.source.Slot - y.source.Slot })
-		for len(left) > 0 {
-			answered, unknown := 0, left
-			if room > 0 {
-				var found []*wirev1.Publisher
-				found, answered, unknown = a.ask(ctx, address, left[:min(len(left), adoptAtOnce)])
-				for _, p := range found {
-					room -= proto.Size(p)
-				}
-				take(found)
+		s := &search{ctx: ctx, left: slices.Clone(at[address]), room: adoptBytes, done: make(chan struct{})}
+		slices.SortStableFunc(s.left, func(x, y named) int { return x.source.Slot - y.source.Slot })
+		searches = append(searches, s)
+		a.nodes.search(address, s)
+	}
+	for i, s := range searches {
+		has := map[*wirev1.PublisherDigest]bool{}
+		select {
+		case <-s.done:
+			some := make([]*wirev1.Publisher, len(s.found))
+			for i, f := range s.found {
+				some[i], has[f.digest] = registrationOf(f.digest, f.values), true
 			}
-			if answered == 0 {
-				answered, unknown = len(left), left
-			}
-			for _, n := range unknown {
+			take(some)
+		case <-ctx.Done():
+		}
+		for _, n := range at[addresses[i]] {
+			if !has[n.digest] {
 				wanted = append(wanted, n.digest)
 			}
-			left = left[answered:]
 		}
 	}
 	return wanted
 }
 
-// ask asks a data node for the values of registrations, sorted by slot. It returns
-// those that the node has found, how many of the first ones it has answered, 0 if
-// it does not answer, and those of them that it has not found.
-func (a *adopter) ask(ctx context.Context, address string, some []named) (found []*wirev1.Publisher, answered int, unknown []named) {
-	for _, slot := range a.call(ctx, address, some) {
-		for answered < len(some) && some[answered].source.Slot == int(slot.GetSlot()) {
-			n, values := some[answered], slot.GetFound()
-			switch {
-			case slot.GetAccess() != wirev1.Access_ACCESS_ACCEPT || wire.EpochIn(slot.GetLeaderEpoch()) != n.source.Epoch:
-				unknown = append(unknown, n) // of another epoch
-			case len(values) == 0: // cut
-				return found, answered, unknown
-			default:
-				if values[0].GetFound() && wire.DigestFits(n.digest, values[0].GetValues()) {
-					found = append(found, registrationOf(n.digest, values[0].GetValues()))
-				} else {
-					unknown = append(unknown, n)
-				}
-				slot.Found = values[1:]
+// run asks one data node for what is searched there, one call at a time.
+func (a *adopter) run(ctx context.Context, n *dataNode, _ *rand.Rand) {
+	var open []*search
+	var silent time.Time // until when the node is not asked
+	for {
+		open = append(open, a.nodes.searches(n)...)
+		open = slices.DeleteFunc(open, func(s *search) bool { return s.ctx.Err() != nil })
+		if len(open) == 0 {
+			if !waitSignal(ctx, n.searching, time.Time{}) {
+				return
 			}
+			continue
+		}
+		batch := gather(open)
+		answered := 0
+		if !time.Now().Before(silent) {
+			answer, err := a.ask(ctx, n.address, batch)
+			if err != nil {
+				silent = time.Now().Add(adoptPause)
+				a.config.Logger.Debug("values not found, clients send them", "at", n.address, "error", err)
+			}
+			answered = give(batch, answer)
+		}
+		open = slices.DeleteFunc(open, func(s *search) bool {
+			if answered > 0 && len(s.left) > 0 && s.room > 0 {
+				return false
+			}
+			close(s.done)
+			return true
+		})
+	}
+}
+
+// searched is one registration in a call.
+type searched struct {
+	named
+	by *search
+}
+
+// gather returns what the next call asks for, sorted by slot: of each search the
+// first of those that are left.
+func gather(open []*search) (batch []searched) {
+	for _, s := range open {
+		for _, n := range s.left[:min(len(s.left), adoptAtOnce-len(batch))] {
+			batch = append(batch, searched{n, s})
+		}
+	}
+	slices.SortStableFunc(batch, func(x, y searched) int { return x.source.Slot - y.source.Slot })
+	return batch
+}
+
+// give gives the searches what a data node has found of a batch, if it has the
+// hash and is of the right epoch. It returns how many of the first ones the node
+// has answered.
+func give(batch []searched, answer []*wirev1.FoundSlot) (answered int) {
+	for _, slot := range answer {
+		values := slot.GetFound()
+		for answered < len(batch) && batch[answered].source.Slot == int(slot.GetSlot()) {
+			n := batch[answered]
+			if slot.GetAccess() == wirev1.Access_ACCESS_ACCEPT && wire.EpochIn(slot.GetLeaderEpoch()) == n.source.Epoch {
+				if len(values) == 0 {
+					return answered // the rest was cut
+				}
+				if values[0].GetFound() && wire.DigestFits(n.digest, values[0].GetValues()) {
+					n.by.found = append(n.by.found, found{n.digest, values[0].GetValues()})
+					n.by.room -= proto.Size(values[0])
+				}
+				values = values[1:]
+			}
+			n.by.left = n.by.left[1:]
 			answered++
 		}
 	}
-	return found, answered, unknown
+	return answered
 }
 
-// call calls Values at a data node, and returns nothing if it does not answer, or
-// has not answered recently.
-func (a *adopter) call(ctx context.Context, address string, some []named) []*wirev1.FoundSlot {
-	req := &wirev1.ValuesRequest{Session: wire.NodeOut(a.node)}
-	for _, n := range some {
+// ask calls Values at a data node.
+func (a *adopter) ask(ctx context.Context, address string, batch []searched) ([]*wirev1.FoundSlot, error) {
+	req := &wirev1.ValuesRequest{Session: wire.NodeOut(a.config.Node)}
+	for _, n := range batch {
 		end := len(req.Slots) - 1
 		if end < 0 || req.Slots[end].Slot != uint32(n.source.Slot) {
 			req.Slots = append(req.Slots, &wirev1.ValuesSlot{Slot: uint32(n.source.Slot), LeaderEpoch: wire.EpochOut(n.source.Epoch)})
@@ -151,42 +207,38 @@ func (a *adopter) call(ctx context.Context, address string, some []named) []*wir
 		}
 		req.Slots[end].Digests = append(req.Slots[end].Digests, n.digest)
 	}
-	select {
-	case a.places <- struct{}{}:
-		defer func() { <-a.places }()
-	case <-ctx.Done():
-		return nil
-	}
-	if a.isSilent(address, time.Now()) {
-		return nil
-	}
 	limited, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	res, err := a.data(address).Values(limited, connect.NewRequest(req))
 	if err != nil {
-		if ctx.Err() == nil {
-			a.noteSilent(address, time.Now())
-		}
-		return nil
+		return nil, wire.FromConnect(err)
 	}
-	return res.Msg.GetSlots()
+	return res.Msg.GetSlots(), nil
 }
 
-func (a *adopter) isSilent(address string, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return now.Before(a.silent[address])
+// search gives a search to the loop of a data node. One at a node that is not
+// known has ended.
+func (ns *nodes) search(address string, s *search) {
+	ns.mu.Lock()
+	n := ns.byAddress[address]
+	if n != nil {
+		n.searches = append(n.searches, s)
+	}
+	ns.mu.Unlock()
+	if n == nil {
+		close(s.done)
+		return
+	}
+	n.searching.Set()
 }
 
-func (a *adopter) noteSilent(address string, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for other, until := range a.silent {
-		if !now.Before(until) {
-			delete(a.silent, other)
-		}
-	}
-	a.silent[address] = now.Add(adoptPause)
+// searches removes and returns what was given to search.
+func (ns *nodes) searches(n *dataNode) []*search {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	out := n.searches
+	n.searches = nil
+	return out
 }
 
 // registrationOf returns the registration that a digest names.

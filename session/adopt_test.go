@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
@@ -39,15 +41,24 @@ func (d *someData) Values(ctx context.Context, req *connect.Request[wirev1.Value
 
 var adoptEpoch = conclave.Epoch{Term: 3, Seq: 9}
 
-// adopting returns an adopter of a session with two slots, which this data node
-// leads.
-func adopting(d *someData) *adopter {
+// adopting runs a test with the adopter of a session with two slots, which this
+// data node leads.
+func adopting(d *someData, run func(a *adopter)) {
 	r := registry.New(time.Minute, 0, nil)
 	r.Resize(2, time.Now())
 	for n := range 2 {
 		r.Adopt(n, adoptEpoch, "data-1:9622", time.Now())
 	}
-	return newAdopter(conclave.NodeID{Name: "session-1", Incarnation: "i"}, &locked{Registry: r}, func(string) wirev1connect.DataServiceClient { return d })
+	config := DefaultConfig()
+	config.Logger = hclog.NewNullLogger()
+	a := &adopter{&calls{config: config, registry: &locked{Registry: r}, nodes: newNodes(), data: func(string) wirev1connect.DataServiceClient { return d }}}
+	_, begun := a.nodes.set(map[string]bool{"data-1:9622": true})
+	ctx, cancel := context.WithCancel(context.Background())
+	var loop sync.WaitGroup
+	loop.Go(func() { a.run(ctx, begun[0], nil) })
+	run(a)
+	cancel()
+	loop.Wait()
 }
 
 func registered(id string, values ...string) *wirev1.Publisher {
@@ -110,10 +121,12 @@ func TestAdopt_FindsWhatDataHas(t *testing.T) {
 				has = append(has, p)
 			}
 		}
-		found, wanted := adopted(t, adopting(&someData{answer: holder(most, append(has, registered("unnamed", "x"))...)}), named...)
-		assert.ElementsMatch(t, []string{"0", "3", "6", "9"}, wanted)
-		require.Len(t, found, 6)
-		assert.Equal(t, []string{"value 4"}, found["4"])
+		adopting(&someData{answer: holder(most, append(has, registered("unnamed", "x"))...)}, func(a *adopter) {
+			found, wanted := adopted(t, a, named...)
+			assert.ElementsMatch(t, []string{"0", "3", "6", "9"}, wanted)
+			require.Len(t, found, 6)
+			assert.Equal(t, []string{"value 4"}, found["4"])
+		})
 	}
 }
 
@@ -135,12 +148,19 @@ func TestAdopt_WrongAnswersAreWanted(t *testing.T) {
 		"slot":    func(s *wirev1.FoundSlot) { s.Slot = 7 },
 		"nothing": func(s *wirev1.FoundSlot) { s.Found = nil },
 	} {
-		found, wanted := adopted(t, adopting(lies(change)), p)
-		assert.Empty(t, found, name)
-		assert.Equal(t, []string{"one"}, wanted, name)
+		adopting(lies(change), func(a *adopter) {
+			found, wanted := adopted(t, a, p)
+			assert.Empty(t, found, name)
+			assert.Equal(t, []string{"one"}, wanted, name)
+		})
 	}
-	found, _ := adopted(t, adopting(lies(func(*wirev1.FoundSlot) {})), p)
-	assert.Len(t, found, 1)
+	adopting(lies(func(*wirev1.FoundSlot) {}), func(a *adopter) {
+		found, _ := adopted(t, a, p)
+		assert.Len(t, found, 1)
+		a.nodes.set(nil)
+		_, wanted := adopted(t, a, p)
+		assert.Equal(t, []string{"one"}, wanted, "the node has gone")
+	})
 }
 
 // A data node that does not answer is waited for once, and then not asked for a
@@ -152,42 +172,67 @@ func TestAdopt_SilentNodeIsLeftAlone(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		a := adopting(d)
-		start := time.Now()
-		_, wanted := adopted(t, a, p)
-		assert.Equal(t, []string{"one"}, wanted)
-		assert.Equal(t, adoptTimeout, time.Since(start))
-		_, wanted = adopted(t, a, p)
-		assert.Equal(t, []string{"one"}, wanted)
-		assert.Equal(t, adoptTimeout, time.Since(start))
-		assert.Equal(t, 1, d.calls)
+		adopting(d, func(a *adopter) {
+			start := time.Now()
+			_, wanted := adopted(t, a, p)
+			assert.Equal(t, []string{"one"}, wanted)
+			assert.Equal(t, adoptTimeout, time.Since(start))
+			synctest.Wait()
+			_, wanted = adopted(t, a, p)
+			assert.Equal(t, []string{"one"}, wanted)
+			assert.Equal(t, adoptTimeout, time.Since(start))
+			assert.Equal(t, 1, d.calls)
 
-		time.Sleep(adoptPause)
-		d.answer = holder(10, p)
-		found, _ := adopted(t, a, p)
-		assert.Len(t, found, 1)
+			time.Sleep(adoptPause)
+			d.answer = holder(10, p)
+			found, _ := adopted(t, a, p)
+			assert.Len(t, found, 1)
+		})
+	})
+}
+
+// While a call is in progress others wait, and are asked for together.
+func TestAdopt_OneCallForManyClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := registered("one", "a")
+		d := &someData{answer: func(ctx context.Context, req *wirev1.ValuesRequest) (*wirev1.ValuesResponse, error) {
+			time.Sleep(10 * time.Millisecond)
+			return holder(1000, p)(ctx, req)
+		}}
+		adopting(d, func(a *adopter) {
+			var clients sync.WaitGroup
+			for range 100 {
+				clients.Go(func() {
+					found, _ := adopted(t, a, p)
+					assert.Len(t, found, 1)
+				})
+			}
+			clients.Wait()
+			assert.LessOrEqual(t, d.calls, 3)
+		})
 	})
 }
 
 // What one message makes a session read is bounded, in digests and in bytes.
 func TestAdopt_IsBounded(t *testing.T) {
 	d := &someData{answer: holder(1<<20, registered("one", strings.Repeat("x", 60<<10)))}
-	a := adopting(d)
-	var named []*wirev1.Publisher
-	for range adoptAtMost + 5 {
-		named = append(named, registered("small"))
-	}
-	_, wanted := adopted(t, a, named...)
-	assert.Len(t, wanted, adoptAtMost+5)
-	assert.Equal(t, adoptAtMost/adoptAtOnce, d.calls, "the rest is wanted without a search")
+	adopting(d, func(a *adopter) {
+		var named []*wirev1.Publisher
+		for range adoptAtMost + 5 {
+			named = append(named, registered("small"))
+		}
+		_, wanted := adopted(t, a, named...)
+		assert.Len(t, wanted, adoptAtMost+5)
+		assert.Equal(t, adoptAtMost/adoptAtOnce, d.calls, "the rest is wanted without a search")
 
-	d.answer = holder(16, registered("one", strings.Repeat("x", 60<<10))) // answers of 1 MiB
-	d.calls, named = 0, nil
-	for range adoptAtMost {
-		named = append(named, registered("one", strings.Repeat("x", 60<<10)))
-	}
-	adopted(t, a, named...)
-	assert.InDelta(t, adoptBytes/(16*60<<10), d.calls, 1)
+		d.answer = holder(16, registered("one", strings.Repeat("x", 60<<10))) // answers of 1 MiB
+		d.calls, named = 0, nil
+		for range 1000 {
+			named = append(named, registered("one", strings.Repeat("x", 60<<10)))
+		}
+		adopted(t, a, named...)
+		assert.InDelta(t, adoptBytes/(16*60<<10), d.calls, 1)
+	})
 }
 
 // Whatever a client names and a data node answers: each digest is answered once,
@@ -214,12 +259,12 @@ func FuzzAdopt(f *testing.F) {
 			return
 		}
 		asked := 0
-		a := adopting(&someData{answer: func(context.Context, *wirev1.ValuesRequest) (*wirev1.ValuesResponse, error) {
+		d := &someData{answer: func(context.Context, *wirev1.ValuesRequest) (*wirev1.ValuesResponse, error) {
 			if asked++; asked > 10 {
 				return nil, errors.New("silent")
 			}
 			return proto.CloneOf(&res), nil
-		}})
+		}}
 		var digests []*wirev1.PublisherDigest
 		left := map[string]int{}
 		key := func(d *wirev1.PublisherDigest) string {
@@ -231,13 +276,15 @@ func FuzzAdopt(f *testing.F) {
 				left[key(d)]++
 			}
 		}
-		for _, d := range a.adopt(t.Context(), digests, func(some []*wirev1.Publisher) {
-			for _, p := range some {
-				left[key(wire.PublisherDigestOf(p))]--
+		adopting(d, func(a *adopter) {
+			for _, d := range a.adopt(t.Context(), digests, func(some []*wirev1.Publisher) {
+				for _, p := range some {
+					left[key(wire.PublisherDigestOf(p))]--
+				}
+			}) {
+				left[key(d)]--
 			}
-		}) {
-			left[key(d)]--
-		}
+		})
 		for k, n := range left {
 			if n != 0 {
 				t.Fatalf("%s: %d answers are missing", k, n)

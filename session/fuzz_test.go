@@ -15,7 +15,6 @@ import (
 	"conclave/session/registry"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
-	"conclave/wire/v1/wirev1connect"
 )
 
 // FuzzTake gives a session arbitrary messages, which two clients send in turn.
@@ -50,7 +49,6 @@ func FuzzTake(f *testing.F) {
 			s.registry.Adopt(n, conclave.Epoch{Term: 1, Seq: 1}, "data-1:9622", now)
 		}
 		s.clients.refuse("")
-		s.service.adopter.data = func(string) wirev1connect.DataServiceClient { return &someData{answer: holder(10)} }
 		var conns []*connection
 		for _, name := range []string{"c", "d"} {
 			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{}, settled: signal.New()}

@@ -70,14 +70,15 @@ func (s *Server) connectParts() {
 	}
 	s.meta.OnMessage = s.spread.observe
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
+	adopter := &adopter{calls}
 	s.writer = &writer{calls: calls, refusals: counters.refusals}
 	s.links = &links{
 		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
-		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run},
+		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
 	}
 	s.service = &clientService{
 		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), watches: watches,
-		adopter:     newAdopter(c.Node, s.registry, s.Peers.Data),
+		adopter:     adopter,
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals,
 	}
 }

@@ -7,15 +7,17 @@ var digestGuards = []guard{
 	{name: "a session's own values are adopted without comparing their hash", test: unit{"./session", "TestDigests_OtherValuesOfItsOwnAreWanted"}, patch: patch{
 		"session/adopt.go", "case source.Here && wire.DigestFits(d, source.Values):", "case source.Here:"}},
 	{name: "a session counts the values of another epoch", test: unit{"./session", "TestAdopt_WrongAnswersAreWanted"}, patch: patch{
-		"session/adopt.go", " || wire.EpochIn(slot.GetLeaderEpoch()) != n.source.Epoch:", ":"}},
+		"session/adopt.go", " && wire.EpochIn(slot.GetLeaderEpoch()) == n.source.Epoch {", " {"}},
 	{name: "what is wanted counts as accepted", test: unit{"./session", "TestDigests_OnlyWhatIsNamedAndFoundIsRegistered"}, patch: patch{
 		"session/adopt.go", "\t\to.Want(acks)\n\t\to.Answer(nil, nil, refused)", "\t\to.Want(acks)\n\t\to.Answer(acks, nil, refused)"}},
 	{name: "values are looked up for a client that may not register", test: unit{"./session", "TestDigests_WithoutTokenNothingIsLookedUp"}, patch: patch{
 		"session/adopt.go", "\tif conn.authorized {\n", "\tif conn != nil {\n"}},
 	{name: "a silent data node is asked again and again", test: unit{"./session", "TestAdopt_SilentNodeIsLeftAlone"}, patch: patch{
-		"session/adopt.go", "a.silent[address] = now.Add(adoptPause)", "a.silent[address] = now"}},
+		"session/adopt.go", "silent = time.Now().Add(adoptPause)", "silent = time.Now()"}},
 	{name: "a message makes a session read any number of bytes", test: unit{"./session", "TestAdopt_IsBounded"}, patch: patch{
-		"session/adopt.go", "\t\t\t\t\troom -= proto.Size(p)", "\t\t\t\t\troom -= proto.Size(p) / adoptBytes"}},
+		"session/adopt.go", "n.by.room -= proto.Size(values[0])", "n.by.room -= proto.Size(values[0]) / adoptBytes"}},
+	{name: "each client's search is a call of its own", test: unit{"./session", "TestAdopt_OneCallForManyClients"}, patch: patch{
+		"session/adopt.go", "for _, s := range open {\n\t\tfor _, n", "for _, s := range open[:1] {\n\t\tfor _, n"}},
 	{name: "data finds another version than the one that is named", test: unit{"./data", "TestValues_FindsWhatHasTheHash"}, patch: patch{
 		"data/store/read.go", "if c.version == version && !c.withdrawn {", "if !c.withdrawn {"},
 		more: []patch{{"wire/publisherdigest.go", "\tb = binary.AppendUvarint(b, uint64(version))\n", ""}}},
