@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"conclave"
@@ -112,10 +113,23 @@ func (m *deltaMachine) read() {
 	m.push(pushes)
 }
 
+// asRead returns a message as its receiver reads it: a list that was encoded once
+// for several receivers is decoded.
+func asRead(t assert.TestingT, m *wirev1.ServerMessage) *wirev1.ServerMessage {
+	if m == nil {
+		return nil
+	}
+	b, err := proto.Marshal(m)
+	assert.NoError(t, err)
+	read := &wirev1.ServerMessage{}
+	assert.NoError(t, proto.Unmarshal(b, read))
+	return read
+}
+
 // receive gives a subscriber one message. What it then has is exactly the content of
 // its version.
 func (m *deltaMachine) receive(t assert.TestingT, s *deltaSub) bool {
-	message := s.out.Next()
+	message := asRead(t, s.out.Next())
 	for _, p := range message.GetPushes() {
 		version, list := p.GetDatum().GetVersion(), wire.ListOf(p.GetDatum())
 		if d := p.GetDelta(); d != nil {

@@ -37,6 +37,8 @@ type unsent struct {
 	datum *datum
 	base  *datum        // what the subscriber has; nil if it is to be sent the whole list
 	delta *wirev1.Delta // from base; nil: the whole list
+
+	encoded *encoding // of the datum; nil: it is encoded when it is sent
 }
 
 // acks holds acknowledgements to be sent: the highest version of each id.
@@ -116,7 +118,10 @@ func (o *Outbox) Push(p Push) {
 	} else if base != nil {
 		base = before.base
 	}
-	waiting := unsent{p.datum, base, p.datum.since(base)}
+	waiting := unsent{datum: p.datum, base: base, delta: p.datum.since(base)}
+	if waiting.delta == nil && p.topic != nil && len(p.topic.subs) > 1 {
+		waiting.encoded = p.datum.share()
+	}
 	o.newest[p.ID] = waiting
 	if p.topic != nil {
 		p.topic.bytes += waiting.size()
@@ -181,7 +186,7 @@ func (o *Outbox) Next() *wirev1.ServerMessage {
 		out := &wirev1.Push{Subscriptions: []string{subscription}, Hash: p.datum.hash, UnconfirmedMs: wire.Ms(p.datum.unconfirmed)}
 		size += p.size()
 		if out.Delta = p.delta; p.delta == nil {
-			out.Datum = p.datum.message
+			p.datum.put(out, p.encoded)
 		}
 		at[p] = out
 		m.Pushes = append(m.Pushes, out)

@@ -2,9 +2,12 @@ package registry
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"conclave"
 	"conclave/wire"
@@ -91,4 +94,59 @@ func TestOutbox_ForgetsWhatIsWatchedNoMore(t *testing.T) {
 	o.Configure(wire.EpochOut(conclave.Epoch{Term: 1, Seq: 8}), &wirev1.WatchedValue{Id: "0"})
 	o.Unconfigure("0")
 	assert.Nil(t, o.Next())
+}
+
+// A large list that is sent to many subscribers of several clients is encoded once:
+// each message has the same bytes, not only equal ones. That of one subscriber is
+// encoded when it is sent.
+func TestOutbox_ListIsEncodedOnceForAllSubscribers(t *testing.T) {
+	const clients = 50
+	now := time.Unix(0, 0)
+	r := New(testGrace, 0, nil)
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	outboxes := map[*Owner]*Outbox{}
+	push := func(pushes []Push, err error) {
+		require.NoError(t, err)
+		for _, p := range pushes {
+			outboxes[p.To].Push(p)
+		}
+	}
+	list := func(dataID string) {
+		reads, _ := r.TakeReads(0, "data-1", 10, now)
+		require.Len(t, reads.Wants, 1)
+		d := &wirev1.Datum{DataInfoId: keyOf(dataID), Version: 1, Values: make([]string, 100), Publishers: make([]uint32, 100)}
+		for i := range d.Values {
+			d.Values[i] = strings.Repeat(dataID, 100)
+		}
+		pushes, counted := r.Fetched(reads, []*wirev1.Fetched{{Datum: d}}, now)
+		require.True(t, counted)
+		push(pushes, nil)
+	}
+	for i := range clients {
+		o := &Owner{Client: fmt.Sprint(i)}
+		outboxes[o] = &Outbox{}
+		push(r.Subscribe(o, &wirev1.Subscription{Id: "s", DataInfoId: keyOf("x")}, now))
+	}
+	list("x")
+	var once *byte
+	for _, out := range outboxes {
+		m := out.Next()
+		require.Len(t, m.GetPushes(), 1)
+		encoded := m.Pushes[0].ProtoReflect().GetUnknown()
+		require.NotEmpty(t, encoded)
+		if once == nil {
+			once = &encoded[0]
+		}
+		assert.Same(t, once, &encoded[0])
+		assert.Len(t, asRead(t, m).GetPushes()[0].GetDatum().GetValues(), 100)
+	}
+
+	alone := &Owner{Client: "alone"}
+	outboxes[alone] = &Outbox{}
+	push(r.Subscribe(alone, &wirev1.Subscription{Id: "s", DataInfoId: keyOf("y")}, now))
+	list("y")
+	m := outboxes[alone].Next()
+	require.Len(t, m.GetPushes(), 1)
+	assert.NotNil(t, m.Pushes[0].GetDatum())
 }

@@ -3,6 +3,9 @@ package registry
 import (
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
 	"conclave"
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -86,6 +89,7 @@ type datum struct {
 	hash    uint64
 	size    int // estimated bytes on the wire
 
+	once       **encoding                   // set by share; copies of the datum have the same
 	deltas     map[contentKey]*wirev1.Delta // from earlier contents; see since
 	publishers map[uint32]bool              // of the message; made by set
 
@@ -97,7 +101,42 @@ func newDatum(m *wirev1.Datum, hash uint64) *datum {
 		hash = wire.ContentHash(m.Values)
 	}
 	size := 64 + len(m.DataInfoId) + sizeOf(m.Values)
-	return &datum{message: m, list: wire.ListOf(m), hash: hash, size: size}
+	return &datum{message: m, list: wire.ListOf(m), hash: hash, size: size, once: new(*encoding)}
+}
+
+// encoding is a large list as it is sent, which is made once for all its receivers.
+type encoding struct {
+	field []byte // of a Push: the datum with its tag; never changed
+}
+
+// pushDatum is the number of the field datum of a Push.
+var pushDatum = (&wirev1.Push{}).ProtoReflect().Descriptor().Fields().ByName("datum").Number()
+
+// share returns the encoding of a datum of which several receivers are sent the whole
+// list. A small list has none: to keep it costs more than to encode it for each.
+func (d *datum) share() *encoding {
+	if d.size < wire.DeltaLeast {
+		return nil
+	}
+	if *d.once == nil {
+		b, err := proto.Marshal(d.message)
+		if err != nil {
+			return nil // it is encoded for each receiver, and the error is that of its stream
+		}
+		field := protowire.AppendTag(make([]byte, 0, len(b)+16), pushDatum, protowire.BytesType)
+		*d.once = &encoding{protowire.AppendBytes(field, b)}
+	}
+	return *d.once
+}
+
+// put sets the datum of a push: the message, or its encoding, which is sent as it
+// is, as fields are that a message does not know.
+func (d *datum) put(push *wirev1.Push, e *encoding) {
+	if e == nil {
+		push.Datum = d.message
+		return
+	}
+	push.ProtoReflect().SetUnknown(e.field)
 }
 
 // set returns the publishers of the message.

@@ -56,8 +56,21 @@ var _ connect.Codec = clientJSON{}
 // Name implements connect.Codec.
 func (clientJSON) Name() string { return "json" }
 
-// Marshal implements connect.Codec.
-func (clientJSON) Marshal(m any) ([]byte, error) { return protojson.Marshal(m.(proto.Message)) }
+// Marshal implements connect.Codec. What a session has encoded once for several
+// receivers is in the message as fields that it does not know, which JSON would
+// leave out.
+func (clientJSON) Marshal(m any) ([]byte, error) {
+	message := m.(proto.Message)
+	b, err := proto.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	whole := message.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(b, whole); err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(whole)
+}
 
 // Unmarshal implements connect.Codec.
 func (clientJSON) Unmarshal(b []byte, m any) error {

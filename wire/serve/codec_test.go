@@ -66,3 +66,16 @@ func FuzzClientCodec(f *testing.F) {
 		}
 	})
 }
+
+// What was encoded before is in a message as JSON, too.
+func TestClientCodec_JSONHasWhatWasEncodedBefore(t *testing.T) {
+	datum, err := proto.Marshal(&wirev1.Push{Datum: &wirev1.Datum{DataInfoId: "x", Values: []string{"a"}}})
+	require.NoError(t, err)
+	push := &wirev1.Push{Hash: 7}
+	push.ProtoReflect().SetUnknown(datum)
+	b, err := clientJSON{}.Marshal(&wirev1.ServerMessage{Pushes: []*wirev1.Push{push}})
+	require.NoError(t, err)
+	var read wirev1.ServerMessage
+	require.NoError(t, clientJSON{}.Unmarshal(b, &read))
+	assert.Equal(t, []string{"a"}, read.GetPushes()[0].GetDatum().GetValues())
+}

@@ -12,4 +12,6 @@ var arrivalGuards = []guard{
 		"wire/network.go", "setUpAtOnce = 64", "setUpAtOnce = 1 << 16"}},
 	{name: "two goroutines send on one connection", test: unit{"./session", "TestOutbox_SendsOneAfterAnother"}, patch: patch{
 		"session/outbox.go", "o.sending = m != nil", "o.sending = m == nil"}},
+	{name: "a large list is encoded for each subscriber", test: unit{"./session/registry", "TestOutbox_ListIsEncodedOnceForAllSubscribers"}, patch: patch{
+		"session/registry/topic.go", "if *d.once == nil {", "if d.once != nil {"}},
 }
