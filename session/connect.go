@@ -280,7 +280,10 @@ func (c *clientService) subscribe(conn *connection, subscriptions []*wirev1.Subs
 // withdrawAll withdraws everything that the client has registered, after its
 // good-bye, and waits until data has that, for a client lease at most.
 func (c *clientService) withdrawAll(ctx context.Context, conn *connection) {
-	if with(c.registry, func(r *registry.Registry) int { return r.Withdraw(conn.Owner, time.Now()) }) > 0 {
+	withdraw := func(r *registry.Registry, h *registry.Holdings) (int, bool) {
+		return r.Withdraw(h, partAtOnce, time.Now())
+	}
+	if c.registry.inParts(conn.Owner, withdraw) > 0 {
 		c.wakeWriters()
 	}
 	limit := time.NewTimer(c.config.ClientLease)

@@ -115,7 +115,7 @@ func (l *leases) expire(expired []broken, now time.Time) {
 		case b.asked:
 			why = wirev1.Cause_CAUSE_CLIENT_GONE
 		}
-		n := with(l.registry, func(r *registry.Registry) int { return r.Disown(b.conn.Owner, why) })
+		n := l.registry.inParts(b.conn.Owner, func(r *registry.Registry, h *registry.Holdings) (int, bool) { return r.Disown(h, why, partAtOnce) })
 		if n > 0 {
 			l.expirations.Inc()
 			l.config.Logger.Info("client lease expired", "client", b.conn.Name, "registrations", n, "mass", why == wirev1.Cause_CAUSE_CLIENTS_GONE)

@@ -28,3 +28,22 @@ func with[T any](l *locked, f func(*registry.Registry) T) T {
 	defer l.mu.Unlock()
 	return f(l.Registry)
 }
+
+// partAtOnce is how many registrations of one client are removed or withdrawn under
+// one hold of the lock: a client may have hundreds of thousands, and less than a
+// millisecond is nothing that others notice.
+const partAtOnce = 1024
+
+// inParts calls f with what a connection owns until it reports that there is no
+// more, each time under the lock, and returns the sum of its counts.
+func (l *locked) inParts(owner *registry.Owner, f func(*registry.Registry, *registry.Holdings) (n int, more bool)) (sum int) {
+	h := with(l, func(r *registry.Registry) *registry.Holdings { return r.Holdings(owner) })
+	for more := true; more; {
+		l.do(func(r *registry.Registry) {
+			var n int
+			n, more = f(r, h)
+			sum += n
+		})
+	}
+	return sum
+}

@@ -217,7 +217,7 @@ func (m *machine) put(t *rapid.T) {
 func (m *machine) leave(o *Owner) {
 	o.End()
 	m.r.Release(o)
-	m.r.Disown(o, wirev1.Cause_CAUSE_CLIENT_GONE)
+	disown(m.r, o)
 	for id, reg := range m.regs {
 		switch {
 		case reg.owner != o:

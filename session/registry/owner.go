@@ -47,11 +47,13 @@ type Owner struct {
 	Announced bool   // the client asked for a linger itself: its end is intended
 	Deltas    bool   // the client can apply deltas
 
-	last  atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
-	until time.Time                 // of a client that has left as it had announced: the end of its linger
-	ended bool                      // the connection has ended
-	regs  set
-	subs  map[string]*subscription
+	last     atomic.Pointer[time.Time] // when the last ping of the client arrived; not guarded by the registry's lock
+	until    time.Time                 // of a client that has left as it had announced: the end of its linger
+	ended    bool                      // the connection has ended
+	regs     set
+	live     int // of regs: those that are not tombstones
+	unstored int // of regs: those that data has not stored
+	subs     map[string]*subscription
 }
 
 // FreshFor returns how long a ping keeps its connection fresh: two thirds of
@@ -71,6 +73,17 @@ func (o *Owner) Renew(now time.Time, silence time.Duration) bool {
 	}
 	o.last.Store(&now)
 	return true
+}
+
+// count adds a registration to the numbers of those that o owns, or, with -1,
+// removes it.
+func (o *Owner) count(reg *registration, n int) {
+	if !reg.withdrawn {
+		o.live += n
+	}
+	if reg.stored.IsZero() {
+		o.unstored += n
+	}
 }
 
 // Linger records that the client has sent its last message, the orderly end of

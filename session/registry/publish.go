@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"conclave"
@@ -32,7 +33,7 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 		wasHeldBack := !r.mayPublish(old, now)
 		old.setOwner(owner)
 		if wasHeldBack && r.mayPublish(old, now) { // data may have dropped its copy
-			old.stored = conclave.Epoch{}
+			old.setStored(conclave.Epoch{})
 			old.slot.enqueue(putOf(old))
 		}
 		return !old.stored.IsZero(), nil
@@ -73,11 +74,33 @@ func (r *Registry) mayPublish(reg *registration, now time.Time) bool {
 	return reg.withdrawn || reg.owner.fresh(now, r.grace)
 }
 
-// Disown removes the live registrations of a connection, with the given cause,
-// and returns how many there were. Its tombstones stay, without an owner, until
-// they are forgotten.
-func (r *Registry) Disown(owner *Owner, cause wirev1.Cause) (removed int) {
-	for _, reg := range owner.regs.sorted() {
+// Holdings are the registrations that a connection owned at a moment. They are
+// removed or withdrawn in parts, since there may be hundreds of thousands, and
+// everything else waits for the lock meanwhile.
+type Holdings struct {
+	owner *Owner
+	left  []*registration
+}
+
+// Holdings returns what a connection owns.
+func (r *Registry) Holdings(owner *Owner) *Holdings {
+	return &Holdings{owner, slices.Clone(owner.regs.regs)}
+}
+
+// next removes and returns at most the given number of registrations that still
+// belong to the connection, sorted by id.
+func (h *Holdings) next(most int) []*registration {
+	n := min(most, len(h.left))
+	part := set{regs: h.left[:n]}
+	h.left = h.left[n:]
+	return slices.DeleteFunc(part.sorted(), func(reg *registration) bool { return reg.owner != h.owner })
+}
+
+// Disown removes at most the given number of the live registrations in h, with the
+// given cause. It returns how many it has removed, and whether there are more. The
+// tombstones stay, without an owner, until they are forgotten.
+func (r *Registry) Disown(h *Holdings, cause wirev1.Cause, most int) (removed int, more bool) {
+	for _, reg := range h.next(most) {
 		if reg.withdrawn {
 			reg.setOwner(nil)
 			continue
@@ -87,22 +110,22 @@ func (r *Registry) Disown(owner *Owner, cause wirev1.Cause) (removed int) {
 		r.trace.Claim(trace.Claim{Kind: trace.Dropped, Slot: reg.slot.number, Subject: reg.id, Key: reg.key, Version: reg.version})
 		removed++
 	}
-	return removed
+	return removed, len(h.left) > 0
 }
 
-// Withdraw turns all registrations of a connection into tombstones, after its
-// client said good-bye, and returns how many there were. Removing this
-// session's copies would not be enough: an older copy at a session that the
-// client has left recently would become visible again.
-func (r *Registry) Withdraw(owner *Owner, now time.Time) (withdrawn int) {
-	for _, old := range owner.regs.sorted() {
+// Withdraw turns at most the given number of registrations in h into tombstones,
+// after their client said good-bye. It returns how many it has withdrawn, and whether
+// there are more. Removing this session's copies would not be enough: an older copy
+// at a session that the client has left recently would become visible again.
+func (r *Registry) Withdraw(h *Holdings, most int, now time.Time) (withdrawn int, more bool) {
+	for _, old := range h.next(most) {
 		if old.withdrawn || old.version == conclave.MaxVersion {
 			continue
 		}
-		r.replace(old, &registration{id: old.id, key: old.key, version: old.version + 1, withdrawn: true}, owner, now)
+		r.replace(old, &registration{id: old.id, key: old.key, version: old.version + 1, withdrawn: true}, h.owner, now)
 		withdrawn++
 	}
-	return withdrawn
+	return withdrawn, len(h.left) > 0
 }
 
 // Release ends what a connection has here after it has ended: its subscriptions
@@ -112,21 +135,16 @@ func (r *Registry) Release(owner *Owner) (left int) {
 	for _, id := range sortedKeys(owner.subs) {
 		r.Unsubscribe(owner, id)
 	}
-	if left = r.LiveOf(owner); left == 0 {
-		r.Disown(owner, wirev1.Cause_CAUSE_WITHDRAWN)
+	if owner.live == 0 {
+		for n := len(owner.regs.regs); n > 0; n-- {
+			owner.regs.regs[n-1].setOwner(nil)
+		}
 	}
-	return left
+	return owner.live
 }
 
 // HasUnstored reports whether a registration of a connection is not stored yet.
-func (r *Registry) HasUnstored(owner *Owner) bool {
-	for _, reg := range owner.regs.regs {
-		if reg.stored.IsZero() {
-			return true
-		}
-	}
-	return false
-}
+func (r *Registry) HasUnstored(owner *Owner) bool { return owner.unstored > 0 }
 
 // ForgetTombstones drops the tombstones that are stored and old enough.
 func (r *Registry) ForgetTombstones(now time.Time) {
@@ -144,19 +162,11 @@ func (r *Registry) ForgetTombstones(now time.Time) {
 	if old > 0 {
 		r.tombstones = append(unstored, r.tombstones[old:]...)
 	}
+	r.giveBack()
 }
 
 // Live returns the number of registrations that are not tombstones.
 func (r *Registry) Live() int { return r.live }
 
-// LiveOf returns how many of them these connections own.
-func (r *Registry) LiveOf(owners ...*Owner) (n int) {
-	for _, o := range owners {
-		for _, reg := range o.regs.regs {
-			if !reg.withdrawn {
-				n++
-			}
-		}
-	}
-	return n
-}
+// LiveOf returns how many of them a connection owns.
+func (r *Registry) LiveOf(owner *Owner) int { return owner.live }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,12 +49,81 @@ func TestOwner_EarlierConnectionTakesNothingBack(t *testing.T) {
 	show(earlier)
 	p.Version = 2
 	show(earlier)
-	assert.Equal(t, 0, r.Disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
+	assert.Equal(t, 0, disown(r, earlier))
 	assert.Len(t, r.Publishers(""), 1)
 
 	show(active(&Owner{Client: "other", Number: 1}, now))
 	show(later)
 	later.End()
 	show(earlier) // it is the one that is still open
-	assert.Equal(t, 1, r.Disown(earlier, wirev1.Cause_CAUSE_CLIENT_GONE))
+	assert.Equal(t, 1, disown(r, earlier))
+}
+
+// disown removes what a connection owns, in parts of two.
+func disown(r *Registry, o *Owner) (removed int) {
+	h := r.Holdings(o)
+	for more := true; more; {
+		var n int
+		n, more = r.Disown(h, wirev1.Cause_CAUSE_CLIENT_GONE, 2)
+		removed += n
+	}
+	return removed
+}
+
+// withdraw withdraws what a connection owns, in parts of two.
+func withdraw(r *Registry, o *Owner, now time.Time) (withdrawn int) {
+	h := r.Holdings(o)
+	for more := true; more; {
+		var n int
+		n, more = r.Withdraw(h, 2, now)
+		withdrawn += n
+	}
+	return withdrawn
+}
+
+// Between two parts, others may change what the connection owned: what belongs to
+// another connection by then stays.
+func TestHoldings_OnlyWhatStillBelongsToTheConnection(t *testing.T) {
+	r, now := New(time.Hour, 0, nil), time.Now()
+	r.Resize(1, now)
+	gone, back := active(&Owner{Client: "app", Number: 1}, now), active(&Owner{Client: "app", Number: 2}, now)
+	put := func(o *Owner, id string, version int64) {
+		_, err := r.Put(o, conclave.Publisher{ID: id, Data: dataOf("x"), Version: version}, now)
+		require.NoError(t, err)
+	}
+	for i := range 5 {
+		put(gone, fmt.Sprint("p", i), 1)
+	}
+	gone.End()
+	h := r.Holdings(gone)
+	removed, more := r.Disown(h, wirev1.Cause_CAUSE_CLIENT_GONE, 2)
+	assert.Equal(t, 2, removed)
+	require.True(t, more)
+	put(back, "p2", 1)
+	put(back, "p3", 2)
+	removed, more = r.Disown(h, wirev1.Cause_CAUSE_CLIENT_GONE, 100)
+	assert.Equal(t, 1, removed)
+	assert.False(t, more)
+	assert.Equal(t, 2, r.LiveOf(back))
+	assert.Zero(t, r.LiveOf(gone))
+}
+
+// After most registrations have gone, their map is a small one.
+func TestRegistry_GivesMemoryOfMapsBack(t *testing.T) {
+	r, now := New(time.Millisecond, 0, nil), time.Now()
+	r.Resize(1, now)
+	r.Adopt(0, conclave.Epoch{Term: 1}, "data-1", now)
+	o := active(&Owner{Client: "app", Number: 1}, now)
+	for i := range 5000 {
+		_, err := r.Put(o, conclave.Publisher{ID: fmt.Sprint("p", i), Data: dataOf("x"), Version: 1}, now)
+		require.NoError(t, err)
+	}
+	r.ForgetTombstones(now)
+	assert.Equal(t, []int{5000, 5000}, []int{r.peakIDs, r.slots[0].peak})
+	disown(r, o)
+	_, counted := r.Settle(r.Take(0, "data-1", 1<<30, 1<<20, now))
+	require.True(t, counted)
+	r.ForgetTombstones(now)
+	assert.Equal(t, []int{0, 0}, []int{r.peakIDs, r.slots[0].peak})
+	consistent(t, r)
 }

@@ -99,6 +99,16 @@ func (tp *topic) take(f *wirev1.Fetched, now time.Time) bool {
 	return true
 }
 
+// hold records since when the guard holds a push to s back; zero: it does not.
+func (r *Registry) hold(s *subscription, since time.Time) {
+	if !s.held.IsZero() {
+		r.figures.Held--
+	}
+	if s.held = since; !since.IsZero() {
+		r.figures.Held++
+	}
+}
+
 // offer adds what is held of a topic to the pushes, for one subscriber, unless
 // the subscriber has that content, must not have it yet, or has a version that
 // is not lower.
@@ -109,7 +119,8 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		return pushes
 	}
 	if d.hash == s.hash {
-		s.held, s.sure, s.publishers = time.Time{}, max(s.sure, d.message.Version), d.message.Publishers
+		r.hold(s, time.Time{})
+		s.sure, s.publishers = max(s.sure, d.message.Version), d.message.Publishers
 		if s.version == d.message.Version {
 			s.received(d)
 		}
@@ -125,7 +136,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 	}
 	if reread, hold := r.guard.hold(tp.mark, s, d, now); hold {
 		if s.held.IsZero() {
-			s.held = now
+			r.hold(s, now)
 			r.figures.HeldTotal++
 			r.trace.Claim(trace.Claim{Kind: trace.Held, Slot: tp.slot.number, Subject: tp.key, Key: s.id, Version: d.message.Version, Count: d.count()})
 		}
@@ -139,7 +150,7 @@ func (r *Registry) offer(pushes []Push, s *subscription, now time.Time) []Push {
 		given = &unconfirmed
 	}
 	r.guard.pushed(tp.mark, s, d.count(), now)
-	s.held = time.Time{}
+	r.hold(s, time.Time{})
 	s.version, s.hash, s.count, s.publishers = d.message.Version, d.hash, d.count(), d.message.Publishers
 	tp.slot.pushed = max(tp.slot.pushed, s.version)
 	r.figures.Pushes++

@@ -108,7 +108,7 @@ func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
 		if reg.stored.IsZero() && reg.owner != nil {
 			acks = append(acks, Ack{reg.id, reg.version, reg.owner})
 		}
-		reg.stored = b.Epoch
+		reg.setStored(b.Epoch)
 		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: b.Slot, Epoch: b.Epoch, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})
 	}
 	if len(s.pending) == 0 {

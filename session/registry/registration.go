@@ -34,9 +34,22 @@ func (reg *registration) data() conclave.DataInfoID {
 func (reg *registration) setOwner(o *Owner) {
 	if reg.owner != nil {
 		reg.owner.regs.remove(reg)
+		reg.owner.count(reg, -1)
 	}
 	if reg.owner = o; o != nil {
 		o.regs.add(reg)
+		o.count(reg, 1)
+	}
+}
+
+// setStored records the leader epoch at which data accepted this version, or, if it
+// is zero, that it is to be written again.
+func (reg *registration) setStored(epoch conclave.Epoch) {
+	if reg.owner != nil {
+		reg.owner.count(reg, -1)
+	}
+	if reg.stored = epoch; reg.owner != nil {
+		reg.owner.count(reg, 1)
 	}
 }
 

@@ -26,7 +26,10 @@ type Registry struct {
 
 	tombstones []tombstone // those in byID and some that were replaced, in the order in which they may be forgotten
 
-	topics  map[string]*topic // by DataInfoID: those with a subscriber
+	topics map[string]*topic // by DataInfoID: those with a subscriber
+
+	peakIDs, peakTopics int // the most that byID and topics had; see giveBack
+
 	guard   guard
 	window  time.Duration // how long after a read the changes of a topic are merged
 	stopped bool          // the switch stop-push: nothing is pushed
@@ -72,7 +75,7 @@ func (r *Registry) Resize(n int, now time.Time) {
 	}
 	for _, id := range sortedKeys(r.byID) {
 		reg := r.byID[id]
-		reg.stored = conclave.Epoch{}
+		reg.setStored(conclave.Epoch{})
 		r.slotOf(reg.key).hold(reg)
 		reg.slot.enqueue(putOf(reg))
 	}
@@ -125,6 +128,32 @@ func (r *Registry) numbersOf(fits func(*slotState) bool) (out []int) {
 		}
 	}
 	return out
+}
+
+// giveBack makes maps small again after most of what was in them has gone, for
+// example with thousands of clients: a map keeps the memory of the most entries that
+// it had.
+func (r *Registry) giveBack() {
+	r.byID, r.peakIDs = smaller(r.byID, r.peakIDs)
+	r.topics, r.peakTopics = smaller(r.topics, r.peakTopics)
+	for _, s := range r.slots {
+		s.pending, s.peak = smaller(s.pending, s.peak)
+		if n := cap(s.held.regs); n >= 1024 && len(s.held.regs) < n/8 {
+			s.held.regs = slices.Clone(s.held.regs)
+		}
+	}
+}
+
+// smaller returns m, or a copy of it if its peak is many times what it has, and the
+// peak of the result. To copy costs less than it took to remove the others.
+func smaller[V any](m map[string]V, peak int) (map[string]V, int) {
+	const least, share = 1024, 8
+	if peak = max(peak, len(m)); peak < least || len(m) > peak/share {
+		return m, peak
+	}
+	out := make(map[string]V, len(m))
+	maps.Copy(out, m)
+	return out, len(m)
 }
 
 // sortedKeys returns the keys of a map in order: what other nodes can observe

@@ -46,7 +46,7 @@ func TestRegistry_AgreesWithModel(t *testing.T) {
 						withdrawn++
 					}
 				}
-				assert.Equal(t, withdrawn, m.r.Withdraw(o, m.now))
+				assert.Equal(t, withdrawn, withdraw(m.r, o, m.now))
 			},
 			"forget": func(t *rapid.T) {
 				m.r.ForgetTombstones(m.now)
@@ -190,6 +190,7 @@ func (m *machine) end(t *rapid.T) {
 // subscriptions.
 func consistent(t assert.TestingT, r *Registry) {
 	live, held, topics := 0, 0, 0
+	owned, unstored, guarded := map[*Owner]int{}, map[*Owner]int{}, 0
 	for n, s := range r.slots {
 		sum := uint64(0)
 		for i, reg := range s.held.regs {
@@ -199,6 +200,10 @@ func consistent(t assert.TestingT, r *Registry) {
 			assert.Same(t, s, reg.slot)
 			if reg.owner != nil {
 				assert.Same(t, reg, reg.owner.regs.regs[reg.at[ofOwner]])
+				owned[reg.owner]++
+				if reg.stored.IsZero() {
+					unstored[reg.owner]++
+				}
 			}
 			if !reg.withdrawn {
 				assert.NotNil(t, reg.owner)
@@ -231,6 +236,18 @@ func consistent(t assert.TestingT, r *Registry) {
 	assert.Equal(t, live, r.live)
 	assert.Len(t, r.byID, held)
 	assert.Len(t, r.topics, topics)
+	for o, n := range owned {
+		assert.Len(t, o.regs.regs, n)
+		assert.Equal(t, unstored[o], o.unstored)
+	}
+	for _, tp := range r.topics {
+		for _, s := range tp.subs {
+			if !s.held.IsZero() {
+				guarded++
+			}
+		}
+	}
+	assert.Equal(t, guarded, r.Figures().Held)
 }
 
 func TestResize_RedistributesRegistrationsAndTopics(t *testing.T) {

@@ -22,6 +22,7 @@ type slotState struct {
 	digest  uint64             // sum of the entry hashes of held
 	covered conclave.Epoch     // a diff at this epoch carried everything in held
 	pending map[string]*change // the newest change of each id that is not settled
+	peak    int                // the most that pending had; see Registry.giveBack
 	order   []*change          // the same changes, oldest first; settled ones are skipped
 
 	topics map[string]*topic // by DataInfoID
@@ -31,7 +32,7 @@ type slotState struct {
 // clear removes all but the fence.
 func (s *slotState) clear() {
 	s.held, s.digest, s.covered = set{kind: ofSlot}, 0, conclave.Epoch{}
-	s.pending, s.order = map[string]*change{}, nil
+	s.pending, s.peak, s.order = map[string]*change{}, 0, nil
 	s.topics, s.due = map[string]*topic{}, nil
 }
 

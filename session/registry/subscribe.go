@@ -65,6 +65,7 @@ func (r *Registry) Unsubscribe(owner *Owner, id string) {
 		return
 	}
 	delete(owner.subs, id)
+	r.hold(s, time.Time{})
 	tp := s.topic
 	last := len(tp.subs) - 1
 	tp.subs[s.at] = tp.subs[last]
