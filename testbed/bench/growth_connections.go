@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"conclave/internal/sleep"
+	"conclave/testbed"
 )
 
 var (
-	columnAll  = Column{Name: "allMs", What: "ALL", Unit: "ms"}
-	columnIdle = Column{Name: "idleKiB", What: "SESSION MEMORY PER CONNECTION", Unit: "KiB"}
+	columnAll    = Column{Name: "allMs", What: "ALL", Unit: "ms"}
+	columnKilled = Column{Name: "killedMs", What: "SESSION KILLED, ALL SERVED", Unit: "ms"}
+	columnIdle   = Column{Name: "idleKiB", What: "SESSION MEMORY PER CONNECTION", Unit: "KiB"}
 )
 
 var connectionsCurve = Curve{
 	Name: "connections",
 	What: "clients that connect at once, publish one value and subscribe to it, until all have received it",
 	Columns: []Column{columnConnections, columnSessions, columnAll, columnP50, columnP99, columnLost, columnGone, columnElections, columnEvictions,
-		columnIdle, columnMetaMiB, columnSessionMiB, columnDataMiB},
+		columnIdle, columnKilled, columnMetaMiB, columnSessionMiB, columnDataMiB},
 	Plots: []Plot{
 		{What: "until all have had their first push, ms", X: columnConnections.Name, Y: columnAll.Name},
 		{What: "connections that lost their session", X: columnConnections.Name, Y: columnLost.Name},
@@ -28,7 +30,7 @@ var connectionsCurve = Curve{
 }
 
 func connectionSizes(cfg GrowthConfig) (out []size) {
-	for _, n := range bounded([]int{100, 1_000, 10_000}, cfg.MaxConnections) {
+	for _, n := range bounded([]int{100, 1_000, 5_000, 10_000}, cfg.MaxConnections) {
 		out = append(out, size{columnConnections.Name: float64(n)})
 	}
 	if cfg.Huge {
@@ -62,11 +64,11 @@ func (p *point) connections(ctx context.Context) (err error) {
 	served := NewDist()
 	start := time.Now()
 	var release func() (lost int64, err error)
+	var here links // those of this process
 	switch {
 	case n <= clientsPerProcess:
-		var l links
-		l, err = serveAll(ctx, p.Driver, "conn", n, n, served)
-		release = func() (int64, error) { l.close(); return p.Driver.Lost(), nil }
+		here, err = serveAll(ctx, p.Driver, "conn", n, n, served)
+		release = func() (int64, error) { here.close(); return p.Driver.Lost(), nil }
 	case p.Clients == nil:
 		return fmt.Errorf("%d connections: want at most %d for a target without processes of clients", n, clientsPerProcess)
 	default:
@@ -81,7 +83,14 @@ func (p *point) connections(ctx context.Context) (err error) {
 	if after, known := p.values[columnSessionMiB.Name]; known && err == nil {
 		p.set(columnIdle, (after-before)*1024/float64(n))
 	}
+	bounced := p.Driver.Lost() // before a session is killed
+	if p.Cluster != nil && here != nil && err == nil {
+		err = p.killSession(ctx, here)
+	}
 	lost, failed := release()
+	if here != nil {
+		lost = bounced
+	}
 	p.set(columnLost, float64(lost))
 	if failed != nil {
 		delete(p.values, columnLost.Name) // not all processes have reported
@@ -90,6 +99,20 @@ func (p *point) connections(ctx context.Context) (err error) {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// killSession kills the session of half of the connections, and measures until all
+// connections are served again.
+func (p *point) killSession(ctx context.Context, all links) error {
+	start := time.Now()
+	if err := p.Cluster.Do(ctx, testbed.Action{Verb: testbed.Kill, Node: "session-1"}); err != nil {
+		return err
+	}
+	if err := all.serveAgain(ctx, "again"); err != nil {
+		return fmt.Errorf("session-1 was killed: not all connections had another push: %w", err)
+	}
+	p.set(columnKilled, float64(time.Since(start).Microseconds())/1000)
+	return nil
 }
 
 // manyClients is serveAll over several processes. It ends them with release,

@@ -124,19 +124,11 @@ func serveAll(ctx context.Context, d Driver, prefix string, n, atOnce int, serve
 			return out, err
 		}
 		out = append(out, l)
-		if _, err := l.Publish(ctx, DataID(prefix, i), value(i)); err != nil {
-			return out, err
-		}
-		first := sync.OnceFunc(func() {
+		err = serve(ctx, l, DataID(prefix, i), value(i), func() {
 			served.Add(time.Since(start))
 			<-places
 			if missing.Add(-1) == 0 {
 				close(all)
-			}
-		})
-		err = l.Subscribe(DataID(prefix, i), func(values []string) {
-			if len(values) > 0 {
-				first()
 			}
 		})
 		if err != nil {
@@ -148,6 +140,44 @@ func serveAll(ctx context.Context, d Driver, prefix string, n, atOnce int, serve
 		return out, nil
 	case <-ctx.Done():
 		return out, failed()
+	}
+}
+
+// serve publishes one value on a connection and subscribes to it. It calls first when
+// the connection has received the value.
+func serve(ctx context.Context, l Link, dataID, value string, first func()) error {
+	if _, err := l.Publish(ctx, dataID, value); err != nil {
+		return err
+	}
+	first = sync.OnceFunc(first)
+	return l.Subscribe(dataID, func(values []string) {
+		if len(values) > 0 {
+			first()
+		}
+	})
+}
+
+// serveAgain publishes another value on each connection, subscribes to it, and waits
+// until all have received it.
+func (l links) serveAgain(ctx context.Context, prefix string) error {
+	all := make(chan struct{})
+	var missing atomic.Int64
+	missing.Store(int64(len(l)))
+	for i, one := range l {
+		err := serve(ctx, one, DataID(prefix, i), value(i), func() {
+			if missing.Add(-1) == 0 {
+				close(all)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	select {
+	case <-all:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
