@@ -30,9 +30,9 @@ func with[T any](l *locked, f func(*registry.Registry) T) T {
 }
 
 // partAtOnce is how many registrations of one client are removed or withdrawn under
-// one hold of the lock: a client may have hundreds of thousands, and less than a
-// millisecond is nothing that others notice.
-const partAtOnce = 1024
+// one hold of the lock, which takes a third of a millisecond: a client may have
+// hundreds of thousands, for which everything else would wait for a second.
+const partAtOnce = 256
 
 // inParts calls f with what a connection owns until it reports that there is no
 // more, each time under the lock, and returns the sum of its counts.
