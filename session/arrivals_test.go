@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -33,12 +34,14 @@ func TestArrivals_OthersWaitInOrder(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, m.GetWelcome())
 			require.Equal(t, 3*time.Second, wire.FromMs(m.GetWaitMs()))
+			synctest.Wait() // it is in the queue before the next one
 			return r
 		}
 		gone, next, last := waits("gone"), waits("next"), waits("last")
 		defer next.end()
 		defer last.end()
 		gone.end()
+		synctest.Wait() // the session has noticed
 		require.Less(t, time.Since(start), 100*time.Millisecond)
 		first[0].send(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{{Id: "a", DataInfoId: svc, Version: 1, Values: []string{"a"}}}})
 		next.until(func(m *wirev1.ServerMessage) bool { return m.GetWelcome() != nil })
