@@ -16,6 +16,8 @@ var digestGuards = []guard{
 		"session/adopt.go", "silent = time.Now().Add(adoptPause)", "silent = time.Now()"}},
 	{name: "a message makes a session read any number of bytes", test: unit{"./session", "TestAdopt_IsBounded"}, patch: patch{
 		"session/adopt.go", "n.by.room -= proto.Size(values[0])", "n.by.room -= proto.Size(values[0]) / adoptBytes"}},
+	{name: "a session looks for nothing at the data nodes", by: on("large-values-are-not-sent-again"), patch: patch{
+		"session/adopt.go", "\t\ta.nodes.search(address, s)\n", "\t\tclose(s.done)\n"}},
 	{name: "each client's search is a call of its own", test: unit{"./session", "TestAdopt_OneCallForManyClients"}, patch: patch{
 		"session/adopt.go", "for _, s := range open {\n\t\tfor _, n", "for _, s := range open[:1] {\n\t\tfor _, n"}},
 	{name: "data finds another version than the one that is named", test: unit{"./data", "TestValues_FindsWhatHasTheHash"}, patch: patch{
