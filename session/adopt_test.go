@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -268,7 +269,7 @@ func FuzzAdopt(f *testing.F) {
 		var digests []*wirev1.PublisherDigest
 		left := map[string]int{}
 		key := func(d *wirev1.PublisherDigest) string {
-			return fmt.Sprint(d.GetId(), "/", d.GetDataInfoId(), "/", d.GetVersion(), "/", d.GetHash())
+			return fmt.Sprint(d.GetId(), "/", d.GetDataInfoId(), "/", d.GetVersion(), "/", hex.EncodeToString(d.GetHash()))
 		}
 		for _, d := range m.GetDigests() {
 			if wire.CheckDigest(d) == nil {
