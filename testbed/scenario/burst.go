@@ -50,6 +50,16 @@ func (l *load) staying() (out []*worker) {
 	return out
 }
 
+// replayed adds up what the clients that stay have replayed; see
+// testbed.Client.Replayed.
+func (l *load) replayed() (named, resent int64) {
+	for _, w := range l.staying() {
+		n, r := w.client.Replayed()
+		named, resent = named+n, resent+r
+	}
+	return named, resent
+}
+
 // burst makes each client that stays also change values factor times as often
 // as the scenario says, until endBurst. A burst that lasts already is ended.
 func (l *load) burst(ctx context.Context, factor int, seed uint64) {

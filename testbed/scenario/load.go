@@ -395,16 +395,6 @@ func (l *load) connected(dead map[string]bool) (bool, string) {
 	return true, ""
 }
 
-// replayed adds up what the clients that stay have replayed; see
-// testbed.Client.Replayed.
-func (l *load) replayed() (named, resent int64) {
-	for _, w := range l.staying() {
-		n, r := w.client.Replayed()
-		named, resent = named+n, resent+r
-	}
-	return named, resent
-}
-
 // sessionsOf returns the names of the sessions that know a client.
 func (l *load) sessionsOf(client string) (out []string) {
 	l.mu.Lock()
