@@ -49,8 +49,8 @@
 //
 // A client has at most two messages in flight that its session has not accepted,
 // and fewer bytes the longer the session takes (window.go). What waits is sent in
-// larger messages, and a newer version replaces an older one. Pings do not wait
-// behind it. While Config.MaxWaiting bytes wait for acceptance, Publish waits,
+// larger messages, and a newer version replaces an older one; withdrawals and
+// updates go before new publications (order.go). Pings do not wait behind it. While Config.MaxWaiting bytes wait for acceptance, Publish waits,
 // too. A session to which many clients connect at once lets some of them wait for
 // the welcome, and sends them that they do.
 //

@@ -52,7 +52,7 @@ func FuzzServerMessage(f *testing.F) {
 		c.pubs["p"], c.subs["s"] = p, s
 		l := &link{
 			client: c, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), window: newWindow(time.Second),
-			queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
+			owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{},
 		}
 		l.queue(p)
 		l.subscribes = []*Subscription{s}

@@ -39,8 +39,7 @@ type link struct {
 
 	// Guarded by client.mu.
 	window       window
-	queued       map[*Publication]bool // true: waits to be sent; false: was sent
-	order        []*Publication        // the queued ones, oldest first
+	waiting      waiting
 	digests      digests               // those that are named by a digest first
 	owed         map[*Publication]bool // not acknowledged by this session as stored
 	subscribes   []*Subscription
@@ -76,7 +75,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 	l := &link{
 		client: c, address: address, cancel: cancel, ready: signal.New(), move: make(chan *wirev1.Move, 1), settled: signal.New(), pings: signal.New(),
 		received: signal.New(), leave: make(chan struct{}), done: make(chan struct{}),
-		queued: map[*Publication]bool{}, owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{},
+		owed: map[*Publication]bool{}, digests: digests{}, unfit: map[*Subscription]bool{},
 	}
 	connected, err := c.pace(ctx)
 	if err != nil {
@@ -245,7 +244,7 @@ func (l *link) call(ctx context.Context) {
 func (l *link) isIdle() bool {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
-	return l.window.idle() && len(l.order)+len(l.subscribes) == 0
+	return l.window.idle() && len(l.subscribes) == 0 && l.waiting.empty()
 }
 
 // end ends the request in order, as the client's last message to any session.
@@ -263,10 +262,7 @@ func (l *link) abort() { l.cancel(errLeft) }
 // queue queues the newest version of a publication. The lock is held.
 func (l *link) queue(p *Publication) {
 	l.owed[p] = true
-	if !l.queued[p] {
-		l.queued[p] = true
-		l.order = append(l.order, p)
-	}
+	l.waiting.add(p)
 }
 
 // runSend sends what is queued, many items per message, as far as the window
@@ -306,33 +302,34 @@ func (l *link) runSend(ctx context.Context) {
 }
 
 // next makes the next message; nil when nothing is queued that may be sent now.
+// Publications are taken in the order of their classes (order.go), as far as the
+// window allows; what else a message carries is small.
 func (l *link) next() *wirev1.ClientMessage {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
 	m := &wirev1.ClientMessage{Unwatch: l.unwatches, Watch: l.watches}
 	l.unwatches, l.watches = nil, nil
 	room, flight := l.window.room(), &flight{began: time.Now()}
-	size, taken := 0, 0
-	for _, p := range l.order {
-		if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
-			delete(l.queued, p)
-			taken++
-			continue
+	size, limit := 0, min(room, messageBytes)
+	for class := range classes {
+		share := limit
+		if l.waiting.behind(class) {
+			share -= (limit - size) / 4
 		}
-		if size >= min(room, messageBytes) {
-			l.window.wait()
-			break
+		for p := l.waiting.first(class); p != nil && size < share; p = l.waiting.first(class) {
+			l.waiting.remove(p)
+			if l.client.pubs[p.id] != p { // refused or forgotten meanwhile
+				continue
+			}
+			bytes := l.add(m, p)
+			l.window.send(flight, p, bytes)
+			size += bytes
 		}
-		l.queued[p] = false
-		bytes := l.add(m, p)
-		l.window.send(flight, p, bytes)
-		size += bytes
-		taken++
 	}
-	if l.order = l.order[taken:]; len(l.order) == 0 {
-		l.order = nil
+	if !l.waiting.empty() {
+		l.window.wait()
 	}
-	taken = 0
+	taken := 0
 	for _, s := range l.subscribes {
 		if taken >= messageSubscriptions || size > messageBytes {
 			break
@@ -430,7 +427,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 // lock is held.
 func (l *link) settle(p *Publication) {
 	delete(l.owed, p)
-	delete(l.queued, p)
+	l.waiting.remove(p)
 	delete(l.digests, p)
 	if l.window.drop(p, time.Now()) {
 		l.ready.Set()

@@ -263,7 +263,7 @@ func (c *clientService) adopt(ctx context.Context, conn *connection, digests []*
 	if conn.authorized {
 		wanted = c.adopter.adopt(ctx, wanted, func(found []*wirev1.Publisher) {
 			if len(found) > 0 {
-				c.register(conn, found)
+				c.register(ctx, conn, found)
 			}
 		})
 	}

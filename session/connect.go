@@ -29,6 +29,7 @@ type clientService struct {
 	registry                 *locked
 	clients                  *clients
 	arrivals                 *arrivals
+	room                     *room
 	adopter                  *adopter
 	watches                  *watches
 	wakeWriters, wakeReaders func()
@@ -184,7 +185,7 @@ func (c *clientService) Ping(_ context.Context, req *connect.Request[wirev1.Ping
 // take handles one message.
 func (c *clientService) take(ctx context.Context, conn *connection, m *wirev1.ClientMessage) {
 	if len(m.GetPublishers()) > 0 {
-		c.register(conn, m.Publishers)
+		c.register(ctx, conn, m.Publishers)
 	}
 	if len(m.GetDigests()) > 0 {
 		c.adopt(ctx, conn, m.Digests)
@@ -218,7 +219,8 @@ const putsAtOnce = 128
 // register puts registrations into the set and answers each: accepted (the
 // session is responsible for it from now on), stored if data is known to have
 // it, or refused.
-func (c *clientService) register(conn *connection, publishers []*wirev1.Publisher) {
+func (c *clientService) register(ctx context.Context, conn *connection, publishers []*wirev1.Publisher) {
+	c.room.wait(ctx, publishers, conn.extend)
 	accepted := make([]registry.Ack, 0, len(publishers))
 	var stored []registry.Ack
 	var refused []*wirev1.Refusal

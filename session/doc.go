@@ -154,6 +154,7 @@
 //   - outbox.go: what waits to be sent on it.
 //   - diff.go: answers a data node's diff.
 //   - links.go: the loops of each data node start and end.
+//   - room.go: clients wait while too much is queued for data.
 //   - writer.go: one Write at a time to each data node.
 //   - reader.go: one Fetch at a time from each data node.
 //   - feed.go: which dataIds have changed at each data node.

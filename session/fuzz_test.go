@@ -51,7 +51,7 @@ func FuzzTake(f *testing.F) {
 		s.clients.refuse("")
 		var conns []*connection
 		for _, name := range []string{"c", "d"} {
-			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{}, settled: signal.New()}
+			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{}, settled: signal.New(), extend: func() {}}
 			c.Renew(now, time.Second)
 			require.NoError(t, s.clients.admit(c, &wirev1.Welcome{}))
 			conns = append(conns, c)
@@ -71,10 +71,11 @@ func FuzzTake(f *testing.F) {
 			}
 		}
 		for n := range 4 {
-			batch := s.registry.Take(n, "data-1:9622", conclave.MaxRequest, 1000, now).Message()
-			for _, p := range batch.GetPuts() {
-				_, err := wire.PublisherIn(p)
-				require.NoError(t, err)
+			for _, class := range registry.Order(0) {
+				for _, p := range s.registry.Take(n, "data-1:9622", class, conclave.MaxRequest, 1000, now).Message().GetPuts() {
+					_, err := wire.PublisherIn(p)
+					require.NoError(t, err)
+				}
 			}
 		}
 		for _, c := range conns {

@@ -11,6 +11,7 @@ import (
 type counters struct {
 	refusals prometheus.Counter // refused registrations and subscriptions
 	expired  prometheus.Counter // clients that were removed with registrations
+	waits    prometheus.Counter // messages that waited for room
 }
 
 // exportMetrics exports the session's metrics, besides those of every node.
@@ -22,8 +23,12 @@ func exportMetrics(m *node.Metrics, r *locked, c *clients) counters {
 		expired: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "conclave_session_client_leases_expired_total", Help: "Clients that did not come back within their lease and whose registrations were removed.",
 		}),
+		waits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "conclave_session_waits_total", Help: "Messages with new registrations that waited until data had stored earlier ones.",
+		}),
 	}
-	m.Add(n.refusals, n.expired)
+	m.Add(n.refusals, n.expired, n.waits)
+	m.Gauge("conclave_session_unsent_bytes", "Changes that data has not stored yet, about.", func() float64 { return float64(with(r, (*registry.Registry).Unsent)) })
 	figures := func() registry.Figures { return with(r, (*registry.Registry).Figures) }
 	m.Gauge("conclave_session_clients", "Connected clients.", func() float64 { return float64(c.count()) })
 	m.Gauge("conclave_session_publishers", "Live registrations held.", func() float64 { return float64(with(r, (*registry.Registry).Live)) })

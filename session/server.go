@@ -69,15 +69,16 @@ func (s *Server) connectParts() {
 		node: c.Node, beat: c.Beat, view: s.view, drain: s.drain, clients: s.clients, registry: s.registry, stopping: s.Stopping.InForce, log: s.log,
 	}
 	s.meta.OnMessage = s.spread.observe
+	room := &room{registry: s.registry, limit: maxUnsent, waits: counters.waits}
 	calls := &calls{config: c, registry: s.registry, clients: s.clients, nodes: s.nodes, data: s.Peers.Data}
 	adopter := &adopter{calls}
-	s.writer = &writer{calls: calls, refusals: counters.refusals}
+	s.writer = &writer{calls: calls, refusals: counters.refusals, settled: room.settled.Notify}
 	s.links = &links{
 		registry: s.registry, book: book, nodes: s.nodes, rand: s.NewRand,
 		loops: []func(context.Context, *dataNode, *rand.Rand){s.writer.run, (&reader{calls}).run, (&feeds{calls}).run, adopter.run},
 	}
 	s.service = &clientService{
-		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), watches: watches,
+		config: c, registry: s.registry, clients: s.clients, arrivals: newArrivals(), room: room, watches: watches,
 		adopter:     adopter,
 		wakeWriters: s.nodes.wakeWriters, wakeReaders: s.nodes.wakeReaders, refusals: counters.refusals,
 	}

@@ -32,30 +32,30 @@ const (
 type writer struct {
 	*calls
 	refusals prometheus.Counter
+	settled  func()        // data has more of what was queued
 	numbers  atomic.Uint64 // the number of the last Write
 }
 
 // run writes to one data node: one Write at a time, which carries everything
 // queued meanwhile. A single registration is therefore sent at once, many at a
-// time are batched, and the order within a slot is kept.
+// time are batched, and the order within a class of a slot is kept.
 func (w *writer) run(ctx context.Context, n *dataNode, random *rand.Rand) {
 	pauses := newBackoff(random.Float64)
-	last, most := -1, writeFirst
+	turn := turn{last: -1, most: writeFirst}
 	for {
 		pauses.reset(w.nodes.rerouted.Load())
 		now := time.Now()
-		req, parts, next := w.gather(n.address, pauses, last, most, now)
+		req, parts, next := w.gather(n.address, pauses, &turn, now)
 		if len(parts) == 0 {
 			if !waitSignal(ctx, n.writes, next) {
 				return
 			}
 			continue
 		}
-		last = parts[len(parts)-1].Slot
 		// The deadline counts from before the changes are gathered: a suspended
 		// process must not send afterwards what it gathered before.
 		taken := w.write(ctx, n, req, parts, pauses, now.Add(min(callLimit, w.config.SessionGrace/3)))
-		most = nextSize(most, countOf(parts), taken, time.Since(now))
+		turn.most = nextSize(turn.most, countOf(parts), taken, time.Since(now))
 		if ctx.Err() != nil {
 			return
 		}
@@ -76,36 +76,60 @@ func nextSize(most, sent int, taken bool, took time.Duration) int {
 	return most
 }
 
+// turn is where the next Write to a data node begins.
+type turn struct {
+	last   int    // the slot from which changes were taken last
+	most   int    // how many changes it may have
+	writes uint64 // that were made before
+}
+
 // gather makes the next Write to a node. next is when a slot that pauses may be
 // tried again.
-func (w *writer) gather(address string, p *backoff, last, most int, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
+func (w *writer) gather(address string, p *backoff, t *turn, now time.Time) (req *wirev1.WriteRequest, parts []registry.Batch, next time.Time) {
 	req = &wirev1.WriteRequest{Session: wire.NodeOut(w.config.Node), Number: w.numbers.Add(1)}
-	parts, next = w.take(address, p, last, most, now)
+	parts, next = w.take(address, p, t, now)
+	if len(parts) > 0 {
+		t.writes++
+	}
 	for _, part := range parts { // made without the lock, which every client's messages wait for
 		req.Batches = append(req.Batches, part.Message())
 	}
 	return req, parts, next
 }
 
-// take takes the changes of the next Write from the registry.
-func (w *writer) take(address string, p *backoff, last, most int, now time.Time) (parts []registry.Batch, next time.Time) {
-	room := writeBytes
+// take takes the changes of the next Write from the registry: class by class, of
+// all slots, so that what is urgent in one slot does not wait behind what is new in
+// another one.
+func (w *writer) take(address string, p *backoff, t *turn, now time.Time) (parts []registry.Batch, next time.Time) {
+	room, most, last := writeBytes, t.most, t.last
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
+	var slots []int
 	for _, n := range rotate(w.registry.Unwritten(), last) {
-		if room <= 0 || most <= 0 {
-			break
-		}
 		if until := p.until(n, now); !until.IsZero() {
 			next = earlier(next, until)
 			continue
 		}
-		part := w.registry.Take(n, address, room, most, now)
-		if part.Len() == 0 {
-			continue
+		slots = append(slots, n)
+	}
+	at := map[int]int{} // the slots' places in parts
+	for _, class := range registry.Order(t.writes) {
+		for _, n := range slots {
+			if room <= 0 || most <= 0 {
+				return parts, next
+			}
+			part := w.registry.Take(n, address, class, room, most, now)
+			if part.Len() == 0 {
+				continue
+			}
+			room, most, t.last = room-part.Size, most-part.Len(), n
+			if i, more := at[n]; more {
+				parts[i].Add(part)
+				continue
+			}
+			at[n] = len(parts)
+			parts = append(parts, part)
 		}
-		room, most = room-part.Size, most-part.Len()
-		parts = append(parts, part)
 	}
 	return parts, next
 }
@@ -161,6 +185,7 @@ func (w *writer) write(ctx context.Context, n *dataNode, req *wirev1.WriteReques
 			p.succeeded(part.Slot)
 		}
 	}
+	w.settled()
 	w.clients.stored(acks)
 	return true
 }

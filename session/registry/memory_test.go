@@ -55,7 +55,7 @@ func bytesPerRegistration(t testing.TB) float64 {
 			continue
 		}
 		for _, slot := range r.Unwritten() {
-			for b := r.Take(slot, "data-1", 1<<20, batch, now); b.Len() > 0; b = r.Take(slot, "data-1", 1<<20, batch, now) {
+			for b := takeAny(r, slot, "data-1", 1<<20, batch, now); b.Len() > 0; b = takeAny(r, slot, "data-1", 1<<20, batch, now) {
 				_, counted := r.Settle(b)
 				require.True(t, counted)
 			}

@@ -37,7 +37,7 @@ func TestRegistration_IsHeldBackUntilSentAgain(t *testing.T) {
 	e1, e2 := conclave.Epoch{Term: 1, Seq: 1}, conclave.Epoch{Term: 1, Seq: 2}
 	r.Adopt(0, e1, "", now)
 	take := func() (Batch, []string) {
-		b := r.Take(0, r.slots[0].address, 1<<20, 100, now)
+		b := takeAny(r, 0, r.slots[0].address, 1<<20, 100, now)
 		var ids []string
 		for _, p := range b.Message().GetPuts() {
 			ids = append(ids, p.GetId())

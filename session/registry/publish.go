@@ -34,7 +34,7 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 		old.setOwner(owner)
 		if wasHeldBack && r.mayPublish(old, now) { // data may have dropped its copy
 			old.setStored(conclave.Epoch{})
-			old.slot.enqueue(putOf(old))
+			old.slot.enqueue(putOf(old, repeated))
 		}
 		return !old.stored.IsZero(), nil
 	}
@@ -54,7 +54,7 @@ func (r *Registry) replace(old, reg *registration, owner *Owner, now time.Time) 
 	}
 	r.byID[reg.id] = reg
 	r.slotOf(reg.key).hold(reg)
-	reg.slot.enqueue(putOf(reg))
+	reg.slot.enqueue(putOf(reg, classOf(reg, old)))
 	reg.setOwner(owner)
 	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot.number, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})
 }

@@ -9,7 +9,10 @@ import (
 	wirev1 "conclave/wire/v1"
 )
 
-// The queue of a slot holds the changes that data has not acknowledged.
+// The queue of a slot holds the changes that data has not acknowledged, in
+// classes: many new registrations delay neither a withdrawal nor an update
+// (ADR 0079). Of each id only the newest change is queued, so changes of one id
+// never overtake each other.
 //
 // A change is settled when the slot's leader accepted it at the slot's present
 // epoch, and only then. Two rules make that sufficient when the epoch changes:
@@ -56,18 +59,47 @@ func (r *Registry) Unwritten() []int {
 	return r.numbersOf(func(s *slotState) bool { return len(s.pending) > 0 })
 }
 
-// Take returns the oldest changes of a slot for its leader, if that is at the
-// address: at most the given number, and about the given number of bytes, but at
-// least one change. Registrations that are held back are left out. The changes
-// stay queued until Settle.
-func (r *Registry) Take(slot int, address string, bytes, most int, now time.Time) Batch {
+// Unsent returns about how many bytes are queued.
+func (r *Registry) Unsent() (bytes int) {
+	for _, s := range r.slots {
+		bytes += s.unsent
+	}
+	return bytes
+}
+
+// Full reports whether more is queued than limit. Of several data nodes each one
+// accounts for half at most: one that is slow, or gone, does not delay what belongs
+// to others. What waits for that one is bounded by what clients hold, since of each
+// registration only the newest change is queued.
+func (r *Registry) Full(limit int) bool {
+	if r.Unsent() < limit {
+		return false
+	}
+	byLeader := map[string]int{}
+	counted := 0
+	for _, s := range r.slots {
+		more := min(s.unsent, (limit+1)/2-byLeader[s.address])
+		byLeader[s.address] += more
+		counted += more
+	}
+	return counted >= limit || len(byLeader) == 1
+}
+
+// Knows reports whether a registration of that id is held, live or withdrawn.
+func (r *Registry) Knows(id string) bool { return r.byID[id] != nil }
+
+// Take returns the oldest changes of a class in the queue of a slot for its leader,
+// if that is at the address: at most the given number, and about the given number
+// of bytes, but at least one change. Registrations that are held back are left out.
+// The changes stay queued until Settle.
+func (r *Registry) Take(slot int, address string, of Class, bytes, most int, now time.Time) Batch {
 	s := r.of(slot)
 	b := Batch{Slot: slot, Epoch: s.epoch}
 	if s.address != address {
 		return b
 	}
 	s.compact()
-	for _, c := range s.order {
+	for _, c := range s.lanes[of] {
 		if c.settled || !c.removal && !r.mayPublish(c.reg, now) {
 			continue
 		}
@@ -78,6 +110,13 @@ func (r *Registry) Take(slot int, address string, bytes, most int, now time.Time
 		b.Size += c.size()
 	}
 	return b
+}
+
+// Add adds the changes of another class in the same slot's queue, which were taken
+// under the same hold of the lock.
+func (b *Batch) Add(more Batch) {
+	b.changes = append(b.changes, more.changes...)
+	b.Size += more.Size
 }
 
 // Ack is an acknowledgement for a client: its registration was accepted, or
@@ -112,7 +151,7 @@ func (r *Registry) Settle(b Batch) (acks []Ack, counted bool) {
 		r.trace.Claim(trace.Claim{Kind: trace.Settled, Slot: b.Slot, Epoch: b.Epoch, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})
 	}
 	if len(s.pending) == 0 {
-		s.order = nil
+		s.lanes = [classes][]*change{}
 	}
 	return acks, true
 }
@@ -162,7 +201,7 @@ func (r *Registry) Audit(until time.Time) (requeued int) {
 		}
 		for _, reg := range s.held.sorted() {
 			if !reg.stored.IsZero() && reg.stored.Less(s.epoch) && s.pending[reg.id] == nil {
-				s.enqueue(putOf(reg))
+				s.enqueue(putOf(reg, repeated))
 				requeued++
 			}
 		}

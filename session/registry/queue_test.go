@@ -21,7 +21,7 @@ func TestRefuse_DropsWhatDataRefusesAgainAndAgain(t *testing.T) {
 		_, err := r.Put(owner, conclave.Publisher{ID: "a", Data: dataOf("x"), Version: version}, now)
 		require.NoError(t, err)
 	}
-	take := func() Batch { return r.Take(0, "", 1, 1, now) }
+	take := func() Batch { return takeAny(r, 0, "", 1, 1, now) }
 	put(1)
 	old := take()
 	put(2)
@@ -60,13 +60,13 @@ func TestSettle_LeavesWhatWasPutMeanwhile(t *testing.T) {
 				require.NoError(t, err)
 			}
 			put(1)
-			inFlight := r.Take(0, "", 1<<20, 10, now)
+			inFlight := takeAny(r, 0, "", 1<<20, 10, now)
 			put(2)
 			between.act(r, now)
 			acks, counted := r.Settle(inFlight)
 			assert.True(t, counted)
 			assert.Empty(t, acks)
-			left := r.Take(0, "", 1<<20, 10, now)
+			left := takeAny(r, 0, "", 1<<20, 10, now)
 			require.Equal(t, 1, left.Len(), "version 2 is still to be written")
 			assert.EqualValues(t, 2, left.Message().GetPuts()[0].GetVersion())
 			acks, _ = r.Settle(left)

@@ -78,15 +78,16 @@ func sizeOf(values []string) (n int) {
 type change struct {
 	reg     *registration
 	removal bool
-	cause   wirev1.Cause // of a removal
+	class   Class
 	settled bool         // accepted, or replaced by a newer change
-	refused int          // how often data refused a Write of this change alone
+	cause   wirev1.Cause // of a removal
+	refused int32        // how often data refused a Write of this change alone
 }
 
-func putOf(reg *registration) *change { return &change{reg: reg} }
+func putOf(reg *registration, c Class) *change { return &change{reg: reg, class: c} }
 
 func removalOf(reg *registration, cause wirev1.Cause) *change {
-	return &change{reg: reg, removal: true, cause: cause}
+	return &change{reg: reg, removal: true, class: withdrawn, cause: cause}
 }
 
 // size estimates the size of the change on the wire in bytes.

@@ -151,7 +151,7 @@ func (m *machine) end(t *rapid.T) {
 		}
 	}
 	for _, n := range m.r.Unwritten() {
-		for b := m.r.Take(n, address(m.epochs[n]), 1<<20, 100, m.now); b.Len() > 0; b = m.r.Take(n, address(m.epochs[n]), 1<<20, 100, m.now) {
+		for b := takeAny(m.r, n, address(m.epochs[n]), 1<<20, 100, m.now); b.Len() > 0; b = takeAny(m.r, n, address(m.epochs[n]), 1<<20, 100, m.now) {
 			m.data.write(b.Message())
 			acks, _ := m.r.Settle(b)
 			m.settled(t, b.Message(), acks)
@@ -214,13 +214,19 @@ func consistent(t assert.TestingT, r *Registry) {
 		assert.Equal(t, sum, s.digest)
 		assert.Equal(t, n, s.number)
 		queued := map[string]bool{}
-		for _, c := range s.order {
-			if !c.settled {
-				assert.Same(t, c, s.pending[c.reg.id])
-				assert.False(t, queued[c.reg.id], "one change of each id is queued")
-				queued[c.reg.id] = true
+		unsent := 0
+		for class, lane := range s.lanes {
+			for _, c := range lane {
+				if !c.settled {
+					assert.Same(t, c, s.pending[c.reg.id])
+					assert.EqualValues(t, class, c.class)
+					assert.False(t, queued[c.reg.id], "one change of each id is queued")
+					queued[c.reg.id] = true
+					unsent += c.size()
+				}
 			}
 		}
+		assert.Equal(t, unsent, s.unsent)
 		assert.Len(t, s.pending, len(queued))
 		for key, tp := range s.topics {
 			assert.Same(t, tp, r.topics[key])

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"conclave"
@@ -23,7 +24,8 @@ type slotState struct {
 	covered conclave.Epoch     // a diff at this epoch carried everything in held
 	pending map[string]*change // the newest change of each id that is not settled
 	peak    int                // the most that pending had; see Registry.giveBack
-	order   []*change          // the same changes, oldest first; settled ones are skipped
+	lanes   [classes][]*change // the same changes by class, oldest first; settled ones are skipped
+	unsent  int                // estimated bytes of the same changes on the wire
 
 	topics map[string]*topic // by DataInfoID
 	due    []*topic          // those with due set, in the order in which it was set
@@ -32,7 +34,7 @@ type slotState struct {
 // clear removes all but the fence.
 func (s *slotState) clear() {
 	s.held, s.digest, s.covered = set{kind: ofSlot}, 0, conclave.Epoch{}
-	s.pending, s.peak, s.order = map[string]*change{}, 0, nil
+	s.pending, s.peak, s.lanes, s.unsent = map[string]*change{}, 0, [classes][]*change{}, 0
 	s.topics, s.due = map[string]*topic{}, nil
 }
 
@@ -47,18 +49,23 @@ func (s *slotState) release(reg *registration) {
 	s.digest -= wire.EntryHash(reg.id, reg.version)
 }
 
-// enqueue queues a change and discards an older one of the same id.
+// enqueue queues a change and discards an older one of the same id. What replaces
+// something urgent is urgent: a registration that was withdrawn and is published
+// again does not wait longer than its withdrawal.
 func (s *slotState) enqueue(c *change) {
 	if older := s.pending[c.reg.id]; older != nil {
-		older.settled = true
+		c.class = min(c.class, max(older.class, watched))
+		s.settle(older)
 	}
 	s.pending[c.reg.id] = c
-	s.order = append(s.order, c)
+	s.lanes[c.class] = append(s.lanes[c.class], c)
+	s.unsent += c.size()
 }
 
 // settle takes a change out of the queue. A newer change of the same id stays.
 func (s *slotState) settle(c *change) {
 	c.settled = true
+	s.unsent -= c.size()
 	if s.pending[c.reg.id] == c {
 		delete(s.pending, c.reg.id)
 	}
@@ -66,14 +73,14 @@ func (s *slotState) settle(c *change) {
 
 // compact frees the settled changes once they are more than the others.
 func (s *slotState) compact() {
-	if len(s.order) <= 2*len(s.pending)+16 {
+	queued := 0
+	for _, lane := range s.lanes {
+		queued += len(lane)
+	}
+	if queued <= 2*len(s.pending)+16 {
 		return
 	}
-	kept := make([]*change, 0, len(s.pending))
-	for _, c := range s.order {
-		if !c.settled {
-			kept = append(kept, c)
-		}
+	for i, lane := range s.lanes {
+		s.lanes[i] = slices.Clone(slices.DeleteFunc(lane, func(c *change) bool { return c.settled }))
 	}
-	s.order = kept
 }

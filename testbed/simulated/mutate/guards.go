@@ -31,6 +31,7 @@ var guards = slices.Concat(
 	dataGuards,
 	loadGuards,
 	linearGuards,
+	orderGuards,
 	trustGuards,
 	livenessGuards,
 	millisGuards,

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// While many new publications wait, a withdrawal and an update are in the next
+// message, and new ones still have their share of it.
+func TestLink_WithdrawalsAndUpdatesGoFirst(t *testing.T) {
+	c, err := New(Config{Sessions: []string{"a:1"}})
+	require.NoError(t, err)
+	l := &link{client: c, window: newWindow(time.Second), owed: map[*Publication]bool{}, unfit: map[*Subscription]bool{}}
+	publish := func(n int) (out []*Publication) {
+		for range n {
+			p, err := c.Publish(t.Context(), "a", []string{string(make([]byte, 100))})
+			require.NoError(t, err)
+			out = append(out, p)
+		}
+		return out
+	}
+	old := publish(2)
+	for _, p := range old {
+		p.progress(1, 1, nil)
+	}
+	c.links = append(c.links, l)
+	publish(1000)
+	require.NoError(t, old[0].Update([]string{"new"}))
+	require.NoError(t, old[1].Withdraw())
+	m := l.next()
+	require.NotNil(t, m)
+	assert.Equal(t, old[1].id, m.Publishers[0].GetId())
+	assert.True(t, m.Publishers[0].GetWithdrawn())
+	assert.Equal(t, old[0].id, m.Publishers[1].GetId())
+	assert.Greater(t, len(m.Publishers), 100, "the rest of the message is for new ones")
+
+	// However much is updated, a quarter of each message is for new ones.
+	l.window = newWindow(time.Second)
+	for p := range c.pubs {
+		if c.pubs[p].accepted == 0 {
+			c.pubs[p].accepted = 1
+			require.NoError(t, c.pubs[p].Update([]string{string(make([]byte, 100))}))
+		}
+	}
+	fresh := publish(1000)
+	m = l.next()
+	require.NotNil(t, m)
+	news := 0
+	for _, p := range m.Publishers {
+		if p.GetVersion() == 1 {
+			news++
+		}
+	}
+	assert.Greater(t, 5*news, len(m.Publishers))
+	assert.Less(t, 3*news, len(m.Publishers))
+	assert.Equal(t, fresh[0].id, m.Publishers[len(m.Publishers)-news].GetId(), "the oldest of them first")
+}
+
+// What waits is taken once, in the newest class that it had when it was added.
+func TestWaiting_AgreesWithModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var w waiting
+		all := make([]*Publication, 4)
+		for i := range all {
+			all[i] = &Publication{}
+		}
+		model := map[*Publication]int{}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				p := rapid.SampledFrom(all).Draw(t, "p")
+				p.version, p.accepted = 2, int64(rapid.IntRange(0, 2).Draw(t, "accepted"))
+				p.withdrawn = rapid.Bool().Draw(t, "withdrawn")
+				w.add(p)
+				if was, waits := model[p]; !waits || classOf(p) < was {
+					model[p] = classOf(p)
+				}
+			},
+			"take": func(t *rapid.T) {
+				class := rapid.IntRange(0, classes-1).Draw(t, "class")
+				p := w.first(class)
+				if p == nil {
+					for _, of := range model {
+						assert.NotEqual(t, class, of)
+					}
+					return
+				}
+				assert.Equal(t, class, model[p])
+				w.remove(p)
+				delete(model, p)
+			},
+			"": func(t *rapid.T) {
+				assert.Equal(t, len(model) == 0, w.empty())
+				behind := false
+				for _, of := range model {
+					behind = behind || of > withdrawals
+				}
+				assert.Equal(t, behind, w.behind(withdrawals))
+			},
+		})
+	})
+}
