@@ -31,15 +31,3 @@ func Order(n uint64) (order [classes]Class) {
 	}
 	return order
 }
-
-// classOf returns the class of a registration that takes the place of old, which
-// may be nil.
-func classOf(reg, old *registration) Class {
-	switch {
-	case reg.withdrawn:
-		return withdrawn
-	case old != nil && !old.stored.IsZero(), reg.slot.topics[reg.key] != nil:
-		return watched
-	}
-	return fresh
-}

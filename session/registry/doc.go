@@ -38,7 +38,6 @@
 //
 //   - view.go: what operators are shown.
 //   - outbox.go: what is still to be sent to one client.
-//   - class.go: the classes of changes, and their order.
 //   - queue.go: the changes that data has not acknowledged.
 //   - diff.go: the answer to a data node that compares its copies.
 //   - publish.go: registrations come, change and go.
@@ -53,5 +52,6 @@
 //   - slot.go: one slot: its leader, registrations, queue and topics.
 //   - topic.go: a topic, its content, and its subscriptions.
 //   - registration.go: a registration, and a change of it.
+//   - class.go: the classes of changes, and their order.
 //   - owner.go: a connection, and until when its registrations may be published.
 package registry

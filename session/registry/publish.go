@@ -54,7 +54,7 @@ func (r *Registry) replace(old, reg *registration, owner *Owner, now time.Time) 
 	}
 	r.byID[reg.id] = reg
 	r.slotOf(reg.key).hold(reg)
-	reg.slot.enqueue(putOf(reg, classOf(reg, old)))
+	reg.slot.enqueue(putOf(reg, reg.slot.classOf(reg, old)))
 	reg.setOwner(owner)
 	r.trace.Claim(trace.Claim{Kind: trace.Accepted, Slot: reg.slot.number, Subject: reg.id, Key: reg.key, Version: reg.version, Flag: reg.withdrawn})
 }

@@ -77,7 +77,7 @@ func (r *Registry) Resize(n int, now time.Time) {
 		reg := r.byID[id]
 		reg.setStored(conclave.Epoch{})
 		r.slotOf(reg.key).hold(reg)
-		reg.slot.enqueue(putOf(reg, classOf(reg, nil)))
+		reg.slot.enqueue(putOf(reg, reg.slot.classOf(reg, nil)))
 	}
 	for _, key := range sortedKeys(r.topics) {
 		tp := r.topics[key]

@@ -49,6 +49,18 @@ func (s *slotState) release(reg *registration) {
 	s.digest -= wire.EntryHash(reg.id, reg.version)
 }
 
+// classOf returns the class of a registration in the slot that takes the place of
+// old, which may be nil.
+func (s *slotState) classOf(reg, old *registration) Class {
+	switch {
+	case reg.withdrawn:
+		return withdrawn
+	case old != nil && !old.stored.IsZero(), s.topics[reg.key] != nil:
+		return watched
+	}
+	return fresh
+}
+
 // enqueue queues a change and discards an older one of the same id. What replaces
 // something urgent is urgent: a registration that was withdrawn and is published
 // again does not wait longer than its withdrawal.

@@ -7,7 +7,7 @@ var orderGuards = []guard{
 	{name: "updates leave no room for new publications", test: unit{"./client", "TestLink_WithdrawalsAndUpdatesGoFirst"}, patch: patch{
 		"client/link.go", "share -= (limit - size) / 4", "share -= 0"}},
 	{name: "what is watched waits behind what is new", test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
-		"session/registry/class.go", "\t\treturn watched\n", "\t\treturn fresh\n"}},
+		"session/registry/slot.go", "\t\treturn watched\n", "\t\treturn fresh\n"}},
 	{name: "what replaces something urgent waits", test: unit{"./session/registry", "TestTake_ClassesInTheirOrder"}, patch: patch{
 		"session/registry/slot.go", "c.class = min(c.class, max(older.class, watched))", "c.class = max(c.class, older.class)"}},
 	{name: "a class of changes may wait for ever", test: unit{"./session/registry", "TestOrder_NoClassWaitsForEver"}, patch: patch{
