@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,11 +29,11 @@ func TestRoom_NewRegistrationsWait(t *testing.T) {
 		_, err := r.Put(owner, conclave.Publisher{ID: "held", Data: conclave.DataInfoID{DataID: "a", Instance: "b", Group: "c"}, Version: 1, Values: []string{"value"}}, now)
 		require.NoError(t, err)
 		m := &room{registry: &locked{Registry: r}, limit: r.Unsent(), waits: prometheus.NewCounter(prometheus.CounterOpts{})}
-		extended := 0
+		var extended atomic.Int32
 		begin := func(ctx context.Context, p *wirev1.Publisher) chan bool {
 			done := make(chan bool, 1)
 			go func() {
-				m.wait(ctx, []*wirev1.Publisher{p}, func() { extended++ })
+				m.wait(ctx, []*wirev1.Publisher{p}, func() { extended.Add(1) })
 				done <- true
 			}()
 			synctest.Wait()
@@ -45,7 +46,7 @@ func TestRoom_NewRegistrationsWait(t *testing.T) {
 		waits, ends := begin(t.Context(), &wirev1.Publisher{Id: "new", Version: 1}), begin(ctx, &wirev1.Publisher{Id: "other", Version: 1})
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		assert.Equal(t, 2, extended, "the streams stay open")
+		assert.EqualValues(t, 2, extended.Load(), "the streams stay open")
 		assert.Empty(t, waits)
 		cancel()
 		synctest.Wait()
