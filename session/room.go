@@ -34,20 +34,16 @@ type room struct {
 // this one's pings, which are requests of their own; of a client that pings in its
 // stream, extend keeps the stream open.
 func (m *room) wait(ctx context.Context, publishers []*wirev1.Publisher, extend func()) {
+	if !m.lacks(publishers) {
+		return
+	}
+	m.waits.Inc()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for waited := false; ; waited = true {
+	for {
 		settled := m.settled.Next()
-		full := with(m.registry, func(r *registry.Registry) bool {
-			return r.Full(m.limit) && slices.ContainsFunc(publishers, func(p *wirev1.Publisher) bool {
-				return !p.GetWithdrawn() && !r.Knows(p.GetId())
-			})
-		})
-		if !full {
+		if !m.lacks(publishers) {
 			return
-		}
-		if !waited {
-			m.waits.Inc()
 		}
 		select {
 		case <-settled:
@@ -57,4 +53,13 @@ func (m *room) wait(ctx context.Context, publishers []*wirev1.Publisher, extend 
 			return
 		}
 	}
+}
+
+// lacks reports whether there is no room, and one of these is new.
+func (m *room) lacks(publishers []*wirev1.Publisher) bool {
+	return with(m.registry, func(r *registry.Registry) bool {
+		return r.Full(m.limit) && slices.ContainsFunc(publishers, func(p *wirev1.Publisher) bool {
+			return !p.GetWithdrawn() && !r.Knows(p.GetId())
+		})
+	})
 }

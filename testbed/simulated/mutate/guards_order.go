@@ -13,7 +13,7 @@ var orderGuards = []guard{
 	{name: "a class of changes may wait for ever", test: unit{"./session/registry", "TestOrder_NoClassWaitsForEver"}, patch: patch{
 		"session/registry/class.go", "if n%4 == 3 {", "if n%4 == 4 {"}},
 	{name: "clients do not wait for data", test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
-		"session/room.go", "\t\tif !full {", "\t\tif !full || m.limit > 0 {"}},
+		"session/room.go", "\tif !m.lacks(publishers) {\n\t\treturn\n\t}\n\tm.waits.Inc()", "\tif !m.lacks(publishers) || m.limit > 0 {\n\t\treturn\n\t}\n\tm.waits.Inc()"}},
 	{name: "what replaces something waits for data", test: unit{"./session", "TestRoom_NewRegistrationsWait"}, patch: patch{
 		"session/room.go", "return !p.GetWithdrawn() && !r.Knows(p.GetId())", "return p != nil"}},
 	{name: "one slow data node delays all", test: unit{"./session/registry", "TestFull_OneSlowNodeDelaysNoOther"}, patch: patch{
