@@ -366,9 +366,11 @@ func TestHistory_EachElectionLeavesOneRow(t *testing.T) {
 		release()
 
 		// The record is written beside the beginning of the leadership.
-		list, err := conclavesql.NewHistory(b.db, b.lock).List(t.Context(), 10)
-		for ; err == nil && len(list) < 4; list, err = conclavesql.NewHistory(b.db, b.lock).List(t.Context(), 10) {
+		history := conclavesql.NewHistory(b.db, b.lock)
+		list, err := history.List(t.Context(), 10)
+		for end := time.Now().Add(b.Lease); err == nil && len(list) < 4 && time.Now().Before(end); {
 			time.Sleep(b.Lease / 100)
+			list, err = history.List(t.Context(), 10)
 		}
 		require.NoError(t, err)
 		require.Len(t, list, 4)

@@ -64,11 +64,12 @@ func (p *point) connections(ctx context.Context) (err error) {
 	served := NewDist()
 	start := time.Now()
 	var release func() (lost int64, err error)
-	var here links // those of this process
+	var here links    // those of this process
+	var bounced int64 // of these, before a session is killed
 	switch {
 	case n <= clientsPerProcess:
 		here, err = serveAll(ctx, p.Driver, "conn", n, n, served)
-		release = func() (int64, error) { here.close(); return p.Driver.Lost(), nil }
+		release = func() (int64, error) { here.close(); return bounced, nil }
 	case p.Clients == nil:
 		return fmt.Errorf("%d connections: want at most %d for a target without processes of clients", n, clientsPerProcess)
 	default:
@@ -83,14 +84,11 @@ func (p *point) connections(ctx context.Context) (err error) {
 	if after, known := p.values[columnSessionMiB.Name]; known && err == nil {
 		p.set(columnIdle, (after-before)*1024/float64(n))
 	}
-	bounced := p.Driver.Lost() // before a session is killed
+	bounced = p.Driver.Lost()
 	if p.Cluster != nil && here != nil && err == nil {
 		err = p.killSession(ctx, here)
 	}
 	lost, failed := release()
-	if here != nil {
-		lost = bounced
-	}
 	p.set(columnLost, float64(lost))
 	if failed != nil {
 		delete(p.values, columnLost.Name) // not all processes have reported
