@@ -50,9 +50,10 @@
 // A client has at most two messages in flight that its session has not accepted,
 // and fewer bytes the longer the session takes (window.go). What waits is sent in
 // larger messages, and a newer version replaces an older one; withdrawals and
-// updates go before new publications (order.go). Pings do not wait behind it. While Config.MaxWaiting bytes wait for acceptance, Publish waits,
-// too. A session to which many clients connect at once lets some of them wait for
-// the welcome, and sends them that they do.
+// updates go before new publications (order.go). Pings do not wait behind it.
+// While Config.MaxWaiting bytes wait for acceptance, Publish waits, too. A session
+// to which many clients connect at once lets some of them wait for the welcome, and
+// sends them that they do.
 //
 // # What is guaranteed
 //
@@ -82,9 +83,8 @@
 //
 //   - The session: another one has everything within milliseconds. Large values
 //     that data has are named by a digest, and sent again only if the session does
-//     not find them (docs/adr/0077). The client's
-//     publications stay visible in between, since data keeps the lost session's
-//     copies.
+//     not find them (docs/adr/0077). The client's publications stay visible in
+//     between, since data keeps the lost session's copies.
 //   - All sessions: the last lists stay; the client retries for ever.
 //   - Data nodes, meta nodes, the database: no effect here, except that Stored
 //     waits.

@@ -96,7 +96,7 @@ func TestLostSession_SlotWithCopyDoesNotWaitForIt(t *testing.T) {
 	})
 }
 
-// What a session says that it has pushed may be what one of its clients claims: a
+// What a session reports as pushed may be what one of its clients claims: a
 // new leader's versions begin one base above its own at most.
 func TestServe_ClaimsOfSessionsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {

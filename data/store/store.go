@@ -183,8 +183,9 @@ func (s *Store) RemoveOwner(owner conclave.NodeID, cause wirev1.Cause, now time.
 // that subscribers accept it as newer than anything they hold. The feed starts
 // again. What subscribers claim to have raises the counter by one VersionBase at
 // most: a slot's next leader begins that far above what the last one reported, so
-// no version that was ever pushed is higher. Every datum is marked until the given time, if that is in the future:
-// some owner could not be asked, or the previous leader had marks of its own.
+// no version that was ever pushed is higher. Every datum is marked until the given
+// time, if that is in the future: some owner could not be asked, or the previous
+// leader had marks of its own.
 func (s *Store) Serve(floor int64, marked, now time.Time) {
 	s.counter = max(s.counter, floor) + 1
 	s.claims = s.counter + conclave.VersionBase
