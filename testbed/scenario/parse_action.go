@@ -147,8 +147,9 @@ func (p *parser) action() (*testbed.Step, error) {
 	return d, err
 }
 
+// slowness reads "by D", "jitter D" and "rate BYTES", in any order.
 func (p *parser) slowness(d *testbed.Step, err error) error {
-	for err == nil && len(p.words) > 0 {
+	for more := true; err == nil && more; {
 		switch {
 		case p.accept("by"):
 			d.By, err = p.duration()
@@ -157,7 +158,7 @@ func (p *parser) slowness(d *testbed.Step, err error) error {
 		case p.accept("rate"):
 			d.Rate, err = p.number()
 		default:
-			return nil
+			more = false
 		}
 	}
 	if err == nil && d.By == 0 && d.Rate == 0 {

@@ -148,6 +148,8 @@ func TestParse_NamesWhatIsInvalid(t *testing.T) {
 		"at 2s expect leader":                        `x.txt:1: expect leader: want within DURATION or for DURATION`,
 		"at 2s reset links of db for 2s":             `x.txt:1: reset does not last: want no "for"`,
 		"at 2s slow db":                              `x.txt:1: slow db: want by DURATION or rate BYTES`,
+		"at 2s slow db for 2s":                       `x.txt:1: slow db: want by DURATION or rate BYTES`,
+		"at 2s slow db jitter 5ms for 2s":            `x.txt:1: slow db: want by DURATION or rate BYTES`,
 		"at 2s set clock of db to tomorrow":          `x.txt:1: invalid time "tomorrow"`,
 		"every 0s from 1s to 2s kill leader":         `x.txt:1: every 0s: want a duration above 0`,
 		"figure beauty":                              `x.txt:1: unknown figure "beauty"`,
