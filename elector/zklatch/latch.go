@@ -266,13 +266,13 @@ func (l *Latch) run() {
 		if watch == nil {
 			continue
 		}
-		l.await(watch, changed, mayGo)
+		l.await(&w.watch, watch, changed, mayGo)
 	}
 }
 
-// await waits for an event, or for a change of the session; a leader also until its
+// await waits for the event of w, or for a change of the session; a leader also until its
 // last confirmation is too old.
-func (l *Latch) await(watch <-chan Event, changed <-chan struct{}, leading bool) {
+func (l *Latch) await(w *watch, events <-chan Event, changed <-chan struct{}, leading bool) {
 	c := l.queue.c
 	for {
 		var doubt <-chan time.Time
@@ -283,7 +283,8 @@ func (l *Latch) await(watch <-chan Event, changed <-chan struct{}, leading bool)
 			doubt = timer.C
 		}
 		select {
-		case <-watch:
+		case <-events:
+			w.fired(events)
 			if !leading {
 				c.woken.Add(1)
 			}

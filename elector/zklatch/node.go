@@ -53,6 +53,16 @@ func (w *watch) keep(events <-chan Event) {
 	w.events = events
 }
 
+// fired forgets the watch whose event was received, unless another was set meanwhile.
+// Its channel may not be closed yet, and would wake the waiter a second time.
+func (w *watch) fired(events <-chan Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.events == events {
+		w.events = nil
+	}
+}
+
 // node is a node as it was read; exists is false if there was none.
 type node struct {
 	data   []byte
@@ -121,6 +131,7 @@ func (c *Client) follow(ctx context.Context, path string, w *watch, see func(nod
 		}
 		select {
 		case <-events:
+			w.fired(events)
 			c.woken.Add(1)
 		case <-changed:
 		case <-ctx.Done():

@@ -239,6 +239,7 @@ func (q queue) wait(ctx context.Context, p place) error {
 		}
 		select {
 		case <-watch:
+			w.watch.fired(watch)
 			q.c.woken.Add(1)
 		case <-changed:
 		case <-ctx.Done():

@@ -57,7 +57,7 @@ func (c *Client) waitForRequest(ctx context.Context, path string) bool {
 	var w watch
 	for {
 		_, changed := c.tree.Session()
-		data, _, watch, err := c.read(ctx, path, &w)
+		data, _, events, err := c.read(ctx, path, &w)
 		switch {
 		case err == nil && bytes.Equal(data, revokeData):
 			return ctx.Err() == nil
@@ -67,7 +67,8 @@ func (c *Client) waitForRequest(ctx context.Context, path string) bool {
 			return false
 		}
 		select {
-		case <-watch:
+		case <-events:
+			w.fired(events)
 		case <-changed: // an event may have been missed
 		case <-ctx.Done():
 			return false
