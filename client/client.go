@@ -48,6 +48,8 @@ type Client struct {
 	resent     int64                    // likewise
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve
+	token      string                   // as last read
+	refusal    error                    // why the sessions refuse the token, until one accepts it
 	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
 }
 
@@ -59,14 +61,8 @@ func New(c Config) (*Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	out := &Client{
-		config: c,
-		log:    c.Logger,
-		peers:  wire.NewPeers(c.Network, &wire.Interceptor{Token: c.Token}, wire.ClientPingTimeout),
-		ended:  make(chan struct{}),
-		pubs:   map[string]*Publication{},
-		subs:   map[string]*Subscription{},
-	}
+	out := &Client{config: c, log: c.Logger, ended: make(chan struct{}), pubs: map[string]*Publication{}, subs: map[string]*Subscription{}}
+	out.peers = wire.NewPeers(c.Network, &wire.Interceptor{Token: out.sentToken}, wire.ClientPingTimeout)
 	out.closing, out.beginClosing = context.WithCancel(context.Background())
 	out.id = out.newID()
 	return out, nil

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strings"
 	"time"
 
 	"conclave"
@@ -24,9 +26,17 @@ type Config struct {
 	Resolve func(ctx context.Context) ([]string, error)
 	// Name is how sessions display this client. Default "client".
 	Name string
-	// Token is sent to sessions. If they are configured with one, registering
-	// requires it; subscribing does not.
+	// Token is sent to sessions. If they are configured with tokens, registering
+	// needs one with the right publish, and subscribing one with the right read.
 	Token string
+	// TokenFrom, if not nil, returns the token instead; see TokenFile. It is called
+	// for each attempt to connect, so that a token may be replaced while the client
+	// runs: the session ends the connection when the old one is not valid any more.
+	TokenFrom func() (string, error)
+	// GiveUp makes a refused token final: publications and subscriptions have the
+	// error, and are not tried again. It is for programs that end then. Otherwise
+	// a client with a token tries again with the pauses of any reconnect.
+	GiveUp bool
 	// Linger announces that this client ends without a good-bye: its
 	// publications then stay for this long, at most an hour, and count as
 	// withdrawn afterwards, so that the push guard does not take them for lost.
@@ -55,12 +65,32 @@ var (
 	ErrWithdrawn = errors.New("the publication is withdrawn")
 )
 
+// TokenFile returns a function for Config.TokenFrom: it reads the token in a file,
+// which is the last word of the first line that is not empty and no comment (#).
+func TokenFile(path string) func() (string, error) {
+	return func() (string, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("read the token: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if words := strings.Fields(line); len(words) > 0 && !strings.HasPrefix(words[0], "#") {
+				return words[len(words)-1], nil
+			}
+		}
+		return "", fmt.Errorf("read the token: %s has none", path)
+	}
+}
+
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = "client"
 	}
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 64 << 20
+	}
+	if token := c.Token; c.TokenFrom == nil && token != "" {
+		c.TokenFrom = func() (string, error) { return token, nil }
 	}
 	if c.Network == nil {
 		c.Network = &wire.TCP{} // dial limits the time

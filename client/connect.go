@@ -54,18 +54,26 @@ func (c *Client) runLinks(ctx context.Context) error {
 				c.drop(l)
 				return ctx.Err()
 			case err != nil:
+				c.noteRefusal(err)
 				pause, limit = min(max(2*pause, firstPause), maxPause), min(2*limit, welcomeMost)
 				c.log.Debug("no session yet", "error", err, "pause", pause)
 				c.sleep(ctx, c.jittered(pause))
 				continue
 			}
-			held, pause, limit = l, 0, welcomeFirst
+			held, limit = l, welcomeFirst
+			if c.refusedToken() == nil {
+				pause = 0
+			}
 			c.log.Info("connected", "session", l.session.String(), "address", l.address)
 		}
 		select {
 		case <-held.done:
 			c.countLost()
 			c.log.Warn("lost the session", "session", held.session.Name, "error", held.err)
+			if c.noteRefusal(held.err) { // after a pause: the next session may refuse the token, too
+				pause = min(max(2*pause, firstPause), maxPause)
+				c.sleep(ctx, c.jittered(pause))
+			}
 			avoid, held = held.address, nil
 		case move := <-held.move:
 			old := held

@@ -85,6 +85,7 @@ func (c *Client) dial(ctx context.Context, address string, limit time.Duration) 
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	defer connected()
+	c.readToken()
 	timeout := time.AfterFunc(limit, func() { cancel(errSilent) })
 	l.stream = c.peers.Client(address).Connect(ctx)
 	// net/http notices the end of the context only when it is not waiting for
@@ -374,6 +375,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	opened, now := false, time.Now()
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
+			c.refusal = nil
 			p.progress(a.GetVersion(), 0, nil)
 			opened = l.window.accept(p, a.GetVersion(), now) || opened
 		}
@@ -438,11 +440,12 @@ func (l *link) settle(p *Publication) {
 }
 
 // refused handles a refusal. A refusal because this session cannot take clients
-// now ends the link, since another session may take them.
+// now ends the link, since another session may take them. So does that of a token,
+// since the next connection may have another one.
 func (l *link) refused(r *wirev1.Refusal) error {
 	c := l.client
 	err := wire.Errorf(wire.Code(r.GetCode()), "%s", r.GetMessage())
-	if err.Code == wire.CodeUnavailable {
+	if err.Code == wire.CodeUnavailable || c.retries(err) {
 		return err
 	}
 	switch p := c.pubs[r.GetId()]; {

@@ -203,7 +203,9 @@ func (p *Publication) wait(ctx context.Context, what string, reached func() int6
 		case <-c.ended:
 			return fmt.Errorf("%s is not %s: %w", p.data.DataID, what, ErrClosed)
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not %s yet: %w", p.data.DataID, what, ctx.Err())
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return fmt.Errorf("%s is not %s yet: %w", p.data.DataID, what, c.because(ctx.Err()))
 		}
 		c.mu.Lock()
 	}

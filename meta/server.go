@@ -93,7 +93,7 @@ func (s *Server) assemble(address string) (http.Handler, error) {
 	s.leaders.elector = s.elector
 	s.candidacy = &candidacy{
 		config: s.config, log: s.log, address: address, strategy: strategy, elector: s.elector, client: s.client, fence: s.Fence, events: s.Events(),
-		leaders: s.leaders, http: s.Peers.HTTP(),
+		leaders: s.leaders, http: s.Peers.HTTP(), token: s.Token,
 	}
 	f := &follower{
 		self: s.config.Node, log: s.log, elector: s.elector, client: s.client, view: s.view, leaders: s.leaders, competes: s.candidacy.competes,

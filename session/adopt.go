@@ -260,7 +260,7 @@ func (c *clientService) adopt(ctx context.Context, conn *connection, digests []*
 		}
 		wanted = append(wanted, d)
 	}
-	if conn.authorized {
+	if conn.mayPublish() == nil {
 		wanted = c.adopter.adopt(ctx, wanted, func(found []*wirev1.Publisher) {
 			if len(found) > 0 {
 				c.register(ctx, conn, found)

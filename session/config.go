@@ -11,7 +11,7 @@ import (
 )
 
 // Config configures a session. Zero durations take the values of DefaultConfig.
-// Without a Token every client may register. A data node's feed counts as broken
+// Without a Token every client may register; see node.Config. A data node's feed counts as broken
 // after two missed Beats.
 type Config struct {
 	node.Config

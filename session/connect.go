@@ -16,7 +16,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
-	"conclave/wire/serve"
+	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
 )
@@ -94,9 +94,10 @@ func (c *clientService) Connect(ctx context.Context, stream *clientStream) error
 		return err
 	}
 	defer arrived()
+	identity, _ := rights.Of(ctx)
 	conn := &connection{
-		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas},
-		since: c.config.Now(), linger: c.config.ClientLease, authorized: serve.Authorized(stream.RequestHeader(), c.config.Token),
+		Owner: &registry.Owner{Client: first.Hello.Client, Name: first.Hello.Name, Identity: identity.Name, Address: stream.Peer().Addr, Deltas: first.Hello.Deltas},
+		since: c.config.Now(), linger: c.config.ClientLease, identity: identity,
 		settled: signal.New(), extend: extend, abort: func() { reading.set(past) },
 	}
 	conn.out = &outbox{send: stream.Send, failed: conn.abort}
@@ -229,8 +230,8 @@ func (c *clientService) register(ctx context.Context, conn *connection, publishe
 		puts := make([]conclave.Publisher, 0, len(chunk))
 		for _, in := range chunk {
 			p, err := wire.PublisherIn(in)
-			if err == nil && !conn.authorized {
-				err = wire.Errorf(wire.CodeUnauthorized, "registering needs the header Authorization: Bearer TOKEN")
+			if err == nil {
+				err = conn.mayPublish()
 			}
 			if err != nil {
 				refuse(in.GetId(), err)

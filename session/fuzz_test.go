@@ -14,6 +14,7 @@ import (
 	"conclave/internal/signal"
 	"conclave/session/registry"
 	"conclave/wire"
+	"conclave/wire/rights"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -51,7 +52,7 @@ func FuzzTake(f *testing.F) {
 		s.clients.refuse("")
 		var conns []*connection
 		for _, name := range []string{"c", "d"} {
-			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, authorized: true, out: &outbox{}, settled: signal.New(), extend: func() {}}
+			c := &connection{Owner: &registry.Owner{Client: name, Name: name}, identity: rights.Identity{Right: rights.Operator}, out: &outbox{}, settled: signal.New(), extend: func() {}}
 			c.Renew(now, time.Second)
 			require.NoError(t, s.clients.admit(c, &wirev1.Welcome{}))
 			conns = append(conns, c)

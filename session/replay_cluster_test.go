@@ -90,7 +90,7 @@ func TestDigests_WithoutTokenNothingIsLookedUp(t *testing.T) {
 		accepted, _, _ := owner.answers(&wirev1.ClientMessage{Publishers: []*wirev1.Publisher{p}})
 		require.Len(t, accepted, 1)
 
-		c.startSession("session-2", func(c *session.Config) { c.Token = "secret" })
+		c.startSession("session-2", func(c *session.Config) { c.Token, c.PublicReads = "secret", true })
 		c.settle()
 		stranger := c.raw("stranger", "session-2").hello("stranger")
 		defer stranger.end()

@@ -232,10 +232,11 @@ func TestGoodbyeOnTheWire(t *testing.T) {
 	})
 }
 
-// If a token is configured, registering requires it; subscribing does not.
+// If a token is configured, registering requires it; with public reads, subscribing
+// does not.
 func TestTokenIsForRegistering(t *testing.T) {
 	bubble(t, 1, 0, func(t *testing.T, c *cluster) {
-		c.startSession("session-1", func(s *session.Config) { s.Token = "secret" })
+		c.startSession("session-1", func(s *session.Config) { s.Token, s.PublicReads = "secret", true })
 		c.settle()
 		without := c.client("without")
 		sub := c.watch(without, "svc")

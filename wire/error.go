@@ -25,8 +25,8 @@ const (
 	CodeNotFound     Code = "not_found"    // no such node, key, slot
 	CodeBadRequest   Code = "bad_request"  // the request is invalid; repeating it does not help
 	CodeTooLarge     Code = "too_large"    // over a limit
-	CodeUnauthorized Code = "unauthorized" // a token is required and was not sent
-	CodeForbidden    Code = "forbidden"    // a browser sends this request for a page that is not the node's
+	CodeUnauthorized Code = "unauthorized" // a valid token is required and was not sent
+	CodeForbidden    Code = "forbidden"    // the token does not have the right; or a browser sends this request for a page that is not the node's
 	CodeUnavailable  Code = "unavailable"  // starting, draining, or disconnected: try again, perhaps at another node
 	CodeInternal     Code = "internal"     // a fault in the node itself
 )
@@ -136,6 +136,9 @@ func FromConnect(err error) error {
 	}
 	if ce.Code() == connect.CodeUnauthenticated {
 		return &transportError{Errorf(CodeUnauthorized, "%s", ce.Message()), err}
+	}
+	if ce.Code() == connect.CodePermissionDenied {
+		return &transportError{Errorf(CodeForbidden, "%s", ce.Message()), err}
 	}
 	return &transportError{Errorf(CodeUnavailable, "%s", ce.Message()), err}
 }

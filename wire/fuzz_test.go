@@ -119,7 +119,7 @@ func FuzzHeaders(f *testing.F) {
 		h.Set(headerTerm, term)
 		h.Set(headerTable, table)
 		h.Set(headerAddress, address)
-		if err := i.admit(h); err != nil {
+		if err := i.admit(t.Context(), h); err != nil {
 			assert.Contains(t, []Code{CodeBadRequest, CodeStaleEpoch}, CodeOf(err))
 			assert.EqualValues(t, 5, i.Fence.Highest())
 		}

@@ -9,6 +9,8 @@ import (
 	"connectrpc.com/connect"
 
 	"conclave"
+	"conclave/wire/rights"
+	"conclave/wire/v1/wirev1connect"
 )
 
 // The headers of requests and answers between roles. A leader's command carries
@@ -31,8 +33,10 @@ type Interceptor struct {
 	// neither.
 	View  *View
 	Fence *Fence
-	// Token is sent with every call if it is not empty.
-	Token string
+	// Token returns the token that is sent with a call, "" for none. It is nil if
+	// there is never one. The call that asks for the identity of a node is sent
+	// without: its address is one that another node has named.
+	Token func() string
 	// Behind is called when the peer at address has a newer table than this
 	// node. It must not block. If it is nil, newer tables are ignored.
 	Behind func(address string, theirs conclave.Epoch)
@@ -53,14 +57,14 @@ func WithTerm(ctx context.Context, term uint64) context.Context {
 func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		if req.Spec().IsClient {
-			i.setHeaders(ctx, req.Header())
+			i.setHeaders(ctx, req.Spec().Procedure, req.Header())
 			res, err := next(ctx, req)
 			if err == nil {
 				i.compare(res.Header().Get(headerTable), req.Peer().Addr)
 			}
 			return res, err
 		}
-		if err := i.admit(req.Header()); err != nil {
+		if err := i.admit(ctx, req.Header()); err != nil {
 			return nil, ToConnect(err)
 		}
 		res, err := next(ctx, req)
@@ -77,7 +81,7 @@ func (i *Interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		conn := next(ctx, spec)
-		i.setHeaders(ctx, conn.RequestHeader())
+		i.setHeaders(ctx, spec.Procedure, conn.RequestHeader())
 		return conn
 	}
 }
@@ -86,7 +90,7 @@ func (i *Interceptor) WrapStreamingClient(next connect.StreamingClientFunc) conn
 // node answers.
 func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		if err := i.admit(conn.RequestHeader()); err != nil {
+		if err := i.admit(ctx, conn.RequestHeader()); err != nil {
 			return ToConnect(err)
 		}
 		i.setTable(conn.ResponseHeader())
@@ -94,12 +98,12 @@ func (i *Interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 	}
 }
 
-func (i *Interceptor) setHeaders(ctx context.Context, h http.Header) {
+func (i *Interceptor) setHeaders(ctx context.Context, procedure string, h http.Header) {
 	if term, ok := ctx.Value(termKey{}).(uint64); ok {
 		h.Set(headerTerm, strconv.FormatUint(term, 10))
 	}
-	if i.Token != "" {
-		h.Set("Authorization", "Bearer "+i.Token)
+	if i.Token != nil && procedure != wirev1connect.NodeServiceHelloProcedure {
+		SetToken(h, i.Token())
 	}
 	if i.Address != "" {
 		h.Set(headerAddress, i.Address)
@@ -115,7 +119,28 @@ func (i *Interceptor) setTable(h http.Header) {
 	}
 }
 
-func (i *Interceptor) admit(h http.Header) error {
+// SetToken adds a token to the headers of a request, unless it is "".
+func SetToken(h http.Header, token string) {
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+}
+
+// TokenOf returns the token in the headers of a request, or "".
+func TokenOf(h http.Header) string {
+	token, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	if !ok {
+		return ""
+	}
+	return token
+}
+
+// admit refuses a command of an older term, and compares the tables. The headers
+// of a caller that may not act as a node are ignored.
+func (i *Interceptor) admit(ctx context.Context, h http.Header) error {
+	if id, known := rights.Of(ctx); known && !id.May(rights.Node) {
+		return nil
+	}
 	if s := h.Get(headerTerm); s != "" && i.Fence != nil {
 		term, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {

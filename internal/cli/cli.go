@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -122,6 +123,16 @@ func run(ctx context.Context, p Process, stopTimeout time.Duration, stdout io.Wr
 			return nil // stopped before it had started
 		}
 		return coded(CodeUsage, err)
+	}
+	if tokens := p.Config.Tokens; tokens != nil {
+		reload := make(chan os.Signal, 1)
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
+		var reading sync.WaitGroup
+		defer reading.Wait()
+		ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+		defer end()
+		reading.Go(func() { tokens.Run(ctx, reload) })
 	}
 	ended := make(chan error, 1) // one value: what Run returned
 	go func() { ended <- server.Run(context.WithoutCancel(ctx)) }()

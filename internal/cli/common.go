@@ -17,6 +17,7 @@ import (
 	"conclave/internal/node"
 	"conclave/internal/trace"
 	"conclave/wire"
+	"conclave/wire/rights"
 )
 
 // commonFlags are the flags of every process that are no fields of node.Config.
@@ -34,7 +35,8 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, c *node.Config) {
 	fs.StringSliceVar(&c.Hosts, "host", nil, "host names, besides its own, under which HTTP/1.1 clients may address this node")
 	fs.StringVar(&f.dialFrom, "dial-from", "", "local IP address of outgoing connections (default: the kernel's choice)")
 	fs.StringVar(&c.DataCenter, "data-center", "default", "data center; nodes of another one are refused")
-	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that changing requests must carry")
+	fs.StringVar(&f.tokenFile, "token-file", "", "file with the tokens of this cluster: lines RIGHT NAME TOKEN, or one token; read again when it changes and on SIGHUP")
+	fs.BoolVar(&c.PublicReads, "public-reads", false, "reading and subscribing need no token")
 	fs.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback without a token")
 	fs.BoolVar(&c.Pprof, "pprof", false, "serve profiles at /debug/pprof/, for requests from this machine only")
 	fs.StringVar(&f.trace, "trace", "", "append this node's trace events to this file, for the checks of conclave chaos")
@@ -67,18 +69,29 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 		network.LocalAddr = &net.TCPAddr{IP: ip}
 	}
 	var err error
-	if f.tokenFile != "" {
-		if c.Token, err = firstLine(f.tokenFile); err != nil {
-			return fmt.Errorf("--token-file: %w", err)
-		}
-	}
 	if c.Trace, err = openTrace(f.trace); err != nil {
 		return err
 	}
 	c.Network, c.Rand, c.Version = network, node.NewRand(), Version()
 	c.Node.Incarnation = conclave.NewIncarnation(c.Rand)
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: string(role), Level: level, JSONFormat: f.logJSON, Output: stderr})
+	if f.tokenFile != "" {
+		if c.Tokens, err = rights.OpenFile(f.tokenFile, reportReload(c.Logger)); err != nil {
+			return fmt.Errorf("--token-file: %w", err)
+		}
+	}
 	return nil
+}
+
+// reportReload returns what logs the reloads of the token file.
+func reportReload(log hclog.Logger) func(error) {
+	return func(err error) {
+		if err != nil {
+			log.Error("the token file cannot be read: the tokens stay as they were", "error", err)
+			return
+		}
+		log.Info("the token file was read again")
+	}
 }
 
 // openTrace returns the sink for trace events. The file stays open until the

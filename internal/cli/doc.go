@@ -10,6 +10,8 @@
 // flags, so that every value is checked in one way and --print-config shows all
 // of them. The common settings are the fields of node.Config.
 //
+// SIGHUP makes a process with a token file read that again.
+//
 // Exit codes: 0 stopped gracefully, 1 failed, 2 wrong usage, 4 timed out (the
 // database could not be reached in time). The first SIGTERM or SIGINT starts the
 // graceful stop, a second one ends the process at once.

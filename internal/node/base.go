@@ -16,6 +16,7 @@ import (
 	"conclave"
 	"conclave/meta/metaclient"
 	"conclave/wire"
+	"conclave/wire/rights"
 	"conclave/wire/serve"
 )
 
@@ -34,6 +35,7 @@ type Base struct {
 	view        *wire.View
 	events      *serve.Events
 	interceptor *wire.Interceptor
+	tokens      *rights.Tokens
 
 	started chan struct{} // closed once the listener is open
 	stop    chan struct{} // closed when the stages of a stop are done: Run must return
@@ -60,7 +62,8 @@ func New(c Config, role conclave.Role) *Base {
 		started: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}), leaving: make(chan struct{}), left: make(chan struct{}),
 	}
 	b.view.Trace = c.Trace
-	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: c.Token}
+	b.tokens = c.tokens()
+	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: b.Token}
 	b.Peers = wire.NewPeers(c.Network, b.interceptor, wire.PingTimeout)
 	b.Meta = metaclient.New(metaclient.Config{
 		Self: wire.Member{Node: c.Node, Role: role}, DataCenter: c.DataCenter, Metas: c.Metas,
@@ -93,6 +96,9 @@ func (b *Base) Events() *serve.Events { return b.events }
 
 // View returns what this node knows of the cluster's state.
 func (b *Base) View() *wire.View { return b.view }
+
+// Token returns the token that this node sends, or "".
+func (b *Base) Token() string { return b.tokens.Token(rights.Node, b.config.Node.Name) }
 
 // NewRand returns a random source for one loop.
 func (b *Base) NewRand() *rand.Rand {
@@ -132,6 +138,9 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	b.interceptor.Address, b.Meta.Self.Address = b.address, b.address
 	b.Meta.Config.Metas = slices.DeleteFunc(slices.Clone(b.config.Metas), func(a string) bool { return a == b.address })
 	handler, err := setup(b.address)
+	if err == nil {
+		err = serve.CheckRoutes(handler)
+	}
 	if err != nil {
 		ln.Close()
 		return err

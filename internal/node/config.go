@@ -12,6 +12,7 @@ import (
 	"conclave"
 	"conclave/internal/trace"
 	"conclave/wire"
+	"conclave/wire/rights"
 	"conclave/wire/serve"
 )
 
@@ -35,9 +36,13 @@ type Config struct {
 	// Metas are addresses of meta nodes. One that answers is enough; a meta
 	// itself needs none, and may be given its own.
 	Metas []string
-	// Token, if set, is required of every changing request, and sent with every
-	// call.
-	Token    string
+	// Token, if set, is required of requests, and sent with every call. It has the
+	// right operator. Tokens, if not nil, are used instead.
+	Token  string
+	Tokens *rights.Tokens
+	// PublicReads makes reading and subscribing need no token.
+	PublicReads bool
+	// Insecure allows a node without a token to listen beyond loopback.
 	Insecure bool
 	// Hosts are names under which browsers and other HTTP/1.1 clients may address
 	// the node, besides its addresses, localhost, its name and the advertised host.
@@ -98,7 +103,7 @@ func (c Config) Validate(role conclave.Role) error {
 	if c.Node.Incarnation == "" {
 		return fmt.Errorf("node %s has no incarnation", c.Node.Name)
 	}
-	if err := serve.CheckListen(c.Listen, c.Token, c.Insecure); err != nil {
+	if err := serve.CheckListen(c.Listen, !c.tokens().Open(), c.Insecure); err != nil {
 		return err
 	}
 	if err := c.validateAdvertise(); err != nil {
@@ -113,6 +118,14 @@ func (c Config) Validate(role conclave.Role) error {
 		}
 	}
 	return Positive("Beat", c.Beat)
+}
+
+// tokens returns the tokens that requests need.
+func (c Config) tokens() *rights.Tokens {
+	if c.Tokens != nil {
+		return c.Tokens
+	}
+	return rights.Fixed(c.Token)
 }
 
 // validateAdvertise refuses an advertised address that other nodes could not

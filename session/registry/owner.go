@@ -42,6 +42,7 @@ import (
 type Owner struct {
 	Client    string // the client's id, random per process
 	Name      string // as operators are shown
+	Identity  string // of the client's token; "" in a cluster without tokens
 	Address   string // from which the client is or was connected
 	Number    uint64 // counts the connections of this session
 	Announced bool   // the client asked for a linger itself: its end is intended

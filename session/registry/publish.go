@@ -25,6 +25,10 @@ func (r *Registry) Put(sender *Owner, p conclave.Publisher, now time.Time) (stor
 	}
 	switch {
 	case old == nil:
+	case old.owner != nil && old.owner.Identity != sender.Identity:
+		// It is not refused for good: what a client registered before the name of its
+		// token was changed is removed with the connection that it had then.
+		return false, wire.Errorf(wire.CodeUnauthorized, "registration %s belongs to another identity", p.ID)
 	case old.key != key:
 		return false, wire.Errorf(wire.CodeConflict, "registration %s is for %s, not for %s: an id names one dataId", p.ID, old.data().DataID, p.Data.DataID)
 	case p.Version < old.version:

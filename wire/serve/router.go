@@ -2,11 +2,9 @@ package serve
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 
 	"connectrpc.com/connect"
 	"github.com/gorilla/mux"
@@ -15,6 +13,7 @@ import (
 
 	"conclave"
 	"conclave/wire"
+	"conclave/wire/rights"
 )
 
 // RouterConfig configures what every role serves besides its own paths.
@@ -22,7 +21,10 @@ type RouterConfig struct {
 	Node    conclave.NodeID
 	Role    conclave.Role
 	Version string
-	Token   string               // if empty, changing requests need none
+	// Tokens are those that requests need; nil: every request may do everything.
+	Tokens *rights.Tokens
+	// PublicReads makes what needs the right read need no token.
+	PublicReads bool
 	Hosts   []string             // host names, besides addresses and localhost, under which a browser may address the node
 	Metrics *prometheus.Registry // served at /metrics
 	Events  *Events              // served at /v1/events
@@ -35,7 +37,7 @@ type RouterConfig struct {
 // adds its own paths and mounts its Connect services on it.
 func NewRouter(c RouterConfig) *mux.Router {
 	r := mux.NewRouter().SkipClean(true) // a path that is not clean is not found: a redirect would make a GET of a PUT
-	r.Use(c.refuseBrowsers(), limitBody, requireToken(c.Token))
+	r.Use(c.refuseBrowsers(), limitBody, c.requireRight())
 	r.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		WriteJSON(w, http.StatusOK, map[string]any{"name": c.Node.Name, "role": c.Role, "incarnation": c.Node.Incarnation})
 	}).Methods(http.MethodGet)
@@ -79,7 +81,7 @@ func HandlerOptions(i *wire.Interceptor) connect.HandlerOption {
 }
 
 // ClientHandlerOptions returns the options of the service for clients. Clients
-// are not peers and need no token to subscribe, so terms and tables in their
+// are not peers, so terms and tables in their
 // headers are ignored, and their messages are counted before they are read.
 func ClientHandlerOptions() connect.HandlerOption {
 	return connect.WithHandlerOptions(
@@ -97,35 +99,6 @@ func handlerOptions(i *wire.Interceptor, limit int) connect.HandlerOption {
 			return wire.ToConnect(wire.Errorf(wire.CodeInternal, "a handler panicked: %v", v))
 		}),
 	)
-}
-
-// The only path on which reading by POST needs no token: a client may subscribe
-// without one, and is refused when it registers.
-const clientServicePath = "/conclave.v1.ClientService/"
-
-// requireToken requires the token for every request that may change something:
-// every method except GET and HEAD.
-func requireToken(token string) mux.MiddlewareFunc {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			reads := r.Method == http.MethodGet || r.Method == http.MethodHead || strings.HasPrefix(r.URL.Path, clientServicePath)
-			if !reads && !Authorized(r.Header, token) {
-				WriteError(w, wire.Errorf(wire.CodeUnauthorized, "this request needs the header Authorization: Bearer TOKEN"))
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-}
-
-// Authorized reports whether the headers carry the token. It is true if token
-// is empty.
-func Authorized(h http.Header, token string) bool {
-	if token == "" {
-		return true
-	}
-	shown, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
-	return ok && subtle.ConstantTimeCompare([]byte(shown), []byte(token)) == 1
 }
 
 // WriteJSON sends body as the response.

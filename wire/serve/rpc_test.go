@@ -21,6 +21,7 @@ import (
 	"conclave/slot"
 	"conclave/testbed/simulated/simnet"
 	"conclave/wire"
+	"conclave/wire/rights"
 	"conclave/wire/serve"
 	wirev1 "conclave/wire/v1"
 	"conclave/wire/v1/wirev1connect"
@@ -74,10 +75,10 @@ func start(t *testing.T, net *simnet.Net, host, token string) (*node, func()) {
 	ln, err := network.Listen(t.Context(), "tcp", ":80")
 	require.NoError(t, err)
 	n.address = ln.Addr().String()
-	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: token, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
+	i := &wire.Interceptor{Address: n.address, View: n.view, Fence: n.fence, Token: func() string { return token }, Behind: func(a string, _ conclave.Epoch) { n.behind <- a }}
 	n.peers = wire.NewPeers(network, i, wire.PingTimeout)
 	r := serve.NewRouter(serve.RouterConfig{
-		Node: d1, Role: conclave.RoleData, Version: "test", Token: token, Metrics: prometheus.NewRegistry(), Events: n.events,
+		Node: d1, Role: conclave.RoleData, Version: "test", Tokens: rights.Fixed(token), Metrics: prometheus.NewRegistry(), Events: n.events,
 		Ready: func() (bool, []string) { return false, []string{"starting"} },
 	})
 	path, h := wirev1connect.NewNodeServiceHandler(n, serve.HandlerOptions(i))
@@ -211,13 +212,13 @@ func TestRouter_AnswersAsInContract(t *testing.T) {
 		status, _ = ask(http.MethodDelete, "/healthz", "", "Authorization", "Bearer secret")
 		assert.Equal(t, 405, status)
 
-		// A changing request needs the token, on any path.
-		status, doc = ask(http.MethodPost, "/conclave.v1.NodeService/Hello", "{}")
+		// A request needs the token unless it is open.
+		status, doc = ask(http.MethodPost, "/conclave.v1.NodeService/Announce", "{}")
 		assert.Equal(t, 401, status)
 		assert.Equal(t, "unauthorized", code(doc))
-		status, _ = ask(http.MethodPost, "/conclave.v1.NodeService/Hello", "{}", "Authorization", "Bearer guess")
+		status, _ = ask(http.MethodPost, "/conclave.v1.NodeService/Announce", "{}", "Authorization", "Bearer guess")
 		assert.Equal(t, 401, status)
-		_, err := n.peers.Node(n.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
+		_, err := n.peers.Node(n.address).Announce(t.Context(), connect.NewRequest(&wirev1.AnnounceRequest{}))
 		assert.NoError(t, err, "a node's clients send the token")
 	})
 }
@@ -254,14 +255,14 @@ func TestEvents_ContinueAfterLastEventID(t *testing.T) {
 }
 
 func TestCheckListen_RequiresTokenBeyondLoopback(t *testing.T) {
-	assert.NoError(t, serve.CheckListen("127.0.0.1:0", "", false))
-	assert.NoError(t, serve.CheckListen("[::1]:9615", "", false))
-	assert.NoError(t, serve.CheckListen("0.0.0.0:9615", "secret", false))
-	assert.NoError(t, serve.CheckListen("0.0.0.0:9615", "", true))
-	assert.ErrorContains(t, serve.CheckListen("0.0.0.0:9615", "", false), "0.0.0.0:9615")
-	assert.ErrorContains(t, serve.CheckListen(":9615", "", false), "token")
-	assert.ErrorContains(t, serve.CheckListen("nonsense", "", false), "nonsense")
-	assert.ErrorContains(t, serve.CheckListen(":99999", "", true), "a port of 0 to 65535")
+	assert.NoError(t, serve.CheckListen("127.0.0.1:0", false, false))
+	assert.NoError(t, serve.CheckListen("[::1]:9615", false, false))
+	assert.NoError(t, serve.CheckListen("0.0.0.0:9615", true, false))
+	assert.NoError(t, serve.CheckListen("0.0.0.0:9615", false, true))
+	assert.ErrorContains(t, serve.CheckListen("0.0.0.0:9615", false, false), "0.0.0.0:9615")
+	assert.ErrorContains(t, serve.CheckListen(":9615", false, false), "token")
+	assert.ErrorContains(t, serve.CheckListen("nonsense", false, false), "nonsense")
+	assert.ErrorContains(t, serve.CheckListen(":99999", false, true), "a port of 0 to 65535")
 }
 
 // Broken frames, oversized bodies and other invalid input get an answer or a

@@ -100,7 +100,7 @@ func (s *HTTPServer) begin() bool {
 
 // CheckListen returns an error if the address is not a loopback address and
 // there is no token, unless insecure is set.
-func CheckListen(address, token string, insecure bool) error {
+func CheckListen(address string, hasToken, insecure bool) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
@@ -108,7 +108,7 @@ func CheckListen(address, token string, insecure bool) error {
 	if err != nil {
 		return wire.Errorf(wire.CodeBadRequest, "listen address %q: want HOST:PORT, with a port of 0 to 65535", address)
 	}
-	if token != "" || insecure || host == "localhost" {
+	if hasToken || insecure || host == "localhost" {
 		return nil
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {

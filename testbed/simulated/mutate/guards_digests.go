@@ -11,7 +11,7 @@ var digestGuards = []guard{
 	{name: "what is wanted counts as accepted", test: unit{"./session", "TestDigests_OnlyWhatIsNamedAndFoundIsRegistered"}, patch: patch{
 		"session/adopt.go", "\t\to.Want(acks)\n\t\to.Answer(nil, nil, refused)", "\t\to.Want(acks)\n\t\to.Answer(acks, nil, refused)"}},
 	{name: "values are looked up for a client that may not register", test: unit{"./session", "TestDigests_WithoutTokenNothingIsLookedUp"}, patch: patch{
-		"session/adopt.go", "\tif conn.authorized {\n", "\tif conn != nil {\n"}},
+		"session/adopt.go", "\tif conn.mayPublish() == nil {\n", "\tif conn != nil {\n"}},
 	{name: "a silent data node is asked again and again", test: unit{"./session", "TestAdopt_SilentNodeIsLeftAlone"}, patch: patch{
 		"session/adopt.go", "silent = time.Now().Add(adoptPause)", "silent = time.Now()"}},
 	{name: "a message makes a session read any number of bytes", test: unit{"./session", "TestAdopt_IsBounded"}, patch: patch{

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"fmt"
+
+	"conclave/wire"
+)
+
+// sentToken returns the token that is sent with calls.
+func (c *Client) sentToken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.token
+}
+
+// readToken reads the token that is sent from now on. If that fails, the last one
+// is sent again.
+func (c *Client) readToken() {
+	if c.config.TokenFrom == nil {
+		return
+	}
+	token, err := c.config.TokenFrom()
+	if err != nil {
+		c.log.Warn("the last token is sent again", "error", err)
+		return
+	}
+	c.mu.Lock()
+	c.token = token
+	c.mu.Unlock()
+}
+
+// retries reports whether the client tries again after this refusal: another
+// token may be sent, or the session's file may have it by then.
+func (c *Client) retries(refusal error) bool {
+	return wire.CodeOf(refusal) == wire.CodeUnauthorized && c.config.TokenFrom != nil && !c.config.GiveUp
+}
+
+// noteRefusal records whether the sessions refuse the token; err is the result of
+// an attempt to connect, or of a connection. It reports whether they do. A client
+// that gives up has it as the error of all that it publishes and subscribes to.
+func (c *Client) noteRefusal(err error) bool {
+	code := wire.CodeOf(err)
+	refused := code == wire.CodeUnauthorized || code == wire.CodeForbidden
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !refused {
+		return false
+	}
+	if c.refusal == nil {
+		c.log.Error("the sessions refuse this client's token", "error", err)
+	}
+	c.refusal = err
+	if !c.config.GiveUp {
+		return true
+	}
+	for _, p := range c.sorted() {
+		p.progress(0, 0, err)
+	}
+	for id, s := range c.subs {
+		s.err = err
+		delete(c.subs, id)
+	}
+	c.noteIdle()
+	return true
+}
+
+// because adds the refusal of the token, if there is one, to the error of a wait.
+// The lock is held.
+func (c *Client) because(err error) error {
+	if c.refusal == nil {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, c.refusal)
+}
+
+// refusedToken returns why the sessions refuse the token, or nil.
+func (c *Client) refusedToken() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusal
+}

@@ -1,0 +1,108 @@
+package rights
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"strings"
+)
+
+// Set is a number of tokens, each with its identity. It does not change.
+type Set struct{ entries []entry }
+
+type entry struct {
+	Identity
+	token  string // to be sent by this process
+	digest [sha256.Size]byte
+}
+
+// maxField limits the name and the token on a line, in bytes.
+const maxField = 256
+
+// BareName is the name of the identity of a token without one: a file with only
+// a token, or the token of a configuration.
+const BareName = "operator"
+
+// Parse reads tokens. A line is RIGHT NAME TOKEN, or a token alone, which has the
+// right operator and the name BareName. Empty lines and lines that begin with # are
+// ignored. The error names the line, and never contains a token.
+func Parse(text string) (*Set, error) {
+	s := &Set{}
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if err := s.parseLine(line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	if len(s.entries) == 0 {
+		return nil, fmt.Errorf("there is no token: the file is empty")
+	}
+	return s, nil
+}
+
+func (s *Set) parseLine(line string) error {
+	id, token := Identity{BareName, Operator}, line
+	switch fields := strings.Fields(line); len(fields) {
+	case 1:
+	case 3:
+		right, err := parseRight(fields[0])
+		if err != nil {
+			return err
+		}
+		id, token = Identity{fields[1], right}, fields[2]
+	default:
+		return fmt.Errorf("%d words (want RIGHT NAME TOKEN, or a token alone)", len(fields))
+	}
+	for _, field := range []string{id.Name, token} {
+		if len(field) > maxField || strings.ContainsFunc(field, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return fmt.Errorf("a name or token is invalid (want 1 to %d printable ASCII characters)", maxField)
+		}
+	}
+	return s.add(id, token)
+}
+
+func (s *Set) add(id Identity, token string) error {
+	e := entry{id, token, sha256.Sum256([]byte(token))}
+	for _, other := range s.entries {
+		if other.digest == e.digest && other.Identity != id {
+			return fmt.Errorf("the token of %s %s is also that of %s %s", id.Right, id.Name, other.Right, other.Name)
+		}
+	}
+	s.entries = append(s.entries, e)
+	return nil
+}
+
+// identify returns the identity of a token. It compares with every token, so that
+// its time tells nothing about them.
+func (s *Set) identify(token string) (id Identity, ok bool) {
+	digest := sha256.Sum256([]byte(token))
+	for i := range s.entries {
+		if subtle.ConstantTimeCompare(digest[:], s.entries[i].digest[:]) == 1 {
+			id, ok = s.entries[i].Identity, true
+		}
+	}
+	return id, ok
+}
+
+// Token returns the first token with exactly a right: that of the given name if
+// there is one, otherwise of any name. If there is none, it returns one of the
+// lowest right above, or "".
+func (s *Set) Token(right Right, name string) string {
+	for r := right; r <= Operator; r++ {
+		found := ""
+		for _, e := range s.entries {
+			if e.Right == r && (e.Name == name || found == "") {
+				if found = e.token; e.Name == name {
+					break
+				}
+			}
+		}
+		if found != "" {
+			return found
+		}
+	}
+	return ""
+}
