@@ -41,6 +41,7 @@ func (c *Client) runLinks(ctx context.Context) error {
 	var held *link
 	avoid := "" // the session that was lost or left last; it is tried last
 	pause, limit := time.Duration(0), welcomeFirst
+	refused, since := time.Duration(0), time.Now() // the pause after a refusal on a connection, and the begin of that
 	for {
 		if held == nil {
 			l, err := c.seek(ctx, avoid, limit)
@@ -60,19 +61,20 @@ func (c *Client) runLinks(ctx context.Context) error {
 				c.sleep(ctx, c.jittered(pause))
 				continue
 			}
-			held, limit = l, welcomeFirst
-			if c.refusedToken() == nil {
-				pause = 0
-			}
+			held, pause, limit, since = l, 0, welcomeFirst, time.Now()
+			c.noteAccepted()
 			c.log.Info("connected", "session", l.session.String(), "address", l.address)
 		}
 		select {
 		case <-held.done:
 			c.countLost()
 			c.log.Warn("lost the session", "session", held.session.Name, "error", held.err)
-			if c.noteRefusal(held.err) { // after a pause: the next session may refuse the token, too
-				pause = min(max(2*pause, firstPause), maxPause)
-				c.sleep(ctx, c.jittered(pause))
+			if time.Since(since) > 2*maxPause {
+				refused = 0
+			}
+			if c.noteRefusal(held.err) { // the next session may refuse it, too
+				refused = min(max(2*refused, firstPause), maxPause)
+				c.sleep(ctx, c.jittered(refused))
 			}
 			avoid, held = held.address, nil
 		case move := <-held.move:

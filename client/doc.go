@@ -1,6 +1,6 @@
 // Package client is what an application imports to publish and subscribe.
 //
-//	c, err := client.New(client.Config{Sessions: []string{"127.0.0.1:9603"}})
+//	c, err := client.New(client.Config{Sessions: []string{"127.0.0.1:9603"}, Token: os.Getenv("CONCLAVE_TOKEN")})
 //	c.Start()
 //	defer c.Close(ctx)
 //
@@ -62,8 +62,10 @@
 //   - A slow subscriber sees fewer versions, but always the newest in the end; it
 //     delays neither other subscriptions nor the client.
 //   - Invalid input (a name, a size) is refused by the call itself, before
-//     anything is sent. What a session refuses (a missing token) becomes the
-//     error of that publication only.
+//     anything is sent. What a session refuses (a missing right) becomes the
+//     error of that publication only. A refused token is sent again, as
+//     Config.TokenFrom returns it then, so that it may be replaced while
+//     everything stays registered.
 //   - Close withdraws everything and waits until data has that.
 //
 // # What is not guaranteed

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"conclave/client"
@@ -16,12 +17,13 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	server, err := client.New(client.Config{Sessions: []string{session.address}, Name: "greeter"})
+	token := os.Getenv("CONCLAVE_TOKEN") // with the right publish; "" for a cluster without tokens
+	server, err := client.New(client.Config{Sessions: []string{session.address}, Name: "greeter", Token: token})
 	if err != nil {
 		panic(err)
 	}
 	server.Start()
-	caller, err := client.New(client.Config{Sessions: []string{session.address}, Name: "caller"})
+	caller, err := client.New(client.Config{Sessions: []string{session.address}, Name: "caller", Token: token})
 	if err != nil {
 		panic(err)
 	}

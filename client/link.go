@@ -375,7 +375,6 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	opened, now := false, time.Now()
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
-			c.refusal = nil
 			p.progress(a.GetVersion(), 0, nil)
 			opened = l.window.accept(p, a.GetVersion(), now) || opened
 		}

@@ -64,6 +64,13 @@ func (c *Client) noteRefusal(err error) bool {
 	return true
 }
 
+// noteAccepted records that a session takes clients with this token.
+func (c *Client) noteAccepted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusal = nil
+}
+
 // because adds the refusal of the token, if there is one, to the error of a wait.
 // The lock is held.
 func (c *Client) because(err error) error {
@@ -71,11 +78,4 @@ func (c *Client) because(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", err, c.refusal)
-}
-
-// refusedToken returns why the sessions refuse the token, or nil.
-func (c *Client) refusedToken() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.refusal
 }

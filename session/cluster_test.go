@@ -159,10 +159,13 @@ func (c *cluster) startSession(name string, change ...func(*session.Config)) *se
 	return s
 }
 
-func (c *cluster) startData(name string) *data.Server {
+func (c *cluster) startData(name string, change ...func(*data.Config)) *data.Server {
 	config := data.DefaultConfig()
 	config.Node, config.Listen, config.Metas, config.Network = c.node(name), c.port(9622), []string{c.meta.address}, c.host(name)
 	config.Logger, config.Rand = c.logger(name), c.seed()
+	for _, f := range change {
+		f(&config)
+	}
 	s, err := data.New(config)
 	require.NoError(c.t, err)
 	c.datas[name] = launch(c, name, s, s.Run)

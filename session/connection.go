@@ -16,7 +16,7 @@ import (
 type connection struct {
 	*registry.Owner // what it owns; the registry's lock guards it
 	since           time.Time
-	linger          time.Duration // how long its registrations stay after it broke
+	linger          time.Duration   // how long its registrations stay after it broke
 	identity        rights.Identity // of the client's token
 	out             *outbox
 	extend          func()        // the client is not silent: its stream may stay for another client lease; any goroutine may call it

@@ -14,7 +14,7 @@
 // # What a receiver does
 //
 //	              +---------------------------------------------+
-//	request ----> | token? -> term >= highest seen? -> handler  | ----> answer
+//	request ----> | right? -> term >= highest seen? -> handler  | ----> answer
 //	(term, table  | (router)  (Fence: refuses      (may refuse: |  (table epoch)
 //	 epoch, from) |            and counts)          moved, ...) |
 //	              +---------------------------------------------+
@@ -38,7 +38,7 @@
 //   - A Fence is kept in memory. A restarted node has seen no term until the
 //     first message that carries one. Until then the database protects it: each
 //     effect of a leader there is a statement under its term.
-//   - There is no TLS inside the cluster, and the token is a shared secret:
+//   - There is no TLS inside the cluster, so tokens can be read on the way:
 //     keep the nodes' network private.
 //   - A message is delivered at most once. All services consist of messages
 //     that may be repeated; see the comments in the .proto files.

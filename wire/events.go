@@ -28,13 +28,14 @@ type Event struct {
 
 // ReadEvents calls each for a node's events after an id: those that the node
 // keeps and, if follow is set, new ones, until ctx ends, the connection breaks,
-// or each returns an error. It is the client of serve.Events.
-func ReadEvents(ctx context.Context, c *http.Client, address string, after uint64, follow bool, each func(Event) error) error {
+// or each returns an error. The token is sent if it is not "". It is the client of serve.Events.
+func ReadEvents(ctx context.Context, c *http.Client, address, token string, after uint64, follow bool, each func(Event) error) error {
 	url := "http://" + address + "/v1/events?follow=" + strconv.FormatBool(follow)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
+	SetToken(req.Header, token)
 	if after > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
 	}

@@ -143,7 +143,7 @@ func FuzzReadEvents(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		n := 0
-		_ = ReadEvents(ctx, &http.Client{Transport: answering(body)}, "node:1", 0, false, func(Event) error { n++; return nil })
+		_ = ReadEvents(ctx, &http.Client{Transport: answering(body)}, "node:1", "", 0, false, func(Event) error { n++; return nil })
 		assert.LessOrEqual(t, n, bytes.Count(body, []byte("data: ")))
 	})
 }

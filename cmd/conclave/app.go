@@ -21,6 +21,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed/local/supervisor"
 	"conclave/wire"
+	"conclave/wire/rights"
 )
 
 // version is set by the Makefile with -ldflags.
@@ -57,11 +58,11 @@ func (a *app) readToken() error {
 		return usageError{errors.New("--token and --token-file exclude each other")}
 	}
 	if a.tokenFile != "" {
-		body, err := os.ReadFile(a.tokenFile)
+		tokens, err := rights.ReadFile(a.tokenFile)
 		if err != nil {
 			return fmt.Errorf("read token: %w", err)
 		}
-		a.token = strings.TrimSpace(string(body))
+		a.token = tokens.Strongest()
 	}
 	if a.token == "" {
 		a.token = os.Getenv("CONCLAVE_TOKEN")
@@ -133,10 +134,15 @@ func (a *app) metaAddresses() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.takeToken(h)
+	return h.Addresses("meta")
+}
+
+// takeToken takes the token of the cluster in --dir, unless the user gave one.
+func (a *app) takeToken(h *supervisor.Handle) {
 	if a.token == "" {
 		a.token = h.Token()
 	}
-	return h.Addresses("meta")
 }
 
 // admin returns a client for the metas' API.
@@ -159,6 +165,7 @@ func (a *app) nodeAddresses(ctx context.Context, roles ...string) (out []nodeAdd
 		if err != nil {
 			return nil, err
 		}
+		a.takeToken(h)
 		rows, err := h.Rows()
 		for _, p := range rows {
 			if slices.Contains(roles, p.Role) {
@@ -205,12 +212,17 @@ func (a *app) getJSON(ctx context.Context, address, path string, out any) error 
 	if err != nil {
 		return err
 	}
+	wire.SetToken(req.Header, a.token)
 	res, err := a.http.Do(req)
 	if err != nil {
 		return wire.Errorf(wire.CodeUnavailable, "cannot reach the node at %s: %v", address, err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
+	switch res.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return wire.Errorf(wire.CodeUnauthorized, "%s answered %s to %s", address, res.Status, path)
+	default:
 		return wire.Errorf(wire.CodeUnavailable, "%s answered %s to %s", address, res.Status, path)
 	}
 	return json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(out)

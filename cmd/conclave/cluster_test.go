@@ -208,7 +208,12 @@ func TestToken_IsRequiredAndSent(t *testing.T) {
 	assert.Contains(t, r.stderr, "--token")
 	assert.Equal(t, exitFailed, tool(t, "--meta", meta, "publish", "a=b").code)
 	assert.Equal(t, exitDone, tool(t, "--meta", meta, "--token", "s3cret", "publish", "a=b").code)
-	assert.Equal(t, exitDone, tool(t, "--meta", meta, "get", "a").code, "reading needs no token")
+	r = tool(t, "--meta", meta, "get", "a")
+	assert.Equal(t, exitFailed, r.code, "reading needs a token, too")
+	assert.Contains(t, r.stderr, "--token")
+	assert.Equal(t, exitDone, tool(t, "--meta", meta, "--token", "s3cret", "get", "a").code)
+	assert.Equal(t, exitDone, tool(t, "--dir", dir, "services").code)
+	assert.Equal(t, exitDone, tool(t, "--dir", dir, "events").code)
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "publish", "a=b").code, "the local cluster's token is in its folder")
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
 }

@@ -60,7 +60,7 @@ func (a *app) connect(name string, linger time.Duration) (c *client.Client, leav
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err = client.New(client.Config{Resolve: resolve, Name: name, Token: a.token, Linger: linger})
+	c, err = client.New(client.Config{Resolve: resolve, Name: name, Token: a.token, GiveUp: true, Linger: linger})
 	if err != nil {
 		return nil, nil, err
 	}

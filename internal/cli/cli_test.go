@@ -172,6 +172,7 @@ func TestExecute_ReportsWrongSettingsWithCodeUsage(t *testing.T) {
 			args: []string{"--name", "m", "--listen", "0.0.0.0:9615", "--insecure"}, want: "--advertise",
 		},
 		"empty token":  {args: []string{"--name", "m", "--token-file", write("t", "\n")}, want: "empty"},
+		"bad token":    {args: []string{"--name", "m", "--token-file", write("u", "# rights\nroot amy t\n")}, want: "u: line 2: unknown right"},
 		"log level":    {args: []string{"--name", "m", "--log-level", "loud"}, want: "loud"},
 		"error of New": {args: []string{"--name", "m"}, want: "far enough"},
 	} {

@@ -126,3 +126,16 @@ func TestRunMember_LoopsOutliveTheMembership(t *testing.T) {
 		<-looped
 	})
 }
+
+// A path without an entry in the table of rights would be open to each token.
+func TestRun_PathWithoutARightEndsTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBase(simnet.New(1), "data-1")
+		err := b.Run(t.Context(), 0, func(string) (http.Handler, error) {
+			r := b.Router(func() (bool, []string) { return true, nil }, b.Meta.Announced)
+			r.HandleFunc("/v1/new", func(http.ResponseWriter, *http.Request) {}).Methods(http.MethodPost)
+			return r, nil
+		}, until)
+		assert.ErrorContains(t, err, "POST /v1/new")
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave"
+	"conclave/wire"
 	wirev1 "conclave/wire/v1"
 )
 
@@ -126,4 +127,27 @@ func TestRegistry_GivesMemoryOfMapsBack(t *testing.T) {
 	r.ForgetTombstones(now)
 	assert.Equal(t, []int{0, 0}, []int{r.peakIDs, r.slots[0].peak})
 	consistent(t, r)
+}
+
+// A registration belongs to the identity of its connection, until that is removed.
+func TestPut_AnotherIdentityReplacesNothing(t *testing.T) {
+	r, now := New(time.Hour, 0, nil), time.Now()
+	r.Resize(1, now)
+	shop, bank := active(&Owner{Client: "a", Number: 1, Identity: "shop"}, now), active(&Owner{Client: "a", Number: 2, Identity: "bank"}, now)
+	p := conclave.Publisher{ID: "a", Data: dataOf("x"), Version: 1, Values: []string{"mine"}}
+	_, err := r.Put(shop, p, now)
+	require.NoError(t, err)
+	for _, theirs := range []conclave.Publisher{
+		{ID: "a", Data: p.Data, Version: 1, Values: []string{"theirs"}},
+		{ID: "a", Data: p.Data, Version: 2, Values: []string{"theirs"}},
+		{ID: "a", Data: p.Data, Version: 2, Withdrawn: true},
+	} {
+		_, err := r.Put(bank, theirs, now)
+		assert.Equal(t, wire.CodeUnauthorized, wire.CodeOf(err))
+	}
+	assert.Equal(t, []string{"mine"}, r.Publishers("")[0].Values)
+	shop.End()
+	disown(r, shop)
+	_, err = r.Put(bank, p, now)
+	assert.NoError(t, err, "the name of a token may change")
 }

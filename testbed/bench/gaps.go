@@ -27,7 +27,7 @@ func (g *Gaps) Since(ctx context.Context, addresses []string) []float64 {
 	var out []float64
 	for _, address := range addresses {
 		life := address + "@" + g.incarnation(ctx, address) // event ids start again with each incarnation
-		_ = wire.ReadEvents(ctx, g.http, address, g.last[life], false, func(e wire.Event) error {
+		_ = wire.ReadEvents(ctx, g.http, address, "", g.last[life], false, func(e wire.Event) error {
 			g.last[life] = e.ID
 			if ms, ok := e.Data["unreadableMs"].(float64); ok && e.Type == "slot.serving" {
 				out = append(out, ms)

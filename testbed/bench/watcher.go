@@ -114,7 +114,7 @@ func readCounter(ctx context.Context, c *http.Client, address, name string) (flo
 func (w *watcher) evicted(ctx context.Context) int {
 	n := 0
 	for _, address := range w.metas {
-		err := wire.ReadEvents(ctx, w.admin.HTTP, address, 0, false, func(e wire.Event) error {
+		err := wire.ReadEvents(ctx, w.admin.HTTP, address, w.admin.Token, 0, false, func(e wire.Event) error {
 			if e.Type == "node.evicted" || e.Type == "node.lost" {
 				n++
 			}

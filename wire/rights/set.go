@@ -87,6 +87,17 @@ func (s *Set) identify(token string) (id Identity, ok bool) {
 	return id, ok
 }
 
+// Strongest returns the first token with the highest right.
+func (s *Set) Strongest() string {
+	best := s.entries[0]
+	for _, e := range s.entries {
+		if e.Right > best.Right {
+			best = e
+		}
+	}
+	return best.token
+}
+
 // Token returns the first token with exactly a right: that of the given name if
 // there is one, otherwise of any name. If there is none, it returns one of the
 // lowest right above, or "".

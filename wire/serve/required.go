@@ -121,6 +121,17 @@ func CheckRoutes(h http.Handler) error {
 	})
 }
 
+// Procedures returns the procedures that have a right, sorted.
+func Procedures() (out []string) {
+	for key := range required {
+		if strings.HasPrefix(key, "/") {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // keyOf returns the key of a request in the table.
 func keyOf(r *http.Request) string {
 	route := mux.CurrentRoute(r)

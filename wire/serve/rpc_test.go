@@ -44,10 +44,14 @@ type node struct {
 	server   *serve.HTTPServer
 	address  string
 	announce func(*wirev1.AnnounceRequest) error
+	helloed  func(http.Header) // called with the headers of each Hello, if not nil
 	behind   chan string
 }
 
-func (n *node) Hello(context.Context, *connect.Request[wirev1.HelloRequest]) (*connect.Response[wirev1.HelloResponse], error) {
+func (n *node) Hello(_ context.Context, r *connect.Request[wirev1.HelloRequest]) (*connect.Response[wirev1.HelloResponse], error) {
+	if n.helloed != nil {
+		n.helloed(r.Header())
+	}
 	return connect.NewResponse(&wirev1.HelloResponse{Node: wire.NodeOut(d1), Role: "data"}), nil
 }
 
@@ -172,6 +176,32 @@ func TestInterceptor_FencesAndComparesTables(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, hello(t.Context()))
 		assert.Equal(t, b.address, <-a.behind)
+	})
+}
+
+// The identity of a node is asked for at an address that another one has named: the
+// token is not sent there. Who asks without one changes nothing.
+func TestInterceptor_HelloIsWithoutTokenAndMovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.New(1)
+		a, stopA := start(t, net, "a", "secret")
+		defer stopA()
+		b, stopB := start(t, net, "b", "secret")
+		defer stopB()
+		shown := make(chan string, 1)
+		b.helloed = func(h http.Header) { shown <- wire.TokenOf(h) }
+		_, err := a.view.Apply(state(9))
+		require.NoError(t, err)
+		_, err = a.peers.Node(b.address).Hello(wire.WithTerm(t.Context(), 7), connect.NewRequest(&wirev1.HelloRequest{}))
+		require.NoError(t, err)
+		assert.Empty(t, <-shown)
+		assert.Zero(t, b.fence.Highest(), "a term of a stranger")
+		assert.Empty(t, b.behind, "a table of a stranger")
+
+		_, err = a.peers.Node(b.address).Announce(wire.WithTerm(t.Context(), 7), connect.NewRequest(&wirev1.AnnounceRequest{}))
+		require.NoError(t, err)
+		assert.EqualValues(t, 7, b.fence.Highest())
+		assert.Equal(t, a.address, <-b.behind)
 	})
 }
 

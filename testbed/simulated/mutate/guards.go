@@ -33,6 +33,7 @@ var guards = slices.Concat(
 	linearGuards,
 	orderGuards,
 	trustGuards,
+	roleGuards,
 	livenessGuards,
 	millisGuards,
 	deltaGuards,
