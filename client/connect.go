@@ -265,6 +265,7 @@ func (c *Client) candidates(ctx context.Context, not, first string) []string {
 	if c.config.Resolve != nil && len(reported) == 0 {
 		if resolved, err := c.config.Resolve(ctx); err != nil {
 			c.log.Warn("cannot resolve the sessions", "error", err)
+			c.noteRefusal(err)
 		} else {
 			known = append(known, resolved...)
 			c.mu.Lock()
