@@ -219,7 +219,7 @@ func (a *app) newStage(command string, attach bool, o *chaosOptions) (*runStage,
 			s.cluster, s.can = running, running.Capabilities()
 		}
 	default:
-		cfg := local.Config{Dir: dir}
+		cfg := local.Config{Dir: dir, OwnTokens: true}
 		if command == "demo" {
 			cfg.Dir, cfg.Direct = inner, true
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"conclave/meta/metaclient"
 	"conclave/testbed/local/supervisor"
 	"conclave/wire"
+	"conclave/wire/serve"
 )
 
 var (
@@ -248,4 +250,91 @@ func TestUp_ForegroundEndsWithContext(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("it did not end")
 	}
+}
+
+// A cluster draws tokens of its own: a request without one reads and changes nothing,
+// the tool finds the operator's, and applications have one that cannot operate.
+func TestUp_DrawsTokens(t *testing.T) {
+	if testing.Short() {
+		t.Log("short: without real processes")
+		return
+	}
+	realPrograms(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	defer tool(t, "--dir", dir, "down", "--now")
+	start := func(more ...string) (at map[string]string) {
+		at = map[string]string{}
+		r := tool(t, append([]string{"--dir", dir, "--json", "up", "--detach", "--meta-nodes", "1", "--data-nodes", "1", "--session-nodes", "1", "--slots", "16"}, more...)...)
+		for _, p := range decode[[]supervisor.Process](t, r) {
+			at[p.Role] = p.HTTP
+		}
+		return at
+	}
+	at := start()
+	for _, name := range []string{"tokens", "app-token"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+	text, err := os.ReadFile(supervisor.AppTokenPath(dir))
+	require.NoError(t, err)
+	app := strings.TrimSpace(string(text))
+	ask := func(method, role, path, token string) int {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+at[role]+path, nil)
+		require.NoError(t, err)
+		wire.SetToken(req.Header, token)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+
+	// Every port, and what it answers without a credential.
+	open := []string{"/healthz", "/readyz", "/version", "/metrics"}
+	closed := map[string][]string{
+		"meta": {
+			"GET /v1/leader", "GET /v1/elections", "GET /v1/slots", "GET /v1/nodes", "GET /v1/blacklist", "GET /v1/switches", "GET /v1/config", "GET /v1/stopping", "GET /v1/events",
+			"PUT /v1/config/a", "DELETE /v1/config/a", "POST /v1/stopping", "DELETE /v1/stopping", "PUT /v1/blacklist/data-1", "DELETE /v1/blacklist/data-1",
+			"PUT /v1/switches/arrange", "DELETE /v1/protection", "POST /v1/leader/resign", "PUT /v1/observers/meta-1", "DELETE /v1/observers/meta-1", "POST /v1/election/quit",
+		},
+		"data":    {"GET /v1/slots", "GET /v1/datums", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},
+		"session": {"GET /v1/clients", "GET /v1/publishers", "GET /v1/subscribers", "GET /v1/stopping", "POST /v1/stopping", "DELETE /v1/stopping", "GET /v1/events"},
+	}
+	services := map[string]string{"meta": "MetaService", "data": "DataService", "session": "SessionService"}
+	for _, p := range serve.Procedures() {
+		for role, own := range services {
+			if strings.Contains(p, "."+own+"/") || strings.Contains(p, ".NodeService/") || role == "session" && strings.Contains(p, ".ClientService/") {
+				closed[role] = append(closed[role], "POST "+p)
+			}
+		}
+	}
+	for role, paths := range closed {
+		for _, path := range open {
+			assert.Equal(t, http.StatusOK, ask("GET", role, path, ""), "%s %s", role, path)
+		}
+		for _, line := range paths {
+			method, path, _ := strings.Cut(line, " ")
+			if strings.HasSuffix(path, "/Hello") { // who a node is: it asks for its content type, not for a token
+				assert.Equal(t, http.StatusUnsupportedMediaType, ask(method, role, path, ""), "%s %s", role, line)
+				continue
+			}
+			assert.Equal(t, http.StatusUnauthorized, ask(method, role, path, ""), "%s %s", role, line)
+			assert.Equal(t, http.StatusUnauthorized, ask(method, role, path, "guess"), "%s %s", role, line)
+		}
+	}
+	assert.Equal(t, http.StatusOK, ask("GET", "meta", "/leaderz", ""))
+
+	assert.Equal(t, http.StatusForbidden, ask("POST", "meta", "/v1/leader/resign", app), "an application does not operate")
+	assert.Equal(t, exitDone, tool(t, "--meta", at["meta"], "--token", app, "publish", "a=b").code)
+	assert.Equal(t, exitDone, tool(t, "--dir", dir, "get", "a").code)
+	assert.Equal(t, exitDone, tool(t, "--dir", dir, "switch", "set", "arrange", "on").code)
+	require.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
+
+	start()
+	again, err := os.ReadFile(supervisor.AppTokenPath(dir))
+	require.NoError(t, err)
+	assert.Equal(t, string(text), string(again), "a restart keeps the tokens")
+	require.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
+	at = start("--insecure")
+	assert.Equal(t, http.StatusOK, ask("GET", "session", "/v1/publishers", ""))
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"conclave/wire/rights"
 )
 
 func TestHealth_ExitCode(t *testing.T) {
@@ -55,7 +57,7 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	}
 	r := tool(t, "secrets", dir)
 	require.Equal(t, exitDone, r.code, r.stderr)
-	assert.Equal(t, "drew cluster/token\ndrew db/root-password\ndrew db/password\ndrew meta/dsn\n", r.stdout)
+	assert.Equal(t, "drew cluster/token\ndrew app/token\ndrew db/root-password\ndrew db/password\ndrew cluster/tokens\ndrew meta/dsn\n", r.stdout)
 	token, root, password := read(tokenSecret), read(rootSecret), read(passwordSecret)
 	for _, s := range []string{token, root, password} {
 		assert.Regexp(t, `^[A-Z2-7]{26,}$`, s, "nothing that a shell, a DSN or a header would read otherwise")
@@ -63,6 +65,11 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	assert.NotEqual(t, root, password)
 	assert.NotEqual(t, token, password)
 	assert.Equal(t, "conclave:"+password+"@tcp(db:3306)/conclave", read(dsnSecret))
+	tokens, err := rights.Parse(read(tokensSecret))
+	require.NoError(t, err)
+	assert.Equal(t, token, tokens.Token(rights.Operator, ""))
+	assert.Equal(t, read(appSecret), tokens.Token(rights.Publish, ""))
+	assert.NotContains(t, []string{token, read(appSecret)}, tokens.Token(rights.Node, ""))
 	for name, mode := range map[string]os.FileMode{".": 0o700, "cluster": 0o755, tokenSecret: 0o444, dsnSecret: 0o444} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -73,9 +80,10 @@ func TestSecrets_AreCreatedOnceAndMatch(t *testing.T) {
 	// others.
 	require.NoError(t, os.Remove(filepath.Join(dir, dsnSecret)))
 	require.NoError(t, os.Remove(filepath.Join(dir, tokenSecret)))
+	require.NoError(t, os.Remove(filepath.Join(dir, tokensSecret)))
 	r = tool(t, "secrets", dir)
 	require.Equal(t, exitDone, r.code, r.stderr)
-	assert.Equal(t, "drew cluster/token\ndrew meta/dsn\n", r.stdout)
+	assert.Equal(t, "drew cluster/token\ndrew cluster/tokens\ndrew meta/dsn\n", r.stdout)
 	assert.NotEqual(t, token, read(tokenSecret))
 	assert.Equal(t, password, read(passwordSecret))
 	assert.Equal(t, "conclave:"+password+"@tcp(db:3306)/conclave", read(dsnSecret))

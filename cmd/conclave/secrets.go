@@ -35,7 +35,9 @@ func (a *app) secretsCommand() *cobra.Command {
 // The files of the secrets. Each folder is mounted in the containers that need
 // it.
 const (
-	tokenSecret    = "cluster/token"
+	tokenSecret    = "cluster/token"  // the operator's
+	tokensSecret   = "cluster/tokens" // all, for the nodes
+	appSecret      = "app/token"      // that of applications
 	rootSecret     = "db/root-password"
 	passwordSecret = "db/password"
 	dsnSecret      = "meta/dsn"
@@ -77,10 +79,22 @@ func drawSecrets(dir string) (made []string, err error) {
 		}
 		return errors.Join(giveTo(info, folder), giveTo(info, path))
 	}
-	for _, name := range []string{tokenSecret, rootSecret, passwordSecret} {
+	for _, name := range []string{tokenSecret, appSecret, rootSecret, passwordSecret} {
 		if err := draw(name, rand.Text()); err != nil {
 			return made, err
 		}
+	}
+	operator, err := os.ReadFile(filepath.Join(dir, tokenSecret))
+	if err != nil {
+		return made, err
+	}
+	application, err := os.ReadFile(filepath.Join(dir, appSecret))
+	if err != nil {
+		return made, err
+	}
+	tokens := fmt.Sprintf("operator operator %s\nnode cluster %s\npublish app %s\n", strings.TrimSpace(string(operator)), rand.Text(), strings.TrimSpace(string(application)))
+	if err := draw(tokensSecret, tokens); err != nil {
+		return made, err
 	}
 	password, err := os.ReadFile(filepath.Join(dir, passwordSecret))
 	if err != nil {

@@ -121,7 +121,7 @@ func (o *soakOptions) cluster(dir string) (testbed.RealCluster, error) {
 			return nil, err
 		}
 	}
-	return local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true}), nil
+	return local.New(local.Config{Bin: bin, Dir: dir, NoEvents: true, OwnTokens: true}), nil
 }
 
 // again returns the command that repeats the seed.

@@ -22,15 +22,18 @@ import (
 
 func (a *app) upCommand() *cobra.Command {
 	cfg := supervisor.DefaultConfig()
-	var detach bool
+	var detach, insecure bool
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start a local cluster of processes", Args: want(),
 		Long: `Start a local cluster of processes in the folder --dir and print the table of "ps"
 when every node is ready. Ctrl-C stops the cluster; with --detach the command returns
 and "conclave down" stops the cluster. A process that was killed stays down until
-"conclave start NAME"; with --restart it is started again automatically.`,
+"conclave start NAME"; with --restart it is started again automatically.
+
+The cluster draws tokens, into the file "tokens" of its folder: one for each right. The
+commands find them there. Applications read the one in the file "app-token".`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg.Dir, cfg.Token = a.dir, a.token
+			cfg.Dir, cfg.Token, cfg.OwnTokens = a.dir, a.token, !insecure
 			var err error
 			if cfg.Dir, err = filepath.Abs(a.dir); err != nil {
 				return err
@@ -43,6 +46,12 @@ and "conclave down" stops the cluster. A process that was killed stays down unti
 			}
 			if err := checkUp(cmd.Flags(), cfg); err != nil {
 				return err
+			}
+			switch {
+			case insecure && a.token != "":
+				return usageError{errors.New("--insecure and a token exclude each other")}
+			case insecure:
+				fmt.Fprintln(a.stderr, "conclave: WARNING: --insecure: the cluster asks for no token: every process and user of this machine may read and change it")
 			}
 			if detach {
 				return a.upDetached(cmd.Context(), cfg)
@@ -63,6 +72,7 @@ and "conclave down" stops the cluster. A process that was killed stays down unti
 	f.StringVar(&cfg.DB, "db", cfg.DB, "embedded or the DSN of a MySQL server")
 	f.DurationVar(&cfg.Restart, "restart", 0, "start processes that have ended again after this time")
 	f.BoolVar(&detach, "detach", false, "return when the cluster is ready")
+	f.BoolVar(&insecure, "insecure", false, "run without tokens: every local process may do everything")
 	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")
 	return cmd
 }
@@ -94,6 +104,9 @@ func (a *app) upHere(ctx context.Context, cfg supervisor.Config) error {
 			return errors.Join(err, <-ended)
 		}
 		if !a.asJSON {
+			if cfg.Token == "" && cfg.OwnTokens {
+				a.showAppToken(cfg.Dir)
+			}
 			fmt.Fprintf(a.stdout, "\nThe cluster is running. Try %s, %s, %s. Ctrl-C stops it.\n", a.hint("kill leader"), a.hint("election list"), a.hint("events -f"))
 		}
 	}
@@ -180,7 +193,18 @@ func (a *app) upDetached(ctx context.Context, cfg supervisor.Config) error {
 		}
 		return err
 	}
-	return a.printProcesses(ctx, h)
+	if err := a.printProcesses(ctx, h); err != nil {
+		return err
+	}
+	if !a.asJSON && cfg.Token == "" && cfg.OwnTokens {
+		a.showAppToken(h.Dir())
+	}
+	return nil
+}
+
+// showAppToken prints how an application gets its token.
+func (a *app) showAppToken(dir string) {
+	fmt.Fprintf(a.stdout, "\nApplications need a token: export CONCLAVE_TOKEN=$(cat %s)\n", quoted(supervisor.AppTokenPath(dir)))
 }
 
 // awaitReady waits until every process is ready, and shows which are not.

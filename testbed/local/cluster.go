@@ -36,6 +36,8 @@ type Config struct {
 	// them, and Dir is the folder that the supervisor uses. The network cannot
 	// be broken then.
 	Direct bool
+	// OwnTokens makes the cluster have tokens of its own.
+	OwnTokens bool
 }
 
 // Cluster is a testbed.Cluster of processes of this machine.
@@ -106,6 +108,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 	}
 	cfg := supervisor.DefaultConfig()
 	cfg.Dir, cfg.Bin, cfg.AnyPorts, cfg.Logger = d.cfg.Dir, d.cfg.Bin, true, d.cfg.Logger
+	cfg.OwnTokens = d.cfg.OwnTokens
 	cfg.Slots, cfg.Replicas, cfg.Takeover, cfg.Lease, cfg.NodeLease = c.Slots, c.Replicas, c.Takeover, c.Lease, c.Lease
 	for _, n := range []struct {
 		want int
@@ -126,6 +129,7 @@ func (d *Cluster) Open(_ context.Context, c testbed.Size, _ *trace.Gate) error {
 		return err
 	}
 	d.nodes = d.cluster.Handle()
+	d.view.Token = d.nodes.Token()
 	go func() { d.ended <- d.cluster.Run(context.Background()) }() // ended by Close
 	<-d.cluster.Started()
 	if d.cfg.Direct {

@@ -24,8 +24,7 @@ func (d *Cluster) AwaitReady(ctx context.Context) error { return d.nodes.AwaitRe
 // Supervisor returns the handle of the processes.
 func (d *Cluster) Supervisor() *supervisor.Handle { return d.nodes }
 
-// Token returns the token of a cluster that was running already. A new one
-// needs none.
+// Token returns the operator's token, "" if the cluster has none.
 func (d *Cluster) Token() string { return d.view.Token }
 
 // Processes returns what the supervisor has recorded.

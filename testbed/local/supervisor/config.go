@@ -49,6 +49,9 @@ type Config struct {
 	// Token, if not empty, is required by every process and sent with each
 	// request to one.
 	Token string `json:"token,omitempty"`
+	// OwnTokens, without a Token, makes the cluster have tokens of its own: DIR/tokens,
+	// drawn at the first start. Without both, every local process may do everything.
+	OwnTokens bool `json:"ownTokens,omitempty"`
 
 	// Restart is the time after which a process that has ended is started
 	// again; 0 leaves it down.

@@ -15,6 +15,8 @@
 //	DIR/pids/NAME.pid  its pid, while it runs
 //	DIR/db.sql         the embedded database
 //	DIR/dsn, token     the secrets, which the processes read from these files
+//	DIR/tokens         the cluster's own tokens, if it has any
+//	DIR/app-token      the one of them for applications
 //
 // Ports are claimed by locked files in a folder that all supervisors of the
 // machine share (claims.go), from before the processes listen until the cluster
@@ -27,7 +29,7 @@
 // # Reading order
 //
 // config.go is the configuration; plan.go derives the commands and addresses of
-// the processes from it; claims.go reserves the ports; cluster.go is the
+// the processes from it, and tokens.go their tokens; claims.go reserves the ports; cluster.go is the
 // supervisor, child.go one process with its restarts, stop.go the order of a
 // graceful stop. state.go is the folder, process.go identifies processes,
 // log.go reads the last line of a log. control.go serves the socket, handle.go

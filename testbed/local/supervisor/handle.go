@@ -108,13 +108,13 @@ func (h *Handle) Command(name string) (program string, args []string, err error)
 	return r.Program, slices.Clone(r.Args), err
 }
 
-// Token returns the token that the cluster requires, empty if none.
+// Token returns the token with which the cluster is operated, empty if it has none.
 func (h *Handle) Token() string {
 	s, err := load(h.dir)
 	if err != nil {
 		return ""
 	}
-	return s.Config.Token
+	return s.Config.operatorToken(h.dir)
 }
 
 func (h *Handle) record(name string) (state, record, error) {

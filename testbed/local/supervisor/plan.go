@@ -46,13 +46,9 @@ func (s spec) advertised() string { return orElse(s.Advertised, s.Address) }
 func plan(cfg Config, claims *claims) ([]spec, error) {
 	ports := newPorts(cfg, claims)
 	dir := cfg.Dir
-	var common []string
-	if cfg.Token != "" {
-		path := filepath.Join(dir, "token")
-		if err := os.WriteFile(path, []byte(cfg.Token+"\n"), 0o600); err != nil {
-			return nil, err
-		}
-		common = append(common, "--token-file", path)
+	common, err := tokenArgs(cfg)
+	if err != nil {
+		return nil, err
 	}
 
 	var specs []spec
