@@ -44,6 +44,7 @@
 //   - lead_other.go: the same where the kernel cannot help
 //   - health.go: the hidden health check of containers
 //   - secrets.go: the hidden command that creates their secrets
+//   - certs.go: certificates of a development CA
 //   - drain.go: drain
 //   - manner.go: what operators' commands share: a query, an action, --force and --dry-run
 //   - check.go: arguments and flags that are refused before anything is started
@@ -66,6 +67,7 @@
 //	lead                             a lock in any database; no cluster
 //	db                               the program devdb, its port and --file
 //	secrets                          the folder in its argument
+//	certs                            the folder of its own flag --dir
 //
 // # Exit codes
 //

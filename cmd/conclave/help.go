@@ -64,6 +64,7 @@ var globals = map[string]string{
 	"roll":             "dir json token token-file",
 	"chaos run":        "dir json",
 	"version":          "json",
+	"certs":            "json",
 	"scenario grammar": "",
 	"workload":         "dir meta token token-file",
 }
@@ -239,4 +240,7 @@ conclave lead --dsn-file db.dsn --lock nightly -- ./nightly-job
 conclave lead --dsn-file db.dsn --once -- sh -c 'echo term $CONCLAVE_TERM'`,
 	"db":      "conclave db --listen 127.0.0.1:3307 --file db.sql",
 	"version": "conclave version",
+	"certs": `
+conclave certs                            for a cluster on this machine, in the folder certs
+conclave certs --dir pki --host 10.0.0.1,10.0.0.2,registry.internal`,
 }

@@ -1,0 +1,176 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"conclave"
+)
+
+// The files of a folder of certificates, in PEM.
+const (
+	CAFile         = "ca.pem"         // the CAs that peers are verified against, one or more
+	CertFile       = "node.pem"       // a node's certificate, and intermediate ones
+	KeyFile        = "node-key.pem"   // its private key
+	ClientCertFile = "client.pem"     // the same of a client, which may lack both
+	ClientKeyFile  = "client-key.pem" // likewise
+)
+
+// lookEvery is the time after which a new connection makes the files be read
+// again.
+const lookEvery = time.Second
+
+// Set is the certificates of one process. Its methods may be called at the same
+// time.
+type Set struct {
+	dir    string
+	names  [3]string     // of the files: CAs, certificate, key
+	role   conclave.Role // that the certificate must have; "" for a client
+	report func(error)   // see Load
+
+	loaded  atomic.Pointer[material]
+	failed  atomic.Uint64
+	began   time.Time
+	next    atomic.Int64 // time after began from which the files are read again
+	looking atomic.Bool  // the files are being read; guards refused
+
+	// refused is the content of the files that was refused last, so that it is
+	// reported once.
+	refused *material
+}
+
+// material is the content of the files at one time.
+type material struct {
+	files [3][]byte // as Set.names
+	cas   *x509.CertPool
+	cert  *tls.Certificate // nil: a client without a certificate
+}
+
+// Load reads the folder of a node of that role. With role "" it is the folder of
+// a client, which may lack a certificate of its own. From then on the files are
+// read again before new connections; report is called when the certificates have
+// been replaced (nil), and with an error when the files cannot be used and the old
+// ones stay.
+func Load(dir string, role conclave.Role, report func(error)) (*Set, error) {
+	s := &Set{dir: dir, names: [3]string{CAFile, CertFile, KeyFile}, role: role, report: report, began: time.Now()}
+	if role == "" {
+		s.names = [3]string{CAFile, ClientCertFile, ClientKeyFile}
+	}
+	m, err := s.read()
+	if err == nil {
+		err = s.parse(m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	s.loaded.Store(m)
+	s.next.Store(int64(lookEvery))
+	return s, nil
+}
+
+// Failed returns how many contents of the files were refused.
+func (s *Set) Failed() uint64 { return s.failed.Load() }
+
+// Expires returns when the certificate in use ends, or the zero time if there is
+// none.
+func (s *Set) Expires() time.Time {
+	if m := s.loaded.Load(); m.cert != nil {
+		return m.cert.Leaf.NotAfter
+	}
+	return time.Time{}
+}
+
+// current returns the newest valid certificates. One caller in lookEvery reads
+// the files; the others do not wait for it.
+func (s *Set) current() *material {
+	if now := time.Since(s.began); int64(now) >= s.next.Load() && s.looking.CompareAndSwap(false, true) {
+		s.next.Store(int64(now + lookEvery))
+		s.reload()
+		s.looking.Store(false)
+	}
+	return s.loaded.Load()
+}
+
+// reload reads the files and uses them if they have changed and are valid.
+func (s *Set) reload() {
+	m, err := s.read()
+	if err == nil && m.same(s.loaded.Load()) {
+		s.refused = nil
+		return
+	}
+	if err == nil {
+		err = s.parse(m)
+	}
+	switch {
+	case err == nil:
+		s.refused = nil
+		s.loaded.Store(m)
+		s.report(nil)
+	case s.refused == nil || !m.same(s.refused):
+		s.refused = m
+		s.failed.Add(1)
+		s.report(fmt.Errorf("certificates: %w", err))
+	}
+}
+
+// read returns the content of the files, and an error if one cannot be read. A
+// client's certificate may be missing.
+func (s *Set) read() (*material, error) {
+	m := &material{}
+	var errs []error
+	for i, name := range s.names {
+		body, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil && (i == 0 || s.role != "" || !errors.Is(err, os.ErrNotExist)) {
+			errs = append(errs, err)
+		}
+		m.files[i] = body
+	}
+	return m, errors.Join(errs...)
+}
+
+// parse checks the content of the files and completes m.
+func (s *Set) parse(m *material) error {
+	m.cas = x509.NewCertPool()
+	if !m.cas.AppendCertsFromPEM(m.files[0]) {
+		return fmt.Errorf("%s has no CA certificate in PEM", filepath.Join(s.dir, CAFile))
+	}
+	if s.role == "" && len(m.files[1]) == 0 && len(m.files[2]) == 0 {
+		return nil
+	}
+	file := filepath.Join(s.dir, s.names[1])
+	cert, err := tls.X509KeyPair(m.files[1], m.files[2])
+	if err != nil {
+		return fmt.Errorf("%s and %s: %w", file, s.names[2], err)
+	}
+	between := x509.NewCertPool()
+	for _, der := range cert.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	if _, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: m.cas, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		return fmt.Errorf("%s is not valid with %s: %w", file, CAFile, err)
+	}
+	if s.role != "" && !hasRole(cert.Leaf, s.role) {
+		return fmt.Errorf("%s has the names %.256q: the certificate of a %s node needs %q", file, cert.Leaf.DNSNames, s.role, RoleName(s.role))
+	}
+	m.cert = &cert
+	return nil
+}
+
+// same reports whether the files have the same content.
+func (m *material) same(o *material) bool {
+	for i := range m.files {
+		if !bytes.Equal(m.files[i], o.files[i]) {
+			return false
+		}
+	}
+	return true
+}
