@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -183,5 +184,63 @@ func TestRights_RotationLosesNothing(t *testing.T) {
 		defer cancel()
 		require.NoError(t, p.Stored(ctx), "it is sent with the new one")
 		c.eventually("both are seen", sub.shows("a", "b"))
+	})
+}
+
+// All tokens are replaced three times while forty clients change what they publish:
+// no list is ever without one of them.
+func TestRights_RotationUnderLoadMissesNothing(t *testing.T) {
+	bubble(t, 0, 0, func(t *testing.T, c *cluster) {
+		f := newTokenFile(t)
+		c.startData("data-2", func(d *data.Config) { d.Tokens = f.tokens })
+		c.startWith(f, "session-1", "session-2")
+		own := filepath.Join(t.TempDir(), "token")
+		give := func(token string) { require.NoError(t, os.WriteFile(own, []byte(token+"\n"), 0o600)) }
+		give("p-token")
+		addresses := []string{c.sessions["session-1"].server.Address(), c.sessions["session-2"].server.Address()}
+		const n = 40
+		var clients []*client.Client
+		var published []*client.Publication
+		for i := range n {
+			x, err := client.New(client.Config{Sessions: addresses, TokenFrom: client.TokenFile(own), Network: c.host(fmt.Sprint("app-", i)), Rand: c.seed()})
+			require.NoError(t, err)
+			c.clients, clients = append(c.clients, x), append(clients, x)
+			x.Start()
+			published = append(published, c.published(x, "svc", fmt.Sprintf("%d: 0", i)))
+		}
+		seen := c.watch(clients[0], "svc")
+		c.eventually("all are seen", func() bool { all := seen.all(); return len(all) > 0 && len(all[len(all)-1].Values) == n })
+		before := len(seen.all())
+		changes := 0
+		work := func(d time.Duration) {
+			for range d / (50 * time.Millisecond) {
+				time.Sleep(50 * time.Millisecond)
+				changes++
+				require.NoError(t, published[changes%n].Update([]string{fmt.Sprintf("%d: %d", changes%n, changes)}))
+			}
+		}
+		of := func(round int) string { return fmt.Sprintf("node all n-%d\npublish shop p-%d\n", round, round) }
+		last := tokenLines
+		for round := range 3 {
+			f.write(last + of(round))
+			work(time.Second)
+			give(fmt.Sprint("p-", round))
+			work(time.Second)
+			last = of(round)
+			f.write(last)
+			work(10 * time.Second)
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
+		defer cancel()
+		for _, p := range published {
+			require.NoError(t, p.Stored(ctx))
+		}
+		for _, x := range clients {
+			assert.EqualValues(t, 3, x.Lost(), "each old token was removed")
+		}
+		for _, d := range seen.all()[before:] {
+			assert.Len(t, d.Values, n, "%v", d.Values)
+		}
+		assert.Greater(t, len(seen.all())-before, 300, "under load")
 	})
 }

@@ -1,13 +1,16 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -15,6 +18,7 @@ import (
 	"conclave"
 	"conclave/internal/node"
 	"conclave/testbed/simulated/simnet"
+	"conclave/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,4 +142,26 @@ func TestRun_PathWithoutARightEndsTheStart(t *testing.T) {
 		}, until)
 		assert.ErrorContains(t, err, "POST /v1/new")
 	})
+}
+
+// Each act leaves a line in the log with the name of the token, and without the token.
+func TestRouter_LogsActs(t *testing.T) {
+	var out bytes.Buffer
+	c := config(simnet.New(1), "data-1")
+	c.Token, c.Logger = "s3cret", hclog.New(&hclog.LoggerOptions{Output: &out})
+	b := node.New(c.WithDefaults(), conclave.RoleData)
+	defer b.Peers.Close()
+	r := b.Router(func() (bool, []string) { return true, nil }, b.Meta.Announced)
+	ask := func(method string, token string) {
+		q := httptest.NewRequest(method, "http://127.0.0.1/v1/stopping", nil)
+		q.RemoteAddr = "192.0.2.1:99"
+		wire.SetToken(q.Header, token)
+		r.ServeHTTP(httptest.NewRecorder(), q)
+	}
+	ask(http.MethodGet, "s3cret")
+	ask(http.MethodDelete, "guess")
+	assert.Empty(t, out.String(), "nothing was changed")
+	ask(http.MethodDelete, "s3cret")
+	assert.Contains(t, out.String(), `audit: act: identity=operator right=operator request="DELETE /v1/stopping" from=192.0.2.1:99 status=200`)
+	assert.NotContains(t, out.String(), "s3cret")
 }

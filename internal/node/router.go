@@ -20,7 +20,7 @@ import (
 // it must not block.
 func (b *Base) Router(ready func() (bool, []string), announced func(term uint64, leader conclave.NodeID, address string)) *mux.Router {
 	r := serve.NewRouter(serve.RouterConfig{
-		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, PublicReads: b.config.PublicReads, Hosts: b.hosts(),
+		Node: b.config.Node, Role: b.role, Version: b.config.Version, Tokens: b.tokens, PublicReads: b.config.PublicReads, Audit: b.logAct, Hosts: b.hosts(),
 		Metrics: b.Metrics.registry, Events: b.events, Ready: ready,
 	})
 	if b.config.Pprof {
@@ -33,6 +33,11 @@ func (b *Base) Router(ready func() (bool, []string), announced func(term uint64,
 	path, h := wirev1connect.NewNodeServiceHandler(service, b.HandlerOptions())
 	serve.Mount(r, path, h)
 	return r
+}
+
+// logAct writes a line of the audit log.
+func (b *Base) logAct(a serve.Act) {
+	b.Log.Named("audit").Info("act", "identity", a.Identity.Name, "right", a.Identity.Right, "request", a.Request, "from", a.From, "status", a.Status)
 }
 
 // hosts returns the names under which HTTP/1.1 clients may address the node.

@@ -162,7 +162,8 @@ func (c RouterConfig) requireRight() mux.MiddlewareFunc {
 				ctx, release = c.hold(ctx, w, token)
 				defer release()
 			}
-			next.ServeHTTP(w, r.WithContext(ctx))
+			r = r.WithContext(ctx)
+			c.audit(key, w, r, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 		})
 	}
 }

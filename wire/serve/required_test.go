@@ -148,3 +148,47 @@ func TestRequireRight_RevokedTokenEndsWhatLasts(t *testing.T) {
 	_, err = io.ReadAll(operator)
 	assert.Error(t, err, "the handler has not returned")
 }
+
+// The audit log has what was allowed and changes something: who, what, from where
+// and with which result.
+func TestAudit_HasActsOfOperatorsAndNodes(t *testing.T) {
+	_, tokens := writeTokens(t, lines)
+	var acts []serve.Act
+	r := serve.NewRouter(serve.RouterConfig{
+		Node: d1, Role: conclave.RoleMeta, Tokens: tokens, Metrics: prometheus.NewRegistry(), Events: serve.NewEvents("d", time.Now),
+		Ready: func() (bool, []string) { return true, nil }, Audit: func(a serve.Act) { acts = append(acts, a) },
+	})
+	r.HandleFunc("/v1/leader/resign", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+	}).Methods(http.MethodPost)
+	r.HandleFunc("/v1/leader", func(http.ResponseWriter, *http.Request) {}).Methods(http.MethodGet)
+	serve.Mount(r, "/conclave.v1.MetaService/", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, c := range [][3]string{
+		{"GET", "/v1/leader", "o"}, {"GET", "/healthz", "o"}, {"POST", "/v1/leader/resign", "p"}, {"POST", "/v1/leader/resign", "x"},
+		{"POST", "/conclave.v1.MetaService/GetLeader", "n"},
+	} {
+		q := httptest.NewRequest(c[0], "http://127.0.0.1"+c[1], nil)
+		wire.SetToken(q.Header, c[2])
+		r.ServeHTTP(httptest.NewRecorder(), q)
+	}
+	assert.Empty(t, acts)
+	amy, node := rights.Identity{Name: "amy", Right: rights.Operator}, rights.Identity{Name: "all", Right: rights.Node}
+	for _, c := range []struct {
+		path, token string
+		want        serve.Act
+	}{
+		{"/v1/leader/resign?force=true", "o", serve.Act{Identity: amy, Request: "POST /v1/leader/resign?force=true", From: "192.0.2.1:1234", Status: http.StatusOK}},
+		{"/conclave.v1.MetaService/Drain", "n", serve.Act{Identity: node, Request: "POST /conclave.v1.MetaService/Drain", From: "192.0.2.1:1234", Status: http.StatusOK}},
+		{"/conclave.v1.MetaService/Join", "n", serve.Act{Identity: node, Request: "POST /conclave.v1.MetaService/Join", From: "192.0.2.1:1234"}},
+	} {
+		acts = nil
+		q := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+c.path, nil)
+		wire.SetToken(q.Header, c.token)
+		r.ServeHTTP(httptest.NewRecorder(), q)
+		require.Len(t, acts, 1)
+		if c.token == "o" {
+			c.want.Status = http.StatusConflict
+		}
+		assert.Equal(t, c.want, acts[0])
+	}
+}

@@ -25,9 +25,11 @@ type RouterConfig struct {
 	Tokens *rights.Tokens
 	// PublicReads makes what needs the right read need no token.
 	PublicReads bool
-	Hosts       []string             // host names, besides addresses and localhost, under which a browser may address the node
-	Metrics     *prometheus.Registry // served at /metrics
-	Events      *Events              // served at /v1/events
+	// Audit is called with each act that was allowed; nil: it is not.
+	Audit   func(Act)
+	Hosts   []string             // host names, besides addresses and localhost, under which a browser may address the node
+	Metrics *prometheus.Registry // served at /metrics
+	Events  *Events              // served at /v1/events
 	// Ready reports whether the node serves, and the reasons why it does not or
 	// only in part.
 	Ready func() (bool, []string)

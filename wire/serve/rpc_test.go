@@ -155,26 +155,26 @@ func TestInterceptor_FencesAndComparesTables(t *testing.T) {
 		defer stopA()
 		b, stopB := start(t, net, "b", "")
 		defer stopB()
-		hello := func(ctx context.Context) error {
-			_, err := a.peers.Node(b.address).Hello(ctx, connect.NewRequest(&wirev1.HelloRequest{}))
+		call := func(ctx context.Context) error {
+			_, err := a.peers.Node(b.address).Announce(ctx, connect.NewRequest(&wirev1.AnnounceRequest{}))
 			return wire.FromConnect(err)
 		}
 
 		// I4: a command of an older term is refused and counted.
-		require.NoError(t, hello(wire.WithTerm(t.Context(), 7)))
-		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(hello(wire.WithTerm(t.Context(), 6))))
-		require.NoError(t, hello(t.Context()), "a call that is not a command carries no term")
+		require.NoError(t, call(wire.WithTerm(t.Context(), 7)))
+		assert.Equal(t, wire.CodeStaleEpoch, wire.CodeOf(call(wire.WithTerm(t.Context(), 6))))
+		require.NoError(t, call(t.Context()), "a call that is not a command carries no term")
 		assert.EqualValues(t, 1, b.fence.Refused())
 
 		// The node with the older table is notified of the peer with the newer
 		// one, on either side of the call.
 		_, err := a.view.Apply(state(1))
 		require.NoError(t, err)
-		require.NoError(t, hello(t.Context()))
+		require.NoError(t, call(t.Context()))
 		assert.Equal(t, a.address, <-b.behind)
 		_, err = b.view.Apply(state(2))
 		require.NoError(t, err)
-		require.NoError(t, hello(t.Context()))
+		require.NoError(t, call(t.Context()))
 		assert.Equal(t, b.address, <-a.behind)
 	})
 }
@@ -195,12 +195,23 @@ func TestInterceptor_HelloIsWithoutTokenAndMovesNothing(t *testing.T) {
 		_, err = a.peers.Node(b.address).Hello(wire.WithTerm(t.Context(), 7), connect.NewRequest(&wirev1.HelloRequest{}))
 		require.NoError(t, err)
 		assert.Empty(t, <-shown)
+		b.helloed = nil
 		assert.Zero(t, b.fence.Highest(), "a term of a stranger")
 		assert.Empty(t, b.behind, "a table of a stranger")
+		_, err = b.view.Apply(state(10))
+		require.NoError(t, err)
+		_, err = a.peers.Node(b.address).Hello(t.Context(), connect.NewRequest(&wirev1.HelloRequest{}))
+		require.NoError(t, err)
+		assert.Empty(t, a.behind, "the answer of a stranger: what it has would be fetched with the token")
 
 		_, err = a.peers.Node(b.address).Announce(wire.WithTerm(t.Context(), 7), connect.NewRequest(&wirev1.AnnounceRequest{}))
 		require.NoError(t, err)
 		assert.EqualValues(t, 7, b.fence.Highest())
+		assert.Equal(t, b.address, <-a.behind, "the answer of a node")
+		_, err = a.view.Apply(state(11))
+		require.NoError(t, err)
+		_, err = a.peers.Node(b.address).Announce(t.Context(), connect.NewRequest(&wirev1.AnnounceRequest{}))
+		require.NoError(t, err)
 		assert.Equal(t, a.address, <-b.behind)
 	})
 }

@@ -36,4 +36,10 @@ var roleGuards = []guard{
 		"client/connect.go", "\t\t\t\tc.sleep(ctx, c.jittered(refused))\n", "\t\t\t\tc.sleep(ctx, c.jittered(refused)/20)\n"}},
 	{name: "a client reads its token once", test: unit{"./session", "TestRights_RotationLosesNothing"}, patch: patch{
 		"client/link.go", "\tc.readToken()\n", "\tif c.sentToken() == \"\" {\n\t\tc.readToken()\n\t}\n"}},
+	{name: "an act leaves no line in the audit log", test: unit{"./wire/serve", "TestAudit_HasActsOfOperatorsAndNodes"}, patch: patch{
+		"wire/serve/audit.go", "\thandle(answer)\n\tact.Status = answer.status\n\tc.Audit(act)\n", "\thandle(answer)\n\tact.Status = answer.status\n"}},
+	{name: "the table of a stranger that answers is fetched", test: unit{"./wire/serve", "TestInterceptor_HelloIsWithoutTokenAndMovesNothing"}, patch: patch{
+		"wire/interceptor.go", "if err == nil && req.Spec().Procedure != wirev1connect.NodeServiceHelloProcedure {", "if err == nil {"}},
+	{name: "a new cluster is open", test: unit{"./cmd/conclave", "TestUp_DrawsTokens"}, patch: patch{
+		"testbed/local/supervisor/tokens.go", "\tcase cfg.OwnTokens:\n", "\tcase cfg.OwnTokens && cfg.Dir == \"\":\n"}},
 }
