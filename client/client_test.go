@@ -187,6 +187,58 @@ func TestPushesAreNewestWins(t *testing.T) {
 	})
 }
 
+// An application that closes tens of thousands of subscriptions and watches at once
+// sends them in messages that are bounded, and what it watches again stays watched.
+func TestLink_MessagesAreBoundedWhateverIsClosed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.session("s1")
+		c := w.client(s)
+		const many = 20_000
+		name := func(i int) string { return fmt.Sprintf("%d-%s", i, strings.Repeat("x", 50)) }
+		subs, watches := make([]*client.Subscription, many), make([]*client.Watch, 200)
+		for i := range subs {
+			var err error
+			subs[i], err = c.Subscribe("svc")
+			require.NoError(t, err)
+		}
+		for i := range watches {
+			var err error
+			watches[i], err = c.Watch(name(i))
+			require.NoError(t, err)
+		}
+		w.eventually("all are subscribed", func() bool { return s.link() != nil && len(s.link().subscriptions()) == many })
+		for _, sub := range subs {
+			sub.Close()
+		}
+		for _, watch := range watches {
+			watch.Close()
+		}
+		again, err := c.Watch(name(7))
+		require.NoError(t, err)
+		defer again.Close()
+		var unsubscribed, unwatched map[string]bool
+		var watched map[string]bool
+		w.eventually("all are closed", func() bool {
+			unsubscribed, unwatched, watched = map[string]bool{}, map[string]bool{}, map[string]bool{}
+			for _, m := range s.link().messages() {
+				assert.Less(t, proto.Size(m), 2*64<<10)
+				for _, id := range m.GetUnsubscribe() {
+					unsubscribed[id] = true
+				}
+				for _, id := range m.GetUnwatch() {
+					unwatched[id] = true
+					delete(watched, id)
+				}
+				for _, id := range m.GetWatch() {
+					watched[id] = true
+				}
+			}
+			return len(unsubscribed) == many && len(unwatched) == len(watches)
+		})
+		assert.Len(t, watched, 1, "the one that is watched again")
+	})
+}
+
 // A cluster whose versions are lower than the client's (it was created again)
 // refuses the subscription; the client subscribes from zero, and the next push
 // is taken.

@@ -304,12 +304,12 @@ func (l *link) runSend(ctx context.Context) {
 
 // next makes the next message; nil when nothing is queued that may be sent now.
 // Publications are taken in the order of their classes (order.go), as far as the
-// window allows; what else a message carries is small.
+// window allows. The rest of a message is limited by its size: applications may
+// close tens of thousands of subscriptions at once.
 func (l *link) next() *wirev1.ClientMessage {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
-	m := &wirev1.ClientMessage{Unwatch: l.unwatches, Watch: l.watches}
-	l.unwatches, l.watches = nil, nil
+	m := &wirev1.ClientMessage{}
 	room, flight := l.window.room(), &flight{began: time.Now()}
 	size, limit := 0, min(room, messageBytes)
 	for class := range classes {
@@ -343,11 +343,28 @@ func (l *link) next() *wirev1.ClientMessage {
 		}
 	}
 	l.subscribes = l.subscribes[taken:]
-	m.Unsubscribe, l.unsubscribes = l.unsubscribes, nil
+	m.Unsubscribe = takeIDs(&l.unsubscribes, &size)
+	m.Unwatch = takeIDs(&l.unwatches, &size)
+	if len(l.unwatches) == 0 { // a session takes the end of a watch first, and an id may be watched again
+		m.Watch = takeIDs(&l.watches, &size)
+	}
 	if len(m.Publishers)+len(m.Digests)+len(m.Subscribe)+len(m.Unsubscribe)+len(m.Watch)+len(m.Unwatch) == 0 {
 		return nil
 	}
 	return m
+}
+
+// takeIDs removes and returns the first ids of a list, as many as fit into a
+// message of this size, to which it adds theirs.
+func takeIDs(list *[]string, size *int) []string {
+	taken := 0
+	for taken < len(*list) && *size <= messageBytes {
+		*size += 16 + len((*list)[taken])
+		taken++
+	}
+	ids := (*list)[:taken:taken]
+	*list = (*list)[taken:]
+	return ids
 }
 
 // runReceive handles the session's messages until the stream ends.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"time"
 
 	"conclave/wire"
 	wirev1 "conclave/wire/v1"
@@ -13,11 +14,16 @@ type base struct {
 	*content
 	delta *wirev1.Delta // nil if it was not made yet, or does not pay
 	to    *content      // what the delta yields
+	seen  time.Time     // by the first expire after the change; zero before
 }
 
 // basesKept is how many earlier contents of a datum are kept, for sessions that
 // have one of them. They share the values that have not changed with the copies.
 const basesKept = 2
+
+// basesFor is how long they are kept, about: sessions read a change soon, and an
+// old list that is not wanted any more holds memory.
+const basesFor = 10 * time.Second
 
 // bases are earlier contents of large data, by DataInfoID, oldest first.
 type bases map[string][]*base
@@ -32,6 +38,22 @@ func (b *bases) keep(d *datum) {
 	}
 	kept := append((*b)[d.id], &base{content: d.read})
 	(*b)[d.id] = slices.Clone(kept[max(0, len(kept)-basesKept):]) // a new array, so that the others are freed
+}
+
+// expire removes the bases that have been kept for basesFor.
+func (b bases) expire(now time.Time) {
+	for id, kept := range b {
+		for _, x := range kept {
+			if x.seen.IsZero() {
+				x.seen = now
+			}
+		}
+		if kept = slices.DeleteFunc(kept, func(x *base) bool { return now.Sub(x.seen) >= basesFor }); len(kept) == 0 {
+			delete(b, id)
+		} else {
+			b[id] = kept
+		}
+	}
 }
 
 // delta returns the changes from the content of this hash to the present one, or

@@ -62,3 +62,27 @@ func TestShorten_SessionWithAnEarlierContentIsSentTheDifference(t *testing.T) {
 	assert.True(t, read(fourth.GetHash()).GetSame())
 	assert.Len(t, s.bases[testData[0]], basesKept)
 }
+
+// Old contents of data that do not change any more are freed.
+func TestPrune_FreesOldContents(t *testing.T) {
+	s, now := New(time.Minute), time.Now()
+	write := func(version int64) uint64 {
+		p := publisher(testData[0], "r", version, false)
+		p.Values = []string{fmt.Sprint(version, strings.Repeat("x", 2000)), strings.Repeat("y", 20_000)}
+		require.True(t, s.Write(CopyOf(conclave.NodeID{Name: "s", Incarnation: "i"}, p), now))
+		return s.Read(testData[0], 0, 0, now).GetHash()
+	}
+	first := write(1)
+	second := write(2)
+	s.Prune(now)
+	now = now.Add(basesFor / 2)
+	write(3)
+	s.Prune(now)
+	assert.Len(t, s.bases[testData[0]], 2)
+	now = now.Add(basesFor / 2)
+	s.Prune(now)
+	assert.Nil(t, s.bases.delta(s.data[testData[0]], first))
+	assert.NotNil(t, s.bases.delta(s.data[testData[0]], second), "it was read later")
+	s.Prune(now.Add(basesFor / 2))
+	assert.Nil(t, s.bases)
+}

@@ -23,9 +23,9 @@ func (s *Store) Compact(before, now time.Time) {
 	s.Prune(now)
 }
 
-// Prune frees the records of deleted copies, marks that have ended, and data
-// without copies and marks. It visits only what has lost its copies, not every
-// datum. It deletes no copy: in a follower's store only its leader decides that.
+// Prune frees the records of deleted copies, marks that have ended, data without
+// copies and marks, and old contents. It visits only what has lost its copies or
+// has changed lately, not every datum. It deletes no copy: in a follower's store only its leader decides that.
 func (s *Store) Prune(now time.Time) {
 	s.tombstones = slices.DeleteFunc(s.tombstones, func(t tombstoneRecord) bool {
 		_, r, at := s.find(t.Key)
@@ -38,8 +38,11 @@ func (s *Store) Prune(now time.Time) {
 			s.forgetIfEmpty(d, now)
 		}
 	}
+	if s.bases.expire(now); len(s.bases) == 0 {
+		s.bases = nil // a map keeps the size that it had
+	}
 	maps.DeleteFunc(s.marked, func(_ string, m mark) bool { return !now.Before(m.until) })
 	if len(s.marked) == 0 {
-		s.marked = nil // a map keeps the size that it had
+		s.marked = nil
 	}
 }

@@ -16,19 +16,21 @@ type contentKey struct {
 	hash    uint64
 }
 
-// deltasKept is from how many earlier contents a datum has deltas. A subscriber
-// that has another one is sent the whole list.
+// deltasKept is from how many earlier contents a datum has deltas for clients that
+// read slowly. One that has another content is sent the whole list.
 const deltasKept = 8
 
 // since returns the delta from base to d, or nil if the whole list is to be sent.
-// It is made once for all subscribers that have that base.
-func (d *datum) since(base *datum) *wirev1.Delta {
+// It is made once for all subscribers that have that base. The contents of slow
+// clients, for whom an earlier push waits, are limited; the others all have the one
+// before d.
+func (d *datum) since(base *datum, slow bool) *wirev1.Delta {
 	if base == nil || d.size < wire.DeltaLeast {
 		return nil
 	}
 	key := contentKey{base.message.Version, base.hash}
 	delta, made := d.deltas[key]
-	if made || len(d.deltas) == deltasKept {
+	if made || slow && len(d.deltas) >= deltasKept {
 		return delta
 	}
 	if delta = base.list.DeltaTo(d.list); delta != nil {

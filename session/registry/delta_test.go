@@ -257,6 +257,59 @@ func TestPace_CountsWhatEachSubscriberIsSent(t *testing.T) {
 	assert.Zero(t, m.r.topics[keyOf("x")].pace())
 }
 
+// Slow clients keep few old lists, however many contents were pushed since they
+// read: a list is kept only as the base of a delta. Whoever reads in time is sent
+// deltas all the same.
+func TestDeltas_SlowClientsKeepFewOldLists(t *testing.T) {
+	m := newDeltaMachine(time.Now())
+	quick := m.subs[0]
+	m.subs = m.subs[:1]
+	pinned := func() map[*datum]bool {
+		bases := map[*datum]bool{}
+		for _, s := range m.subs {
+			if waits, ok := s.out.newest["s"]; ok && waits.base != nil {
+				bases[waits.base] = true
+			}
+		}
+		return bases
+	}
+	m.read()
+	require.True(t, m.receive(t, quick))
+	for range 4 * deltasKept { // each is slow from another content on
+		slow := &deltaSub{owner: &Owner{Deltas: true}, list: &wire.List{}}
+		m.subs = append(m.subs, slow)
+		m.subscribe(slow)
+		m.read()
+		m.receive(t, slow)
+		m.ids = append(m.ids, len(m.ids))
+		m.version++
+		m.r.Changed([]string{keyOf("x")})
+		m.read()
+		before := m.deltas
+		require.True(t, m.receive(t, quick))
+		assert.Equal(t, before+1, m.deltas, "it reads in time")
+		assert.LessOrEqual(t, len(pinned()), deltasKept+1)
+	}
+	assert.NotEmpty(t, pinned())
+	last := &deltaSub{owner: &Owner{Deltas: true}, list: &wire.List{}} // pushed to behind all slow ones
+	m.subs = append(m.subs, last)
+	m.subscribe(last)
+	m.receive(t, last)
+	for range 2 {
+		m.ids = append(m.ids, len(m.ids))
+		m.version++
+		m.r.Changed([]string{keyOf("x")})
+		m.read()
+		before := m.deltas
+		require.True(t, m.receive(t, last))
+		assert.Equal(t, before+1, m.deltas)
+	}
+	for _, s := range m.subs {
+		m.receive(t, s)
+		assert.Equal(t, m.version, s.version)
+	}
+}
+
 // A leader's delta that does not fit is dropped, and the whole list read.
 func TestDeltas_UnfitAnswerIsReadAgainAsAWhole(t *testing.T) {
 	m := newDeltaMachine(time.Now())

@@ -101,7 +101,8 @@ func (o *Outbox) Configure(epoch *wirev1.Epoch, v *wirev1.WatchedValue) {
 func (o *Outbox) Unconfigure(id string) { delete(o.config, id) }
 
 // Push adds a push. It replaces one of the same subscription that was not sent
-// yet: the subscriber still has the base of that one. What waits for a
+// yet: the subscriber still has the base of that one, which is kept only while
+// there is a delta from it, so that slow clients keep few old lists. What waits for a
 // subscription that has ended since is sent behind the refusal. Like the methods of
 // Registry, it must be called under the registry's lock.
 func (o *Outbox) Push(p Push) {
@@ -113,12 +114,16 @@ func (o *Outbox) Push(p Push) {
 		o.newest = map[string]unsent{}
 	}
 	base := p.base
-	if before, waits := o.newest[p.ID]; !waits {
+	before, waits := o.newest[p.ID]
+	if !waits {
 		o.pushes = append(o.pushes, p.ID)
 	} else if base != nil {
 		base = before.base
 	}
-	waiting := unsent{datum: p.datum, base: base, delta: p.datum.since(base)}
+	waiting := unsent{datum: p.datum, base: base, delta: p.datum.since(base, waits)}
+	if waiting.delta == nil {
+		waiting.base = nil
+	}
 	if waiting.delta == nil && p.topic != nil && len(p.topic.subs) > 1 {
 		waiting.encoded = p.datum.share()
 	}
