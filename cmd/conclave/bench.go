@@ -35,7 +35,7 @@ minutes in total). Exit with 1 if an invariant was violated or a measurement fai
 missed target is reported but does not fail the run.
 
 With --full measure the growth curves instead: registrations, connections, providers of one
-dataId, data nodes, and overload. Each point has its own cluster and its own time limit; a
+dataId, data nodes, losses of nodes, and overload. Each point has its own cluster and its own time limit; a
 point that fails is reported, the next ones are measured, and the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if full {

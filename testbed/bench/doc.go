@@ -43,6 +43,7 @@
 //   - bench.go: the measurements, in their order.
 //   - growth.go: the growth curves, in their order.
 //   - growth_overload.go: the curve over multiples of the capacity.
+//   - growth_losses.go: the curve of nodes that are killed.
 //   - growth_nodes.go: the curve over data nodes.
 //   - growth_providers.go: the curve over providers of one dataId.
 //   - growth_connections.go: the curve over connections.

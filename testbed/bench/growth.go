@@ -20,6 +20,7 @@ var curves = []struct {
 	{connectionsCurve, connectionSizes, (*point).connections},
 	{providersCurve, providerSizes, (*point).providers},
 	{nodesCurve, nodeSizes, (*point).nodes},
+	{lossesCurve, lossSizes, (*point).losses},
 	{overloadCurve, overloadSizes, (*point).overload},
 }
 

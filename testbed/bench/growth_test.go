@@ -130,7 +130,7 @@ func TestGrow_MeasuresEachCurve(t *testing.T) {
 		assert.InEpsilon(t, 5000, reg[0].Values["rate"], 0.01, "1,000 in 200 ms")
 		assert.InEpsilon(t, 2500, reg[1].Values["rate"], 0.01, "the other target has the same load")
 		assert.InEpsilon(t, 200, reg[0].Values["p50Ms"], 0.01)
-		over := g.Curves[4].Points
+		over := g.Curves[5].Points
 		require.Len(t, over, 6)
 		assert.InEpsilon(t, 5000, over[0].Values["capacity"], 0.25, "1,000 loops of 200 ms")
 		assert.InEpsilon(t, 10*over[4].Values["capacity"], over[4].Values["offered"], 0.05)
@@ -201,7 +201,7 @@ func TestGrow_EndsWithItsContext(t *testing.T) {
 
 func TestGrowthConfig_ValidateNamesTheInvalidField(t *testing.T) {
 	assert.NoError(t, GrowthConfig{Only: CurveNames()}.Validate())
-	assert.ErrorContains(t, GrowthConfig{Only: []string{"weather"}}.Validate(), `"weather" (want one of registrations, connections, providers, nodes, overload)`)
+	assert.ErrorContains(t, GrowthConfig{Only: []string{"weather"}}.Validate(), `"weather" (want one of registrations, connections, providers, nodes, losses, overload)`)
 	assert.ErrorContains(t, GrowthConfig{MaxRegistrations: 3}.Validate(), "at most 3 registrations: want at least 1000")
 }
 

@@ -56,27 +56,11 @@ const updateEvery = 4 * time.Millisecond
 func (r *run) dataKilled(ctx context.Context) error {
 	served, worst := NewDist(), NewDist()
 	err := r.eachData(ctx, "killed", func(ctx context.Context, s *stage, name string) error {
-		mine := func(x metaclient.SlotInfo) bool { return x.Leader == name }
-		before, err := r.admin.Slots(ctx)
-		if err != nil {
-			return err
-		}
-		lost := make(map[int]bool)
-		for _, x := range before.Slots {
-			lost[x.ID] = mine(x)
-		}
-		err = s.traffic.during(ctx, updateEvery, func() error {
-			start := time.Now()
-			if err := r.do(ctx, testbed.Kill, name); err != nil {
-				return err
+		err := s.traffic.during(ctx, updateEvery, func() error {
+			took, err := r.killData(ctx, name)
+			if err == nil {
+				served.Add(took)
 			}
-			err := await(ctx, 2*time.Millisecond, "the slots of "+name+" to be served", func() bool {
-				now, err := r.admin.Slots(ctx)
-				return err == nil && !slices.ContainsFunc(now.Slots, func(x metaclient.SlotInfo) bool {
-					return lost[x.ID] && (mine(x) || x.State == "crash" || x.State == "switching")
-				})
-			})
-			served.Add(time.Since(start))
 			return err
 		})
 		worst.AddMs(s.ledger.Phase().Values().Max)
@@ -88,6 +72,31 @@ func (r *run) dataKilled(ctx context.Context) error {
 	r.report(Figure{Name: "data-killed-served", What: "data node killed: until all its slots are served"}, served.Values(), Limit{P99: 1000})
 	r.report(Figure{Name: "data-killed-worst", What: "data node killed: the slowest update to its push"}, worst.Values(), Limit{P99: 1000})
 	return nil
+}
+
+// killData kills a data node, and returns how long it took until all its slots were
+// served by others.
+func (r *run) killData(ctx context.Context, name string) (time.Duration, error) {
+	mine := func(x metaclient.SlotInfo) bool { return x.Leader == name }
+	before, err := r.admin.Slots(ctx)
+	if err != nil {
+		return 0, err
+	}
+	lost := make(map[int]bool)
+	for _, x := range before.Slots {
+		lost[x.ID] = mine(x)
+	}
+	start := time.Now()
+	if err := r.do(ctx, testbed.Kill, name); err != nil {
+		return 0, err
+	}
+	err = await(ctx, 2*time.Millisecond, "the slots of "+name+" to be served", func() bool {
+		now, err := r.admin.Slots(ctx)
+		return err == nil && !slices.ContainsFunc(now.Slots, func(x metaclient.SlotInfo) bool {
+			return lost[x.ID] && (mine(x) || x.State == "crash" || x.State == "switching")
+		})
+	})
+	return time.Since(start), err
 }
 
 // dataDrained stops data nodes with SIGTERM in turn. It measures the time until

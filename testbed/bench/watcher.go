@@ -76,19 +76,28 @@ func (w *watcher) total(ctx context.Context) counts {
 
 // expired returns how many clients the sessions have declared gone.
 func (w *watcher) expired(ctx context.Context) int {
-	n := 0.0
-	for _, address := range w.sessions {
-		one, err := readCounter(ctx, w.admin.HTTP, address, "conclave_session_client_leases_expired_total")
-		if err != nil {
-			return -1
-		}
-		n += one
+	n, err := w.sum(ctx, w.sessions, "conclave_session_client_leases_expired_total")
+	if err != nil {
+		return -1
 	}
 	return int(n)
 }
 
-// readCounter returns the value of a metric without labels.
-func readCounter(ctx context.Context, c *http.Client, address, name string) (float64, error) {
+// sum returns the sum of a metric without labels at several processes.
+func (w *watcher) sum(ctx context.Context, addresses []string, name string) (float64, error) {
+	n := 0.0
+	for _, address := range addresses {
+		one, err := readMetric(ctx, w.admin.HTTP, address, name)
+		if err != nil {
+			return 0, err
+		}
+		n += one
+	}
+	return n, nil
+}
+
+// readMetric returns the value of a metric without labels.
+func readMetric(ctx context.Context, c *http.Client, address, name string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
 		return 0, err

@@ -17,9 +17,9 @@ func TestReadCounter_FailsWithoutTheMetric(t *testing.T) {
 	}))
 	defer s.Close()
 	address := strings.TrimPrefix(s.URL, "http://")
-	n, err := readCounter(t.Context(), s.Client(), address, "gone_total")
+	n, err := readMetric(t.Context(), s.Client(), address, "gone_total")
 	require.NoError(t, err)
 	assert.EqualValues(t, 1500, n)
-	_, err = readCounter(t.Context(), s.Client(), address, "gone")
+	_, err = readMetric(t.Context(), s.Client(), address, "gone")
 	assert.ErrorContains(t, err, "no metric gone at "+address)
 }
