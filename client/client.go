@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"conclave"
@@ -22,10 +23,13 @@ type Client struct {
 	log    *slog.Logger
 	id     string
 	peers  *wire.Peers
+	token  atomic.Pointer[string] // as last read
 
 	callbacks  sync.WaitGroup
 	background sync.WaitGroup // the goroutines of Start and of the links
 	ended      chan struct{}  // closed when Run has returned
+
+	turns func() // waits until the other goroutines of the process have run
 
 	closing      context.Context // ends when Close leaves, after it has waited
 	beginClosing context.CancelFunc
@@ -48,7 +52,6 @@ type Client struct {
 	resent     int64                    // likewise
 	advertised []string                 // sessions that take clients, as the last session reported
 	resolved   []string                 // the last result of Resolve
-	token      string                   // as last read
 	refusal    error                    // why the sessions refuse the token, until one accepts it
 	idle       chan struct{}            // closed when every publication is stored; nil while no caller waits
 }
@@ -61,7 +64,7 @@ func New(c Config) (*Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	out := &Client{config: c, log: c.Logger, ended: make(chan struct{}), pubs: map[string]*Publication{}, subs: map[string]*Subscription{}}
+	out := &Client{config: c, log: c.Logger, ended: make(chan struct{}), pubs: map[string]*Publication{}, subs: map[string]*Subscription{}, turns: takeTurns}
 	out.peers = wire.NewPeers(c.Network, &wire.Interceptor{Token: out.sentToken}, wire.ClientPingTimeout)
 	out.closing, out.beginClosing = context.WithCancel(context.Background())
 	out.id = out.newID()
@@ -140,7 +143,6 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	idle := c.whenIdle()
 	c.mu.Unlock()
-	c.wakeLinks()
 
 	var err error
 	select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type link struct {
 	number  uint64          // of the connection at the session
 	ping    time.Duration   // between two pings
 	pings   signal.Signal   // a ping is to be sent on the stream
+	idle    atomic.Bool     // nothing waits on the stream, and the session has accepted what was sent
 
 	// Guarded by client.mu.
 	window       window
@@ -190,15 +192,18 @@ func (l *link) run(ctx context.Context) {
 
 // watch pings, and waits until the session has been silent for too long or ctx
 // ends. It counts rounds instead of measuring time, because a process that was
-// suspended, or had no processor, could receive nothing meanwhile.
+// suspended, or had no processor, could receive nothing meanwhile: a round that was
+// late does not shorten the next one, and one in which the goroutines of this
+// process had too few turns to receive an answer does not count (ADR 0071).
 //
 // A ping travels on the stream or, while the session has not accepted what was
 // sent there, as a call of its own, which does not wait behind that. One call is
-// in progress at a time; calls joins it.
+// in progress at a time; calls joins it. Nothing here takes the client's lock, for
+// which thousands of goroutines of an application may wait.
 func (l *link) watch(ctx context.Context, calls *sync.WaitGroup) error {
-	round := time.NewTicker(l.ping / 2)
+	round := time.NewTimer(l.ping / 2)
 	defer round.Stop()
-	var calling atomic.Bool
+	var calling, turning atomic.Bool
 	leaving, limit := l.leave, silentRounds
 	for rounds, silent := 0, 0; silent < limit; {
 		select {
@@ -210,15 +215,23 @@ func (l *link) watch(ctx context.Context, calls *sync.WaitGroup) error {
 			continue
 		case <-ctx.Done():
 			return nil // the cause is set
-		case now := <-round.C:
-			silent++
+		case <-round.C:
+			round.Reset(l.ping / 2)
+			if !turning.Load() {
+				silent++
+			}
+			if silent > 1 && turning.CompareAndSwap(false, true) {
+				calls.Go(func() {
+					defer turning.Store(false)
+					l.client.turns()
+				})
+			}
 			if rounds++; rounds%2 == 1 {
 				continue
 			}
-			l.client.forget(now)
 		}
 		switch {
-		case l.number == 0 || l.isIdle():
+		case l.number == 0 || l.idle.Load():
 			l.pings.Set()
 		case calling.CompareAndSwap(false, true):
 			calls.Go(func() {
@@ -228,6 +241,18 @@ func (l *link) watch(ctx context.Context, calls *sync.WaitGroup) error {
 		}
 	}
 	return errSilent
+}
+
+// turns is how often goroutines of this process run one after the other until a
+// ping is sent and its answer received, about.
+const turns = 8
+
+// takeTurns returns when the other goroutines that could run have run, so many
+// times: at once, unless an application keeps its processors busy.
+func takeTurns() {
+	for range turns {
+		runtime.Gosched()
+	}
 }
 
 // call pings by a call of its own.
@@ -240,12 +265,9 @@ func (l *link) call(ctx context.Context) {
 	}
 }
 
-// isIdle reports whether nothing waits on the stream: the session has accepted
-// what was sent, and nothing else is to be sent.
-func (l *link) isIdle() bool {
-	l.client.mu.Lock()
-	defer l.client.mu.Unlock()
-	return l.window.idle() && len(l.subscribes) == 0 && l.waiting.empty()
+// noteIdle records whether anything waits on the stream. The lock is held.
+func (l *link) noteIdle() {
+	l.idle.Store(l.window.idle() && len(l.subscribes) == 0 && l.waiting.empty())
 }
 
 // end ends the request in order, as the client's last message to any session.
@@ -263,7 +285,10 @@ func (l *link) abort() { l.cancel(errLeft) }
 // queue queues the newest version of a publication. The lock is held.
 func (l *link) queue(p *Publication) {
 	l.owed[p] = true
-	l.waiting.add(p)
+	if l.waiting.add(p) {
+		l.noteIdle()
+		l.ready.Set()
+	}
 }
 
 // runSend sends what is queued, many items per message, as far as the window
@@ -309,8 +334,11 @@ func (l *link) runSend(ctx context.Context) {
 func (l *link) next() *wirev1.ClientMessage {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
+	defer l.noteIdle()
+	now := time.Now()
+	l.client.forget(now)
 	m := &wirev1.ClientMessage{}
-	room, flight := l.window.room(), &flight{began: time.Now()}
+	room, flight := l.window.room(), &flight{began: now}
 	size, limit := 0, min(room, messageBytes)
 	for class := range classes {
 		share := limit
@@ -389,6 +417,7 @@ func (l *link) take(m *wirev1.ServerMessage) error {
 	c := l.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer l.noteIdle()
 	opened, now := false, time.Now()
 	for _, a := range m.GetAccepted() {
 		if p := c.pubs[a.GetId()]; p != nil {
@@ -453,6 +482,7 @@ func (l *link) settle(p *Publication) {
 	if len(l.owed) == 0 {
 		l.settled.Set()
 	}
+	l.noteIdle()
 }
 
 // refused handles a refusal. A refusal because this session cannot take clients

@@ -60,6 +60,57 @@ func TestLink_FullSessionIsNotLeft(t *testing.T) {
 	})
 }
 
+// A client whose lock is held, or wanted by thousands of goroutines of its
+// application, pings all the same. Not in a bubble, whose time stands still while a
+// goroutine waits for a lock.
+func TestLink_PingsDoNotWaitForTheLock(t *testing.T) {
+	s := startSession()
+	defer s.stop()
+	s.set(func() { s.full, s.alone = true, nil })
+	c, err := client.New(client.Config{Sessions: []string{s.address}})
+	require.NoError(t, err)
+	c.Start()
+	defer func() {
+		s.set(func() { s.full = false })
+		ctx, cancel := within(0)
+		defer cancel()
+		_ = c.Close(ctx)
+	}()
+	_, err = c.Publish(t.Context(), "svc", []string{"a"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.link() != nil && len(s.link().registered()) == 1 }, 30*time.Second, time.Millisecond)
+	release := client.Hold(c)
+	defer release()
+	before := len(s.calls())
+	assert.Eventually(t, func() bool { return len(s.calls()) >= before+2 }, 30*time.Second, time.Millisecond)
+}
+
+// While the goroutines of a busy process have no turns, no answer can be received:
+// the session is not taken for silent. It is once they have turns, if only now and
+// then.
+func TestLink_OwnLatenessIsNotSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		one, two := w.session("s1"), w.session("s2")
+		c, err := client.New(client.Config{Sessions: []string{one.address}, Network: w.net.Host("app")})
+		require.NoError(t, err)
+		client.Busy(c, func() { time.Sleep(3 * time.Second) })
+		c.Start()
+		defer func() {
+			ctx, cancel := within(time.Second)
+			defer cancel()
+			_ = c.Close(ctx)
+		}()
+		w.eventually("connected", func() bool { return one.link() != nil })
+		one.link().out <- &wirev1.ServerMessage{Sessions: []string{one.address, two.address}}
+		time.Sleep(time.Second)
+		one.set(func() { one.silent, one.full = true, true })
+		time.Sleep(6 * time.Second) // twice as long as otherwise
+		assert.Zero(t, two.attempts())
+		time.Sleep(20 * time.Second)
+		assert.NotZero(t, two.attempts())
+	})
+}
+
 // A session that accepts nothing and does not answer the calls either is left.
 func TestLink_SilentFullSessionIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

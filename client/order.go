@@ -27,18 +27,19 @@ type waiting struct {
 	lanes [classes][]*Publication // by class, oldest first; entries whose class is another one by now are skipped
 }
 
-// add adds a publication. One that waits already keeps its place, unless its
-// class now is an earlier one.
-func (w *waiting) add(p *Publication) {
+// add adds a publication, and reports whether it did not wait in this class or an
+// earlier one: if so, it keeps its place.
+func (w *waiting) add(p *Publication) (added bool) {
 	class := classOf(p)
 	if was, waits := w.class[p]; waits && was <= class {
-		return
+		return false
 	}
 	if w.class == nil {
 		w.class = map[*Publication]int{}
 	}
 	w.class[p] = class
 	w.lanes[class] = append(w.lanes[class], p)
+	return true
 }
 
 // remove removes a publication, if it waits.

@@ -58,7 +58,6 @@ func (c *Client) Publish(ctx context.Context, dataID string, values []string, op
 	c.pubs[p.id] = p
 	c.advance(p, slices.Clone(values), false)
 	c.mu.Unlock()
-	c.wakeLinks()
 	return p, nil
 }
 
@@ -100,7 +99,8 @@ func (c *Client) await(p *Publication, bytes int) {
 	}
 }
 
-// advance makes the next version of a publication and queues it on every link.
+// advance makes the next version of a publication and queues it on every link,
+// which it wakes.
 // The lock is held.
 func (c *Client) advance(p *Publication, values []string, withdrawn bool) {
 	p.version++
@@ -144,7 +144,6 @@ func (p *Publication) change(act string, values []string, withdraw bool) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", act, p.data.DataID, err)
 	}
-	c.wakeLinks()
 	return nil
 }
 
@@ -247,16 +246,17 @@ func (c *Client) keepTombstone(p *Publication, now time.Time) {
 }
 
 // forget drops the withdrawals that were remembered long enough; a link calls
-// it at each ping.
+// it whenever it looks for something to send, which is at each ping at the latest.
+// The lock is held.
 func (c *Client) forget(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	old := 0
 	for old < len(c.tombstones) && !now.Before(c.tombstones[old].forget) {
 		c.remove(c.tombstones[old])
 		old++
 	}
-	c.tombstones = slices.Delete(c.tombstones, 0, old)
+	if old > 0 {
+		c.tombstones = slices.Delete(c.tombstones, 0, old)
+	}
 }
 
 // remove removes a publication: it is not sent any more, later answers are

@@ -6,11 +6,13 @@ import (
 	"conclave/wire"
 )
 
-// sentToken returns the token that is sent with calls.
+// sentToken returns the token that is sent with calls. It takes no lock, as a ping
+// must not wait for one.
 func (c *Client) sentToken() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.token
+	if token := c.token.Load(); token != nil {
+		return *token
+	}
+	return ""
 }
 
 // readToken reads the token that is sent from now on. If that fails, the last one
@@ -24,9 +26,7 @@ func (c *Client) readToken() {
 		c.log.Warn("the last token is sent again", "error", err)
 		return
 	}
-	c.mu.Lock()
-	c.token = token
-	c.mu.Unlock()
+	c.token.Store(&token)
 }
 
 // retries reports whether the client tries again after this refusal: another

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ var (
 	columnMerged    = Column{Name: "merged", What: "MERGED", Unit: "%"}
 	columnRefused   = Column{Name: "refused", What: "REFUSED"}
 	columnUnstored  = Column{Name: "unstored", What: "UNSTORED"}
+	columnLoadCPU   = Column{Name: "loadCPU", What: "CPU OF THE LOAD", Unit: "%"}
 	columnBefore    = Column{Name: "before", What: "BEFORE", Unit: "per s"}
 	columnRecovered = Column{Name: "recoveredMs", What: "RECOVERED", Unit: "ms"}
 )
@@ -28,7 +30,7 @@ var (
 var overloadCurve = Curve{
 	Name: "overload",
 	What: "updates of 100 bytes offered at a multiple of the capacity, in an open loop; latencies count from when an update was due",
-	Columns: []Column{columnFactor, columnCapacity, columnOffered, columnGoodput, columnShare, columnP50, columnP99, columnMissed, columnMerged,
+	Columns: []Column{columnFactor, columnCapacity, columnOffered, columnGoodput, columnShare, columnP50, columnP99, columnMissed, columnMerged, columnLoadCPU,
 		columnRefused, columnUnstored, columnLost, columnGone, columnElections, columnEvictions, columnBefore, columnRecovered,
 		columnMetaMiB, columnSessionMiB, columnDataMiB},
 	Plots: []Plot{
@@ -99,7 +101,7 @@ func (p *point) overload(ctx context.Context) error {
 		p.watch.events(ctx) // skips those before the overload
 	}
 
-	load := newOffered()
+	load, used := newOffered(), processorTime()
 	missed := offer(p.size[columnFactor.Name]*capacity, p.For, load)
 	took := time.Since(load.stored.start).Seconds()
 	sent, answered := load.sent.Load(), load.answers.Load()
@@ -107,6 +109,9 @@ func (p *point) overload(ctx context.Context) error {
 	p.set(columnOffered, float64(sent)/took)
 	p.set(columnGoodput, goodput)
 	p.set(columnShare, goodput/capacity)
+	if used > 0 {
+		p.set(columnLoadCPU, 100*(processorTime()-used).Seconds()/(took*float64(runtime.NumCPU())))
+	}
 	p.set(columnMissed, percent(int64(missed), sent+int64(missed)))
 	p.set(columnRefused, float64(load.refused.Load()))
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // AvailableMemory returns how much memory in bytes the machine has available, 0 if
@@ -23,6 +25,16 @@ func AvailableMemory() int64 {
 		}
 	}
 	return 0
+}
+
+// processorTime returns how long this process has had a processor, 0 if that is not
+// known.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // machineLoad returns the state of the machine as a part of an error, "" if it is

@@ -13,7 +13,9 @@ var loadGuards = []guard{
 	{name: "a refused publication stays in the window", test: unit{"./client", "TestLink_RefusalsFreeTheWindow"}, patch: patch{
 		"client/link.go", "\tif l.window.drop(p, time.Now()) {", "\tif len(l.owed) < 0 {"}},
 	{name: "pings wait behind what is in flight", test: unit{"./client", "TestLink_FullSessionIsNotLeft"}, patch: patch{
-		"client/link.go", "case l.number == 0 || l.isIdle():", "case l.number > 0 || l.isIdle():"}},
+		"client/link.go", "case l.number == 0 || l.idle.Load():", "case l.number > 0 || l.idle.Load():"}},
+	{name: "a client counts rounds in which its process had no turns", test: unit{"./client", "TestLink_OwnLatenessIsNotSilence"}, patch: patch{
+		"client/link.go", "if !turning.Load() {", "if l.ping > 0 {"}},
 	{name: "a ping by a call does not keep the stream", test: unit{"./session", "TestPing_KeepsAConnectionWhoseStreamIsFull"}, patch: patch{
 		"session/connect.go", "\tconn.extend()\n\treturn connect.NewResponse(&wirev1.PingResponse{}), nil", "\treturn connect.NewResponse(&wirev1.PingResponse{}), nil"}},
 	{name: "any client may ping for another", test: unit{"./session", "TestPing_KeepsAConnectionWhoseStreamIsFull"}, patch: patch{
