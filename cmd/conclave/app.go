@@ -140,9 +140,28 @@ func (a *app) metaAddresses() ([]string, error) {
 
 // takeToken takes the token of the cluster in --dir, unless the user gave one.
 func (a *app) takeToken(h *supervisor.Handle) {
-	if a.token == "" {
-		a.token = h.Token()
+	if a.token != "" {
+		return
 	}
+	if token := h.Token(); token != "" { // clients that resolve sessions meanwhile read it
+		a.token = token
+	}
+}
+
+// takeTokenOfSessions is takeToken if all of --session belong to the cluster in
+// --dir: the token is sent to no other address.
+func (a *app) takeTokenOfSessions() {
+	h, err := supervisor.Open(a.dir)
+	if err != nil || len(a.metas) > 0 || len(a.sessionsAt) == 0 {
+		return
+	}
+	own, err := h.Addresses("session")
+	for _, address := range a.sessionsAt {
+		if err != nil || !slices.Contains(own, address) {
+			return
+		}
+	}
+	a.takeToken(h)
 }
 
 // admin returns a client for the metas' API.

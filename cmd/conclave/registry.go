@@ -39,6 +39,7 @@ func (f *registryFlags) check(dataID string) error {
 // sessions returns the function with which clients find sessions: those of the
 // local cluster, even if no meta answers, or those that the metas list.
 func (a *app) sessions() (func(context.Context) ([]string, error), error) {
+	a.takeTokenOfSessions()
 	if len(a.sessionsAt) == 0 { // the addresses that metas list may not be reachable from here
 		if _, err := a.metaAddresses(); err != nil {
 			return nil, err

@@ -58,6 +58,7 @@ type registrations struct {
 func (a *app) registrations(ctx context.Context) (registrations, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
+	a.takeTokenOfSessions()
 	sessions, err := a.sessionAddresses(ctx)
 	if err != nil {
 		return registrations{}, err

@@ -58,13 +58,13 @@ func TestWorkload_RunsUntilContextEnds(t *testing.T) {
 			strings.Count(said, "  2 values: ") >= 2 // one at each
 	}, 30*time.Second, 20*time.Millisecond, "%s%s", &out, &complaints)
 
-	got := decode[push](t, tool(t, "--json", "get", "demo.echo", "--session", session))
+	got := decode[push](t, tool(t, "--dir", dir, "--json", "get", "demo.echo", "--session", session))
 	assert.ElementsMatch(t, []string{"10.0.0.1:8080", "10.0.0.2:8080"}, got.Values)
 
 	leave()
 	assert.Equal(t, exitDone, <-code, complaints.String())
 	require.Eventually(t, func() bool {
-		r := tool(t, "get", "demo.echo", "--session", session)
+		r := tool(t, "--dir", dir, "get", "demo.echo", "--session", session)
 		return r.code == exitFailed && strings.Contains(r.stderr, "nothing is published under demo.echo")
 	}, 30*time.Second, 20*time.Millisecond, "they said good-bye")
 }
