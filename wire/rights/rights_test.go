@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,33 +161,38 @@ func TestRun_ReloadsByTimeAndSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(dir, "tokens")
 		write(t, file, some, 0o600)
-		reports := 0
-		tokens, err := rights.OpenFile(file, func(error) { reports++ })
+		var reports atomic.Int64
+		tokens, err := rights.OpenFile(file, func(error) { reports.Add(1) })
 		require.NoError(t, err)
 		ctx, end := context.WithCancel(t.Context())
 		now, done := make(chan os.Signal), make(chan struct{})
 		go func() { defer close(done); tokens.Run(ctx, now) }()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Zero(t, reports, "it has not changed")
+		assert.Zero(t, reports.Load(), "it has not changed")
 
 		write(t, file, some+"read a a1\n", 0o600)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		assert.Zero(t, reports, "it may still be changing")
+		assert.Zero(t, reports.Load(), "it may still be changing")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, 1, reports)
+		assert.EqualValues(t, 1, reports.Load())
 		_, ok := tokens.Identify("a1")
 		assert.True(t, ok)
 
 		write(t, file, some+"read a a22\n", 0o600)
 		now <- os.Interrupt
 		synctest.Wait()
-		assert.Equal(t, 2, reports)
+		assert.EqualValues(t, 2, reports.Load())
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, 2, reports)
+		assert.EqualValues(t, 2, reports.Load())
+
+		require.NoError(t, os.Chmod(file, 0o644)) // refused, and said: it does not go unnoticed
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		assert.EqualValues(t, 3, reports.Load())
 		end()
 		<-done
 	})

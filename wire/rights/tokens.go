@@ -22,6 +22,7 @@ const maxFile = 1 << 20
 // none. All methods may be called from any goroutine.
 type Tokens struct {
 	file   string           // "": they never change
+	opened modification     // of the file when it was read first
 	report func(line error) // of a reload: an error, or nil for a success
 
 	set atomic.Pointer[Set]
@@ -49,12 +50,13 @@ func of(s *Set) *Tokens {
 
 // OpenFile returns the tokens of a file. report is called after each reload.
 func OpenFile(file string, report func(error)) (*Tokens, error) {
+	opened := modificationOf(file)
 	s, err := ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	t := of(s)
-	t.file, t.report = file, report
+	t.file, t.opened, t.report = file, opened, report
 	return t, nil
 }
 
@@ -105,7 +107,7 @@ func readableByOthers(info fs.FileInfo) bool {
 func (t *Tokens) Run(ctx context.Context, now <-chan os.Signal) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	read := modificationOf(t.file)
+	read := t.opened
 	seen := read
 	for {
 		select {
@@ -131,6 +133,7 @@ type modification struct {
 	at    time.Time
 	size  int64
 	inode uint64
+	mode  fs.FileMode
 }
 
 func modificationOf(file string) (m modification) {
@@ -138,7 +141,7 @@ func modificationOf(file string) (m modification) {
 	if err != nil {
 		return m
 	}
-	m.at, m.size = info.ModTime(), info.Size()
+	m.at, m.size, m.mode = info.ModTime(), info.Size(), info.Mode()
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		m.inode = stat.Ino
 	}
