@@ -66,6 +66,9 @@ func New(c Config) (*Client, error) {
 	}
 	out := &Client{config: c, log: c.Logger, ended: make(chan struct{}), pubs: map[string]*Publication{}, subs: map[string]*Subscription{}, turns: takeTurns}
 	out.peers = wire.NewPeers(c.Network, &wire.Interceptor{Token: out.sentToken}, wire.ClientPingTimeout)
+	if c.TLSFrom != nil {
+		out.peers.UseTLS(c.TLSFrom)
+	}
 	out.closing, out.beginClosing = context.WithCancel(context.Background())
 	out.id = out.newID()
 	return out, nil

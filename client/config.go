@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"conclave"
+	"conclave/internal/certs"
 	"conclave/wire"
 )
 
@@ -37,6 +39,13 @@ type Config struct {
 	// error, and are not tried again. It is for programs that end then. Otherwise
 	// a client with a token tries again with the pauses of any reconnect.
 	GiveUp bool
+	// TLS, if not nil, is used to connect to sessions, which must use it too (their
+	// flag --tls-dir). RootCAs are the CAs of their certificates; the name that is
+	// verified is the host that is dialled, unless ServerName is set.
+	TLS *tls.Config
+	// TLSFrom, if not nil, returns the settings for each connection instead, so that
+	// they may be replaced while the client runs; see TLSFolder.
+	TLSFrom func() *tls.Config
 	// Linger announces that this client ends without a good-bye: its
 	// publications then stay for this long, at most an hour, and count as
 	// withdrawn afterwards, so that the push guard does not take them for lost.
@@ -82,6 +91,22 @@ func TokenFile(path string) func() (string, error) {
 	}
 }
 
+// TLSFolder returns a function for Config.TLSFrom. It uses the CAs in ca.pem of a
+// folder, and the certificate in client.pem and client-key.pem if there is one, as
+// `conclave certs` writes them. The files are read again before new connections;
+// those that cannot be used change nothing. report, if not nil, is called after
+// each change, with nil or the error.
+func TLSFolder(dir string, report func(error)) (func() *tls.Config, error) {
+	if report == nil {
+		report = func(error) {}
+	}
+	set, err := certs.Load(dir, "", report)
+	if err != nil {
+		return nil, err
+	}
+	return set.Client, nil
+}
+
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = "client"
@@ -91,6 +116,9 @@ func (c Config) withDefaults() Config {
 	}
 	if token := c.Token; c.TokenFrom == nil && token != "" {
 		c.TokenFrom = func() (string, error) { return token, nil }
+	}
+	if settings := c.TLS; c.TLSFrom == nil && settings != nil {
+		c.TLSFrom = func() *tls.Config { return settings }
 	}
 	if c.Network == nil {
 		c.Network = &wire.TCP{} // dial limits the time

@@ -8,7 +8,7 @@
 // Then read network.go, the only interface between a node and the world
 // outside; interceptor.go and fence.go, which run before every call; view.go,
 // what a node knows of the cluster; and error.go, how errors are transmitted.
-// peers.go is the calling end of a connection. Package wire/serve is the other
+// peers.go is the calling end of a connection, tls.go the same with TLS. Package wire/serve is the other
 // end, and what all roles serve over HTTP.
 //
 // # What a receiver does
@@ -38,8 +38,8 @@
 //   - A Fence is kept in memory. A restarted node has seen no term until the
 //     first message that carries one. Until then the database protects it: each
 //     effect of a leader there is a statement under its term.
-//   - There is no TLS inside the cluster, so tokens can be read on the way:
-//     keep the nodes' network private.
+//   - Without TLS (Peers.UseTLS), tokens can be read on the way: keep the nodes'
+//     network private.
 //   - A message is delivered at most once. All services consist of messages
 //     that may be repeated; see the comments in the .proto files.
 //

@@ -169,6 +169,9 @@ func (i *Interceptor) compare(theirs, address string) {
 	}
 }
 
+// HasTerm reports whether a request is the command of a leader.
+func HasTerm(h http.Header) bool { return h.Get(headerTerm) != "" }
+
 // CallerAddress returns the advertised address of the node that made a request,
 // or "" if it sent none.
 func CallerAddress(h http.Header) string { return h.Get(headerAddress) }

@@ -14,7 +14,7 @@ import (
 )
 
 // Peers are the clients with which a node calls others: typed clients by
-// address, over one HTTP/2 connection each, without TLS.
+// address, over one HTTP/2 connection each, without TLS unless UseTLS is called.
 type Peers struct {
 	network     *tracked
 	transport   *http.Transport

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"conclave"
+	"conclave/internal/certs"
 	"conclave/meta/metaclient"
 	"conclave/testbed/local/supervisor"
 	"conclave/wire"
@@ -39,17 +41,49 @@ type app struct {
 	asJSON     bool
 	token      string
 	tokenFile  string
+	tlsDir     string
 	sessionsAt []string // of --session
 
 	entered bool // a command's own code was reached; later errors are not usage errors
 	http    *http.Client
+	certs   *certs.Set // with which nodes are called; nil without TLS
 }
 
 // newHTTPClient returns a client with short timeouts, so that the next meta is
-// asked if one does not answer.
-func newHTTPClient() *http.Client {
+// asked if one does not answer. It uses TLS if a.certs is set.
+func (a *app) newHTTPClient() *http.Client {
 	dialer := &net.Dialer{Timeout: time.Second}
-	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}}
+	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: 10 * time.Second}
+	return &http.Client{Transport: wire.SecureTransport(transport, func() *tls.Config {
+		if a.certs == nil {
+			return nil
+		}
+		return a.certs.Client()
+	})}
+}
+
+// useTLS makes all requests use TLS, with the CAs and the certificate of a folder.
+func (a *app) useTLS(dir string) (err error) {
+	a.certs, err = certs.Load(dir, "", func(err error) {
+		if err != nil {
+			a.warn(failure{Code: "failed", Message: err.Error() + ": the old ones stay"})
+		}
+	})
+	return err
+}
+
+// readTLS uses TLS if the flag or the environment names a folder.
+func (a *app) readTLS() error {
+	if a.tlsDir == "" {
+		a.tlsDir = os.Getenv("CONCLAVE_TLS_DIR")
+	}
+	if a.tlsDir == "" {
+		return nil
+	}
+	if err := a.useTLS(a.tlsDir); err != nil {
+		return usageError{fmt.Errorf("--tls-dir: %w", err)}
+	}
+	return nil
 }
 
 // readToken sets the token from the flag, the file or the environment.
@@ -106,7 +140,19 @@ func (a *app) local() (*supervisor.Handle, error) {
 	if errors.Is(err, supervisor.ErrNone) {
 		return nil, fmt.Errorf("no cluster in %s: start one with %s, or choose another --dir", a.dir, a.hint("up"))
 	}
-	return h, err
+	return a.adopt(h, err)
+}
+
+// adopt uses the certificates of the local cluster, if it has some and the call
+// names none.
+func (a *app) adopt(h *supervisor.Handle, err error) (*supervisor.Handle, error) {
+	if err != nil || a.certs != nil {
+		return h, err
+	}
+	if dir := h.TLSDir(); dir != "" {
+		return h, a.useTLS(dir)
+	}
+	return h, nil
 }
 
 // running returns the cluster in --dir, whose processes may be down. If none is
@@ -116,7 +162,7 @@ func (a *app) running() (*supervisor.Handle, error) {
 	if errors.Is(err, supervisor.ErrNone) || err == nil && !h.Running() {
 		return nil, fmt.Errorf("no cluster is running in %s: start one with %s, or name the metas of another with --meta", a.dir, a.hint("up"))
 	}
-	return h, err
+	return a.adopt(h, err)
 }
 
 // metaAddresses returns the addresses of --meta, or of the local cluster's

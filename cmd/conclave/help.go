@@ -50,12 +50,13 @@ func (a *app) addGlobals(root *cobra.Command) {
 	flags.BoolVar(&a.asJSON, "json", false, "print JSON: one document, or one per line for streams")
 	flags.StringVar(&a.token, "token", "", "token of the cluster (default: CONCLAVE_TOKEN)")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that contains the token")
+	flags.StringVar(&a.tlsDir, "tls-dir", "", "folder with ca.pem, and client.pem and client-key.pem if needed: use TLS (default: CONCLAVE_TLS_DIR, or the local cluster's)")
 }
 
 // globals are the global flags that a command uses, by its name or group.
 var globals = map[string]string{
-	"cluster":          "dir meta json token token-file",
-	"registry":         "dir meta json token token-file",
+	"cluster":          "dir meta json token token-file tls-dir",
+	"registry":         "dir meta json token token-file tls-dir",
 	"local":            "dir json",
 	"break":            "json",
 	"up":               "dir json token token-file",
@@ -66,7 +67,7 @@ var globals = map[string]string{
 	"version":          "json",
 	"certs":            "json",
 	"scenario grammar": "",
-	"workload":         "dir meta token token-file",
+	"workload":         "dir meta token token-file tls-dir",
 }
 
 // usesGlobal reports whether a global flag has a meaning for a command.
@@ -110,6 +111,7 @@ var examples = map[string]string{
 	"up": `
 conclave up                               3 metas, 3 data nodes, 2 sessions and a database, until Ctrl-C
 conclave up --detach --clients 2          in the background, with two publishers and two subscribers
+conclave up --tls                         with TLS, by certificates of a CA of its own
 conclave up --restart 1s                  killed processes come back by themselves
 conclave up --db 'u:p@tcp(db:3306)/c'     with a MySQL server of yours`,
 	"down": `

@@ -61,7 +61,11 @@ func (a *app) connect(name string, linger time.Duration) (c *client.Client, leav
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err = client.New(client.Config{Resolve: resolve, Name: name, Token: a.token, GiveUp: true, Linger: linger})
+	cfg := client.Config{Resolve: resolve, Name: name, Token: a.token, GiveUp: true, Linger: linger}
+	if a.certs != nil {
+		cfg.TLSFrom = a.certs.Client
+	}
+	c, err = client.New(cfg)
 	if err != nil {
 		return nil, nil, err
 	}

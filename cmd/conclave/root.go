@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -13,7 +14,8 @@ import (
 // run is the program without signal handling and exit. ctx ends at the first
 // signal.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr, http: newHTTPClient()}
+	a := &app{stdout: stdout, stderr: stderr}
+	a.http = a.newHTTPClient()
 	defer a.http.CloseIdleConnections()
 	root := a.root()
 	root.SetArgs(signalFlags(args))
@@ -50,7 +52,7 @@ Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no leader, 4 timeout.`,
 			if top := topCommand(cmd); len(a.metas) > 0 && (top.GroupID == "local" || top.GroupID == "break") && !usesGlobal(cmd, "meta") {
 				return usageError{fmt.Errorf("--meta does not apply to %s, which works on %s", commandName(cmd), either(top.GroupID == "local", "the cluster in --dir", "a cluster of its own"))}
 			}
-			return a.readToken()
+			return errors.Join(a.readToken(), a.readTLS())
 		},
 	}
 	root.InitDefaultVersionFlag() // now, so that a flag after it is not taken for its value

@@ -71,6 +71,7 @@ commands find them there. Applications read the one in the file "app-token".`,
 	f.StringVar(&cfg.Takeover, "takeover", "", "how a dead leader is detected: witness (its connection breaks) or lease (time only) (default witness)")
 	f.StringVar(&cfg.DB, "db", cfg.DB, "embedded or the DSN of a MySQL server")
 	f.DurationVar(&cfg.Restart, "restart", 0, "start processes that have ended again after this time")
+	f.BoolVar(&cfg.TLS, "tls", false, "use TLS, with certificates of a development CA in the folder")
 	f.BoolVar(&detach, "detach", false, "return when the cluster is ready")
 	f.BoolVar(&insecure, "insecure", false, "run without tokens: every local process may do everything")
 	f.IntVar(&cfg.Clients, "clients", 0, "number of publishers, and also of subscribers, to run")

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,4 +271,73 @@ func TestListener_RefusesPlainHTTP2WithAReason(t *testing.T) {
 	answer, _ := io.ReadAll(conn)
 	assert.Contains(t, string(answer), "this port uses TLS")
 	assert.Error(t, <-served)
+}
+
+// New connections find valid certificates at every moment while the files are
+// replaced: by good ones, and by some that cannot be used.
+func TestSet_RotationUnderLoadRefusesNoConnection(t *testing.T) {
+	dir := ca(t, certs.Valid)
+	var reloads atomic.Int64
+	report := func(err error) { reloads.Add(1) }
+	server, err := certs.Load(filepath.Join(dir, "meta"), conclave.RoleMeta, report)
+	require.NoError(t, err)
+	client, err := certs.Load(filepath.Join(dir, "session"), conclave.RoleSession, report)
+	require.NoError(t, err)
+	server.LookAlways()
+	client.LookAlways()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln := server.Listener(plain, true)
+	var serving, dialling sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			})
+		}
+	})
+	stop := make(chan struct{})
+	made := make([]int, 4)
+	for i := range made {
+		dialling.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				conn, err := tls.Dial("tcp", plain.Addr().String(), client.ToNodes())
+				if !assert.NoError(t, err) {
+					return
+				}
+				_, err = conn.Write([]byte("x"))
+				assert.NoError(t, err)
+				_, err = io.ReadFull(conn, make([]byte, 1))
+				assert.NoError(t, err)
+				conn.Close()
+				made[i]++
+			}
+		})
+	}
+	for i := range 20 {
+		valid := certs.Valid
+		if i%5 == 4 {
+			valid = -time.Minute // ended: they replace nothing
+		}
+		before := reloads.Load()
+		require.NoError(t, certs.Issue(dir, []string{"127.0.0.1"}, valid))
+		for deadline := time.Now().Add(10 * time.Second); reloads.Load() == before && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond) // until a connection has read them
+		}
+	}
+	close(stop)
+	dialling.Wait()
+	ln.Close()
+	serving.Wait()
+	assert.NotContains(t, made, 0)
 }

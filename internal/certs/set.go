@@ -37,6 +37,7 @@ type Set struct {
 
 	loaded  atomic.Pointer[material]
 	failed  atomic.Uint64
+	every   time.Duration // lookEvery
 	began   time.Time
 	next    atomic.Int64 // time after began from which the files are read again
 	looking atomic.Bool  // the files are being read; guards refused
@@ -59,7 +60,7 @@ type material struct {
 // been replaced (nil), and with an error when the files cannot be used and the old
 // ones stay.
 func Load(dir string, role conclave.Role, report func(error)) (*Set, error) {
-	s := &Set{dir: dir, names: [3]string{CAFile, CertFile, KeyFile}, role: role, report: report, began: time.Now()}
+	s := &Set{dir: dir, names: [3]string{CAFile, CertFile, KeyFile}, role: role, report: report, every: lookEvery, began: time.Now()}
 	if role == "" {
 		s.names = [3]string{CAFile, ClientCertFile, ClientKeyFile}
 	}
@@ -71,7 +72,7 @@ func Load(dir string, role conclave.Role, report func(error)) (*Set, error) {
 		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	s.loaded.Store(m)
-	s.next.Store(int64(lookEvery))
+	s.next.Store(int64(s.every))
 	return s, nil
 }
 
@@ -91,7 +92,7 @@ func (s *Set) Expires() time.Time {
 // the files; the others do not wait for it.
 func (s *Set) current() *material {
 	if now := time.Since(s.began); int64(now) >= s.next.Load() && s.looking.CompareAndSwap(false, true) {
-		s.next.Store(int64(now + lookEvery))
+		s.next.Store(int64(now + s.every))
 		s.reload()
 		s.looking.Store(false)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"conclave"
+	"conclave/internal/certs"
 	"conclave/internal/node"
 	"conclave/internal/trace"
 	"conclave/wire"
@@ -22,7 +23,7 @@ import (
 
 // commonFlags are the flags of every process that are no fields of node.Config.
 type commonFlags struct {
-	dialFrom, tokenFile, config, logLevel, trace string
+	dialFrom, tokenFile, tlsDir, config, logLevel, trace string
 
 	logJSON, printConfig bool
 	stopTimeout          time.Duration
@@ -37,6 +38,8 @@ func (f *commonFlags) bind(fs *pflag.FlagSet, c *node.Config) {
 	fs.StringVar(&c.DataCenter, "data-center", "default", "data center; nodes of another one are refused")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the tokens of this cluster: lines RIGHT NAME TOKEN, or one token; read again when it changes and on SIGHUP")
 	fs.BoolVar(&c.PublicReads, "public-reads", false, "reading and subscribing need no token")
+	fs.StringVar(&f.tlsDir, "tls-dir", "", "folder with ca.pem, node.pem and node-key.pem: use TLS with nodes and clients; see conclave certs")
+	fs.BoolVar(&c.ClientCerts, "tls-clients", false, "with --tls-dir: clients need a certificate of the CA, too")
 	fs.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback without a token")
 	fs.BoolVar(&c.Pprof, "pprof", false, "serve profiles at /debug/pprof/, for requests from this machine only")
 	fs.StringVar(&f.trace, "trace", "", "append this node's trace events to this file, for the checks of conclave chaos")
@@ -79,6 +82,25 @@ func (f *commonFlags) resolve(role conclave.Role, c *node.Config, stderr io.Writ
 		if c.Tokens, err = rights.OpenFile(f.tokenFile, reportReload(c.Logger)); err != nil {
 			return fmt.Errorf("--token-file: %w", err)
 		}
+	}
+	return f.loadTLS(role, c)
+}
+
+// loadTLS loads the certificates, if there are any.
+func (f *commonFlags) loadTLS(role conclave.Role, c *node.Config) (err error) {
+	if f.tlsDir == "" {
+		return nil
+	}
+	log := c.Logger
+	c.TLS, err = certs.Load(f.tlsDir, role, func(err error) {
+		if err != nil {
+			log.Error("the changed certificates cannot be used: the old ones stay", "error", err)
+			return
+		}
+		log.Info("the certificates were read again")
+	})
+	if err != nil {
+		return fmt.Errorf("--tls-dir: %w", err)
 	}
 	return nil
 }

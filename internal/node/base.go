@@ -65,6 +65,11 @@ func New(c Config, role conclave.Role) *Base {
 	b.tokens = c.tokens()
 	b.interceptor = &wire.Interceptor{View: b.view, Fence: b.Fence, Token: b.Token}
 	b.Peers = wire.NewPeers(c.Network, b.interceptor, wire.PingTimeout)
+	if c.TLS != nil {
+		b.Peers.UseTLS(c.TLS.ToNodes)
+		b.Metrics.Gauge("conclave_tls_expires_seconds", "When the certificate in use ends, as seconds since 1970.", func() float64 { return float64(c.TLS.Expires().Unix()) })
+		b.Metrics.Counter("conclave_tls_refused_total", "Changes of the certificates' files that could not be used.", c.TLS.Failed)
+	}
 	b.Meta = metaclient.New(metaclient.Config{
 		Self: wire.Member{Node: c.Node, Role: role}, DataCenter: c.DataCenter, Metas: c.Metas,
 		Peers: b.Peers, View: b.view, Fence: b.Fence, Logger: c.Logger.Named("metaclient"), Rand: b.NewRand(), Beat: c.Beat,
@@ -130,6 +135,9 @@ func (b *Base) Run(ctx context.Context, grace time.Duration, setup func(address 
 	ln, err := b.config.Network.Listen(ctx, "tcp", b.config.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", b.config.Listen, err)
+	}
+	if b.config.TLS != nil {
+		ln = b.config.TLS.Listener(ln, b.config.ClientCerts)
 	}
 	b.address = b.config.Advertise
 	if b.address == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"conclave"
+	"conclave/internal/certs"
 	"conclave/internal/trace"
 	"conclave/wire"
 	"conclave/wire/rights"
@@ -44,6 +45,10 @@ type Config struct {
 	PublicReads bool
 	// Insecure allows a node without a token to listen beyond loopback.
 	Insecure bool
+	// TLS, if not nil, is used on the node's port and for its calls to others, which
+	// must use it too. With ClientCerts, clients need a certificate as well.
+	TLS         *certs.Set
+	ClientCerts bool
 	// Hosts are names under which browsers and other HTTP/1.1 clients may address
 	// the node, besides its addresses, localhost, its name and the advertised host.
 	Hosts []string
@@ -116,6 +121,9 @@ func (c Config) Validate(role conclave.Role) error {
 		if _, _, err := net.SplitHostPort(a); err != nil {
 			return fmt.Errorf("meta address %q: want HOST:PORT", a)
 		}
+	}
+	if c.ClientCerts && c.TLS == nil {
+		return fmt.Errorf("certificates of clients are required, but TLS is not configured: set --tls-dir")
 	}
 	return Positive("Beat", c.Beat)
 }

@@ -78,6 +78,9 @@ func Attach(nodes *supervisor.Handle, dir string) (*Cluster, error) {
 	if !nodes.Running() {
 		return nil, fmt.Errorf("%w: in %s", supervisor.ErrNone, nodes.Dir())
 	}
+	if nodes.TLSDir() != "" {
+		return nil, fmt.Errorf("the cluster in %s uses TLS, which scenarios cannot observe: start one without --tls", nodes.Dir())
+	}
 	d := New(Config{Dir: dir, Direct: true})
 	d.nodes, d.advertised = nodes, listening(nodes)
 	return d, nil

@@ -18,7 +18,8 @@ import (
 // as the node, but sends its own name as the host.
 //
 // Without TLS browsers speak HTTP/1.1 only, so the host of calls over HTTP/2,
-// such as those of nodes and clients, is not checked: they may use any name.
+// such as those of nodes and clients, is not checked: they may use any name. With
+// TLS, a browser connects to no node under a name that its certificate lacks.
 func (c RouterConfig) refuseBrowsers() mux.MiddlewareFunc {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

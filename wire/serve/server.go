@@ -15,7 +15,7 @@ import (
 )
 
 // HTTPServer serves a node's only port: Connect services, admin API, metrics
-// and events, over HTTP/1.1 and HTTP/2 without TLS.
+// and events, over HTTP/1.1 and HTTP/2, with TLS if its listener has it.
 type HTTPServer struct {
 	server   *http.Server
 	listener net.Listener
@@ -35,6 +35,7 @@ func NewHTTPServer(ln net.Listener, handler http.Handler, pings time.Duration) *
 	s := &HTTPServer{listener: ln, cancel: cancel, done: make(chan struct{})}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

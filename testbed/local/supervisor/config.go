@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"conclave/internal/certs"
 )
 
 // Embedded is the Config.DB that starts a devdb beside the cluster.
@@ -52,6 +54,8 @@ type Config struct {
 	// OwnTokens, without a Token, makes the cluster have tokens of its own: DIR/tokens,
 	// drawn at the first start. Without both, every local process may do everything.
 	OwnTokens bool `json:"ownTokens,omitempty"`
+	// TLS makes all processes use TLS, with certificates of a CA in the folder.
+	TLS bool `json:"tls,omitempty"`
 
 	// Restart is the time after which a process that has ended is started
 	// again; 0 leaves it down.
@@ -114,6 +118,24 @@ func (c Config) Validate() error {
 		return wrong("lease, node-lease or restart is negative: want 0 or more")
 	}
 	return nil
+}
+
+// tlsDir returns the folder with the certificates of a role, or "" without TLS.
+func (c Config) tlsDir(role string) string {
+	if !c.TLS {
+		return ""
+	}
+	return filepath.Join(c.Dir, "tls", role)
+}
+
+// issueCerts issues new certificates for all roles, by the CA in the folder, which
+// is made if there is none.
+func (c Config) issueCerts() error {
+	ca := filepath.Dir(c.tlsDir(roleClient))
+	if err := certs.NewCA(ca, certs.CAValid); err != nil && !errors.Is(err, certs.ErrExists) {
+		return err
+	}
+	return certs.Issue(ca, []string{"127.0.0.1", "localhost"}, certs.Valid)
 }
 
 // programs returns an error that names the first program that this cluster

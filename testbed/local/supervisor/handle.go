@@ -60,7 +60,7 @@ func (h *Handle) Processes(ctx context.Context) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return look(ctx, s.Processes), nil
+	return look(ctx, s.Processes, s.Config), nil
 }
 
 // Rows returns the rows as recorded, without asking the processes for their
@@ -80,11 +80,11 @@ func (h *Handle) Rows() ([]Process, error) {
 
 // Process asks one process for its state.
 func (h *Handle) Process(ctx context.Context, name string) (Process, error) {
-	_, r, err := h.record(name)
+	s, r, err := h.record(name)
 	if err != nil {
 		return Process{}, err
 	}
-	return lookAt(ctx, r), nil
+	return lookAt(ctx, r, s.Config), nil
 }
 
 // Addresses returns the addresses of the processes of a role, running or not.
@@ -115,6 +115,16 @@ func (h *Handle) Token() string {
 		return ""
 	}
 	return s.Config.operatorToken(h.dir)
+}
+
+// TLSDir returns the folder with the certificates of clients, or "" if the cluster
+// does not use TLS.
+func (h *Handle) TLSDir() string {
+	s, err := load(h.dir)
+	if err != nil {
+		return ""
+	}
+	return s.Config.tlsDir(roleClient)
 }
 
 func (h *Handle) record(name string) (state, record, error) {
@@ -248,12 +258,12 @@ func (h *Handle) AwaitEnd(ctx context.Context, name string, pid int) (Process, e
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, r, err := h.record(name)
+		s, r, err := h.record(name)
 		if err != nil {
 			return Process{}, err
 		}
 		if r.PID != pid || r.State != stateRunning || !r.alive() && h.Supervisor() == 0 {
-			return lookAt(ctx, r), nil
+			return lookAt(ctx, r, s.Config), nil
 		}
 		select {
 		case <-tick.C:

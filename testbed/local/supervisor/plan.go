@@ -51,6 +51,12 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 		return nil, err
 	}
 
+	if cfg.TLS {
+		if err := cfg.issueCerts(); err != nil {
+			return nil, err
+		}
+	}
+
 	var specs []spec
 	dsn := cfg.DB
 	if dsn == Embedded {
@@ -89,6 +95,9 @@ func plan(cfg Config, claims *claims) ([]spec, error) {
 		}
 		if from != "" {
 			args = append(args, "--dial-from", from)
+		}
+		if cfg.TLS {
+			args = append(args, "--tls-dir", cfg.tlsDir(role))
 		}
 		if cfg.Trace != "" {
 			args = append(args, "--trace", filepath.Join(cfg.Trace, name+".trace"))

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"conclave/internal/certs"
+	"conclave/wire"
 )
 
 // Process is the state of one process: a row of ps.
@@ -27,18 +30,38 @@ type Process struct {
 	Why         string `json:"why,omitempty"`    // the reasons of its /readyz
 }
 
-// probeClient uses a new connection for each request: on an old one the answer
-// could come from a process that was suspended or replaced.
-var probeClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}}
+// probeClient returns the client for the processes of a cluster. It uses a new
+// connection for each request: on an old one the answer could come from a process
+// that was suspended or replaced.
+func probeClient(cfg Config) *http.Client {
+	dir := cfg.tlsDir(roleClient)
+	if c, ok := probeClients.Load(dir); ok {
+		return c.(*http.Client)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	c := &http.Client{Transport: transport}
+	if dir != "" {
+		set, err := certs.Load(dir, "", func(error) {})
+		if err != nil {
+			return c // the nodes answer that they use TLS
+		}
+		c.Transport = wire.SecureTransport(transport, set.Client)
+	}
+	kept, _ := probeClients.LoadOrStore(dir, c)
+	return kept.(*http.Client)
+}
+
+// probeClients has the probe clients by the folder of their certificates.
+var probeClients sync.Map
 
 const probeWait = 500 * time.Millisecond
 
 // look asks all processes for their state at the same time.
-func look(ctx context.Context, records []record) []Process {
+func look(ctx context.Context, records []record, cfg Config) []Process {
 	out := make([]Process, len(records))
 	var all sync.WaitGroup
 	for i, r := range records {
-		all.Go(func() { out[i] = lookAt(ctx, r) })
+		all.Go(func() { out[i] = lookAt(ctx, r, cfg) })
 	}
 	all.Wait()
 	slices.SortFunc(out, func(a, b Process) int { return compareNames(a.Name, b.Name) })
@@ -56,7 +79,7 @@ func (r record) row() Process {
 	return p
 }
 
-func lookAt(ctx context.Context, r record) Process {
+func lookAt(ctx context.Context, r record, cfg Config) Process {
 	p := r.row()
 	switch {
 	case r.State != stateRunning:
@@ -79,7 +102,7 @@ func lookAt(ctx context.Context, r record) Process {
 	case roleDB:
 		ready = answersMySQL(ctx, r.Address)
 	default:
-		ready = p.askNode(ctx, r.Address)
+		ready = p.askNode(ctx, probeClient(cfg), r.Address)
 	}
 	switch {
 	case strings.Contains(p.Why, "draining"):
@@ -94,28 +117,28 @@ func lookAt(ctx context.Context, r record) Process {
 
 // askNode fills in Incarnation and Why from /healthz and /readyz, and reports
 // whether the node is ready.
-func (p *Process) askNode(ctx context.Context, address string) bool {
+func (p *Process) askNode(ctx context.Context, client *http.Client, address string) bool {
 	var health struct {
 		Incarnation string `json:"incarnation"`
 	}
-	if _, err := getJSON(ctx, "http://"+address+"/healthz", &health); err != nil {
+	if _, err := getJSON(ctx, client, "http://"+address+"/healthz", &health); err != nil {
 		return false
 	}
 	p.Incarnation = health.Incarnation
 	var readiness struct {
 		Reasons []string `json:"reasons"`
 	}
-	status, err := getJSON(ctx, "http://"+address+"/readyz", &readiness)
+	status, err := getJSON(ctx, client, "http://"+address+"/readyz", &readiness)
 	p.Why = strings.Join(readiness.Reasons, "; ")
 	return err == nil && status == http.StatusOK
 }
 
-func getJSON(ctx context.Context, url string, into any) (int, error) {
+func getJSON(ctx context.Context, client *http.Client, url string, into any) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
-	res, err := probeClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return 0, err
 	}

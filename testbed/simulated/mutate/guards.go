@@ -34,6 +34,7 @@ var guards = slices.Concat(
 	orderGuards,
 	trustGuards,
 	roleGuards,
+	tlsGuards,
 	livenessGuards,
 	millisGuards,
 	deltaGuards,
