@@ -46,7 +46,6 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	c.Start()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	defer func() { assert.NoError(t, c.Close(ctx)) }()
 
 	stored := func(n int) {
 		t.Helper()
@@ -92,6 +91,7 @@ func TestUp_CertificatesAreRenewedUnderLoad(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 	stop()
 	assert.GreaterOrEqual(t, <-fewest, first, "no list has fewer than those that were stored before")
+	assert.NoError(t, c.Close(ctx))
 	assert.Equal(t, exitDone, tool(t, "--dir", dir, "down").code)
 }
 
