@@ -43,7 +43,7 @@ func load(t *testing.T, dir string, role conclave.Role) *certs.Set {
 
 // shake makes one connection from a client to a server, and returns what each
 // side found.
-func shake(t *testing.T, server *certs.Set, mutual bool, client *tls.Config) (clientErr, serverErr error, state tls.ConnectionState) {
+func shake(t *testing.T, server *certs.Set, mutual bool, client *tls.Config) (state tls.ConnectionState, clientErr, serverErr error) {
 	t.Helper()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func shake(t *testing.T, server *certs.Set, mutual bool, client *tls.Config) (cl
 	if err != nil {
 		conn.Close()
 	}
-	return err, <-served, state
+	return state, err, <-served
 }
 
 func TestListener_NodesAndClientsConnect(t *testing.T) {
@@ -81,7 +81,7 @@ func TestListener_NodesAndClientsConnect(t *testing.T) {
 		"a node":   load(t, dir, conclave.RoleSession).ToNodes(),
 		"a client": load(t, dir, "").Client(),
 	} {
-		clientErr, serverErr, state := shake(t, server, true, client)
+		state, clientErr, serverErr := shake(t, server, true, client)
 		require.NoError(t, clientErr, name)
 		require.NoError(t, serverErr, name)
 		assert.Equal(t, name == "a node", certs.PeerHasRole(&state, conclave.RoleSession), name)
@@ -95,10 +95,10 @@ func TestListener_ClientsNeedACertificateIfMutual(t *testing.T) {
 	server := load(t, dir, conclave.RoleSession)
 	anonymous := load(t, dir, "").Client()
 	anonymous.Certificates = nil
-	clientErr, serverErr, state := shake(t, server, false, anonymous.Clone())
+	state, clientErr, serverErr := shake(t, server, false, anonymous.Clone())
 	require.NoError(t, errors.Join(clientErr, serverErr))
 	assert.False(t, certs.PeerHasRole(&state, conclave.RoleMeta, conclave.RoleSession, conclave.RoleData))
-	clientErr, serverErr, _ = shake(t, server, true, anonymous)
+	_, clientErr, serverErr = shake(t, server, true, anonymous)
 	assert.Error(t, clientErr)
 	assert.ErrorContains(t, serverErr, "certificate")
 }
@@ -106,12 +106,12 @@ func TestListener_ClientsNeedACertificateIfMutual(t *testing.T) {
 func TestListener_CertificatesOfAnotherCAAreRefused(t *testing.T) {
 	dir, other := ca(t, certs.Valid), ca(t, certs.Valid)
 	server := load(t, dir, conclave.RoleMeta)
-	clientErr, _, _ := shake(t, server, false, load(t, other, conclave.RoleMeta).ToNodes())
+	_, clientErr, _ := shake(t, server, false, load(t, other, conclave.RoleMeta).ToNodes())
 	assert.ErrorContains(t, clientErr, "unknown authority", "the client verifies the server")
 
 	c := load(t, other, conclave.RoleMeta).ToNodes()
 	c.RootCAs = load(t, dir, conclave.RoleMeta).ToNodes().RootCAs
-	_, serverErr, _ := shake(t, server, false, c)
+	_, _, serverErr := shake(t, server, false, c)
 	assert.ErrorContains(t, serverErr, "unknown authority", "the server verifies the client, though it need not have a certificate")
 }
 
@@ -140,7 +140,7 @@ func TestListener_ExpiredCertificateIsRefused(t *testing.T) {
 	expired, err := tls.LoadX509KeyPair(filepath.Join(dir, "session", certs.CertFile), filepath.Join(dir, "session", certs.KeyFile))
 	require.NoError(t, err)
 	c.Certificates = []tls.Certificate{expired}
-	_, serverErr, _ := shake(t, server, false, c)
+	_, _, serverErr := shake(t, server, false, c)
 	assert.ErrorContains(t, serverErr, "expired")
 }
 
